@@ -1,0 +1,55 @@
+# A Go 1.26 toolchain and make are all that these targets need.
+
+GO ?= go
+# How long "make fuzz" runs each fuzz target.
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## Simulate a bundled workload, replay its log, explain a pod: one minute at most
+	$(GO) run ./cmd/rollcall demo
+
+.PHONY: build
+build: ## Build bin/rollcall
+	$(GO) build -trimpath -o bin/rollcall ./cmd/rollcall
+
+# The tag invariants turns on the checks that are too slow for the product.
+.PHONY: test
+test: ## Run all tests, with invariant checks
+	$(GO) test -tags invariants -timeout 15m ./...
+
+.PHONY: lint
+lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
+
+.PHONY: lint-format
+lint-format:
+	@files="$$("$$($(GO) env GOROOT)/bin/gofmt" -l .)" && if [ -n "$$files" ]; then \
+		echo "These files are not formatted; run gofmt -w on them:"; echo "$$files"; exit 1; fi
+
+.PHONY: lint-vet
+lint-vet:
+	$(GO) vet ./...
+	$(GO) vet -tags invariants ./...
+
+.PHONY: lint-staticcheck
+lint-staticcheck:
+	$(GO) tool staticcheck -tags invariants ./...
+
+.PHONY: lint-rules
+lint-rules:
+	$(GO) test ./internal/lint/...
+
+# go test fuzzes one target of one package at a time.
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	@grep -rEo --include='*_test.go' --exclude-dir=testdata '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	while IFS=: read -r file func; do \
+		name="$${func#func }"; \
+		echo "$(GO) test -fuzz '^$$name\$$' -fuzztime $(FUZZTIME) $$(dirname "$$file")"; \
+		$(GO) test -tags invariants -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done

@@ -1,0 +1,21 @@
+// Package lint holds the project's rules about its own source, as a test: which package may import which
+// (the floors), and what may not be written on the floors whose state is rebuilt from the log (the bans).
+// The rules come from the design's sections "Rooms and floors" and "Determinism".
+//
+// It reads source and reports; it never changes a file, and no package imports it. A finding is one line,
+//
+//	file:line: rule: what to do
+//
+// and every rule is made to fail at least once by the package's own tests (testdata/banned and the trees
+// in floors_test.go).
+//
+// Most rules look at syntax only, so they hold in files that this machine does not build and while other
+// packages do not compile. Only the rules about map order and methods need types: they load floors 0 to 5
+// twice, with the build tag invariants and without it.
+//
+// Test files are free of floors and bans: a test may drive a package from above, and cannot reach a
+// decision of the product.
+//
+// Start reading at floors.go (the table), then bans.go (the lists), then order.go (map order). Exceptions,
+// each with its reason, stand in exceptions.go.
+package lint

@@ -1,0 +1,52 @@
+package lint
+
+import "fmt"
+
+// exception lets one file break one rule.
+type exception struct {
+	file, rule, reason string
+}
+
+// exceptions are all there are. One that has become needless is reported.
+var exceptions = []exception{
+	{"framework/parallel.go", "goroutine", "the design's one exception: the loop over nodes, whose results are reduced in node order"},
+}
+
+// except removes the findings that are excepted and adds one for each exception that excuses nothing. An
+// exception for a file that does not exist yet is let be.
+func except(t *tree, list []exception, found []finding) []finding {
+	used := make([]bool, len(list))
+	var out []finding
+	for _, f := range found {
+		excused := false
+		for i, e := range list {
+			if e.file == f.file && e.rule == f.rule && e.reason != "" {
+				used[i], excused = true, true
+			}
+		}
+		if !excused {
+			out = append(out, f)
+		}
+	}
+	for i, e := range list {
+		switch {
+		case e.reason == "":
+			out = append(out, finding{e.file, 1, "exception", fmt.Sprintf("the exception from %s gives no reason: say why in internal/lint/exceptions.go", e.rule)})
+		case !used[i] && t.has(e.file):
+			out = append(out, finding{e.file, 1, "exception", fmt.Sprintf("the exception from %s is not needed: remove it from internal/lint/exceptions.go", e.rule)})
+		}
+	}
+	return out
+}
+
+// has says whether the tree holds a file.
+func (t *tree) has(name string) bool {
+	for _, p := range t.packages {
+		for _, f := range p.files {
+			if f.name == name {
+				return true
+			}
+		}
+	}
+	return false
+}

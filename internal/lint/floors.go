@@ -1,0 +1,146 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The floors. A package imports from lower floors only.
+const (
+	// lastPureFloor is the highest floor on which the bans hold: everything up to it must be a function of
+	// the log's entries.
+	lastPureFloor = 5
+	edge          = 8
+	top           = 9
+	side          = 10
+)
+
+// room is one package, or one folder of packages, and the floor it stands on.
+type room struct {
+	// dir is the package's directory inside the module, with slashes; "x/..." stands for every package
+	// below x, but not x itself.
+	dir   string
+	floor int
+	// testSupport: only test files import it, and the bans do not hold in it.
+	testSupport bool
+}
+
+// rooms is the design's table. A package that is missing here fails the test.
+var rooms = []room{
+	{dir: "apis/...", floor: 0},
+	{dir: "eventlog", floor: 0},
+	{dir: "eventlog/logtest", floor: 0, testSupport: true},
+	{dir: "eventlog/boltlog", floor: 1},
+	{dir: "eventlog/jetstream", floor: 1},
+	{dir: "cluster", floor: 1},
+	{dir: "queue", floor: 1},
+	{dir: "framework", floor: 2},
+	{dir: "plugins", floor: 3},
+	{dir: "plugins/...", floor: 3},
+	{dir: "scheduler", floor: 4},
+	{dir: "snapshot", floor: 5},
+	{dir: "engine", floor: 6},
+	{dir: "replay", floor: 7},
+	{dir: "kube", floor: edge},
+	{dir: "sim", floor: edge},
+	{dir: "cmd/rollcall", floor: top},
+	{dir: "deploy", floor: top},
+	{dir: "internal/lint", floor: side},
+	{dir: "bench", floor: side},
+}
+
+// sideways are the imports allowed on one and the same floor, each with its reason.
+var sideways = []struct{ from, to, reason string }{
+	{"eventlog", "apis/...", "apis holds types only and imports nothing of ours; the codec writes them"},
+	{"eventlog/logtest", "eventlog", "the conformance suite tests eventlog's own interface"},
+	{"plugins", "plugins/coscheduling", "package plugins is the registry: it names every plugin of ours"},
+}
+
+// matches says whether dir is what pattern names: itself, or, for "x/...", anything below x.
+func matches(pattern, dir string) bool {
+	if below, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(dir, below)
+	}
+	return pattern == dir
+}
+
+// roomOf returns the room of a directory; an entry of its own wins over one with dots.
+func roomOf(dir string) (room, bool) {
+	var found room
+	ok := false
+	for _, r := range rooms {
+		if r.dir == dir {
+			return r, true
+		}
+		if matches(r.dir, dir) {
+			found, ok = r, true
+		}
+	}
+	return found, ok
+}
+
+// isPure says whether the bans hold in a directory.
+func isPure(dir string) bool {
+	r, ok := roomOf(dir)
+	return ok && r.floor <= lastPureFloor && !r.testSupport
+}
+
+// checkFloors reports packages without a floor and imports that do not go down.
+func checkFloors(t *tree) []finding {
+	var out []finding
+	for _, p := range t.packages {
+		r, ok := roomOf(p.dir)
+		if !ok {
+			out = append(out, finding{
+				file: p.files[0].name, line: 1, rule: "unknown-package",
+				advice: fmt.Sprintf("package %s has no floor: give it one in internal/lint/floors.go, as the design's table says", p.dir),
+			})
+			continue
+		}
+		for _, f := range p.files {
+			if !f.test {
+				out = append(out, checkImports(t.module, p.dir, r, f)...)
+			}
+		}
+	}
+	return out
+}
+
+// checkImports reports the imports of one file that do not go down.
+func checkImports(module, dir string, from room, f *file) []finding {
+	var out []finding
+	for _, spec := range f.syntax.Imports {
+		target, ok := strings.CutPrefix(importPath(spec), module+"/")
+		if !ok {
+			continue
+		}
+		to, known := roomOf(target)
+		var rule, advice string
+		switch {
+		case !known:
+			rule, advice = "unknown-package", fmt.Sprintf("%s has no floor: give it one in internal/lint/floors.go", target)
+		case to.testSupport:
+			rule, advice = "floor", fmt.Sprintf("%s is test support: import it from test files only", target)
+		case to.floor > from.floor:
+			rule, advice = "floor", fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down only; "+
+				"move the code down, or take an interface here that the upper floor implements", dir, from.floor, target, to.floor)
+		case to.floor == from.floor && !allowedSideways(dir, target):
+			rule, advice = "same-floor", fmt.Sprintf("%s imports %s on the same floor %d: let a higher floor connect them, "+
+				"or add the pair with its reason to sideways in internal/lint/floors.go", dir, target, to.floor)
+		default:
+			continue
+		}
+		out = append(out, f.at(spec, rule, advice))
+	}
+	return out
+}
+
+// allowedSideways says whether from may import to although both stand on one floor.
+func allowedSideways(from, to string) bool {
+	for _, s := range sideways {
+		if matches(s.from, from) && matches(s.to, to) {
+			return true
+		}
+	}
+	return false
+}

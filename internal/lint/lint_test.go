@@ -1,0 +1,61 @@
+package lint
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// moduleRoot is where go.mod lies, seen from this package's directory, in which its tests run.
+const moduleRoot = "../.."
+
+// absRoot is moduleRoot as an absolute path.
+func absRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs(moduleRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// TestRulesHoldInTheModule holds every rule over the whole module.
+func TestRulesHoldInTheModule(t *testing.T) {
+	module, err := readTree(absRoot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := append(module.unparsed, checkFloors(module)...)
+	found = append(found, checkBans(module)...)
+	found = append(found, checkNames(module)...)
+	found = append(found, checkPackageComments(module)...)
+
+	var pure []string
+	for _, p := range module.packages {
+		if isPure(p.dir) && p.hasProductCode() {
+			pure = append(pure, p.dir)
+		}
+	}
+	typed, err := checkTypes(module.root, pure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range sorted(except(module, exceptions, append(found, typed...))) {
+		t.Error(f)
+	}
+}
+
+// TestTheTableNamesEachRoomOnce also holds the reasons: a sideways import without one is no decision.
+func TestTheTableNamesEachRoomOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rooms {
+		if seen[r.dir] {
+			t.Errorf("%s stands twice in rooms", r.dir)
+		}
+		seen[r.dir] = true
+	}
+	for _, s := range sideways {
+		if s.reason == "" {
+			t.Errorf("%s may import %s without a reason", s.from, s.to)
+		}
+	}
+}
