@@ -1,0 +1,423 @@
+package boltlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/logtest"
+)
+
+// newLog makes a closed log of n entries.
+func newLog(t testing.TB, n int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log.db")
+	l, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := 1; first <= n; first += 500 {
+		if err := l.Append(uint64(first)-1, logtest.Entries(uint64(first), min(500, n+1-first))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tamper changes a closed log behind its back.
+func tamper(t testing.TB, path string, f func(tx *bolt.Tx) error) {
+	t.Helper()
+	db, err := bolt.Open(path, fileMode, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Update(f), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readUntil reads a log and returns how many entries came before the error.
+func readUntil(t testing.TB, path string, from uint64) (int, error) {
+	t.Helper()
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := 0
+	for _, err := range l.Read(from) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func wantDamage(t testing.TB, err error, path string, seq uint64, text string) {
+	t.Helper()
+	var damaged *eventlog.DamagedError
+	if !errors.As(err, &damaged) {
+		t.Errorf("error %v, want damage", err)
+		return
+	}
+	if damaged.Path != path || damaged.Seq != seq || !strings.Contains(err.Error(), text) {
+		t.Errorf("error %v, want damage of %s at entry %d with %q", err, path, seq, text)
+	}
+}
+
+func TestDamageIsFoundAtItsEntry(t *testing.T) {
+	const total, at = 1000, 700
+	record := func(tx *bolt.Tx, seq uint64) []byte { return bytes.Clone(tx.Bucket(bucketLog).Get(key(seq))) }
+	for _, tc := range []struct {
+		name string
+		f    func(tx *bolt.Tx) error
+		seq  uint64
+		want string
+	}{
+		{"a flipped bit", func(tx *bolt.Tx) error {
+			rec := record(tx, at)
+			rec[len(rec)/2] ^= 1
+			return tx.Bucket(bucketLog).Put(key(at), rec)
+		}, at, "checksum"},
+		{"a missing entry", func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Delete(key(at)) }, at, "missing"},
+		{"another entry's record", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketLog).Put(key(at), record(tx, at-1))
+		}, at, "its record is that of entry 699"},
+		{"an entry rewritten with a checksum that fits", func(tx *bolt.Tx) error {
+			e, prev, err := eventlog.DecodeRecord(record(tx, at))
+			if err != nil {
+				return err
+			}
+			e.Time++
+			rec, err := eventlog.AppendRecord(nil, e, prev)
+			if err != nil {
+				return err
+			}
+			return tx.Bucket(bucketLog).Put(key(at), rec)
+		}, at + 1, "follows a record of hash"},
+		{"an empty record", func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(at), nil) }, at, "too few"},
+		{"a key of another size", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketLog).Put(append(key(at-1), 0), []byte("x"))
+		}, at, "missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := newLog(t, total)
+			tamper(t, path, tc.f)
+			n, err := readUntil(t, path, 1)
+			wantDamage(t, err, path, tc.seq, tc.want)
+			if n != int(tc.seq)-1 {
+				t.Errorf("%d entries came before it, want %d", n, tc.seq-1)
+			}
+			if tc.seq == at {
+				_, err = readUntil(t, path, at)
+				wantDamage(t, err, path, at, tc.want)
+			}
+		})
+	}
+}
+
+func TestDamagedLastEntryForbidsAppending(t *testing.T) {
+	path := newLog(t, 10)
+	tamper(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(10), []byte("junk")) })
+	_, err := Open(path)
+	wantDamage(t, err, path, 10, "too few")
+	if n, err := readUntil(t, path, 1); n != 9 {
+		t.Errorf("%d entries read, error %v, want the 9 before it", n, err)
+	}
+}
+
+func TestWhatIsNoLogIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	foreign := filepath.Join(dir, "foreign")
+	db, err := bolt.Open(foreign, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		filepath.Join(dir, "absent"): fs.ErrNotExist,
+		dir:                          ErrNotALog,
+		write("empty", nil):          ErrNotALog,
+		write("short", []byte("x")):  ErrNotALog,
+		write("text", bytes.Repeat([]byte("some text\n"), 10000)): ErrNotALog,
+		write("zeros", make([]byte, 1<<16)):                       ErrNotALog,
+		foreign:                                                   ErrNotALog,
+	} {
+		for name, open := range map[string]func(string) (*Log, error){"Open": Open, "OpenReadOnly": OpenReadOnly} {
+			if _, err := open(path); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s(%s): error %v, want %v", name, path, err, want)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "absent")); err == nil {
+		t.Error("opening made a file")
+	}
+}
+
+func TestNewerFormatIsRefusedByName(t *testing.T) {
+	path := newLog(t, 1)
+	tamper(t, path, func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(metaFormat, binary.BigEndian.AppendUint32(nil, Format+1))
+	})
+	_, err := Open(path)
+	var format *FormatError
+	if !errors.As(err, &format) || format.Format != Format+1 || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("error %v, want a FormatError", err)
+	}
+}
+
+// pages returns what of a log's file bbolt uses: the rest is room to grow.
+func pages(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, path, func(tx *bolt.Tx) error {
+		content = content[:tx.Size()]
+		return nil
+	})
+	return content
+}
+
+// However a file is cut, opening and reading it ends in an error or in the entries before the damage, and
+// never in a panic.
+func TestCutFilesAreReported(t *testing.T) {
+	whole := pages(t, newLog(t, 700))
+	path := filepath.Join(t.TempDir(), "cut.db")
+	for size := 1; size < len(whole); size += 4096 + 511 {
+		if err := os.WriteFile(path, whole[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, fmt.Sprintf("cut to %d bytes", size), path)
+	}
+}
+
+// The same for pages that were overwritten.
+func TestOverwrittenPagesAreReported(t *testing.T) {
+	whole := pages(t, newLog(t, 700))
+	dir := t.TempDir()
+	for page := 2; page < len(whole)/4096; page++ { // 0 and 1 stand in for each other
+		for _, fill := range []byte{0, 0xff, 0x10} {
+			bad := bytes.Clone(whole)
+			copy(bad[page*4096:], bytes.Repeat([]byte{fill}, 4096))
+			path := filepath.Join(dir, fmt.Sprintf("%d-%d.db", page, fill))
+			if err := os.WriteFile(path, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// A free page may be overwritten, and a damaged one is an error that names the file.
+			l, err := Open(path)
+			if err == nil {
+				for _, err = range l.Read(1) {
+					if err != nil {
+						break
+					}
+				}
+				l.Close()
+			}
+			if err != nil && !strings.Contains(err.Error(), path) {
+				t.Errorf("page %d filled with %#x: error %v does not name the file", page, fill, err)
+			}
+		}
+	}
+}
+
+func wantError(t *testing.T, what, path string) {
+	t.Helper()
+	for name, open := range map[string]func(string) (*Log, error){"Open": Open, "OpenReadOnly": OpenReadOnly} {
+		l, err := open(path)
+		if err == nil {
+			l.Close()
+			t.Errorf("%s: %s of it did not fail", what, name)
+			continue
+		}
+		var damaged *eventlog.DamagedError
+		if !errors.As(err, &damaged) && !errors.Is(err, ErrNotALog) {
+			t.Errorf("%s: %s: error %v, want damage or no log", what, name, err)
+		}
+	}
+}
+
+func TestOpenLogIsInUse(t *testing.T) {
+	path := newLog(t, 3)
+	writer, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrInUse) {
+		t.Errorf("second writer: error %v, want ErrInUse", err)
+	}
+	if _, err := OpenReadOnly(path); !errors.Is(err, ErrInUse) {
+		t.Errorf("reader beside a writer: error %v, want ErrInUse", err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var readers [2]*Log
+	for i := range readers {
+		if readers[i], err = OpenReadOnly(path); err != nil {
+			t.Fatal(err)
+		}
+		defer readers[i].Close()
+	}
+	if err := readers[0].Append(3, logtest.Entries(4, 1)); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("append to a log opened for reading: %v", err)
+	}
+}
+
+func TestCreateReplacesNothing(t *testing.T) {
+	path := newLog(t, 3)
+	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error %v, want fs.ErrExist", err)
+	}
+	if n, err := readUntil(t, path, 1); n != 3 || err != nil {
+		t.Errorf("%d entries left, error %v", n, err)
+	}
+	if err := publish(newLog(t, 1), path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file that came meanwhile: error %v, want fs.ErrExist", err)
+	}
+	dir := filepath.Dir(path)
+	if _, err := Create(filepath.Join(dir, "absent", "log.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: error %v", err)
+	}
+	if rest, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != fileMode {
+		t.Errorf("mode is %v, error %v", info.Mode(), err)
+	}
+}
+
+// A commit that fails leaves open what reached the disk. Both outcomes are played: nothing did, and all did.
+func TestFailedCommitHasUnknownOutcome(t *testing.T) {
+	path := newLog(t, 3)
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.file.Close(); err != nil { // every write fails from here on
+		t.Fatal(err)
+	}
+	if err := l.Append(3, logtest.Entries(4, 2)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+		t.Errorf("error %v, want one that says that the outcome is unknown", err)
+	}
+	if err := l.Append(3, logtest.Entries(4, 2)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
+		t.Errorf("error %v, want ErrUnknownOutcome", err)
+	}
+	l.Close()
+	l, err = Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := l.Last(); last != 3 || err != nil {
+		t.Errorf("last is %d, error %v, want 3", last, err)
+	}
+	if err := l.Append(3, logtest.Entries(4, 2)); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+}
+
+func TestReopenAfterACommitThatReachedTheDisk(t *testing.T) {
+	path := newLog(t, 3)
+	l, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.encode(logtest.Entries(4, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.commit(4); err != nil { // durable, but never reported so
+		t.Fatal(err)
+	}
+	l.failed = true
+	l.Close()
+	l, err = Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var conflict *eventlog.ConflictError
+	if err := l.Append(3, logtest.Entries(4, 2)); !errors.As(err, &conflict) || conflict.Actual != 5 {
+		t.Errorf("error %v, want a conflict with entry 5", err)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	for _, batch := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			path := newLog(b, 0)
+			l, err := Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			next := uint64(1)
+			for b.Loop() {
+				b.StopTimer()
+				entries := logtest.Entries(next, batch)
+				b.StartTimer()
+				if err := l.Append(next-1, entries); err != nil {
+					b.Fatal(err)
+				}
+				next += uint64(batch)
+			}
+			b.ReportMetric(float64(batch)*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	const total = 100_000
+	path := newLog(b, total)
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	b.Run("entries", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range l.Read(1) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.ReportMetric(total*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	})
+	b.Run("records", func(b *testing.B) {
+		for b.Loop() {
+			r := reader{log: l, next: 1, last: total}
+			for r.next <= r.last {
+				if err := r.fill(); err != nil {
+					b.Fatal(err)
+				}
+				r.next += uint64(len(r.ends))
+			}
+		}
+		b.ReportMetric(total*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	})
+}

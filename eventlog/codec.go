@@ -1,0 +1,152 @@
+package eventlog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// FormatVersion is the version of the record format that AppendRecord writes, and the highest that
+// DecodeRecord reads. Versions are a ladder: a rung is added for every change of the format, and none is
+// ever reused.
+//
+//	1  the first format
+const FormatVersion = 1
+
+// MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
+// object.
+const MaxRecord = 16 << 20
+
+// The layout of a record:
+//
+//	version u8 | kind u8 | flags u8 | seq u64 | epoch u64 | time i64 | previous record's SHA-256 | payload | CRC-32C
+//
+// Integers of the header and the checksum are big endian. The checksum covers everything before it; the
+// hash of a record, which the next record carries, covers the checksum too.
+const (
+	offsetVersion = 0
+	offsetKind    = 1
+	offsetFlags   = 2
+	offsetSeq     = 3
+	offsetEpoch   = 11
+	offsetTime    = 19
+	offsetPrev    = 27
+	headerSize    = 59
+	checksumSize  = 4
+
+	flagSettled = 1 << 0
+	knownFlags  = flagSettled
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// EntryError says that an entry cannot stand in a log as it is: it has no payload, a payload that the
+// format cannot hold, or a wrong sequence number. An Append that fails so has added nothing, and the log
+// goes on.
+type EntryError struct {
+	// Seq is the sequence number that the entry has.
+	Seq uint64
+	// Err is what is wrong.
+	Err error
+}
+
+// Error implements error.
+func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Seq, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *EntryError) Unwrap() error { return e.Err }
+
+// CheckSequence returns an *EntryError unless the entries are numbered expectedLast+1 and on, without a
+// gap. Every Log asks it before it appends.
+func CheckSequence(expectedLast uint64, entries []Entry) error {
+	for i := range entries {
+		if want := expectedLast + 1 + uint64(i); entries[i].Seq != want {
+			return &EntryError{Seq: entries[i].Seq, Err: fmt.Errorf("out of sequence: want %d", want)}
+		}
+	}
+	return nil
+}
+
+// AppendRecord appends e's record to dst and returns the longer slice. prev is the hash of the record
+// before it (HashRecord), all zeros for entry 1. On error, an *EntryError, dst is returned as it was.
+//
+// An Upserted's object is written without its apiVersion and kind, which its resource implies. What the
+// object's type caches (a Quantity keeps its text) may be filled in, so no one else may use the object
+// meanwhile. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
+func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
+	start := len(dst)
+	kind, err := payloadKind(e.Payload)
+	if err == nil && e.Seq == 0 {
+		err = errors.New("sequence number 0: the first is 1")
+	}
+	if err != nil {
+		return dst, &EntryError{Seq: e.Seq, Err: err}
+	}
+	var flags byte
+	if e.Settled {
+		flags |= flagSettled
+	}
+	out := append(dst, FormatVersion, byte(kind), flags)
+	out = binary.BigEndian.AppendUint64(out, e.Seq)
+	out = binary.BigEndian.AppendUint64(out, e.Epoch)
+	out = binary.BigEndian.AppendUint64(out, uint64(e.Time))
+	out = append(out, prev[:]...)
+	out, err = appendPayload(out, e.Payload)
+	if err == nil && len(out)-start+checksumSize > MaxRecord {
+		err = fmt.Errorf("%d bytes exceed the %d of a record", len(out)-start+checksumSize, MaxRecord)
+	}
+	if err != nil {
+		return dst, &EntryError{Seq: e.Seq, Err: err}
+	}
+	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli)), nil
+}
+
+// HashRecord returns the SHA-256 of a whole record: what the next record carries as the previous hash.
+func HashRecord(rec []byte) [32]byte { return sha256.Sum256(rec) }
+
+// DecodeRecord returns the entry of a record, and the hash of the record before it that the record
+// carries. It accepts only what AppendRecord writes: from an accepted record's entry and hash,
+// AppendRecord makes the same bytes again. The entry keeps nothing of b. Errors name the field and the
+// place in the record; none panics, and none allocates more than the record's size accounts for.
+func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
+	if err := checkFrame(b); err != nil {
+		return Entry{}, prev, fmt.Errorf("record: %w", err)
+	}
+	e.Seq = binary.BigEndian.Uint64(b[offsetSeq:])
+	e.Epoch = binary.BigEndian.Uint64(b[offsetEpoch:])
+	e.Time = Time(binary.BigEndian.Uint64(b[offsetTime:]))
+	e.Settled = b[offsetFlags]&flagSettled != 0
+	copy(prev[:], b[offsetPrev:headerSize])
+	if e.Seq == 0 {
+		return Entry{}, prev, errors.New("record: sequence number 0 at byte 3: the first is 1")
+	}
+	e.Payload, err = decodePayload(Kind(b[offsetKind]), b[headerSize:len(b)-checksumSize])
+	if err != nil {
+		return Entry{}, prev, fmt.Errorf("record of entry %d: %w", e.Seq, err)
+	}
+	return e, prev, nil
+}
+
+// checkFrame checks what can be said of a record without looking into its payload.
+func checkFrame(b []byte) error {
+	if len(b) < headerSize+checksumSize {
+		return fmt.Errorf("%d bytes are too few: a record has at least %d", len(b), headerSize+checksumSize)
+	}
+	if len(b) > MaxRecord {
+		return fmt.Errorf("%d bytes exceed the %d of a record", len(b), MaxRecord)
+	}
+	body, want := b[:len(b)-checksumSize], binary.BigEndian.Uint32(b[len(b)-checksumSize:])
+	if got := crc32.Checksum(body, castagnoli); got != want {
+		return fmt.Errorf("checksum is %08x, want %08x", got, want)
+	}
+	// The checksum is asked first: it tells a newer format from a flipped bit.
+	if v := b[offsetVersion]; v != FormatVersion {
+		return fmt.Errorf("unknown format version %d at byte %d: this program reads up to %d", v, offsetVersion, FormatVersion)
+	}
+	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {
+		return fmt.Errorf("unknown flags %#02x at byte %d", unknown, offsetFlags)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package eventlog
+
+import "k8s.io/apimachinery/pkg/types"
+
+// Outcome is how a scheduling cycle ended.
+type Outcome uint8
+
+// The outcomes. The numbers stand on disk.
+const (
+	// Scheduled: the pod has its node and everything that Permit asked for; a bind follows.
+	Scheduled Outcome = 1
+	// Waiting: the pod is held on its node by Permit.
+	Waiting Outcome = 2
+	// Unschedulable: a plugin refused the pod; it is tried again when an event may have changed that.
+	Unschedulable Outcome = 3
+	// Error: a plugin failed; the pod is tried again after its backoff.
+	Error Outcome = 4
+)
+
+// Decision is what one scheduling cycle decided. It is a fact: applying it needs no plugin to agree.
+type Decision struct {
+	// Cycle numbers the scheduling cycles of the log from 1.
+	Cycle uint64
+	// Namespace, Name and UID are the pod's.
+	Namespace, Name string
+	UID             types.UID
+	// Group is the name of the pod's gang in the same namespace, "" for a pod of no gang.
+	Group string
+	// Outcome is how the cycle ended.
+	Outcome Outcome
+	// Node is where the pod goes (Scheduled, Waiting).
+	Node string
+	// Score is the node's weighted total score; 0 if only one node was feasible and none was scored.
+	Score int64
+	// Evaluated and Feasible count the nodes that were filtered and those that passed.
+	Evaluated, Feasible int64
+	// Rejections say who refused how many nodes, sorted by plugin, code, reason. A refusal of the pod as
+	// a whole (PreFilter, Reserve, Permit) has Nodes 0.
+	Rejections []Rejection
+	// WaitUntil is when a Waiting pod is released if it is not allowed before.
+	WaitUntil Time
+	// WaitFor names the Permit plugins that hold a Waiting pod, sorted.
+	WaitFor []string
+	// Approvals are the permissions that this cycle gave to waiting pods, in the order given.
+	Approvals []Approval
+	// Allowed are the waiting pods that this cycle set free to be bound, in the order of their decisions.
+	Allowed []types.UID
+	// Rejected are the waiting pods that this cycle released from their nodes, in the order of their decisions.
+	Rejected []types.UID
+	// Victims are the pods that this cycle evicts.
+	Victims []types.UID
+	// Nominated is the node nominated for the pod by a PostFilter plugin, "" for none.
+	Nominated string
+	// Volumes are the claims that the pod's placement settles.
+	Volumes []VolumeClaim
+}
+
+// Rejection is one reason for which nodes, or the pod as a whole, were refused.
+type Rejection struct {
+	// Plugin is the name of the plugin that refused.
+	Plugin string
+	// Code is the framework's name of the status code: Unschedulable, UnschedulableAndUnresolvable,
+	// Pending or Error.
+	Code string
+	// Reason is the plugin's own words; empty for Error, whose words are not deterministic.
+	Reason string
+	// Nodes is how many nodes were refused for it.
+	Nodes int64
+}
+
+// Approval is a Permit plugin's word that a waiting pod may go on.
+type Approval struct {
+	UID    types.UID
+	Plugin string
+}
+
+// VolumeClaim is the volume that a placement gives a claim of the pod's namespace.
+type VolumeClaim struct {
+	// Claim is the PersistentVolumeClaim's name.
+	Claim string
+	// Volume is the PersistentVolume's name; "" where one is to be provisioned for the node.
+	Volume string
+}

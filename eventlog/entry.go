@@ -1,0 +1,159 @@
+package eventlog
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Time is an instant of the log: nanoseconds since the Unix epoch, UTC. The one writer stamps it and it
+// never goes back from one entry to the next. Zero means "no time".
+type Time int64
+
+// TimeOf returns t as a Time; the zero time.Time becomes zero.
+func TimeOf(t time.Time) Time {
+	if t.IsZero() {
+		return 0
+	}
+	return Time(t.UnixNano())
+}
+
+// Std returns t in UTC; zero becomes the zero time.Time.
+func (t Time) Std() time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(t)).UTC()
+}
+
+// Add returns t+d.
+func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+
+// Sub returns t-u.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+
+// String is RFC 3339 with nanoseconds, UTC, always nine decimals: the form in which log cat prints it.
+func (t Time) String() string {
+	return time.Unix(0, int64(t)).UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
+}
+
+// Entry is one record of the log: a header that every entry has, and the payload that says what happened.
+type Entry struct {
+	// Seq is the entry's place in the log, from 1 with no gap.
+	Seq uint64
+	// Epoch counts the writers: it grows by one with every EpochStarted.
+	Epoch uint64
+	// Time is when the writer took the entry in. It never goes back.
+	Time Time
+	// Settled says, on an input, that nothing was left to decide when the writer took it in. Only replay
+	// reads it: a decision that a replayed scheduler would still make before a settled input is missing
+	// from the log. State does not depend on it.
+	Settled bool
+	// Payload is what happened. It is never nil in an entry that was read or appended.
+	Payload Payload
+}
+
+// Kind returns the payload's kind.
+func (e Entry) Kind() Kind { return e.Payload.Kind() }
+
+// Kind names the payload types. The numbers stand on disk: they are never reused or renumbered.
+type Kind uint8
+
+// The kinds, in the order in which the format gained them.
+const (
+	KindEpochStarted Kind = 1
+	KindUpserted     Kind = 2
+	KindDeleted      Kind = 3
+	KindTick         Kind = 4
+	KindDecision     Kind = 5
+	KindBindResult   Kind = 6
+)
+
+// Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision and
+// *BindResult. All but *Decision are inputs.
+type Payload interface {
+	Kind() Kind
+}
+
+// EpochStarted opens the reign of one writer: it carries everything besides the entries themselves that
+// decisions depend on, so that a log needs nothing else to be replayed.
+type EpochStarted struct {
+	// ID is a random UUID in text form, different for every epoch ever started.
+	ID string
+	// Version is the writing binary's version.
+	Version string
+	// Format is the highest format version that the writer writes.
+	Format uint32
+	// Seed is the seed of whatever chance a plugin may use; in-tree ones use none.
+	Seed uint64
+	// Config is the effective KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) as compact JSON;
+	// it may be empty. JSON with white space between its tokens cannot be appended.
+	Config []byte
+}
+
+// Object is an API object as plugins know it.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Upserted says that an object was created or changed; Object is what it is now, cut down by Trim.
+type Upserted struct {
+	Resource Resource
+	Object   Object
+}
+
+// Deleted says that an object is gone.
+type Deleted struct {
+	Resource  Resource
+	Namespace string
+	Name      string
+	UID       types.UID
+}
+
+// Tick says that time passed and nothing else happened.
+type Tick struct{}
+
+// BindOutcome is what became of an attempt to bind a pod.
+type BindOutcome uint8
+
+// The outcomes. The numbers stand on disk.
+const (
+	// BindBound: the pod stands bound to the node.
+	BindBound BindOutcome = 1
+	// BindConflict: the pod stands bound to another node, is another pod (UID), or is gone.
+	BindConflict BindOutcome = 2
+	// BindFailed: the pod was seen unbound after the attempt.
+	BindFailed BindOutcome = 3
+	// BindUnknown: what became of it could not be read yet; capacity stays reserved.
+	BindUnknown BindOutcome = 4
+)
+
+// BindResult is what came of the bind that a decision asked for.
+type BindResult struct {
+	UID     types.UID
+	Node    string
+	Outcome BindOutcome
+	// Message is for people; no decision depends on it.
+	Message string
+}
+
+// Kind implements Payload.
+func (*EpochStarted) Kind() Kind { return KindEpochStarted }
+
+// Kind implements Payload.
+func (*Upserted) Kind() Kind { return KindUpserted }
+
+// Kind implements Payload.
+func (*Deleted) Kind() Kind { return KindDeleted }
+
+// Kind implements Payload.
+func (*Tick) Kind() Kind { return KindTick }
+
+// Kind implements Payload.
+func (*Decision) Kind() Kind { return KindDecision }
+
+// Kind implements Payload.
+func (*BindResult) Kind() Kind { return KindBindResult }

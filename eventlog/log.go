@@ -1,0 +1,64 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// Log is a durable sequence of entries with one appender. Every implementation passes eventlog/logtest.
+type Log interface {
+	// Append adds entries behind expectedLast, the sequence number that the caller takes for the last one
+	// (0 for an empty log); their Seq must be expectedLast+1 and on. All of them become durable or none
+	// does. It returns when they are durable. If the log's last entry is another one, nothing is added and
+	// the error is a *ConflictError; nor is anything added if an entry cannot stand in a log, an
+	// *EntryError. After any other error the outcome is unknown: the log refuses further appends with
+	// ErrUnknownOutcome until it is opened again and its last entry read.
+	Append(expectedLast uint64, entries []Entry) error
+	// Read yields the entries from seq on (1 is the first), in order, up to what was last when the
+	// iteration began. It may run while entries are appended. The first error ends it; damage is a
+	// *DamagedError.
+	Read(from uint64) iter.Seq2[Entry, error]
+	// Last returns the last durable entry's sequence number, 0 if there is none.
+	Last() (uint64, error)
+	// Close releases the log. Later calls return ErrClosed.
+	Close() error
+}
+
+// ErrClosed is returned by calls on a log after Close.
+var ErrClosed = errors.New("log is closed")
+
+// ErrUnknownOutcome is returned by Append after an earlier append failed in a way that leaves open whether
+// its entries are durable. Open the log again and read its last entry.
+var ErrUnknownOutcome = errors.New("an earlier append failed with unknown outcome: the log must be opened again")
+
+// ConflictError says that another writer has appended: the log's last entry is not the expected one.
+type ConflictError struct {
+	Expected, Actual uint64
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("append conflict: expected the last entry to be %d, it is %d", e.Expected, e.Actual)
+}
+
+// DamagedError says that a log cannot be trusted from Seq on.
+type DamagedError struct {
+	// Path is the file, or "" for a log that has none.
+	Path string
+	// Seq is the first entry that is missing or wrong; entries before it were read without fault.
+	Seq uint64
+	// Err is what is wrong.
+	Err error
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("log damaged at entry %d: %v", e.Seq, e.Err)
+	}
+	return fmt.Sprintf("%s: log damaged at entry %d: %v", e.Path, e.Seq, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *DamagedError) Unwrap() error { return e.Err }

@@ -1,0 +1,377 @@
+// Package logtest is the conformance suite of eventlog.Log: what every backend must do, told by tests.
+// It owns no product code. Start reading at Run.
+package logtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Open makes a new, empty log for one test, and a function that closes nothing but opens what the closed
+// log left behind once more. It is nil for a log that does not outlive its Close.
+type Open func(t *testing.T) (log eventlog.Log, reopen func() eventlog.Log)
+
+// Run runs the suite, each of its tests on a log of its own. The suite closes the logs.
+func Run(t *testing.T, open func(t *testing.T) (log eventlog.Log, reopen func() eventlog.Log)) {
+	for _, tc := range []struct {
+		name string
+		test func(t *testing.T, open Open)
+	}{
+		{"NewLogIsEmpty", testNewLogIsEmpty},
+		{"EntriesComeBackEqualAndInOrder", testEntriesComeBack},
+		{"EntriesReadAreIndependent", testEntriesReadAreIndependent},
+		{"ReadStartsAnywhere", testReadStartsAnywhere},
+		{"ReadMayStopEarly", testReadMayStopEarly},
+		{"ReadEndsWhereItBegan", testReadEndsWhereItBegan},
+		{"ManyEntriesInOneBatch", testManyEntries},
+		{"WrongSequenceIsRefused", testWrongSequence},
+		{"EntryThatCannotBeWrittenAddsNothing", testBadEntry},
+		{"UnexpectedLastIsAConflict", testConflict},
+		{"EmptyAppendAddsNothing", testEmptyAppend},
+		{"ReadersAndWriterRunAtOnce", testConcurrentReaders},
+		{"ClosedLogRefuses", testClosed},
+		{"ReopenedLogGoesOn", testReopen},
+	} {
+		t.Run(tc.name, func(t *testing.T) { tc.test(t, open) })
+	}
+}
+
+// Entries returns n entries numbered from first, of every kind in turn.
+func Entries(first uint64, n int) []eventlog.Entry {
+	entries := make([]eventlog.Entry, n)
+	for i := range entries {
+		seq := first + uint64(i)
+		entries[i] = eventlog.Entry{
+			Seq: seq, Epoch: 1, Time: eventlog.Time(1_700_000_000_000_000_000 + seq), Settled: seq%3 == 0,
+			Payload: payload(seq),
+		}
+	}
+	return entries
+}
+
+func payload(seq uint64) eventlog.Payload {
+	name := fmt.Sprintf("p%d", seq)
+	uid := types.UID("uid-" + name)
+	switch seq % 6 {
+	case 1:
+		return &eventlog.EpochStarted{ID: name, Version: "v1", Format: eventlog.FormatVersion, Seed: seq, Config: []byte(`{"a":1}`)}
+	case 2:
+		return &eventlog.Upserted{Resource: eventlog.Pods, Object: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid, Labels: map[string]string{"b": "2", "a": "1"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}}
+	case 3:
+		return &eventlog.Decision{Cycle: seq, Namespace: "default", Name: name, UID: uid, Outcome: eventlog.Waiting, Node: "n1",
+			Score: -7, Evaluated: 3, Feasible: 2, WaitUntil: eventlog.Time(seq), WaitFor: []string{"Coscheduling"},
+			Rejections: []eventlog.Rejection{{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1}},
+			Allowed:    []types.UID{uid, "other"}}
+	case 4:
+		return &eventlog.BindResult{UID: uid, Node: "n1", Outcome: eventlog.BindBound}
+	case 5:
+		return &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "default", Name: name, UID: uid}
+	}
+	return &eventlog.Tick{}
+}
+
+func testNewLogIsEmpty(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	wantLast(t, log, 0)
+	wantRead(t, log, 1, nil)
+}
+
+func testEntriesComeBack(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	all := Entries(1, 40)
+	for batch := range slices.Chunk(all, 7) {
+		mustAppend(t, log, batch)
+		wantLast(t, log, batch[len(batch)-1].Seq)
+	}
+	wantRead(t, log, 1, all)
+}
+
+func testEntriesReadAreIndependent(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	appended, want := Entries(1, 6), Entries(1, 6)
+	mustAppend(t, log, appended)
+	scribble := func(entries []eventlog.Entry) {
+		entries[1].Payload.(*eventlog.Upserted).Object.(*corev1.Pod).Labels["a"] = "changed"
+		entries[2].Payload.(*eventlog.Decision).Allowed[0] = "changed"
+		entries[0].Payload.(*eventlog.EpochStarted).Config[0] = '['
+	}
+	scribble(appended)
+	wantRead(t, log, 1, want)
+	scribble(read(t, log, 1))
+	wantRead(t, log, 1, want)
+}
+
+func testReadStartsAnywhere(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	all := Entries(1, 20)
+	mustAppend(t, log, all)
+	for from := range uint64(21) {
+		wantRead(t, log, from, all[max(from, 1)-1:])
+	}
+	wantRead(t, log, 21, nil)
+	wantRead(t, log, 1<<63, nil)
+}
+
+func testReadMayStopEarly(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	mustAppend(t, log, Entries(1, 20))
+	for e, err := range log.Read(3) {
+		if err != nil || e.Seq != 3 {
+			t.Fatalf("entry %d, error %v", e.Seq, err)
+		}
+		break
+	}
+	// Nothing is left held: the log can be appended to and closed.
+	mustAppend(t, log, Entries(21, 1))
+}
+
+func testReadEndsWhereItBegan(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	all := Entries(1, 10)
+	mustAppend(t, log, all)
+	next := uint64(11)
+	var got []eventlog.Entry
+	for e, err := range log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+		mustAppend(t, log, Entries(next, 1))
+		next++
+	}
+	wantEntries(t, got, all)
+	wantRead(t, log, 1, Entries(1, 20))
+}
+
+func testManyEntries(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	all := Entries(1, 5000)
+	mustAppend(t, log, all)
+	wantLast(t, log, 5000)
+	wantRead(t, log, 1, all)
+}
+
+func testWrongSequence(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	mustAppend(t, log, Entries(1, 3))
+	gap := append(Entries(4, 2), Entries(7, 1)...)
+	for name, entries := range map[string][]eventlog.Entry{
+		"a gap before the batch": Entries(5, 1),
+		"a gap in the batch":     gap,
+		"a repetition":           Entries(3, 1),
+		"number 0":               Entries(0, 1),
+	} {
+		var refused *eventlog.EntryError
+		if err := log.Append(3, entries); !errors.As(err, &refused) {
+			t.Errorf("%s: error %v, want an EntryError", name, err)
+		}
+	}
+	wantRead(t, log, 1, Entries(1, 3))
+	mustAppend(t, log, Entries(4, 1))
+}
+
+func testBadEntry(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	bad := Entries(1, 3)
+	bad[2].Payload = &eventlog.Deleted{Resource: "unicorns"}
+	var refused *eventlog.EntryError
+	if err := log.Append(0, bad); !errors.As(err, &refused) || refused.Seq != 3 {
+		t.Errorf("error %v, want an EntryError of entry 3", err)
+	}
+	bad[2].Payload = nil
+	if err := log.Append(0, bad); !errors.As(err, &refused) {
+		t.Errorf("no payload: error %v, want an EntryError", err)
+	}
+	wantLast(t, log, 0)
+	mustAppend(t, log, Entries(1, 3))
+	wantRead(t, log, 1, Entries(1, 3))
+}
+
+func testConflict(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	mustAppend(t, log, Entries(1, 3))
+	for _, expected := range []uint64{0, 2, 4} {
+		var conflict *eventlog.ConflictError
+		err := log.Append(expected, Entries(expected+1, 1))
+		if !errors.As(err, &conflict) {
+			t.Fatalf("append after %d: error %v, want a conflict", expected, err)
+		}
+		if conflict.Expected != expected || conflict.Actual != 3 {
+			t.Errorf("append after %d: %v", expected, conflict)
+		}
+	}
+	wantRead(t, log, 1, Entries(1, 3))
+	mustAppend(t, log, Entries(4, 1)) // a conflict's outcome is known
+}
+
+func testEmptyAppend(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	if err := log.Append(0, nil); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, log, Entries(1, 2))
+	if err := log.Append(2, nil); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *eventlog.ConflictError
+	if err := log.Append(1, nil); !errors.As(err, &conflict) {
+		t.Errorf("error %v, want a conflict", err)
+	}
+	wantLast(t, log, 2)
+}
+
+func testConcurrentReaders(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	const total, batch = 600, 10
+	done := make(chan error, 2)
+	for range cap(done) {
+		go func() { done <- followTo(log, total) }()
+	}
+	for first := uint64(1); first <= total; first += batch {
+		mustAppend(t, log, Entries(first, batch))
+	}
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// followTo reads the log from its start, again and again, until it has total entries.
+func followTo(log eventlog.Log, total uint64) error {
+	for {
+		atLeast, err := log.Last()
+		if err != nil {
+			return err
+		}
+		var seq uint64
+		for e, err := range log.Read(1) {
+			if err != nil {
+				return err
+			}
+			if seq++; e.Seq != seq {
+				return fmt.Errorf("read entry %d, want %d", e.Seq, seq)
+			}
+		}
+		if seq < atLeast {
+			return fmt.Errorf("read up to %d after the last was %d", seq, atLeast)
+		}
+		if seq == total {
+			return nil
+		}
+	}
+}
+
+func testClosed(t *testing.T, open Open) {
+	log, _ := open(t)
+	mustAppend(t, log, Entries(1, 2))
+	reading := log.Read(1)
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(2, Entries(3, 1)); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Append: %v", err)
+	}
+	if _, err := log.Last(); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Last: %v", err)
+	}
+	if err := log.Close(); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Close: %v", err)
+	}
+	yields := 0
+	for _, err := range reading {
+		if yields++; !errors.Is(err, eventlog.ErrClosed) {
+			t.Errorf("Read: %v", err)
+		}
+	}
+	if yields != 1 {
+		t.Errorf("Read yielded %d times, want its error once", yields)
+	}
+}
+
+func testReopen(t *testing.T, open Open) {
+	log, reopen := open(t)
+	if reopen == nil {
+		log.Close()
+		t.Skip("the log does not outlive its Close")
+	}
+	for first := uint64(1); first <= 21; first += 10 {
+		mustAppend(t, log, Entries(first, 10))
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		log = reopen()
+		wantLast(t, log, first+9)
+		wantRead(t, log, 1, Entries(1, int(first)+9))
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustAppend(t *testing.T, log eventlog.Log, entries []eventlog.Entry) {
+	t.Helper()
+	if err := log.Append(entries[0].Seq-1, entries); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantLast(t *testing.T, log eventlog.Log, want uint64) {
+	t.Helper()
+	if got, err := log.Last(); err != nil || got != want {
+		t.Fatalf("last entry is %d, error %v, want %d", got, err, want)
+	}
+}
+
+func read(t *testing.T, log eventlog.Log, from uint64) []eventlog.Entry {
+	t.Helper()
+	var entries []eventlog.Entry
+	for e, err := range log.Read(from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+func wantRead(t *testing.T, log eventlog.Log, from uint64, want []eventlog.Entry) {
+	t.Helper()
+	wantEntries(t, read(t, log, from), want)
+}
+
+func wantEntries(t *testing.T, got, want []eventlog.Entry) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d entries, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if !equality.Semantic.DeepEqual(got[i], want[i]) {
+			t.Fatalf("entry %d came back as\n%+v, want\n%+v", want[i].Seq, got[i].Payload, want[i].Payload)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package eventlog
+
+import "fmt"
+
+// The names that the public form of the log uses. They are indexed by the numbers that stand on disk.
+var (
+	kindNames        = []string{1: "EpochStarted", 2: "Upserted", 3: "Deleted", 4: "Tick", 5: "Decision", 6: "BindResult"}
+	outcomeNames     = []string{1: "Scheduled", 2: "Waiting", 3: "Unschedulable", 4: "Error"}
+	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}
+)
+
+// String returns the kind's name in the public form of the log.
+func (k Kind) String() string { return nameOf(kindNames, uint8(k), "Kind") }
+
+// String returns the outcome's name in the public form of the log.
+func (o Outcome) String() string { return nameOf(outcomeNames, uint8(o), "Outcome") }
+
+// String returns the outcome's name in the public form of the log.
+func (o BindOutcome) String() string { return nameOf(bindOutcomeNames, uint8(o), "BindOutcome") }
+
+func nameOf(names []string, number uint8, typ string) string {
+	if int(number) >= len(names) || number == 0 {
+		return fmt.Sprintf("%s(%d)", typ, number)
+	}
+	return names[number]
+}
+
+// numberOf returns the number that has the name; 0 if there is none.
+func numberOf(names []string, name string) uint8 {
+	for i := 1; i < len(names); i++ {
+		if names[i] == name {
+			return uint8(i)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,320 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Payloads, other than the objects in them, are written field after field: integers as varints (signed
+// ones in zigzag form), text and bytes behind their length, lists behind their count.
+
+// payloadKind returns the kind of p, which must not be nil.
+func payloadKind(p Payload) (Kind, error) {
+	absent := p == nil
+	switch p := p.(type) {
+	case *EpochStarted:
+		absent = p == nil
+	case *Upserted:
+		absent = p == nil
+	case *Deleted:
+		absent = p == nil
+	case *Tick:
+		absent = p == nil
+	case *Decision:
+		absent = p == nil
+	case *BindResult:
+		absent = p == nil
+	case nil:
+	default:
+		return 0, fmt.Errorf("unknown payload type %T", p)
+	}
+	if absent {
+		return 0, errors.New("no payload")
+	}
+	return p.Kind(), nil
+}
+
+// appendPayload appends p's encoding; p has passed payloadKind.
+func appendPayload(dst []byte, p Payload) ([]byte, error) {
+	w := payloadWriter{b: dst}
+	switch p := p.(type) {
+	case *EpochStarted:
+		w.epochStarted(p)
+	case *Upserted:
+		w.upserted(p)
+	case *Deleted:
+		w.deleted(p)
+	case *Tick:
+	case *Decision:
+		w.decision(p)
+	case *BindResult:
+		w.bindResult(p)
+	}
+	return w.b, w.err
+}
+
+// decodePayload is the inverse of appendPayload.
+func decodePayload(kind Kind, b []byte) (Payload, error) {
+	var (
+		p    Payload
+		name string
+	)
+	// All text of a payload is cut from this one string.
+	r := payloadReader{}
+	if kind != KindUpserted {
+		r.text = string(b)
+	}
+	switch kind {
+	case KindEpochStarted:
+		name, p = "epoch started", r.epochStarted()
+	case KindUpserted:
+		u, err := decodeUpserted(b)
+		if err != nil {
+			return nil, fmt.Errorf("upserted: %w", err)
+		}
+		return u, nil
+	case KindDeleted:
+		name, p = "deleted", r.deleted()
+	case KindTick:
+		name, p = "tick", &Tick{}
+	case KindDecision:
+		name, p = "decision", r.decision()
+	case KindBindResult:
+		name, p = "bind result", r.bindResult()
+	default:
+		return nil, fmt.Errorf("unknown kind %d at byte %d", kind, offsetKind)
+	}
+	if left := len(r.text) - r.at; r.err == nil && left > 0 {
+		r.err = fmt.Errorf("%d bytes too many at byte %d", left, headerSize+r.at)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("%s: %w", name, r.err)
+	}
+	return p, nil
+}
+
+func (w *payloadWriter) epochStarted(p *EpochStarted) {
+	w.str("id", p.ID)
+	w.str("version", p.Version)
+	w.uvarint(uint64(p.Format))
+	w.uvarint(p.Seed)
+	w.fail("config", checkConfig(p.Config))
+	w.uvarint(uint64(len(p.Config)))
+	w.b = append(w.b, p.Config...)
+}
+
+func (r *payloadReader) epochStarted() *EpochStarted {
+	p := &EpochStarted{ID: r.str("id"), Version: r.str("version")}
+	format := r.uvarint("format")
+	if format > math.MaxUint32 {
+		r.fail("format", fmt.Errorf("%d exceeds 32 bits", format))
+	}
+	p.Format, p.Seed = uint32(format), r.uvarint("seed")
+	if config := r.str("config"); config != "" {
+		p.Config = []byte(config)
+		r.fail("config", checkConfig(p.Config))
+	}
+	return p
+}
+
+// checkConfig returns an error unless config is empty or compact JSON: only that survives being a part of
+// a line of JSON byte for byte.
+func checkConfig(config []byte) error {
+	if len(config) == 0 {
+		return nil
+	}
+	if !utf8.Valid(config) {
+		return errNotUTF8
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, config); err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	if !bytes.Equal(compact.Bytes(), config) {
+		return errors.New("not compact JSON: it has white space between its tokens")
+	}
+	return nil
+}
+
+func (w *payloadWriter) deleted(p *Deleted) {
+	w.resource(p.Resource)
+	w.str("namespace", p.Namespace)
+	w.str("name", p.Name)
+	w.str("uid", string(p.UID))
+}
+
+func (r *payloadReader) deleted() *Deleted {
+	return &Deleted{Resource: r.resource(), Namespace: r.str("namespace"), Name: r.str("name"), UID: r.uid("uid")}
+}
+
+func (w *payloadWriter) bindResult(p *BindResult) {
+	w.str("uid", string(p.UID))
+	w.str("node", p.Node)
+	w.fail("outcome", checkBindOutcome(p.Outcome))
+	w.b = append(w.b, byte(p.Outcome))
+	w.str("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+}
+
+func (r *payloadReader) bindResult() *BindResult {
+	p := &BindResult{UID: r.uid("uid"), Node: r.str("node"), Outcome: BindOutcome(r.byte("outcome"))}
+	r.fail("outcome", checkBindOutcome(p.Outcome))
+	p.Message = r.str("message")
+	return p
+}
+
+func checkBindOutcome(o BindOutcome) error {
+	if o < BindBound || o > BindUnknown {
+		return fmt.Errorf("unknown bind outcome %d", o)
+	}
+	return nil
+}
+
+var errNotUTF8 = errors.New("not valid UTF-8")
+
+// payloadWriter appends to b until the first error.
+type payloadWriter struct {
+	b   []byte
+	err error
+}
+
+// fail keeps err, if there is one, as the field's; the first error stays.
+func (w *payloadWriter) fail(field string, err error) {
+	if w.err == nil && err != nil {
+		w.err = fmt.Errorf("%s: %w", field, err)
+	}
+}
+
+func (w *payloadWriter) uvarint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+func (w *payloadWriter) varint(v int64)   { w.b = binary.AppendVarint(w.b, v) }
+
+func (w *payloadWriter) str(field, s string) {
+	if !utf8.ValidString(s) {
+		w.fail(field, errNotUTF8)
+	}
+	w.b = binary.AppendUvarint(w.b, uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+func (w *payloadWriter) resource(res Resource) {
+	info := infoByResource[res]
+	if info == nil {
+		w.fail("resource", fmt.Errorf("unknown resource %q", res))
+		return
+	}
+	w.b = append(w.b, info.code)
+}
+
+// payloadReader cuts fields off text until the first error; after it every field is empty.
+type payloadReader struct {
+	text string
+	at   int
+	// list and index name the list element that is being read; list is "" outside of one.
+	list  string
+	index int
+	err   error
+}
+
+// fail keeps err, if there is one, as the field's; the first error stays.
+func (r *payloadReader) fail(field string, err error) {
+	if r.err != nil || err == nil {
+		return
+	}
+	if r.list != "" {
+		element := fmt.Sprintf("%s[%d]", r.list, r.index)
+		if field != "" {
+			element += "."
+		}
+		field = element + field
+	}
+	r.err = fmt.Errorf("%s at byte %d: %w", field, headerSize+r.at, err)
+}
+
+func (r *payloadReader) byte(field string) byte {
+	if r.err != nil {
+		return 0
+	}
+	if r.at >= len(r.text) {
+		r.fail(field, errors.New("record ends before it"))
+		return 0
+	}
+	r.at++
+	return r.text[r.at-1]
+}
+
+func (r *payloadReader) uvarint(field string) uint64 {
+	if r.err != nil {
+		return 0
+	}
+	var v uint64
+	for i := 0; ; i++ {
+		if r.at+i >= len(r.text) {
+			r.fail(field, errors.New("record ends within a varint"))
+			return 0
+		}
+		c := r.text[r.at+i]
+		if i == binary.MaxVarintLen64-1 && c > 1 {
+			r.fail(field, errors.New("varint exceeds 64 bits"))
+			return 0
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			if c == 0 && i > 0 {
+				r.fail(field, errors.New("varint is longer than its value needs"))
+				return 0
+			}
+			r.at += i + 1
+			return v
+		}
+	}
+}
+
+func (r *payloadReader) varint(field string) int64 {
+	u := r.uvarint(field)
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// length reads a length or count of things of at least size bytes each, which must fit what is left.
+func (r *payloadReader) length(field string, size int) int {
+	n := r.uvarint(field)
+	if left := len(r.text) - r.at; r.err == nil && n > uint64(left/size) {
+		r.fail(field, fmt.Errorf("length %d exceeds what the %d bytes left can hold", n, left))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (r *payloadReader) str(field string) string {
+	n := r.length(field, 1)
+	s := r.text[r.at : r.at+n]
+	if !utf8.ValidString(s) {
+		r.fail(field, errNotUTF8)
+		return ""
+	}
+	r.at += n
+	return s
+}
+
+func (r *payloadReader) uid(field string) types.UID { return types.UID(r.str(field)) }
+
+func (r *payloadReader) resource() Resource {
+	code := r.byte("resource")
+	if r.err != nil {
+		return ""
+	}
+	info := infoByCode[code]
+	if info == nil {
+		r.fail("resource", fmt.Errorf("unknown resource number %d", code))
+		return ""
+	}
+	return info.resource
+}

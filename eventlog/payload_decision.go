@@ -1,0 +1,107 @@
+package eventlog
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (w *payloadWriter) decision(d *Decision) {
+	w.uvarint(d.Cycle)
+	w.str("namespace", d.Namespace)
+	w.str("name", d.Name)
+	w.str("uid", string(d.UID))
+	w.str("group", d.Group)
+	w.fail("outcome", checkOutcome(d.Outcome))
+	w.b = append(w.b, byte(d.Outcome))
+	w.str("node", d.Node)
+	w.varint(d.Score)
+	w.varint(d.Evaluated)
+	w.varint(d.Feasible)
+	w.uvarint(uint64(len(d.Rejections)))
+	for i := range d.Rejections {
+		r := &d.Rejections[i]
+		w.str("rejection's plugin", r.Plugin)
+		w.str("rejection's code", r.Code)
+		w.str("rejection's reason", r.Reason)
+		w.varint(r.Nodes)
+	}
+	w.varint(int64(d.WaitUntil))
+	w.uvarint(uint64(len(d.WaitFor)))
+	for _, plugin := range d.WaitFor {
+		w.str("waitFor", plugin)
+	}
+	w.uvarint(uint64(len(d.Approvals)))
+	for i := range d.Approvals {
+		w.str("approval's uid", string(d.Approvals[i].UID))
+		w.str("approval's plugin", d.Approvals[i].Plugin)
+	}
+	w.uids("allowed", d.Allowed)
+	w.uids("rejected", d.Rejected)
+	w.uids("victims", d.Victims)
+	w.str("nominated", d.Nominated)
+	w.uvarint(uint64(len(d.Volumes)))
+	for i := range d.Volumes {
+		w.str("volume's claim", d.Volumes[i].Claim)
+		w.str("volume's volume", d.Volumes[i].Volume)
+	}
+}
+
+func (w *payloadWriter) uids(field string, uids []types.UID) {
+	w.uvarint(uint64(len(uids)))
+	for _, uid := range uids {
+		w.str(field, string(uid))
+	}
+}
+
+func (r *payloadReader) decision() *Decision {
+	d := &Decision{
+		Cycle: r.uvarint("cycle"), Namespace: r.str("namespace"), Name: r.str("name"), UID: r.uid("uid"),
+		Group: r.str("group"), Outcome: Outcome(r.byte("outcome")),
+	}
+	r.fail("outcome", checkOutcome(d.Outcome))
+	d.Node = r.str("node")
+	d.Score, d.Evaluated, d.Feasible = r.varint("score"), r.varint("evaluated"), r.varint("feasible")
+	d.Rejections = readList(r, "rejections", 4, func() Rejection {
+		return Rejection{Plugin: r.str("plugin"), Code: r.str("code"), Reason: r.str("reason"), Nodes: r.varint("nodes")}
+	})
+	d.WaitUntil = Time(r.varint("waitUntil"))
+	d.WaitFor = readList(r, "waitFor", 1, func() string { return r.str("") })
+	d.Approvals = readList(r, "approvals", 2, func() Approval {
+		return Approval{UID: r.uid("uid"), Plugin: r.str("plugin")}
+	})
+	d.Allowed = r.uids("allowed")
+	d.Rejected = r.uids("rejected")
+	d.Victims = r.uids("victims")
+	d.Nominated = r.str("nominated")
+	d.Volumes = readList(r, "volumes", 2, func() VolumeClaim {
+		return VolumeClaim{Claim: r.str("claim"), Volume: r.str("volume")}
+	})
+	return d
+}
+
+func (r *payloadReader) uids(field string) []types.UID {
+	return readList(r, field, 1, func() types.UID { return r.uid("") })
+}
+
+// readList reads a list of elements of at least size bytes each; nil for an empty one.
+func readList[T any](r *payloadReader, field string, size int, element func() T) []T {
+	n := r.length(field, size)
+	if n == 0 {
+		return nil
+	}
+	list := make([]T, 0, n)
+	r.list = field
+	for r.index = 0; r.index < n && r.err == nil; r.index++ {
+		list = append(list, element())
+	}
+	r.list = ""
+	return list
+}
+
+func checkOutcome(o Outcome) error {
+	if o < Scheduled || o > Error {
+		return fmt.Errorf("unknown outcome %d", o)
+	}
+	return nil
+}

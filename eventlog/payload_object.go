@@ -1,0 +1,144 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+)
+
+// protoObject is an object of the Kubernetes API with its generated protobuf methods.
+type protoObject interface {
+	Object
+	Size() int
+	MarshalToSizedBuffer(b []byte) (int, error)
+	Unmarshal(b []byte) error
+}
+
+// upserted writes the resource's number and the object, which fills the rest of the payload: Kubernetes
+// protobuf, or canonical JSON for the one resource that has no protobuf form.
+func (w *payloadWriter) upserted(p *Upserted) {
+	info := infoOf(p.Object)
+	if info == nil {
+		w.fail("upserted", fmt.Errorf("an object of type %T is of no known resource, or it is nil", p.Object))
+		return
+	}
+	if info.resource != p.Resource {
+		w.fail("upserted", fmt.Errorf("resource is %q but the object is of %s", p.Resource, info.resource))
+		return
+	}
+	w.b = append(w.b, info.code)
+	start := len(w.b)
+	switch obj := p.Object.(type) {
+	case protoObject:
+		size := obj.Size()
+		if size > MaxRecord {
+			w.fail(string(info.resource), fmt.Errorf("%d bytes exceed the %d of a record", size, MaxRecord))
+			return
+		}
+		w.b = slices.Grow(w.b, size+checksumSize)[:start+size]
+		_, err := obj.MarshalToSizedBuffer(w.b[start:])
+		w.fail(string(info.resource), err)
+		w.fail(string(info.resource), infoWire[info.code].check(w.b[start:]))
+	case *xschedulingv1alpha1.PodGroup:
+		text, err := marshalXPodGroup(obj)
+		w.fail(string(info.resource), err)
+		w.b = append(w.b, text...)
+	}
+}
+
+func decodeUpserted(b []byte) (*Upserted, error) {
+	if len(b) == 0 {
+		return nil, fmt.Errorf("resource at byte %d: record ends before it", headerSize)
+	}
+	info := infoByCode[b[0]]
+	if info == nil {
+		return nil, fmt.Errorf("resource at byte %d: unknown resource number %d", headerSize, b[0])
+	}
+	obj := info.object()
+	var err error
+	switch obj := obj.(type) {
+	case protoObject:
+		err = unmarshalProto(obj, infoWire[info.code], b[1:])
+	case *xschedulingv1alpha1.PodGroup:
+		err = unmarshalXPodGroup(obj, b[1:])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s at byte %d: %w", info.resource, headerSize+1, err)
+	}
+	return &Upserted{Resource: info.resource, Object: obj}, nil
+}
+
+// errNotCanonical says that bytes mean an object but are not the ones that the object is written as.
+var errNotCanonical = errors.New("not in canonical form")
+
+func unmarshalProto(obj protoObject, wire *wireMessage, b []byte) error {
+	// The generated code trusts its input more than a log may: it skips unknown groups recursively, and
+	// a quantity's exponent can ask for any amount of memory.
+	if err := wire.check(b); err != nil {
+		return err
+	}
+	if err := obj.Unmarshal(b); err != nil {
+		return err
+	}
+	if obj.Size() != len(b) {
+		return errNotCanonical
+	}
+	again := make([]byte, len(b))
+	if _, err := obj.MarshalToSizedBuffer(again); err != nil {
+		return err
+	}
+	if !bytes.Equal(again, b) {
+		return errNotCanonical
+	}
+	return nil
+}
+
+// marshalXPodGroup returns the JSON of g without apiVersion and kind: struct fields in their order, map
+// keys sorted.
+func marshalXPodGroup(g *xschedulingv1alpha1.PodGroup) ([]byte, error) {
+	bare := *g
+	bare.TypeMeta = metav1.TypeMeta{}
+	return json.Marshal(&bare)
+}
+
+func unmarshalXPodGroup(g *xschedulingv1alpha1.PodGroup, b []byte) error {
+	if err := checkJSONQuantities(b); err != nil {
+		return err
+	}
+	if err := unmarshalStrict(b, g); err != nil {
+		return err
+	}
+	again, err := marshalXPodGroup(g)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again, b) {
+		return errNotCanonical
+	}
+	return nil
+}
+
+// checkJSONQuantities checks the quantities of an XPodGroup's JSON before they are parsed.
+func checkJSONQuantities(b []byte) error {
+	var raw struct {
+		Spec struct {
+			MinResources map[string]json.RawMessage `json:"minResources"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	// any order: any one of several faulty quantities refuses the object
+	for name, text := range raw.Spec.MinResources {
+		if err := checkQuantity(bytes.Trim(text, `" `)); err != nil {
+			return fmt.Errorf("spec.minResources[%q]: %w", name, err)
+		}
+	}
+	return nil
+}

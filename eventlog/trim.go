@@ -1,0 +1,208 @@
+package eventlog
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Trim returns a copy of obj with the fields that scheduling reads and no others: those that
+// trim_fields.go lists. The copy shares nothing with obj and has no apiVersion and kind. It panics if obj is not an
+// object of the resource.
+func Trim(res Resource, obj Object) Object {
+	info := infoOf(obj)
+	if info == nil || info.resource != res {
+		panic(fmt.Sprintf("eventlog: Trim(%q) of an object of type %T", res, obj))
+	}
+	out := obj.DeepCopyObject().(Object)
+	out.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	trimMeta(res, out)
+	if pod, ok := out.(*corev1.Pod); ok {
+		trimPod(pod)
+	}
+	infoKeep[info.code].prune(reflect.ValueOf(out).Elem())
+	if pod, ok := out.(*corev1.Pod); ok {
+		pod.Spec.Volumes = dropVolumesWithoutSource(pod.Spec.Volumes)
+	}
+	return out
+}
+
+// trimMeta keeps of the annotations those allowed, and of the owners the controller.
+func trimMeta(res Resource, obj Object) {
+	if annotations := obj.GetAnnotations(); annotations != nil {
+		var kept map[string]string
+		for _, key := range keptAnnotations[res] {
+			if value, ok := annotations[key]; ok {
+				if kept == nil {
+					kept = make(map[string]string)
+				}
+				kept[key] = value
+			}
+		}
+		obj.SetAnnotations(kept)
+	}
+	if owners := obj.GetOwnerReferences(); owners != nil {
+		obj.SetOwnerReferences(slices.DeleteFunc(owners, func(o metav1.OwnerReference) bool {
+			return o.Controller == nil || !*o.Controller
+		}))
+	}
+}
+
+// trimPod drops what the table cannot name by its path.
+func trimPod(pod *corev1.Pod) {
+	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return !slices.Contains(keptPodConditions, string(c.Type))
+	})
+	for i := range pod.Spec.Volumes {
+		if dir := pod.Spec.Volumes[i].EmptyDir; dir != nil && dir.Medium != corev1.StorageMediumMemory {
+			pod.Spec.Volumes[i].EmptyDir = nil
+		}
+	}
+}
+
+// dropVolumesWithoutSource drops the volumes of which nothing but the name is left.
+func dropVolumesWithoutSource(volumes []corev1.Volume) []corev1.Volume {
+	kept := slices.DeleteFunc(volumes, func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) })
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// A keepPlan says what of a value of one Go type is kept: all of it, or of a struct some fields.
+type keepPlan struct {
+	all bool
+	// fields is indexed like the struct's fields; nil for one that is dropped.
+	fields []*keepPlan
+}
+
+// infoKeep holds the plans of the resources' objects, by the resource's number.
+var infoKeep [256]*keepPlan
+
+func init() {
+	for i := range registry {
+		t := reflect.TypeOf(registry[i].object()).Elem()
+		plan := &keepPlan{}
+		plan.addAll(t, keptOfAll)
+		for _, rows := range keptFields {
+			if rows.resource == registry[i].resource {
+				plan.addAll(t, rows.fields)
+			}
+		}
+		infoKeep[registry[i].code] = plan
+	}
+}
+
+func (p *keepPlan) addAll(t reflect.Type, fields []keptField) {
+	for _, field := range fields {
+		for _, path := range expandBraces(field.path) {
+			if err := p.add(t, strings.Split(path, ".")); err != nil {
+				panic(fmt.Sprintf("eventlog: table of kept fields: %s: %s: %v", t, path, err))
+			}
+		}
+	}
+}
+
+// expandBraces returns path with each {a,b} replaced by a and by b.
+func expandBraces(path string) []string {
+	before, rest, ok := strings.Cut(path, "{")
+	if !ok {
+		return []string{path}
+	}
+	choices, after, _ := strings.Cut(rest, "}")
+	var all []string
+	for choice := range strings.SplitSeq(choices, ",") {
+		all = append(all, expandBraces(before+choice+after)...)
+	}
+	return all
+}
+
+// add keeps the field at path of the type t, which pointers and lists may wrap.
+func (p *keepPlan) add(t reflect.Type, path []string) error {
+	if len(path) == 0 {
+		p.all = true
+		return nil
+	}
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return fmt.Errorf("%s has no field %q", t, path[0])
+	}
+	index := fieldByJSONName(t, path[0])
+	if index == nil {
+		return fmt.Errorf("%s has no field %q", t, path[0])
+	}
+	for _, i := range index {
+		if p.fields == nil {
+			p.fields = make([]*keepPlan, t.NumField())
+		}
+		if p.fields[i] == nil {
+			p.fields[i] = &keepPlan{}
+		}
+		p, t = p.fields[i], t.Field(i).Type
+	}
+	return p.add(t, path[1:])
+}
+
+// fieldByJSONName returns the index of t's field of the name, looking into inlined structs; nil if there
+// is none.
+func fieldByJSONName(t reflect.Type, name string) []int {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if tag == name {
+			return []int{i}
+		}
+		if f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct {
+			if index := fieldByJSONName(f.Type, name); index != nil {
+				return append([]int{i}, index...)
+			}
+		}
+	}
+	return nil
+}
+
+// prune zeroes everything in v that the plan does not keep. Elements of lists of which nothing is left are
+// removed.
+func (p *keepPlan) prune(v reflect.Value) {
+	if p.all {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			p.prune(v.Elem())
+		}
+	case reflect.Slice:
+		kept := 0
+		for i := range v.Len() {
+			p.prune(v.Index(i))
+			if v.Index(i).IsZero() {
+				continue
+			}
+			if kept != i {
+				v.Index(kept).Set(v.Index(i))
+			}
+			kept++
+		}
+		if kept == 0 {
+			v.SetZero()
+			return
+		}
+		v.SetLen(kept)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if p.fields == nil || p.fields[i] == nil {
+				v.Field(i).SetZero()
+				continue
+			}
+			p.fields[i].prune(v.Field(i))
+		}
+	}
+}
