@@ -1,0 +1,50 @@
+// Package queue owns which pods and gangs wait to be scheduled, why, and since when: activeQ, backoffQ,
+// the unschedulable, the gated, the ones in flight and the ones whose pods all stand on a node. It is
+// kube-scheduler 1.37's scheduling queue as a pure state: every method is a function of the calls made
+// before it, time comes in through Advance, and there is no goroutine, lock, clock or I/O in it.
+//
+// It never decides a placement, never looks at nodes, and never reads the cluster: what it needs to know it
+// is told by a call, or asks of the plugins given in Options (PreEnqueue, QueueingHints, the order).
+//
+// # The loop that drives it
+//
+//	q.Advance(entry.Time)     // before every entry: backoffs that expired, flushes that are due
+//	q.Add / Update / Delete   // what the entry says of unscheduled pods
+//	q.Move(event, old, new)   // and what it means for the ones that failed
+//	q.Settle()                // after every entry: the head is now worth an attempt
+//	e := q.Head()             // pure; a decision is made for it, and logged; when it is applied:
+//	q.Begin(key)              //   an attempt begins
+//	q.Hold(key, uid)          //   a member got its node
+//	q.Finish(key)             //   it ended well, or
+//	q.Park(key, failure)      //   it failed
+//	t, ok := q.Wake()         // nothing to do: when will time alone change that?
+//
+// # Entities
+//
+// What is queued is an Entity: one pod, or a whole gang with its pods as members. A member is pending
+// until it is held (it was given a node), and pending again when it is released. A pending member is ready
+// if every PreEnqueue plugin passed it, otherwise gated. An entity with no ready member is never attempted:
+// it is Gated if a member is gated, Placed if all are held.
+//
+// # Where it differs from kube-scheduler, and why
+//
+//   - backoffQ is never popped early when activeQ is empty, and expiry is not rounded to whole seconds:
+//     both serve to keep a busy loop busy; here each attempt is a durable decision, so an early one costs
+//     more than it brings. A gang backs off as long as a pod does (upstream: maximum times the square root
+//     of its size, a float).
+//   - The flush of what stayed unschedulable for long skips entities when nothing at all changed since
+//     their last attempt: from the same state the same decision follows. So an idle cluster with pending
+//     pods has no timers (see Advance and Wake).
+//   - An entity that failed and whose turn came again is held back while Options.Room says that an attempt
+//     would certainly fail (see Settle).
+//   - An event that comes while an entity is in flight is put to the hints at once, not when the attempt
+//     fails: so the answer, a set of plugin names, is state that can be written down, and old objects need
+//     not be kept. Events during the time from Finish to a later Park (a bind that failed, a Permit that
+//     timed out) are only counted: if there was any, the entity is retried after its backoff.
+//   - A gang is ready when any member passes PreEnqueue; upstream wants all of them to pass. Whether enough
+//     members exist is for the gang plugin to say, member by member.
+//   - Gang members are not tracked one by one with counters and reasons of their own: a gang fails or
+//     succeeds as one, so it has one set.
+//
+// Start reading at queue.go (the transitions), then hints.go (events), room.go (Settle) and timers.go.
+package queue

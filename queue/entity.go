@@ -1,0 +1,333 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Key names an entity: a pod or a pod group, with namespace and name.
+type Key = fwk.EntityKey
+
+// CompareKeys orders keys by type, namespace and name.
+func CompareKeys(a, b Key) int {
+	return cmp.Or(strings.Compare(string(a.Type), string(b.Type)),
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// State is where an entity stands. The numbers are part of AppendState's encoding.
+type State uint8
+
+// The states. An entity is in exactly one.
+const (
+	// Gated: no member is ready and at least one is kept out by a PreEnqueue plugin.
+	Gated State = 1
+	// Active: waits for its turn.
+	Active State = 2
+	// Backoff: will be active when its backoff expires.
+	Backoff State = 3
+	// Unschedulable: its last attempt failed, and it waits for an event, or (see Entity.Owed) for room.
+	Unschedulable State = 4
+	// InFlight: an attempt began and has not ended.
+	InFlight State = 5
+	// Placed: every member is held.
+	Placed State = 6
+)
+
+var stateNames = [...]string{"", "Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed"}
+
+// String returns the state's name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "invalid"
+}
+
+// member is one pod of an entity.
+type member struct {
+	entity *Entity
+	pod    *v1.Pod
+	held   bool
+	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
+	// Only pending members have one.
+	gate    *plugin
+	message string
+}
+
+func compareMembers(a, b *member) int {
+	return cmp.Or(strings.Compare(a.pod.Name, b.pod.Name), strings.Compare(string(a.pod.UID), string(b.pod.UID)))
+}
+
+// gateRef is an entity's place among the entities gated by one plugin.
+type gateRef struct {
+	plugin  *plugin
+	members int // how many of the entity's members it gates
+	slot    int // in plugin.gates
+}
+
+// Entity is a pod, or a gang with its pods, in the queue. It is read through its methods and changed only
+// by the Queue. It implements fwk.QueuedEntityInfo, so that QueueSort plugins can order it.
+type Entity struct {
+	key      Key
+	profile  string
+	state    State
+	owed     bool
+	priority int32
+
+	members            []*member // by name, then UID
+	ready, gated, held int
+
+	timestamp   eventlog.Time
+	firstActive eventlog.Time
+	firstStd    time.Time // firstActive, for GetInitialAttemptTimestamp
+
+	attempts           int
+	unschedulableCount int
+	errorCount         int
+	failed             bool // the last attempt ended in Park
+	backoffUntil       eventlog.Time
+
+	plugins, pendingPlugins     []string  // sorted, distinct
+	refused                     types.UID // the member whose refusal ended the last attempt, "" if not told
+	gatingPlugin, gatingMessage string
+	begun                       uint64   // changes when the last attempt began
+	noted                       []string // sorted: plugins whose hint said Queue while in flight
+	notedAll, notedAny          bool     // a wildcard event, any event, while in flight
+	since                       eventlog.Time
+	stamp                       uint64 // changes when it came to rest
+	slot                        int    // in its heap or class
+	class                       *class
+	gates                       []gateRef
+	lineBefore, lineAfter       *Entity
+	inLine                      bool
+}
+
+var _ fwk.QueuedEntityInfo = (*Entity)(nil)
+
+// Key returns the entity's name in the queue.
+func (e *Entity) Key() Key { return e.key }
+
+// Type implements fwk.QueuedEntityInfo: pod or podgroup.
+func (e *Entity) Type() fwk.EntityKeyType { return e.key.Type }
+
+// Profile returns the scheduler name of the pod that made the entity.
+func (e *Entity) Profile() string { return e.profile }
+
+// State returns where the entity stands.
+func (e *Entity) State() State { return e.state }
+
+// Owed reports, of an unschedulable entity, that it is due for another attempt (an event asked for it, or
+// its backoff or flush did) and that only Room holds it back.
+func (e *Entity) Owed() bool { return e.owed }
+
+// Failed reports whether the last attempt ended in Park.
+func (e *Entity) Failed() bool { return e.failed }
+
+// Since returns when the entity became unschedulable or gated; zero in other states and when owed.
+func (e *Entity) Since() eventlog.Time {
+	if !e.inLine {
+		return 0
+	}
+	return e.since
+}
+
+// Size returns how many members the entity has, held ones included.
+func (e *Entity) Size() int { return len(e.members) }
+
+// NumReady returns how many pending members passed PreEnqueue.
+func (e *Entity) NumReady() int { return e.ready }
+
+// NumGated returns how many pending members a PreEnqueue plugin keeps out.
+func (e *Entity) NumGated() int { return e.gated }
+
+// NumHeld returns how many members are held.
+func (e *Entity) NumHeld() int { return e.held }
+
+// NumPending returns how many members are not held.
+func (e *Entity) NumPending() int { return e.ready + e.gated }
+
+// Pending returns the pods that are not held, by name, then UID. The pods must not be changed.
+func (e *Entity) Pending() []*v1.Pod {
+	pods := make([]*v1.Pod, 0, e.NumPending())
+	for _, m := range e.members {
+		if !m.held {
+			pods = append(pods, m.pod)
+		}
+	}
+	return pods
+}
+
+// Ready returns the pending pods that passed PreEnqueue, by name, then UID. The pods must not be changed.
+func (e *Entity) Ready() []*v1.Pod {
+	pods := make([]*v1.Pod, 0, e.ready)
+	for _, m := range e.members {
+		if !m.held && m.gate == nil {
+			pods = append(pods, m.pod)
+		}
+	}
+	return pods
+}
+
+// FirstReady returns Ready()[0] without building the list; nil if it is empty.
+func (e *Entity) FirstReady() *v1.Pod {
+	for _, m := range e.members {
+		if !m.held && m.gate == nil {
+			return m.pod
+		}
+	}
+	return nil
+}
+
+// Held returns the UIDs of the held pods, in the order of their pods' names.
+func (e *Entity) Held() []types.UID {
+	uids := make([]types.UID, 0, e.held)
+	for _, m := range e.members {
+		if m.held {
+			uids = append(uids, m.pod.UID)
+		}
+	}
+	return uids
+}
+
+// Gate returns the PreEnqueue plugin that keeps the member out and what it said; ok is false if the pod is
+// no member or not gated.
+func (e *Entity) Gate(uid types.UID) (plugin, message string, ok bool) {
+	for _, m := range e.members {
+		if m.pod.UID == uid && m.gate != nil {
+			return m.gate.name, m.message, true
+		}
+	}
+	return "", "", false
+}
+
+// GatingPlugin returns the PreEnqueue plugin that gated a member last, and GatingMessage what it said;
+// empty unless the entity is Gated.
+func (e *Entity) GatingPlugin() string {
+	if e.state != Gated {
+		return ""
+	}
+	return e.gatingPlugin
+}
+
+// GatingMessage returns what the gating plugin said; empty unless the entity is Gated.
+func (e *Entity) GatingMessage() string {
+	if e.state != Gated {
+		return ""
+	}
+	return e.gatingMessage
+}
+
+// RejectedBy returns the names of the plugins that rejected the last attempt with Unschedulable, and of
+// those that did with Pending, each sorted. The slices must not be changed.
+func (e *Entity) RejectedBy() (unschedulable, pending []string) { return e.plugins, e.pendingPlugins }
+
+// Attempts returns how many attempts began.
+func (e *Entity) Attempts() int { return e.attempts }
+
+// Timestamp returns when the entity came into the queue, or back into it after its last attempt.
+func (e *Entity) Timestamp() eventlog.Time { return e.timestamp }
+
+// FirstActive returns when the entity was active for the first time; zero if it never was.
+func (e *Entity) FirstActive() eventlog.Time { return e.firstActive }
+
+// BackoffUntil returns when the backoff of the last failure ends; zero if there is none.
+func (e *Entity) BackoffUntil() eventlog.Time { return e.backoffUntil }
+
+// Priority returns the highest priority among the members.
+func (e *Entity) Priority() int32 { return e.priority }
+
+// GetPriority implements fwk.QueuedEntityInfo.
+func (e *Entity) GetPriority() int32 { return e.priority }
+
+// GetTimestamp implements fwk.QueuedEntityInfo.
+func (e *Entity) GetTimestamp() time.Time { return e.timestamp.Std() }
+
+// GetAttempts implements fwk.QueuedEntityInfo.
+func (e *Entity) GetAttempts() int { return e.attempts }
+
+// GetBackoffExpiration implements fwk.QueuedEntityInfo.
+func (e *Entity) GetBackoffExpiration() time.Time { return e.backoffUntil.Std() }
+
+// GetUnschedulableCount implements fwk.QueuedEntityInfo.
+func (e *Entity) GetUnschedulableCount() int { return e.unschedulableCount }
+
+// GetConsecutiveErrorsCount implements fwk.QueuedEntityInfo.
+func (e *Entity) GetConsecutiveErrorsCount() int { return e.errorCount }
+
+// GetInitialAttemptTimestamp implements fwk.QueuedEntityInfo.
+func (e *Entity) GetInitialAttemptTimestamp() *time.Time {
+	if e.firstActive == 0 {
+		return nil
+	}
+	return &e.firstStd
+}
+
+// GetUnschedulablePlugins implements fwk.QueuedEntityInfo.
+func (e *Entity) GetUnschedulablePlugins() sets.Set[string] { return sets.New(e.plugins...) }
+
+// GetPendingPlugins implements fwk.QueuedEntityInfo.
+func (e *Entity) GetPendingPlugins() sets.Set[string] { return sets.New(e.pendingPlugins...) }
+
+// GetGatingPlugin implements fwk.QueuedEntityInfo.
+func (e *Entity) GetGatingPlugin() string { return e.GatingPlugin() }
+
+// GetGatingPluginEvents implements fwk.QueuedEntityInfo.
+func (e *Entity) GetGatingPluginEvents() []fwk.ClusterEvent {
+	if e.state != Gated {
+		return nil
+	}
+	for _, g := range e.gates {
+		if g.plugin.name == e.gatingPlugin {
+			return g.plugin.events()
+		}
+	}
+	return nil
+}
+
+// insert puts m among the members and counts it.
+func (e *Entity) insert(m *member) {
+	i, _ := slices.BinarySearchFunc(e.members, m, compareMembers)
+	e.members = slices.Insert(e.members, i, m)
+	e.count(m, 1)
+}
+
+// remove takes m out, which must not be gated.
+func (e *Entity) remove(m *member) {
+	i, found := slices.BinarySearchFunc(e.members, m, compareMembers)
+	if !found {
+		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
+	}
+	e.members = slices.Delete(e.members, i, i+1)
+	e.count(m, -1)
+}
+
+// count adds n to the counter of the kind of member that m is.
+func (e *Entity) count(m *member, n int) {
+	switch {
+	case m.held:
+		e.held += n
+	case m.gate != nil:
+		e.gated += n
+	default:
+		e.ready += n
+	}
+}
+
+// topPriority is the highest priority among the members.
+func (e *Entity) topPriority() int32 {
+	p := corev1helpers.PodPriority(e.members[0].pod)
+	for _, m := range e.members[1:] {
+		p = max(p, corev1helpers.PodPriority(m.pod))
+	}
+	return p
+}

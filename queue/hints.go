@@ -1,0 +1,465 @@
+package queue
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// strategy is what is to be done with an entity that failed. The higher wins.
+type strategy int
+
+const (
+	skip strategy = iota
+	afterBackoff
+	immediately
+)
+
+// pluginName is a plugin of a profile: profiles may configure one plugin differently.
+type pluginName struct{ profile, plugin string }
+
+// eventKind is what registrations are matched against.
+type eventKind struct {
+	resource fwk.EventResource
+	action   fwk.ActionType
+}
+
+// plugin is what the queue knows of one plugin of one profile.
+type plugin struct {
+	name string
+	// known says that the profile told which events it wants; otherwise it wants all.
+	known bool
+	regs  []*registration
+	// matching are the registrations that match an event, by the event's number: nil until asked.
+	matching [][]*registration
+	// gates are the entities with a member that this plugin gates; gating says that it is in Queue.gating.
+	gates  []*Entity
+	gating bool
+}
+
+// registration is one event that a plugin registered.
+type registration struct {
+	event fwk.ClusterEvent
+	hint  fwk.QueueingHintFn
+	pre   fwk.PreQueueingHintFn
+	// What pre said of the occurrence numbered answered: all pods, or these. Scratch, no state.
+	answered uint64
+	all      bool
+	names    []types.NamespacedName
+	named    map[types.NamespacedName]struct{}
+}
+
+// class is the unschedulable entities that the same plugins of the same profile rejected. An event is of
+// interest, or not, to a whole class at once.
+type class struct {
+	rejectors []*plugin
+	pending   []*plugin
+	entities  []*Entity
+}
+
+// occurrence is an event being told: one is made for every Move.
+type occurrence struct {
+	id       int    // the number of the event's kind
+	serial   uint64 // of the occurrence
+	wildcard bool
+	only     types.UID // a wildcard for the entity of this pod only; empty for all
+	nobody   bool      // a wildcard that concerns no pod
+	oldObj   any
+	newObj   any
+}
+
+func (o *occurrence) concerns(e *Entity) bool {
+	if o.nobody {
+		return false
+	}
+	if o.only == "" {
+		return true
+	}
+	for _, m := range e.members {
+		if m.pod.UID == o.only {
+			return true
+		}
+	}
+	return false
+}
+
+// internProfiles makes the plugins that the profiles name.
+func (q *Queue) internProfiles() {
+	for _, profile := range slices.Sorted(maps.Keys(q.opts.Profiles)) {
+		hints := q.opts.Profiles[profile].Hints
+		for _, name := range slices.Sorted(maps.Keys(hints)) {
+			p := &plugin{name: name, known: true}
+			for _, h := range hints[name] {
+				p.regs = append(p.regs, &registration{event: h.Event, hint: h.QueueingHintFn, pre: h.PreQueueingHintFn})
+			}
+			q.pluginsByName[pluginName{profile, name}] = p
+			q.pluginsOf[profile] = append(q.pluginsOf[profile], p)
+		}
+	}
+}
+
+// plugin returns the plugin of the profile, made if nobody asked for it before.
+func (q *Queue) plugin(profile, name string) *plugin {
+	key := pluginName{profile, name}
+	p := q.pluginsByName[key]
+	if p == nil {
+		p = &plugin{name: name}
+		q.pluginsByName[key] = p
+	}
+	return p
+}
+
+// events are the events that the plugin registered.
+func (p *plugin) events() []fwk.ClusterEvent {
+	events := make([]fwk.ClusterEvent, len(p.regs))
+	for i, r := range p.regs {
+		events[i] = r.event
+	}
+	return events
+}
+
+// occur gives an event a number and looks at what it is.
+func (q *Queue) occur(ev fwk.ClusterEvent, oldObj, newObj any) occurrence {
+	kind := eventKind{ev.Resource, ev.ActionType}
+	id, ok := q.events[kind]
+	if !ok {
+		id = len(q.events)
+		q.events[kind] = id
+		// Matching depends on the kind only: found out once here, looked up by number ever after.
+		// any order: every plugin is given its own table
+		for _, p := range q.pluginsByName {
+			p.match(id, kind)
+		}
+	}
+	q.moves++
+	o := occurrence{id: id, serial: q.moves, wildcard: framework.ClusterEventIsWildCard(ev), oldObj: oldObj, newObj: newObj}
+	if o.wildcard && newObj != nil {
+		if pod, ok := newObj.(*v1.Pod); ok {
+			o.only = pod.UID
+		} else {
+			o.nobody = true
+		}
+	}
+	return o
+}
+
+// match fills in the registrations that match the event numbered id.
+func (p *plugin) match(id int, kind eventKind) {
+	if !p.known {
+		return
+	}
+	ev := fwk.ClusterEvent{Resource: kind.resource, ActionType: kind.action}
+	var regs []*registration
+	for _, r := range p.regs {
+		if framework.MatchClusterEvents(r.event, ev) {
+			regs = append(regs, r)
+		}
+	}
+	p.matching = append(p.matching, regs)
+	if len(p.matching) != id+1 {
+		panic("queue: plugin " + p.name + " missed an event")
+	}
+}
+
+// reach says whom the plugin's registrations for the occurrence concern: everybody, only the pods that a
+// PreQueueingHintFn named, or (neither) nobody.
+func (p *plugin) reach(o *occurrence) (all, some bool) {
+	if !p.known {
+		return true, false
+	}
+	for _, r := range p.matching[o.id] {
+		r.narrow(o)
+		if r.all {
+			return true, false
+		}
+		some = some || len(r.names) > 0
+	}
+	return false, some
+}
+
+// narrow asks the PreQueueingHintFn, once an occurrence.
+func (r *registration) narrow(o *occurrence) {
+	if r.answered == o.serial {
+		return
+	}
+	r.answered = o.serial
+	r.all, r.names, r.named = true, nil, nil
+	if r.pre == nil || o.oldObj == nil && o.newObj == nil {
+		return
+	}
+	res, err := r.pre(klog.Logger{}, o.oldObj, o.newObj)
+	if err != nil || res.AllPods {
+		return
+	}
+	r.all, r.names = false, res.Pods
+	r.named = make(map[types.NamespacedName]struct{}, len(res.Pods))
+	for _, n := range res.Pods {
+		r.named[n] = struct{}{}
+	}
+}
+
+// wants asks the hints of p, for the members of e that it may concern (the refused one, if that is known), whether the occurrence makes a retry
+// worthwhile: one Queue is enough. A hint that fails, or is missing, says Queue.
+func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
+	if !p.known {
+		return true
+	}
+	for _, r := range p.matching[o.id] {
+		r.narrow(o)
+		if m := e.refusedMember(); m != nil && !heldToo {
+			if r.wants(m, o) {
+				return true
+			}
+			continue
+		}
+		for _, m := range e.members {
+			if (!m.held || heldToo) && r.wants(m, o) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refusedMember returns the member whose refusal ended the last attempt, if it is still pending: as long as
+// that one is refused it is of no use that an event might help another, which may never have been tried.
+func (e *Entity) refusedMember() *member {
+	if e.refused == "" || len(e.members) == 1 {
+		return nil
+	}
+	for _, m := range e.members {
+		if m.pod.UID == e.refused && !m.held {
+			return m
+		}
+	}
+	return nil
+}
+
+func (r *registration) wants(m *member, o *occurrence) bool {
+	if !r.all {
+		if _, ok := r.named[types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}]; !ok {
+			return false
+		}
+	}
+	if r.hint == nil {
+		return true
+	}
+	hint, err := r.hint(klog.Logger{}, m.pod, o.oldObj, o.newObj)
+	return err != nil || hint == fwk.Queue
+}
+
+// Move tells of a change in the cluster (MoveAllToActiveOrBackoffQueue upstream): oldObj and newObj are the
+// object before and after, nil before it existed and after it is gone. Every unschedulable entity is
+// retried, after its backoff, if a hint of a plugin that rejected it says Queue for one of its pending
+// members; at once if that plugin had answered Pending. One that failed with no plugin recorded is retried
+// by any event; a wildcard event retries all, or with a pod as newObj only the entity of that pod. A gated
+// member is put to PreEnqueue again if the plugin that gates it registered the event and its hint says
+// Queue. For entities in flight it is remembered which plugins' hints say Queue, for Park.
+func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
+	q.changed()
+	occurred := q.occur(ev, oldObj, newObj)
+	o := &occurred
+	for _, e := range q.flight {
+		q.note(e, o)
+	}
+	for _, c := range q.classes {
+		q.moveClass(c, o)
+	}
+	for _, p := range q.gating {
+		q.moveGated(p, o)
+	}
+}
+
+// moveClass moves the entities of one class that the occurrence makes worth a retry. An entity that is
+// moved leaves the class, which fills its place with the last one: so the walk goes from the end.
+func (q *Queue) moveClass(c *class, o *occurrence) {
+	if len(c.entities) == 0 {
+		return
+	}
+	all, some := o.wildcard || len(c.rejectors)+len(c.pending) == 0, false
+	for _, ps := range [...][]*plugin{c.pending, c.rejectors} {
+		for _, p := range ps {
+			if !all {
+				a, s := p.reach(o)
+				all, some = a, some || s
+			}
+		}
+	}
+	switch {
+	case all:
+		for i := len(c.entities) - 1; i >= 0; i-- {
+			q.tell(c.entities[i], o)
+		}
+	case some:
+		q.moveNamed(c, o)
+	}
+}
+
+// moveNamed is moveClass when every hint of interest named the pods that it is for.
+func (q *Queue) moveNamed(c *class, o *occurrence) {
+	for _, ps := range [...][]*plugin{c.pending, c.rejectors} {
+		for _, p := range ps {
+			if !p.known {
+				continue
+			}
+			for _, r := range p.matching[o.id] {
+				for _, name := range r.names {
+					if m := q.byName[name]; m != nil && m.entity.class == c {
+						q.tell(m.entity, o)
+					}
+				}
+			}
+		}
+	}
+}
+
+// tell moves an unschedulable, not owed, entity if the occurrence makes a retry worthwhile.
+func (q *Queue) tell(e *Entity, o *occurrence) bool {
+	switch q.worth(e, o) {
+	case immediately:
+		q.activate(e)
+		return true
+	case afterBackoff:
+		q.requeue(e)
+		return true
+	}
+	return false
+}
+
+// worth asks the plugins that rejected e. Those that answered Pending go first, as theirs is the stronger word.
+func (q *Queue) worth(e *Entity, o *occurrence) strategy {
+	if o.wildcard {
+		if o.concerns(e) {
+			return afterBackoff
+		}
+		return skip
+	}
+	c := e.class
+	if len(c.rejectors)+len(c.pending) == 0 {
+		return afterBackoff
+	}
+	for _, p := range c.pending {
+		if p.wants(e, o, false) {
+			return immediately
+		}
+	}
+	for _, p := range c.rejectors {
+		if p.wants(e, o, false) {
+			return afterBackoff
+		}
+	}
+	return skip
+}
+
+// note remembers, for an entity in flight, which plugins would have it retried.
+func (q *Queue) note(e *Entity, o *occurrence) {
+	if o.wildcard {
+		if o.concerns(e) {
+			e.notedAny, e.notedAll = true, true
+		}
+		return
+	}
+	e.notedAny = true
+	if len(e.noted) == len(q.pluginsOf[e.profile]) {
+		return
+	}
+	for _, p := range q.pluginsOf[e.profile] {
+		if len(p.matching[o.id]) == 0 {
+			continue
+		}
+		i, found := slices.BinarySearch(e.noted, p.name)
+		if !found && p.wants(e, o, true) {
+			e.noted = slices.Insert(e.noted, i, p.name)
+		}
+	}
+}
+
+// wasNoted reports whether an event came while e was in flight after which the plugin would have it
+// retried. A plugin that told no events is retried by any.
+func (q *Queue) wasNoted(e *Entity, name string) bool {
+	if !q.plugin(e.profile, name).known {
+		return e.notedAny
+	}
+	_, found := slices.BinarySearch(e.noted, name)
+	return found
+}
+
+// moveGated tests the members again that p gates, if the occurrence is one that p waits for.
+func (q *Queue) moveGated(p *plugin, o *occurrence) {
+	if len(p.gates) == 0 {
+		return
+	}
+	all, some := true, false
+	if !o.wildcard {
+		all, some = p.reach(o)
+	}
+	switch {
+	case all:
+		for i := len(p.gates) - 1; i >= 0; i-- {
+			q.tellGated(p.gates[i], p, o)
+		}
+	case some:
+		for _, r := range p.matching[o.id] {
+			for _, name := range r.names {
+				if m := q.byName[name]; m != nil && m.gate == p && r.wants(m, o) {
+					q.test(m)
+					q.rest(m.entity)
+				}
+			}
+		}
+	}
+}
+
+// tellGated tests the members of e that p gates and whose hint says Queue.
+func (q *Queue) tellGated(e *Entity, p *plugin, o *occurrence) {
+	if o.wildcard && !o.concerns(e) {
+		return
+	}
+	for _, m := range e.members {
+		if m.gate != p {
+			continue
+		}
+		if o.wildcard || !p.known || slices.ContainsFunc(p.matching[o.id], func(r *registration) bool {
+			r.narrow(o)
+			return r.wants(m, o)
+		}) {
+			q.test(m)
+		}
+	}
+	q.rest(e)
+}
+
+// classify puts an unschedulable entity among those that failed for the same reasons.
+func (q *Queue) classify(e *Entity) {
+	reason := strings.Join([]string{e.profile, strings.Join(e.plugins, "\x01"), strings.Join(e.pendingPlugins, "\x01")}, "\x00")
+	c := q.classByReason[reason]
+	if c == nil {
+		c = &class{}
+		for _, name := range e.plugins {
+			c.rejectors = append(c.rejectors, q.plugin(e.profile, name))
+		}
+		for _, name := range e.pendingPlugins {
+			c.pending = append(c.pending, q.plugin(e.profile, name))
+		}
+		q.classByReason[reason] = c
+		q.classes = append(q.classes, c)
+	}
+	e.class, e.slot = c, len(c.entities)
+	c.entities = append(c.entities, e)
+}
+
+// declassify takes it out again.
+func (q *Queue) declassify(e *Entity) {
+	c, last := e.class, len(e.class.entities)-1
+	c.entities[e.slot] = c.entities[last]
+	c.entities[e.slot].slot = e.slot
+	c.entities[last] = nil
+	c.entities = c.entities[:last]
+	e.class = nil
+}

@@ -1,0 +1,596 @@
+package queue
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// nowhere is the state of an entity that is in no place of the queue while a method moves it.
+const nowhere State = 0
+
+// Failure is why an attempt failed.
+type Failure struct {
+	// UID is the member whose refusal ended the attempt; "" if it was not one member's.
+	UID types.UID
+	// Plugins rejected the entity with Unschedulable or UnschedulableAndUnresolvable.
+	Plugins []string
+	// PendingPlugins rejected it with Pending: when an event resolves that, it skips its backoff.
+	PendingPlugins []string
+	// Error says that something went wrong rather than that there is no place: the entity is retried after
+	// its backoff, whatever happens meanwhile.
+	Error bool
+}
+
+// Queue is the scheduling queue. The zero value is not usable: call New.
+type Queue struct {
+	opts Options
+	ctx  context.Context // for PreEnqueue: carries a logger that discards
+
+	now eventlog.Time // of the last Advance
+	// changes counts what was told to the queue about the world; changedAt is when that was last.
+	changes   uint64
+	changedAt eventlog.Time
+
+	entities map[Key]*Entity
+	sorted   []*Entity // by key
+	byUID    map[types.UID]*member
+	byName   map[types.NamespacedName]*member
+	counts   Counts
+
+	active  entityHeap
+	backoff entityHeap
+	flight  []*Entity // in the order of Begin
+	owed    []*Entity // in queue order; see room.go
+	classes []*class  // the other unschedulable ones by reason; see hints.go
+	line    line      // unschedulable (not owed) and gated, by since; see timers.go
+
+	classByReason map[string]*class
+	pluginsByName map[pluginName]*plugin
+	pluginsOf     map[string][]*plugin // by profile: those in Profile.Hints, by name
+	gating        []*plugin            // those that ever gated a pod
+	events        map[eventKind]int
+
+	// asked says how far into owed Room was asked, and answered no, since roomVersion.
+	asked       int
+	roomVersion uint64
+	releases    uint64
+	moves       uint64
+}
+
+// Counts is the number of entities in each state.
+type Counts struct {
+	Gated, Active, Backoff, Unschedulable, InFlight, Placed int
+}
+
+// New returns an empty queue, or says which option is wrong.
+func New(opts Options) (*Queue, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{
+		opts:          opts,
+		ctx:           klog.NewContext(context.Background(), logr.Discard()),
+		entities:      map[Key]*Entity{},
+		byUID:         map[types.UID]*member{},
+		byName:        map[types.NamespacedName]*member{},
+		classByReason: map[string]*class{},
+		pluginsByName: map[pluginName]*plugin{},
+		pluginsOf:     map[string][]*plugin{},
+		events:        map[eventKind]int{},
+	}
+	q.active.less = q.less
+	q.backoff.less = func(a, b *Entity) bool {
+		if a.backoffUntil != b.backoffUntil {
+			return a.backoffUntil < b.backoffUntil
+		}
+		return CompareKeys(a.key, b.key) < 0
+	}
+	q.internProfiles()
+	return q, nil
+}
+
+// less is the order of activeQ, made total by the key.
+func (q *Queue) less(a, b *Entity) bool {
+	if q.opts.Less(a, b) {
+		return true
+	}
+	if q.opts.Less(b, a) {
+		return false
+	}
+	return CompareKeys(a.key, b.key) < 0
+}
+
+// Get returns the entity, nil if there is none.
+func (q *Queue) Get(key Key) *Entity { return q.entities[key] }
+
+// Find returns the entity that the pod is a member of, nil if there is none.
+func (q *Queue) Find(uid types.UID) *Entity {
+	if m := q.byUID[uid]; m != nil {
+		return m.entity
+	}
+	return nil
+}
+
+// All returns every entity, sorted by key.
+func (q *Queue) All() []*Entity { return slices.Clone(q.sorted) }
+
+// Len returns how many entities there are.
+func (q *Queue) Len() int { return len(q.sorted) }
+
+// Counts returns how many entities are in each state.
+func (q *Queue) Counts() Counts { return q.counts }
+
+// Head returns the entity that the next decision is about: the one in flight, else the first of activeQ,
+// else nil. It changes nothing. With Options.Room, call Settle first.
+func (q *Queue) Head() *Entity {
+	if len(q.flight) > 0 {
+		return q.flight[0]
+	}
+	return q.active.top()
+}
+
+// Add tells of a new unscheduled pod: an entity of its own, or a member of a gang, as key says. PreEnqueue
+// decides whether it is gated. A new entity becomes Active or Gated; a gang that is Gated or Placed becomes
+// active if the new member is ready; in every other state it stays where it is, as upstream, and
+// the event that tells of the new pod (see Move) is what may retry it. A pod that is known already is
+// updated, or moved to its new entity.
+func (q *Queue) Add(key Key, pod *v1.Pod) {
+	if m := q.byUID[pod.UID]; m != nil {
+		if m.entity.key == key {
+			q.Update(key, m.pod, pod)
+			return
+		}
+		q.Delete(m.entity.key, pod.UID)
+	}
+	q.changed()
+	e, priority := q.entities[key], corev1helpers.PodPriority(pod)
+	if e == nil {
+		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now, priority: priority}
+		q.entities[key] = e
+		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
+		q.sorted = slices.Insert(q.sorted, i, e)
+	}
+	m := &member{entity: e, pod: pod}
+	e.insert(m)
+	q.byUID[pod.UID] = m
+	q.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = m
+	if priority > e.priority {
+		q.reorder(e, func() { e.priority = priority })
+	}
+	q.test(m)
+	q.rest(e)
+}
+
+// Update tells that an unscheduled pod changed; old is what it was, nil for what the queue has. A gated pod
+// is put to PreEnqueue again. If the entity is unschedulable, the hints of the plugins that rejected it are
+// asked about the change, which is an event on TargetPod. An unknown pod is added.
+func (q *Queue) Update(key Key, old, pod *v1.Pod) {
+	m := q.byUID[pod.UID]
+	if m == nil || m.entity.key != key {
+		q.Add(key, pod)
+		return
+	}
+	q.changed()
+	if old == nil {
+		old = m.pod
+	}
+	e := m.entity
+	q.replace(m, pod)
+	if p := e.topPriority(); p != e.priority {
+		q.reorder(e, func() { e.priority = p })
+	}
+	if m.gate != nil {
+		q.test(m)
+	}
+	if e.state == InFlight || e.state == Unschedulable && !e.owed {
+		for _, ev := range framework.PodSchedulingPropertiesChange(pod, old, true) {
+			occurred := q.occur(ev, old, pod)
+			o := &occurred
+			if e.state == InFlight {
+				q.note(e, o)
+			} else if q.tell(e, o) {
+				break
+			}
+		}
+	}
+	q.rest(e)
+}
+
+// replace sets the member's pod, whose name may in theory differ.
+func (q *Queue) replace(m *member, pod *v1.Pod) {
+	if m.pod.Name == pod.Name && m.pod.Namespace == pod.Namespace {
+		m.pod = pod
+		return
+	}
+	m.entity.remove(m)
+	q.unname(m)
+	m.pod = pod
+	m.entity.insert(m)
+	q.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = m
+}
+
+func (q *Queue) unname(m *member) {
+	name := types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}
+	if q.byName[name] == m {
+		delete(q.byName, name)
+	}
+}
+
+// Delete tells that a pod is gone for good: deleted, or bound. The entity is dropped with its last member,
+// in whatever state it is. An unknown pod is passed over.
+func (q *Queue) Delete(key Key, uid types.UID) {
+	m := q.byUID[uid]
+	if m == nil || m.entity.key != key {
+		return
+	}
+	q.changed()
+	e := m.entity
+	q.ungate(m)
+	e.remove(m)
+	q.unname(m)
+	delete(q.byUID, uid)
+	if len(e.members) == 0 {
+		q.take(e)
+		delete(q.entities, key)
+		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
+		q.sorted = slices.Delete(q.sorted, i, i+1)
+		return
+	}
+	if p := e.topPriority(); p != e.priority {
+		q.reorder(e, func() { e.priority = p })
+	}
+	q.rest(e)
+}
+
+// Begin says that an attempt begins: the entity leaves whatever place it is in and is in flight. It does
+// nothing if the entity is in flight already or unknown. It works from any state, because it tells of a
+// recorded decision, and recorded decisions are facts.
+func (q *Queue) Begin(key Key) {
+	e := q.entities[key]
+	if e == nil || e.state == InFlight {
+		return
+	}
+	e.attempts++
+	e.begun = q.changes
+	if e.firstActive == 0 {
+		e.setFirstActive(q.now)
+	}
+	q.put(e, InFlight)
+}
+
+// Hold says that a member was given a node: it waits in Permit or is being bound. It is no longer pending
+// but stays a member until Delete. An unknown pod is passed over.
+func (q *Queue) Hold(key Key, uid types.UID) {
+	m := q.byUID[uid]
+	if m == nil || m.entity.key != key || m.held {
+		return
+	}
+	e := m.entity
+	q.ungate(m)
+	e.count(m, -1)
+	m.held = true
+	e.count(m, 1)
+	q.rest(e)
+}
+
+// Unhold says that a held member was released and is pending again. Releasing what the same attempt held
+// brings the cluster back to what it was before: it is no event for the other entities, so no Move should
+// go with it. A release of what stood longer (a failed bind, a Permit that timed out) is one, and the
+// caller tells it with Move.
+func (q *Queue) Unhold(key Key, uid types.UID) {
+	m := q.byUID[uid]
+	if m == nil || m.entity.key != key || !m.held {
+		return
+	}
+	q.releases++
+	e := m.entity
+	e.count(m, -1)
+	m.held = false
+	e.count(m, 1)
+	q.rest(e)
+}
+
+// Finish says that the attempt ended well. With no ready member left the entity is Placed (or Gated);
+// otherwise it has members that the attempt did not try, and it is active again at once: as upstream, its
+// counters start anew. An unknown entity is passed over.
+func (q *Queue) Finish(key Key) {
+	e := q.entities[key]
+	if e == nil {
+		return
+	}
+	q.take(e)
+	e.failed = false
+	e.plugins, e.pendingPlugins, e.refused = nil, nil, ""
+	e.forgetNotes()
+	if e.ready == 0 {
+		q.rest(e)
+		return
+	}
+	e.timestamp = q.now
+	e.unschedulableCount, e.errorCount, e.backoffUntil = 0, 0, 0
+	q.activate(e)
+}
+
+// Park says that the attempt that Begin told of failed, at once or after it had seemed to end well. The
+// counters go up as upstream and with them the backoff. After an error the entity backs off and is then
+// retried. Otherwise it becomes Unschedulable, unless an event that came during the attempt would have moved
+// it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are held stay
+// held. It works from any state; an unknown entity is passed over.
+func (q *Queue) Park(key Key, f Failure) {
+	e := q.entities[key]
+	if e == nil {
+		return
+	}
+	inFlight := e.state == InFlight
+	q.take(e)
+	e.failed = true
+	e.plugins, e.pendingPlugins, e.refused = distinct(f.Plugins), distinct(f.PendingPlugins), f.UID
+	if f.Error {
+		e.errorCount++
+	} else {
+		e.unschedulableCount++
+		e.errorCount = 0
+	}
+	e.timestamp = q.now
+	e.backoffUntil = q.now.Add(q.backoffFor(e))
+	verdict := q.verdict(e, f.Error, inFlight)
+	eventful := e.begun != q.changes
+	e.forgetNotes()
+	switch {
+	case e.ready == 0:
+		q.rest(e)
+	case verdict == immediately:
+		q.activate(e)
+	case verdict == afterBackoff:
+		q.requeue(e)
+	default:
+		q.put(e, Unschedulable)
+		if eventful {
+			// What happened during the attempt is news to it: the flush must not take it for tried.
+			q.changed()
+		}
+	}
+}
+
+// verdict says where an entity goes whose attempt just failed.
+func (q *Queue) verdict(e *Entity, isError, inFlight bool) strategy {
+	if isError {
+		return afterBackoff
+	}
+	if !inFlight {
+		if e.begun != q.changes {
+			return afterBackoff
+		}
+		return skip
+	}
+	verdict := skip
+	if e.notedAll || e.notedAny && len(e.plugins)+len(e.pendingPlugins) == 0 {
+		verdict = afterBackoff
+	}
+	for _, name := range e.plugins {
+		if q.wasNoted(e, name) {
+			verdict = afterBackoff
+		}
+	}
+	for _, name := range e.pendingPlugins {
+		if q.wasNoted(e, name) {
+			verdict = immediately
+		}
+	}
+	return verdict
+}
+
+// Activate is what PodActivator asks for: the entity, if it is unschedulable, backing off or gated, is put
+// to PreEnqueue and becomes active without regard to its backoff. If it is in flight, that is remembered
+// for when its attempt fails.
+func (q *Queue) Activate(key Key) {
+	e := q.entities[key]
+	if e == nil {
+		return
+	}
+	q.changed()
+	switch e.state {
+	case InFlight:
+		e.notedAny, e.notedAll = true, true
+	case Unschedulable, Backoff, Gated:
+		if !e.owed {
+			q.activate(e)
+		}
+	}
+}
+
+// Recheck says that the gang's circumstances changed (its group object, its members): PreEnqueue is run
+// again for every pending member, which may gate or ungate the entity, and its place in the order is found
+// anew. It is not needed after Add, which tests the new member itself, and the others if that one passes.
+func (q *Queue) Recheck(key Key) {
+	e := q.entities[key]
+	if e == nil {
+		return
+	}
+	q.changed()
+	q.reorder(e, func() { q.testAll(e) })
+	q.rest(e)
+}
+
+// rest brings an entity that is not in flight to where its members say: Gated or Placed without a ready
+// one; out of there with one. An entity in another place stays.
+func (q *Queue) rest(e *Entity) {
+	if e.owed {
+		q.asked = 0 // the entity changed: Room may answer otherwise
+	}
+	switch {
+	case e.state == InFlight:
+	case e.ready > 0:
+		switch e.state {
+		case nowhere:
+			if e.NumPending() == 1 && !e.failed {
+				q.activateTested(e) // the one pending pod was just tested
+			} else {
+				q.requeue(e)
+			}
+		case Gated, Placed:
+			q.requeue(e)
+		}
+	case e.gated > 0:
+		if e.state != Gated {
+			q.put(e, Gated)
+		}
+	default:
+		if e.state != Placed {
+			q.put(e, Placed)
+		}
+	}
+}
+
+// requeue makes an entity active, now or when its backoff expires.
+func (q *Queue) requeue(e *Entity) {
+	if e.backoffUntil > q.now {
+		q.testAll(e)
+		if e.ready > 0 {
+			q.put(e, Backoff)
+			return
+		}
+		q.take(e)
+		q.rest(e)
+		return
+	}
+	q.activate(e)
+}
+
+// activate puts the pending members to PreEnqueue, as upstream does whenever an entity goes to activeQ, and
+// makes the entity active if one is ready.
+func (q *Queue) activate(e *Entity) {
+	q.testAll(e)
+	q.activateTested(e)
+}
+
+func (q *Queue) activateTested(e *Entity) {
+	switch {
+	case e.ready == 0:
+		q.take(e)
+		q.rest(e)
+	case e.failed && q.opts.Room != nil:
+		q.owe(e)
+	default:
+		q.put(e, Active)
+	}
+}
+
+// reorder takes the entity out of its place, lets change do what its place may depend on, and puts it back.
+func (q *Queue) reorder(e *Entity, change func()) {
+	switch {
+	case e.state == Active:
+		q.active.remove(e)
+		change()
+		q.active.push(e)
+	case e.owed:
+		q.disown(e)
+		change()
+		q.own(e)
+		q.asked = 0
+	default:
+		change()
+	}
+}
+
+// put moves the entity to the place of state s.
+func (q *Queue) put(e *Entity, s State) {
+	q.take(e)
+	e.state = s
+	*q.counts.of(s)++
+	switch s {
+	case Active:
+		if e.firstActive == 0 {
+			e.setFirstActive(q.now)
+		}
+		q.active.push(e)
+	case Backoff:
+		q.backoff.push(e)
+	case InFlight:
+		q.flight = append(q.flight, e)
+	case Unschedulable:
+		q.classify(e)
+		q.line.push(e, q.now, q.changes)
+	case Gated:
+		q.line.push(e, q.now, q.changes)
+	}
+}
+
+// take removes the entity from the place it is in.
+func (q *Queue) take(e *Entity) {
+	if e.state == nowhere {
+		return
+	}
+	switch e.state {
+	case Active:
+		q.active.remove(e)
+	case Backoff:
+		q.backoff.remove(e)
+	case InFlight:
+		i := slices.Index(q.flight, e)
+		q.flight = slices.Delete(q.flight, i, i+1)
+	case Unschedulable:
+		if e.owed {
+			q.disown(e)
+			break
+		}
+		q.declassify(e)
+		q.line.remove(e)
+	case Gated:
+		q.line.remove(e)
+	}
+	*q.counts.of(e.state)--
+	e.state = nowhere
+}
+
+// changed counts a change of the world.
+func (q *Queue) changed() {
+	q.changes++
+	q.changedAt = q.now
+}
+
+func (c *Counts) of(s State) *int {
+	switch s {
+	case Gated:
+		return &c.Gated
+	case Active:
+		return &c.Active
+	case Backoff:
+		return &c.Backoff
+	case Unschedulable:
+		return &c.Unschedulable
+	case InFlight:
+		return &c.InFlight
+	case Placed:
+		return &c.Placed
+	}
+	panic("queue: no such state: " + s.String())
+}
+
+func (e *Entity) setFirstActive(t eventlog.Time) {
+	e.firstActive, e.firstStd = t, t.Std()
+}
+
+func (e *Entity) forgetNotes() {
+	e.noted, e.notedAll, e.notedAny = nil, false, false
+}
+
+// distinct returns the names sorted, each once; nil for none.
+func distinct(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}

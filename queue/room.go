@@ -1,0 +1,91 @@
+package queue
+
+import "slices"
+
+// Settle makes the head of the queue an entity that is worth an attempt; it is called at the end of every
+// applied entry. It does nothing without Options.Room and while an entity is in flight.
+//
+// An entity whose last attempt failed is not attempted while Room says that it would certainly fail. This is
+// sound: the attempt would change nothing but the entity's counters, and its outcome, a refusal, is known.
+// When an event, a backoff or a flush asks for a retry, the entity is therefore owed one: it stays
+// Unschedulable, with the reasons of its last attempt, until it would be the head of the queue and Room says
+// yes. Upstream would attempt it and learn that now, say, resources are lacking too; here the debt stands in
+// for that: an owed entity needs no further event to be retried, only room, so that no event is lost.
+//
+// The outcome is as if, after every entry, the first entity in queue order were picked that is active or
+// owed, and has room if it failed last. Owed entities are kept in that order and asked from the front, each
+// once for every time that room may have grown.
+func (q *Queue) Settle() {
+	if q.opts.Room == nil || len(q.flight) > 0 {
+		return
+	}
+	version := q.changes + q.releases
+	if q.opts.RoomVersion != nil {
+		version = q.opts.RoomVersion()
+	}
+	if version != q.roomVersion {
+		q.roomVersion, q.asked = version, 0
+	}
+	head := q.active.top()
+	for ; head != nil && head.failed && !q.opts.Room(head); head = q.active.top() {
+		asked := q.asked
+		if q.owe(head) <= asked {
+			q.asked = asked + 1 // it has just been asked as well
+		}
+	}
+	for q.asked < len(q.owed) {
+		e := q.owed[q.asked]
+		if head != nil && q.less(head, e) {
+			return
+		}
+		if q.opts.Room(e) {
+			q.put(e, Active)
+			return
+		}
+		q.asked++
+	}
+}
+
+// owe makes e unschedulable with a retry owed, and returns its place among the owed.
+func (q *Queue) owe(e *Entity) int {
+	q.take(e)
+	e.state = Unschedulable
+	q.counts.Unschedulable++
+	if e.firstActive == 0 {
+		e.setFirstActive(q.now)
+	}
+	return q.own(e)
+}
+
+// own and disown put e among the owed and take it out.
+func (q *Queue) own(e *Entity) int {
+	e.owed = true
+	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
+	q.owed = slices.Insert(q.owed, i, e)
+	q.asked = min(q.asked, i)
+	return i
+}
+
+func (q *Queue) disown(e *Entity) {
+	e.owed = false
+	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
+	if i == len(q.owed) || q.owed[i] != e {
+		// What the order depends on was changed outside before Recheck told: look for it.
+		i = slices.Index(q.owed, e)
+	}
+	q.owed = slices.Delete(q.owed, i, i+1)
+	if i < q.asked {
+		q.asked--
+	}
+}
+
+// compare is less as a three-way comparison.
+func (q *Queue) compare(a, b *Entity) int {
+	switch {
+	case a == b:
+		return 0
+	case q.less(a, b):
+		return -1
+	}
+	return 1
+}

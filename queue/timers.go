@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Advance says that time has come to now; it is called before every entry is applied. Entities whose backoff
+// has expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are
+// tried again, at the first multiple of FlushPeriod after that, provided that anything changed (Add, Update,
+// Delete, Move, Activate, Recheck) since they came to rest there: the scheduler is deterministic, so a
+// second attempt in an unchanged world would only repeat the first. Time never goes back: that would be a
+// broken invariant, and panics.
+func (q *Queue) Advance(now eventlog.Time) {
+	if now < q.now {
+		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))
+	}
+	q.now = now
+	for e := q.backoff.top(); e != nil && e.backoffUntil <= now; e = q.backoff.top() {
+		q.activate(e)
+	}
+	for e := q.line.first; e != nil && e.stamp != q.changes && q.flushAt(e) <= now; e = q.line.first {
+		q.flush(e)
+	}
+}
+
+// Wake returns the earliest time at which Advance alone would change something; false if it never would.
+func (q *Queue) Wake() (eventlog.Time, bool) {
+	var wake eventlog.Time
+	ok := false
+	if e := q.backoff.top(); e != nil {
+		wake, ok = e.backoffUntil, true
+	}
+	if e := q.line.first; e != nil && e.stamp != q.changes {
+		if t := q.flushAt(e); !ok || t < wake {
+			wake, ok = t, true
+		}
+	}
+	return wake, ok
+}
+
+// flushAt is the multiple of FlushPeriod at which e is flushed, if the world has changed since it came to
+// rest: the first that follows both the end of its wait and the latest change. (A multiple between an
+// earlier such change and the latest cannot have passed: Advance would have flushed it.)
+func (q *Queue) flushAt(e *Entity) eventlog.Time {
+	period := eventlog.Time(q.opts.FlushPeriod)
+	t := max(e.since.Add(q.opts.FlushAfter), q.changedAt)
+	return (t/period + 1) * period
+}
+
+// flush retries an entity that rested for too long, or lets it rest anew.
+func (q *Queue) flush(e *Entity) {
+	if e.state == Unschedulable {
+		q.requeue(e)
+		return
+	}
+	q.testAll(e)
+	if e.ready > 0 {
+		q.requeue(e)
+		return
+	}
+	q.put(e, Gated)
+}
+
+// backoffFor is InitialBackoff*2^(n-1), at most MaxBackoff, n being the consecutive errors or else the
+// times that the entity was found unschedulable.
+func (q *Queue) backoffFor(e *Entity) time.Duration {
+	n := e.unschedulableCount
+	if e.errorCount > 0 {
+		n = e.errorCount
+	}
+	if n == 0 {
+		return 0
+	}
+	if shift := n - 1; q.opts.InitialBackoff <= q.opts.MaxBackoff>>shift {
+		return q.opts.InitialBackoff << shift
+	}
+	return q.opts.MaxBackoff
+}
+
+// line is the unschedulable (not owed) and the gated entities, in the order in which they came to rest. Both
+// since and stamp ascend along it, so that its first entity tells when the next flush is.
+type line struct {
+	first, last *Entity
+}
+
+func (l *line) push(e *Entity, since eventlog.Time, stamp uint64) {
+	e.since, e.stamp, e.inLine = since, stamp, true
+	e.lineBefore, e.lineAfter = l.last, nil
+	if l.last == nil {
+		l.first = e
+	} else {
+		l.last.lineAfter = e
+	}
+	l.last = e
+}
+
+func (l *line) remove(e *Entity) {
+	if e.lineBefore == nil {
+		l.first = e.lineAfter
+	} else {
+		e.lineBefore.lineAfter = e.lineAfter
+	}
+	if e.lineAfter == nil {
+		l.last = e.lineBefore
+	} else {
+		e.lineAfter.lineBefore = e.lineBefore
+	}
+	e.lineBefore, e.lineAfter, e.inLine = nil, nil, false
+}

@@ -1,0 +1,31 @@
+package queue
+
+import "github.com/rollcall-sched/rollcall/eventlog"
+
+// RetryAt returns when e will be tried again, or looked at again if it is gated, though nothing but time
+// passes from now on. ok is false if only something else can bring that about: a change of the world, room, or
+// (of an entity that is active or in flight) nothing at all, because its turn comes without it.
+func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
+	switch {
+	case e.state == Backoff:
+		return e.backoffUntil, true
+	case e.inLine && e.stamp != q.changes:
+		return q.flushAt(e), true
+	}
+	return 0, false
+}
+
+// Ahead returns how many entities have their turn before e: those in flight, and the active ones that come
+// first in the order of the queue. It is 0 for an entity that is not active.
+func (q *Queue) Ahead(e *Entity) int {
+	if e.state != Active {
+		return 0
+	}
+	ahead := len(q.flight)
+	for _, other := range q.sorted {
+		if other != e && other.state == Active && q.less(other, e) {
+			ahead++
+		}
+	}
+	return ahead
+}
