@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"math/bits"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Capacity is an amount of everything that nodes have: CPU in thousandths of a core, memory and ephemeral
+// storage in bytes, pods, and the extended resources in their own units.
+type Capacity struct {
+	MilliCPU         int64
+	Memory           int64
+	EphemeralStorage int64
+	Pods             int64
+	Scalar           map[v1.ResourceName]int64
+}
+
+// count adds sign times the room that info has left. A node that holds more than it can (its allocatable
+// shrank) has no room; it does not lessen that of others.
+func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
+	room := func(allocatable, requested int64) int64 { return sign * max(0, allocatable-requested) }
+	c.MilliCPU += room(info.Allocatable.MilliCPU, info.Requested.MilliCPU)
+	c.Memory += room(info.Allocatable.Memory, info.Requested.Memory)
+	c.EphemeralStorage += room(info.Allocatable.EphemeralStorage, info.Requested.EphemeralStorage)
+	c.Pods += room(int64(info.Allocatable.AllowedPodNumber), int64(len(info.Pods)))
+	// any order: sums of integers
+	for name, allocatable := range info.Allocatable.ScalarResources {
+		if c.Scalar == nil {
+			c.Scalar = map[v1.ResourceName]int64{}
+		}
+		c.Scalar[name] += room(allocatable, info.Requested.ScalarResources[name])
+	}
+}
+
+// RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false:
+// capacity was freed or added, or a gang's members or minimum changed. It is a memo's version, not state.
+func (s *State) RoomVersion() uint64 { return s.roomVersion }
+
+// Shortfall is a resource of which less is free than is needed.
+type Shortfall struct {
+	Resource v1.ResourceName
+	// Needed and Free are in the resource's base unit; cpu in thousandths of a core.
+	Needed, Free int64
+}
+
+// lacks compares what is free with what k pods need at the least, whichever k of the given ones are placed:
+// per resource, the k smallest requests. It returns the resource of which the smallest part of the need is
+// free; of equals, the first in the order of needsOf. A resource that no node offers is left to
+// NodeResourcesFit, which may be told to ignore it.
+func (c *Capacity) lacks(needs []resourceNeed, k int) (worst Shortfall, lacking bool) {
+	for i := range needs {
+		need := &needs[i]
+		free, offered := c.of(need.resource)
+		if needed := need.smallest(k); offered && needed > free {
+			if s := (Shortfall{Resource: need.resource, Needed: needed, Free: free}); !lacking || s.worseThan(worst) {
+				worst, lacking = s, true
+			}
+		}
+	}
+	return worst, lacking
+}
+
+// worseThan compares free/needed without rounding.
+func (s Shortfall) worseThan(t Shortfall) bool {
+	hi, lo := bits.Mul64(uint64(s.Free), uint64(t.Needed))
+	thi, tlo := bits.Mul64(uint64(t.Free), uint64(s.Needed))
+	return hi < thi || hi == thi && lo < tlo
+}
+
+func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
+	switch name {
+	case v1.ResourceCPU:
+		return c.MilliCPU, true
+	case v1.ResourceMemory:
+		return c.Memory, true
+	case v1.ResourceEphemeralStorage:
+		return c.EphemeralStorage, true
+	case v1.ResourcePods:
+		return c.Pods, true
+	}
+	free, offered = c.Scalar[name]
+	return free, offered
+}
+
+// resourceNeed is what each of some pods requests of one resource.
+type resourceNeed struct {
+	resource v1.ResourceName
+	prefix   []int64 // prefix[i] is the sum of the i smallest requests
+}
+
+func (n *resourceNeed) smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
+
+// needsOf sums up the requests of pods, resource by resource: cpu, memory, ephemeral storage, pods, then the
+// extended resources by name.
+func needsOf(pods []*Pod) []resourceNeed {
+	requests := make([]fwk.Resource, len(pods))
+	var scalars []v1.ResourceName
+	seen := map[v1.ResourceName]bool{}
+	for i, p := range pods {
+		r := p.info.CalculateResource().Resource
+		requests[i] = r
+		// any order: sorted below
+		for name := range r.GetScalarResources() {
+			if !seen[name] {
+				seen[name] = true
+				scalars = append(scalars, name)
+			}
+		}
+	}
+	slices.Sort(scalars)
+	needs := []resourceNeed{
+		newNeed(v1.ResourceCPU, requests, fwk.Resource.GetMilliCPU),
+		newNeed(v1.ResourceMemory, requests, fwk.Resource.GetMemory),
+		newNeed(v1.ResourceEphemeralStorage, requests, fwk.Resource.GetEphemeralStorage),
+		newNeed(v1.ResourcePods, requests, func(fwk.Resource) int64 { return 1 }),
+	}
+	for _, name := range scalars {
+		needs = append(needs, newNeed(name, requests, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }))
+	}
+	return needs
+}
+
+func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource) int64) resourceNeed {
+	amounts := make([]int64, len(requests))
+	for i, r := range requests {
+		amounts[i] = of(r)
+	}
+	slices.Sort(amounts)
+	prefix := make([]int64, len(amounts)+1)
+	for i, a := range amounts {
+		prefix[i+1] = prefix[i] + a
+	}
+	return resourceNeed{resource: name, prefix: prefix}
+}

@@ -1,0 +1,366 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+)
+
+// draManager is a fwk.SharedDRAManager over the log-fed informers. Upstream's default needs an assume cache
+// that compares numeric resource versions, a ResourceSlice tracker with a goroutine, and a resolver of
+// extended resources whose answer depends on the order of events; here every answer follows from the objects
+// alone, in sorted order. Device taint rules are not applied: the log does not carry them.
+type draManager struct {
+	claims  *claimTracker
+	slices  resourcelisters.ResourceSliceLister
+	classes *deviceClasses
+}
+
+var _ fwk.SharedDRAManager = (*draManager)(nil)
+
+func newDRAManager(factory *logFactory) *draManager {
+	resources := factory.Resource().V1()
+	return &draManager{
+		claims:  newClaimTracker(resources.ResourceClaims().Informer(), resources.ResourceClaims().Lister()),
+		slices:  resources.ResourceSlices().Lister(),
+		classes: newDeviceClasses(resources.DeviceClasses().Informer().GetIndexer()),
+	}
+}
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
+
+// ResourceSlices implements fwk.SharedDRAManager.
+func (m *draManager) ResourceSlices() fwk.ResourceSliceLister { return sliceLister{m.slices} }
+
+// DeviceClasses implements fwk.SharedDRAManager.
+func (m *draManager) DeviceClasses() fwk.DeviceClassLister { return m.classes }
+
+// DeviceClassResolver implements fwk.SharedDRAManager.
+func (m *draManager) DeviceClassResolver() fwk.DeviceClassResolver { return m.classes }
+
+type sliceLister struct {
+	lister resourcelisters.ResourceSliceLister
+}
+
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister, sorted by name, without taint rules.
+func (l sliceLister) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice, error) {
+	return l.lister.List(labels.Everything())
+}
+
+// extendedResourceIndex finds device classes by the extended resource that they stand for.
+const extendedResourceIndex = "rollcall.dev/extended-resource"
+
+// deviceClasses lists device classes and resolves extended resources to them.
+type deviceClasses struct {
+	indexer cache.Indexer
+	resourcelisters.DeviceClassLister
+	extendedResources bool
+}
+
+func newDeviceClasses(indexer cache.Indexer) *deviceClasses {
+	if err := indexer.AddIndexers(cache.Indexers{extendedResourceIndex: extendedResourceOf}); err != nil {
+		panic(fmt.Sprintf("cluster: a fresh store refuses an index: %v", err))
+	}
+	return &deviceClasses{
+		indexer:           indexer,
+		DeviceClassLister: resourcelisters.NewDeviceClassLister(indexer),
+		extendedResources: utilfeature.DefaultFeatureGate.Enabled(features.DRAExtendedResource),
+	}
+}
+
+func extendedResourceOf(obj any) ([]string, error) {
+	if class, ok := obj.(*resourcev1.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
+		return []string{*class.Spec.ExtendedResourceName}, nil
+	}
+	return nil, nil
+}
+
+// List implements fwk.DeviceClassLister, sorted by name.
+func (c *deviceClasses) List() ([]*resourcev1.DeviceClass, error) {
+	return c.DeviceClassLister.List(labels.Everything())
+}
+
+// GetDeviceClass implements fwk.DeviceClassResolver with upstream's rule: of several classes for one
+// resource the newest counts, and of equally new ones the first by name.
+func (c *deviceClasses) GetDeviceClass(resource v1.ResourceName) *resourcev1.DeviceClass {
+	if !c.extendedResources {
+		return nil
+	}
+	if name, ok := strings.CutPrefix(string(resource), resourcev1.ResourceDeviceClassPrefix); ok {
+		if class, err := c.Get(name); err == nil {
+			return class
+		}
+		return nil
+	}
+	found, err := c.indexer.ByIndex(extendedResourceIndex, string(resource))
+	if err != nil {
+		return nil
+	}
+	var best *resourcev1.DeviceClass
+	for _, obj := range found {
+		class := obj.(*resourcev1.DeviceClass)
+		if best == nil || cmp.Compare(class.CreationTimestamp.UnixNano(), best.CreationTimestamp.UnixNano()) > 0 {
+			best = class
+		}
+	}
+	return best
+}
+
+// claimTracker is a fwk.ResourceClaimTracker: the logged claims, and the allocations that a cycle has pending
+// between Reserve and Unreserve. The pending ones live in memory only and end with the cycle.
+type claimTracker struct {
+	lister   resourcelisters.ResourceClaimLister
+	sharable bool
+
+	mu        sync.Mutex
+	pending   map[types.UID]*pendingAllocation
+	allocated allocatedDevices
+}
+
+// pendingAllocation is an allocation that was reserved and not written; sharers counts the pods on it.
+type pendingAllocation struct {
+	claim   *resourcev1.ResourceClaim
+	sharers int
+}
+
+var _ fwk.ResourceClaimTracker = (*claimTracker)(nil)
+
+func newClaimTracker(informer cache.SharedIndexInformer, lister resourcelisters.ResourceClaimLister) *claimTracker {
+	t := &claimTracker{
+		lister:    lister,
+		sharable:  utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		pending:   map[types.UID]*pendingAllocation{},
+		allocated: newAllocatedDevices(),
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { t.count(nil, obj.(*resourcev1.ResourceClaim)) },
+		UpdateFunc: func(old, obj any) { t.count(old.(*resourcev1.ResourceClaim), obj.(*resourcev1.ResourceClaim)) },
+		DeleteFunc: func(obj any) { t.count(obj.(*resourcev1.ResourceClaim), nil) },
+	}); err != nil {
+		panic(fmt.Sprintf("cluster: a fresh informer refuses a handler: %v", err))
+	}
+	return t
+}
+
+// count keeps the devices in use up to date; either claim may be nil.
+func (t *claimTracker) count(old, claim *resourcev1.ResourceClaim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.allocated.release(old, t.sharable)
+	t.allocated.use(claim, t.sharable)
+}
+
+// List implements fwk.ResourceClaimTracker, sorted by namespace, then name.
+func (t *claimTracker) List() ([]*resourcev1.ResourceClaim, error) {
+	return t.lister.List(labels.Everything())
+}
+
+// Get implements fwk.ResourceClaimTracker.
+func (t *claimTracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
+	return t.lister.ResourceClaims(namespace).Get(name)
+}
+
+// GetPendingAllocation implements fwk.ResourceClaimTracker.
+func (t *claimTracker) GetPendingAllocation(claimUID types.UID) *resourcev1.AllocationResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.pending[claimUID]; ok && p.claim != nil {
+		return p.claim.Status.Allocation
+	}
+	return nil
+}
+
+// SignalClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (t *claimTracker) SignalClaimPendingAllocation(claimUID types.UID, claim *resourcev1.ResourceClaim) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.pending[claimUID]; ok {
+		p.sharers++
+		return nil
+	}
+	// The plugin's claim for extended resources exists in memory only; "<" cannot begin a real name.
+	if !strings.HasPrefix(claim.Name, "<") {
+		logged, err := t.Get(claim.Namespace, claim.Name)
+		if err != nil {
+			return fmt.Errorf("pending allocation of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		if logged.UID == claimUID && logged.Status.Allocation != nil {
+			return nil
+		}
+	}
+	t.pending[claimUID] = &pendingAllocation{claim: claim, sharers: 1}
+	return nil
+}
+
+// MaybeRemoveClaimPendingAllocation implements fwk.ResourceClaimTracker.
+func (t *claimTracker) MaybeRemoveClaimPendingAllocation(claimUID types.UID, forceRemove bool) (deleted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.pending[claimUID]
+	if !ok {
+		return false
+	}
+	if forceRemove || p.sharers == 1 {
+		delete(t.pending, claimUID)
+		return true
+	}
+	p.sharers--
+	return false
+}
+
+// ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
+func (t *claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inUse(false).deviceSet(), nil
+}
+
+// GatherAllocatedState implements fwk.ResourceClaimTracker.
+func (t *claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.inUse(t.sharable)
+	return &structured.AllocatedState{
+		AllocatedDevices:         all.deviceSet(),
+		AllocatedSharedDeviceIDs: sets.KeySet(all.shares),
+		AggregatedCapacity:       all.capacity,
+	}, nil
+}
+
+// inUse returns a copy of the devices in use with the pending allocations added.
+func (t *claimTracker) inUse(sharable bool) allocatedDevices {
+	all := t.allocated.clone()
+	// any order: counts and sums
+	for _, p := range t.pending {
+		all.use(p.claim, sharable)
+	}
+	return all
+}
+
+// AssumeClaimAfterAPICall implements fwk.ResourceClaimTracker; it refuses with ErrLogFed: claims are written
+// by effects, and what came of it is logged.
+func (t *claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error { return ErrLogFed }
+
+// AssumedClaimRestore implements fwk.ResourceClaimTracker; nothing is ever assumed.
+func (t *claimTracker) AssumedClaimRestore(string, string) {}
+
+// Undecidable says why a pod cannot be decided yet because of the devices that it asks for, in words for its
+// owner; "" if it can. Claims that stand allocated can be: the DynamicResources plugin only compares nodes
+// with them. It cannot allocate devices here (it would invent a UID, and give up after a time on the wall
+// clock), nor judge devices with binding conditions (it would read that clock).
+func (f *Informers) Undecidable(pod *v1.Pod) string {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue // The plugin refuses what is not there yet.
+		}
+		claim, err := f.dra.claims.Get(pod.Namespace, *name)
+		if err != nil {
+			continue
+		}
+		if claim.Status.Allocation == nil {
+			return fmt.Sprintf("resourceclaim %q is not allocated, and allocating devices is not supported yet", *name)
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			if len(r.BindingConditions) > 0 {
+				return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet", *name)
+			}
+		}
+	}
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, name := range slices.Sorted(maps.Keys(containers[i].Resources.Requests)) {
+				if class := f.dra.classes.GetDeviceClass(name); class != nil {
+					return fmt.Sprintf("resource %q stands for device class %q, and allocating devices is not supported yet", name, class.Name)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// allocatedDevices counts the devices in use by the claims that use them, so that it is a function of the
+// claims whatever order they came in.
+type allocatedDevices struct {
+	devices  map[structured.DeviceID]int
+	shares   map[structured.SharedDeviceID]int
+	capacity structured.ConsumedCapacityCollection
+}
+
+func newAllocatedDevices() allocatedDevices {
+	return allocatedDevices{
+		devices:  map[structured.DeviceID]int{},
+		shares:   map[structured.SharedDeviceID]int{},
+		capacity: structured.NewConsumedCapacityCollection(),
+	}
+}
+
+func (a allocatedDevices) clone() allocatedDevices {
+	return allocatedDevices{devices: maps.Clone(a.devices), shares: maps.Clone(a.shares), capacity: a.capacity.Clone()}
+}
+
+func (a allocatedDevices) deviceSet() sets.Set[structured.DeviceID] { return sets.KeySet(a.devices) }
+
+func (a allocatedDevices) use(claim *resourcev1.ResourceClaim, sharable bool) {
+	for _, r := range allocationResults(claim) {
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		if !sharable || r.ShareID == nil {
+			a.devices[id]++
+			continue
+		}
+		a.shares[structured.MakeSharedDeviceID(id, r.ShareID)]++
+		if r.ConsumedCapacity != nil {
+			a.capacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+}
+
+func (a allocatedDevices) release(claim *resourcev1.ResourceClaim, sharable bool) {
+	for _, r := range allocationResults(claim) {
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		if !sharable || r.ShareID == nil {
+			if a.devices[id]--; a.devices[id] == 0 {
+				delete(a.devices, id)
+			}
+			continue
+		}
+		share := structured.MakeSharedDeviceID(id, r.ShareID)
+		if a.shares[share]--; a.shares[share] == 0 {
+			delete(a.shares, share)
+		}
+		if r.ConsumedCapacity != nil {
+			a.capacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+		}
+	}
+}
+
+// allocationResults returns the devices that count as used by the claim: admin access takes none away.
+func allocationResults(claim *resourcev1.ResourceClaim) []resourcev1.DeviceRequestAllocationResult {
+	if claim == nil || claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []resourcev1.DeviceRequestAllocationResult
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.AdminAccess == nil || !*r.AdminAccess {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+
+	xpodgroup "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Informers hold the API objects of the log as plugins read them: listers and handlers of a
+// SharedInformerFactory, a CSIManager and a SharedDRAManager, all fed synchronously by Upsert and Delete.
+// Nothing here starts a goroutine or reads a clock, and every list is sorted by namespace, then name.
+//
+// One goroutine at a time may change them; plugins may read beside each other in between. Objects are
+// shared, never copied: nobody may write to one once it is in.
+type Informers struct {
+	factory *logFactory
+	// names are the resources of the log, sorted.
+	names []eventlog.Resource
+	csi   fwk.CSIManager
+	dra   *draManager
+	// overlays are the volumes and claims that stand changed by decisions; see AssumeVolumes.
+	overlays map[volumeKey]*volumeOverlay
+	// held are the overlays that each pod holds, in the order in which it took them.
+	held map[types.UID][]volumeKey
+}
+
+// NewInformers returns informers that hold nothing yet.
+func NewInformers() *Informers {
+	f := &Informers{
+		factory: &logFactory{
+			byType:     map[reflect.Type]*logInformer{},
+			byResource: map[eventlog.Resource]*logInformer{},
+		},
+		names:    eventlog.Resources(),
+		overlays: map[volumeKey]*volumeOverlay{},
+		held:     map[types.UID][]volumeKey{},
+	}
+	for _, name := range f.names {
+		informer := newLogInformer(reflect.TypeOf(eventlog.NewObject(name)))
+		f.factory.byType[informer.objectType] = informer
+		f.factory.byResource[name] = informer
+	}
+	f.csi = nodevolumelimits.NewCSIManager(f.factory.Storage().V1().CSINodes().Lister())
+	f.dra = newDRAManager(f.factory)
+	return f
+}
+
+// Factory returns the factory for a plugin's Handle. An informer of a resource that the log does not carry
+// is there, and empty. A plugin that would write to a store gets ErrLogFed.
+func (f *Informers) Factory() informers.SharedInformerFactory { return f.factory }
+
+// CSI returns the manager of CSINodes for a plugin's Handle.
+func (f *Informers) CSI() fwk.CSIManager { return f.csi }
+
+// DRA returns the manager of resource claims, slices and device classes for a plugin's Handle.
+func (f *Informers) DRA() fwk.SharedDRAManager { return f.dra }
+
+// Upsert stores an object and tells the registered handlers, in the order of their registration. It returns
+// what plugins saw before, nil if nothing. What decisions assumed of a volume or claim gives way to an object
+// with another content (see AssumeVolumes); if it does not, no handler is told. It is an error if res is none
+// of eventlog's resources or obj is of another type; then nothing has changed.
+func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
+	informer, ok := f.factory.byResource[res]
+	if !ok {
+		return nil, fmt.Errorf("upsert %s: unknown resource", res)
+	}
+	if err := informer.accepts(obj); err != nil {
+		return nil, fmt.Errorf("upsert %s: %w", res, err)
+	}
+	if len(f.overlays) > 0 {
+		if kept := f.keepOverlay(res, obj); kept != nil {
+			return kept, nil
+		}
+	}
+	old, err = informer.put(obj)
+	if err != nil {
+		return nil, fmt.Errorf("upsert %s: %w", res, err)
+	}
+	return old, nil
+}
+
+// Delete takes an object out and tells the registered handlers. It returns what plugins saw before, nil if
+// there was no such object.
+func (f *Informers) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
+	informer, ok := f.factory.byResource[res]
+	if !ok {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	f.dropOverlay(volumeKey{res, key})
+	return informer.remove(key)
+}
+
+// Get returns an object as plugins see it, nil if there is none. Cluster-scoped objects have the namespace "".
+func (f *Informers) Get(res eventlog.Resource, namespace, name string) eventlog.Object {
+	informer, ok := f.factory.byResource[res]
+	if !ok {
+		return nil
+	}
+	return informer.store.get(types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// List returns a resource's objects as plugins see them, sorted by namespace, then name.
+func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
+	informer, ok := f.factory.byResource[res]
+	if !ok {
+		return nil
+	}
+	return informer.store.objects()
+}
+
+// AppendState appends the canonical form of all objects but pods and nodes, for digests: by resource,
+// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal
+// bytes whatever way they came about.
+func (f *Informers) AppendState(dst []byte) []byte {
+	for _, res := range f.names {
+		if res == eventlog.Pods || res == eventlog.Nodes {
+			continue
+		}
+		objects := f.List(res)
+		dst = appendString(dst, string(res))
+		dst = binary.AppendUvarint(dst, uint64(len(objects)))
+		for _, obj := range objects {
+			if overlay, ok := f.overlays[volumeKey{res, keyOf(obj)}]; ok {
+				obj = overlay.logged
+			}
+			dst = appendKeyed(dst, obj)
+		}
+	}
+	return f.appendOverlays(dst)
+}
+
+// appendKeyed appends an object's key and content.
+func appendKeyed(dst []byte, obj eventlog.Object) []byte {
+	data, err := marshalObject(obj)
+	if err != nil {
+		panic(fmt.Sprintf("cluster: object %T %s cannot be marshalled: %v", obj, keyOf(obj), err))
+	}
+	dst = appendString(dst, obj.GetNamespace())
+	dst = appendString(dst, obj.GetName())
+	return append(binary.AppendUvarint(dst, uint64(len(data))), data...)
+}
+
+// marshalObject returns the object as it is logged, without apiVersion and kind: generated protobuf, whose
+// maps are sorted, and JSON for our own PodGroup type, which has no protobuf.
+func marshalObject(obj eventlog.Object) ([]byte, error) {
+	switch obj := obj.(type) {
+	case marshaler:
+		return obj.Marshal()
+	case *xpodgroup.PodGroup:
+		bare := *obj
+		bare.TypeMeta = metav1.TypeMeta{}
+		return json.Marshal(&bare)
+	}
+	return nil, fmt.Errorf("it has no form in the log")
+}

@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// node is a name that pods stand on. It may be there before its Node object and after it: pod and node
+// events come by different watches.
+type node struct {
+	info   *framework.NodeInfo
+	exists bool
+}
+
+// nodeSet is a set of nodes that can be listed by name.
+type nodeSet struct {
+	members map[string]fwk.NodeInfo
+	sorted  []fwk.NodeInfo // nil when members changed since
+}
+
+func (s *nodeSet) put(name string, info fwk.NodeInfo, in bool) {
+	if _, was := s.members[name]; was == in {
+		return
+	}
+	if in {
+		s.members[name] = info
+	} else {
+		delete(s.members, name)
+	}
+	s.sorted = nil
+}
+
+func (s *nodeSet) list() []fwk.NodeInfo {
+	if s.sorted == nil && len(s.members) > 0 {
+		// any order: sorted right below
+		for _, info := range s.members {
+			s.sorted = append(s.sorted, info)
+		}
+		slices.SortFunc(s.sorted, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+	}
+	return s.sorted
+}
+
+// Node returns the Node object, nil if there is no such node.
+func (s *State) Node(name string) *v1.Node {
+	if n, ok := s.nodes[name]; ok && n.exists {
+		return n.info.Node()
+	}
+	return nil
+}
+
+// UpsertNode takes in a node and returns the object that stood there before, nil if none did.
+func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
+	if _, err := s.informers.Upsert(eventlog.Nodes, obj); err != nil {
+		return nil, err
+	}
+	s.roomVersion++
+	n := s.nodeAt(obj.Name)
+	s.uncount(n)
+	if n.exists {
+		old = n.info.Node()
+		s.dropImages(old)
+	}
+	n.info.SetNode(obj)
+	s.countImages(obj, n.info)
+	if !n.exists {
+		n.exists = true
+		at, _ := s.findListed(obj.Name)
+		s.listed = slices.Insert(s.listed, at, fwk.NodeInfo(n.info))
+	}
+	s.count(obj.Name, n)
+	return old, nil
+}
+
+// DeleteNode takes a node away and returns its object, nil if there was none. Pods that stand on it keep
+// their place in the books until their own entries come.
+func (s *State) DeleteNode(name string) (old *v1.Node) {
+	s.informers.Delete(eventlog.Nodes, "", name)
+	n, ok := s.nodes[name]
+	if !ok || !n.exists {
+		return nil
+	}
+	old = n.info.Node()
+	s.uncount(n)
+	s.withAffinity.put(name, nil, false)
+	s.withAntiAffinity.put(name, nil, false)
+	s.dropImages(old)
+	if at, found := s.findListed(name); found {
+		s.listed = slices.Delete(s.listed, at, at+1)
+	}
+	n.exists = false
+	n.info.RemoveNode()
+	n.info.ImageStates = nil
+	if len(n.info.Pods) == 0 {
+		delete(s.nodes, name)
+	}
+	return old
+}
+
+func (s *State) findListed(name string) (at int, found bool) {
+	return sort.Find(len(s.listed), func(i int) int { return strings.Compare(name, s.listed[i].Node().Name) })
+}
+
+func (s *State) nodeAt(name string) *node {
+	n, ok := s.nodes[name]
+	if !ok {
+		n = &node{info: framework.NewNodeInfo()}
+		s.nodes[name] = n
+	}
+	return n
+}
+
+// place books p on the node that it names.
+func (s *State) place(p *Pod, nodeName string) {
+	n := s.nodeAt(nodeName)
+	s.uncount(n)
+	n.info.AddPodInfo(p.info)
+	s.count(nodeName, n)
+	p.Node = nodeName
+}
+
+// displace takes p off the node that it is booked on.
+func (s *State) displace(p *Pod) error {
+	s.roomVersion++
+	n, ok := s.nodes[p.Node]
+	if !ok {
+		return fmt.Errorf("pod %s/%s is booked on node %q, which is not there", p.Object.Namespace, p.Object.Name, p.Node)
+	}
+	s.uncount(n)
+	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
+		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
+	}
+	s.count(p.Node, n)
+	if !n.exists && len(n.info.Pods) == 0 {
+		delete(s.nodes, p.Node)
+	}
+	p.Node = ""
+	return nil
+}
+
+// uncount takes a node's room out of the totals before it changes; count puts it back after.
+func (s *State) uncount(n *node) {
+	if n.exists {
+		s.free.count(n.info, -1)
+	}
+}
+
+func (s *State) count(name string, n *node) {
+	if !n.exists {
+		return
+	}
+	s.free.count(n.info, +1)
+	s.withAffinity.put(name, n.info, len(n.info.PodsWithAffinity) > 0)
+	s.withAntiAffinity.put(name, n.info, len(n.info.PodsWithRequiredAntiAffinity) > 0)
+}
+
+// countImages and dropImages keep, for ImageLocality, how many nodes have each image, as kube-scheduler's
+// cache does in addNodeImageStates and removeNodeImageStates; NumNodes is kept up at once because plugins
+// read the live NodeInfo and not a copy.
+func (s *State) countImages(obj *v1.Node, info *framework.NodeInfo) {
+	states := make(map[string]*fwk.ImageStateSummary)
+	for _, image := range obj.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				state = &fwk.ImageStateSummary{Size: image.SizeBytes, Nodes: sets.New[string]()}
+				s.images[name] = state
+			}
+			state.Nodes.Insert(obj.Name)
+			state.NumNodes = state.Nodes.Len()
+			states[name] = state
+		}
+	}
+	info.ImageStates = states
+}
+
+func (s *State) dropImages(obj *v1.Node) {
+	for _, image := range obj.Status.Images {
+		for _, name := range image.Names {
+			state, ok := s.images[name]
+			if !ok {
+				continue
+			}
+			state.Nodes.Delete(obj.Name)
+			state.NumNodes = state.Nodes.Len()
+			if state.NumNodes == 0 {
+				delete(s.images, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// discard is where upstream's types log to: the core's log is the log.
+var discard = klog.TODO().V(100)
+
+// Stage is how far a pod has come.
+type Stage uint8
+
+const (
+	// Pending: the pod has no node.
+	Pending Stage = iota
+	// Waiting: a decision holds the pod on a node until Permit lets it go on.
+	Waiting
+	// Binding: a decision has given the pod its node; whether it is bound is not known yet.
+	Binding
+	// Bound: the pod is known to stand on its node.
+	Bound
+)
+
+// String returns the stage's name.
+func (s Stage) String() string { return [...]string{"Pending", "Waiting", "Binding", "Bound"}[s] }
+
+// Pod is a pod that is neither gone nor finished.
+type Pod struct {
+	// Object is the pod as its last entry said; while it waits or is being bound its spec.nodeName is empty.
+	Object *v1.Pod
+	// Stage is how far it has come.
+	Stage Stage
+	// Node is where it holds capacity, "" while Pending.
+	Node string
+	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
+	Volumes []eventlog.VolumeClaim
+	// Group is the gang that it belongs to, nil for none.
+	Group *Group
+
+	info *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
+}
+
+// Pod returns the pod, nil if there is none of that UID.
+func (s *State) Pod(uid types.UID) *Pod { return s.pods[uid] }
+
+// PodNamed returns the pod of that name, nil if there is none.
+func (s *State) PodNamed(namespace, name string) *Pod {
+	return s.pods[s.byName[types.NamespacedName{Namespace: namespace, Name: name}]]
+}
+
+// Pods returns how many pods there are.
+func (s *State) Pods() int { return len(s.pods) }
+
+// UpsertPod takes in a pod that is not finished, and returns the object that stood there before, nil if none
+// did. What it means for where the pod stands: an object with a node name makes it Bound there, whatever
+// was assumed before; an object without one leaves the stage as it is.
+func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
+	name := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}
+	if uid, ok := s.byName[name]; ok && uid != obj.UID {
+		return nil, fmt.Errorf("pod %s: UID is %q, but %q has not been deleted", name, obj.UID, uid)
+	}
+	info, err := framework.NewPodInfo(obj)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, err)
+	}
+	p, ok := s.pods[obj.UID]
+	if !ok {
+		p = &Pod{Object: obj, info: info}
+		s.pods[obj.UID] = p
+		s.byName[name] = obj.UID
+		s.join(p)
+	} else {
+		old = p.Object
+	}
+	if err := s.restand(p, obj, info); err != nil {
+		return nil, err
+	}
+	if _, err := s.informers.Upsert(eventlog.Pods, obj); err != nil {
+		return nil, err
+	}
+	return old, nil
+}
+
+// restand gives p its new object and books it where that says.
+func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
+	if p.Group != nil {
+		s.roomVersion++
+		p.Group.tally(p, -1)
+		defer p.Group.tally(p, +1)
+	}
+	node, stage := p.Node, p.Stage
+	if obj.Spec.NodeName != "" {
+		node, stage = obj.Spec.NodeName, Bound
+		p.Volumes = nil
+	}
+	if p.Node != "" {
+		if err := s.displace(p); err != nil {
+			return err
+		}
+	}
+	p.Object, p.info = obj, info
+	if node != "" {
+		if obj.Spec.NodeName != node {
+			p.info = onNode(info, node)
+		}
+		s.place(p, node)
+	}
+	p.Stage = stage
+	return nil
+}
+
+// DeletePod forgets a pod: it is gone or finished. It returns nil if there is none of that UID.
+func (s *State) DeletePod(uid types.UID) (*Pod, error) {
+	p, ok := s.pods[uid]
+	if !ok {
+		return nil, nil
+	}
+	last := *p
+	if p.Node != "" {
+		if err := s.displace(p); err != nil {
+			return nil, err
+		}
+	}
+	s.informers.ForgetVolumes(uid)
+	s.leave(p)
+	delete(s.pods, uid)
+	delete(s.byName, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
+	s.informers.Delete(eventlog.Pods, p.Object.Namespace, p.Object.Name)
+	return &last, nil
+}
+
+// Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles.
+func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.VolumeClaim) error {
+	if p.Stage != Pending {
+		return fmt.Errorf("assume pod %s/%s: it is %s already", p.Object.Namespace, p.Object.Name, p.Stage)
+	}
+	if err := s.informers.AssumeVolumes(p.Object, node, volumes); err != nil {
+		return fmt.Errorf("assume pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
+	}
+	p.info, p.Volumes = onNode(p.info, node), volumes
+	s.place(p, node)
+	s.setStage(p, stage)
+	return nil
+}
+
+// Allow makes a Waiting pod Binding.
+func (s *State) Allow(p *Pod) { s.setStage(p, Binding) }
+
+// Confirm makes a pod that was being bound Bound on its node.
+func (s *State) Confirm(p *Pod) error {
+	bound := onNode(p.info, p.Node)
+	p.Object, p.Volumes = bound.Pod, nil
+	s.setStage(p, Bound)
+	_, err := s.informers.Upsert(eventlog.Pods, p.Object)
+	return err
+}
+
+// Release makes a Waiting or Binding pod Pending again: its capacity and volumes are free.
+func (s *State) Release(p *Pod) error {
+	if err := s.displace(p); err != nil {
+		return err
+	}
+	s.informers.ForgetVolumes(p.Object.UID)
+	p.info, p.Volumes = withPod(p.info, p.Object), nil
+	s.setStage(p, Pending)
+	return nil
+}
+
+// onNode returns info for the same pod with its node name set. The pod's other parts are shared: objects
+// from the log are never written to.
+func onNode(info *framework.PodInfo, node string) *framework.PodInfo {
+	pod := *info.Pod
+	pod.Spec.NodeName = node
+	return withPod(info, &pod)
+}
+
+func withPod(info *framework.PodInfo, pod *v1.Pod) *framework.PodInfo {
+	c := *info
+	c.Pod = pod
+	return &c
+}
+
+// comparePods orders pods by name, then UID.
+func comparePods(a, b *Pod) int {
+	return cmp.Or(strings.Compare(a.Object.Name, b.Object.Name), strings.Compare(string(a.Object.UID), string(b.Object.UID)))
+}

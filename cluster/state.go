@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// State is the cluster as the entries applied so far have described it. It is not safe for concurrent use.
+type State struct {
+	informers *Informers
+
+	nodes  map[string]*node
+	listed []fwk.NodeInfo // the nodes that exist, sorted by name
+	images map[string]*fwk.ImageStateSummary
+	free   Capacity
+
+	roomVersion uint64
+
+	withAffinity     nodeSet
+	withAntiAffinity nodeSet
+
+	pods   map[types.UID]*Pod
+	byName map[types.NamespacedName]types.UID
+	groups map[types.NamespacedName]*Group
+}
+
+// New returns the state before the first entry: nothing.
+func New() *State {
+	return &State{
+		informers:        NewInformers(),
+		nodes:            map[string]*node{},
+		images:           map[string]*fwk.ImageStateSummary{},
+		withAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
+		withAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},
+		pods:             map[types.UID]*Pod{},
+		byName:           map[types.NamespacedName]types.UID{},
+		groups:           map[types.NamespacedName]*Group{},
+	}
+}
+
+// Informers returns the log-fed informers over the state's objects.
+func (s *State) Informers() *Informers { return s.informers }
+
+// Upsert takes in an object that is neither a pod nor a node, and returns what stood there before, nil if
+// nothing did. Pods and nodes have lives of their own: see UpsertPod and UpsertNode.
+func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
+	switch res {
+	case eventlog.Pods, eventlog.Nodes:
+		return nil, fmt.Errorf("upsert %s: not by Upsert", res)
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		if err := s.declareGroup(res, obj); err != nil {
+			return nil, err
+		}
+	}
+	return s.informers.Upsert(res, obj)
+}
+
+// Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
+func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
+	switch res {
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return s.informers.Delete(res, namespace, name)
+}

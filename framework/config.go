@@ -1,0 +1,138 @@
+package framework
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+)
+
+// LoadConfig reads a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, YAML or JSON) and returns
+// it complete: our defaults first, then kube-scheduler's, converted and validated by kube-scheduler's own
+// code. name is the file's name, for messages.
+//
+// It refuses what it does not understand or could not keep to: unknown and repeated fields, bad plugin
+// arguments, HTTP extenders, and settings by which chance or real time would take part in decisions.
+// Arguments of plugins that kube-scheduler does not have stay as they are (*runtime.Unknown): the plugins
+// check them. Names of plugins are checked by ValidatePlugins, which knows the registry.
+func LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
+	cfg, err := loadConfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return cfg, nil
+}
+
+// DefaultConfig returns the configuration that an empty file would give.
+func DefaultConfig() *config.KubeSchedulerConfiguration {
+	cfg, err := complete(&configv1.KubeSchedulerConfiguration{})
+	if err != nil {
+		panic(fmt.Sprintf("the default configuration is not valid: %v", err))
+	}
+	return cfg
+}
+
+func loadConfig(data []byte) (*config.KubeSchedulerConfiguration, error) {
+	if err := oneDocument(data); err != nil {
+		return nil, err
+	}
+	decoder := scheme.Codecs.UniversalDeserializer() // strict; neither defaults nor converts
+	obj, gvk, err := decoder.Decode(data, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	external, ok := obj.(*configv1.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("it is a %s, not a KubeSchedulerConfiguration of %s", gvk, configv1.SchemeGroupVersion)
+	}
+	if err := external.DecodeNestedObjects(runtime.WithoutVersionDecoder{Decoder: decoder}); err != nil {
+		return nil, err
+	}
+	return complete(external)
+}
+
+// oneDocument refuses a file of several YAML documents: the decoder would pass over all but the first.
+func oneDocument(data []byte) error {
+	documents := 0
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if len(bytes.TrimSpace(doc)) > 0 {
+			documents++
+		}
+	}
+	switch documents {
+	case 0:
+		return errors.New("it is empty")
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("it has %d YAML documents: a configuration is one", documents)
+	}
+}
+
+// complete turns a decoded configuration into an effective one.
+func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedulerConfiguration, error) {
+	if len(external.Extenders) > 0 {
+		return nil, errors.New("extenders: HTTP extenders are not supported: what they answer is not in the log, " +
+			"so a decision could not be replayed; compile the extender in as a plugin")
+	}
+	if err := refuseUnreplayable(external); err != nil {
+		return nil, err
+	}
+	setDefaults(external)
+	scheme.Scheme.Default(external)
+	settle(external)
+
+	cfg := &config.KubeSchedulerConfiguration{}
+	if err := scheme.Scheme.Convert(external, cfg, nil); err != nil {
+		return nil, err
+	}
+	// Conversion leaves it out; validation reads it.
+	cfg.APIVersion = configv1.SchemeGroupVersion.String()
+	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// EncodeConfig returns an effective configuration as JSON with sorted keys. LoadConfig makes the same
+// effective configuration of it again, of which EncodeConfig makes the same bytes.
+func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	if !ok {
+		return nil, errors.New("encode configuration: no JSON serializer")
+	}
+	var buf bytes.Buffer
+	// Encoding writes into the arguments it converts.
+	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(cfg.DeepCopy(), &buf); err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	// Arguments of plugins of ours are in it as the user wrote them: through a map, their keys get sorted.
+	var tree any
+	d := json.NewDecoder(&buf)
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	out, err := json.Marshal(tree)
+	if err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,180 @@
+package framework
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// maxPermitWait is the longest that a Permit plugin may hold a pod, as in kube-scheduler.
+const maxPermitWait = 15 * time.Minute
+
+// Wait is how long a Permit plugin wants to hold a pod.
+type Wait struct {
+	Plugin  string
+	Timeout time.Duration
+}
+
+// PostFilter runs the PostFilter plugins for a pod that fits no node until one succeeds, fails, or answers
+// UnschedulableAndUnresolvable. If none does, the answer is Unschedulable with all their reasons, and the
+// result that of the last plugin that had one.
+func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader, trace *Trace) (*fwk.PostFilterResult, *fwk.Status) {
+	var result *fwk.PostFilterResult
+	var reasons []string
+	rejector := ""
+	for _, e := range p.postFilter {
+		r, status := e.plugin.PostFilter(ctx, state, pod, statuses)
+		trace.postFilter(e.name, status)
+		switch {
+		case status.IsSuccess():
+			return r, status
+		case status.Code() == fwk.UnschedulableAndUnresolvable:
+			return r, status.WithPlugin(e.name)
+		case !status.IsRejected():
+			return nil, failed("PostFilter", e.name, status)
+		}
+		if r != nil && r.Mode() != fwk.ModeNoop {
+			result = r
+		}
+		// Upstream names the first plugin that did not succeed; the first that gave a reason says more.
+		if rejector == "" || len(reasons) == 0 && len(status.Reasons()) > 0 {
+			rejector = e.name
+		}
+		reasons = append(reasons, status.Reasons()...)
+	}
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(rejector)
+}
+
+// Reserve runs the Reserve plugins until one does not succeed. Unreserve is the caller's to call then.
+func (p *Profile) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) *fwk.Status {
+	for _, e := range p.reserve {
+		status := e.plugin.Reserve(ctx, state, pod, node)
+		trace.reserve(e.name, status)
+		if !status.IsSuccess() {
+			return rejectedOrFailed("Reserve", e.name, status)
+		}
+	}
+	return nil
+}
+
+// Unreserve runs the Unreserve of all Reserve plugins, the last one's first.
+func (p *Profile) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	for _, e := range slices.Backward(p.reserve) {
+		e.plugin.Unreserve(ctx, state, pod, node)
+	}
+}
+
+// TakeBack is Unreserve for a pod that keeps its place: it undoes what Reserve did inside plugins, whose
+// lasting part comes with the applied decision. Plugins that say they reserve nothing are left out.
+func (p *Profile) TakeBack(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	for _, e := range slices.Backward(p.reserve) {
+		if _, nothing := e.plugin.(ReservesNothing); !nothing {
+			e.plugin.Unreserve(ctx, state, pod, node)
+		}
+	}
+}
+
+// ReservesNothing may be implemented by a Reserve plugin whose Reserve leaves nothing behind that Unreserve
+// would have to undo.
+type ReservesNothing interface {
+	fwk.ReservePlugin
+	// ReservesNothing does nothing.
+	ReservesNothing()
+}
+
+// Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
+// and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of WaitingPods
+// does. The status is nil on success.
+func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) (status *fwk.Status, waits []Wait) {
+	for _, e := range p.permit {
+		s, timeout := e.plugin.Permit(ctx, state, pod, node)
+		trace.permit(e.name, s)
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			status = s.WithPlugin(e.name)
+			waits = append(waits, Wait{e.name, min(timeout, maxPermitWait)})
+		default:
+			return rejectedOrFailed("Permit", e.name, s), nil
+		}
+	}
+	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Compare(a.Plugin, b.Plugin) })
+	return status, waits
+}
+
+// PreBindPreFlight asks the PreBind plugins whether they have anything to do for the pod. The status is nil
+// if one has, Skip if none has, Error if one fails. PreBind then leaves out those that have nothing to do.
+func (p *Profile) PreBindPreFlight(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	skip, parallel := sets.New[string](), sets.New[string]()
+	status := fwk.NewStatus(fwk.Skip)
+	for _, e := range p.preBind {
+		result, s := e.plugin.PreBindPreFlight(ctx, state, pod, node)
+		if result != nil && result.AllowParallel {
+			parallel.Insert(e.name)
+		}
+		switch {
+		case s.IsError():
+			return failed("PreBindPreFlight", e.name, s)
+		case s.IsSuccess():
+			status = nil
+		case s.IsSkip():
+			skip.Insert(e.name)
+		default:
+			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight of plugin %q answers %s: only Success, Skip and Error have a meaning there",
+				e.name, s.Code())).WithPlugin(e.name)
+		}
+	}
+	state.SetSkipPreBindPlugins(skip)
+	state.SetParallelPreBindPlugins(parallel)
+	return status
+}
+
+// PreBind runs the PreBind plugins in order until one does not succeed.
+func (p *Profile) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	skip := state.GetSkipPreBindPlugins()
+	for _, e := range p.preBind {
+		if skip.Has(e.name) {
+			continue
+		}
+		if status := e.plugin.PreBind(ctx, state, pod, node); !status.IsSuccess() {
+			return rejectedOrFailed("PreBind", e.name, status)
+		}
+	}
+	return nil
+}
+
+// Bind runs the Bind plugins in order until one takes the pod. The status is Skip if none does.
+func (p *Profile) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	for _, e := range p.bind {
+		status := e.plugin.Bind(ctx, state, pod, node)
+		switch {
+		case status.IsSkip():
+		case status.IsSuccess():
+			return status
+		default:
+			return rejectedOrFailed("Bind", e.name, status)
+		}
+	}
+	return fwk.NewStatus(fwk.Skip, "")
+}
+
+// PostBind tells the PostBind plugins that the pod is bound.
+func (p *Profile) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
+	for _, e := range p.postBind {
+		e.plugin.PostBind(ctx, state, pod, node)
+	}
+}
+
+// rejectedOrFailed names the plugin in its rejection, or makes an error of any other status.
+func rejectedOrFailed(point, plugin string, status *fwk.Status) *fwk.Status {
+	if status.IsRejected() {
+		return status.WithPlugin(plugin)
+	}
+	return failed(point, plugin, status)
+}

@@ -1,0 +1,197 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// coscheduling is the name of the gang plugin, which our default profile has.
+const coscheduling = "Coscheduling"
+
+// defaultPercentage of the nodes are scored where nothing is configured: all of them.
+const defaultPercentage int32 = 100
+
+// setDefaults fills in where we differ from kube-scheduler, unless the user's profile says otherwise:
+//
+//   - Coscheduling, which sorts the queue, stands in for PrioritySort;
+//   - DefaultPreemption is not there: it draws random numbers;
+//   - every node is scored;
+//   - PodTopologySpread has no constraints of its own, so that ordinary pods can be signed;
+//   - DynamicResources does not give up by the clock on the wall, and its PostFilter, which takes a claim
+//     that it picks by chance from a pod, does not run.
+//
+// A profile that disables "*" at multiPoint gets the plugins that it lists and no others.
+func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
+	if cfg.PercentageOfNodesToScore == nil {
+		cfg.PercentageOfNodesToScore = ptr.To(defaultPercentage)
+	}
+	if len(cfg.Profiles) == 0 {
+		cfg.Profiles = []configv1.KubeSchedulerProfile{{}}
+	}
+	for i := range cfg.Profiles {
+		profile := &cfg.Profiles[i]
+		if profile.Plugins == nil {
+			profile.Plugins = &configv1.Plugins{}
+		}
+		setDefaultPlugins(&profile.Plugins.MultiPoint)
+		if set := &profile.Plugins.PostFilter; !lists(set.Enabled, names.DynamicResources) && !lists(set.Disabled, names.DynamicResources) && !lists(set.Disabled, "*") {
+			set.Disabled = append(set.Disabled, configv1.Plugin{Name: names.DynamicResources})
+		}
+		setDefaultArgs(profile)
+	}
+}
+
+func setDefaultPlugins(set *configv1.PluginSet) {
+	if lists(set.Disabled, "*") {
+		return
+	}
+	disable := func(name string) {
+		if !lists(set.Disabled, name) && !lists(set.Enabled, name) {
+			set.Disabled = append(set.Disabled, configv1.Plugin{Name: name})
+		}
+	}
+	disable(names.DefaultPreemption)
+	if !lists(set.Enabled, coscheduling) {
+		if lists(set.Disabled, coscheduling) {
+			return // a profile without gangs keeps PrioritySort
+		}
+		set.Enabled = append(set.Enabled, configv1.Plugin{Name: coscheduling})
+	}
+	disable(names.PrioritySort)
+}
+
+func setDefaultArgs(profile *configv1.KubeSchedulerProfile) {
+	spread := argsOf(profile, names.PodTopologySpread, func() runtime.Object { return &configv1.PodTopologySpreadArgs{} })
+	if args, ok := spread.(*configv1.PodTopologySpreadArgs); ok && args.DefaultingType == "" {
+		args.DefaultingType = configv1.ListDefaulting
+	}
+	dra := argsOf(profile, names.DynamicResources, func() runtime.Object { return &configv1.DynamicResourcesArgs{} })
+	if args, ok := dra.(*configv1.DynamicResourcesArgs); ok && args.FilterTimeout == nil {
+		args.FilterTimeout = &metav1.Duration{}
+	}
+}
+
+// argsOf returns the plugin's arguments in the profile, adding empty ones if there are none.
+func argsOf(profile *configv1.KubeSchedulerProfile, name string, empty func() runtime.Object) runtime.Object {
+	for _, c := range profile.PluginConfig {
+		if c.Name == name {
+			return c.Args.Object
+		}
+	}
+	args := empty()
+	args.GetObjectKind().SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind(name + "Args"))
+	profile.PluginConfig = append(profile.PluginConfig, configv1.PluginConfig{
+		Name: name,
+		Args: runtime.RawExtension{Object: args},
+	})
+	return args
+}
+
+func lists(plugins []configv1.Plugin, name string) bool {
+	return slices.ContainsFunc(plugins, func(p configv1.Plugin) bool { return p.Name == name })
+}
+
+// settle makes every profile of a defaulted configuration say all about itself: its own percentage, and
+// "*" disabled at multiPoint, where all that is enabled now stands in the list. Without that, a later
+// version with other default plugins would read something else out of an old log.
+func settle(cfg *configv1.KubeSchedulerConfiguration) {
+	for i := range cfg.Profiles {
+		p := &cfg.Profiles[i]
+		if p.PercentageOfNodesToScore == nil {
+			p.PercentageOfNodesToScore = ptr.To(*cfg.PercentageOfNodesToScore)
+		}
+		if set := &p.Plugins.MultiPoint; !lists(set.Disabled, "*") {
+			set.Disabled = append(set.Disabled, configv1.Plugin{Name: "*"})
+		}
+	}
+}
+
+// refuseUnreplayable refuses settings of in-tree plugins that let chance or real time take part in
+// decisions.
+func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
+	for i, profile := range cfg.Profiles {
+		for _, c := range profile.PluginConfig {
+			args, ok := c.Args.Object.(*configv1.DynamicResourcesArgs)
+			if ok && args.FilterTimeout != nil && args.FilterTimeout.Duration != time.Duration(0) {
+				return fmt.Errorf("profiles[%d].pluginConfig: %s: filterTimeout %s: it would end a search by the clock on the wall, "+
+					"which a replay could not repeat; leave it out or set it to 0s", i, c.Name, args.FilterTimeout.Duration)
+			}
+		}
+	}
+	return nil
+}
+
+// errPreemption is for a profile that asks for DefaultPreemption.
+var errPreemption = errors.New("it chooses with random numbers, which a replay could not repeat; remove it from the configuration")
+
+// ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
+// or that lists one for an extension point that is not run. The error says which profile and plugin.
+func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry frameworkruntime.Registry) error {
+	for i := range cfg.Profiles {
+		if err := validateProfilePlugins(&cfg.Profiles[i], registry); err != nil {
+			return fmt.Errorf("profile %q: %w", cfg.Profiles[i].SchedulerName, err)
+		}
+	}
+	return nil
+}
+
+func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frameworkruntime.Registry) error {
+	if profile.Plugins == nil {
+		return nil
+	}
+	known := func(name string) error {
+		if name == names.DefaultPreemption {
+			return fmt.Errorf("plugin %q: %w", name, errPreemption)
+		}
+		if _, ok := registry[name]; !ok {
+			return fmt.Errorf("plugin %q is not compiled into this program", name)
+		}
+		return nil
+	}
+	multi := namedSet{"multiPoint", &profile.Plugins.MultiPoint}
+	for _, s := range append(pluginSets(profile.Plugins), multi) {
+		for _, e := range s.set.Enabled {
+			if err := known(e.Name); err != nil {
+				return fmt.Errorf("%s: enabled: %w", s.point, err)
+			}
+		}
+		for _, e := range s.set.Disabled {
+			if err := known(e.Name); err != nil && e.Name != "*" && !inTree(e.Name) {
+				return fmt.Errorf("%s: disabled: %w", s.point, err)
+			}
+		}
+	}
+	for _, s := range unrunSets(profile.Plugins) {
+		if len(s.set.Enabled) > 0 {
+			return fmt.Errorf("%s: enabled: plugin %q: this extension point is not run: gangs are completed in Permit",
+				s.point, s.set.Enabled[0].Name)
+		}
+	}
+	for _, c := range profile.PluginConfig {
+		if err := known(c.Name); err != nil {
+			return fmt.Errorf("pluginConfig: %w", err)
+		}
+	}
+	return nil
+}
+
+// inTree says whether kube-scheduler has the plugin, whether or not the registry does: disabling what is
+// not there is no mistake if it might be there in kube-scheduler.
+func inTree(name string) bool {
+	switch name {
+	case names.DefaultPreemption, names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount,
+		names.DeferredPodScheduling, names.NodeDeclaredFeatures, names.DynamicResources:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,282 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// World is what plugins may look at. It is the same objects for the life of a profile; what they show
+// changes between cycles and never within one.
+type World struct {
+	// Lister shows the nodes and what stands on them. Its list of nodes is sorted by name.
+	Lister fwk.SharedLister
+	// Informers are fed from the log. None of them is ever started.
+	Informers informers.SharedInformerFactory
+	// CSI shows the CSINodes.
+	CSI fwk.CSIManager
+	// DRA shows the objects of dynamic resource allocation.
+	DRA fwk.SharedDRAManager
+	// Waiting are the pods held by Permit.
+	Waiting *WaitingPods
+	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. One that has a method
+	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true.
+	Nominator fwk.PodNominator
+	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
+	Activate func(keys []string)
+	// Now is the time of the event being worked on: the only clock there is.
+	Now func() time.Time
+	// Extra is handed out as it is by Extra of the Handle, for plugins that know more than kube-scheduler
+	// shows.
+	Extra any
+}
+
+// Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed: nothing
+// behind it reaches an API server, starts work beside the cycle, or reads a clock of its own.
+type Handle interface {
+	fwk.Handle
+	// Extra returns the World's Extra.
+	Extra() any
+	// Now returns the time of the event being worked on.
+	Now() time.Time
+}
+
+// Quiet returns ctx with a logger that drops everything: the context to call plugins with. In the core the
+// log of entries is the log; klog's default logger would also cost an allocation per call.
+func Quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, logr.Discard()) }
+
+// handle is a Profile as its plugins see it. Its part that runs plugins is in runner.go.
+type handle struct {
+	p      *Profile
+	client clientset.Interface
+	rest   *restclient.Config
+}
+
+var _ Handle = (*handle)(nil)
+
+// errOutside is what every request of a plugin to the API server comes back with.
+var errOutside = errors.New("plugins cannot reach the API server: what a cycle reads must come from the log, " +
+	"and what it asks for leaves as an effect")
+
+type closedDoor struct{}
+
+// RoundTrip fails.
+func (closedDoor) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, errOutside)
+}
+
+func newHandle(p *Profile) (*handle, error) {
+	// QPS -1: no rate limiter, which would wait by the wall clock before failing.
+	cfg := &restclient.Config{Host: "https://no-api-server.invalid", QPS: -1, Transport: closedDoor{}}
+	client, err := clientset.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the client that reaches nothing: %w", err)
+	}
+	return &handle{p: p, client: client, rest: cfg}, nil
+}
+
+// Extra returns the World's Extra.
+func (h *handle) Extra() any { return h.p.world.Extra }
+
+// Now returns the time of the event being worked on; the zero time if the World has no clock.
+func (h *handle) Now() time.Time {
+	if h.p.world.Now == nil {
+		return time.Time{}
+	}
+	return h.p.world.Now()
+}
+
+// ProfileName returns the profile's schedulerName.
+func (h *handle) ProfileName() string { return h.p.name }
+
+// SnapshotSharedLister returns the World's Lister.
+func (h *handle) SnapshotSharedLister() fwk.SharedLister { return h.p.world.Lister }
+
+// MutableSnapshotSharedLister returns nil: it is for pod group preemption, an extension point that is not
+// run.
+func (h *handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister { return nil }
+
+// SharedInformerFactory returns the World's Informers.
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return h.p.world.Informers }
+
+// SharedDRAManager returns the World's DRA.
+func (h *handle) SharedDRAManager() fwk.SharedDRAManager { return h.p.world.DRA }
+
+// SharedCSIManager returns the World's CSI.
+func (h *handle) SharedCSIManager() fwk.CSIManager { return h.p.world.CSI }
+
+// ClientSet returns a client every request of which fails.
+func (h *handle) ClientSet() clientset.Interface { return h.client }
+
+// KubeConfig returns a configuration of which the same holds as of ClientSet.
+func (h *handle) KubeConfig() *restclient.Config { return h.rest }
+
+// EventRecorder returns a recorder that records nothing.
+func (h *handle) EventRecorder() events.EventRecorderLogger { return deafRecorder{} }
+
+// Extenders returns none.
+func (h *handle) Extenders() []fwk.Extender { return nil }
+
+// Parallelizer returns one that does the pieces in order, one after the other.
+func (h *handle) Parallelizer() fwk.Parallelizer { return inOrder{} }
+
+// APIDispatcher returns nil.
+func (h *handle) APIDispatcher() fwk.APIDispatcher { return nil }
+
+// APICacher returns nil.
+func (h *handle) APICacher() fwk.APICacher { return nil }
+
+// PodGroupManager returns one built on the World's Lister.
+func (h *handle) PodGroupManager() fwk.PodGroupManager { return podGroups{h.p.world.Lister} }
+
+// IterateOverWaitingPods calls f with the pods held by Permit, in the order of their decisions.
+func (h *handle) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
+	if w := h.p.world.Waiting; w != nil {
+		w.each(f)
+	}
+}
+
+// GetWaitingPod returns the held pod of that UID, nil if there is none.
+func (h *handle) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	if w := h.p.world.Waiting; w != nil {
+		if pod, ok := w.Get(uid); ok {
+			return view{w, pod}
+		}
+	}
+	return nil
+}
+
+// RejectWaitingPod turns the held pod away. It returns false if it is not held or its fate is settled.
+func (h *handle) RejectWaitingPod(uid types.UID) bool {
+	pod := h.GetWaitingPod(uid)
+	return pod != nil && pod.Reject("", "removed")
+}
+
+// AddPodInPreBind does nothing: no binding runs beside a cycle.
+func (h *handle) AddPodInPreBind(types.UID, context.CancelCauseFunc) {}
+
+// GetPodInPreBind returns nil.
+func (h *handle) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
+
+// RemovePodInPreBind does nothing.
+func (h *handle) RemovePodInPreBind(types.UID) {}
+
+// Activate tells the World which pods are to be tried at once.
+func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	if h.p.world.Activate != nil {
+		h.p.world.Activate(slices.Sorted(maps.Keys(pods)))
+	}
+}
+
+// AddNominatedPod passes the nomination to the World's Nominator.
+func (h *handle) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	if n := h.p.world.Nominator; n != nil {
+		n.AddNominatedPod(logger, pod, info)
+	}
+}
+
+// DeleteNominatedPodIfExists passes the call to the World's Nominator.
+func (h *handle) DeleteNominatedPodIfExists(pod *v1.Pod) {
+	if n := h.p.world.Nominator; n != nil {
+		n.DeleteNominatedPodIfExists(pod)
+	}
+}
+
+// UpdateNominatedPod passes the call to the World's Nominator.
+func (h *handle) UpdateNominatedPod(logger klog.Logger, old *v1.Pod, pod fwk.PodInfo) {
+	if n := h.p.world.Nominator; n != nil {
+		n.UpdateNominatedPod(logger, old, pod)
+	}
+}
+
+// NominatedPodsForNode returns the pods nominated to the node.
+func (h *handle) NominatedPodsForNode(node string) []fwk.PodInfo {
+	if n := h.p.world.Nominator; n != nil {
+		return n.NominatedPodsForNode(node)
+	}
+	return nil
+}
+
+// inOrder is a Parallelizer without parallelism: plugins that gather results under a lock gather them in
+// node order.
+type inOrder struct{}
+
+// Until does the pieces in order and stops when ctx is done.
+func (inOrder) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
+	done := ctx.Done()
+	for i := range pieces {
+		if done != nil && ctx.Err() != nil {
+			return
+		}
+		do(i)
+	}
+}
+
+type deafRecorder struct{}
+
+// Eventf does nothing.
+func (deafRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
+// WithLogger returns the recorder itself.
+func (d deafRecorder) WithLogger(klog.Logger) events.EventRecorderLogger { return d }
+
+// podGroups is the PodGroupManager over a SharedLister. It knows no hierarchy: composite pod groups are an
+// alpha feature.
+type podGroups struct{ lister fwk.SharedLister }
+
+var errNoHierarchy = errors.New("composite pod groups are not supported")
+
+// PodGroupStates returns the lister's.
+func (g podGroups) PodGroupStates() fwk.PodGroupStateLister { return g.lister.PodGroupStates() }
+
+// PodGroups returns the lister's.
+func (g podGroups) PodGroups() fwk.PodGroupLister { return g.lister.PodGroups() }
+
+// CompositePodGroupStates returns one that knows none.
+func (g podGroups) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
+	return noCompositeStates{}
+}
+
+// CompositePodGroups returns one that knows none.
+func (g podGroups) CompositePodGroups() fwk.CompositePodGroupLister { return noComposites{} }
+
+// BuildHierarchySnapshotFromPod fails.
+func (g podGroups) BuildHierarchySnapshotFromPod(*v1.Pod) (fwk.PodGroupManager, error) {
+	return nil, errNoHierarchy
+}
+
+// GetRootKeyForGroup returns the key itself: every group is its own root.
+func (g podGroups) GetRootKeyForGroup(key fwk.EntityKey) (fwk.EntityKey, bool, error) {
+	return key, true, nil
+}
+
+type noCompositeStates struct{}
+
+// Get fails.
+func (noCompositeStates) Get(string, string) (fwk.CompositePodGroupState, error) {
+	return nil, errNoHierarchy
+}
+
+type noComposites struct{}
+
+// Get fails.
+func (noComposites) Get(string, string) (*schedulingv1alpha3.CompositePodGroup, error) {
+	return nil, errNoHierarchy
+}

@@ -1,0 +1,123 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// preFilter runs the PreFilter plugins and settles which Filter plugins are to run. A plugin that answers
+// Unschedulable does not stop the others, so that preemption finds their state ready; its answer stands if
+// nothing worse comes.
+func (c *search) preFilter(nodes []fwk.NodeInfo) *fwk.Status {
+	clear(c.skip)
+	status := c.runPreFilters(nodes)
+	c.noteSkipped(c.state)
+	c.filters = c.filters[:0]
+	for _, f := range c.p.filter {
+		if !c.skip[f.id] {
+			c.filters = append(c.filters, f)
+		}
+	}
+	return status
+}
+
+// noteSkipped tells the cycle's state which Filter plugins are left out.
+func (c *search) noteSkipped(state fwk.CycleState) {
+	own, isOwn := state.(*CycleState)
+	if isOwn {
+		own.skipFilter.reset()
+	}
+	var set sets.Set[string]
+	for _, e := range c.p.preFilter {
+		switch {
+		case !c.skip[e.id]:
+		case isOwn:
+			own.skipFilter.add(e.name)
+		case set == nil:
+			set = sets.New(e.name)
+		default:
+			set.Insert(e.name)
+		}
+	}
+	if !isOwn {
+		state.SetSkipFilterPlugins(set)
+	}
+}
+
+func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
+	var unschedulable *fwk.Status
+	var narrowing []string // plugins that left only some nodes eligible
+	left := int64(len(nodes))
+	for _, e := range c.p.preFilter {
+		result, status := e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
+		c.trace.preFilter(e.name, result, status)
+		switch {
+		case status.IsSkip():
+			c.skip[e.id] = true
+			continue
+		case status.Code() == fwk.UnschedulableAndUnresolvable:
+			status.SetPlugin(e.name)
+			c.tally.add(status, 0)
+			c.plugins = append(c.plugins[:0], e.name)
+			return status
+		case status.Code() == fwk.Unschedulable:
+			status.SetPlugin(e.name)
+			c.tally.add(status, 0)
+			unschedulable = status
+			continue
+		case !status.IsSuccess():
+			return failed("PreFilter", e.name, status)
+		}
+		if result.AllNodes() {
+			continue
+		}
+		narrowing = append(narrowing, e.name)
+		c.plugins = append(c.plugins, e.name)
+		c.preFilters = c.preFilters.Merge(result)
+		if len(c.preFilters.NodeNames) == 0 {
+			return c.nothingLeft(narrowing)
+		}
+		now := c.existing()
+		if now < left {
+			reason := "node(s) didn't satisfy plugin " + e.name
+			c.tally.count(rejectionKey{e.name, fwk.UnschedulableAndUnresolvable.String(), reason}, left-now)
+		}
+		left = now
+	}
+	if len(narrowing) > 0 {
+		c.absent = fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sorted(slices.Clone(narrowing))))
+	}
+	if unschedulable != nil {
+		c.plugins = append(c.plugins, unschedulable.Plugin())
+	}
+	return unschedulable
+}
+
+// nothingLeft is the answer when the PreFilter plugins, between them, left no node eligible.
+func (c *search) nothingLeft(narrowing []string) *fwk.Status {
+	msg := "node(s) didn't satisfy plugin " + narrowing[0]
+	if len(narrowing) > 1 {
+		msg = fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s] simultaneously", strings.Join(sorted(slices.Clone(narrowing)), " "))
+	}
+	for _, name := range narrowing {
+		c.tally.add(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, msg).WithPlugin(name), 0)
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, msg)
+}
+
+// existing puts the nodes that PreFilter left into c.narrowed, in the order of their names, and counts them.
+func (c *search) existing() int64 {
+	c.narrowed = c.narrowed[:0]
+	for _, name := range sets.List(c.preFilters.NodeNames) {
+		// The plugins may name nodes that do not exist.
+		if node, err := c.p.world.Lister.NodeInfos().Get(name); err == nil {
+			c.narrowed = append(c.narrowed, node)
+		}
+	}
+	return int64(len(c.narrowed))
+}

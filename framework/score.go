@@ -1,0 +1,116 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// choose scores the feasible nodes and takes the best.
+func (c *search) choose(out Placement) Placement {
+	if len(c.feasible) == 1 {
+		c.trace.only(c.feasible[0].Node())
+		out.Node = c.feasible[0].Node().Name
+		out.Rejections = c.tally.rejections()
+		return out
+	}
+	if status := c.rate(); status != nil {
+		return c.fail(status, out)
+	}
+	best, bestTotal := "", int64(0)
+	for i, node := range c.feasible {
+		var total int64
+		for k := range c.scorers {
+			total += c.lists[k][i].Score * c.scorers[k].weight
+		}
+		name := node.Node().Name
+		if best == "" || total > bestTotal || total == bestTotal && name < best {
+			best, bestTotal = name, total
+		}
+	}
+	c.trace.total(c.lists)
+	out.Node, out.Score = best, bestTotal
+	out.Rejections = c.tally.rejections()
+	return out
+}
+
+// rate leaves the normalized scores of the feasible nodes in c.lists, by plugin of c.scorers.
+func (c *search) rate() *fwk.Status {
+	if status := c.preScore(); status != nil {
+		return status
+	}
+	n := len(c.feasible)
+	if need := n * len(c.scorers); cap(c.scores) < need {
+		c.scores = make([]fwk.NodeScore, need)
+	}
+	c.lists = c.lists[:0]
+	for k := range c.scorers {
+		c.lists = append(c.lists, c.scores[k*n:(k+1)*n:(k+1)*n])
+	}
+	if status := c.scoreNodes(c.scorers, c.feasible, c.lists); status != nil {
+		return status
+	}
+	c.trace.raw(c.scorers, c.lists)
+	return c.p.normalize(c.ctx, c.state, c.pod, c.scorers, c.lists)
+}
+
+// preScore runs the PreScore plugins and settles which Score plugins are to run.
+func (c *search) preScore() *fwk.Status {
+	clear(c.skip)
+	own, isOwn := c.state.(*CycleState)
+	var set sets.Set[string]
+	if isOwn {
+		own.skipScore.reset()
+	} else {
+		set = sets.New[string]()
+	}
+	for _, e := range c.p.preScore {
+		status := e.plugin.PreScore(c.ctx, c.state, c.pod, c.feasible)
+		switch {
+		case status.IsSkip() && isOwn:
+			c.skip[e.id] = true
+			own.skipScore.add(e.name)
+		case status.IsSkip():
+			c.skip[e.id] = true
+			set.Insert(e.name)
+		case !status.IsSuccess():
+			return failed("PreScore", e.name, status)
+		}
+	}
+	if !isOwn {
+		c.state.SetSkipScorePlugins(set)
+	}
+	c.scorers = c.scorers[:0]
+	for _, s := range c.p.score {
+		if !c.skip[s.id] {
+			c.scorers = append(c.scorers, s)
+		}
+	}
+	return nil
+}
+
+// normalize runs NormalizeScore and checks that what comes out lies between 0 and 100.
+func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.Pod, scorers []scorer, lists []fwk.NodeScoreList) *fwk.Status {
+	for k, s := range scorers {
+		if ext := s.plugin.ScoreExtensions(); ext != nil {
+			if status := ext.NormalizeScore(ctx, state, pod, lists[k]); !status.IsSuccess() {
+				return failed("NormalizeScore", s.name, status)
+			}
+		}
+		for _, score := range lists[k] {
+			if score.Score < fwk.MinScore || score.Score > fwk.MaxScore {
+				return fwk.AsStatus(fmt.Errorf("plugin %q gives node %q the score %d, which after normalizing must lie in [%d, %d]",
+					s.name, score.Name, score.Score, fwk.MinScore, fwk.MaxScore)).WithPlugin(s.name)
+			}
+		}
+	}
+	return nil
+}
+
+// failed is the error that a plugin's status amounts to at a point where it may only succeed.
+func failed(point, plugin string, status *fwk.Status) *fwk.Status {
+	return fwk.AsStatus(fmt.Errorf("running %s plugin %q: %w", point, plugin, status.AsError())).WithPlugin(plugin)
+}

@@ -1,0 +1,189 @@
+package coscheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// Name is the plugin's name in configurations and in recorded rejections.
+const Name = "Coscheduling"
+
+// Groups is what the plugin asks about gangs.
+type Groups interface {
+	// GroupOf returns the gang that pod names, nil if it names none.
+	GroupOf(pod *v1.Pod) *cluster.Group
+	// Lacks tells whether all nodes together have too little free for what g still needs to reach its
+	// minimum, and of what. A true answer is certain; a false one promises nothing.
+	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
+}
+
+// GroupsHandle is the part of the handle by which the plugin finds its Groups.
+type GroupsHandle interface {
+	fwk.Handle
+	// Extra returns a Groups.
+	Extra() any
+}
+
+// Coscheduling is the plugin.
+type Coscheduling struct {
+	handle fwk.Handle
+	groups Groups
+	args   Args
+}
+
+var (
+	_ fwk.PreEnqueuePlugin  = (*Coscheduling)(nil)
+	_ fwk.QueueSortPlugin   = (*Coscheduling)(nil)
+	_ fwk.PreFilterPlugin   = (*Coscheduling)(nil)
+	_ fwk.PostFilterPlugin  = (*Coscheduling)(nil)
+	_ fwk.ReservePlugin     = (*Coscheduling)(nil)
+	_ fwk.PermitPlugin      = (*Coscheduling)(nil)
+	_ fwk.EnqueueExtensions = (*Coscheduling)(nil)
+	_ fwk.SignPlugin        = (*Coscheduling)(nil)
+)
+
+// New makes the plugin. It fails on arguments that it does not know and on a handle without Groups.
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, err := decodeArgs(obj)
+	if err != nil {
+		return nil, err
+	}
+	gh, ok := h.(GroupsHandle)
+	if !ok {
+		return nil, fmt.Errorf("handle %T offers no view of pod groups", h)
+	}
+	groups, ok := gh.Extra().(Groups)
+	if !ok {
+		return nil, fmt.Errorf("handle %T offers no view of pod groups, but a %T", h, gh.Extra())
+	}
+	return &Coscheduling{handle: h, groups: groups, args: args}, nil
+}
+
+// Name implements fwk.Plugin.
+func (c *Coscheduling) Name() string { return Name }
+
+// PreEnqueue keeps a member out of the queue until its gang can be complete.
+func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	g := c.groups.GroupOf(pod)
+	if g == nil {
+		return nil
+	}
+	if !g.Declared() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("pod group %s does not exist yet", g))
+	}
+	if have := g.Ready() + g.Waiting() + g.Assigned(); have < g.Min() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("pod group %s has %d of the %d members it needs", g, have, g.Min()))
+	}
+	return nil
+}
+
+// Less orders by priority, higher first, then by when the entity was first queued. The queue breaks what
+// ties are left by namespace and name.
+func (c *Coscheduling) Less(a, b fwk.QueuedEntityInfo) bool {
+	if pa, pb := a.GetPriority(), b.GetPriority(); pa != pb {
+		return pa > pb
+	}
+	return firstQueued(a).Before(firstQueued(b))
+}
+
+func firstQueued(e fwk.QueuedEntityInfo) time.Time {
+	if t := e.GetInitialAttemptTimestamp(); t != nil {
+		return *t
+	}
+	return e.GetTimestamp()
+}
+
+// PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang.
+func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	g := c.groups.GroupOf(pod)
+	if g == nil || g.Waiting() > 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if short, lacks := c.groups.Lacks(g); lacks {
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s needs %s %s for %d members; %s free",
+			g, amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned(), amount(short.Resource, short.Free)))
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin: there are none.
+func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// PostFilter lets the gang's held members go: one of them has no node, so the gang cannot be completed now.
+func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	g := c.groups.GroupOf(pod)
+	if g == nil || g.Assigned() >= g.Min() {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	held := g.Waiting()
+	if held == 0 {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	c.release(g)
+	return nil, fwk.NewStatus(fwk.Unschedulable,
+		fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, g.Assigned()+held, g.Min()))
+}
+
+// Reserve implements fwk.ReservePlugin: capacity is booked by the scheduler itself.
+func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status {
+	return nil
+}
+
+// ReservesNothing implements framework.ReservesNothing of this project.
+func (c *Coscheduling) ReservesNothing() {}
+
+// Unreserve lets the gang's other held members go when a member loses its place before the gang was
+// complete. It is idempotent.
+func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
+	if g := c.groups.GroupOf(pod); g != nil && g.Assigned() < g.Min() {
+		c.release(g)
+	}
+}
+
+// Permit holds a member until its gang has its minimum on nodes, and then lets all held members go.
+func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+	g := c.groups.GroupOf(pod)
+	if g == nil {
+		return nil, 0
+	}
+	if g.Assigned()+g.Waiting()+1 < g.Min() {
+		timeout := c.args.permitWaitingTime()
+		if t := g.Timeout(); t > 0 {
+			timeout = t
+		}
+		return fwk.NewStatus(fwk.Wait), timeout
+	}
+	if g.Waiting() > 0 {
+		c.eachHeld(g, func(w fwk.WaitingPod) { w.Allow(Name) })
+	}
+	return nil, 0
+}
+
+// SignPod implements fwk.SignPlugin: what the plugin refuses in PreFilter is a matter of the gang, not of a
+// node, so it adds nothing to what makes two pods alike.
+func (c *Coscheduling) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+func (c *Coscheduling) release(g *cluster.Group) {
+	if g.Waiting() == 0 {
+		return
+	}
+	c.eachHeld(g, func(w fwk.WaitingPod) { w.Reject(Name, "another member of the pod group cannot be placed") })
+}
+
+func (c *Coscheduling) eachHeld(g *cluster.Group, do func(fwk.WaitingPod)) {
+	c.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		if c.groups.GroupOf(w.GetPod()) == g {
+			do(w)
+		}
+	})
+}

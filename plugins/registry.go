@@ -1,0 +1,33 @@
+// Package plugins lists the plugins that are compiled in: kube-scheduler's own and ours. It owns the list
+// and nothing else; a plugin of ours is a package below this one, and plugins never import each other.
+package plugins
+
+import (
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+)
+
+// NewRegistry returns the factories of all plugins by name. Of kube-scheduler's these are missing:
+// DefaultPreemption, which draws random numbers; the plugins of its own pod group cycle, which is not run
+// and in whose place Coscheduling stands; and DeferredPodScheduling while its feature gate is off.
+func NewRegistry() runtime.Registry {
+	registry := intree.NewInTreeRegistry()
+	for _, name := range []string{
+		names.DefaultPreemption,
+		names.GangScheduling,
+		names.TopologyPlacementGenerator,
+		names.PodGroupPodsCount,
+	} {
+		delete(registry, name)
+	}
+	if !utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption) {
+		delete(registry, names.DeferredPodScheduling)
+	}
+	registry[coscheduling.Name] = coscheduling.New
+	return registry
+}

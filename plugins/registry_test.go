@@ -1,0 +1,30 @@
+package plugins_test
+
+import (
+	"testing"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+func TestRegistryHasThePluginsOfUpstreamsDefaultProfile(t *testing.T) {
+	cfg, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := plugins.NewRegistry()
+	for _, p := range cfg.Profiles[0].Plugins.MultiPoint.Enabled {
+		if _, ok := registry[p.Name]; ok == (p.Name == names.DefaultPreemption) {
+			t.Errorf("%s: registered is %t", p.Name, ok)
+		}
+	}
+}
+
+func TestRegistryHasThePluginsOfOurDefaultProfile(t *testing.T) {
+	if err := framework.ValidatePlugins(framework.DefaultConfig(), plugins.NewRegistry()); err != nil {
+		t.Error(err)
+	}
+}
