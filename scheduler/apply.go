@@ -1,0 +1,332 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Apply takes in the next entry: the only way in which the Machine changes. After an error the Machine is
+// of no more use; the error names the entry and what is wrong with it.
+func (m *Machine) Apply(e eventlog.Entry) error {
+	if err := m.apply(e); err != nil {
+		return fmt.Errorf("apply entry %d: %w", e.Seq, err)
+	}
+	return nil
+}
+
+func (m *Machine) apply(e eventlog.Entry) error {
+	if e.Seq != m.seq+1 {
+		return fmt.Errorf("the entry before it is %d", m.seq)
+	}
+	if e.Time < m.now {
+		return fmt.Errorf("its time %s is before %s, that of the entry before it", e.Time, m.now)
+	}
+	epoch, isEpoch := e.Payload.(*eventlog.EpochStarted)
+	if m.queue == nil && !isEpoch {
+		return ErrNoEpoch
+	}
+	if wanted := m.epoch + btou(isEpoch); e.Epoch != wanted {
+		return fmt.Errorf("its epoch is %d, expected %d", e.Epoch, wanted)
+	}
+	m.seq, m.now, m.epoch = e.Seq, e.Time, e.Epoch
+	if isEpoch {
+		if err := m.begin(epoch); err != nil {
+			return err
+		}
+	}
+	m.queue.Advance(e.Time)
+	if err := m.applyPayload(e); err != nil {
+		return err
+	}
+	if e := m.queue.Head(); e != nil && e.State() == queue.InFlight {
+		m.finish(e.Key()) // its last member to try may just have gone
+	}
+	m.queue.Settle()
+	return nil
+}
+
+func btou(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m *Machine) applyPayload(e eventlog.Entry) error {
+	switch p := e.Payload.(type) {
+	case *eventlog.EpochStarted, *eventlog.Tick:
+		return nil
+	case *eventlog.Upserted:
+		return m.applyUpserted(p)
+	case *eventlog.Deleted:
+		return m.applyDeleted(p)
+	case *eventlog.Decision:
+		return m.applyDecision(e.Seq, p)
+	case *eventlog.BindResult:
+		return m.applyBindResult(p)
+	default:
+		return fmt.Errorf("unknown payload %T", p)
+	}
+}
+
+func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
+	switch obj := p.Object.(type) {
+	case *v1.Pod:
+		return m.upsertPod(obj)
+	case *v1.Node:
+		return m.upsertNode(obj)
+	case nil:
+		return fmt.Errorf("upserted %s: no object", p.Resource)
+	}
+	needed := m.minimumOf(p.Resource, p.Object.GetNamespace(), p.Object.GetName())
+	old, err := m.cluster.Upsert(p.Resource, p.Object)
+	if err != nil {
+		return err
+	}
+	action := fwk.Update
+	if old == nil {
+		action = fwk.Add
+	}
+	m.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), needed)
+	m.moved(p.Resource, action, old, p.Object)
+	return nil
+}
+
+func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
+	switch p.Resource {
+	case eventlog.Pods:
+		return m.deletePod(p.UID)
+	case eventlog.Nodes:
+		if old := m.cluster.DeleteNode(p.Name); old != nil {
+			m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, old, nil)
+		}
+		return nil
+	}
+	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
+		m.regroup(p.Resource, p.Namespace, p.Name, 0)
+		m.moved(p.Resource, fwk.Delete, old, nil)
+	}
+	return nil
+}
+
+// minimumOf returns the minimum of a gang that is declared, 0 for any other object.
+func (m *Machine) minimumOf(res eventlog.Resource, namespace, name string) int {
+	if res != eventlog.PodGroups && res != eventlog.XPodGroups {
+		return 0
+	}
+	if g := m.cluster.Group(namespace, name); g != nil && g.Declared() {
+		return g.Min()
+	}
+	return 0
+}
+
+// regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
+// it needs fewer members than before.
+func (m *Machine) regroup(res eventlog.Resource, namespace, name string, needed int) {
+	if res != eventlog.PodGroups && res != eventlog.XPodGroups {
+		return
+	}
+	key := fwk.PodGroupKey(namespace, name)
+	m.queue.Recheck(key)
+	if now := m.minimumOf(res, namespace, name); now > 0 && now < needed {
+		m.queue.Activate(key)
+	}
+}
+
+// moved tells the queue of a change to an object that is neither a pod nor a node.
+func (m *Machine) moved(res eventlog.Resource, action fwk.ActionType, old, obj eventlog.Object) {
+	resource, ok := eventResources[res]
+	if !ok {
+		return
+	}
+	m.queue.Move(fwk.ClusterEvent{Resource: resource, ActionType: action}, untyped(old), untyped(obj))
+}
+
+// untyped hands a nil Object on as a nil any, which is what hints test for.
+func untyped(obj eventlog.Object) any {
+	if obj == nil {
+		return nil
+	}
+	return obj
+}
+
+// eventResources are the names under which the scheduling framework knows the resources whose changes can
+// make a pod schedulable. Both kinds of PodGroup are one to it.
+var eventResources = map[eventlog.Resource]fwk.EventResource{
+	eventlog.PersistentVolumes:      fwk.PersistentVolume,
+	eventlog.PersistentVolumeClaims: fwk.PersistentVolumeClaim,
+	eventlog.StorageClasses:         fwk.StorageClass,
+	eventlog.CSINodes:               fwk.CSINode,
+	eventlog.CSIDrivers:             fwk.CSIDriver,
+	eventlog.CSIStorageCapacities:   fwk.CSIStorageCapacity,
+	eventlog.VolumeAttachments:      fwk.VolumeAttachment,
+	eventlog.ResourceClaims:         fwk.ResourceClaim,
+	eventlog.ResourceSlices:         fwk.ResourceSlice,
+	eventlog.DeviceClasses:          fwk.DeviceClass,
+	eventlog.PodGroups:              fwk.PodGroup,
+	eventlog.XPodGroups:             fwk.PodGroup,
+}
+
+func (m *Machine) upsertNode(obj *v1.Node) error {
+	old, err := m.cluster.UpsertNode(obj)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, obj)
+		return nil
+	}
+	for _, event := range upstream.NodeSchedulingPropertiesChange(obj, old) {
+		m.queue.Move(event, old, obj)
+	}
+	return nil
+}
+
+// upsertPod follows kube-scheduler's event handlers (addPod, updatePod in eventhandlers.go).
+func (m *Machine) upsertPod(obj *v1.Pod) error {
+	if isFinished(obj) {
+		return m.deletePod(obj.UID)
+	}
+	if named := m.cluster.PodNamed(obj.Namespace, obj.Name); named != nil && named.Object.UID != obj.UID {
+		// The watch skipped the deletion of a pod that another one replaced.
+		if err := m.deletePod(named.Object.UID); err != nil {
+			return err
+		}
+	}
+	stage, node := cluster.Pending, ""
+	known := m.cluster.Pod(obj.UID)
+	if known != nil {
+		stage, node = known.Stage, known.Node
+	}
+	old, err := m.cluster.UpsertPod(obj)
+	if err != nil {
+		return err
+	}
+	p := m.cluster.Pod(obj.UID)
+	switch {
+	case obj.Spec.NodeName == "" && stage != cluster.Pending:
+		// Assumed: what changed will be looked at when its wait or bind ends.
+	case obj.Spec.NodeName == "":
+		m.requeue(p, old)
+	case stage == cluster.Bound:
+		for _, event := range upstream.PodSchedulingPropertiesChange(obj, old, false) {
+			m.queue.Move(event, old, obj)
+		}
+	default:
+		m.settlePod(p, stage)
+		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
+		if stage != cluster.Pending && node != p.Node {
+			m.queue.Move(upstream.EventAssignedPodDelete, old, nil)
+		}
+		m.recheckGroup(p)
+	}
+	return nil
+}
+
+// requeue puts a pod without a node into the queue, or its change to it.
+func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
+	if m.profileOf(p.Object) == nil {
+		return
+	}
+	key := m.keyOf(p)
+	switch {
+	case p.Object.DeletionTimestamp != nil:
+		m.queue.Delete(key, p.Object.UID)
+		m.recheckGroup(p)
+	case old == nil:
+		m.queue.Add(key, p.Object)
+	default:
+		m.queue.Update(key, old, p.Object)
+		m.recheckGroup(p)
+	}
+}
+
+// settlePod ends whatever was under way for a pod that has its node now, or is gone.
+func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
+	uid := p.Object.UID
+	switch stage {
+	case cluster.Waiting:
+		m.waiting.Release(uid)
+	case cluster.Binding:
+		m.effects.done(uid, Bind)
+	}
+	if m.profileOf(p.Object) != nil {
+		m.queue.Delete(m.keyOf(p), uid)
+	}
+}
+
+// deletePod takes in that a pod is gone or finished.
+func (m *Machine) deletePod(uid types.UID) error {
+	p := m.cluster.Pod(uid)
+	if p == nil {
+		return nil
+	}
+	stage := p.Stage
+	m.settlePod(p, stage)
+	m.effects.done(uid, Evict)
+	if _, err := m.cluster.DeletePod(uid); err != nil {
+		return err
+	}
+	if stage != cluster.Pending {
+		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+	}
+	m.recheckGroup(p)
+	return nil
+}
+
+// recheckGroup has the queue look again at the gang of a pod that came, went or was settled.
+func (m *Machine) recheckGroup(p *cluster.Pod) {
+	if p.Group != nil {
+		m.queue.Recheck(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
+	}
+}
+
+func isFinished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more come
+// late and change nothing.
+func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
+	p := m.cluster.Pod(r.UID)
+	if p == nil || p.Stage != cluster.Binding {
+		return nil
+	}
+	switch r.Outcome {
+	case eventlog.BindUnknown:
+		return nil // its capacity stays reserved until that is resolved
+	case eventlog.BindBound:
+		if r.Node != p.Node {
+			return fmt.Errorf("pod %s/%s is bound to node %q, its decision said %q", p.Object.Namespace, p.Object.Name, r.Node, p.Node)
+		}
+		if err := m.cluster.Confirm(p); err != nil {
+			return err
+		}
+		m.settlePod(p, cluster.Binding)
+		m.queue.Move(upstream.EventAssignedPodAdd, nil, p.Object)
+		return nil
+	case eventlog.BindConflict, eventlog.BindFailed:
+		m.effects.done(r.UID, Bind)
+		if err := m.cluster.Release(p); err != nil {
+			return err
+		}
+		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+		key := m.keyOf(p)
+		m.unhold(key, p)
+		m.queue.Park(key, errorFailure())
+		return nil
+	}
+	return fmt.Errorf("bind result of pod %s/%s: unknown outcome %d", p.Object.Namespace, p.Object.Name, r.Outcome)
+}
+
+// errUnknownPod is what a decision about a pod that is not there means: the log is not this scheduler's.
+var errUnknownPod = errors.New("no entry has brought such a pod")

@@ -1,0 +1,42 @@
+package scheduler
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// A state of up to smallState pods is checked at every decision, a larger one at each of checkEvery cycles:
+// a check costs a digest of the whole state.
+const (
+	smallState = 64
+	checkEvery = 499
+)
+
+// decideChecked decides twice and panics if the answers differ or the state changed.
+func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
+	if m.cluster.Pods() > smallState && m.cycle%checkEvery != 0 {
+		return m.decide(trace)
+	}
+	before := m.Hash()
+	d, ok := m.decide(trace)
+	again, okAgain := m.decide(nil)
+	if after := m.Hash(); after != before {
+		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
+	}
+	if ok != okAgain || ok && !bytes.Equal(m.encode(&d), m.encode(&again)) {
+		panic(fmt.Sprintf("asked twice, cycle %d is decided in two ways:\n%+v (%v)\n%+v (%v)", d.Cycle, d, ok, again, okAgain))
+	}
+	return d, ok
+}
+
+func (m *Machine) encode(d *eventlog.Decision) []byte {
+	e := eventlog.Entry{Seq: m.seq + 1, Epoch: m.epoch, Time: m.now, Payload: d}
+	b, err := eventlog.AppendRecord(nil, e, [32]byte{})
+	if err != nil {
+		panic(fmt.Sprintf("encode decision %+v: %v", d, err))
+	}
+	return b
+}

@@ -1,0 +1,223 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Machine is the scheduler as a state machine over the log. It is not safe for concurrent use.
+type Machine struct {
+	ctx      context.Context
+	registry runtime.Registry
+
+	cluster *cluster.State
+	waiting *framework.WaitingPods
+	queue   *queue.Queue // nil before the first EpochStarted
+	effects effects
+
+	config   []byte // the epoch's configuration, as logged
+	profiles map[string]*framework.Profile
+	volumes  map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
+
+	seq   uint64        // the last entry applied
+	epoch uint64        // its epoch
+	now   eventlog.Time // its time
+	cycle uint64        // the last decision's cycle
+	start int           // where the next cycle begins to look at nodes
+}
+
+// ErrNoEpoch is returned by Apply for a log that does not begin with EpochStarted.
+var ErrNoEpoch = errors.New("the log does not begin with EpochStarted")
+
+// New returns a Machine to which no entry has been applied. The registry holds the plugins that
+// configurations may name.
+func New(registry runtime.Registry) *Machine {
+	return &Machine{
+		ctx:      framework.Quiet(context.Background()),
+		registry: registry,
+		cluster:  cluster.New(),
+		waiting:  &framework.WaitingPods{},
+		volumes:  map[string]*cluster.VolumeRecorder{},
+		effects:  effects{at: map[effectKey]int{}},
+	}
+}
+
+// Seq returns the sequence number of the last entry applied, 0 if none was.
+func (m *Machine) Seq() uint64 { return m.seq }
+
+// Epoch returns the epoch of the last entry applied, 0 if none was.
+func (m *Machine) Epoch() uint64 { return m.epoch }
+
+// Now returns the time of the last entry applied.
+func (m *Machine) Now() eventlog.Time { return m.now }
+
+// Cycle returns the number of the last decision applied, 0 if none was.
+func (m *Machine) Cycle() uint64 { return m.cycle }
+
+// Cluster returns the cluster's state, to be read only.
+func (m *Machine) Cluster() *cluster.State { return m.cluster }
+
+// Queue returns the scheduling queue, to be read only; nil before the first entry.
+func (m *Machine) Queue() *queue.Queue { return m.queue }
+
+// WaitingPods returns the pods that Permit holds, to be read only.
+func (m *Machine) WaitingPods() *framework.WaitingPods { return m.waiting }
+
+// Config returns the effective configuration of the running epoch, as logged.
+func (m *Machine) Config() []byte { return m.config }
+
+// Wake returns when time alone will make work: a backoff or a wait ends, or a flush is due. ok is false if
+// it never will. Whoever drives the Machine then appends a Tick.
+func (m *Machine) Wake() (at time.Time, ok bool) {
+	if m.queue == nil {
+		return time.Time{}, false
+	}
+	wake, ok := m.queue.Wake()
+	if deadline, held := m.waiting.Deadline(); held && (!ok || deadline < wake) {
+		wake, ok = deadline, true
+	}
+	return wake.Std(), ok
+}
+
+// Effects returns what decisions have asked of the outside world and no result has come for yet, in the
+// order in which they were decided.
+func (m *Machine) Effects() []Effect { return m.effects.after(0) }
+
+// EffectsAfter returns the part of Effects that was decided after entry seq.
+func (m *Machine) EffectsAfter(seq uint64) []Effect { return m.effects.after(seq) }
+
+// begin starts an epoch: plugins are made anew if the configuration is another one.
+func (m *Machine) begin(p *eventlog.EpochStarted) error {
+	if m.queue != nil && string(p.Config) == string(m.config) {
+		return nil
+	}
+	if m.queue != nil {
+		return errors.New("the configuration differs from the epoch before: changing it over a log is not supported yet")
+	}
+	cfg, err := framework.LoadConfig(p.Config, "the log's configuration")
+	if err != nil {
+		return err
+	}
+	profiles := make(map[string]*framework.Profile, len(cfg.Profiles))
+	options := queue.Options{
+		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
+		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
+		Profiles:       map[string]queue.Profile{},
+		Room:           m.hasRoom,
+		RoomVersion:    m.cluster.RoomVersion,
+	}
+	for i := range cfg.Profiles {
+		prof, err := m.newProfile(cfg, i)
+		if err != nil {
+			return err
+		}
+		hints, err := prof.Hints()
+		if err != nil {
+			return err
+		}
+		profiles[prof.Name()] = prof
+		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
+		options.Less = prof.Less() // all profiles have the same one: the configuration's validation says so
+	}
+	q, err := queue.New(options)
+	if err != nil {
+		return err
+	}
+	m.config, m.profiles, m.queue = p.Config, profiles, q
+	return nil
+}
+
+// profileOf returns the profile that schedules pod, nil if that is another scheduler's.
+func (m *Machine) profileOf(pod *v1.Pod) *framework.Profile {
+	return m.profiles[pod.Spec.SchedulerName]
+}
+
+// keyOf returns what stands in the queue for pod: its gang, or the pod itself.
+func (m *Machine) keyOf(p *cluster.Pod) queue.Key {
+	if p.Group != nil && plansGangs(m.profileOf(p.Object)) {
+		return fwk.PodGroupKey(p.Group.Namespace, p.Group.Name)
+	}
+	return fwk.PodKey(p.Object.Namespace, p.Object.Name)
+}
+
+// hasRoom is the queue's Room: whether the cluster as a whole has enough for the gang.
+func (m *Machine) hasRoom(e *queue.Entity) bool {
+	key := e.Key()
+	if key.Type != fwk.PodGroupKeyType {
+		return true
+	}
+	g := m.cluster.Group(key.Namespace, key.Name)
+	prof := m.profiles[e.Profile()]
+	if g == nil || !checksRoom(prof) {
+		return true
+	}
+	_, lacks := m.cluster.Lacks(g)
+	return !lacks
+}
+
+// effectKey tells effects apart: a pod has at most one of each kind.
+type effectKey struct {
+	uid  types.UID
+	kind EffectKind
+}
+
+// effects are the outstanding effects in the order of their decisions. Those that are done leave a gap
+// until half of the slots are gaps.
+type effects struct {
+	slots []Effect
+	at    map[effectKey]int
+}
+
+func (e *effects) add(x Effect) {
+	e.at[effectKey{x.UID, x.Kind}] = len(e.slots)
+	e.slots = append(e.slots, x)
+}
+
+func (e *effects) done(uid types.UID, kind EffectKind) {
+	key := effectKey{uid, kind}
+	i, ok := e.at[key]
+	if !ok {
+		return
+	}
+	delete(e.at, key)
+	e.slots[i] = Effect{Seq: e.slots[i].Seq}
+	if len(e.slots) > 64 && len(e.at) < len(e.slots)/2 {
+		e.compact()
+	}
+}
+
+func (e *effects) compact() {
+	kept := e.slots[:0]
+	for _, x := range e.slots {
+		if x.Kind != 0 {
+			e.at[effectKey{x.UID, x.Kind}] = len(kept)
+			kept = append(kept, x)
+		}
+	}
+	clear(e.slots[len(kept):])
+	e.slots = kept
+}
+
+func (e *effects) after(seq uint64) []Effect {
+	var out []Effect
+	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
+		if e.slots[i].Kind != 0 {
+			out = append(out, e.slots[i])
+		}
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}

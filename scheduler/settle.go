@@ -1,0 +1,166 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// applyDecision makes a recorded decision the state. It asks no plugin whether it agrees.
+func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
+	p := m.cluster.Pod(d.UID)
+	if p == nil {
+		return fmt.Errorf("decision on pod %s/%s (%s): %w", d.Namespace, d.Name, d.UID, errUnknownPod)
+	}
+	if d.Cycle != m.cycle+1 {
+		return fmt.Errorf("decision of cycle %d: the cycle before it is %d", d.Cycle, m.cycle)
+	}
+	m.cycle = d.Cycle
+	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
+		m.start = (m.start + int(d.Evaluated)) % len(nodes)
+	}
+	key := m.keyOf(p)
+	m.queue.Begin(key)
+	if err := m.applyVerdicts(seq, key, d); err != nil {
+		return err
+	}
+	switch d.Outcome {
+	case eventlog.Waiting:
+		return m.holdPod(seq, key, p, d)
+	case eventlog.Scheduled:
+		return m.bindPod(seq, key, p, d)
+	case eventlog.Unschedulable, eventlog.Error:
+		m.queue.Park(key, failureOf(d))
+		return nil
+	}
+	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
+}
+
+// applyVerdicts carries out what the cycle decided on pods that were waiting, and on victims.
+func (m *Machine) applyVerdicts(seq uint64, key queue.Key, d *eventlog.Decision) error {
+	var others []queue.Key
+	for _, uid := range d.Rejected {
+		other, err := m.releasePod(uid)
+		if err != nil {
+			return err
+		}
+		if other != key && !slices.Contains(others, other) {
+			others = append(others, other)
+		}
+	}
+	for _, other := range others {
+		m.queue.Park(other, failureOf(d))
+	}
+	for _, a := range d.Approvals {
+		m.waiting.Approve(a.UID, a.Plugin)
+	}
+	for _, uid := range d.Allowed {
+		p := m.cluster.Pod(uid)
+		if p == nil || p.Stage != cluster.Waiting {
+			return fmt.Errorf("allowed pod %s is not waiting", uid)
+		}
+		m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: uid, Node: p.Node, Volumes: p.Volumes})
+		m.waiting.Release(uid)
+		m.cluster.Allow(p)
+	}
+	for _, uid := range d.Victims {
+		if p := m.cluster.Pod(uid); p != nil {
+			m.effects.add(Effect{Kind: Evict, Seq: seq, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: uid, Node: p.Node})
+		}
+	}
+	return nil
+}
+
+// releasePod takes a waiting pod off its node and returns whose member it is. Others learn of the room only
+// if they can have missed it: while a gang's cycles run back to back no other pod's cycle comes between.
+func (m *Machine) releasePod(uid types.UID) (queue.Key, error) {
+	p := m.cluster.Pod(uid)
+	if p == nil || p.Stage != cluster.Waiting {
+		return queue.Key{}, fmt.Errorf("rejected pod %s is not waiting", uid)
+	}
+	key := m.keyOf(p)
+	m.waiting.Release(uid)
+	if err := m.cluster.Release(p); err != nil {
+		return queue.Key{}, err
+	}
+	if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
+		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+	}
+	m.unhold(key, p)
+	return key, nil
+}
+
+// unhold makes a pod that lost its place wait for another one, unless it is being deleted.
+func (m *Machine) unhold(key queue.Key, p *cluster.Pod) {
+	if p.Object.DeletionTimestamp != nil {
+		m.queue.Delete(key, p.Object.UID)
+		return
+	}
+	m.queue.Unhold(key, p.Object.UID)
+}
+
+func (m *Machine) holdPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
+	if err := m.cluster.Assume(p, d.Node, cluster.Waiting, d.Volumes); err != nil {
+		return err
+	}
+	m.waiting.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
+	m.queue.Hold(key, d.UID)
+	m.finish(key)
+	return nil
+}
+
+func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
+	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
+		return err
+	}
+	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
+	m.queue.Hold(key, d.UID)
+	m.finish(key)
+	return nil
+}
+
+// finish ends the attempt of an entity that has no member left to try, unless its members wait for each
+// other: then the next decision releases them.
+func (m *Machine) finish(key queue.Key) {
+	e := m.queue.Get(key)
+	if e == nil || len(e.Ready()) > 0 {
+		return
+	}
+	for _, uid := range e.Held() {
+		if m.waitsForGang(uid) {
+			return
+		}
+	}
+	m.queue.Finish(key)
+}
+
+// waitsForGang says whether the gang plugin holds the pod.
+func (m *Machine) waitsForGang(uid types.UID) bool {
+	w, ok := m.waiting.Get(uid)
+	return ok && slices.Contains(w.Plugins, coscheduling.Name)
+}
+
+// failureOf is what the queue has to know of a decision that placed nothing.
+func failureOf(d *eventlog.Decision) queue.Failure {
+	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
+	for _, r := range d.Rejections {
+		switch {
+		case r.Code == "Pending" && !slices.Contains(f.PendingPlugins, r.Plugin):
+			f.PendingPlugins = append(f.PendingPlugins, r.Plugin)
+		case r.Code != "Pending" && !slices.Contains(f.Plugins, r.Plugin):
+			f.Plugins = append(f.Plugins, r.Plugin)
+		}
+	}
+	return f
+}
+
+// errorFailure is a failure that no event can undo: the pod is tried again after its backoff.
+func errorFailure() queue.Failure { return queue.Failure{Error: true} }
