@@ -1,0 +1,4 @@
+package engine
+
+// MaxAppend is maxAppend.
+const MaxAppend = maxAppend

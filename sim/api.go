@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	podapi "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	groupdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1beta1"
+	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
+
+	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// defaults applies the API server's own defaults.
+var defaults = newDefaults()
+
+func newDefaults() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, register := range []func(*runtime.Scheme) error{
+		coredefaults.RegisterDefaults, schedulingdefaults.RegisterDefaults, groupdefaults.RegisterDefaults, storagedefaults.RegisterDefaults,
+	} {
+		if err := register(s); err != nil {
+			panic(fmt.Sprintf("register API defaults: %v", err))
+		}
+	}
+	return s
+}
+
+// setDefaults gives a pod that a reader made the API's defaults and the priority of a pod that names no class.
+func setDefaults(pod *corev1.Pod) {
+	defaults.Default(pod)
+	if pod.Spec.Priority == nil && pod.Spec.PriorityClassName == "" {
+		zero := int32(0)
+		pod.Spec.Priority = &zero
+	}
+}
+
+// validateMeta checks an object's name, namespace, labels and annotations.
+func validateMeta(o metav1.Object, namespaced bool) field.ErrorList {
+	return apivalidation.ValidateObjectMetaAccessor(o, namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+}
+
+// validate checks an object as the API server would, for the kinds that workloads mostly hold. Nothing is run:
+// a container may be without an image.
+func validate(object eventlog.Object) field.ErrorList {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return validatePod(o)
+	case *corev1.Node:
+		var in core.Node
+		if err := coredefaults.Convert_v1_Node_To_core_Node(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return append(corevalidation.ValidateNode(&in), validateNodeResources(o)...)
+	case *corev1.PersistentVolume:
+		var in core.PersistentVolume
+		if err := coredefaults.Convert_v1_PersistentVolume_To_core_PersistentVolume(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return corevalidation.ValidatePersistentVolume(&in, corevalidation.ValidationOptionsForPersistentVolume(&in, nil))
+	case *corev1.PersistentVolumeClaim:
+		var in core.PersistentVolumeClaim
+		if err := coredefaults.Convert_v1_PersistentVolumeClaim_To_core_PersistentVolumeClaim(o, &in, nil); err != nil {
+			return field.ErrorList{field.InternalError(nil, err)}
+		}
+		return corevalidation.ValidatePersistentVolumeClaim(&in, corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
+	case *schedulingv1beta1.PodGroup:
+		return validatePodGroup(o)
+	case *v1alpha1.PodGroup:
+		if o.Spec.MinMember < 0 {
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "minMember"), o.Spec.MinMember, "must not be negative")}
+		}
+	}
+	return nil
+}
+
+// validatePod checks a pod that has its defaults.
+func validatePod(pod *corev1.Pod) field.ErrorList {
+	var in core.Pod
+	if err := coredefaults.Convert_v1_Pod_To_core_Pod(pod, &in, nil); err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	// They are added to running pods only and take no part in scheduling.
+	in.Spec.EphemeralContainers = nil
+	opts := podapi.GetValidationOptionsFromPodSpecAndMeta(&in.Spec, nil, &in.ObjectMeta, nil)
+	opts.ResourceIsPod = true
+	var list field.ErrorList
+	for _, e := range corevalidation.ValidatePodCreate(&in, opts) {
+		if e.Type != field.ErrorTypeRequired || !strings.HasSuffix(e.Field, ".image") {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// validateNodeResources checks what the API server leaves to the kubelet.
+func validateNodeResources(node *corev1.Node) (list field.ErrorList) {
+	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
+		if q := node.Status.Allocatable[name]; q.Sign() < 0 {
+			list = append(list, field.Invalid(field.NewPath("status", "allocatable").Key(string(name)), q.String(), "must not be negative"))
+		}
+	}
+	return list
+}
+
+// validatePodGroup checks what the API's declarative validation would.
+func validatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
+	policy, path := g.Spec.SchedulingPolicy, field.NewPath("spec", "schedulingPolicy")
+	switch {
+	case (policy.Basic == nil) == (policy.Gang == nil):
+		return field.ErrorList{field.Invalid(path, "", "must have exactly one of basic and gang")}
+	case policy.Gang != nil && policy.Gang.MinCount < 1:
+		return field.ErrorList{field.Invalid(path.Child("gang", "minCount"), policy.Gang.MinCount, "must be at least 1")}
+	}
+	return nil
+}
+
+// badQuantity finds a resource quantity that cannot be read: the decoder does not say which it was.
+func badQuantity(n *yamlv3.Node) (bad *yamlv3.Node, reason error) {
+	if n == nil || n.Kind == yamlv3.AliasNode {
+		return nil, nil
+	}
+	for i, child := range n.Content {
+		isList := n.Kind == yamlv3.MappingNode && i%2 == 1 && child.Kind == yamlv3.MappingNode
+		if isList && quantityLists[n.Content[i-1].Value] {
+			for k := 1; k < len(child.Content); k += 2 {
+				value := child.Content[k]
+				if _, err := resource.ParseQuantity(value.Value); value.Kind == yamlv3.ScalarNode && err != nil {
+					return value, err
+				}
+			}
+		}
+		if bad, reason := badQuantity(child); bad != nil {
+			return bad, reason
+		}
+	}
+	return nil, nil
+}
+
+// quantityLists are the fields that are lists of quantities by resource.
+var quantityLists = map[string]bool{
+	"requests": true, "limits": true, "capacity": true, "allocatable": true, "overhead": true, "minResources": true,
+}

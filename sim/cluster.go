@@ -1,0 +1,472 @@
+package sim
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Scheduler is what a simulation drives.
+type Scheduler interface {
+	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the
+	// effects of decisions that are durable. Without inputs it is called because Wake's time has come. now never
+	// goes back. The inputs' objects share parts with each other and must not be changed.
+	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
+	// Wake returns when time alone will make work; false if it never will.
+	Wake() (time.Time, bool)
+}
+
+// DefaultQuiet is how much virtual time a simulation grants a scheduler that only time moves. It is three
+// times the five minutes after which kube-scheduler tries every unschedulable pod again.
+const DefaultQuiet = 15 * time.Minute
+
+// maxIdleSteps is how often in a row a scheduler may ask to be woken at an instant at which it then does
+// nothing.
+const maxIdleSteps = 100
+
+// Options are the choices of a simulation.
+type Options struct {
+	// Until ends the simulation at that offset; events at it still happen. 0 is to run until nothing can happen
+	// any more.
+	Until time.Duration
+	// Quiet ends the simulation once no event of the virtual cluster is to come and the scheduler, woken by time
+	// alone, has done nothing for that long. 0 is DefaultQuiet.
+	Quiet time.Duration
+}
+
+// Progress is where a simulation stands.
+type Progress struct {
+	// Now is the virtual time.
+	Now time.Time
+	// Pods is how many pods the workload has; Arrived, Bound and Ended how many have arrived, were ever bound,
+	// and are gone.
+	Pods, Arrived, Bound, Ended int
+}
+
+// Cluster is a virtual cluster. It is used by one goroutine and runs once.
+type Cluster struct {
+	opts  Options
+	plans []NodePlan
+	work  *Workload
+	queue schedule
+	// now is the offset of the present; moved the last one at which something but a wake-up happened.
+	now, moved time.Duration
+
+	nodeChanges [][]nodeChange
+	nodeUIDs    []types.UID
+	nodes       map[string]*liveNode
+	pods        []podState
+	live        map[types.UID]int32
+	batches     map[*Batch]*batchState
+	groups      []groupState
+	groupIndex  map[groupKey]int32
+	store       storage
+
+	// answers are the inputs that carried-out effects cause, for a step at the same instant.
+	answers []eventlog.Payload
+	stats   statistics
+}
+
+// nodeChange is a planned change of a node: to another object, or to another spec.unschedulable.
+type nodeChange struct {
+	at     time.Duration
+	object *corev1.Node
+	cordon bool
+}
+
+// liveNode is a node that is there.
+type liveNode struct {
+	plan   int32
+	object *corev1.Node
+	pods   map[int32]struct{}
+}
+
+// phase is where a pod is in its life.
+type phase uint8
+
+const (
+	planned phase = iota
+	pending
+	running
+	gone
+)
+
+// podState is what the cluster keeps of a pod.
+type podState struct {
+	phase phase
+	// group is the index of its group, -1 for none.
+	group int32
+	// arrived, and ends if it is running and does not run for ever (then 0), are offsets.
+	arrived, ends time.Duration
+	node          *liveNode
+	// uid is the pod's while it is there.
+	uid types.UID
+	// template is what the pod is now, but for its identity.
+	template *corev1.Pod
+}
+
+// batchState is a Batch's running count and the plans that wait for their turn.
+type batchState struct {
+	waiting []int32
+}
+
+// groupState is what the cluster keeps of a group.
+type groupState struct {
+	key  groupKey
+	uid  types.UID
+	gang bool
+	// exists says that the group's object is there; minimum is what it asks for.
+	exists  bool
+	minimum int
+	// left counts planned members that have not ended; arrived and bound those that ever were.
+	left, arrived, bound int
+	// complete and placed say that enough members had arrived and were bound; completeAt is when.
+	complete, placed bool
+	completeAt       time.Duration
+}
+
+// New checks the plans and makes the cluster that they describe. An error names the plan that is wrong.
+func New(nodes []NodePlan, work *Workload, opts Options) (*Cluster, error) {
+	if opts.Quiet == 0 {
+		opts.Quiet = DefaultQuiet
+	}
+	if opts.Until < 0 || opts.Quiet < 0 {
+		return nil, fmt.Errorf("negative option: until %s, quiet %s", opts.Until, opts.Quiet)
+	}
+	if len(nodes) > MaxNodes || len(work.Pods) > MaxPods {
+		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods), MaxNodes, MaxPods)
+	}
+	c := &Cluster{
+		opts: opts, plans: nodes, work: work,
+		nodes:      map[string]*liveNode{},
+		pods:       make([]podState, len(work.Pods)),
+		live:       map[types.UID]int32{},
+		batches:    map[*Batch]*batchState{},
+		groupIndex: map[groupKey]int32{},
+		store:      newStorage(),
+		stats:      newStatistics(),
+	}
+	if err := c.planNodes(); err != nil {
+		return nil, err
+	}
+	for i, o := range work.Objects {
+		if err := checkOffset(o.At); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Resource, objectName(o.Object), err)
+		}
+		c.queue = append(c.queue, event{at: o.At, kind: objectChanges, index: int32(i)})
+	}
+	if err := c.planPods(); err != nil {
+		return nil, err
+	}
+	heap.Init(&c.queue)
+	return c, nil
+}
+
+// planNodes queues what the nodes do.
+func (c *Cluster) planNodes() error {
+	c.nodeChanges = make([][]nodeChange, len(c.plans))
+	c.nodeUIDs = make([]types.UID, len(c.plans))
+	stays := map[string]int{}
+	// fails is when the earlier plan for the same name ends; 0 is never.
+	fails := map[string]time.Duration{}
+	for i, p := range c.plans {
+		name := p.Node.Name
+		if err := checkOffset(p.Joins, p.Fails, p.Cordoned, p.Uncordoned); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+		if p.Fails != 0 && p.Fails <= p.Joins {
+			return fmt.Errorf("node %s: fails at %s, not after it joins at %s", name, p.Fails, p.Joins)
+		}
+		if earlier, again := fails[name]; again && (earlier == 0 || earlier >= p.Joins) {
+			return fmt.Errorf("node %s: joins at %s while a node of that name is there", name, p.Joins)
+		}
+		fails[name] = p.Fails
+		stays[name]++
+		c.nodeUIDs[i] = p.Node.UID
+		if p.Node.UID == "" {
+			key := name
+			if n := stays[name]; n > 1 {
+				key += "#" + strconv.Itoa(n)
+			}
+			c.nodeUIDs[i] = UID(eventlog.Nodes, "", key)
+		}
+		if err := c.planNode(int32(i), p); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// planNode queues what one node does.
+func (c *Cluster) planNode(i int32, p NodePlan) error {
+	c.queue = append(c.queue, event{at: p.Joins, kind: nodeJoins, index: i})
+	if p.Fails != 0 {
+		c.queue = append(c.queue, event{at: p.Fails, kind: nodeFails, index: i})
+	}
+	var changes []nodeChange
+	for _, u := range p.Updates {
+		if err := checkOffset(u.At); err != nil {
+			return err
+		}
+		changes = append(changes, nodeChange{at: u.At, object: u.Node})
+	}
+	if p.Cordoned != 0 {
+		changes = append(changes, nodeChange{at: p.Cordoned, cordon: true})
+	}
+	if p.Uncordoned != 0 {
+		changes = append(changes, nodeChange{at: p.Uncordoned})
+	}
+	slices.SortStableFunc(changes, func(a, b nodeChange) int { return cmp.Compare(a.at, b.at) })
+	for k, change := range changes {
+		c.queue = append(c.queue, event{at: change.at, kind: nodeChanges, index: i, sub: int32(k)})
+	}
+	c.nodeChanges[i] = changes
+	return nil
+}
+
+// planPods queues the pods' arrivals and counts the groups' members.
+func (c *Cluster) planPods() error {
+	started := map[*Batch]int{}
+	for i := range c.work.Pods {
+		p := &c.work.Pods[i]
+		if err := checkPodPlan(p); err != nil {
+			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		state := &c.pods[i]
+		state.group, state.template = -1, p.Template
+		if key, ok := p.group(); ok {
+			state.group = c.group(key)
+			c.groups[state.group].left++
+		}
+		if b := p.Batch; b != nil {
+			if c.batches[b] == nil {
+				c.batches[b] = &batchState{}
+			}
+			if started[b] >= b.Parallelism {
+				c.batches[b].waiting = append(c.batches[b].waiting, int32(i))
+				continue
+			}
+			started[b]++
+		}
+		c.queue = append(c.queue, event{at: p.Arrival, kind: podArrives, index: int32(i)})
+	}
+	return nil
+}
+
+// checkPodPlan says what is wrong with a plan.
+func checkPodPlan(p *PodPlan) error {
+	if err := checkOffset(p.Arrival, p.Duration, p.Deadline); err != nil {
+		return err
+	}
+	if p.Deadline != 0 && p.Deadline <= p.Arrival {
+		return fmt.Errorf("deadline %s is not after its arrival at %s", p.Deadline, p.Arrival)
+	}
+	if p.Batch != nil && p.Batch.Parallelism < 1 {
+		return fmt.Errorf("parallelism %d of its batch is below 1", p.Batch.Parallelism)
+	}
+	for _, u := range p.Updates {
+		if err := checkOffset(u.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOffset says which offset lies outside [0, MaxOffset].
+func checkOffset(offsets ...time.Duration) error {
+	for _, d := range offsets {
+		if d < 0 || d > MaxOffset {
+			return fmt.Errorf("offset or duration %s lies outside 0 and %s", d, MaxOffset)
+		}
+	}
+	return nil
+}
+
+// group returns the index of the group's state, which it makes if there is none.
+func (c *Cluster) group(key groupKey) int32 {
+	if i, ok := c.groupIndex[key]; ok {
+		return i
+	}
+	i := int32(len(c.groups))
+	c.groupIndex[key] = i
+	c.groups = append(c.groups, groupState{key: key})
+	return i
+}
+
+// Run drives s from Start until nothing can happen any more, or until Options.Until. After every step it calls
+// progress, if that is not nil. The summary has everything but the scheduler's own speed; see
+// Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
+func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (Summary, error) {
+	idle := 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return Summary{}, fmt.Errorf("simulate: %w", err)
+		}
+		t, ok := c.nextInstant(s)
+		if !ok {
+			break
+		}
+		if t > c.now {
+			idle = 0
+		}
+		c.advance(t)
+		inputs, err := c.due()
+		if err != nil {
+			return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+		}
+		effects, err := s.Step(ctx, Start.Add(t), inputs)
+		if err != nil {
+			return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+		}
+		if len(inputs) > 0 || len(effects) > 0 {
+			idle = 0
+			c.move()
+		} else if idle++; idle > maxIdleSteps {
+			return Summary{}, fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
+				Start.Add(t).Format(time.RFC3339Nano), idle)
+		}
+		for _, effect := range effects {
+			if err := c.carryOut(effect); err != nil {
+				return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+			}
+		}
+		if progress != nil {
+			progress(c.progress())
+		}
+	}
+	return c.summary(), nil
+}
+
+// progress tells where the simulation stands.
+func (c *Cluster) progress() Progress {
+	return Progress{
+		Now: Start.Add(c.now), Pods: len(c.pods),
+		Arrived: c.stats.arrived, Bound: c.stats.placed, Ended: c.stats.ended,
+	}
+}
+
+// nextInstant returns when the next step is; ok is false at the end of the simulation.
+func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
+	if len(c.answers) > 0 {
+		return c.now, true
+	}
+	own := c.dropStale()
+	if own {
+		t, ok = c.queue[0].at, true
+	}
+	if at, wake := s.Wake(); wake {
+		w := max(c.now, at.Sub(Start))
+		if !own && w-c.moved > c.opts.Quiet {
+			return 0, false
+		}
+		if !ok || w < t {
+			t, ok = w, true
+		}
+	}
+	if ok && c.opts.Until > 0 && t > c.opts.Until {
+		c.advance(c.opts.Until)
+		c.move()
+		return 0, false
+	}
+	return t, ok
+}
+
+// dropStale removes events at the head of the queue that can do nothing any more; false if none is left.
+func (c *Cluster) dropStale() bool {
+	for len(c.queue) > 0 {
+		if !c.stale(c.queue[0]) {
+			return true
+		}
+		c.queue.next()
+	}
+	return false
+}
+
+// stale says that an event can do nothing any more.
+func (c *Cluster) stale(e event) bool {
+	switch e.kind {
+	case podEnds:
+		p := &c.pods[e.index]
+		return p.phase != running || p.ends != e.at
+	case podDeadline, podChanges:
+		phase := c.pods[e.index].phase
+		return phase == gone || e.kind == podChanges && phase != pending
+	case nodeChanges:
+		// Changes planned before the node joins come to nothing.
+		return e.at < c.plans[e.index].Joins || c.plans[e.index].Fails != 0 && e.at > c.plans[e.index].Fails
+	}
+	return false
+}
+
+// advance moves the clock on to t.
+func (c *Cluster) advance(t time.Duration) {
+	c.stats.advance(t - c.now)
+	c.now = t
+}
+
+// move notes that something happened now.
+func (c *Cluster) move() {
+	c.moved = c.now
+	c.stats.move()
+}
+
+// due returns the inputs of this instant: what carried-out effects caused, then the cluster's own events.
+func (c *Cluster) due() ([]eventlog.Payload, error) {
+	inputs := c.answers
+	c.answers = nil
+	for c.dropStale() && c.queue[0].at <= c.now {
+		more, err := c.happen(c.queue.next())
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, more...)
+	}
+	return inputs, nil
+}
+
+// happen lets one event happen and returns the inputs that tell of it.
+func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
+	switch e.kind {
+	case nodeJoins:
+		return c.nodeJoins(e.index), nil
+	case nodeChanges:
+		return c.changeNode(e.index, e.sub), nil
+	case nodeFails:
+		return c.nodeFails(e.index), nil
+	case objectChanges:
+		return c.objectChanges(c.work.Objects[e.index]), nil
+	case podArrives:
+		return c.podArrives(e.index)
+	case podChanges:
+		return c.podChanges(e.index, e.sub), nil
+	case podEnds:
+		return c.endPod(e.index, completed), nil
+	case podDeadline:
+		return c.endPod(e.index, withdrawn), nil
+	}
+	panic(fmt.Sprintf("event of unknown kind %d", e.kind))
+}
+
+// upserted makes the input for an object that came or changed.
+func upserted(resource eventlog.Resource, o eventlog.Object) eventlog.Payload {
+	return &eventlog.Upserted{Resource: resource, Object: o}
+}
+
+// objectName returns namespace/name, or the name of what has no namespace.
+func objectName(o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
+}

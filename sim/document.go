@@ -1,0 +1,222 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	sigsjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// document is one API object in a file: its JSON, and where its fields stand.
+type document struct {
+	path string
+	// line is where the object's YAML or JSON document begins; offset what to add to the tree's lines.
+	line, offset int
+	body         []byte
+	// tree is the object as YAML, for the lines of its fields; nil if they are not known.
+	tree *yamlv3.Node
+}
+
+// errorf says what is wrong with the field of that path ("" for the object as a whole), on the field's line or
+// that of the deepest field above it which is there.
+func (d *document) errorf(fieldPath, format string, args ...any) error {
+	line := d.line
+	if d.tree != nil {
+		line = d.offset + deepest(d.tree, splitPath(fieldPath)).Line
+	}
+	return &InputError{Path: d.path, Line: line, Err: fmt.Errorf(format, args...)}
+}
+
+// decode decodes the object strictly.
+func (d *document) decode(into any) error {
+	strict, err := sigsjson.UnmarshalStrict(d.body, into)
+	if err != nil {
+		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return d.errorf(t.Field, "%s: %s where %s is expected", t.Field, t.Value, t.Type)
+		}
+		if bad, reason := badQuantity(d.tree); bad != nil {
+			return &InputError{d.path, d.offset + bad.Line, fmt.Errorf("quantity %q: %w", cut(bad.Value, 40), reason)}
+		}
+		return d.errorf("", "%w", err)
+	}
+	if len(strict) > 0 {
+		path := ""
+		if f, ok := errors.AsType[sigsjson.FieldError](strict[0]); ok {
+			path = f.FieldPath()
+		}
+		return d.errorf(path, "%w", strict[0])
+	}
+	return nil
+}
+
+// invalid turns the first of the API's own complaints into an error; nil if there is none. prefix is put before
+// the path of a complaint about what stands deeper in the object.
+func (d *document) invalid(list field.ErrorList, prefix string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	e := *list[0]
+	e.Field = prefix + e.Field
+	return d.errorf(e.Field, "%w", &e)
+}
+
+// splitPath splits a path such as spec.containers[0].resources.requests[cpu] into its steps.
+func splitPath(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
+}
+
+// deepest walks down from a node along the steps as far as there is something, and returns the node there. A key
+// that has dots in it takes several steps. A value under a key is represented by the key.
+func deepest(n *yamlv3.Node, steps []string) *yamlv3.Node {
+	at := n
+	for len(steps) > 0 {
+		if n.Kind == yamlv3.AliasNode {
+			n = n.Alias
+		}
+		switch n.Kind {
+		case yamlv3.MappingNode:
+			key, value, taken := lookUp(n, steps)
+			if key == nil {
+				return at
+			}
+			at, n, steps = key, value, steps[taken:]
+		case yamlv3.SequenceNode:
+			i, err := strconv.Atoi(steps[0])
+			if err != nil || i < 0 || i >= len(n.Content) {
+				return at
+			}
+			n = n.Content[i]
+			at, steps = n, steps[1:]
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+// lookUp finds the key that the first steps, joined by dots, name.
+func lookUp(mapping *yamlv3.Node, steps []string) (key, value *yamlv3.Node, taken int) {
+	for taken := 1; taken <= len(steps); taken++ {
+		name := strings.Join(steps[:taken], ".")
+		for i := 0; i+1 < len(mapping.Content); i += 2 {
+			if mapping.Content[i].Value == name {
+				return mapping.Content[i], mapping.Content[i+1], taken
+			}
+		}
+	}
+	return nil, nil, 0
+}
+
+// yamlLine finds a line number in what a YAML parser says.
+var yamlLine = regexp.MustCompile(`line ([0-9]+): `)
+
+// yamlError gives an error of a YAML parser its place in the file.
+func yamlError(path string, first int, err error) error {
+	line, text := first, err.Error()
+	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
+		if n, convErr := strconv.Atoi(text[m[2]:m[3]]); convErr == nil {
+			line = first + n - 1
+		}
+		text = text[:m[0]] + text[m[1]:]
+	}
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:"} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return &InputError{path, line, errors.New(strings.Join(strings.Fields(text), " "))}
+}
+
+// yamlDocuments splits a file at its lines that begin with --- and hands the documents that hold something to f.
+func yamlDocuments(path string, data []byte, f func(*document) error) error {
+	first, next := 1, 1
+	var text []byte
+	flush := func() error {
+		d, err := yamlDocument(path, first, text)
+		if d == nil || err != nil {
+			return err
+		}
+		return f(d)
+	}
+	for line := range bytes.Lines(data) {
+		if rest, is := bytes.CutPrefix(line, []byte("---")); is && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+			if err := flush(); err != nil {
+				return err
+			}
+			// What follows --- on its line belongs to the document; blanks keep its columns.
+			first, text = next, append([]byte("   "), rest...)
+		} else {
+			text = append(text, line...)
+		}
+		next++
+	}
+	return flush()
+}
+
+// yamlDocument reads one document that begins at line first; nil if it holds nothing.
+func yamlDocument(path string, first int, text []byte) (*document, error) {
+	body, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, yamlError(path, first, err)
+	}
+	if string(body) == "null" {
+		return nil, nil
+	}
+	d := &document{path: path, line: first, offset: first - 1, body: body}
+	var root yamlv3.Node
+	// The parser that gives lines is not the one that gives values: what it does not read costs lines only.
+	if err := yamlv3.Unmarshal(text, &root); err == nil && len(root.Content) == 1 {
+		d.tree = root.Content[0]
+		d.line = d.offset + d.tree.Line
+	}
+	return d, nil
+}
+
+// jsonDocuments hands the JSON values of a file, one after the other, to f.
+func jsonDocuments(path string, data []byte, f func(*document) error) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n")) }
+	for {
+		before := decoder.InputOffset()
+		var body json.RawMessage
+		if err := decoder.Decode(&body); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			offset := int64(len(data))
+			if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+				offset = s.Offset
+			}
+			return &InputError{path, lineAt(offset), err}
+		}
+		blank := len(data[before:]) - len(bytes.TrimLeft(data[before:], " \t\r\n"))
+		first := lineAt(before + int64(blank))
+		d := &document{path: path, line: first, offset: first - 1, body: body}
+		var root yamlv3.Node
+		if err := yamlv3.Unmarshal(bytes.ReplaceAll(body, []byte("\t"), []byte(" ")), &root); err == nil && len(root.Content) == 1 {
+			d.tree = root.Content[0]
+		}
+		if err := f(d); err != nil {
+			return err
+		}
+	}
+}
+
+// readAll reads a file that is read as a whole.
+func readAll(path string, r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(data) > maxFile {
+		return nil, &InputError{Path: path, Err: fmt.Errorf("larger than %d bytes", maxFile)}
+	}
+	return data, nil
+}

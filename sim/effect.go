@@ -1,0 +1,51 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
+func (c *Cluster) carryOut(e scheduler.Effect) error {
+	switch e.Kind {
+	case scheduler.Bind:
+		c.answers = append(c.answers, c.bind(e)...)
+		return nil
+	case scheduler.Evict:
+		// A victim that is gone needs no eviction: its deletion has been told.
+		if i, there := c.live[e.UID]; there {
+			c.answers = append(c.answers, c.endPod(i, failed)...)
+		}
+		return nil
+	}
+	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
+}
+
+// bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.
+func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
+	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
+		return []eventlog.Payload{&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...)}}
+	}
+	i, there := c.live[e.UID]
+	if !there {
+		return answer(eventlog.BindConflict, "pod %s/%s is gone", e.Namespace, e.Name)
+	}
+	if on := c.pods[i].node; on != nil {
+		if on.object.Name == e.Node {
+			return answer(eventlog.BindBound, "")
+		}
+		return answer(eventlog.BindConflict, "pod %s/%s is bound to node %s", e.Namespace, e.Name, on.object.Name)
+	}
+	node := c.nodes[e.Node]
+	if node == nil {
+		return answer(eventlog.BindFailed, "node %s is gone", e.Node)
+	}
+	inputs, err := c.store.settle(e.Namespace, e.Volumes, node.object, Start.Add(c.now))
+	if err != nil {
+		return answer(eventlog.BindFailed, "%v", err)
+	}
+	c.start(i, node)
+	return append(inputs, answer(eventlog.BindBound, "")...)
+}

@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// templatePrefix is where a Job's pods stand in it.
+const templatePrefix = "spec.template."
+
+// addJob takes in a Job. Its annotations are its pods' too; the template's own go first.
+func (m *manifest) addJob(d *document) error {
+	job := &batchv1.Job{}
+	if err := d.decode(job); err != nil {
+		return err
+	}
+	job.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if err := m.identify(d, "jobs.batch", job, true); err != nil {
+		return err
+	}
+	m.pods = append(m.pods, podSource{doc: d, job: job})
+	return nil
+}
+
+// addJobPods adds the pods that the Job controller would make if every pod succeeded: NAME-0, NAME-1 and so on,
+// as many as there are completions (or, without completions, as the parallelism), of which parallelism exist
+// at a time. activeDeadlineSeconds deletes those that are left, counted from the Job's arrival.
+func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
+	times, err := d.times("", job.Annotations, ArrivalAnnotation, DurationAnnotation)
+	if err != nil {
+		return err
+	}
+	inner, err := d.times(templatePrefix, job.Spec.Template.Annotations, DurationAnnotation)
+	if err != nil {
+		return err
+	}
+	duration := times[DurationAnnotation]
+	if own, given := inner[DurationAnnotation]; given {
+		duration = own
+	}
+	count, parallelism, err := jobSize(d, job)
+	if err != nil {
+		return err
+	}
+	var deadline time.Duration
+	if s := job.Spec.ActiveDeadlineSeconds; s != nil {
+		if *s < 1 || *s > maxSeconds {
+			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: %d lies outside 1 and %d", *s, maxSeconds)
+		}
+		deadline = times[ArrivalAnnotation] + time.Duration(*s)*time.Second
+		if deadline > MaxOffset {
+			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: the deadline lies beyond %s", MaxOffset)
+		}
+	}
+	var batch *Batch
+	if parallelism < count {
+		batch = &Batch{Parallelism: int(parallelism)}
+	}
+	template := jobTemplate(job)
+	if err := m.finishPod(d, template, templatePrefix); err != nil {
+		return err
+	}
+	indexed := job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion
+	for k := range count {
+		index := strconv.Itoa(int(k))
+		plan := PodPlan{
+			Namespace: job.Namespace, Name: job.Name + "-" + index, Template: template,
+			Arrival: times[ArrivalAnnotation], Duration: duration, Deadline: deadline, Batch: batch,
+		}
+		if indexed {
+			plan.Template = template.DeepCopy()
+			plan.Template.Labels[batchv1.JobCompletionIndexAnnotation] = index
+		}
+		if err := m.unique(d, string(eventlog.Pods), plan.Namespace+"/"+plan.Name); err != nil {
+			return err
+		}
+		if err := m.addPod(d, plan); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jobSize returns how many pods a Job makes and how many of them exist at a time.
+func jobSize(d *document, job *batchv1.Job) (count, parallelism int32, err error) {
+	if s := job.Spec.Suspend; s != nil && *s {
+		return 0, 0, d.errorf("spec.suspend", "spec.suspend: a suspended Job makes no pods")
+	}
+	parallelism = 1
+	if p := job.Spec.Parallelism; p != nil {
+		parallelism = *p
+	}
+	if parallelism < 1 || parallelism > MaxPods {
+		return 0, 0, d.errorf("spec.parallelism", "spec.parallelism: %d lies outside 1 and %d", parallelism, MaxPods)
+	}
+	count = parallelism
+	if c := job.Spec.Completions; c != nil {
+		if count = *c; count < 1 || count > MaxPods {
+			return 0, 0, d.errorf("spec.completions", "spec.completions: %d lies outside 1 and %d", count, MaxPods)
+		}
+	}
+	return count, min(parallelism, count), nil
+}
+
+// jobTemplate makes the pod of which the Job's pods are copies.
+func jobTemplate(job *batchv1.Job) *corev1.Pod {
+	t := job.Spec.Template
+	pod := &corev1.Pod{Spec: *t.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = job.Namespace, job.Name+"-0"
+	pod.Labels = map[string]string{batchv1.JobNameLabel: job.Name, "job-name": job.Name}
+	for k, v := range t.Labels {
+		pod.Labels[k] = v
+	}
+	for k, v := range t.Annotations {
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[k] = v
+	}
+	if pod.Spec.RestartPolicy == "" {
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	setDefaults(pod)
+	return pod
+}

@@ -1,0 +1,357 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	schedulinghelpers "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// The annotations that give objects their virtual times. Offsets are Go durations from the start (90s, 1h30m).
+const (
+	// ArrivalAnnotation is when the object is created: an offset, or an RFC 3339 time that is not before Start.
+	// Every kind but Node takes it.
+	ArrivalAnnotation = "rollcall.dev/arrival"
+	// DurationAnnotation is how long a Pod, or each pod of a Job, runs once bound, above 0; without it, for ever.
+	DurationAnnotation = "rollcall.dev/duration"
+	// JoinsAnnotation, FailsAnnotation, CordonedAnnotation and UncordonedAnnotation are the offsets at which a Node
+	// joins, is lost, and has spec.unschedulable set and cleared.
+	JoinsAnnotation      = "rollcall.dev/joins"
+	FailsAnnotation      = "rollcall.dev/fails"
+	CordonedAnnotation   = "rollcall.dev/cordoned"
+	UncordonedAnnotation = "rollcall.dev/uncordoned"
+)
+
+// annotationPrefix is that of all annotations that are ours: an unknown one is an error.
+const annotationPrefix = "rollcall.dev/"
+
+// jobKind is the kind that is no resource of the log: it becomes its pods.
+var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+// manifest reads the objects of one file.
+type manifest struct {
+	in *input
+	// kinds are the kinds that the log knows, by group, version and kind.
+	kinds map[schema.GroupVersionKind]eventlog.Resource
+	// lines are where objects stand, by resource and name.
+	lines map[string]int
+	// pods are kept back until all priority classes are known.
+	pods    []podSource
+	classes map[string]*schedulingv1.PriorityClass
+	// fallback is the class that is the default for pods which name none, if any.
+	fallback *schedulingv1.PriorityClass
+	ended    int
+}
+
+// podSource is a Pod or a Job.
+type podSource struct {
+	doc *document
+	pod *corev1.Pod
+	job *batchv1.Job
+}
+
+// readYAML reads Kubernetes YAML of any number of documents. Objects are decoded strictly and given the API's
+// defaults; pods, nodes, volumes and claims are checked as the API server does, but that a container may be
+// without an image, and a Job's pods without a restart policy, since nothing is run.
+func readYAML(in *input, path string, r io.Reader) error {
+	return readManifest(in, path, r, yamlDocuments)
+}
+
+// readJSON reads Kubernetes JSON: one value after the other.
+func readJSON(in *input, path string, r io.Reader) error {
+	return readManifest(in, path, r, jsonDocuments)
+}
+
+func readManifest(in *input, path string, r io.Reader, documents func(string, []byte, func(*document) error) error) error {
+	data, err := readAll(path, r)
+	if err != nil {
+		return err
+	}
+	m := &manifest{
+		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, lines: map[string]int{},
+		classes: map[string]*schedulingv1.PriorityClass{},
+	}
+	for _, res := range eventlog.Resources() {
+		m.kinds[eventlog.KindFor(res)] = res
+	}
+	for _, class := range schedulinghelpers.SystemPriorityClasses() {
+		m.classes[class.Name] = class
+	}
+	if err := documents(path, data, m.add); err != nil {
+		return err
+	}
+	for _, source := range m.pods {
+		if err := m.addPods(source); err != nil {
+			return err
+		}
+	}
+	if m.ended > 0 {
+		in.note("%d pods that have ended are left out", m.ended)
+	}
+	return nil
+}
+
+// add takes in one document.
+func (m *manifest) add(d *document) error {
+	var t metav1.TypeMeta
+	if err := json.Unmarshal(d.body, &t); err != nil {
+		return d.errorf("", "not an API object: %w", err)
+	}
+	if t.APIVersion == "" || t.Kind == "" {
+		return d.errorf("", "apiVersion or kind is missing")
+	}
+	kind := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
+	if t.APIVersion == "v1" && t.Kind == "List" {
+		return m.addList(d)
+	}
+	if kind == jobKind {
+		return m.addJob(d)
+	}
+	res, known := m.kinds[kind]
+	if !known {
+		return d.errorf("kind", "kind %s of %s plays no part in a simulation", cut(t.Kind, 40), cut(t.APIVersion, 40))
+	}
+	object := eventlog.NewObject(res)
+	if err := d.decode(object); err != nil {
+		return err
+	}
+	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if err := m.identify(d, string(res), object, eventlog.Namespaced(res)); err != nil {
+		return err
+	}
+	return m.addObject(d, res, object)
+}
+
+// addList takes in the items of a List.
+func (m *manifest) addList(d *document) error {
+	var list struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ListMeta   `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
+	}
+	if err := d.decode(&list); err != nil {
+		return err
+	}
+	for i, body := range list.Items {
+		item := &document{path: d.path, line: d.line, offset: d.offset, body: body}
+		if d.tree != nil {
+			item.tree = deepest(d.tree, []string{"items", fmt.Sprint(i)})
+			item.line = d.offset + item.tree.Line
+			if item.tree.Kind == 0 {
+				item.tree = nil
+			}
+		}
+		if err := m.add(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identify gives a namespaced object its namespace and makes sure that it is the only one of its name.
+func (m *manifest) identify(d *document, resource string, o metav1.Object, namespaced bool) error {
+	if namespaced && o.GetNamespace() == "" {
+		o.SetNamespace(metav1.NamespaceDefault)
+	}
+	if o.GetName() == "" {
+		return d.errorf("metadata", "metadata.name is missing")
+	}
+	if err := d.invalid(validateMeta(o, namespaced), ""); err != nil {
+		return err
+	}
+	return m.unique(d, resource, objectName(o))
+}
+
+// unique makes sure that no two objects of a resource have one name.
+func (m *manifest) unique(d *document, resource, name string) error {
+	key := resource + " " + name
+	if line, twice := m.lines[key]; twice {
+		return d.errorf("metadata.name", "%s stands twice, first on line %d", key, line)
+	}
+	m.lines[key] = d.line
+	return nil
+}
+
+// addObject takes in an object of a resource that the log knows.
+func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog.Object) error {
+	defaults.Default(object)
+	switch o := object.(type) {
+	case *corev1.Node:
+		return m.addNode(d, o)
+	case *corev1.Pod:
+		m.pods = append(m.pods, podSource{doc: d, pod: o})
+		return nil
+	case *schedulingv1.PriorityClass:
+		m.classes[o.Name] = o
+		if o.GlobalDefault && (m.fallback == nil || o.Value < m.fallback.Value) {
+			m.fallback = o
+		}
+	}
+	if err := d.invalid(validate(object), ""); err != nil {
+		return err
+	}
+	times, err := d.times("", object.GetAnnotations(), ArrivalAnnotation)
+	if err != nil {
+		return err
+	}
+	m.in.workload.Objects = append(m.in.workload.Objects, ObjectPlan{At: times[ArrivalAnnotation], Resource: res, Object: object})
+	return nil
+}
+
+// addNode takes in a Node. One that does not say how many pods it holds gets the kubelet's default.
+func (m *manifest) addNode(d *document, node *corev1.Node) error {
+	if node.Status.Allocatable == nil {
+		node.Status.Allocatable = corev1.ResourceList{}
+	}
+	if _, given := node.Status.Allocatable[corev1.ResourcePods]; !given {
+		node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse(defaultPods)
+	}
+	if _, given := node.Labels[corev1.LabelHostname]; !given {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelHostname, node.Name)
+	}
+	if err := d.invalid(validate(node), ""); err != nil {
+		return err
+	}
+	times, err := d.times("", node.Annotations, JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{FailsAnnotation, CordonedAnnotation, UncordonedAnnotation} {
+		if at, given := times[name]; given && at <= times[JoinsAnnotation] {
+			return d.errorf("metadata.annotations."+name, "annotation %s: %s is not after the node joins at %s", name, at, times[JoinsAnnotation])
+		}
+	}
+	if len(m.in.nodes) >= MaxNodes {
+		return d.errorf("", "more than %d nodes", MaxNodes)
+	}
+	m.in.nodes = append(m.in.nodes, NodePlan{
+		Node: node, Joins: times[JoinsAnnotation], Fails: times[FailsAnnotation],
+		Cordoned: times[CordonedAnnotation], Uncordoned: times[UncordonedAnnotation],
+	})
+	return nil
+}
+
+// addPods takes in the pods of a source.
+func (m *manifest) addPods(s podSource) error {
+	if s.job != nil {
+		return m.addJobPods(s.doc, s.job)
+	}
+	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+		m.ended++
+		return nil
+	}
+	times, err := s.doc.times("", s.pod.Annotations, ArrivalAnnotation, DurationAnnotation)
+	if err != nil {
+		return err
+	}
+	if err := m.finishPod(s.doc, s.pod, ""); err != nil {
+		return err
+	}
+	return m.addPod(s.doc, PodPlan{
+		Namespace: s.pod.Namespace, Name: s.pod.Name, UID: s.pod.UID, Template: s.pod,
+		Arrival: times[ArrivalAnnotation], Duration: times[DurationAnnotation],
+	})
+}
+
+// addPod adds a plan.
+func (m *manifest) addPod(d *document, plan PodPlan) error {
+	if len(m.in.workload.Pods) >= MaxPods {
+		return d.errorf("", "more than %d pods", MaxPods)
+	}
+	m.in.workload.Pods = append(m.in.workload.Pods, plan)
+	return nil
+}
+
+// finishPod gives a pod what admission would give it, and checks it. prefix is where the pod stands in the
+// document.
+func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {
+	if err := m.setPriority(pod); err != nil {
+		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
+	}
+	return d.invalid(validate(pod), prefix)
+}
+
+// setPriority resolves the pod's priority class, as the Priority admission plugin does.
+func (m *manifest) setPriority(pod *corev1.Pod) error {
+	class := m.fallback
+	if name := pod.Spec.PriorityClassName; name != "" {
+		if class = m.classes[name]; class == nil {
+			return fmt.Errorf("priority class %q is not in the file", name)
+		}
+	}
+	var value int32
+	var policy *corev1.PreemptionPolicy
+	if class != nil {
+		pod.Spec.PriorityClassName = class.Name
+		value, policy = class.Value, class.PreemptionPolicy
+	}
+	if p := pod.Spec.Priority; p == nil {
+		pod.Spec.Priority = &value
+	} else if class != nil && *p != value {
+		return fmt.Errorf("priority %d is not the value %d of priority class %s", *p, value, class.Name)
+	}
+	if pod.Spec.PreemptionPolicy == nil {
+		pod.Spec.PreemptionPolicy = policy
+	}
+	if pod.Spec.PreemptionPolicy == nil {
+		always := corev1.PreemptLowerPriority
+		pod.Spec.PreemptionPolicy = &always
+	}
+	return nil
+}
+
+// times reads the annotations that are ours: those allowed, all others are errors.
+// prefix is where the annotated object stands in the document.
+func (d *document) times(prefix string, annotations map[string]string, allowed ...string) (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
+	prefix += "metadata.annotations."
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) {
+			return nil, d.errorf(prefix+name, "annotation %s has no meaning here", cut(name, 60))
+		}
+	}
+	for _, name := range allowed {
+		text, given := annotations[name]
+		if !given {
+			continue
+		}
+		at, err := parseOffset(name, text)
+		if err != nil {
+			return nil, d.errorf(prefix+name, "annotation %s: %w", name, err)
+		}
+		times[name] = at
+	}
+	return times, nil
+}
+
+// parseOffset reads the value of one of our annotations.
+func parseOffset(name, text string) (time.Duration, error) {
+	at, err := time.ParseDuration(text)
+	if err != nil {
+		t, timeErr := time.Parse(time.RFC3339Nano, text)
+		if timeErr != nil || name != ArrivalAnnotation {
+			return 0, fmt.Errorf("%q is not a duration such as 90s or 1h30m", cut(text, 40))
+		}
+		at = t.Sub(Start)
+	}
+	if at < 0 || at > MaxOffset {
+		return 0, fmt.Errorf("%q lies outside %s and %s", cut(text, 40), Start.Format(time.RFC3339), Start.Add(MaxOffset).Format(time.RFC3339))
+	}
+	if at == 0 && name != ArrivalAnnotation && name != JoinsAnnotation {
+		return 0, fmt.Errorf("%q is not above 0", cut(text, 40))
+	}
+	return at, nil
+}

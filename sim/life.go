@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// nodeJoins lets a node join.
+func (c *Cluster) nodeJoins(i int32) []eventlog.Payload {
+	node := c.identifiedNode(i, c.plans[i].Node)
+	c.nodes[node.Name] = &liveNode{plan: i, object: node, pods: map[int32]struct{}{}}
+	c.stats.nodes++
+	c.stats.usage.offer(node, +1)
+	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
+}
+
+// identifiedNode returns the node with UID and creation time.
+func (c *Cluster) identifiedNode(i int32, planned *corev1.Node) *corev1.Node {
+	node := *planned
+	if node.UID == "" {
+		node.UID = c.nodeUIDs[i]
+	}
+	if node.CreationTimestamp.IsZero() {
+		node.CreationTimestamp = metav1.NewTime(Start.Add(c.plans[i].Joins))
+	}
+	return &node
+}
+
+// changeNode carries out a planned change of a node.
+func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
+	live := c.nodes[c.plans[i].Node.Name]
+	if live == nil || live.plan != i {
+		return nil
+	}
+	change := c.nodeChanges[i][k]
+	var node *corev1.Node
+	if change.object != nil {
+		node = c.identifiedNode(i, change.object)
+	} else {
+		changed := *live.object
+		changed.Spec.Unschedulable = change.cordon
+		node = &changed
+	}
+	c.stats.usage.offer(live.object, -1)
+	c.stats.usage.offer(node, +1)
+	live.object = node
+	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
+}
+
+// nodeFails takes a node and its pods away.
+func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
+	live := c.nodes[c.plans[i].Node.Name]
+	delete(c.nodes, live.object.Name)
+	c.stats.usage.offer(live.object, -1)
+	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
+	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
+		inputs = append(inputs, c.endPod(pod, failed)...)
+	}
+	return inputs
+}
+
+// objectChanges carries out the arrival, change or deletion of an object.
+func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
+	key := groupKey{plan.Resource, plan.Object.GetNamespace(), plan.Object.GetName()}
+	uid := plan.Object.GetUID()
+	if uid == "" {
+		uid = UID(plan.Resource, key.namespace, key.name)
+	}
+	if plan.Delete {
+		if g, ok := c.groupIndex[key]; ok {
+			c.groups[g].exists = false
+		}
+		c.store.forget(plan.Resource, key.namespace, key.name)
+		return []eventlog.Payload{&eventlog.Deleted{Resource: plan.Resource, Namespace: key.namespace, Name: key.name, UID: uid}}
+	}
+	object := plan.Object
+	if created := object.GetCreationTimestamp(); object.GetUID() == "" || created.IsZero() {
+		object = object.DeepCopyObject().(eventlog.Object)
+		object.SetUID(uid)
+		if created.IsZero() {
+			object.SetCreationTimestamp(metav1.NewTime(Start.Add(c.now)))
+		}
+	}
+	if minimum, gang := groupMinimum(object); gang || plan.Resource == eventlog.PodGroups {
+		g := &c.groups[c.group(key)]
+		if gang && !g.gang {
+			c.stats.gangs++
+		}
+		g.exists, g.gang, g.minimum, g.uid = true, gang, minimum, uid
+		c.checkGang(g)
+	}
+	c.store.remember(object)
+	return []eventlog.Payload{upserted(plan.Resource, object)}
+}
+
+// podArrives creates a pod. A pod that names a node which is not there is lost before it arrives.
+func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
+	plan, p := &c.work.Pods[i], &c.pods[i]
+	nodeName := plan.Template.Spec.NodeName
+	node := c.nodes[nodeName]
+	uid := plan.uid()
+	if other, taken := c.live[uid]; taken {
+		o := &c.work.Pods[other]
+		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace, plan.Name, uid, o.Namespace, o.Name)
+	}
+	c.stats.arrive()
+	c.live[uid] = i
+	p.phase, p.arrived, p.uid = pending, c.now, uid
+	if p.group >= 0 {
+		g := &c.groups[p.group]
+		g.arrived++
+		c.checkGang(g)
+	}
+	if nodeName != "" && node == nil {
+		// Its arrival and its end cancel out; whatever follows from its end does not.
+		return c.endPod(i, failed)[1:], nil
+	}
+	if node != nil {
+		c.start(i, node)
+	}
+	if plan.Deadline > 0 {
+		c.queue.add(event{at: max(plan.Deadline, c.now), kind: podDeadline, index: i})
+	}
+	for k, u := range plan.Updates {
+		if u.At >= c.now {
+			c.queue.add(event{at: u.At, kind: podChanges, index: i, sub: int32(k)})
+		}
+	}
+	return []eventlog.Payload{upserted(eventlog.Pods, plan.build(p.template, p.uid, c.now))}, nil
+}
+
+// podChanges carries out a planned change of a pod.
+func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
+	plan, p := &c.work.Pods[i], &c.pods[i]
+	p.template = plan.Updates[k].Pod
+	return []eventlog.Payload{upserted(eventlog.Pods, plan.build(p.template, p.uid, p.arrived))}
+}
+
+// start lets a pod run on a node.
+func (c *Cluster) start(i int32, node *liveNode) {
+	plan, p := &c.work.Pods[i], &c.pods[i]
+	p.phase, p.node = running, node
+	node.pods[i] = struct{}{}
+	c.stats.start(p.template, c.now-p.arrived)
+	if runs := plan.runs(); runs > 0 {
+		p.ends = c.now + runs
+		c.queue.add(event{at: p.ends, kind: podEnds, index: i})
+	}
+	if p.group >= 0 {
+		g := &c.groups[p.group]
+		g.bound++
+		c.checkGang(g)
+	}
+}
+
+// checkGang notes when a gang has its members and when they are placed.
+func (c *Cluster) checkGang(g *groupState) {
+	if !g.gang || !g.exists {
+		return
+	}
+	if !g.complete && g.arrived >= g.minimum {
+		g.complete, g.completeAt = true, c.now
+	}
+	if g.complete && !g.placed && g.bound >= g.minimum {
+		g.placed = true
+		c.stats.gangPlaced(c.now - g.completeAt)
+	}
+}
+
+// endPod takes a pod away. The inputs begin with its own deletion; that of its group follows if it was the last
+// member.
+func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
+	plan, p := &c.work.Pods[i], &c.pods[i]
+	if p.phase == running {
+		delete(p.node.pods, i)
+		c.stats.stop(p.template)
+	} else if how == completed || how == withdrawn && p.phase == planned {
+		panic(fmt.Sprintf("pod %s/%s ends in phase %d", plan.Namespace, plan.Name, p.phase))
+	} else {
+		c.stats.leave()
+	}
+	c.stats.end(how)
+	uid := p.uid
+	delete(c.live, uid)
+	p.phase, p.node, p.uid = gone, nil, ""
+	if plan.Batch != nil {
+		c.startNext(plan.Batch)
+	}
+	deleted := &eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid}
+	return append([]eventlog.Payload{deleted}, c.leaveGroup(p)...)
+}
+
+// leaveGroup counts a member off, and deletes its group if it was the last one.
+func (c *Cluster) leaveGroup(p *podState) []eventlog.Payload {
+	if p.group < 0 {
+		return nil
+	}
+	g := &c.groups[p.group]
+	g.left--
+	if g.left > 0 || !g.exists {
+		return nil
+	}
+	g.exists = false
+	return []eventlog.Payload{&eventlog.Deleted{Resource: g.key.resource, Namespace: g.key.namespace, Name: g.key.name, UID: g.uid}}
+}
+
+// startNext lets the next pod of a batch arrive, now. One whose deadline is over never does.
+func (c *Cluster) startNext(b *Batch) {
+	batch := c.batches[b]
+	for len(batch.waiting) > 0 {
+		i := batch.waiting[0]
+		batch.waiting = batch.waiting[1:]
+		if d := c.work.Pods[i].Deadline; d == 0 || d > c.now {
+			c.queue.add(event{at: c.now, kind: podArrives, index: i})
+			return
+		}
+		c.pods[i].phase = gone
+		if g := c.pods[i].group; g >= 0 {
+			c.groups[g].left--
+		}
+	}
+}

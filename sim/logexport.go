@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// FromLog makes nodes and a workload of the inputs of a log: what happened to its scheduler happens again, at
+// the same offsets from the first entry. Decisions and what came of them are left out, and so are the marks that
+// they left on the inputs:
+//
+//   - a pod that was bound runs, once bound, as long as it ran there; one that was deleted unbound is deleted at
+//     the same offset, bound or not; one that was there at the log's end runs for ever;
+//   - a claim that was bound, a volume provisioned or bound for a claim that the log has seen unbound: left out,
+//     since the next placement will settle them;
+//   - a group that was deleted after its last member: deleted after its last member.
+//
+// An error is the iteration's, or an entry's that no log holds.
+func FromLog(entries iter.Seq2[eventlog.Entry, error]) ([]NodePlan, *Workload, error) {
+	r := newRecording(&input{})
+	for e, err := range entries {
+		if err != nil {
+			return nil, nil, fmt.Errorf("read log: %w", err)
+		}
+		if err := r.take(e); err != nil {
+			return nil, nil, fmt.Errorf("entry %d: %w", e.Seq, err)
+		}
+	}
+	r.finish()
+	return r.in.nodes, &r.in.workload, nil
+}
+
+// isLogLine says that a line is the first one of a log's export.
+func isLogLine(line string) bool { return strings.HasPrefix(line, `{"seq":`) }
+
+// readLog reads the export of a log: one entry in its public JSON form a line.
+func readLog(in *input, path string, rd io.Reader) error {
+	r := newRecording(in)
+	err := lines(path, rd, func(_ int, line []byte) error {
+		if len(strings.TrimSpace(string(line))) == 0 {
+			return nil
+		}
+		e, err := eventlog.ParseJSON(line)
+		if err != nil {
+			return err
+		}
+		return r.take(e)
+	})
+	r.finish()
+	return err
+}
+
+// recording turns a log's entries into plans.
+type recording struct {
+	in *input
+	// start is the first entry's time; last the sequence number of the last entry seen.
+	start eventlog.Time
+	last  uint64
+	nodes map[string]int // plans of nodes that are there, by name
+	pods  map[types.UID]*recordedPod
+	// members counts the members that are there, by group; a group never named is not in it.
+	members map[groupKey]int
+	// unbound are the claims that were seen unbound, by resource and name.
+	unbound       map[[2]string]bool
+	lost, settled int
+}
+
+// recordedPod is a pod that is there.
+type recordedPod struct {
+	plan    int
+	bound   bool
+	boundAt time.Duration
+	node    string
+}
+
+func newRecording(in *input) *recording {
+	return &recording{
+		in: in, nodes: map[string]int{}, pods: map[types.UID]*recordedPod{},
+		members: map[groupKey]int{}, unbound: map[[2]string]bool{},
+	}
+}
+
+// finish adds the notes.
+func (r *recording) finish() {
+	if r.lost > 0 {
+		r.in.note("%d pods were lost with their node: they are taken to have run their time by then", r.lost)
+	}
+	if r.settled > 0 {
+		r.in.note("%d changes of claims and volumes that placements had caused are left out", r.settled)
+	}
+}
+
+// take takes in one entry.
+func (r *recording) take(e eventlog.Entry) error {
+	if r.last != 0 && e.Seq != r.last+1 {
+		return fmt.Errorf("entry %d follows entry %d", e.Seq, r.last)
+	}
+	if r.last == 0 {
+		r.start = e.Time
+	}
+	r.last = e.Seq
+	at := e.Time.Sub(r.start)
+	if err := checkOffset(at); err != nil {
+		return err
+	}
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		return r.upserted(at, p)
+	case *eventlog.Deleted:
+		r.deleted(at, p)
+	case *eventlog.BindResult:
+		if pod := r.pods[p.UID]; pod != nil && p.Outcome == eventlog.BindBound && !pod.bound {
+			pod.bound, pod.boundAt, pod.node = true, at, p.Node
+		}
+	}
+	return nil
+}
+
+// upserted takes in an object that came or changed.
+func (r *recording) upserted(at time.Duration, p *eventlog.Upserted) error {
+	switch o := p.Object.(type) {
+	case *corev1.Node:
+		if i, there := r.nodes[o.Name]; there {
+			r.in.nodes[i].Updates = append(r.in.nodes[i].Updates, NodeUpdate{At: at, Node: o})
+			return nil
+		}
+		if len(r.in.nodes) >= MaxNodes {
+			return fmt.Errorf("more than %d nodes", MaxNodes)
+		}
+		r.nodes[o.Name] = len(r.in.nodes)
+		r.in.nodes = append(r.in.nodes, NodePlan{Node: o, Joins: at})
+		return nil
+	case *corev1.Pod:
+		return r.podUpserted(at, o)
+	case *corev1.PersistentVolumeClaim:
+		key := [2]string{o.Namespace, o.Name}
+		if o.Spec.VolumeName == "" {
+			r.unbound[key] = true
+		} else if r.unbound[key] {
+			r.settled++
+			return nil
+		}
+	case *corev1.PersistentVolume:
+		if ref := o.Spec.ClaimRef; ref != nil && r.unbound[[2]string{ref.Namespace, ref.Name}] {
+			r.settled++
+			return nil
+		}
+	}
+	r.in.workload.Objects = append(r.in.workload.Objects, ObjectPlan{At: at, Resource: p.Resource, Object: p.Object})
+	return nil
+}
+
+// podUpserted takes in a pod that came or changed.
+func (r *recording) podUpserted(at time.Duration, pod *corev1.Pod) error {
+	rec := r.pods[pod.UID]
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	switch {
+	case rec == nil && ended:
+		return nil
+	case rec == nil:
+		if pod.UID == "" {
+			return errors.New("a pod without UID")
+		}
+		if len(r.in.workload.Pods) >= MaxPods {
+			return fmt.Errorf("more than %d pods", MaxPods)
+		}
+		rec = &recordedPod{plan: len(r.in.workload.Pods)}
+		r.pods[pod.UID] = rec
+		plan := PodPlan{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Arrival: at, Template: pod}
+		if key, ok := plan.group(); ok {
+			r.members[key]++
+		}
+		r.in.workload.Pods = append(r.in.workload.Pods, plan)
+	case ended:
+		r.podEnds(at, pod.UID)
+		return nil
+	case !rec.bound && pod.Spec.NodeName == "" && at > r.in.workload.Pods[rec.plan].Arrival:
+		plan := &r.in.workload.Pods[rec.plan]
+		plan.Updates = append(plan.Updates, PodUpdate{At: at, Pod: pod})
+	}
+	if !rec.bound && pod.Spec.NodeName != "" {
+		rec.bound, rec.boundAt, rec.node = true, at, pod.Spec.NodeName
+	}
+	return nil
+}
+
+// podEnds takes in the end of a pod.
+func (r *recording) podEnds(at time.Duration, uid types.UID) {
+	rec := r.pods[uid]
+	if rec == nil {
+		return
+	}
+	delete(r.pods, uid)
+	plan := &r.in.workload.Pods[rec.plan]
+	if key, ok := plan.group(); ok {
+		r.members[key]--
+	}
+	if !rec.bound {
+		plan.Deadline = max(at, plan.Arrival+1)
+		return
+	}
+	plan.Duration = max(at-rec.boundAt, 1)
+	if _, there := r.nodes[rec.node]; !there {
+		r.lost++
+	}
+}
+
+// deleted takes in the deletion of an object.
+func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
+	switch p.Resource {
+	case eventlog.Pods:
+		r.podEnds(at, p.UID)
+		return
+	case eventlog.Nodes:
+		if i, there := r.nodes[p.Name]; there {
+			delete(r.nodes, p.Name)
+			r.in.nodes[i].Fails = max(at, r.in.nodes[i].Joins+1)
+		}
+		return
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		if left, named := r.members[groupKey{p.Resource, p.Namespace, p.Name}]; named && left == 0 {
+			return
+		}
+	}
+	object := eventlog.NewObject(p.Resource)
+	object.SetNamespace(p.Namespace)
+	object.SetName(p.Name)
+	object.SetUID(p.UID)
+	r.in.workload.Objects = append(r.in.workload.Objects, ObjectPlan{At: at, Resource: p.Resource, Object: object, Delete: true})
+}

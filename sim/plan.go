@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Start is the virtual instant at which every simulation begins. All offsets in plans count from it and lie
+// between 0 and MaxOffset.
+var Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// MaxOffset bounds every offset and duration of a plan, so that no sum of two leaves the range of a log's time.
+const MaxOffset = 100 * 365 * 24 * time.Hour
+
+// The limits of what is read or planned. They stand far above any real cluster and far below what would
+// exhaust a machine.
+const (
+	// MaxNodes is how many nodes a simulation can have.
+	MaxNodes = 200_000
+	// MaxPods is how many pods a workload can have.
+	MaxPods = 10_000_000
+)
+
+// NodePlan is the life of one node.
+type NodePlan struct {
+	// Node is the node as it joins. Its UID and creation time are filled in where they are empty. It is shared,
+	// never changed.
+	Node *corev1.Node
+	// Joins is when the node joins.
+	Joins time.Duration
+	// Fails is when the node is lost and its pods with it; 0 is never. It lies after Joins.
+	Fails time.Duration
+	// Cordoned and Uncordoned are when spec.unschedulable is set and cleared; 0 is never.
+	Cordoned, Uncordoned time.Duration
+	// Updates are other changes of the node. Those that come when the node is not there are passed over.
+	Updates []NodeUpdate
+}
+
+// NodeUpdate is a change of a node.
+type NodeUpdate struct {
+	// At is when the node changes.
+	At time.Duration
+	// Node is what it is from then on; shared, never changed.
+	Node *corev1.Node
+}
+
+// Workload is what a simulation runs: the objects that pods need and the pods.
+type Workload struct {
+	// Objects are everything but nodes and pods, in the order in which they come where their times are equal.
+	Objects []ObjectPlan
+	// Pods are the pods, in the order in which they arrive where their times are equal.
+	Pods []PodPlan
+	// Notes say, for people, what of the source was left out or changed.
+	Notes []string
+}
+
+// ObjectPlan is the arrival, change or deletion of an object that is neither a node nor a pod.
+type ObjectPlan struct {
+	// At is when it happens.
+	At time.Duration
+	// Resource is the object's resource.
+	Resource eventlog.Resource
+	// Object is what the object is from then on; of a deletion only namespace, name and UID count. Its UID and
+	// creation time are filled in where they are empty. It is shared, never changed.
+	Object eventlog.Object
+	// Delete says that the object goes away.
+	Delete bool
+}
+
+// PodPlan is the life of one pod. The pod itself is built from it when it arrives.
+type PodPlan struct {
+	// Namespace and Name are the pod's.
+	Namespace, Name string
+	// UID is the pod's; "" to derive it from namespace and name.
+	UID types.UID
+	// Arrival is when the pod is created.
+	Arrival time.Duration
+	// Duration is how long the pod runs once it is bound; 0 is for ever. The pod's own
+	// spec.activeDeadlineSeconds cuts it short.
+	Duration time.Duration
+	// Deadline is when the pod is deleted, bound or not; 0 is never. It lies after Arrival.
+	Deadline time.Duration
+	// Template is what the pod is built from: it gives everything but name, namespace, UID and creation time.
+	// A template with spec.nodeName makes a pod that arrives already bound. Shared by pods, never changed.
+	Template *corev1.Pod
+	// PodGroup, if not empty, becomes the pod's spec.schedulingGroup.podGroupName.
+	PodGroup string
+	// Batch, if not nil, holds the pod back until its turn.
+	Batch *Batch
+	// Updates are changes of the pod; those that come when it is bound or gone are passed over.
+	Updates []PodUpdate
+}
+
+// PodUpdate is a change of a pod that is not bound.
+type PodUpdate struct {
+	// At is when the pod changes; it lies after its arrival.
+	At time.Duration
+	// Pod is what it is from then on; shared, never changed.
+	Pod *corev1.Pod
+}
+
+// Batch is a set of pods of which only some exist at a time, as those of a Job. Of the plans that share a
+// Batch the first Parallelism ones arrive at their Arrival, and each of the others, in order, when one ends.
+type Batch struct {
+	// Parallelism is how many exist at a time, at least 1.
+	Parallelism int
+}
+
+// uidSpace is the namespace of all derived UIDs.
+var uidSpace = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("rollcall.dev"))
+
+// UID derives the UID of a simulated object: a version 5 UUID of its resource, namespace and name.
+func UID(resource eventlog.Resource, namespace, name string) types.UID {
+	key := string(resource) + "/" + name
+	if namespace != "" {
+		key = string(resource) + "/" + namespace + "/" + name
+	}
+	return types.UID(uuid.NewSHA1(uidSpace, []byte(key)).String())
+}
+
+// build makes the pod, of that UID, that arrived at t and is now as template says. It shares the template's fields
+// below their first level.
+func (p *PodPlan) build(template *corev1.Pod, uid types.UID, t time.Duration) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec, Status: template.Status}
+	pod.Namespace, pod.Name, pod.UID = p.Namespace, p.Name, uid
+	if pod.CreationTimestamp.IsZero() {
+		pod.CreationTimestamp = metav1.NewTime(Start.Add(t))
+	}
+	if p.PodGroup != "" {
+		name := p.PodGroup
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	}
+	return pod
+}
+
+// uid returns the pod's UID, derived if the plan gives none.
+func (p *PodPlan) uid() types.UID {
+	if p.UID != "" {
+		return p.UID
+	}
+	return UID(eventlog.Pods, p.Namespace, p.Name)
+}
+
+// runs returns how long the pod runs once bound, 0 for ever.
+func (p *PodPlan) runs() time.Duration {
+	d := p.Duration
+	if s := p.Template.Spec.ActiveDeadlineSeconds; s != nil {
+		if limit := time.Duration(*s) * time.Second; d == 0 || limit < d {
+			d = limit
+		}
+	}
+	return d
+}
+
+// groupKey names a group of either kind.
+type groupKey struct {
+	resource        eventlog.Resource
+	namespace, name string
+}
+
+// group returns the pod's group; ok is false for a pod of none.
+func (p *PodPlan) group() (key groupKey, ok bool) {
+	if p.PodGroup != "" {
+		return groupKey{eventlog.PodGroups, p.Namespace, p.PodGroup}, true
+	}
+	if g := p.Template.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
+		return groupKey{eventlog.PodGroups, p.Namespace, *g.PodGroupName}, true
+	}
+	if name := p.Template.Labels[v1alpha1.PodGroupLabel]; name != "" {
+		return groupKey{eventlog.XPodGroups, p.Namespace, name}, true
+	}
+	return groupKey{}, false
+}
+
+// groupMinimum returns how many members the group needs at once; gang is false for a group that asks for none,
+// and for an object that is no group.
+func groupMinimum(o eventlog.Object) (minimum int, gang bool) {
+	switch g := o.(type) {
+	case *schedulingv1beta1.PodGroup:
+		if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+			return max(1, int(gang.MinCount)), true
+		}
+	case *v1alpha1.PodGroup:
+		return max(1, int(g.Spec.MinMember)), true
+	}
+	return 0, false
+}

@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// oneNode binds every pod to one node as soon as it arrives.
+type oneNode struct{ binds int }
+
+func (*oneNode) Wake() (time.Time, bool) { return time.Time{}, false }
+
+func (o *oneNode) Step(_ context.Context, _ time.Time, inputs []eventlog.Payload) (effects []scheduler.Effect, err error) {
+	for _, in := range inputs {
+		if up, ok := in.(*eventlog.Upserted); ok && up.Resource == eventlog.Pods {
+			o.binds++
+			effects = append(effects, scheduler.Effect{Kind: scheduler.Bind, UID: up.Object.GetUID(), Node: "node-00"})
+		}
+	}
+	return effects, nil
+}
+
+func TestALargeWorkloadRunsToItsEnd(t *testing.T) {
+	w, err := ReadWorkload(sharedData(t, "swf/lublin_256.swf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := ParseNodeSpec("1x1000000cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &oneNode{}
+	start := time.Now()
+	sum := run(t, s, nodes, w, Options{})
+	t.Logf("%d pods in %s", s.binds, time.Since(start))
+	if sum.Pods != (PodCounts{Total: 221_010, Placed: 221_010, Completed: 221_010}) || sum.Gangs != (GangCounts{Total: 10_000, Placed: 10_000}) {
+		t.Errorf("%+v", sum)
+	}
+	if sum.GangWait.MaxSeconds != 0 || len(sum.Utilisation) != 1 {
+		t.Errorf("%+v", sum)
+	}
+}

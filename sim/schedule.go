@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"container/heap"
+	"time"
+)
+
+// eventKind says what happens. At one instant events happen in the order of these numbers.
+type eventKind uint8
+
+const (
+	nodeJoins eventKind = iota
+	nodeChanges
+	podEnds     // its duration is over
+	podDeadline // its deadline is reached
+	nodeFails
+	objectChanges
+	podChanges
+	podArrives
+)
+
+// event is something that the virtual cluster does by itself.
+type event struct {
+	at   time.Duration
+	kind eventKind
+	// index is the plan's: of a node, pod or object by kind. Plans with equal times go in their order.
+	index int32
+	// sub tells the changes of one node or pod apart.
+	sub int32
+}
+
+// schedule is the queue of coming events, a heap.
+type schedule []event
+
+var _ heap.Interface = (*schedule)(nil)
+
+// Len implements heap.Interface.
+func (s schedule) Len() int { return len(s) }
+
+// Less implements heap.Interface; the order is total.
+func (s schedule) Less(i, j int) bool {
+	a, b := s[i], s[j]
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.kind != b.kind {
+		return a.kind < b.kind
+	}
+	if a.index != b.index {
+		return a.index < b.index
+	}
+	return a.sub < b.sub
+}
+
+// Swap implements heap.Interface.
+func (s schedule) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+
+// Push implements heap.Interface; use add.
+func (s *schedule) Push(x any) { *s = append(*s, x.(event)) }
+
+// Pop implements heap.Interface; use next.
+func (s *schedule) Pop() any {
+	old := *s
+	last := old[len(old)-1]
+	*s = old[:len(old)-1]
+	return last
+}
+
+// add queues an event.
+func (s *schedule) add(e event) { heap.Push(s, e) }
+
+// next takes the earliest event out.
+func (s *schedule) next() event { return heap.Pop(s).(event) }

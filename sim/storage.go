@@ -1,0 +1,171 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// storage plays the PersistentVolume controller and a provisioner for claims that wait for their first
+// consumer.
+type storage struct {
+	claims  map[[2]string]*corev1.PersistentVolumeClaim // by namespace and name
+	volumes map[string]*corev1.PersistentVolume
+	classes map[string]*storagev1.StorageClass
+}
+
+func newStorage() storage {
+	return storage{
+		claims:  map[[2]string]*corev1.PersistentVolumeClaim{},
+		volumes: map[string]*corev1.PersistentVolume{},
+		classes: map[string]*storagev1.StorageClass{},
+	}
+}
+
+// remember keeps an object that is about storage.
+func (s *storage) remember(o eventlog.Object) {
+	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		s.claims[[2]string{o.Namespace, o.Name}] = o
+	case *corev1.PersistentVolume:
+		s.volumes[o.Name] = o
+	case *storagev1.StorageClass:
+		s.classes[o.Name] = o
+	}
+}
+
+// forget drops an object that was deleted.
+func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
+	switch resource {
+	case eventlog.PersistentVolumeClaims:
+		delete(s.claims, [2]string{namespace, name})
+	case eventlog.PersistentVolumes:
+		delete(s.volumes, name)
+	case eventlog.StorageClasses:
+		delete(s.classes, name)
+	}
+}
+
+// settle binds the claims of a placement on a node, all or none, and returns the inputs that tell of it.
+func (s *storage) settle(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node, now time.Time) ([]eventlog.Payload, error) {
+	var volumes []*corev1.PersistentVolume
+	var claims []*corev1.PersistentVolumeClaim
+	taken := map[string]string{}
+	for _, w := range wanted {
+		claim := s.claims[[2]string{namespace, w.Claim}]
+		if claim == nil {
+			return nil, fmt.Errorf("claim %s/%s is gone", namespace, w.Claim)
+		}
+		if claim.Spec.VolumeName != "" {
+			if w.Volume != "" && claim.Spec.VolumeName != w.Volume {
+				return nil, fmt.Errorf("claim %s/%s is bound to volume %s", namespace, w.Claim, claim.Spec.VolumeName)
+			}
+			continue
+		}
+		pv, err := s.volumeFor(claim, w.Volume, node, now)
+		if err != nil {
+			return nil, err
+		}
+		if other, is := taken[pv.Name]; is {
+			return nil, fmt.Errorf("volume %s is given to the claims %s and %s", pv.Name, other, claim.Name)
+		}
+		taken[pv.Name] = claim.Name
+		volumes = append(volumes, pv)
+		claims = append(claims, boundClaim(claim, pv.Name, node.Name, w.Volume == ""))
+	}
+	var inputs []eventlog.Payload
+	for i := range claims {
+		s.remember(volumes[i])
+		s.remember(claims[i])
+		inputs = append(inputs, upserted(eventlog.PersistentVolumes, volumes[i]), upserted(eventlog.PersistentVolumeClaims, claims[i]))
+	}
+	return inputs, nil
+}
+
+// volumeFor returns the volume, bound to the claim: the named one, or one provisioned for the node.
+func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, node *corev1.Node, now time.Time) (*corev1.PersistentVolume, error) {
+	ref := &corev1.ObjectReference{
+		Kind: "PersistentVolumeClaim", APIVersion: "v1",
+		Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+	}
+	if name == "" {
+		return s.provision(claim, ref, node, now)
+	}
+	pv := s.volumes[name]
+	if pv == nil {
+		return nil, fmt.Errorf("volume %s is gone", name)
+	}
+	if r := pv.Spec.ClaimRef; r != nil && (r.Namespace != claim.Namespace || r.Name != claim.Name || r.UID != "" && r.UID != claim.UID) {
+		return nil, fmt.Errorf("volume %s is bound to claim %s/%s", name, r.Namespace, r.Name)
+	}
+	bound := pv.DeepCopy()
+	if bound.Spec.ClaimRef == nil {
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, volume.AnnBoundByController, "yes")
+	}
+	bound.Spec.ClaimRef = ref
+	bound.Status.Phase = corev1.VolumeBound
+	return bound, nil
+}
+
+// provision makes the volume that the claim's class would provision for the node. It can be reached from that
+// node only.
+func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.ObjectReference, node *corev1.Node, now time.Time) (*corev1.PersistentVolume, error) {
+	className := volume.GetPersistentVolumeClaimClass(claim)
+	class := s.classes[className]
+	if class == nil {
+		return nil, fmt.Errorf("claim %s/%s: storage class %q is gone", claim.Namespace, claim.Name, className)
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	if claim.Spec.VolumeMode != nil {
+		mode = *claim.Spec.VolumeMode
+	}
+	reclaim := corev1.PersistentVolumeReclaimDelete
+	if class.ReclaimPolicy != nil {
+		reclaim = *class.ReclaimPolicy
+	}
+	hostname := node.Labels[corev1.LabelHostname]
+	if hostname == "" {
+		hostname = node.Name
+	}
+	name := "pvc-" + string(claim.UID)
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: UID(eventlog.PersistentVolumes, "", name), CreationTimestamp: metav1.NewTime(now),
+			Annotations: map[string]string{volume.AnnDynamicallyProvisioned: class.Provisioner},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			AccessModes: claim.Spec.AccessModes, ClaimRef: ref, StorageClassName: className,
+			PersistentVolumeReclaimPolicy: reclaim, MountOptions: class.MountOptions, VolumeMode: &mode,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: class.Provisioner, VolumeHandle: name},
+			},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}},
+				}}},
+			}},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+	return pv, nil
+}
+
+// boundClaim returns the claim as the controller leaves it: bound to the volume.
+func boundClaim(claim *corev1.PersistentVolumeClaim, volumeName, nodeName string, provisioned bool) *corev1.PersistentVolumeClaim {
+	bound := claim.DeepCopy()
+	bound.Spec.VolumeName = volumeName
+	bound.Status.Phase = corev1.ClaimBound
+	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, volume.AnnBindCompleted, "yes")
+	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, volume.AnnBoundByController, "yes")
+	if provisioned {
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, volume.AnnSelectedNode, nodeName)
+	}
+	return bound
+}

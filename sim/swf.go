@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// swfFields is how many fields a line of the Standard Workload Format has; the constants are those that are
+// read, counted from 0. The format is defined at https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.
+const (
+	swfFields    = 18
+	swfJob       = 0
+	swfSubmit    = 1  // seconds
+	swfRun       = 3  // seconds; end minus start
+	swfAllocated = 4  // processors
+	swfRequested = 7  // processors
+	swfTime      = 8  // seconds; what the user asked for
+	swfStatus    = 10 // 1 completed, 0 failed, 5 cancelled, 2 to 4 a part of a job
+)
+
+// swfCancelled is the status of a job that was cancelled.
+const swfCancelled = 5
+
+// swfLine is what is read of a line.
+type swfLine struct {
+	job, submit, run, processors int64
+}
+
+// readSWF reads a Standard Workload Format file. A job of N processors becomes the PodGroup job-ID
+// (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each.
+// They arrive at the submit time and run for the run time, for one second if that is 0.
+//
+// What -1 (unknown) stands for follows the format's definition: processors are the allocated ones, else the
+// requested ones; the run time is the measured one, else the requested one. Two kinds of line are no work, and
+// are left out with a note: jobs cancelled (status 5) before they ran, and the parts (status 2 to 4) of a job
+// that has a line of its own as a whole. A field that is needed and unknown otherwise is an error.
+func readSWF(in *input, path string, r io.Reader) error {
+	template := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)
+	seen := map[int64]bool{}
+	cancelled, parts := 0, 0
+	err := lines(path, r, func(_ int, text []byte) error {
+		line := strings.TrimSpace(string(text))
+		if line == "" || strings.HasPrefix(line, ";") {
+			return nil
+		}
+		numbers, err := swfNumbers(line)
+		if err != nil {
+			return err
+		}
+		switch status := numbers[swfStatus]; {
+		case status >= 2 && status <= 4:
+			parts++
+			return nil
+		case status == swfCancelled && numbers[swfRun] <= 0:
+			cancelled++
+			return nil
+		}
+		job, err := swfJobOf(numbers)
+		if err != nil {
+			return err
+		}
+		if seen[job.job] {
+			return fmt.Errorf("job %d stands twice", job.job)
+		}
+		seen[job.job] = true
+		if int64(len(in.workload.Pods))+job.processors > MaxPods {
+			return fmt.Errorf("more than %d pods", MaxPods)
+		}
+		in.addGang(job, template)
+		return nil
+	})
+	if cancelled > 0 {
+		in.note("%d jobs that were cancelled before they ran are left out", cancelled)
+	}
+	if parts > 0 {
+		in.note("%d lines that tell of parts of a job are left out", parts)
+	}
+	return err
+}
+
+// swfNumbers splits a line. Every field is a number; those that are read are whole numbers.
+func swfNumbers(line string) (numbers [swfFields]int64, err error) {
+	fields := strings.Fields(line)
+	if len(fields) != swfFields {
+		return numbers, fmt.Errorf("%d fields instead of %d", len(fields), swfFields)
+	}
+	for i, field := range fields {
+		switch i {
+		case swfJob, swfSubmit, swfRun, swfAllocated, swfRequested, swfTime, swfStatus:
+			numbers[i], err = wholeNumber(fmt.Sprintf("field %d", i+1), field, -1, maxSeconds)
+			if err != nil {
+				return numbers, err
+			}
+		default:
+			if !isNumber(field) {
+				return numbers, fmt.Errorf("field %d: %q is not a number", i+1, cut(field, 40))
+			}
+		}
+	}
+	return numbers, nil
+}
+
+// swfJobOf returns the job of a line, or which field it lacks.
+func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
+	l := swfLine{job: numbers[swfJob], submit: numbers[swfSubmit], run: numbers[swfRun], processors: numbers[swfAllocated]}
+	if l.job < 0 {
+		return l, fmt.Errorf("field %d: job number unknown", swfJob+1)
+	}
+	if l.submit < 0 {
+		return l, fmt.Errorf("field %d: submit time unknown", swfSubmit+1)
+	}
+	if l.run < 0 {
+		l.run = numbers[swfTime]
+	}
+	if l.run < 0 {
+		return l, fmt.Errorf("fields %d and %d: run time unknown", swfRun+1, swfTime+1)
+	}
+	if l.processors <= 0 {
+		l.processors = numbers[swfRequested]
+	}
+	if l.processors <= 0 {
+		return l, fmt.Errorf("fields %d and %d: number of processors unknown", swfAllocated+1, swfRequested+1)
+	}
+	return l, nil
+}
+
+// addGang adds a job's group and pods. Names are parts of one string, so that a pod costs its plan and little
+// else.
+func (in *input) addGang(job swfLine, template *corev1.Pod) {
+	name := "job-" + strconv.FormatInt(job.job, 10)
+	at := time.Duration(job.submit) * time.Second
+	in.workload.Objects = append(in.workload.Objects, ObjectPlan{
+		At: at, Resource: eventlog.PodGroups,
+		Object: &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+			Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(job.processors)},
+			}},
+		},
+	})
+	for k := range job.processors {
+		in.workload.Pods = append(in.workload.Pods, PodPlan{
+			Namespace: metav1.NamespaceDefault, Name: name + "-" + strconv.FormatInt(k, 10), PodGroup: name,
+			Arrival: at, Duration: wholeSeconds(job.run), Template: template,
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// usage adds up, over virtual time, what nodes offer and what the pods on them request.
+type usage struct {
+	index     map[corev1.ResourceName]int
+	resources []resourceUsage
+	// requests memoises what pods of a template request.
+	requests map[*corev1.Pod][]amount
+}
+
+// resourceUsage is one resource's: now, and integrated over the seconds so far.
+type resourceUsage struct {
+	name                    corev1.ResourceName
+	used, offered           int64
+	usedTotal, offeredTotal float64
+}
+
+// amount is a quantity of the resource with that index: millicores for cpu, units for all others.
+type amount struct {
+	resource int
+	value    int64
+}
+
+func newUsage() usage {
+	return usage{index: map[corev1.ResourceName]int{}, requests: map[*corev1.Pod][]amount{}}
+}
+
+// amounts translates a list, in the order of its names. The number of pods is no resource that pods request.
+func (u *usage) amounts(list corev1.ResourceList) []amount {
+	var out []amount
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if name == corev1.ResourcePods {
+			continue
+		}
+		i, ok := u.index[name]
+		if !ok {
+			i = len(u.resources)
+			u.index[name] = i
+			u.resources = append(u.resources, resourceUsage{name: name})
+		}
+		out = append(out, amount{i, unitsOf(name, list[name])})
+	}
+	return out
+}
+
+// unitsOf returns a quantity as a whole number: millicores for cpu, units for all others, rounded up.
+func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
+	if name == corev1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// offer adds (+1) or takes away (-1) a node.
+func (u *usage) offer(node *corev1.Node, sign int64) {
+	for _, a := range u.amounts(node.Status.Allocatable) {
+		u.resources[a.resource].offered += sign * a.value
+	}
+}
+
+// use adds (+1) or takes away (-1) a pod of the template.
+func (u *usage) use(template *corev1.Pod, sign int64) {
+	requests, ok := u.requests[template]
+	if !ok {
+		requests = u.amounts(resourcehelper.PodRequests(template, resourcehelper.PodResourcesOptions{}))
+		u.requests[template] = requests
+	}
+	for _, a := range requests {
+		u.resources[a.resource].used += sign * a.value
+	}
+}
+
+// advance lets time pass.
+func (u *usage) advance(d time.Duration) {
+	seconds := d.Seconds()
+	for i := range u.resources {
+		r := &u.resources[i]
+		r.usedTotal += float64(r.used) * seconds
+		r.offeredTotal += float64(r.offered) * seconds
+	}
+}
+
+// totals returns a copy of the integrals so far, in buf if that is large enough.
+func (u *usage) totals(buf []resourceUsage) []resourceUsage { return append(buf[:0], u.resources...) }
