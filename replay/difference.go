@@ -1,0 +1,65 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// decisionField is one field of a decision under the name that log cat gives it.
+type decisionField struct {
+	name string
+	// of prints the field so that two values print alike only if they are equal.
+	of func(*eventlog.Decision) string
+}
+
+// decisionFields are all fields, in the order in which they are compared. A test holds that none is left out.
+var decisionFields = []decisionField{
+	{"cycle", func(d *eventlog.Decision) string { return strconv.FormatUint(d.Cycle, 10) }},
+	{"pod", podOf},
+	{"uid", func(d *eventlog.Decision) string { return string(d.UID) }},
+	{"group", func(d *eventlog.Decision) string { return strconv.Quote(d.Group) }},
+	{"outcome", func(d *eventlog.Decision) string { return d.Outcome.String() }},
+	{"node", func(d *eventlog.Decision) string { return strconv.Quote(d.Node) }},
+	{"score", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Score, 10) }},
+	{"evaluated", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Evaluated, 10) }},
+	{"feasible", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Feasible, 10) }},
+	{"rejections", func(d *eventlog.Decision) string { return fmt.Sprintf("%+v", d.Rejections) }},
+	{"waitUntil", func(d *eventlog.Decision) string { return d.WaitUntil.String() }},
+	{"waitFor", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.WaitFor) }},
+	{"approvals", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Approvals) }},
+	{"allowed", func(d *eventlog.Decision) string { return uids(d.Allowed) }},
+	{"rejected", func(d *eventlog.Decision) string { return uids(d.Rejected) }},
+	{"victims", func(d *eventlog.Decision) string { return uids(d.Victims) }},
+	{"nominated", func(d *eventlog.Decision) string { return strconv.Quote(d.Nominated) }},
+	{"volumes", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Volumes) }},
+}
+
+func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
+
+// firstDifference returns the first field in which two decisions differ and its two values.
+func firstDifference(recorded, decided *eventlog.Decision) (field, r, d string, differ bool) {
+	if sameDecision(recorded, decided) {
+		return "", "", "", false
+	}
+	for _, f := range decisionFields {
+		if r, d := f.of(recorded), f.of(decided); r != d {
+			return f.name, r, d, true
+		}
+	}
+	return "", "", "", false
+}
+
+// sameDecision is the quick answer for the common case.
+func sameDecision(a, b *eventlog.Decision) bool {
+	return a.Cycle == b.Cycle && a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID &&
+		a.Group == b.Group && a.Outcome == b.Outcome && a.Node == b.Node && a.Score == b.Score &&
+		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil && a.Nominated == b.Nominated &&
+		slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
+		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
+		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes)
+}

@@ -1,0 +1,83 @@
+package replay
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+const resourcePods = v1.ResourcePods
+
+// podNeeds are the pod's requests: cpu, memory, ephemeral storage, its own place among the node's pods, then
+// extended resources by name.
+func podNeeds(p *cluster.Pod) []cluster.Need {
+	requests := p.Requests()
+	names := []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, resourcePods}
+	var scalars []v1.ResourceName
+	for name := range requests.GetScalarResources() {
+		scalars = append(scalars, name)
+	}
+	slices.Sort(scalars)
+	var needs []cluster.Need
+	for _, name := range append(names, scalars...) {
+		needs = append(needs, cluster.Need{Resource: name, Amount: amountOf(requests, name)})
+	}
+	return needs
+}
+
+// amountOf is what one pod that requests r takes of a resource.
+func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
+	if name == resourcePods {
+		return 1
+	}
+	return amountIn(r, name)
+}
+
+// nodeAmounts is how much of a resource a node has and how much of it is requested.
+func nodeAmounts(n fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
+	if name == resourcePods {
+		return int64(n.GetAllocatable().GetAllowedPodNumber()), int64(len(n.GetPods()))
+	}
+	return amountIn(n.GetAllocatable(), name), amountIn(n.GetRequested(), name)
+}
+
+func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
+	switch name {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	}
+	return r.GetScalarResources()[name]
+}
+
+// amount prints an amount of a resource as people write it, with at most three decimals.
+func amount(name v1.ResourceName, n int64) string {
+	switch {
+	case name == v1.ResourceCPU && n%1000 == 0:
+		return strconv.FormatInt(n/1000, 10)
+	case name == v1.ResourceCPU:
+		return strconv.FormatInt(n, 10) + "m"
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+		return bytesText(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func bytesText(n int64) string {
+	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+	v, unit := float64(n), 0
+	for v >= 1024 && unit < len(units)-1 {
+		v /= 1024
+		unit++
+	}
+	text := strconv.FormatFloat(v, 'f', 3, 64)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + units[unit]
+}

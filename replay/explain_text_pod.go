@@ -1,0 +1,190 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// WriteText writes the explanation for people: the answer in the first line, then what it rests on.
+func (p *PodExplanation) WriteText(w io.Writer) error {
+	var out page
+	fmt.Fprintf(&out.b, "Pod %s %s.\n\n", p.Pod, p.answer())
+	out.columns(p.facts())
+	switch {
+	case p.StoppedBy != nil:
+		out.cause(p.StoppedBy)
+	case p.Decision != nil && p.Decision.Node == "":
+		out.cause(p.Decision)
+	default:
+		out.scores(p.Decision)
+		out.refusals(p.Decision)
+	}
+	return out.writeTo(w)
+}
+
+// cause shows what a decision that placed nothing rests on.
+func (p *page) cause(d *DecisionExplanation) {
+	p.refusals(d)
+	if d.Evaluated == 0 && d.Gang != nil {
+		p.resources(fmt.Sprintf("FOR %s", count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.Resources)
+		return
+	}
+	p.resources("FOR "+d.Pod, d.Resources)
+}
+
+func (p *PodExplanation) facts() facts {
+	var f facts
+	f.add("at", "%s", p.At)
+	earlier := ""
+	if p.Earlier > 0 {
+		earlier = fmt.Sprintf(", after %s of that name", count(int64(p.Earlier), "other pod", "other pods"))
+	}
+	f.add("created", "%s%s; UID %s", p.Created, earlier, p.UID)
+	if p.Gone != nil {
+		f.add("gone", "%s: %s", p.Gone, p.GoneHow)
+	}
+	switch g := p.gang; {
+	case g == nil:
+	case !g.declared:
+		f.add("gang", "%s: its PodGroup is not there; %d placed, %d held, %d ready", p.Group, g.assigned, g.waiting, g.ready)
+	default:
+		f.add("gang", "%s: minimum %d; %d placed, %d held, %d ready", p.Group, g.min, g.assigned, g.waiting, g.ready)
+	}
+	f.standing(p.Queue, p.Attempts, p.FirstQueued)
+	if p.GatingPlugin != "" {
+		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
+	}
+	f.decision("decision", p.Decision)
+	if p.Decision != nil && p.Decision.Node != "" {
+		if p.Allowed != nil {
+			f.add("allowed", "%s: the gang was complete", p.Allowed)
+		}
+		if b := p.Bind; b != nil {
+			f.add("bind", "%s: on %s, %s", b.Point, b.Node, b.said())
+		}
+	}
+	if p.Released != nil && p.Stage == cluster.Pending.String() {
+		f.add("released", "%s: it gave back the node that it was held on", p.Released)
+	}
+	f.decision("stopped by", p.StoppedBy)
+	return f
+}
+
+// answer is the explanation in one sentence, to follow the pod's name.
+func (p *PodExplanation) answer() string {
+	switch p.Stage {
+	case "Gone":
+		return p.answerGone()
+	case cluster.Pending.String():
+		return "is pending: " + p.whyPending()
+	case cluster.Waiting.String():
+		text := "is held on " + p.Node
+		if d := p.Decision; d != nil {
+			text += fmt.Sprintf(" since %s, until %s at the latest", d.Time, d.WaitUntil)
+		}
+		if g := p.gang; g != nil {
+			text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.assigned+g.waiting, g.min)
+		}
+		return text
+	}
+	if d := p.Decision; d != nil && d.Node != p.Node {
+		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
+	}
+	return p.placed()
+}
+
+// said is the outcome with its message.
+func (b *BindExplanation) said() string {
+	if b.Message == "" {
+		return b.Outcome
+	}
+	return b.Outcome + ": " + b.Message
+}
+
+// placed says where and with which score.
+func (p *PodExplanation) placed() string {
+	d := p.Decision
+	if d == nil {
+		return fmt.Sprintf("stands on %s without a decision in this log: it came with its node", p.Node)
+	}
+	text := fmt.Sprintf("was placed on %s at %s", d.Node, d.Time)
+	switch {
+	case d.Feasible == 1 && d.Nodes == 1:
+		text += ": the only node there was"
+	case d.Feasible == 1:
+		text += fmt.Sprintf(": the only one of %d nodes that took it", d.Nodes)
+	case len(d.RunnersUp) > 0 && d.RunnersUp[0].Total == d.Score:
+		text += fmt.Sprintf(" with score %d; %s has the same, and the smaller name goes first", d.Score, d.RunnersUp[0].Node)
+	case len(d.RunnersUp) > 0:
+		text += fmt.Sprintf(" with score %d; next best %s with %d", d.Score, d.RunnersUp[0].Node, d.RunnersUp[0].Total)
+	default:
+		text += fmt.Sprintf(" with score %d", d.Score)
+	}
+	if p.Stage == cluster.Binding.String() {
+		text += "; it is being bound"
+	}
+	return text
+}
+
+func (p *PodExplanation) answerGone() string {
+	how := "was deleted"
+	if p.GoneHow != "Deleted" {
+		how = "has finished (" + p.GoneHow + ")"
+	}
+	if p.Gone != nil {
+		how += fmt.Sprintf(" at %s", p.Gone.Time)
+	}
+	if p.Node == "" {
+		how += "; when it went it had no node"
+		if why := p.whyRefused(); why != "" {
+			how += ": " + why
+		}
+		return how
+	}
+	return how + "; it " + p.placed()
+}
+
+// whyPending says what keeps a pending pod from its node.
+func (p *PodExplanation) whyPending() string {
+	switch {
+	case p.Ignored:
+		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name", p.SchedulerName)
+	case p.Terminating:
+		return "it is being deleted and will not be placed"
+	case p.GatingPlugin != "":
+		return fmt.Sprintf("%s keeps it out of the queue: %s", p.GatingPlugin, p.GatingMessage)
+	}
+	if p.Queue != nil && p.Queue.State == queue.InFlight.String() && p.gang != nil {
+		return fmt.Sprintf("its gang %s is being placed right now, %d of %d members so far", p.Group, p.gang.assigned+p.gang.waiting, p.gang.min)
+	}
+	if why := p.whyRefused(); why != "" {
+		return why
+	}
+	if p.Queue == nil {
+		return "it is not in the queue"
+	}
+	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
+}
+
+// whyRefused says what the decision that stopped the pod, or its gang, found; "" if there is none.
+func (p *PodExplanation) whyRefused() string {
+	d := p.Decision
+	switch {
+	case p.StoppedBy != nil:
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(p.StoppedBy, p.Group))
+	case d == nil:
+		return ""
+	case d.Node != "" && p.Bind != nil && p.Released == nil:
+		return fmt.Sprintf("binding it to %s ended in %s", p.Bind.Node, p.Bind.said())
+	case d.Node != "":
+		return ""
+	case d.Gang != nil && d.Evaluated == 0:
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(d, p.Group))
+	case d.Gang != nil:
+		return fmt.Sprintf("%s, so that its gang %s cannot be complete", noNode(d), p.Group)
+	}
+	return noNode(d)
+}

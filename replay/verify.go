@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Kind says in which way a log diverges from what is decided now.
+type Kind string
+
+// The kinds.
+const (
+	// Missing: a decision would be made here that the log does not have.
+	Missing Kind = "missing"
+	// Extra: the log has a decision where none would be made.
+	Extra Kind = "extra"
+	// Differs: the log has another decision than would be made.
+	Differs Kind = "differs"
+	// Unusable: the recorded entry cannot be applied to the state that the entries before it give.
+	Unusable Kind = "unusable"
+)
+
+// Divergence is one place where a log and its replay part.
+type Divergence struct {
+	Kind Kind `json:"kind"`
+	// Seq is the recorded decision, or for Missing the entry before which it would have been made.
+	Seq uint64 `json:"seq"`
+	// Pod is namespace/name of the pod that the recorded decision is on, or the one that would be decided on.
+	Pod string `json:"pod,omitempty"`
+	// Field is the first field that differs, as log cat names it.
+	Field string `json:"field,omitempty"`
+	// Recorded and Decided are that field's two values, or both decisions in short.
+	Recorded string `json:"recorded,omitempty"`
+	Decided  string `json:"decided,omitempty"`
+}
+
+// String is the divergence in one line.
+func (d Divergence) String() string {
+	switch d.Kind {
+	case Missing:
+		return fmt.Sprintf("entry %d: a decision on pod %s is missing before it: %s", d.Seq, d.Pod, d.Decided)
+	case Extra:
+		return fmt.Sprintf("entry %d: the decision on pod %s is one too many: nothing would be decided here (recorded: %s)", d.Seq, d.Pod, d.Recorded)
+	case Unusable:
+		return fmt.Sprintf("entry %d: %s", d.Seq, d.Recorded)
+	}
+	return fmt.Sprintf("entry %d: the decision on pod %s differs in %s: recorded %s, decided %s", d.Seq, d.Pod, d.Field, d.Recorded, d.Decided)
+}
+
+// Report is what Verify found.
+type Report struct {
+	// Entries and Decisions count what was read and compared.
+	Entries   uint64 `json:"entries"`
+	Decisions uint64 `json:"decisions"`
+	// LastSeq is the last entry read.
+	LastSeq uint64 `json:"lastSeq"`
+	// Undecided says that there would be more to decide after the last entry. That is no divergence: the
+	// writer may have been stopped.
+	Undecided bool `json:"undecided"`
+	// Hash is the digest of the state after the last entry, in hex.
+	Hash string `json:"hash"`
+	// Divergences are the first ones found, in order; none means identical.
+	Divergences []Divergence `json:"divergences,omitempty"`
+	// Diverged counts all of them.
+	Diverged uint64 `json:"diverged"`
+}
+
+// Identical says whether everything was decided again as recorded.
+func (r *Report) Identical() bool { return r.Diverged == 0 }
+
+// Options says how to verify.
+type Options struct {
+	// Registry holds the plugins that the log's configuration may name.
+	Registry runtime.Registry
+	// Keep is how many divergences are kept in the report; 0 means 10.
+	Keep int
+	// Progress is called now and then with the last entry verified; nil is not called.
+	Progress func(seq uint64)
+}
+
+// Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
+// that one divergence does not become many. The error is about reading: a log that diverges is no error.
+func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts Options) (Report, error) {
+	v := verifier{machine: scheduler.New(opts.Registry), keep: opts.Keep}
+	if v.keep == 0 {
+		v.keep = 10
+	}
+	for e, err := range entries {
+		if err != nil {
+			return v.report, err
+		}
+		if err := ctx.Err(); err != nil {
+			return v.report, err
+		}
+		if err := v.next(e); err != nil {
+			v.diverged(Divergence{Kind: Unusable, Seq: e.Seq, Recorded: err.Error()})
+			return v.report, nil
+		}
+		if opts.Progress != nil && e.Seq%1000 == 0 {
+			opts.Progress(e.Seq)
+		}
+	}
+	_, v.report.Undecided = v.machine.Decide(nil)
+	v.report.Hash = fmt.Sprintf("%x", v.machine.Hash())
+	return v.report, nil
+}
+
+type verifier struct {
+	machine *scheduler.Machine
+	keep    int
+	report  Report
+}
+
+func (v *verifier) next(e eventlog.Entry) error {
+	if recorded, ok := e.Payload.(*eventlog.Decision); ok {
+		v.compare(e.Seq, recorded)
+	} else if e.Settled {
+		if d, ok := v.machine.Decide(nil); ok {
+			v.diverged(Divergence{Kind: Missing, Seq: e.Seq, Pod: podOf(&d), Decided: inShort(&d)})
+		}
+	}
+	if err := v.machine.Apply(e); err != nil {
+		return err
+	}
+	v.report.Entries++
+	v.report.LastSeq = e.Seq
+	return nil
+}
+
+func (v *verifier) compare(seq uint64, recorded *eventlog.Decision) {
+	v.report.Decisions++
+	decided, ok := v.machine.Decide(nil)
+	if !ok {
+		v.diverged(Divergence{Kind: Extra, Seq: seq, Pod: podOf(recorded), Recorded: inShort(recorded)})
+		return
+	}
+	if field, r, d, differ := firstDifference(recorded, &decided); differ {
+		v.diverged(Divergence{Kind: Differs, Seq: seq, Pod: podOf(recorded), Field: field, Recorded: r, Decided: d})
+	}
+}
+
+func (v *verifier) diverged(d Divergence) {
+	v.report.Diverged++
+	if len(v.report.Divergences) < v.keep {
+		v.report.Divergences = append(v.report.Divergences, d)
+	}
+}
+
+func podOf(d *eventlog.Decision) string { return d.Namespace + "/" + d.Name }
+
+// inShort says what was decided in a few words.
+func inShort(d *eventlog.Decision) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", podOf(d), d.Outcome)
+	if d.Node != "" {
+		fmt.Fprintf(&b, " on %s", d.Node)
+	}
+	for _, r := range d.Rejections {
+		if d.Node == "" {
+			fmt.Fprintf(&b, "; %s: %s", r.Plugin, r.Reason)
+		}
+	}
+	return b.String()
+}
