@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/replay"
+)
+
+// explanation is what the explain commands can print.
+type explanation interface{ WriteText(w io.Writer) error }
+
+// explainer answers for one kind of thing.
+type explainer func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error)
+
+func newExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain LOG pod|group NAMESPACE/NAME",
+		Short: "Say why a pod or a gang was placed where it is, or why it was not",
+		Long: `Rebuilds the scheduler's state just before the decision in question from the log and runs
+that one cycle again with a trace. For a pending pod: which plugins refused how many nodes, and
+who holds what it needs; for a gang: which member failed; for a placed pod: the winning node's
+score by plugin and the runners-up. --at asks for an earlier point: what was known then.`,
+		Example: `  rollcall explain jobs.db pod default/job-17-0
+  rollcall explain jobs.db group default/job-17 --at 2026-01-03T14:03:00Z
+  rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json`,
+	}
+	var out output
+	var at string
+	var runnersUp int
+	kinds := map[string]explainer{
+		"pod": func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error) {
+			return replay.ExplainPod(cmd.Context(), log.Read, namespace, name, opts)
+		},
+		"group": func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error) {
+			return replay.ExplainGroup(cmd.Context(), log.Read, namespace, name, opts)
+		},
+	}
+	cmd.Args = cobra.ExactArgs(3)
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return []string{"pod", "group"}, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		explain, ok := kinds[args[1]]
+		if !ok {
+			return usageError{fmt.Errorf("explain %q: want pod or group", args[1])}
+		}
+		opts := replay.ExplainOptions{Registry: plugins.NewRegistry(), RunnersUp: runnersUp}
+		if err := parseAt(at, &opts); err != nil {
+			return err
+		}
+		return explainOne(cmd, explain, args[0], args[2], opts, &out)
+	}
+	out.register(cmd)
+	cmd.Flags().StringVar(&at, "at", "", "the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end")
+	cmd.Flags().IntVar(&runnersUp, "runners-up", 5, "how many of the next best nodes to show")
+	return cmd
+}
+
+func explainOne(cmd *cobra.Command, explain explainer, path, target string, opts replay.ExplainOptions, out *output) error {
+	namespace, name, err := parseTarget(target)
+	if err != nil {
+		return err
+	}
+	log, err := openForReading(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p := newProgress()
+	opts.Progress = func(seq uint64) { p.show("entry %d", seq) }
+	answer, err := explain(cmd, log, namespace, name, opts)
+	p.done()
+	if err != nil {
+		return err
+	}
+	return out.write(cmd.OutOrStdout(), answer, answer.WriteText)
+}
+
+// parseTarget splits namespace/name; a name alone is in the namespace default.
+func parseTarget(s string) (namespace, name string, err error) {
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok {
+		namespace, name = "default", s
+	}
+	if namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", "", usageError{fmt.Errorf("%q: want namespace/name", s)}
+	}
+	return namespace, name, nil
+}
+
+func parseAt(s string, opts *replay.ExplainOptions) error {
+	if s == "" {
+		return nil
+	}
+	if seq, err := strconv.ParseUint(s, 10, 64); err == nil && seq > 0 {
+		opts.AtSeq = seq
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return usageError{fmt.Errorf("--at is %q: want a sequence number above 0, or a time such as 2026-01-03T14:03:00Z", s)}
+	}
+	opts.AtTime = eventlog.TimeOf(t)
+	return nil
+}

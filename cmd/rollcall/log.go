@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+func newLog() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "log",
+		Short:   "Look into a log",
+		Example: "  rollcall log info jobs.db\n  rollcall log cat jobs.db | jq 'select(.kind == \"Decision\")'",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newLogCat(), newLogInfo())
+	return cmd
+}
+
+func newLogCat() *cobra.Command {
+	var from, to uint64
+	cmd := &cobra.Command{
+		Use:     "cat LOG",
+		Short:   "Print a log's entries, one JSON object a line",
+		Example: "  rollcall log cat jobs.db --from 100 --to 200",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from < 1 {
+				return usageError{fmt.Errorf("--from is %d: entries are numbered from 1", from)}
+			}
+			if to != 0 && to < from {
+				return usageError{fmt.Errorf("--to is %d, before --from %d", to, from)}
+			}
+			log, err := openForReading(args[0])
+			if err != nil {
+				return err
+			}
+			defer log.Close()
+			return cat(cmd, log, from, to)
+		},
+	}
+	cmd.Flags().Uint64Var(&from, "from", 1, "the first entry to print")
+	cmd.Flags().Uint64Var(&to, "to", 0, "the last entry to print; default: the log's last")
+	return cmd
+}
+
+func cat(cmd *cobra.Command, log eventlog.Log, from, to uint64) error {
+	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	var line []byte
+	for e, err := range log.Read(from) {
+		if err != nil {
+			w.Flush()
+			return err
+		}
+		if to != 0 && e.Seq > to {
+			break
+		}
+		if line, err = eventlog.AppendJSON(line[:0], e); err != nil {
+			return err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// logFacts is what "rollcall log info" prints.
+type logFacts struct {
+	Path      string            `json:"path"`
+	Entries   uint64            `json:"entries"`
+	First     string            `json:"first,omitempty"`
+	Last      string            `json:"last,omitempty"`
+	Span      float64           `json:"spanSeconds"`
+	Kinds     map[string]uint64 `json:"kinds"`
+	Resources map[string]uint64 `json:"resources"`
+	Outcomes  map[string]uint64 `json:"outcomes"`
+	Epochs    []epochFacts      `json:"epochs"`
+}
+
+// epochFacts is one epoch in logFacts.
+type epochFacts struct {
+	Epoch   uint64 `json:"epoch"`
+	Seq     uint64 `json:"seq"`
+	Time    string `json:"time"`
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	Format  uint32 `json:"format"`
+}
+
+func newLogInfo() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "info LOG",
+		Short:   "Say what a log holds",
+		Example: "  rollcall log info jobs.db -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			log, err := openForReading(args[0])
+			if err != nil {
+				return err
+			}
+			defer log.Close()
+			facts, err := survey(log, args[0])
+			if err != nil {
+				return err
+			}
+			return out.write(cmd.OutOrStdout(), facts, facts.writeText)
+		},
+	}
+	out.register(cmd)
+	return cmd
+}
+
+// survey reads a log from end to end.
+func survey(log eventlog.Log, path string) (*logFacts, error) {
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	f := &logFacts{Path: path, Kinds: map[string]uint64{}, Resources: map[string]uint64{}, Outcomes: map[string]uint64{}}
+	p := newProgress()
+	defer p.done()
+	var first, end eventlog.Time
+	for e, err := range log.Read(1) {
+		if err != nil {
+			return nil, err
+		}
+		if f.Entries++; f.Entries == 1 {
+			first = e.Time
+		}
+		end = e.Time
+		f.count(e)
+		p.show("entry %d of %d", e.Seq, last)
+	}
+	if f.Entries > 0 {
+		f.First, f.Last, f.Span = first.String(), end.String(), end.Sub(first).Seconds()
+	}
+	return f, nil
+}
+
+func (f *logFacts) count(e eventlog.Entry) {
+	f.Kinds[e.Kind().String()]++
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		f.Resources[string(p.Resource)]++
+	case *eventlog.Decision:
+		f.Outcomes[p.Outcome.String()]++
+	case *eventlog.EpochStarted:
+		f.Epochs = append(f.Epochs, epochFacts{Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format})
+	}
+}
+
+func (f *logFacts) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "log      %s\nentries  %d\n", f.Path, f.Entries)
+	if f.Entries > 0 {
+		fmt.Fprintf(w, "from     %s\nto       %s (%s)\n", f.First, f.Last, time.Duration(f.Span*float64(time.Second)))
+	}
+	for _, part := range []struct {
+		title  string
+		counts map[string]uint64
+	}{{"entries by kind", f.Kinds}, {"objects taken in", f.Resources}, {"decisions by outcome", f.Outcomes}} {
+		if len(part.counts) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\n", part.title)
+		for _, name := range slices.Sorted(maps.Keys(part.counts)) {
+			fmt.Fprintf(w, "  %-32s %9d\n", name, part.counts[name])
+		}
+	}
+	for _, e := range f.Epochs {
+		if _, err := fmt.Fprintf(w, "\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d\n", e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+// Command rollcall is the gang scheduler that can be rewound, as a command line: simulate a workload, replay
+// a log, explain a decision. Each subcommand has a file of its own; this one turns errors into exit codes.
+//
+// Start reading at root.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// The exit codes; each is documented in the help text of the root command.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitDiverged = 3
+	exitDamaged  = 4
+)
+
+// errDiverged is returned by a command that has already reported a divergence.
+var errDiverged = errors.New("the log diverged from its replay")
+
+// usageError is bad usage: a flag or argument that is missing, unknown or wrong.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	klog.SetLogger(logr.Discard()) // what Kubernetes' packages would say of a configuration is in our errors
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	root := newRoot()
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errDiverged) {
+		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
+	}
+	var usage usageError
+	if errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, "Run the command with --help for its usage and an example.")
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	var damaged *eventlog.DamagedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errDiverged):
+		return exitDiverged
+	case errors.As(err, &damaged):
+		return exitDamaged
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailed
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rollcall",
+		Short: "A gang scheduler for Kubernetes that can be rewound",
+		Long: `Rollcall places groups of pods all together or not at all, and writes every input and
+every decision to one durable log. The log alone rebuilds the scheduler's state, and
+deciding it again gives the same decisions, bit for bit.
+
+Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged.`,
+		Example: `  rollcall demo
+  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
+  rollcall replay jobs.db
+  rollcall explain jobs.db pod default/job-17-0`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	profileCPU(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newDemo(), newSimulate(), newReplay(), newExplain(), newLog(), newVersion())
+	for _, cmd := range commands(root) {
+		if args := cmd.Args; args != nil {
+			cmd.Args = func(cmd *cobra.Command, given []string) error {
+				if err := args(cmd, given); err != nil {
+					return usageError{fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
+				}
+				return nil
+			}
+		}
+	}
+	return root
+}
+
+// commands returns cmd and everything below it.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		all = append(all, commands(sub)...)
+	}
+	return all
+}
+
+// output is the -o flag of a command that prints facts.
+type output struct{ format string }
+
+func (o *output) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "how to print: text, json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) check() error {
+	if formats := []string{"text", "json"}; !slices.Contains(formats, o.format) {
+		return usageError{fmt.Errorf("--output is %q: want one of %q", o.format, formats)}
+	}
+	return nil
+}
+
+// write prints facts as JSON, or as text does.
+func (o *output) write(w io.Writer, facts any, text func(io.Writer) error) error {
+	if o.format == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(facts)
+	}
+	return text(w)
+}

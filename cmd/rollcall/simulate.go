@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/sim"
+)
+
+// simulation is what the simulate command is asked to do.
+type simulation struct {
+	nodes, workload, config, log string
+	until                        time.Duration
+	out                          output
+}
+
+func newSimulate() *cobra.Command {
+	var s simulation
+	cmd := &cobra.Command{
+		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log FILE]",
+		Short: "Schedule a workload on a virtual cluster in virtual time",
+		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. Pods start
+when they are bound and end after their duration. With --log every input and every decision
+goes to a log that replay, explain and log read.
+
+Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" trace as CSV) or
+from a shape such as 16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML
+(annotations rollcall.dev/arrival and rollcall.dev/duration give virtual times), the pods of
+the openb trace, the Standard Workload Format (a job of N processors is a gang of N pods), or
+the output of rollcall log cat. Readers are chosen by content.`,
+		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
+  rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
+	f.StringVar(&s.workload, "workload", "", "the workload: a file")
+	f.StringVar(&s.config, "config", "", "a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
+	f.StringVar(&s.log, "log", "", "write the log to this new file; default: none is kept")
+	f.DurationVar(&s.until, "until", 0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	s.out.register(cmd)
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
+	return cmd
+}
+
+func (s *simulation) run(cmd *cobra.Command) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	config, err := readConfig(s.config)
+	if err != nil {
+		return err
+	}
+	nodes, err := readNodes(s.nodes)
+	if err != nil {
+		return err
+	}
+	work, err := sim.ReadWorkload(s.workload)
+	if err != nil {
+		return err
+	}
+	for _, note := range work.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
+	}
+	summary, err := simulate(cmd.Context(), nodes, work, s.log, config, s.until)
+	if err != nil {
+		return err
+	}
+	return s.out.write(cmd.OutOrStdout(), summary, summary.WriteText)
+}
+
+func (s *simulation) check() error {
+	if s.nodes == "" || s.workload == "" {
+		return usageError{fmt.Errorf("--nodes and --workload are needed")}
+	}
+	if s.until < 0 {
+		return usageError{fmt.Errorf("--until is %s: want a duration above zero", s.until)}
+	}
+	return s.out.check()
+}
+
+// readNodes takes the value of --nodes: a file if there is one of that name, a shape otherwise.
+func readNodes(value string) ([]sim.NodePlan, error) {
+	if _, err := os.Stat(value); err == nil {
+		return sim.ReadNodes(value)
+	}
+	nodes, err := sim.ParseNodeSpec(value)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--nodes: there is no file %s, and it is no shape: %w", value, err)}
+	}
+	return nodes, nil
+}
+
+// readConfig returns the effective configuration: the file's, or the default one for "".
+func readConfig(path string) ([]byte, error) {
+	cfg := framework.DefaultConfig()
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if cfg, err = framework.LoadConfig(data, path); err != nil {
+			return nil, err
+		}
+		if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return framework.EncodeConfig(cfg)
+}
+
+// simulate runs work on nodes and returns the summary. The log goes to the file logPath, or is dropped as it is
+// written if that is "".
+func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, logPath string, config []byte, until time.Duration) (s sim.Summary, err error) {
+	var log eventlog.Log = new(discardLog)
+	if logPath != "" {
+		if log, err = openForWriting(logPath, true); err != nil {
+			return s, err
+		}
+	}
+	defer func() {
+		if cerr := log.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	eng, err := engine.Open(ctx, log, sim.Start, engine.Options{
+		Registry: plugins.NewRegistry(), Config: config, Version: version().String(),
+	})
+	if err != nil {
+		return s, err
+	}
+	cluster, err := sim.New(nodes, work, sim.Options{Until: until})
+	if err != nil {
+		return s, err
+	}
+	p := newProgress()
+	s, err = cluster.Run(ctx, eng, func(at sim.Progress) {
+		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %d decisions",
+			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, eng.Machine().Cycle())
+	})
+	s.Measured(eng.Machine().Cycle(), p.done())
+	return s, err
+}
+
+// discardLog is the log of a simulation that keeps none: it remembers how far it has come and nothing else.
+type discardLog struct{ last uint64 }
+
+func (l *discardLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+	if expectedLast != l.last {
+		return &eventlog.ConflictError{Expected: expectedLast, Actual: l.last}
+	}
+	l.last += uint64(len(entries))
+	return nil
+}
+
+func (l *discardLog) Read(uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(func(eventlog.Entry, error) bool) {}
+}
+
+func (l *discardLog) Last() (uint64, error) { return l.last, nil }
+func (l *discardLog) Close() error          { return nil }
