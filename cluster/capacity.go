@@ -17,6 +17,8 @@ type Capacity struct {
 	EphemeralStorage int64
 	Pods             int64
 	Scalar           map[v1.ResourceName]int64
+
+	offers map[v1.ResourceName]int // by how many nodes; of Scalar, which has the same keys
 }
 
 // count adds sign times the room that info has left. A node that holds more than it can (its allocatable
@@ -30,14 +32,20 @@ func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
 	// any order: sums of integers
 	for name, allocatable := range info.Allocatable.ScalarResources {
 		if c.Scalar == nil {
-			c.Scalar = map[v1.ResourceName]int64{}
+			c.Scalar, c.offers = map[v1.ResourceName]int64{}, map[v1.ResourceName]int{}
 		}
 		c.Scalar[name] += room(allocatable, info.Requested.ScalarResources[name])
+		if c.offers[name] += int(sign); c.offers[name] == 0 {
+			// What no node offers must look as if none ever had.
+			delete(c.Scalar, name)
+			delete(c.offers, name)
+		}
 	}
 }
 
 // RoomVersion returns a number that changes whenever an answer of Lacks may have turned from true to false:
-// capacity was freed or added, or a gang's members or minimum changed. It is a memo's version, not state.
+// capacity was freed or added, a resource is no longer offered, or a gang's members or minimum changed. It is
+// a memo's version, not state.
 func (s *State) RoomVersion() uint64 { return s.roomVersion }
 
 // Shortfall is a resource of which less is free than is needed.

@@ -28,6 +28,7 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 		if dst, err = appendObject(dst, p.Object); err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 		}
+		dst = appendString(dst, p.groupName()) // what its label says now may be another name
 		dst = append(dst, byte(p.Stage))
 		dst = appendString(dst, p.Node)
 		dst = binary.AppendUvarint(dst, uint64(len(p.Volumes)))

@@ -36,9 +36,12 @@ type declaration struct {
 	priority *int32
 }
 
-// GroupOf returns the gang that pod names, nil if it names none. The Group may be undeclared: its object
-// has not been seen.
+// GroupOf returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
+// its label says now. The Group may be undeclared: its object has not been seen.
 func (s *State) GroupOf(pod *v1.Pod) *Group {
+	if p, ok := s.pods[pod.UID]; ok {
+		return p.Group
+	}
 	name, ok := groupName(pod)
 	if !ok {
 		return nil

@@ -64,6 +64,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		return nil, err
 	}
 	s.roomVersion++
+	s.version++
 	n := s.nodeAt(obj.Name)
 	s.uncount(n)
 	if n.exists {
@@ -84,11 +85,13 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 // DeleteNode takes a node away and returns its object, nil if there was none. Pods that stand on it keep
 // their place in the books until their own entries come.
 func (s *State) DeleteNode(name string) (old *v1.Node) {
+	s.version++
 	s.informers.Delete(eventlog.Nodes, "", name)
 	n, ok := s.nodes[name]
 	if !ok || !n.exists {
 		return nil
 	}
+	s.roomVersion++ // it may have been the last to offer a resource
 	old = n.info.Node()
 	s.uncount(n)
 	s.withAffinity.put(name, nil, false)

@@ -49,6 +49,14 @@ type Pod struct {
 	info *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
 }
 
+// groupName returns the name of the pod's gang, "" for none.
+func (p *Pod) groupName() string {
+	if p.Group == nil {
+		return ""
+	}
+	return p.Group.Name
+}
+
 // Pod returns the pod, nil if there is none of that UID.
 func (s *State) Pod(uid types.UID) *Pod { return s.pods[uid] }
 

@@ -19,6 +19,7 @@ type State struct {
 	free   Capacity
 
 	roomVersion uint64
+	version     uint64
 
 	withAffinity     nodeSet
 	withAntiAffinity nodeSet
@@ -45,9 +46,14 @@ func New() *State {
 // Informers returns the log-fed informers over the state's objects.
 func (s *State) Informers() *Informers { return s.informers }
 
+// Version returns a number that changes with every object that comes, goes or changes, pods left out. It is
+// a memo's version, not state.
+func (s *State) Version() uint64 { return s.version }
+
 // Upsert takes in an object that is neither a pod nor a node, and returns what stood there before, nil if
 // nothing did. Pods and nodes have lives of their own: see UpsertPod and UpsertNode.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
+	s.version++
 	switch res {
 	case eventlog.Pods, eventlog.Nodes:
 		return nil, fmt.Errorf("upsert %s: not by Upsert", res)
@@ -61,6 +67,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 
 // Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
 func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
+	s.version++
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})

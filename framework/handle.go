@@ -41,6 +41,10 @@ type World struct {
 	Nominator fwk.PodNominator
 	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
 	Activate func(keys []string)
+	// Version returns a number that changes with everything that plugins can see besides what pods stand on
+	// which node: nodes that come, go or change, and every other object but pods. nil keeps no memo of what
+	// plugins said of nodes.
+	Version func() uint64
 	// Now is the time of the event being worked on: the only clock there is.
 	Now func() time.Time
 	// Extra is handed out as it is by Extra of the Handle, for plugins that know more than kube-scheduler

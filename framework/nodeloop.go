@@ -16,15 +16,24 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 	if n == 0 {
 		return nil
 	}
-	at := start % n
+	next := start % n
 	for range n {
-		node := nodes[at]
-		if at++; at == n {
-			at = 0
+		at := next
+		if next++; next == n {
+			next = 0
 		}
-		status := c.filterNode(node)
+		node := nodes[at]
+		var status *fwk.Status
+		if c.class != nil {
+			status = c.class.filter(c, at, node)
+		} else {
+			status = c.filterNode(node)
+		}
 		if status == nil {
 			c.feasible = append(c.feasible, node)
+			if c.class != nil {
+				c.feasibleAt = append(c.feasibleAt, at)
+			}
 			if len(c.feasible) >= limit {
 				return nil
 			}
@@ -47,6 +56,7 @@ func (c *search) filterNode(node fwk.NodeInfo) *fwk.Status {
 }
 
 func (c *search) runFilters(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
+	c.p.evaluations++
 	for i := range c.filters {
 		f := &c.filters[i]
 		if status := f.plugin.Filter(c.ctx, state, c.pod, node); !status.IsSuccess() {
@@ -67,6 +77,15 @@ func filterStatus(plugin string, status *fwk.Status) *fwk.Status {
 
 // scoreNodes fills lists[k][i] with the score that the k-th plugin gives the i-th node.
 func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.NodeScoreList) *fwk.Status {
+	if c.class != nil {
+		c.class.keepScorers(scorers)
+		for i, node := range nodes {
+			if status := c.class.score(c, c.feasibleAt[i], i, node, scorers, lists); status != nil {
+				return status
+			}
+		}
+		return nil
+	}
 	for i, node := range nodes {
 		name := node.Node().Name
 		for k := range scorers {

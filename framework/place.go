@@ -48,6 +48,10 @@ type search struct {
 	filters  []entry[fwk.FilterPlugin]
 	scorers  []scorer
 	feasible []fwk.NodeInfo
+
+	class      *class // the pod's, nil for none
+	feasibleAt []int  // with a class: the places of feasible among all nodes
+
 	refused  []refusal
 	narrowed []fwk.NodeInfo
 	scores   []fwk.NodeScore // the memory of lists
@@ -79,6 +83,7 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 	}
 	clear(c.refused)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
+	c.class, c.feasibleAt = nil, c.feasibleAt[:0]
 	c.tally.reset()
 	c.plugins, c.pending = nil, nil
 	c.absent, c.preFilters = nil, nil
@@ -111,6 +116,7 @@ func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 		out.Evaluated, out.Feasible = 1, 1
 		return c.choose(out)
 	}
+	c.class = c.classOf(nodes)
 	status := c.filterAll(nodes, out.Next)
 	evaluated := len(c.feasible) + len(c.refused)
 	out.Next = (out.Next + evaluated) % len(nodes)

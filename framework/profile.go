@@ -40,7 +40,10 @@ type Profile struct {
 	signers    []fwk.SignPlugin
 	unsigned   []string // plugins that cannot sign: with any, no pod is signed
 
-	search search
+	search  search
+	classes classes
+
+	evaluations int
 }
 
 // entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number
@@ -97,6 +100,7 @@ func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *co
 		return nil, err
 	}
 	p.findSigners()
+	p.prepareClasses()
 	p.search.init(p)
 	return p, nil
 }
@@ -254,6 +258,10 @@ func (p *Profile) Has(point ExtensionPoint, plugin string) bool {
 
 // Plugin returns the instance of that name, nil if the profile has none.
 func (p *Profile) Plugin(name string) fwk.Plugin { return p.plugins[name] }
+
+// Evaluations returns how often the filters were run on a node since the profile was made: the work that
+// tests and benchmarks count.
+func (p *Profile) Evaluations() int { return p.evaluations }
 
 // Handle returns what the profile's plugins were given.
 func (p *Profile) Handle() Handle { return p.handle }

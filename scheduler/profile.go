@@ -25,6 +25,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		CSI:       m.cluster.Informers().CSI(),
 		DRA:       m.cluster.Informers().DRA(),
 		Waiting:   m.waiting,
+		Version:   m.cluster.Version,
 		Now:       func() time.Time { return m.now.Std() },
 		Extra:     view,
 	})
