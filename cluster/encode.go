@@ -5,56 +5,100 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// marshaler is what every generated API type implements.
-type marshaler interface {
-	Marshal() ([]byte, error)
-}
-
 // AppendState appends the whole state in one canonical form: two states that can ever behave differently
-// differ in it, and two that were built from the same entries never do.
+// differ in it, and two that were built from the same entries never do. Restore makes the state of it again.
 func (s *State) AppendState(dst []byte) ([]byte, error) {
 	var err error
+	dst = s.informers.AppendState(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(s.listed)))
 	for _, info := range s.listed {
 		if dst, err = appendObject(dst, info.Node()); err != nil {
 			return nil, fmt.Errorf("node %q: %w", info.Node().Name, err)
 		}
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.images)))
+	for _, name := range slices.Sorted(maps.Keys(s.images)) {
+		dst = canonical.AppendString(dst, name)
+		dst = binary.AppendVarint(dst, s.images[name].Size)
+	}
+	slots := s.slots()
 	dst = binary.AppendUvarint(dst, uint64(len(s.pods)))
 	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
 		p := s.pods[uid]
 		if dst, err = appendObject(dst, p.Object); err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
 		}
-		dst = appendString(dst, p.groupName()) // what its label says now may be another name
-		dst = append(dst, byte(p.Stage))
-		dst = appendString(dst, p.Node)
-		dst = binary.AppendUvarint(dst, uint64(len(p.Volumes)))
-		for _, v := range p.Volumes {
-			dst = appendString(dst, v.Claim)
-			dst = appendString(dst, v.Volume)
-		}
+		dst = p.appendPlace(dst, slots[uid])
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.images)))
-	for _, name := range slices.Sorted(maps.Keys(s.images)) {
-		dst = appendString(dst, name)
-		dst = binary.AppendVarint(dst, s.images[name].Size)
-	}
-	return s.informers.AppendState(dst), nil
+	return dst, nil
 }
 
-func appendObject(dst []byte, obj marshaler) ([]byte, error) {
-	b, err := obj.Marshal()
+// appendPlace appends everything about the pod but its object.
+func (p *Pod) appendPlace(dst []byte, at slots) []byte {
+	dst = canonical.AppendString(dst, p.groupName()) // what its label says now may be another name
+	dst = append(dst, byte(p.Stage))
+	dst = canonical.AppendString(dst, p.Node)
+	if p.Node != "" {
+		for _, slot := range at {
+			dst = binary.AppendUvarint(dst, uint64(slot))
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(p.Volumes)))
+	for _, v := range p.Volumes {
+		dst = canonical.AppendString(dst, v.Claim)
+		dst = canonical.AppendString(dst, v.Volume)
+	}
+	return dst
+}
+
+// slots are a pod's places in the lists of its NodeInfo: of all pods, of those with affinity, of those with
+// required anti-affinity; 0 in a list that it is not in. Plugins walk these lists, and their order is that of
+// history: upstream fills the gap that a pod leaves with the last one.
+type slots [3]int
+
+func slotLists(info *framework.NodeInfo) [len(slots{})][]fwk.PodInfo {
+	return [...][]fwk.PodInfo{info.Pods, info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity}
+}
+
+// slots returns the slots of all pods that have a node.
+func (s *State) slots() map[types.UID]slots {
+	all := make(map[types.UID]slots, len(s.pods))
+	// any order: every node's pods are its own
+	for _, n := range s.nodes {
+		for list, pods := range slotLists(n.info) {
+			for i, info := range pods {
+				uid := info.GetPod().UID
+				at := all[uid]
+				at[list] = i
+				all[uid] = at
+			}
+		}
+	}
+	return all
+}
+
+// appendObject appends the object behind its length.
+func appendObject(dst []byte, obj eventlog.Object) ([]byte, error) {
+	start := len(dst)
+	dst, err := eventlog.AppendObject(dst, obj)
 	if err != nil {
 		return nil, err
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(b)))
-	return append(dst, b...), nil
-}
-
-func appendString(dst []byte, s string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s)))
-	return append(dst, s...)
+	// The length is known only now: the object makes way for it.
+	size := len(dst) - start
+	var length [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(length[:], uint64(size))
+	dst = append(dst, length[:n]...)
+	copy(dst[start+n:], dst[start:start+size])
+	copy(dst[start:], length[:n])
+	return dst, nil
 }

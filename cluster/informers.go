@@ -2,17 +2,15 @@ package cluster
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"reflect"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 
-	xpodgroup "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -30,7 +28,7 @@ type Informers struct {
 	dra   *draManager
 	// overlays are the volumes and claims that stand changed by decisions; see AssumeVolumes.
 	overlays map[volumeKey]*volumeOverlay
-	// held are the overlays that each pod holds, in the order in which it took them.
+	// held are the overlays that each pod holds, sorted.
 	held map[types.UID][]volumeKey
 }
 
@@ -119,48 +117,31 @@ func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
 	return informer.store.objects()
 }
 
-// AppendState appends the canonical form of all objects but pods and nodes, for digests: by resource,
-// namespace, name, each as it was logged, then what decisions assumed of volumes. Equal states give equal
-// bytes whatever way they came about.
+// AppendState appends the canonical form of all objects but pods and nodes: by resource, namespace, name,
+// each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes whatever way
+// they came about, and restore makes the state of them again.
 func (f *Informers) AppendState(dst []byte) []byte {
 	for _, res := range f.names {
 		if res == eventlog.Pods || res == eventlog.Nodes {
 			continue
 		}
 		objects := f.List(res)
-		dst = appendString(dst, string(res))
+		dst = canonical.AppendString(dst, string(res))
 		dst = binary.AppendUvarint(dst, uint64(len(objects)))
 		for _, obj := range objects {
 			if overlay, ok := f.overlays[volumeKey{res, keyOf(obj)}]; ok {
 				obj = overlay.logged
 			}
-			dst = appendKeyed(dst, obj)
+			dst = mustAppendObject(dst, obj)
 		}
 	}
 	return f.appendOverlays(dst)
 }
 
-// appendKeyed appends an object's key and content.
-func appendKeyed(dst []byte, obj eventlog.Object) []byte {
-	data, err := marshalObject(obj)
+func mustAppendObject(dst []byte, obj eventlog.Object) []byte {
+	dst, err := appendObject(dst, obj)
 	if err != nil {
 		panic(fmt.Sprintf("cluster: object %T %s cannot be marshalled: %v", obj, keyOf(obj), err))
 	}
-	dst = appendString(dst, obj.GetNamespace())
-	dst = appendString(dst, obj.GetName())
-	return append(binary.AppendUvarint(dst, uint64(len(data))), data...)
-}
-
-// marshalObject returns the object as it is logged, without apiVersion and kind: generated protobuf, whose
-// maps are sorted, and JSON for our own PodGroup type, which has no protobuf.
-func marshalObject(obj eventlog.Object) ([]byte, error) {
-	switch obj := obj.(type) {
-	case marshaler:
-		return obj.Marshal()
-	case *xpodgroup.PodGroup:
-		bare := *obj
-		bare.TypeMeta = metav1.TypeMeta{}
-		return json.Marshal(&bare)
-	}
-	return nil, fmt.Errorf("it has no form in the log")
+	return dst
 }

@@ -49,6 +49,9 @@ type Pod struct {
 	info *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
 }
 
+// Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
+func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
+
 // groupName returns the name of the pod's gang, "" for none.
 func (p *Pod) groupName() string {
 	if p.Group == nil {

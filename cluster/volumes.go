@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 
+	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -123,7 +124,8 @@ func (f *Informers) share(uid types.UID, key volumeKey) {
 	}
 	if at, found := slices.BinarySearch(o.holders, uid); !found {
 		o.holders = slices.Insert(o.holders, at, uid)
-		f.held[uid] = append(f.held[uid], key)
+		at, _ := slices.BinarySearchFunc(f.held[uid], key, compareVolumeKeys)
+		f.held[uid] = slices.Insert(f.held[uid], at, key)
 	}
 }
 
@@ -132,7 +134,7 @@ func (f *Informers) share(uid types.UID, key volumeKey) {
 func (f *Informers) ForgetVolumes(podUID types.UID) {
 	keys := f.held[podUID]
 	delete(f.held, podUID)
-	for _, key := range slices.Backward(keys) {
+	for _, key := range keys {
 		o := f.overlays[key]
 		if at, found := slices.BinarySearch(o.holders, podUID); found {
 			o.holders = slices.Delete(o.holders, at, at+1)
@@ -165,11 +167,11 @@ func (f *Informers) keepOverlay(res eventlog.Resource, obj eventlog.Object) even
 // sameContent says whether two objects are the same in the log. Resource versions would say it more cheaply,
 // but logged objects need not have one.
 func sameContent(a, b eventlog.Object) bool {
-	x, err := marshalObject(a)
+	x, err := eventlog.AppendObject(nil, a)
 	if err != nil {
 		return false
 	}
-	y, err := marshalObject(b)
+	y, err := eventlog.AppendObject(nil, b)
 	return err == nil && bytes.Equal(x, y)
 }
 
@@ -194,11 +196,11 @@ func (f *Informers) appendOverlays(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(f.overlays)))
 	for _, key := range slices.SortedFunc(maps.Keys(f.overlays), compareVolumeKeys) {
 		o := f.overlays[key]
-		dst = appendString(dst, string(key.resource))
-		dst = appendKeyed(dst, f.Get(key.resource, key.Namespace, key.Name))
+		dst = canonical.AppendString(dst, string(key.resource))
+		dst = mustAppendObject(dst, f.Get(key.resource, key.Namespace, key.Name))
 		dst = binary.AppendUvarint(dst, uint64(len(o.holders)))
 		for _, uid := range o.holders {
-			dst = appendString(dst, string(uid))
+			dst = canonical.AppendString(dst, string(uid))
 		}
 	}
 	return dst

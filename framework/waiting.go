@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -131,22 +132,26 @@ func (w *WaitingPods) Deadline() (t eventlog.Time, ok bool) {
 	return t, ok
 }
 
-// AppendState appends the state to dst, for a digest: equal states give equal bytes, different ones
-// different bytes. The pods themselves stand for by their UIDs.
-func (w *WaitingPods) AppendState(dst []byte) []byte {
-	str := func(s string) {
-		dst = binary.AppendUvarint(dst, uint64(len(s)))
-		dst = append(dst, s...)
+// Refresh notes that a held pod's object is another one now: plugins must not be shown the one that it was
+// when it was held. It does nothing if the pod is not held.
+func (w *WaitingPods) Refresh(pod *v1.Pod) {
+	if held, ok := w.byUID[pod.UID]; ok {
+		held.Pod = pod
 	}
+}
+
+// AppendState appends the state in one canonical form: equal states give equal bytes, different ones
+// different bytes. For the pods themselves stand their UIDs. Restore makes the state of it again.
+func (w *WaitingPods) AppendState(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(w.pods)))
 	for _, pod := range w.pods {
 		dst = binary.AppendUvarint(dst, pod.Seq)
 		dst = binary.AppendVarint(dst, int64(pod.Until))
-		str(string(pod.Pod.UID))
-		str(pod.Node)
+		dst = canonical.AppendString(dst, string(pod.Pod.UID))
+		dst = canonical.AppendString(dst, pod.Node)
 		dst = binary.AppendUvarint(dst, uint64(len(pod.Plugins)))
 		for _, p := range pod.Plugins {
-			str(p)
+			dst = canonical.AppendString(dst, p)
 		}
 	}
 	return dst

@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/binary"
 
+	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -13,7 +14,7 @@ const stateVersion = 1
 // equal encodings answer alike for ever, given the same calls from an Advance on. It has everything that
 // future behaviour depends on, sorted by key; pods stand in it by UID, and what their specifications say is
 // the cluster's state, not the queue's. Left out is what follows from the rest: indexes, memos, and the
-// time, which the next Advance brings.
+// time, which the next Advance brings. Restore makes the state of it again.
 func (q *Queue) AppendState(dst []byte) []byte {
 	dst = append(dst, stateVersion)
 	dst = binary.AppendUvarint(dst, q.changes)
@@ -31,8 +32,8 @@ func (q *Queue) AppendState(dst []byte) []byte {
 
 func (e *Entity) appendState(dst []byte) []byte {
 	dst = appendKey(dst, e.key)
-	dst = appendString(dst, e.profile)
-	dst = append(dst, byte(e.state), flags(e.owed, e.failed, e.notedAll, e.notedAny))
+	dst = canonical.AppendString(dst, e.profile)
+	dst = append(dst, byte(e.state), canonical.Flags(e.owed, e.failed, e.notedAll, e.notedAny))
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)
@@ -42,12 +43,12 @@ func (e *Entity) appendState(dst []byte) []byte {
 	for _, names := range [...][]string{e.plugins, e.pendingPlugins, e.noted} {
 		dst = binary.AppendUvarint(dst, uint64(len(names)))
 		for _, name := range names {
-			dst = appendString(dst, name)
+			dst = canonical.AppendString(dst, name)
 		}
 	}
-	dst = appendString(dst, string(e.refused))
-	dst = appendString(dst, e.gatingPlugin)
-	dst = appendString(dst, e.gatingMessage)
+	dst = canonical.AppendString(dst, string(e.refused))
+	dst = canonical.AppendString(dst, e.gatingPlugin)
+	dst = canonical.AppendString(dst, e.gatingMessage)
 	dst = binary.AppendUvarint(dst, e.begun)
 	if e.inLine {
 		dst = appendTime(dst, e.since)
@@ -55,35 +56,20 @@ func (e *Entity) appendState(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(e.members)))
 	for _, m := range e.members {
-		dst = appendString(dst, string(m.pod.UID))
-		dst = append(dst, flags(m.held, m.gate != nil))
+		dst = canonical.AppendString(dst, string(m.pod.UID))
+		dst = append(dst, canonical.Flags(m.held, m.gate != nil))
 		if m.gate != nil {
-			dst = appendString(dst, m.gate.name)
-			dst = appendString(dst, m.message)
+			dst = canonical.AppendString(dst, m.gate.name)
+			dst = canonical.AppendString(dst, m.message)
 		}
 	}
 	return dst
 }
 
 func appendKey(dst []byte, k Key) []byte {
-	return appendString(appendString(appendString(dst, string(k.Type)), k.Namespace), k.Name)
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+	return canonical.AppendString(canonical.AppendString(canonical.AppendString(dst, string(k.Type)), k.Namespace), k.Name)
 }
 
 func appendTime(dst []byte, t eventlog.Time) []byte {
 	return binary.AppendVarint(dst, int64(t))
-}
-
-// flags packs up to eight booleans, the first in the lowest bit.
-func flags(bits ...bool) byte {
-	var b byte
-	for i, bit := range bits {
-		if bit {
-			b |= 1 << i
-		}
-	}
-	return b
 }

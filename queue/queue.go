@@ -206,6 +206,21 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	q.rest(e)
 }
 
+// Refresh tells that a held pod changed. No plugin is asked about it before the pod is pending again, but then
+// it must be the pod as it is by now. It is for held pods only, and passes over others, unknown ones included.
+func (q *Queue) Refresh(pod *v1.Pod) {
+	m := q.byUID[pod.UID]
+	if m == nil || !m.held {
+		return
+	}
+	q.changed()
+	e := m.entity
+	q.replace(m, pod)
+	if p := e.topPriority(); p != e.priority {
+		q.reorder(e, func() { e.priority = p })
+	}
+}
+
 // replace sets the member's pod, whose name may in theory differ.
 func (q *Queue) replace(m *member, pod *v1.Pod) {
 	if m.pod.Name == pod.Name && m.pod.Namespace == pod.Namespace {

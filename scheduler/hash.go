@@ -4,50 +4,63 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/rollcall-sched/rollcall/canonical"
 )
 
-// Hash returns a digest of the whole state. Machines that applied the same entries have the same hash.
+// stateVersion is the first byte of AppendState's encoding. Versions are a ladder: a rung is added for every
+// change of the encoding, and none is ever reused.
+//
+//	1  the first encoding
+const stateVersion = 1
+
+// Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
+// have the same hash.
 func (m *Machine) Hash() [32]byte {
-	state, err := m.appendState(nil)
+	state, err := m.AppendState(nil)
 	if err != nil {
 		panic(fmt.Sprintf("encode the state after entry %d: %v", m.seq, err))
 	}
 	return sha256.Sum256(state)
 }
 
-// appendState appends everything that a later entry or decision can depend on, in one canonical form.
-func (m *Machine) appendState(dst []byte) ([]byte, error) {
-	dst = binary.BigEndian.AppendUint64(dst, m.seq)
-	dst = binary.BigEndian.AppendUint64(dst, m.epoch)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(m.now))
-	dst = binary.BigEndian.AppendUint64(dst, m.cycle)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(m.start))
-	dst = appendBytes(dst, m.config)
-	outstanding := m.effects.after(0)
-	dst = binary.AppendUvarint(dst, uint64(len(outstanding)))
-	for _, x := range outstanding {
-		dst = append(dst, byte(x.Kind))
-		dst = binary.AppendUvarint(dst, x.Seq)
-		dst = appendBytes(dst, []byte(x.UID))
-		dst = appendBytes(dst, []byte(x.Node))
-		dst = binary.AppendUvarint(dst, uint64(len(x.Volumes)))
-		for _, v := range x.Volumes {
-			dst = appendBytes(dst, []byte(v.Claim))
-			dst = appendBytes(dst, []byte(v.Volume))
-		}
+// AppendState appends everything that a later entry or decision can depend on, in one canonical form. Restore
+// makes a Machine of it again. It fails for a state with an object that no log could have brought.
+func (m *Machine) AppendState(dst []byte) ([]byte, error) {
+	dst = append(dst, stateVersion)
+	dst = binary.AppendUvarint(dst, m.seq)
+	dst = binary.AppendUvarint(dst, m.epoch)
+	dst = binary.AppendVarint(dst, int64(m.now))
+	dst = binary.AppendUvarint(dst, m.cycle)
+	dst = binary.AppendUvarint(dst, uint64(m.start))
+	if m.queue == nil {
+		return append(dst, canonical.Flags(false)), nil
 	}
+	dst = append(dst, canonical.Flags(true))
+	dst = canonical.AppendBytes(dst, m.config)
 	dst, err := m.cluster.AppendState(dst)
 	if err != nil {
 		return nil, err
 	}
+	dst = m.effects.appendState(dst)
 	dst = m.waiting.AppendState(dst)
-	if m.queue != nil {
-		dst = m.queue.AppendState(dst)
-	}
-	return dst, nil
+	return m.queue.AppendState(dst), nil
 }
 
-func appendBytes(dst, b []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(b)))
-	return append(dst, b...)
+func (e *effects) appendState(dst []byte) []byte {
+	outstanding := e.after(0)
+	dst = binary.AppendUvarint(dst, uint64(len(outstanding)))
+	for _, x := range outstanding {
+		dst = append(dst, byte(x.Kind))
+		dst = binary.AppendUvarint(dst, x.Seq)
+		for _, s := range [...]string{x.Namespace, x.Name, string(x.UID), x.Node} {
+			dst = canonical.AppendString(dst, s)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(x.Volumes)))
+		for _, v := range x.Volumes {
+			dst = canonical.AppendString(dst, v.Claim)
+			dst = canonical.AppendString(dst, v.Volume)
+		}
+	}
+	return dst
 }

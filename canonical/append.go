@@ -1,0 +1,24 @@
+package canonical
+
+import "encoding/binary"
+
+// AppendString appends s behind its length.
+func AppendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// AppendBytes appends b behind its length.
+func AppendBytes(dst, b []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+// Flags packs up to eight booleans, the first in the lowest bit.
+func Flags(bits ...bool) byte {
+	var b byte
+	for i, bit := range bits {
+		if bit {
+			b |= 1 << i
+		}
+	}
+	return b
+}

@@ -1,0 +1,241 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Restore reads what AppendState wrote into s, which must be as New made it, but for handlers and indexes on
+// its informers: those are told of every object as if it were logged just now. They hear of what others refer
+// to first: claims, volumes, groups and so on by resource, namespace and name; what decisions assumed of
+// volumes; nodes; pods. After an error s is of no use.
+//
+// It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
+// write again is for the caller to compare.
+func (s *State) Restore(r *canonical.Reader) error {
+	if len(s.pods) > 0 || len(s.nodes) > 0 {
+		return errors.New("restore the cluster: it is not empty")
+	}
+	if err := s.restoreObjects(r); err != nil {
+		return err
+	}
+	if err := s.informers.restoreOverlays(r); err != nil {
+		return err
+	}
+	nodes, err := readNodes(r)
+	if err != nil {
+		return err
+	}
+	images := readImages(r)
+	pods, err := s.readPods(r)
+	if err != nil {
+		return err
+	}
+	s.bookPods(pods)
+	if err := s.restoreNodes(nodes, images); err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if _, err := s.informers.Upsert(eventlog.Pods, p.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readObject reads an object behind its length.
+func readObject(r *canonical.Reader, res eventlog.Resource) (eventlog.Object, error) {
+	b := r.Bytes(string(res))
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	obj, err := eventlog.DecodeObject(res, b)
+	r.Fail("object", err)
+	return obj, r.Err()
+}
+
+// restoreObjects reads the objects that are neither pods nor nodes.
+func (s *State) restoreObjects(r *canonical.Reader) error {
+	for _, res := range s.informers.names {
+		if res == eventlog.Pods || res == eventlog.Nodes {
+			continue
+		}
+		if got := r.String("resource"); got != string(res) {
+			r.Fail("resource", fmt.Errorf("%q where %s is expected", got, res))
+		}
+		for range r.Count(string(res), 1) {
+			obj, err := readObject(r, res)
+			if err != nil {
+				return err
+			}
+			if _, err := s.Upsert(res, obj); err != nil {
+				return err
+			}
+		}
+	}
+	return r.Err()
+}
+
+// restoreOverlays reads what appendOverlays wrote.
+func (f *Informers) restoreOverlays(r *canonical.Reader) error {
+	for range r.Count("assumed volumes", 1) {
+		res := eventlog.Resource(r.String("resource"))
+		if res != eventlog.PersistentVolumes && res != eventlog.PersistentVolumeClaims {
+			r.Fail("assumed volumes", fmt.Errorf("resource %q", res))
+			return r.Err()
+		}
+		changed, err := readObject(r, res)
+		if err != nil {
+			return err
+		}
+		key := volumeKey{res, keyOf(changed)}
+		logged := f.Get(res, key.Namespace, key.Name)
+		if logged == nil || f.overlays[key] != nil {
+			return fmt.Errorf("assumed %s %s: it is not logged, or assumed twice", res, key.NamespacedName)
+		}
+		for range r.Count("holders", 1) {
+			if err := f.overlay(types.UID(r.String("holder")), key, logged, changed); err != nil {
+				return err
+			}
+		}
+	}
+	return r.Err()
+}
+
+func readNodes(r *canonical.Reader) ([]*v1.Node, error) {
+	nodes := make([]*v1.Node, r.Count("nodes", 1))
+	for i := range nodes {
+		obj, err := readObject(r, eventlog.Nodes)
+		if err != nil {
+			return nil, err
+		}
+		nodes[i] = obj.(*v1.Node)
+	}
+	return nodes, r.Err()
+}
+
+// imageSize is the size of an image as the first of its nodes told it.
+type imageSize struct {
+	name string
+	size int64
+}
+
+func readImages(r *canonical.Reader) []imageSize {
+	images := make([]imageSize, r.Count("images", 2))
+	for i := range images {
+		images[i] = imageSize{name: r.String("image"), size: r.Varint("image size")}
+	}
+	return images
+}
+
+// restoredPod is a pod with its places in its NodeInfo's lists.
+type restoredPod struct {
+	*Pod
+	at slots
+}
+
+// readPods reads the pods, makes them members of their groups, and returns them in the order of the encoding.
+func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
+	pods := make([]restoredPod, r.Count("pods", 5))
+	for i := range pods {
+		obj, err := readObject(r, eventlog.Pods)
+		if err != nil {
+			return nil, err
+		}
+		p := &Pod{Object: obj.(*v1.Pod)}
+		group := r.String("group")
+		p.Stage, p.Node = Stage(r.Byte("stage")), r.String("node")
+		if p.Stage > Bound || (p.Stage == Pending) != (p.Node == "") {
+			r.Fail("stage", fmt.Errorf("%d on node %q", byte(p.Stage), p.Node))
+		}
+		pods[i].Pod = p
+		if p.Node != "" {
+			for list := range pods[i].at {
+				pods[i].at[list] = r.Int("slot")
+			}
+		}
+		for range r.Count("volumes", 2) {
+			p.Volumes = append(p.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
+		}
+		if r.Err() != nil {
+			return nil, r.Err()
+		}
+		if err := s.restorePod(p, group); err != nil {
+			return nil, err
+		}
+	}
+	return pods, r.Err()
+}
+
+func (s *State) restorePod(p *Pod, group string) error {
+	name := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
+	if _, known := s.pods[p.Object.UID]; known || s.byName[name] != "" {
+		return fmt.Errorf("pod %s (%s) is there twice", name, p.Object.UID)
+	}
+	info, err := framework.NewPodInfo(p.Object)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", name, err)
+	}
+	if p.info = info; p.Node != "" && p.Object.Spec.NodeName != p.Node {
+		p.info = onNode(info, p.Node)
+	}
+	s.pods[p.Object.UID], s.byName[name] = p, p.Object.UID
+	if group != "" {
+		p.Group = s.groupAt(types.NamespacedName{Namespace: name.Namespace, Name: group})
+		p.Group.members[p.Object.UID] = p
+		p.Group.tally(p, +1)
+	}
+	return nil
+}
+
+// bookPods books the pods on their nodes, which are not there yet, in the order in which their lists have them.
+func (s *State) bookPods(pods []restoredPod) {
+	placed := slices.DeleteFunc(slices.Clone(pods), func(p restoredPod) bool { return p.Node == "" })
+	slices.SortStableFunc(placed, func(a, b restoredPod) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), cmp.Compare(a.at[0], b.at[0]))
+	})
+	at := make(map[types.UID]slots, len(placed))
+	for _, p := range placed {
+		s.nodeAt(p.Node).info.AddPodInfo(p.info)
+		at[p.Object.UID] = p.at
+	}
+	// any order: every node's pods are its own
+	for _, n := range s.nodes {
+		for list, pods := range slotLists(n.info) {
+			if list == 0 {
+				continue // added in its order above
+			}
+			slices.SortStableFunc(pods, func(a, b fwk.PodInfo) int {
+				return cmp.Compare(at[a.GetPod().UID][list], at[b.GetPod().UID][list])
+			})
+		}
+	}
+}
+
+// restoreNodes puts the nodes under their pods.
+func (s *State) restoreNodes(nodes []*v1.Node, images []imageSize) error {
+	for _, obj := range nodes {
+		if _, err := s.UpsertNode(obj); err != nil {
+			return err
+		}
+	}
+	for _, image := range images {
+		state, ok := s.images[image.name]
+		if !ok {
+			return fmt.Errorf("image %q is on no node", image.name)
+		}
+		state.Size = image.size
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package queue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Restore reads what AppendState wrote into q, which must be as New made it, with options equal to those of
+// the queue that was written down. now is the time of its last Advance. pod returns the pod of a UID, nil if
+// there is none, which is an error. No plugin is asked anything. After an error q is of no use.
+//
+// It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
+// write again is for the caller to compare.
+func (q *Queue) Restore(r *canonical.Reader, now eventlog.Time, pod func(types.UID) *v1.Pod) error {
+	if len(q.entities) > 0 || q.changes > 0 {
+		return errors.New("restore the queue: it was used already")
+	}
+	if v := r.Byte("queue version"); r.Err() == nil && v != stateVersion {
+		return fmt.Errorf("queue version %d: this program reads %d", v, stateVersion)
+	}
+	q.now, q.changes, q.changedAt = now, r.Uvarint("changes"), readTime(r, "changed at")
+	flight := make([]Key, r.Count("in flight", 3))
+	for i := range flight {
+		flight[i] = readKey(r)
+	}
+	q.sorted = make([]*Entity, r.Count("entities", 20))
+	for i := range q.sorted {
+		e, err := q.readEntity(r, pod)
+		if err != nil {
+			return err
+		}
+		q.sorted[i] = e
+	}
+	if r.Err() != nil {
+		return r.Err()
+	}
+	return q.restorePlaces(flight)
+}
+
+func readTime(r *canonical.Reader, field string) eventlog.Time {
+	return eventlog.Time(r.Varint(field))
+}
+
+func readKey(r *canonical.Reader) Key {
+	return Key{Type: fwk.EntityKeyType(r.String("entity type")), Namespace: r.String("entity namespace"), Name: r.String("entity name")}
+}
+
+func readNames(r *canonical.Reader, field string) []string {
+	n := r.Count(field, 1)
+	if n == 0 {
+		return nil
+	}
+	names := make([]string, n)
+	for i := range names {
+		names[i] = r.String(field)
+	}
+	return names
+}
+
+// readEntity reads what appendState wrote of one entity and of its members.
+func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*Entity, error) {
+	e := &Entity{key: readKey(r), profile: r.String("profile"), state: State(r.Byte("state"))}
+	bits := r.Flags("entity flags", 4)
+	e.owed, e.failed, e.notedAll, e.notedAny = bits[0], bits[1], bits[2], bits[3]
+	e.timestamp = readTime(r, "timestamp")
+	if t := readTime(r, "first active"); t != 0 {
+		e.setFirstActive(t)
+	}
+	e.backoffUntil = readTime(r, "backoff until")
+	e.attempts, e.unschedulableCount, e.errorCount = r.Int("attempts"), r.Int("unschedulable count"), r.Int("error count")
+	e.plugins, e.pendingPlugins, e.noted = readNames(r, "plugins"), readNames(r, "pending plugins"), readNames(r, "noted")
+	e.refused = types.UID(r.String("refused"))
+	gatingPlugin, gatingMessage := r.String("gating plugin"), r.String("gating message")
+	e.begun = r.Uvarint("begun")
+	if rests(e) {
+		e.since, e.stamp = readTime(r, "since"), r.Uvarint("stamp")
+	}
+	n := r.Count("members", 3)
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	if q.entities[e.key] != nil || n == 0 {
+		return nil, fmt.Errorf("queue entity %s is there twice, or has no member", e.key)
+	}
+	q.entities[e.key] = e
+	for range n {
+		if err := q.readMember(r, e, pod); err != nil {
+			return nil, err
+		}
+	}
+	e.priority = e.topPriority()
+	e.gatingPlugin, e.gatingMessage = gatingPlugin, gatingMessage
+	return e, nil
+}
+
+func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *v1.Pod) error {
+	uid := types.UID(r.String("member"))
+	bits := r.Flags("member flags", 2)
+	held, gated := bits[0], bits[1]
+	var gate, message string
+	if gated {
+		gate, message = r.String("gate"), r.String("gate message")
+	}
+	if r.Err() != nil {
+		return r.Err()
+	}
+	m := &member{entity: e, pod: pod(uid), held: held}
+	if m.pod == nil || q.byUID[uid] != nil || held && gated {
+		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or held and gated", uid, e.key)
+	}
+	e.insert(m)
+	q.byUID[uid] = m
+	q.byName[types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}] = m
+	if gated {
+		q.gate(m, q.plugin(m.pod.Spec.SchedulerName, gate), message)
+	}
+	return nil
+}
+
+// rests says whether the entity's place is in the line of those that wait to be flushed.
+func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable && !e.owed }
+
+// restorePlaces puts every entity where its state says. Those in flight are in the order of flight, the others
+// in an order that follows from what is known of them.
+func (q *Queue) restorePlaces(flight []Key) error {
+	var resting []*Entity
+	for _, e := range q.sorted {
+		if e.state == nowhere || e.state > Placed || e.owed && e.state != Unschedulable {
+			return fmt.Errorf("queue entity %s is in no such state: %d", e.key, e.state)
+		}
+		*q.counts.of(e.state)++
+		switch {
+		case rests(e):
+			resting = append(resting, e)
+		case e.owed:
+			q.owed = append(q.owed, e)
+		case e.state == Active:
+			q.active.push(e)
+		case e.state == Backoff:
+			q.backoff.push(e)
+		}
+	}
+	for _, key := range flight {
+		e := q.entities[key]
+		if e == nil || e.state != InFlight || slices.Contains(q.flight, e) {
+			return fmt.Errorf("queue entity %s is not in flight, or twice", key)
+		}
+		q.flight = append(q.flight, e)
+	}
+	if len(q.flight) != q.counts.InFlight {
+		return fmt.Errorf("%d of %d entities in flight are in an order", len(q.flight), q.counts.InFlight)
+	}
+	slices.SortFunc(q.owed, q.compare)
+	slices.SortStableFunc(resting, func(a, b *Entity) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.stamp, b.stamp)) })
+	for _, e := range resting {
+		if e.state == Unschedulable {
+			q.classify(e)
+		}
+		q.line.push(e, e.since, e.stamp)
+	}
+	// Room is asked anew: no answer is remembered.
+	q.asked, q.roomVersion = 0, math.MaxUint64
+	return nil
+}

@@ -1,0 +1,123 @@
+package scheduler
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// VersionError says that a state was written in a form that this program does not read.
+type VersionError struct {
+	// Version is the one that was found, Highest the highest that is read.
+	Version, Highest byte
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("state version %d: this program reads up to %d", e.Version, e.Highest)
+}
+
+// Restore returns the Machine whose AppendState is state. It takes part in nothing but the configuration's
+// plugins being made: from the entry after Seq on it is as good as the Machine that was written down. The
+// registry holds the plugins that the configuration may name.
+//
+// Anything but what AppendState wrote is an error: a *VersionError for the state of another program, one that
+// wraps ErrNotTheSame for bytes that mean a state and are not what it is written as. None panics.
+func Restore(registry runtime.Registry, state []byte) (*Machine, error) {
+	m := New(registry)
+	r := canonical.NewReader(state)
+	if err := m.restore(r); err != nil {
+		return nil, fmt.Errorf("restore the state: %w", err)
+	}
+	again, err := m.AppendState(make([]byte, 0, len(state)))
+	if err != nil {
+		return nil, fmt.Errorf("restore the state: %w", err)
+	}
+	if !bytes.Equal(again, state) {
+		return nil, fmt.Errorf("restore the state after entry %d: %w", m.seq, ErrNotTheSame)
+	}
+	return m, nil
+}
+
+// ErrNotTheSame is wrapped by Restore's error for bytes that mean a state but are not what it is written as:
+// the Machine that they make would not be the one that was written down.
+var ErrNotTheSame = errors.New("what was restored is not what was written down")
+
+func (m *Machine) restore(r *canonical.Reader) error {
+	if v := r.Byte("version"); r.Err() == nil && v != stateVersion {
+		return &VersionError{Version: v, Highest: stateVersion}
+	}
+	m.seq, m.epoch, m.now = r.Uvarint("seq"), r.Uvarint("epoch"), eventlog.Time(r.Varint("time"))
+	m.cycle, m.start = r.Uvarint("cycle"), r.Int("start")
+	begun := r.Flags("begun", 1)[0]
+	if !begun {
+		return r.End()
+	}
+	config := r.Bytes("configuration")
+	if r.Err() != nil {
+		return r.Err()
+	}
+	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
+	if err := m.begin(&eventlog.EpochStarted{Config: bytes.Clone(config)}); err != nil {
+		return err
+	}
+	if err := m.cluster.Restore(r); err != nil {
+		return err
+	}
+	m.effects.restore(r)
+	pod := func(uid types.UID) *v1.Pod {
+		if p := m.cluster.Pod(uid); p != nil {
+			return p.Object
+		}
+		return nil
+	}
+	if err := m.waiting.Restore(r, pod); err != nil {
+		return err
+	}
+	if err := m.queue.Restore(r, m.now, pod); err != nil {
+		return err
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	return m.checkRestored()
+}
+
+func (e *effects) restore(r *canonical.Reader) {
+	for range r.Count("effects", 7) {
+		x := Effect{
+			Kind: EffectKind(r.Byte("effect")), Seq: r.Uvarint("decision"),
+			Namespace: r.String("namespace"), Name: r.String("name"), UID: types.UID(r.String("uid")), Node: r.String("node"),
+		}
+		for range r.Count("volumes", 2) {
+			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
+		}
+		if x.Kind != Bind && x.Kind != Evict {
+			r.Fail("effect", fmt.Errorf("unknown kind %d", x.Kind))
+		}
+		if r.Err() != nil {
+			return
+		}
+		e.add(x)
+	}
+}
+
+// checkRestored checks what the held pods and the cluster take for granted of each other.
+func (m *Machine) checkRestored() (err error) {
+	m.waiting.Each(func(w *framework.WaitingPod) bool {
+		if p := m.cluster.Pod(w.Pod.UID); p.Stage != cluster.Waiting || p.Node != w.Node {
+			err = fmt.Errorf("pod %s/%s is %s on node %q, and held on %q", w.Pod.Namespace, w.Pod.Name, p.Stage, p.Node, w.Node)
+		}
+		return err == nil
+	})
+	return err
+}
