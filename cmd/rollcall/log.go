@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -17,11 +18,11 @@ func newLog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "log",
 		Short:   "Look into a log",
-		Example: "  rollcall log info jobs.db\n  rollcall log cat jobs.db | jq 'select(.kind == \"Decision\")'",
+		Example: "  rollcall log info jobs.log\n  rollcall log verify jobs.log\n  rollcall log cat jobs.log | jq 'select(.kind == \"Decision\")'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogCat(), newLogInfo())
+	cmd.AddCommand(newLogCat(), newLogInfo(), newLogVerify(), newLogVerifySegment())
 	return cmd
 }
 
@@ -56,6 +57,9 @@ func cat(cmd *cobra.Command, log eventlog.Log, from, to uint64) error {
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
 	for e, err := range log.Read(from) {
+		if err == nil {
+			err = cmd.Context().Err()
+		}
 		if err != nil {
 			w.Flush()
 			return err
@@ -112,7 +116,7 @@ func newLogInfo() *cobra.Command {
 				return err
 			}
 			defer log.Close()
-			facts, err := survey(log, args[0])
+			facts, err := survey(cmd.Context(), log, args[0])
 			if err != nil {
 				return err
 			}
@@ -124,7 +128,7 @@ func newLogInfo() *cobra.Command {
 }
 
 // survey reads a log from end to end.
-func survey(log eventlog.Log, path string) (*logFacts, error) {
+func survey(ctx context.Context, log eventlog.Log, path string) (*logFacts, error) {
 	last, err := log.Last()
 	if err != nil {
 		return nil, err
@@ -134,6 +138,9 @@ func survey(log eventlog.Log, path string) (*logFacts, error) {
 	defer p.done()
 	var first, end eventlog.Time
 	for e, err := range log.Read(1) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -10,26 +10,41 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
-// openForReading opens an existing log, which no scheduler may be writing to.
+// openForReading opens an existing log. If a scheduler is writing to it, what is sealed can be read, and this
+// says on stderr how far that goes.
 func openForReading(path string) (eventlog.Log, error) {
 	log, err := boltlog.OpenReadOnly(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
+	if err != nil {
+		return nil, explainAbsence(path, err)
 	}
-	return log, err
+	if log.Live() {
+		last, err := log.Last()
+		if err != nil {
+			return nil, errors.Join(err, log.Close())
+		}
+		noteLive(last)
+	}
+	return log, nil
 }
 
-// openForWriting opens the log at path for appending, and makes it if there is none; fresh refuses one that
-// is there already.
-func openForWriting(path string, fresh bool) (eventlog.Log, error) {
-	_, err := os.Stat(path)
-	switch {
-	case err == nil && fresh:
-		return nil, usageError{fmt.Errorf("there is a log at %s already: remove it, or name another file", path)}
-	case err == nil:
-		return boltlog.Open(path)
-	case errors.Is(err, fs.ErrNotExist):
-		return boltlog.Create(path)
+// explainAbsence says of a log that is not there how to make one.
+func explainAbsence(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
 	}
-	return nil, err
+	return err
+}
+
+// noteLive says that a log goes on behind what is read of it.
+func noteLive(last uint64) {
+	fmt.Fprintf(os.Stderr, "rollcall: the log is being written to: read up to entry %d\n", last)
+}
+
+// createLog makes a new log at path; what stands there already is refused.
+func createLog(path string) (eventlog.Log, error) {
+	log, err := boltlog.Create(path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, usageError{fmt.Errorf("%s is there already: remove it, or name another directory", path)}
+	}
+	return log, err
 }

@@ -11,54 +11,78 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// fileMode lets only the owner read the log: it tells the workloads of a whole cluster.
-const fileMode = 0o600
+// tmpSuffix is what the names end in of what is being made. A crash leaves it behind.
+const tmpSuffix = ".tmp"
 
-// Create makes a new, empty log at path and opens it for appending. It fails if anything stands there
-// (fs.ErrExist). A crash in the middle leaves no file at path, at most one beside it whose name begins
-// with path's and ends in ".tmp".
-func Create(path string) (*Log, error) {
-	if err := create(path); err != nil {
+// Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything
+// stands there (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it
+// whose name begins with path's and ends in ".tmp".
+func (o Options) Create(path string) (*Log, error) {
+	if err := create(filepath.Clean(path)); err != nil {
 		return nil, fmt.Errorf("create log: %w", err)
 	}
-	return Open(path)
+	return o.Open(path)
 }
 
-// create follows the rule that bbolt's first write is not crash-safe: a whole file is made under another
-// name, brought to the disk, and only then given its name.
+// Create is DefaultOptions().Create.
+func Create(path string) (*Log, error) { return DefaultOptions().Create(path) }
+
+// create makes the whole directory under another name, brings it to the disk, and only then gives it its
+// name.
 func create(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	dir, base := filepath.Split(path)
-	if dir == "" {
-		dir = "."
+	parent := filepath.Dir(path)
+	tmp, err := os.MkdirTemp(parent, filepath.Base(path)+".*"+tmpSuffix)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	tmp, err := os.CreateTemp(dir, base+".*.tmp")
+	defer os.RemoveAll(tmp) // gone already if all went well
+	if err := os.WriteFile(filepath.Join(tmp, lockName), nil, fileMode); err != nil {
+		return err
+	}
+	if err := createSegment(tmp, 1, [32]byte{}); err != nil {
+		return err
+	}
+	// What came to stand at path meanwhile is not replaced, unless it is an empty directory.
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncPath(parent)
+}
+
+// createSegment makes an empty segment in dir, durable with its name. bbolt's first write is not crash-safe,
+// so a whole file is made under another name, brought to the disk, and only then given its own.
+func createSegment(dir string, first uint64, previous [32]byte) error {
+	name := segmentName(first)
+	tmp, err := os.CreateTemp(dir, name+".*"+tmpSuffix)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already if all went well
+	defer os.Remove(tmp.Name())
 	if err := tmp.Close(); err != nil {
 		return err
 	}
-	if err := initialise(tmp.Name()); err != nil {
+	if err := initialise(tmp.Name(), first, previous); err != nil {
 		return err
 	}
 	if err := syncPath(tmp.Name()); err != nil {
 		return err
 	}
-	if err := publish(tmp.Name(), path); err != nil {
+	if err := publish(tmp.Name(), filepath.Join(dir, name)); err != nil {
 		return err
 	}
 	return syncPath(dir)
 }
 
-// initialise writes the buckets of an empty log into the empty file at path.
-func initialise(path string) error {
-	db, err := bolt.Open(path, fileMode, options(false))
+// initialise writes the buckets of an empty segment into the empty file at path.
+func initialise(path string, first uint64, previous [32]byte) error {
+	o := options(false)
+	o.InitialMmapSize = 0 // the file would grow with it
+	db, err := bolt.Open(path, fileMode, o)
 	if err != nil {
 		return err
 	}
@@ -69,10 +93,12 @@ func initialise(path string) error {
 			}
 		}
 		meta := tx.Bucket(bucketMeta)
-		if err := meta.Put(metaType, []byte(fileType)); err != nil {
-			return err
-		}
-		return meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, Format))
+		return errors.Join(
+			meta.Put(metaType, []byte(fileType)),
+			meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, Format)),
+			meta.Put(metaFirst, key(first)),
+			meta.Put(metaPrevious, previous[:]),
+		)
 	})
 	return errors.Join(err, db.Close())
 }

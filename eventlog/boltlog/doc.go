@@ -1,23 +1,48 @@
-// Package boltlog is the embedded durable log: an eventlog.Log in one bbolt file.
+// Package boltlog is the embedded durable log: an eventlog.Log in a directory of bbolt files.
 //
-// It owns the file's layout, how it is created, opened and appended to so that neither a crash nor a full
-// disk loses what Append reported durable, and the checks that tell a whole log from a damaged one. It
-// never looks into what an entry means, has no goroutine and no timer, and never changes or removes an
-// entry.
+// It owns the layout of the directory and of its files, how they are created, opened and appended to so
+// that neither a crash nor a full disk loses what Append reported durable, and the checks that tell a whole
+// log from a damaged one. It never looks into what an entry means, has no goroutine and no timer, and never
+// changes or removes an entry.
 //
-// Layout: a bucket for each purpose.
+// # Layout
 //
-//	meta  "type" names the file as a Rollcall log, "format" is the layout's version (4 bytes, big endian)
-//	log   8-byte big-endian sequence number → record (eventlog.AppendRecord), from 1 with no gap
+// A log is a directory of segments. A segment is a bbolt file that is named by the sequence number of its
+// first entry, twenty digits and ".seg". The last one is live: it is appended to. When it has reached its
+// size or its age it is sealed, and from then on only read. Beside the segments stands LOCK, which a writer
+// holds locked and in which it says who it is. Other files are left alone. In a segment there is a bucket
+// for each purpose:
+//
+//	meta  "type" names the file as a Rollcall log, "format" is the layout's version (4 bytes, big endian),
+//	      "first" the first entry's number (8 bytes), "previous" the hash of the record before it, and
+//	      "sealed", in a sealed segment only, the last entry's number and its record's hash
+//	log   8-byte big-endian sequence number → record (eventlog.AppendRecord), with no gap
 //	snap  empty for now: room for snapshots
 //
-// A log is a single file for now. Sealed segments, which other processes may read while the log is
-// written, are to come: they are files of this same layout, in a directory, so this package's Log stays
-// what one of them is.
+// A log of format 1 is one file without "first", "previous" and "sealed": it is read as a log of one
+// segment, and not appended to.
 //
-// One Append is one bbolt transaction, hence two fsyncs however many entries it has: the caller gathers
-// what it has into one call. After a commit that failed, nothing is known of what reached the disk: the
-// Log refuses to append until it is opened again.
+// # Durability
 //
-// Start reading at Log (log.go), then create.go for how a file comes to be.
+// One Append is one bbolt transaction in one segment, hence two fsyncs however many entries it has: the
+// caller gathers what it has into one call. After a commit that failed, nothing is known of what reached the
+// disk: the Log refuses to append until it is opened again.
+//
+// A new segment is begun before an Append, in steps of which each is durable before the next:
+//
+//  1. the live segment is sealed, in a transaction;
+//  2. it is cut to what bbolt uses of it;
+//  3. its successor is made under another name, brought to the disk, and then given its name.
+//
+// Whatever step a crash interrupts, Open does the rest. What no crash explains it refuses as damage.
+//
+// # Who may open what
+//
+// One writer holds LOCK exclusively. Readers share it, and then see everything; a reader that comes while a
+// writer has it sees every segment but the live one (Log.Live), and is in nobody's way.
+//
+// The locks are flock's: this package builds on Linux, macOS and the BSDs.
+//
+// Start reading at Log (log.go), then rotate.go for how a segment follows another, segment.go for one
+// segment, open.go for what is checked and mended.
 package boltlog

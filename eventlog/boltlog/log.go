@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"sync"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -17,24 +16,40 @@ import (
 // ErrReadOnly is returned by Append on a log that was opened with OpenReadOnly.
 var ErrReadOnly = errors.New("log is open for reading only")
 
-// fillPercent is how full bbolt leaves its pages: keys only ever grow, so a page is never inserted into.
-const fillPercent = 0.95
+// Options say when the live segment is sealed and a new one begun. They may differ each time a log is opened.
+type Options struct {
+	// SegmentBytes is the size that a segment does not exceed, unless one Append does. 0: no limit.
+	SegmentBytes int64
+	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
+	// 0: no limit.
+	SegmentAge time.Duration
+}
 
-// A Log is a log in a bbolt file. It is safe for concurrent use: entries may be read while others are
-// appended.
+// DefaultOptions returns the options for everyone who has no reason for others: 256 MiB, 24 hours.
+func DefaultOptions() Options { return Options{SegmentBytes: 256 << 20, SegmentAge: 24 * time.Hour} }
+
+// A Log is a log in a directory of segments. It is safe for concurrent use: entries may be read while others
+// are appended.
 type Log struct {
 	path     string
+	opts     Options
 	readOnly bool
-	db       *bolt.DB
-	file     *os.File // db's
+	live     bool // a writer has the log: the live segment is not among segments
+	lock     *dirLock
+	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
 
-	mu      sync.Mutex
-	last    uint64   // sequence number of the last durable entry
-	prev    [32]byte // hash of its record
-	failed  bool     // an append has failed with unknown outcome
-	closed  bool
-	records []byte // scratch of Append
-	ends    []int  // where each record ends in it
+	appending sync.Mutex    // held by Append and Close; guards what follows, and writes of what mu guards
+	prev      [32]byte      // hash of the last record
+	began     eventlog.Time // time of the live segment's first entry
+	failed    bool          // an append has failed with unknown outcome
+	records   []byte        // scratch of Append
+	ends      []int         // where each record ends in it
+
+	mu       sync.Mutex // never held while the disk is waited for
+	segments []Facts    // in order; never empty but beside a writer that has sealed none yet
+	tail     *Segment   // the last segment, held open if it is not sealed
+	last     uint64     // sequence number of the last durable entry
+	closed   bool
 }
 
 var _ eventlog.Log = (*Log)(nil)
@@ -42,20 +57,25 @@ var _ eventlog.Log = (*Log)(nil)
 // Path returns the path that the log was opened by.
 func (l *Log) Path() string { return l.path }
 
-// Append implements eventlog.Log. All entries are written in one transaction. An entry that the format
-// cannot hold, or a wrong sequence number, is an *eventlog.EntryError and leaves the log as it was.
+// Live says whether a writer had the log when it was opened for reading: then there are, or will be, entries
+// behind Last that only the writer can tell of.
+func (l *Log) Live() bool { return l.live }
+
+// Append implements eventlog.Log. All entries are written in one transaction in one segment. An entry that
+// the format cannot hold, or a wrong sequence number, is an *eventlog.EntryError and leaves the log as it was.
 func (l *Log) Append(expectedLast uint64, entries []eventlog.Entry) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	last, err := l.Last()
 	switch {
-	case l.closed:
-		return eventlog.ErrClosed
+	case err != nil:
+		return err
 	case l.readOnly:
 		return ErrReadOnly
 	case l.failed:
 		return eventlog.ErrUnknownOutcome
-	case l.last != expectedLast:
-		return &eventlog.ConflictError{Expected: expectedLast, Actual: l.last}
+	case last != expectedLast:
+		return &eventlog.ConflictError{Expected: expectedLast, Actual: last}
 	}
 	if err := eventlog.CheckSequence(expectedLast, entries); err != nil {
 		return err
@@ -67,12 +87,15 @@ func (l *Log) Append(expectedLast uint64, entries []eventlog.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := l.commit(entries[0].Seq); err != nil {
+	if err := l.write(entries); err != nil {
 		l.failed = true
 		return fmt.Errorf("%s: append entries %d to %d, outcome unknown: %w",
 			l.path, entries[0].Seq, entries[len(entries)-1].Seq, err)
 	}
-	l.last, l.prev = entries[len(entries)-1].Seq, prev
+	l.prev = prev
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = entries[len(entries)-1].Seq
 	return nil
 }
 
@@ -96,28 +119,44 @@ func (l *Log) encode(entries []eventlog.Entry) ([32]byte, error) {
 	return prev, nil
 }
 
-// commit writes what encode prepared, from the sequence number first on.
+// write makes what encode prepared durable, in a new segment if it is time for one.
+func (l *Log) write(entries []eventlog.Entry) error {
+	due, err := l.due(entries, len(l.records))
+	if err != nil {
+		return err
+	}
+	if due {
+		if err := l.rotate(); err != nil {
+			return fmt.Errorf("begin a segment: %w", err)
+		}
+	}
+	if entries[0].Seq == l.tail.First {
+		l.began = entries[0].Time
+	}
+	return l.commit(entries[0].Seq)
+}
+
+// commit writes the records, from the sequence number first on.
 func (l *Log) commit(first uint64) error {
-	return guard(func() error {
-		return l.db.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(bucketLog)
-			b.FillPercent = fillPercent
-			keys := make([]byte, 8*len(l.ends))
-			start := 0
-			for i, end := range l.ends {
-				key := keys[8*i : 8*i+8]
-				binary.BigEndian.PutUint64(key, first+uint64(i))
-				if err := b.Put(key, l.records[start:end]); err != nil {
-					return err
-				}
-				start = end
+	return l.tail.update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketLog)
+		b.FillPercent = fillPercent
+		keys := make([]byte, 8*len(l.ends))
+		start := 0
+		for i, end := range l.ends {
+			key := keys[8*i : 8*i+8]
+			binary.BigEndian.PutUint64(key, first+uint64(i))
+			if err := b.Put(key, l.records[start:end]); err != nil {
+				return err
 			}
-			return nil
-		})
+			start = end
+		}
+		return nil
 	})
 }
 
-// Last implements eventlog.Log.
+// Last implements eventlog.Log. Beside a writer (Live) it is the last sealed entry; in a damaged log it is the
+// last entry before the damage, as far as that is known before the entries are read.
 func (l *Log) Last() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,23 +166,27 @@ func (l *Log) Last() (uint64, error) {
 	return l.last, nil
 }
 
-// Close implements eventlog.Log. It waits for reads of the file that are under way.
+// Close implements eventlog.Log. It waits for an Append and for reads of the live segment that are under way.
 func (l *Log) Close() error {
+	l.appending.Lock()
+	defer l.appending.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return eventlog.ErrClosed
 	}
 	l.closed, l.records, l.ends = true, nil, nil
-	if err := l.db.Close(); err != nil {
-		return fmt.Errorf("close %s: %w", l.path, err)
+	var err error
+	if l.tail != nil {
+		err = l.tail.close()
 	}
-	return nil
+	return errors.Join(err, l.lock.release())
 }
 
 // Read implements eventlog.Log. Every record's checksum, its sequence number and its link to the record
-// before it are checked; the record before the first one is read for that too. The caller may append
-// within the loop, and may take as long as it likes: no transaction is open while it holds an entry.
+// before it are checked, also from one segment to the next; the record before the first one is read for
+// that too. The caller may append within the loop, and may take as long as it likes: no transaction is open
+// while it holds an entry. What is good of a damaged log is read before the damage is reported.
 func (l *Log) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
 		last, err := l.Last()
@@ -151,129 +194,19 @@ func (l *Log) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 			yield(eventlog.Entry{}, err)
 			return
 		}
-		from = max(from, 1)
-		if from > last {
-			return
-		}
-		r := reader{log: l, next: from, last: last}
-		if err := r.link(); err != nil {
-			yield(eventlog.Entry{}, err)
-			return
-		}
+		r := reader{log: l, last: last, cursor: cursor{next: max(from, 1)}}
+		defer r.close()
 		for r.next <= r.last {
 			if err := r.fill(); err != nil {
 				yield(eventlog.Entry{}, err)
 				return
 			}
-			start := 0
-			for _, end := range r.ends {
-				e, err := r.decode(r.batch[start:end])
-				if err != nil {
-					yield(eventlog.Entry{}, err)
-					return
-				}
-				if !yield(e, nil) {
-					return
-				}
-				start = end
-			}
-			if r.gap != nil {
-				yield(eventlog.Entry{}, r.gap)
+			if !r.drain(yield) {
 				return
 			}
 		}
-	}
-}
-
-// batchSize is about how many bytes a reader copies out of the file in one transaction.
-const batchSize = 256 << 10
-
-// A reader goes through the records of a log in batches.
-type reader struct {
-	log        *Log
-	next, last uint64   // sequence numbers of the next entry to decode and the last one
-	prev       [32]byte // hash of the record before the next one
-	batch      []byte
-	ends       []int
-	gap        error // what is wrong behind the batch
-}
-
-// link reads the record before the first one, which the first must carry the hash of.
-func (r *reader) link() error {
-	if r.next == 1 {
-		return nil
-	}
-	return r.view(r.next-1, func(b *bolt.Bucket) error {
-		rec := b.Get(key(r.next - 1))
-		if rec == nil {
-			return r.log.damaged(r.next-1, errMissing)
+		if l.damage != nil {
+			yield(eventlog.Entry{}, l.damage)
 		}
-		r.prev = eventlog.HashRecord(rec)
-		return nil
-	})
-}
-
-// fill copies the next records out of the file.
-func (r *reader) fill() error {
-	r.batch, r.ends = r.batch[:0], r.ends[:0]
-	return r.view(r.next, func(b *bolt.Bucket) error {
-		c := b.Cursor()
-		k, rec := c.First()
-		if r.next > 1 {
-			// From the entry before on, so that nothing between the two is passed over.
-			c.Seek(key(r.next - 1))
-			k, rec = c.Next()
-		}
-		for seq := r.next; seq <= r.last && len(r.batch) < batchSize; seq++ {
-			if k == nil || len(k) != 8 || binary.BigEndian.Uint64(k) != seq {
-				r.gap = r.log.damaged(seq, errMissing)
-				return nil // what is before the gap is good
-			}
-			r.batch = append(r.batch, rec...)
-			r.ends = append(r.ends, len(r.batch))
-			k, rec = c.Next()
-		}
-		return nil
-	})
-}
-
-// decode returns the next entry, checked.
-func (r *reader) decode(rec []byte) (eventlog.Entry, error) {
-	e, prev, err := eventlog.DecodeRecord(rec)
-	switch {
-	case err != nil:
-	case e.Seq != r.next:
-		err = fmt.Errorf("its record is that of entry %d", e.Seq)
-	case prev != r.prev:
-		err = fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, r.prev)
 	}
-	if err != nil {
-		return eventlog.Entry{}, r.log.damaged(r.next, err)
-	}
-	r.next++
-	r.prev = eventlog.HashRecord(rec)
-	return e, nil
 }
-
-// view runs f on the log's bucket in a read transaction; a fault is damage at entry seq.
-func (r *reader) view(seq uint64, f func(b *bolt.Bucket) error) error {
-	err := guard(func() error {
-		return r.log.db.View(func(tx *bolt.Tx) error { return f(tx.Bucket(bucketLog)) })
-	})
-	var fault *faultError
-	switch {
-	case errors.As(err, &fault):
-		return r.log.damaged(seq, err)
-	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
-		return eventlog.ErrClosed
-	}
-	return err
-}
-
-var errMissing = errors.New("it is missing")
-
-func (l *Log) damaged(seq uint64, err error) error {
-	return &eventlog.DamagedError{Path: l.path, Seq: seq, Err: err}
-}
-
-func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

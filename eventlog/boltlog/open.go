@@ -1,31 +1,22 @@
 package boltlog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
-	"time"
-
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Format is the version of the file's layout that this package writes, and the highest that it reads.
-// Versions are a ladder: none is ever reused.
-//
-//	1  buckets meta, log and snap
-const Format = 1
-
 var (
-	// ErrInUse says that another process, or another Log of this one, has the file open for writing, or
-	// for reading when it is to be opened for writing.
-	ErrInUse = errors.New("the log is in use by another process")
-	// ErrNotALog says that a file is no Rollcall log.
+	// ErrInUse says that someone else, another process or another Log of this one, has the log open for
+	// writing, or for reading when it is to be opened for writing. The error that wraps it says who.
+	ErrInUse = errors.New("the log is in use")
+	// ErrNotALog says that a file or directory is no Rollcall log.
 	ErrNotALog = errors.New("not a Rollcall log")
 )
 
@@ -42,200 +33,275 @@ func (e *FormatError) Error() string {
 		e.Path, e.Format, Format)
 }
 
-// The buckets and the keys of bucketMeta.
-var (
-	bucketMeta = []byte("meta")
-	bucketLog  = []byte("log")
-	bucketSnap = []byte("snap")
-
-	metaType   = []byte("type")
-	metaFormat = []byte("format")
-)
-
-// fileType is the value of metaType.
-const fileType = "rollcall log"
-
-const (
-	// lockTimeout is how long opening waits for another process to let go of the file.
-	lockTimeout = time.Second
-	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
-	// need not wait for readers.
-	initialMmapSize = 1 << 30
-	// minSize is the size of a new file: four pages, none of them smaller than 4 KiB.
-	minSize = 4 * 4096
-	// allocSize is by how much the file grows at once.
-	allocSize = 4 << 20
-)
-
-// options never has NoSync: durability is what the package is for.
-func options(readOnly bool) *bolt.Options {
-	o := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, ReadOnly: readOnly}
-	if !readOnly {
-		o.InitialMmapSize = initialMmapSize
+// Open opens the log at path for appending, for this Log alone. It does what a crash has left undone, and
+// checks every segment's place among the others and the last record. Errors: fs.ErrNotExist, ErrInUse,
+// ErrNotALog, ErrReadOnly (a log of one file), a *FormatError, or an *eventlog.DamagedError.
+func (o Options) Open(path string) (*Log, error) {
+	if paths, err := segmentPaths(path); err != nil {
+		return nil, err
+	} else if paths[0] == path {
+		return openSingle(path)
 	}
-	return o
-}
-
-// Open opens the log at path for appending. It checks the layout and the last record. Errors: fs.ErrNotExist,
-// ErrInUse, ErrNotALog, a *FormatError, or an *eventlog.DamagedError.
-func Open(path string) (*Log, error) {
-	// Opening for reading first finds most damage. To open for writing, bbolt reads pages that it panics on
-	// if they are damaged, and then keeps the file locked.
-	l, err := open(path, true)
+	lock, err := lockForWriting(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
-	return open(path, false)
-}
-
-// OpenReadOnly opens the log at path for reading. Others may read it too, but no one may have it open for
-// appending. Errors are those of Open, but that the last record is not checked: what is good of a damaged
-// log can be read.
-func OpenReadOnly(path string) (*Log, error) { return open(path, true) }
-
-func open(path string, readOnly bool) (*Log, error) {
-	if err := checkFile(path); err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	l := &Log{path: path, readOnly: readOnly}
-	if err := l.openDB(); err != nil {
-		return nil, err
-	}
-	if err := l.check(); err != nil {
-		return nil, errors.Join(err, l.db.Close())
+	l := &Log{path: path, opts: o, lock: lock}
+	if err := l.takeOver(); err != nil {
+		return nil, errors.Join(err, lock.release())
 	}
 	return l, nil
 }
 
-// checkFile refuses what bbolt would take for a new file or explain badly.
-func checkFile(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+// Open is DefaultOptions().Open.
+func Open(path string) (*Log, error) { return DefaultOptions().Open(path) }
+
+// openSingle says why a log of one file cannot be appended to.
+func openSingle(path string) (*Log, error) {
+	s, err := openSegment(path, true)
+	if err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, ErrReadOnly), s.close())
+}
+
+// takeOver fills l with what stands on the disk, and makes it whole.
+func (l *Log) takeOver() error {
+	if err := removeLeftovers(l.path); err != nil {
 		return err
-	case info.IsDir():
-		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is a directory", ErrNotALog)}
-	case !info.Mode().IsRegular():
-		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is not a regular file", ErrNotALog)}
-	case info.Size() < minSize:
-		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it has only %d bytes", ErrNotALog, info.Size())}
+	}
+	paths, err := segmentPaths(l.path)
+	if err != nil {
+		return err
+	}
+	segments, damage, err := survey(paths)
+	if err != nil {
+		return err
+	}
+	if damage != nil {
+		return damage
+	}
+	if l.segments, err = repair(l.path, segments); err != nil {
+		return err
+	}
+	// Every file was opened for reading before, which finds most damage. To open for writing, bbolt reads
+	// pages that it panics on if they are damaged, and then keeps the file locked.
+	tail, err := openSegment(l.segments[len(l.segments)-1].Path, false)
+	if err != nil {
+		return err
+	}
+	l.tail, l.last, l.prev = tail, tail.Last, tail.Previous
+	if err := l.resume(); err != nil {
+		return errors.Join(err, tail.close())
 	}
 	return nil
 }
 
-// openDB opens the bbolt file.
-func (l *Log) openDB() error {
-	o := options(l.readOnly)
-	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-		var err error
-		l.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
-		return l.file, err
+// resume reads what the next entries are to follow.
+func (l *Log) resume() error {
+	if l.last < l.tail.First {
+		return nil
 	}
-	err := guard(func() (err error) {
-		l.db, err = bolt.Open(l.path, fileMode, o)
+	for e, err := range l.tail.Read(l.tail.First, l.tail.First) {
+		if err != nil {
+			return err
+		}
+		l.began = e.Time
+	}
+	rec, err := l.tail.record(l.last)
+	if err != nil {
 		return err
-	})
-	var fault *faultError
-	switch {
-	case err == nil:
-		l.db.AllocSize = allocSize
-		return nil
-	case errors.As(err, &fault):
-		// bbolt's mapping of the file stays, and with it the lock, for as long as the process lives.
-		return errors.Join(l.damaged(1, err), l.file.Close())
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("open log %s: %w", l.path, ErrInUse)
-	case errors.Is(err, bolterrors.ErrChecksum):
-		return l.damaged(1, err)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return fmt.Errorf("open log %s: %w: %w", l.path, ErrNotALog, err)
-	}
-	return fmt.Errorf("open log %s: %w", l.path, err)
-}
-
-// check reads the layout's version and finds the last entry.
-func (l *Log) check() error {
-	err := guard(func() error {
-		return l.db.View(func(tx *bolt.Tx) error {
-			if err := l.checkMeta(tx); err != nil {
-				return err
-			}
-			if info, err := os.Stat(l.path); err != nil {
-				return err
-			} else if info.Size() < tx.Size() {
-				return l.damaged(1, fmt.Errorf("the file is cut short: it has %d bytes of %d", info.Size(), tx.Size()))
-			}
-			return l.findLast(tx.Bucket(bucketLog))
-		})
-	})
-	var fault *faultError
-	if errors.As(err, &fault) {
-		return l.damaged(1, err)
-	}
-	return err
-}
-
-func (l *Log) checkMeta(tx *bolt.Tx) error {
-	meta := tx.Bucket(bucketMeta)
-	if meta == nil || string(meta.Get(metaType)) != fileType {
-		return fmt.Errorf("open log %s: %w: it is a bbolt file of another kind", l.path, ErrNotALog)
-	}
-	format := meta.Get(metaFormat)
-	if len(format) != 4 {
-		return l.damaged(1, errors.New("the format's version is missing"))
-	}
-	if v := binary.BigEndian.Uint32(format); v != Format {
-		return &FormatError{Path: l.path, Format: v}
-	}
-	if tx.Bucket(bucketLog) == nil {
-		return l.damaged(1, errors.New("the bucket of entries is missing"))
-	}
-	return nil
-}
-
-// findLast sets the last sequence number and, if entries may be appended, its record's hash.
-func (l *Log) findLast(b *bolt.Bucket) error {
-	k, rec := b.Cursor().Last()
-	if k == nil {
-		return nil
-	}
-	if len(k) != 8 {
-		return l.damaged(1, fmt.Errorf("a key of %d bytes", len(k)))
-	}
-	l.last = binary.BigEndian.Uint64(k)
-	if l.readOnly {
-		return nil
 	}
 	e, _, err := eventlog.DecodeRecord(rec)
 	if err == nil && e.Seq != l.last {
 		err = fmt.Errorf("its record is that of entry %d", e.Seq)
 	}
 	if err != nil {
-		return l.damaged(l.last, err)
+		return l.tail.damaged(l.last, err)
 	}
 	l.prev = eventlog.HashRecord(rec)
 	return nil
 }
 
-// A faultError is a panic of bbolt, or a memory fault, on the pages of a damaged file.
-type faultError struct{ value any }
-
-// Error implements error.
-func (e *faultError) Error() string {
-	return fmt.Sprintf("the file is cut short or its pages are damaged: %v", e.value)
+// OpenReadOnly opens the log at path for reading. Others may read it too. While it is open no one can open
+// it for appending; but if a writer has the log already, this opens the sealed segments (Live), and the two
+// do not disturb each other. Errors are those of Open; damage is an error only if it leaves nothing to read,
+// and otherwise where reading ends.
+func OpenReadOnly(path string) (*Log, error) {
+	files, err := List(path)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{path: path, readOnly: true, live: files.Live, lock: files.lock}
+	if err := l.load(files.Paths); err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	return l, nil
 }
 
-// guard runs f, which reads pages that may be damaged. bbolt trusts its pages: it panics on a wrong one,
-// and touching one behind the file's end is a memory fault.
-func guard(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if v := recover(); v != nil {
-			err = &faultError{value: v}
+// load fills l, which is only read, with what stands on the disk.
+func (l *Log) load(paths []string) error {
+	segments, damage, err := survey(paths)
+	if err != nil {
+		return err
+	}
+	if damage != nil && len(segments) == 0 {
+		return damage
+	}
+	l.segments, l.damage = segments, damage
+	if len(segments) == 0 {
+		return nil
+	}
+	end := segments[len(segments)-1]
+	l.last = end.Last
+	if damage != nil {
+		l.last = min(l.last, damage.Seq-1)
+	}
+	if !end.Sealed {
+		l.tail, err = openSegment(end.Path, true)
+	}
+	return err
+}
+
+// Files are the segments of a log, for whoever looks at them one by one.
+type Files struct {
+	// Paths are the segments in order; a log of one file is one segment.
+	Paths []string
+	// Live says that a writer has the log: its live segment is not among Paths, because only the writer can
+	// open it.
+	Live bool
+	lock *dirLock
+}
+
+// List finds the segments of the log at path, and keeps writers from it until Close unless there is one
+// already. Errors: fs.ErrNotExist, ErrNotALog.
+func List(path string) (*Files, error) {
+	paths, err := segmentPaths(path)
+	if err != nil {
+		return nil, err
+	}
+	if paths[0] == path {
+		return &Files{Paths: paths}, nil
+	}
+	lock, err := lockForReading(path)
+	if err != nil {
+		return nil, err
+	}
+	// Again, because a writer may have been at work meanwhile.
+	if paths, err = segmentPaths(path); err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	if lock == nil {
+		// A writer seals a segment before the next one gets its name: all but the last are sealed.
+		return &Files{Paths: paths[:len(paths)-1], Live: true}, nil
+	}
+	return &Files{Paths: paths, lock: lock}, nil
+}
+
+// Close lets writers in.
+func (f *Files) Close() error { return f.lock.release() }
+
+// segmentPaths returns the segments of the log at path in order: path itself if it is a file.
+func segmentPaths(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if _, ok := parseName(e.Name()); ok {
+			paths = append(paths, filepath.Join(path, e.Name()))
+		} else if strings.HasSuffix(e.Name(), suffix) {
+			return nil, &fs.PathError{Op: "open", Path: filepath.Join(path, e.Name()),
+				Err: fmt.Errorf("%w: no segment has this name", ErrNotALog)}
 		}
-	}()
-	return f()
+	}
+	if len(paths) == 0 {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is a directory without segments", ErrNotALog)}
+	}
+	slices.Sort(paths) // twenty digits each: the order of their numbers
+	return paths, nil
+}
+
+// survey reads the facts of the segments at paths, and sees that each follows the one before it. The first
+// damage ends it: the facts are then of the segments that are good up to there. The error says that nothing
+// can be said.
+func survey(paths []string) (segments []Facts, damage *eventlog.DamagedError, err error) {
+	var prev Facts
+	for _, path := range paths {
+		facts, err := factsOf(path)
+		if err != nil && !errors.As(err, &damage) {
+			return nil, nil, err
+		}
+		if damage != nil {
+			// A segment that is missing before it is found first.
+			facts = Facts{Path: path, First: damage.Seq}
+			if first, ok := parseName(filepath.Base(path)); ok {
+				facts.First = first
+			}
+			facts.Previous = prev.Hash
+		} else if !prev.Sealed && prev.Path != "" {
+			mend(&prev, facts)
+		}
+		var gap *eventlog.DamagedError
+		if errors.As(facts.Follows(prev), &gap) {
+			return segments, gap, nil
+		}
+		if damage != nil {
+			return segments, damage, nil
+		}
+		segments = append(segments, facts)
+		if errors.As(facts.Sound(), &damage) {
+			return segments, damage, nil
+		}
+		prev = facts
+	}
+	return segments, nil, nil
+}
+
+// factsOf opens a segment for its facts alone.
+func factsOf(path string) (Facts, error) {
+	s, err := openSegment(path, true)
+	if err != nil {
+		return Facts{}, err
+	}
+	return s.Facts, s.close()
+}
+
+// mend lets prev pass for sealed if it lacks nothing but its seal before next.
+func mend(prev *Facts, next Facts) {
+	s, err := openSegment(prev.Path, true)
+	if err != nil {
+		return
+	}
+	rec, err := s.record(s.Last)
+	if hash := eventlog.HashRecord(rec); errors.Join(err, s.close()) == nil && prev.MayPrecede(next, hash) {
+		prev.Sealed, prev.Hash = true, hash
+	}
+}
+
+// removeLeftovers removes what a crash left of segments that were being made.
+func removeLeftovers(dir string) error {
+	leftovers, err := filepath.Glob(filepath.Join(escape(dir), "*"+suffix+".*"+tmpSuffix))
+	if err != nil {
+		return err
+	}
+	for _, path := range leftovers {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove what a crash left: %w", err)
+		}
+	}
+	return nil
+}
+
+// escape makes a pattern of a path, for filepath.Glob.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

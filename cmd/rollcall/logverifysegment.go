@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+)
+
+// segmentReport is what the check of one segment found.
+type segmentReport struct {
+	Facts boltlog.Facts
+	// First and Last are the headers of its first and last entry, zero if there is none.
+	First, Last eventlog.Header
+	// Hash is the last record's.
+	Hash [32]byte
+}
+
+// segmentLine is a line that the process which checks a segment prints: how far it is, or how it ended.
+type segmentLine struct {
+	At, First, Last uint64         // entries up to At are good
+	Opened          *boltlog.Facts // at the beginning
+	Report          *segmentReport // at the end, or what there is of it
+	Damage          *damageFacts   // at the end
+	Err             string         // at the end: the segment could not be checked
+}
+
+// checkName is the hidden command that checkInChild runs.
+const checkName = "verify-segment"
+
+// checkInChild checks the segment at path in a process of its own. A report may come with an
+// *eventlog.DamagedError; that the process crashed is damage too.
+func checkInChild(ctx context.Context, path string, progress func(at, first, last uint64)) (segmentReport, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return segmentReport{}, err
+	}
+	child := exec.CommandContext(ctx, self, "log", checkName, path)
+	child.Args[0] = os.Args[0]
+	var complaint bytes.Buffer
+	child.Stderr = &complaint
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		return segmentReport{}, err
+	}
+	if err := child.Start(); err != nil {
+		return segmentReport{}, err
+	}
+	var end segmentLine
+	var opened *boltlog.Facts
+	lines := json.NewDecoder(stdout)
+	for {
+		var line segmentLine
+		if lines.Decode(&line) != nil {
+			break
+		}
+		if line.Opened != nil {
+			opened = line.Opened
+		}
+		if end = line; line.Report == nil {
+			progress(line.At, line.First, line.Last)
+		}
+	}
+	err = child.Wait()
+	if ctx.Err() != nil {
+		return segmentReport{}, ctx.Err()
+	}
+	if end.Report == nil && opened != nil {
+		end.Report = &segmentReport{Facts: *opened}
+		err = errors.Join(err, errors.New("it ended early"))
+	}
+	return end.result(path, err, complaint.Bytes())
+}
+
+// result is what a process whose last line was l found, if it ended with err.
+func (l segmentLine) result(path string, err error, complaint []byte) (segmentReport, error) {
+	var report segmentReport
+	if l.Report != nil {
+		report = *l.Report
+	}
+	switch {
+	case err == nil && l.Err != "":
+		return report, errors.New(l.Err)
+	case err == nil && l.Damage != nil:
+		return report, &eventlog.DamagedError{Path: l.Damage.Path, Seq: l.Damage.Seq, Err: errors.New(l.Damage.Reason)}
+	case err == nil && l.Report != nil:
+		return report, nil
+	}
+	first, _, _ := bytes.Cut(bytes.TrimSpace(complaint), []byte("\n"))
+	seq := l.At + 1
+	if l.Last == 0 { // it came to no entry
+		if seq = 1; filepath.Ext(path) == ".seg" {
+			_, _ = fmt.Sscanf(filepath.Base(path), "%d.seg", &seq)
+		}
+	}
+	return report, &eventlog.DamagedError{Path: path, Seq: seq,
+		Err: fmt.Errorf("the process that checked it crashed (%v): %s", err, first)}
+}
+
+// newLogVerifySegment is for checkInChild alone: its output is not for people.
+func newLogVerifySegment() *cobra.Command {
+	return &cobra.Command{
+		Use:    checkName + " FILE",
+		Short:  "Check one segment for log verify",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			debug.SetGCPercent(400) // decoded entries are garbage at once
+			w := bufio.NewWriter(cmd.OutOrStdout())
+			lines := json.NewEncoder(w)
+			say := func(l segmentLine) {
+				_ = lines.Encode(l)
+				_ = w.Flush() // whoever asked is gone if this fails
+			}
+			report, err := checkSegment(args[0], say)
+			end := segmentLine{Report: &report}
+			var damage *eventlog.DamagedError
+			if errors.As(err, &damage) {
+				end.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+			} else if err != nil {
+				end.Err = err.Error()
+			}
+			say(end)
+			return nil
+		},
+	}
+}
+
+// checkSegment checks all of the segment at path that can be checked without its neighbours.
+func checkSegment(path string, say func(segmentLine)) (report segmentReport, err error) {
+	s, err := boltlog.OpenSegment(path)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	report.Facts = s.Facts
+	say(segmentLine{At: s.First - 1, First: s.First, Last: s.Last, Opened: &s.Facts})
+	for part := range checkParts(s) {
+		if report.First.Seq == 0 {
+			report.First = part.first
+		}
+		if part.err != nil {
+			return report, part.err
+		}
+		report.Last, report.Hash = part.last, part.hash
+		say(segmentLine{At: part.last.Seq, First: s.First, Last: s.Last})
+	}
+	if err := s.Sound(); err != nil {
+		return report, err
+	}
+	return report, s.Check()
+}
+
+// partSize is how many entries are checked at one go.
+const partSize = 8192
+
+// A part is a range of a segment's entries.
+type part struct {
+	first, last eventlog.Header
+	hash        [32]byte // the last record's
+	err         error
+}
+
+// checkParts checks a segment's parts, some at a time, and yields them in order. It may be left early: the
+// process ends then.
+func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
+	return func(yield func(part) bool) {
+		ahead := 2 * runtime.GOMAXPROCS(0)
+		parts := make(chan chan part, ahead)
+		running := make(chan struct{}, runtime.GOMAXPROCS(0))
+		go func() {
+			defer close(parts)
+			for from := s.First; from <= s.Last; from += partSize {
+				result := make(chan part, 1)
+				parts <- result
+				running <- struct{}{}
+				go func() {
+					result <- checkPart(s, from, min(from+partSize-1, s.Last))
+					<-running
+				}()
+			}
+		}()
+		for result := range parts {
+			if !yield(<-result) {
+				return
+			}
+		}
+	}
+}
+
+// checkPart checks the entries from from to to. The one before them is read too, for what they must follow;
+// what is wrong with that one is said by the part that it is in.
+func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
+	for e, err := range s.Read(max(from-1, s.First), to) {
+		if err != nil {
+			p.err = err
+			return p
+		}
+		h := e.Header()
+		if p.last.Seq != 0 {
+			if err := h.Follows(p.last); err != nil {
+				p.err = &eventlog.DamagedError{Path: s.Path, Seq: h.Seq, Err: err}
+				return p
+			}
+		}
+		if p.last = h; h.Seq == from {
+			p.first = h
+		}
+	}
+	p.hash, p.err = s.RecordHash(to)
+	return p
+}

@@ -1,0 +1,398 @@
+package boltlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Format is the version of the files' layout that this package writes, and the highest that it reads.
+// Versions are a ladder: none is ever reused.
+//
+//	1  one file: buckets meta, log and snap
+//	2  a segment of a log: meta has "first" and "previous", and "sealed" at the end
+const Format = 2
+
+// formatSingle is the format of logs that are one file.
+const formatSingle = 1
+
+// The buckets and the keys of bucketMeta.
+var (
+	bucketMeta = []byte("meta")
+	bucketLog  = []byte("log")
+	bucketSnap = []byte("snap")
+
+	metaType     = []byte("type")
+	metaFormat   = []byte("format")
+	metaFirst    = []byte("first")
+	metaPrevious = []byte("previous")
+	metaSealed   = []byte("sealed")
+)
+
+const (
+	// fileType is the value of metaType.
+	fileType = "rollcall log"
+	// fileMode lets only the owner read the log: it tells the workloads of a whole cluster.
+	fileMode = 0o600
+	// suffix is what the names of segments end in.
+	suffix = ".seg"
+	// lockTimeout is how long opening a file waits for another process to let go of it.
+	lockTimeout = time.Second
+	// initialMmapSize is address space, not memory. While the file is smaller, a writer that makes it grow
+	// need not wait for readers.
+	initialMmapSize = 1 << 30
+	// pageSize divides the size of every bbolt file: it is the smallest page of any machine.
+	pageSize = 4096
+	// minSize is the size of a new file: four pages.
+	minSize = 4 * pageSize
+	// allocSize is by how much the file grows at once.
+	allocSize = 4 << 20
+	// fillPercent is how full bbolt leaves its pages: keys only ever grow, so a page is never inserted into.
+	fillPercent = 0.95
+)
+
+// Facts are what a segment says of itself.
+type Facts struct {
+	// Path is the file.
+	Path string
+	// Format is the version of its layout.
+	Format uint32
+	// First is the number of the first entry, or the one that it will have.
+	First uint64
+	// Last is the number of the last entry, First-1 if there is none.
+	Last uint64
+	// Previous is the hash of the record before the first; all zeros if First is 1.
+	Previous [32]byte
+	// Sealed says that nothing is appended any more.
+	Sealed bool
+	// Hash is the last record's hash as the seal has it, all zeros if there is none.
+	Hash [32]byte
+	// Extra is how many bytes the file has behind what bbolt uses. A sealed segment that has a successor
+	// has none.
+	Extra int64
+	// Overrun says that entries stand behind the seal.
+	Overrun bool
+}
+
+// Sound says what is wrong with a segment behind its last entry, as an *eventlog.DamagedError, or nil.
+func (f Facts) Sound() error {
+	var err error
+	switch {
+	case f.Overrun:
+		err = errors.New("entries stand behind the seal")
+	case f.Extra%pageSize != 0:
+		err = fmt.Errorf("%d bytes stand behind the file's end, which is no whole number of pages", f.Extra)
+	default:
+		return nil
+	}
+	return &eventlog.DamagedError{Path: f.Path, Seq: f.Last + 1, Err: err}
+}
+
+// Follows says what is wrong with f as the successor of prev, as an *eventlog.DamagedError, or nil. The
+// zero Facts are the predecessor of a log's first segment.
+func (f Facts) Follows(prev Facts) error {
+	damaged := func(path string, seq uint64, format string, args ...any) error {
+		return &eventlog.DamagedError{Path: path, Seq: seq, Err: fmt.Errorf(format, args...)}
+	}
+	next := prev.Last + 1
+	switch {
+	case prev.Path != "" && !prev.Sealed:
+		return damaged(prev.Path, next, "the segment is not sealed, but %s follows it", filepath.Base(f.Path))
+	case prev.Extra != 0 && f.Last >= f.First: // before an empty segment, Open had no time yet to cut it off
+		return damaged(prev.Path, next, "%d bytes stand behind the end of the sealed segment", prev.Extra)
+	case f.First > next:
+		return damaged(filepath.Join(filepath.Dir(f.Path), segmentName(next)), next,
+			"the segment is missing: the next one begins with entry %d", f.First)
+	case f.First < next:
+		return damaged(f.Path, next, "the segment begins with entry %d, which is in the one before", f.First)
+	case f.Previous != prev.Hash:
+		return damaged(f.Path, next, "the segment follows a record of hash %x, but the one before it has %x", f.Previous, prev.Hash)
+	}
+	return nil
+}
+
+// A Segment is one open file of a log.
+type Segment struct {
+	Facts
+	db   *bolt.DB
+	file *os.File // db's
+	used int64    // bytes that bbolt uses
+}
+
+// segmentName returns the name of the segment whose first entry is first.
+func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, suffix) }
+
+// parseName is the inverse of segmentName.
+func parseName(name string) (first uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok {
+		return 0, false
+	}
+	first, err := strconv.ParseUint(digits, 10, 64)
+	return first, err == nil && first > 0 && segmentName(first) == name
+}
+
+// options never has NoSync: durability is what the package is for.
+func options(readOnly bool) *bolt.Options {
+	o := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, ReadOnly: readOnly}
+	if !readOnly {
+		o.InitialMmapSize = initialMmapSize
+	}
+	return o
+}
+
+// OpenSegment opens one segment, or a log of one file, for reading. Nothing is asked of its neighbours
+// (Facts.Follows is for that), and no lock of the log is taken. Errors: fs.ErrNotExist, ErrInUse (it is being
+// written to), ErrNotALog, a *FormatError, or an *eventlog.DamagedError.
+func OpenSegment(path string) (*Segment, error) { return openSegment(path, true) }
+
+// openSegment opens the file at path.
+func openSegment(path string, readOnly bool) (*Segment, error) {
+	s := &Segment{Facts: Facts{Path: path, First: 1}}
+	nominal, named := parseName(filepath.Base(path))
+	if named {
+		s.First = nominal
+	}
+	err := checkFile(path)
+	if err == nil {
+		err = s.openDB(readOnly)
+	} else {
+		err = fmt.Errorf("open log: %w", err)
+	}
+	if err == nil {
+		if err = s.check(named); err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}
+	if named && errors.Is(err, ErrNotALog) {
+		return nil, &eventlog.DamagedError{Path: path, Seq: nominal, Err: err} // it was one
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checkFile refuses what bbolt would take for a new file or explain badly.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is not a regular file", ErrNotALog)}
+	case info.Size() < minSize:
+		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it has only %d bytes", ErrNotALog, info.Size())}
+	}
+	return nil
+}
+
+// openDB opens the bbolt file.
+func (s *Segment) openDB(readOnly bool) error {
+	o := options(readOnly)
+	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		var err error
+		s.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+		return s.file, err
+	}
+	err := guard(func() (err error) {
+		s.db, err = bolt.Open(s.Path, fileMode, o)
+		return err
+	})
+	var fault *faultError
+	switch {
+	case err == nil:
+		s.db.AllocSize = allocSize
+		return nil
+	case errors.As(err, &fault):
+		// bbolt's mapping of the file stays, and with it the lock, for as long as the process lives.
+		return errors.Join(s.damaged(s.First, err), s.file.Close())
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("open log %s: %w", s.Path, ErrInUse)
+	case errors.Is(err, bolterrors.ErrChecksum):
+		return s.damaged(s.First, err)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return fmt.Errorf("open log %s: %w: %w", s.Path, ErrNotALog, err)
+	}
+	return fmt.Errorf("open log %s: %w", s.Path, err)
+}
+
+// check reads the facts.
+func (s *Segment) check(named bool) error {
+	nominal := s.First
+	return s.view(nominal, func(tx *bolt.Tx) error {
+		if err := s.readMeta(tx); err != nil {
+			return err
+		}
+		if named != (s.Format != formatSingle) {
+			return s.damaged(nominal, fmt.Errorf("a file of format %d may not have this name", s.Format))
+		}
+		if s.First != nominal {
+			first := s.First
+			return s.damaged(nominal, fmt.Errorf("the segment is another one: it begins with entry %d", first))
+		}
+		info, err := os.Stat(s.Path)
+		if err != nil {
+			return err
+		}
+		s.used, s.Extra = tx.Size(), info.Size()-tx.Size()
+		if s.Extra < 0 {
+			return s.damaged(s.First, fmt.Errorf("the file is cut short: it has %d bytes of %d", info.Size(), tx.Size()))
+		}
+		return s.findLast(tx.Bucket(bucketLog))
+	})
+}
+
+// readMeta reads the bucket meta.
+func (s *Segment) readMeta(tx *bolt.Tx) error {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil || string(meta.Get(metaType)) != fileType {
+		return fmt.Errorf("open log %s: %w: it is a bbolt file of another kind", s.Path, ErrNotALog)
+	}
+	format := meta.Get(metaFormat)
+	if len(format) != 4 {
+		return s.damaged(s.First, errors.New("the format's version is missing"))
+	}
+	if s.Format = binary.BigEndian.Uint32(format); s.Format > Format || s.Format == 0 {
+		return &FormatError{Path: s.Path, Format: s.Format}
+	}
+	if tx.Bucket(bucketLog) == nil {
+		return s.damaged(s.First, errors.New("the bucket of entries is missing"))
+	}
+	if s.Format == formatSingle {
+		return nil
+	}
+	first, previous, sealed := meta.Get(metaFirst), meta.Get(metaPrevious), meta.Get(metaSealed)
+	if len(first) != 8 || len(previous) != 32 || (sealed != nil && len(sealed) != 40) {
+		return s.damaged(s.First, errors.New("what the segment says of itself is missing or cut short"))
+	}
+	s.First = binary.BigEndian.Uint64(first)
+	s.Previous = [32]byte(previous)
+	if s.Sealed = sealed != nil; s.Sealed {
+		s.Last, s.Hash = binary.BigEndian.Uint64(sealed), [32]byte(sealed[8:])
+	}
+	return nil
+}
+
+// findLast finds the last entry, and sees that it is the seal's.
+func (s *Segment) findLast(b *bolt.Bucket) error {
+	last := s.First - 1
+	k, _ := b.Cursor().Last()
+	if k != nil {
+		if len(k) != 8 {
+			return s.damaged(s.First, fmt.Errorf("a key of %d bytes", len(k)))
+		}
+		last = binary.BigEndian.Uint64(k)
+	}
+	switch {
+	case last < s.First-1:
+		return s.damaged(s.First, fmt.Errorf("the segment holds entry %d, which is not its", last))
+	case s.Sealed && s.Last < s.First:
+		return s.damaged(s.First, fmt.Errorf("the segment was sealed at entry %d", s.Last))
+	case s.Sealed:
+		s.Overrun = last > s.Last
+	default:
+		s.Last = last
+	}
+	return nil // entries that are missing before the seal's last are found by who reads them
+}
+
+// Check has bbolt check the structure of the file: that its pages form a tree and that each is used once. An
+// error is an *eventlog.DamagedError behind the last entry: damage within the entries is what Read finds. On
+// a damaged file bbolt may bring the whole process down, so ask this in a process that can be spared.
+func (s *Segment) Check() error {
+	return s.view(s.Last+1, func(tx *bolt.Tx) error {
+		var first error
+		for err := range tx.Check() {
+			if first == nil {
+				first = err
+			}
+		}
+		if first != nil {
+			return s.damaged(s.Last+1, fmt.Errorf("the file's structure is damaged: %w", first))
+		}
+		return nil
+	})
+}
+
+// Read yields the entries from from to to, both of them the segment's, in order; see Log.Read for what is
+// checked.
+func (s *Segment) Read(from, to uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		c := cursor{next: from}
+		for c.next <= to {
+			if err := c.fill(s, to); err != nil {
+				yield(eventlog.Entry{}, err)
+				return
+			}
+			if !c.drain(yield) {
+				return
+			}
+		}
+	}
+}
+
+// RecordHash returns the hash of an entry's record, which is not checked: Read does that.
+func (s *Segment) RecordHash(seq uint64) ([32]byte, error) {
+	rec, err := s.record(seq)
+	return eventlog.HashRecord(rec), err
+}
+
+// record returns a copy of the record of an entry.
+func (s *Segment) record(seq uint64) (rec []byte, err error) {
+	err = s.view(seq, func(tx *bolt.Tx) error {
+		got := tx.Bucket(bucketLog).Get(key(seq))
+		if got == nil {
+			return s.damaged(seq, errMissing)
+		}
+		rec = append(rec, got...)
+		return nil
+	})
+	return rec, err
+}
+
+// update runs f in a transaction that is durable when update returns without an error.
+func (s *Segment) update(f func(tx *bolt.Tx) error) error {
+	return guard(func() error { return s.db.Update(f) })
+}
+
+// view runs f in a read transaction; a fault is damage at entry seq. bolterrors.ErrDatabaseNotOpen says that
+// the segment is closed.
+func (s *Segment) view(seq uint64, f func(tx *bolt.Tx) error) error {
+	err := guard(func() error { return s.db.View(f) })
+	var fault *faultError
+	if errors.As(err, &fault) {
+		return s.damaged(seq, err)
+	}
+	return err
+}
+
+// Close closes the file. It waits for reads of it that are under way.
+func (s *Segment) Close() error { return s.close() }
+
+func (s *Segment) close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", s.Path, err)
+	}
+	return nil
+}
+
+var errMissing = errors.New("it is missing")
+
+func (s *Segment) damaged(seq uint64, err error) error {
+	return &eventlog.DamagedError{Path: s.Path, Seq: seq, Err: err}
+}
+
+func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
