@@ -5,7 +5,8 @@
 // It never talks to a cluster and reads no clock: inputs, time and effects go through whoever calls Step,
 // which is package sim for a virtual cluster.
 //
-// Recovery is Open: the log is read into a new Machine by the same Apply, and a new epoch begins.
+// Recovery is Open: the newest snapshot that can be trusted is restored, the entries after it, or the whole log
+// if there is none, are read into the Machine by the same Apply, and a new epoch begins.
 //
 // Start reading at Step.
 package engine

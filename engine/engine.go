@@ -11,6 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // maxAppend is how many entries one append holds at the most. A step with more is several appends: each is a
@@ -31,32 +32,38 @@ type Options struct {
 	NewID func() string
 	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
 	Progress func(seq uint64)
+	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none.
+	Snapshots snapshot.Store
+	// SnapshotEvery is after how many entries the next snapshot is due; 0 stands for DefaultSnapshotEvery.
+	SnapshotEvery uint64
+	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
+	// nil is not called.
+	Report func(message string)
 }
 
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
-	log      eventlog.Log
-	machine  *scheduler.Machine
-	pending  []eventlog.Entry // applied, not durable yet
-	released uint64           // effects up to this entry have been given out
-	settled  bool             // nothing was left to decide after the last step
-	failed   error            // the log's outcome is unknown: nothing more may be done
+	log        eventlog.Log
+	opts       Options
+	machine    *scheduler.Machine
+	recovery   Recovery
+	pending    []eventlog.Entry // applied, not durable yet
+	snapshotAt uint64           // the last entry of which a snapshot was made, or tried
+	released   uint64           // effects up to this entry have been given out
+	settled    bool             // nothing was left to decide after the last step
+	failed     error            // the log's outcome is unknown: nothing more may be done
 }
 
-// Open recovers the state from the log and starts a new epoch, stamped with now or with the log's last time
-// if that is later. The effects that were outstanding when the log ended come with the first Step.
+// Open recovers the state from the newest snapshot that can be trusted, if any, and the log, and starts a new
+// epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
+// the log ended come with the first Step.
 func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*Engine, error) {
-	e := &Engine{log: log, machine: scheduler.New(opts.Registry)}
-	for entry, err := range log.Read(1) {
-		if err != nil {
-			return nil, fmt.Errorf("recover: %w", err)
-		}
-		if err := e.machine.Apply(entry); err != nil {
-			return nil, fmt.Errorf("recover: %w", err)
-		}
-		if opts.Progress != nil && entry.Seq%10000 == 0 {
-			opts.Progress(entry.Seq)
-		}
+	if opts.SnapshotEvery == 0 {
+		opts.SnapshotEvery = DefaultSnapshotEvery
+	}
+	e := &Engine{log: log, opts: opts}
+	if err := e.recover(); err != nil {
+		return nil, fmt.Errorf("recover: %w", err)
 	}
 	newID := opts.NewID
 	if newID == nil {
@@ -78,6 +85,9 @@ func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*En
 
 // Machine returns the state machine, to be read only.
 func (e *Engine) Machine() *scheduler.Machine { return e.machine }
+
+// Recovery returns what Open made the state of.
+func (e *Engine) Recovery() Recovery { return e.recovery }
 
 // Wake returns when time alone will make work: Step must be called then, with or without inputs.
 func (e *Engine) Wake() (time.Time, bool) { return e.machine.Wake() }
@@ -184,5 +194,6 @@ func (e *Engine) commit() error {
 	}
 	clear(e.pending)
 	e.pending = e.pending[:0]
+	e.snapshotIfDue()
 	return nil
 }

@@ -82,7 +82,7 @@ func TestNothingIsReleasedUnlessItsAppendSucceeds(t *testing.T) {
 					if after := w.entries(); len(after) != len(before) {
 						t.Fatalf("no error, though the append failed")
 					}
-					t.Skip("nothing is appended in this step")
+					return // nothing is appended in this step
 				}
 				if !errors.Is(err, errDisk) || len(effects) > 0 {
 					t.Fatalf("error is %v with effects %v, want the log's and none", err, effects)

@@ -1,0 +1,239 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// memoryStore keeps every snapshot, unless it is to fail.
+type memoryStore struct {
+	kept map[uint64][]byte
+	fail error
+}
+
+func (s *memoryStore) Put(seq uint64, data []byte) error {
+	if s.fail == nil {
+		s.kept[seq] = data
+	}
+	return s.fail
+}
+
+func (s *memoryStore) List() ([]uint64, error) {
+	return slices.Sorted(maps.Keys(s.kept)), s.fail
+}
+
+func (s *memoryStore) Get(seq uint64) ([]byte, error) { return s.kept[seq], nil }
+
+// chained is a log that tells the hashes of its records.
+type chained struct{ *eventlog.Memory }
+
+func (l chained) RecordHash(seq uint64) ([32]byte, error) {
+	var hash [32]byte
+	for e, err := range l.Read(1) {
+		if err != nil || e.Seq > seq {
+			return hash, err
+		}
+		rec, err := eventlog.AppendRecord(nil, e, hash)
+		if err != nil {
+			return hash, err
+		}
+		hash = eventlog.HashRecord(rec)
+	}
+	return hash, nil
+}
+
+func openWith(t testing.TB, w *world, log eventlog.Log, store snapshot.Store, report func(string)) *engine.Engine {
+	t.Helper()
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(context.Background(), log, w.now, engine.Options{
+		Registry: plugins.NewRegistry(), Config: config, Version: "test", NewID: func() string { return "epoch" },
+		Snapshots: store, SnapshotEvery: 1, Report: report,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestEverySnapshotAndItsTailAreTheWholeLog tells the story with a snapshot after every commit, and recovers from
+// each of them and from the whole log: the state is the same, and so is the rest of the story.
+func TestEverySnapshotAndItsTailAreTheWholeLog(t *testing.T) {
+	for _, withHashes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("record hashes %v", withHashes), func(t *testing.T) {
+			asLog := func(m *eventlog.Memory) eventlog.Log {
+				if withHashes {
+					return chained{m}
+				}
+				return m
+			}
+			store := &memoryStore{kept: map[uint64][]byte{}}
+			w := newWorld(t)
+			w.log = &faultyLog{kept: eventlog.NewMemory()}
+			w.engine = openWith(t, w, asLog(w.log.kept), store, nil)
+			for _, m := range gangStory() {
+				w.mustStep(m)
+			}
+			if len(store.kept) < len(gangStory())/2 {
+				t.Fatalf("%d snapshots", len(store.kept))
+			}
+			all := w.entries()
+			recovered := func(store snapshot.Store) *engine.Engine {
+				kept := eventlog.NewMemory()
+				if err := kept.Append(0, all); err != nil {
+					t.Fatal(err)
+				}
+				return openWith(t, w, asLog(kept), store, nil)
+			}
+			whole := recovered(nil)
+			for seq, data := range store.kept {
+				e := recovered(&memoryStore{kept: map[uint64][]byte{seq: data}})
+				if r := e.Recovery(); r.Snapshot != seq || r.Entries != uint64(len(all))-seq || len(r.Refused) > 0 {
+					t.Errorf("recovery is %v", r)
+				}
+				if e.Machine().Hash() != whole.Machine().Hash() {
+					t.Errorf("the state from the snapshot at entry %d is not that of the whole log", seq)
+				}
+			}
+		})
+	}
+}
+
+// TestASnapshotThatCannotBeTrustedIsNotUsed spoils the newest snapshot in every way that has a name: the one
+// before it is used, and the refusal says why.
+func TestASnapshotThatCannotBeTrustedIsNotUsed(t *testing.T) {
+	w, store := worldWithSnapshots(t)
+	seqs, _ := store.List()
+	newest, before := seqs[len(seqs)-1], seqs[len(seqs)-2]
+	other, otherStore := worldWithSnapshots(t, pod("only-here", "1", ""))
+	_ = other
+	flipped := slices.Clone(store.kept[newest])
+	flipped[len(flipped)/2] ^= 1
+	for name, c := range map[string]struct {
+		seq  uint64
+		data []byte
+		want string
+	}{
+		"damaged":       {newest, flipped, "its checksum is wrong"},
+		"cut":           {newest, store.kept[newest][:100], "its length is wrong"},
+		"of another":    {newest, otherStore.kept[newest], "it is not of this log"},
+		"misplaced":     {newest, store.kept[before], "it says that it is of entry"},
+		"beyond":        {newest + 1000, store.kept[newest], "it is not of this log: the log ends with entry"},
+		"of no program": {newest, nil, "its length is wrong"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "of another" && c.data == nil {
+				t.Fatalf("the other world has no snapshot at entry %d", newest)
+			}
+			spoilt := &memoryStore{kept: map[uint64][]byte{before: store.kept[before], c.seq: c.data}}
+			var said []string
+			e := openWith(t, w, copyOf(t, w), spoilt, func(m string) { said = append(said, m) })
+			r := e.Recovery()
+			if r.Snapshot != before || len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Error(), c.want) {
+				t.Errorf("recovery is %v, want the snapshot at %d and a refusal with %q", r, before, c.want)
+			}
+			if len(said) == 0 || !strings.Contains(said[0], c.want) || !strings.Contains(said[0], fmt.Sprintf("the snapshot at entry %d", before)) {
+				t.Errorf("reported %q", said)
+			}
+			if want := openWith(t, w, copyOf(t, w), nil, nil); e.Machine().Hash() != want.Machine().Hash() {
+				t.Error("the state is not that of the whole log")
+			}
+		})
+	}
+	t.Run("none is left", func(t *testing.T) {
+		e := openWith(t, w, copyOf(t, w), &memoryStore{kept: map[uint64][]byte{newest: flipped, before: nil}}, nil)
+		if r := e.Recovery(); r.Snapshot != 0 || len(r.Refused) != 2 {
+			t.Errorf("recovery is %v, want the whole log and two refusals", r)
+		}
+		if want := openWith(t, w, copyOf(t, w), nil, nil); e.Machine().Hash() != want.Machine().Hash() {
+			t.Error("the state is not that of the whole log")
+		}
+	})
+}
+
+// worldWithSnapshots tells half of the story, after the given inputs, with a snapshot after every commit.
+func worldWithSnapshots(t *testing.T, first ...eventlog.Payload) (*world, *memoryStore) {
+	t.Helper()
+	store := &memoryStore{kept: map[uint64][]byte{}}
+	w := newWorld(t)
+	w.log = &faultyLog{kept: eventlog.NewMemory()}
+	w.engine = openWith(t, w, w.log.kept, store, nil)
+	story := gangStory()
+	if first != nil {
+		// As many entries, one of them another.
+		story[0].inputs = append(slices.Clone(first), story[0].inputs[1:]...)
+	}
+	for _, m := range story[:2] {
+		w.mustStep(m)
+	}
+	return w, store
+}
+
+func copyOf(t *testing.T, w *world) eventlog.Log {
+	t.Helper()
+	kept := eventlog.NewMemory()
+	if err := kept.Append(0, w.entries()); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// TestASnapshotThatFailsStopsNothing has every Put and List fail: the log has everything.
+func TestASnapshotThatFailsStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	var said []string
+	store := &memoryStore{fail: errors.New("no room")}
+	w.log = &faultyLog{kept: eventlog.NewMemory()}
+	w.engine = openWith(t, w, w.log.kept, store, func(m string) { said = append(said, m) })
+	for _, m := range gangStory() {
+		w.mustStep(m)
+	}
+	if len(said) < 2 || !strings.Contains(said[0], "no room") || !strings.Contains(said[1], "no snapshot at entry") {
+		t.Errorf("reported %q", said)
+	}
+	verify(t, w.log.kept, false)
+}
+
+// TestSnapshotsAreWrittenWhenDue counts them.
+func TestSnapshotsAreWrittenWhenDue(t *testing.T) {
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := snapshot.NewDir(t.TempDir()+"/snapshots", 3)
+	w := newWorld(t)
+	w.log = &faultyLog{kept: eventlog.NewMemory()}
+	w.engine, err = engine.Open(context.Background(), w.log.kept, w.now, engine.Options{
+		Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: store, SnapshotEvery: 10,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var due []uint64
+	for _, m := range gangStory() {
+		w.mustStep(m)
+		if last, _ := w.log.kept.Last(); len(due) == 0 && last >= 10 || len(due) > 0 && last >= due[len(due)-1]+10 {
+			due = append(due, last)
+		}
+	}
+	got, err := store.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := due[len(due)-3:]; !slices.Equal(got, want) {
+		t.Errorf("snapshots at %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,191 @@
+package snapshot
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// FormatVersion is the version of the format that Encode writes, and the highest that Decode reads. Versions
+// are a ladder: a rung is added for every change of the format, and none is ever reused. All versions begin
+// with the same eight bytes and the version, and end with the SHA-256 of all that is before it.
+//
+//	1  the first format
+const FormatVersion = 1
+
+// The layout of a snapshot; integers are big endian:
+//
+//	"rollsnap" | version u32 | seq u64 | epoch u64 | time i64 | position [32] | state hash [32] | state size u64 | state, gzip | SHA-256
+const (
+	magic         = "rollsnap"
+	offsetVersion = 8
+	offsetSeq     = 12
+	offsetEpoch   = 20
+	offsetTime    = 28
+	offsetChain   = 36
+	offsetHash    = 68
+	offsetSize    = 100
+	headerSize    = 108
+
+	// gzip cannot make less than this part of anything: a state said to be larger is refused unread.
+	maxRatio = 1100
+)
+
+// DamagedError says that the bytes are not a whole snapshot.
+type DamagedError struct {
+	// Check is the check that failed: "length", "magic", "checksum", "compression", "state size" or "state hash".
+	Check string
+	// Err says more, if there is more to say.
+	Err error
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("the snapshot is damaged: its %s is wrong", e.Check)
+	}
+	return fmt.Sprintf("the snapshot is damaged: its %s is wrong: %v", e.Check, e.Err)
+}
+
+// Unwrap returns what more there is to say.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// NewerFormatError says that a newer program wrote the snapshot.
+type NewerFormatError struct {
+	// Version is the snapshot's format, Highest the highest that this program reads.
+	Version, Highest uint32
+}
+
+// Error implements error.
+func (e *NewerFormatError) Error() string {
+	return fmt.Sprintf("the snapshot is of format %d: this program reads up to %d", e.Version, e.Highest)
+}
+
+// ErrOtherState says that the Machine restored from a snapshot is not the one that was written down.
+var ErrOtherState = errors.New("the restored state is not the one of the snapshot")
+
+// Snapshot is a decoded snapshot: whole, but not a Machine yet.
+type Snapshot struct {
+	// Seq is the last entry that the Machine had applied, Epoch and Time are that entry's.
+	Seq, Epoch uint64
+	Time       eventlog.Time
+	// Position is what Encode was told of entry Seq: a hash that the log's own entry must have.
+	Position [32]byte
+	// StateHash is the Machine's hash.
+	StateHash [32]byte
+
+	state []byte
+}
+
+// Encode writes the Machine down. position is a hash by which whoever restores the snapshot will recognise
+// the log that it belongs to: that of the record of entry m.Seq().
+func Encode(m *scheduler.Machine, position [32]byte) ([]byte, error) {
+	state, err := m.AppendState(nil)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
+	}
+	hash := sha256.Sum256(state)
+	out := append(make([]byte, 0, headerSize+len(state)/4), magic...)
+	out = binary.BigEndian.AppendUint32(out, FormatVersion)
+	out = binary.BigEndian.AppendUint64(out, m.Seq())
+	out = binary.BigEndian.AppendUint64(out, m.Epoch())
+	out = binary.BigEndian.AppendUint64(out, uint64(m.Now()))
+	out = append(out, position[:]...)
+	out = append(out, hash[:]...)
+	out = binary.BigEndian.AppendUint64(out, uint64(len(state)))
+	buf := bytes.NewBuffer(out)
+	// States repeat themselves so much that more effort buys little.
+	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
+	}
+	if _, err := zip.Write(state); err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
+	}
+	if err := zip.Close(); err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
+	}
+	sum := sha256.Sum256(buf.Bytes())
+	return append(buf.Bytes(), sum[:]...), nil
+}
+
+// Decode checks the snapshot and unpacks it. Its errors are *DamagedError and *NewerFormatError; no input
+// makes it panic.
+func Decode(data []byte) (*Snapshot, error) {
+	if err := checkFrame(data); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{
+		Seq:   binary.BigEndian.Uint64(data[offsetSeq:]),
+		Epoch: binary.BigEndian.Uint64(data[offsetEpoch:]),
+		Time:  eventlog.Time(binary.BigEndian.Uint64(data[offsetTime:])),
+	}
+	copy(s.Position[:], data[offsetChain:])
+	copy(s.StateHash[:], data[offsetHash:])
+	packed, size := data[headerSize:len(data)-sha256.Size], binary.BigEndian.Uint64(data[offsetSize:])
+	if size > uint64(len(packed))*maxRatio {
+		return nil, &DamagedError{Check: "state size", Err: fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed))}
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, &DamagedError{Check: "compression", Err: err}
+	}
+	s.state = make([]byte, size)
+	if _, err := io.ReadFull(zip, s.state); err != nil {
+		return nil, &DamagedError{Check: "compression", Err: err}
+	}
+	if n, err := io.ReadFull(zip, make([]byte, 1)); n != 0 {
+		return nil, &DamagedError{Check: "state size"}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, &DamagedError{Check: "compression", Err: err}
+	}
+	if sha256.Sum256(s.state) != s.StateHash {
+		return nil, &DamagedError{Check: "state hash"}
+	}
+	return s, nil
+}
+
+// checkFrame checks what all versions have in common, and then the version.
+func checkFrame(data []byte) error {
+	if len(data) < headerSize+sha256.Size {
+		return &DamagedError{Check: "length", Err: fmt.Errorf("%d bytes are too few", len(data))}
+	}
+	if string(data[:len(magic)]) != magic {
+		return &DamagedError{Check: "magic", Err: errors.New("it does not begin as a snapshot does")}
+	}
+	body := data[:len(data)-sha256.Size]
+	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], data[len(body):]) {
+		return &DamagedError{Check: "checksum"}
+	}
+	// The checksum is asked first: it tells a newer format from a flipped bit.
+	if v := binary.BigEndian.Uint32(data[offsetVersion:]); v != FormatVersion {
+		return &NewerFormatError{Version: v, Highest: FormatVersion}
+	}
+	return nil
+}
+
+// Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps
+// ErrOtherState if what comes out is not what was written down, and a *scheduler.VersionError if the state is
+// of another program's making.
+func (s *Snapshot) Restore(registry runtime.Registry) (*scheduler.Machine, error) {
+	// It compares the whole encoding, of which StateHash is the digest.
+	m, err := scheduler.Restore(registry, s.state)
+	switch {
+	case errors.Is(err, scheduler.ErrNotTheSame):
+		return nil, fmt.Errorf("snapshot at entry %d: %w: %w", s.Seq, ErrOtherState, err)
+	case err != nil:
+		return nil, fmt.Errorf("snapshot at entry %d: %w", s.Seq, err)
+	case m.Seq() != s.Seq || m.Epoch() != s.Epoch || m.Now() != s.Time:
+		return nil, fmt.Errorf("snapshot at entry %d: %w: it is of entry %d", s.Seq, ErrOtherState, m.Seq())
+	}
+	return m, nil
+}
