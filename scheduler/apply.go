@@ -111,8 +111,9 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 		}
 		return nil
 	}
+	needed := m.minimumOf(p.Resource, p.Namespace, p.Name)
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
-		m.regroup(p.Resource, p.Namespace, p.Name, 0)
+		m.regroup(p.Resource, p.Namespace, p.Name, needed)
 		m.moved(p.Resource, fwk.Delete, old, nil)
 	}
 	return nil
@@ -203,9 +204,9 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 		}
 	}
 	stage, node := cluster.Pending, ""
-	known := m.cluster.Pod(obj.UID)
-	if known != nil {
-		stage, node = known.Stage, known.Node
+	var placed *v1.Pod
+	if known := m.cluster.Pod(obj.UID); known != nil {
+		stage, node, placed = known.Stage, known.Node, known.Placed()
 	}
 	old, err := m.cluster.UpsertPod(obj)
 	if err != nil {
@@ -215,6 +216,8 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 	switch {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
 		// Assumed: what changed will be looked at when its wait or bind ends.
+		m.waiting.Refresh(obj)
+		m.queue.Refresh(obj)
 	case obj.Spec.NodeName == "":
 		m.requeue(p, old)
 	case stage == cluster.Bound:
@@ -225,9 +228,12 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 		m.settlePod(p, stage)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
 		if stage != cluster.Pending && node != p.Node {
-			m.queue.Move(upstream.EventAssignedPodDelete, old, nil)
+			m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 		}
 		m.recheckGroup(p)
+		if stage != cluster.Binding {
+			m.retryGang(p) // it needs one member less
+		}
 	}
 	return nil
 }
@@ -242,6 +248,7 @@ func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
 	case p.Object.DeletionTimestamp != nil:
 		m.queue.Delete(key, p.Object.UID)
 		m.recheckGroup(p)
+		m.retryGang(p)
 	case old == nil:
 		m.queue.Add(key, p.Object)
 	default:
@@ -270,16 +277,19 @@ func (m *Machine) deletePod(uid types.UID) error {
 	if p == nil {
 		return nil
 	}
-	stage := p.Stage
+	stage, placed := p.Stage, p.Placed()
 	m.settlePod(p, stage)
 	m.effects.done(uid, Evict)
 	if _, err := m.cluster.DeletePod(uid); err != nil {
 		return err
 	}
 	if stage != cluster.Pending {
-		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 	}
 	m.recheckGroup(p)
+	if stage == cluster.Pending {
+		m.retryGang(p)
+	}
 	return nil
 }
 
@@ -290,24 +300,35 @@ func (m *Machine) recheckGroup(p *cluster.Pod) {
 	}
 }
 
+// retryGang has the gang of a pod that is not to be placed any more tried again after its backoff: it may
+// have been this very pod that did not fit, or that left no room for another.
+func (m *Machine) retryGang(p *cluster.Pod) {
+	if p.Group == nil {
+		return
+	}
+	e := m.queue.Get(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
+	if e == nil || e.NumPending() == 0 || e.State() != queue.Unschedulable && e.State() != queue.InFlight {
+		return
+	}
+	// A wildcard event with a pod concerns the entity of that pod only.
+	m.queue.Move(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, e.Pending()[0])
+}
+
 func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more come
-// late and change nothing.
+// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, or that
+// are being bound to another node by now, come late and change nothing.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	p := m.cluster.Pod(r.UID)
-	if p == nil || p.Stage != cluster.Binding {
+	if p == nil || p.Stage != cluster.Binding || r.Node != p.Node {
 		return nil
 	}
 	switch r.Outcome {
 	case eventlog.BindUnknown:
 		return nil // its capacity stays reserved until that is resolved
 	case eventlog.BindBound:
-		if r.Node != p.Node {
-			return fmt.Errorf("pod %s/%s is bound to node %q, its decision said %q", p.Object.Namespace, p.Object.Name, r.Node, p.Node)
-		}
 		if err := m.cluster.Confirm(p); err != nil {
 			return err
 		}
@@ -316,10 +337,11 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		return nil
 	case eventlog.BindConflict, eventlog.BindFailed:
 		m.effects.done(r.UID, Bind)
+		placed := p.Placed()
 		if err := m.cluster.Release(p); err != nil {
 			return err
 		}
-		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 		key := m.keyOf(p)
 		m.unhold(key, p)
 		m.queue.Park(key, errorFailure())

@@ -8,8 +8,8 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// A state of up to smallState pods is checked at every decision, a larger one at each of checkEvery cycles:
-// a check costs a digest of the whole state.
+// A state of up to smallState pods and nodes is checked at every decision, a larger one at each of checkEvery
+// cycles: a check costs a digest of the whole state.
 const (
 	smallState = 64
 	checkEvery = 499
@@ -17,7 +17,7 @@ const (
 
 // decideChecked decides twice and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
-	if m.cluster.Pods() > smallState && m.cycle%checkEvery != 0 {
+	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.cycle%checkEvery != 0 {
 		return m.decide(trace)
 	}
 	before := m.Hash()

@@ -58,6 +58,7 @@ func (m *Machine) runCycle(pod *v1.Pod, trace *framework.Trace) eventlog.Decisio
 	if why := m.cluster.Informers().Undecidable(pod); why != "" {
 		d.Outcome = eventlog.Unschedulable
 		d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: fwk.UnschedulableAndUnresolvable.String(), Reason: why}}
+		prof.Unreserve(m.ctx, state, pod, "") // its gang's held members cannot go on without it
 	} else if placement := prof.Place(m.ctx, state, pod, m.start, trace); placement.Status != nil {
 		m.refuse(&d, prof, state, pod, placement, trace)
 	} else {
@@ -189,7 +190,6 @@ func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
 	if m.waiting.Len() == 0 {
 		return nil, ""
 	}
-	stuck := m.stuckGang()
 	m.waiting.Each(func(w *framework.WaitingPod) bool {
 		p := m.cluster.Pod(w.Pod.UID)
 		switch {
@@ -199,10 +199,10 @@ func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
 			why = fmt.Sprintf("node %q is gone", w.Node)
 		case p.Object.DeletionTimestamp != nil:
 			why = "the pod is being deleted"
-		case slices.Contains(stuck, w.Pod.UID):
-			why = "its pod group has no other member to place"
 		default:
-			return true
+			if why = m.whyStuck(w); why == "" {
+				return true
+			}
 		}
 		broken = w
 		return false
@@ -210,13 +210,18 @@ func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
 	return broken, why
 }
 
-// stuckGang returns the held members of the gang whose cycles are running, if none is left to try.
-func (m *Machine) stuckGang() []types.UID {
-	e := m.queue.Head()
-	if e == nil || e.State() != queue.InFlight || len(e.Ready()) > 0 {
-		return nil
+// whyStuck says why no other member's cycle is going to come for which the pod is held; "" if one may.
+func (m *Machine) whyStuck(w *framework.WaitingPod) string {
+	if !slices.Contains(w.Plugins, coscheduling.Name) {
+		return ""
 	}
-	return slices.DeleteFunc(slices.Clone(e.Held()), func(uid types.UID) bool { return !m.waitsForGang(uid) })
+	switch e := m.queue.Find(w.Pod.UID); {
+	case e == nil || e.State() != queue.InFlight:
+		return "the attempt to place its pod group has ended"
+	case e.NumReady() == 0:
+		return "its pod group has no other member to place"
+	}
+	return ""
 }
 
 // rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.

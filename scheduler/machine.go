@@ -179,7 +179,9 @@ type effects struct {
 	at    map[effectKey]int
 }
 
+// add takes the place of an effect of the same kind on the same pod.
 func (e *effects) add(x Effect) {
+	e.done(x.UID, x.Kind)
 	e.at[effectKey{x.UID, x.Kind}] = len(e.slots)
 	e.slots = append(e.slots, x)
 }

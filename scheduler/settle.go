@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -23,34 +24,52 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	if d.Cycle != m.cycle+1 {
 		return fmt.Errorf("decision of cycle %d: the cycle before it is %d", d.Cycle, m.cycle)
 	}
+	if d.Evaluated < 0 {
+		return fmt.Errorf("decision of cycle %d: %d nodes evaluated", d.Cycle, d.Evaluated)
+	}
 	m.cycle = d.Cycle
 	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
-		m.start = (m.start + int(d.Evaluated)) % len(nodes)
+		m.start = (m.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
 	key := m.keyOf(p)
-	m.queue.Begin(key)
-	if err := m.applyVerdicts(seq, key, d); err != nil {
+	if p.Stage != cluster.Waiting {
+		m.queue.Begin(key) // the end of a wait is not another attempt
+	}
+	freed, err := m.applyRejected(key, d)
+	if err != nil {
+		return err
+	}
+	if err := m.applyVerdicts(seq, d); err != nil {
 		return err
 	}
 	switch d.Outcome {
 	case eventlog.Waiting:
-		return m.holdPod(seq, key, p, d)
+		err = m.holdPod(seq, key, p, d)
 	case eventlog.Scheduled:
-		return m.bindPod(seq, key, p, d)
+		err = m.bindPod(seq, key, p, d)
 	case eventlog.Unschedulable, eventlog.Error:
 		m.queue.Park(key, failureOf(d))
-		return nil
+	default:
+		err = fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
 	}
-	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
+	// Told at last: what was refused just now must learn of it too.
+	for _, pod := range freed {
+		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
+	}
+	return err
 }
 
-// applyVerdicts carries out what the cycle decided on pods that were waiting, and on victims.
-func (m *Machine) applyVerdicts(seq uint64, key queue.Key, d *eventlog.Decision) error {
+// applyRejected takes the pods that the cycle rejected off their nodes. It returns those, as they stood there,
+// whose going others have to learn of.
+func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v1.Pod, err error) {
 	var others []queue.Key
 	for _, uid := range d.Rejected {
-		other, err := m.releasePod(uid)
+		other, pod, err := m.releasePod(uid)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if pod != nil {
+			freed = append(freed, pod)
 		}
 		if other != key && !slices.Contains(others, other) {
 			others = append(others, other)
@@ -59,6 +78,11 @@ func (m *Machine) applyVerdicts(seq uint64, key queue.Key, d *eventlog.Decision)
 	for _, other := range others {
 		m.queue.Park(other, failureOf(d))
 	}
+	return freed, nil
+}
+
+// applyVerdicts carries out what the cycle decided on pods that go on, and on victims.
+func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	for _, a := range d.Approvals {
 		m.waiting.Approve(a.UID, a.Plugin)
 	}
@@ -79,29 +103,31 @@ func (m *Machine) applyVerdicts(seq uint64, key queue.Key, d *eventlog.Decision)
 	return nil
 }
 
-// releasePod takes a waiting pod off its node and returns whose member it is. Others learn of the room only
-// if they can have missed it: while a gang's cycles run back to back no other pod's cycle comes between.
-func (m *Machine) releasePod(uid types.UID) (queue.Key, error) {
+// releasePod takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
+// and the pod as it stood there is returned, only if they can have missed it: while a gang's cycles run back
+// to back no other pod's cycle comes between.
+func (m *Machine) releasePod(uid types.UID) (key queue.Key, freed *v1.Pod, err error) {
 	p := m.cluster.Pod(uid)
 	if p == nil || p.Stage != cluster.Waiting {
-		return queue.Key{}, fmt.Errorf("rejected pod %s is not waiting", uid)
+		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
 	}
-	key := m.keyOf(p)
+	key = m.keyOf(p)
+	if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
+		freed = p.Placed()
+	}
 	m.waiting.Release(uid)
 	if err := m.cluster.Release(p); err != nil {
-		return queue.Key{}, err
-	}
-	if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
-		m.queue.Move(upstream.EventAssignedPodDelete, p.Object, nil)
+		return queue.Key{}, nil, err
 	}
 	m.unhold(key, p)
-	return key, nil
+	return key, freed, nil
 }
 
 // unhold makes a pod that lost its place wait for another one, unless it is being deleted.
 func (m *Machine) unhold(key queue.Key, p *cluster.Pod) {
 	if p.Object.DeletionTimestamp != nil {
 		m.queue.Delete(key, p.Object.UID)
+		m.recheckGroup(p)
 		return
 	}
 	m.queue.Unhold(key, p.Object.UID)

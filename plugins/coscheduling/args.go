@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -39,6 +40,9 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 		d.DisallowUnknownFields()
 		if err := d.Decode(&args); err != nil {
 			return Args{}, fmt.Errorf("decode CoschedulingArgs: %w", err)
+		}
+		if d.More() {
+			return Args{}, errors.New("decode CoschedulingArgs: more than one JSON value")
 		}
 	default:
 		return Args{}, fmt.Errorf("decode CoschedulingArgs: got a %T", obj)

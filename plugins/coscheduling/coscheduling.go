@@ -117,14 +117,20 @@ func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Po
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.
 func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter lets the gang's held members go: one of them has no node, so the gang cannot be completed now.
+// PostFilter releases the gang's held members: one of them has no node, so the gang cannot be completed now. If
+// the gang has become complete without it (the minimum was lowered, or another scheduler placed a member), it
+// lets the held ones go on instead.
 func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || g.Assigned() >= g.Min() {
+	if g == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	held := g.Waiting()
 	if held == 0 {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	if g.Assigned()+held >= g.Min() {
+		c.allow(g)
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	c.release(g)
@@ -140,10 +146,10 @@ func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string)
 // ReservesNothing implements framework.ReservesNothing of this project.
 func (c *Coscheduling) ReservesNothing() {}
 
-// Unreserve lets the gang's other held members go when a member loses its place before the gang was
+// Unreserve releases the gang's other held members when a member loses its place before the gang was
 // complete. It is idempotent.
 func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if g := c.groups.GroupOf(pod); g != nil && g.Assigned() < g.Min() {
+	if g := c.groups.GroupOf(pod); g != nil {
 		c.release(g)
 	}
 }
@@ -161,9 +167,7 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 		}
 		return fwk.NewStatus(fwk.Wait), timeout
 	}
-	if g.Waiting() > 0 {
-		c.eachHeld(g, func(w fwk.WaitingPod) { w.Allow(Name) })
-	}
+	c.allow(g)
 	return nil, 0
 }
 
@@ -171,6 +175,13 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 // node, so it adds nothing to what makes two pods alike.
 func (c *Coscheduling) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
+}
+
+func (c *Coscheduling) allow(g *cluster.Group) {
+	if g.Waiting() == 0 {
+		return
+	}
+	c.eachHeld(g, func(w fwk.WaitingPod) { w.Allow(Name) })
 }
 
 func (c *Coscheduling) release(g *cluster.Group) {

@@ -15,5 +15,8 @@
 // Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
 // being scheduled as if it had named none: members are often created before their group.
 //
+// It answers for its own Permit only. A profile with another Permit plugin that holds members as well can see
+// some of a gang bound and others turned away by that plugin.
+//
 // Start reading at coscheduling.go.
 package coscheduling

@@ -1,0 +1,461 @@
+package scheduler_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// books is what the entries say, kept in the simplest way.
+type books struct {
+	nodes  map[string]*v1.Node
+	pods   map[types.UID]*bookedPod
+	names  map[string]types.UID
+	groups map[groupKey]int // the declared minimum
+}
+
+type bookedPod struct {
+	object *v1.Pod
+	group  string // that it named when it came, "" for none
+	stage  cluster.Stage
+	node   string
+}
+
+// groupKey is a PodGroup object of one API.
+type groupKey struct {
+	resource eventlog.Resource
+	name     string
+}
+
+func (k groupKey) compare(o groupKey) int {
+	return cmp.Or(cmp.Compare(k.resource, o.resource), cmp.Compare(k.name, o.name))
+}
+
+func newBooks() books {
+	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]int{}}
+}
+
+// entity is the name of what stands in the queue for the pod; names of gangs and of single pods differ.
+func (p *bookedPod) entity() string { return cmp.Or(p.group, p.object.Name) }
+
+// ready says whether a cycle could place the pod.
+func (p *bookedPod) ready() bool {
+	return p.stage == cluster.Pending && p.object.DeletionTimestamp == nil && len(p.object.Spec.SchedulingGates) == 0
+}
+
+// enter writes an entry into the books and checks what it means for them.
+func (h *history) enter(p eventlog.Payload) {
+	switch p := p.(type) {
+	case *eventlog.Upserted:
+		switch obj := p.Object.(type) {
+		case *v1.Node:
+			h.nodes[obj.Name] = obj
+		case *v1.Pod:
+			h.enterPod(obj)
+		default:
+			h.groups[groupKey{p.Resource, obj.GetName()}] = declaredMinimum(obj)
+		}
+	case *eventlog.Deleted:
+		switch p.Resource {
+		case eventlog.Nodes:
+			delete(h.nodes, p.Name)
+		case eventlog.Pods:
+			h.strike(p.UID)
+		default:
+			delete(h.groups, groupKey{p.Resource, p.Name})
+		}
+	case *eventlog.Decision:
+		h.enterDecision(p)
+	case *eventlog.BindResult:
+		h.enterResult(p)
+	}
+}
+
+func declaredMinimum(obj eventlog.Object) int {
+	if g, ok := obj.(*xscheduling.PodGroup); ok {
+		return int(g.Spec.MinMember)
+	}
+	return int(obj.(*schedulingv1beta1.PodGroup).Spec.SchedulingPolicy.Gang.MinCount)
+}
+
+// groupOf is the name of the group that the pod names now, "" for none.
+func groupOf(p *v1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil {
+		return *g.PodGroupName
+	}
+	return p.Labels[xscheduling.PodGroupLabel]
+}
+
+func (h *history) enterPod(obj *v1.Pod) {
+	if uid, ok := h.names[obj.Name]; ok && uid != obj.UID {
+		h.strike(uid) // another pod has taken its name
+	}
+	if obj.Status.Phase == v1.PodSucceeded || obj.Status.Phase == v1.PodFailed {
+		h.strike(obj.UID)
+		return
+	}
+	p := h.pods[obj.UID]
+	if p == nil {
+		p = &bookedPod{group: groupOf(obj)}
+		h.pods[obj.UID], h.names[obj.Name] = p, obj.UID
+	}
+	p.object = obj
+	if obj.Spec.NodeName != "" {
+		p.stage, p.node = cluster.Bound, obj.Spec.NodeName
+	}
+}
+
+func (h *history) strike(uid types.UID) {
+	if p := h.pods[uid]; p != nil {
+		delete(h.names, p.object.Name)
+		delete(h.pods, uid)
+	}
+}
+
+func (h *history) enterResult(r *eventlog.BindResult) {
+	p := h.pods[r.UID]
+	if p == nil || p.stage != cluster.Binding {
+		return
+	}
+	switch r.Outcome {
+	case eventlog.BindBound:
+		p.stage, p.object = cluster.Bound, p.object.DeepCopy()
+		p.object.Spec.NodeName = p.node
+	case eventlog.BindFailed, eventlog.BindConflict:
+		p.stage, p.node = cluster.Pending, ""
+	}
+}
+
+// enterDecision checks that no node is given more than it has, and no gang's bind is released before its
+// minimum has nodes.
+func (h *history) enterDecision(d *eventlog.Decision) {
+	for _, uid := range d.Rejected {
+		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
+	}
+	released := slices.Clone(d.Allowed)
+	p := h.pods[d.UID]
+	switch d.Outcome {
+	case eventlog.Scheduled:
+		p.stage, p.node = cluster.Binding, d.Node
+		released = append(released, d.UID)
+	case eventlog.Waiting:
+		p.stage, p.node = cluster.Waiting, d.Node
+	}
+	for _, uid := range d.Allowed {
+		h.pods[uid].stage = cluster.Binding
+	}
+	if d.Node != "" {
+		h.checkNode(d)
+	}
+	for _, uid := range released {
+		h.checkComplete(d, h.pods[uid].group)
+	}
+}
+
+func (h *history) checkNode(d *eventlog.Decision) {
+	n := h.nodes[d.Node]
+	if n == nil || n.Spec.Unschedulable {
+		h.fatalf("cycle %d puts %s on node %s, which is gone or cordoned", d.Cycle, d.Name, d.Node)
+	}
+	left, wants := h.left(d.Node), requests(h.pods[d.UID].object)
+	for i, name := range resourceNames {
+		if wants[i] > 0 && left[i] < 0 {
+			h.fatalf("cycle %d puts %s on node %s, which then lacks %d %s", d.Cycle, d.Name, d.Node, -left[i], name)
+		}
+	}
+}
+
+func (h *history) checkComplete(d *eventlog.Decision, group string) {
+	if group == "" {
+		return
+	}
+	minimum, declared := h.minimum(group)
+	if _, assigned := h.count(group); !declared || assigned < minimum {
+		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v)",
+			d.Cycle, group, assigned, minimum, declared)
+	}
+}
+
+// minimum is that of the scheduling.k8s.io PodGroup if both APIs declare one.
+func (b *books) minimum(group string) (n int, declared bool) {
+	for _, resource := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+		if n, ok := b.groups[groupKey{resource, group}]; ok {
+			return max(1, n), true
+		}
+	}
+	return 1, false
+}
+
+// count returns the gang's members by stage, and how many have their node for good.
+func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int) {
+	stages = map[cluster.Stage]int{}
+	// any order: counts
+	for _, p := range b.pods {
+		if p.group == group {
+			stages[p.stage]++
+		}
+	}
+	return stages, stages[cluster.Binding] + stages[cluster.Bound]
+}
+
+// amounts are of the resources in resourceNames; cpu in thousandths of a core.
+type amounts [3]int64
+
+var resourceNames = [...]v1.ResourceName{v1.ResourceCPU, gpu, v1.ResourcePods}
+
+func amountsOf(list v1.ResourceList) amounts {
+	cpu, gpus, pods := list[v1.ResourceCPU], list[gpu], list[v1.ResourcePods]
+	return amounts{cpu.MilliValue(), gpus.Value(), pods.Value()}
+}
+
+func requests(p *v1.Pod) amounts {
+	a := amountsOf(p.Spec.Containers[0].Resources.Requests)
+	a[len(a)-1] = 1
+	return a
+}
+
+// left is what the node has allocatable less what the pods booked on it request; it may be negative.
+func (b *books) left(node string) amounts {
+	left := amountsOf(b.nodes[node].Status.Allocatable)
+	// any order: sums
+	for _, p := range b.pods {
+		if p.node == node {
+			for i, amount := range requests(p.object) {
+				left[i] -= amount
+			}
+		}
+	}
+	return left
+}
+
+func (h *history) checkPods() {
+	if h.m.Cluster().Pods() != len(h.pods) {
+		h.fatalf("the state has %d pods, the books have %d", h.m.Cluster().Pods(), len(h.pods))
+	}
+	waiting := 0
+	// any order: each is compared
+	for uid, want := range h.pods {
+		p := h.m.Cluster().Pod(uid)
+		if p == nil || p.Stage != want.stage || p.Node != want.node {
+			h.fatalf("pod %s is %+v; the books have it %s on %q", uid, p, want.stage, want.node)
+		}
+		if want.stage == cluster.Waiting {
+			waiting++
+			if _, ok := h.m.WaitingPods().Get(uid); !ok {
+				h.fatalf("pod %s is waiting, and Permit does not hold it", uid)
+			}
+		}
+	}
+	if n := h.m.WaitingPods().Len(); n != waiting {
+		h.fatalf("Permit holds %d pods, the books %d", n, waiting)
+	}
+}
+
+func (h *history) checkGroups() {
+	for i := range 4 {
+		name := fmt.Sprintf("g%d", i)
+		g := h.m.Cluster().Group(namespace, name)
+		stages, assigned := h.count(name)
+		minimum, declared := h.minimum(name)
+		if g == nil {
+			if declared || len(stages) > 0 {
+				h.fatalf("group %s is not there", name)
+			}
+			continue
+		}
+		ready := 0
+		// any order: a count
+		for _, p := range h.pods {
+			if p.group == name && p.ready() {
+				ready++
+			}
+		}
+		if g.Declared() != declared || g.Min() != minimum || g.Ready() != ready || g.Waiting() != stages[cluster.Waiting] || g.Assigned() != assigned {
+			h.fatalf("group %s: declared %v, min %d, ready %d, waiting %d, assigned %d; the books have %v, %d, %d, %d, %d",
+				name, g.Declared(), g.Min(), g.Ready(), g.Waiting(), g.Assigned(), declared, minimum, ready, stages[cluster.Waiting], assigned)
+		}
+		h.checkLacks(g, name)
+	}
+}
+
+// checkLacks compares Lacks with sums over everything.
+func (h *history) checkLacks(g *cluster.Group, name string) {
+	free, offered := h.free()
+	var needs [len(resourceNames)][]int64
+	// any order: the requests are sorted
+	for _, p := range h.pods {
+		if p.group == name && p.ready() {
+			for i, amount := range requests(p.object) {
+				needs[i] = append(needs[i], amount)
+			}
+		}
+	}
+	k := g.Min() - g.Assigned() - g.Waiting()
+	short := map[v1.ResourceName]cluster.Shortfall{}
+	for i, resource := range resourceNames {
+		slices.Sort(needs[i])
+		need := int64(0)
+		for _, amount := range needs[i][:max(0, min(k, len(needs[i])))] {
+			need += amount
+		}
+		if need > free[i] && offered[i] {
+			short[resource] = cluster.Shortfall{Resource: resource, Needed: need, Free: free[i]}
+		}
+	}
+	got, lacks := h.m.Cluster().Lacks(g)
+	if lacks != (len(short) > 0) || lacks && short[got.Resource] != got {
+		h.fatalf("group %s lacks %+v (%v); the books say %+v", name, got, lacks, short)
+	}
+}
+
+// free is what all nodes together have left; offered says of what any node has some.
+func (b *books) free() (free amounts, offered [len(resourceNames)]bool) {
+	offered = [...]bool{true, false, true}
+	// any order: sums
+	for name, n := range b.nodes {
+		for i, amount := range b.left(name) {
+			free[i] += max(0, amount)
+		}
+		if _, ok := n.Status.Allocatable[gpu]; ok {
+			offered[1] = true
+		}
+	}
+	return free, offered
+}
+
+// checkQueue compares the queue with the pods of our schedulers that have no node, or none for certain.
+func (h *history) checkQueue() {
+	if h.m.Queue() == nil {
+		return
+	}
+	want := map[types.UID]string{}
+	// any order: fills a map
+	for uid, p := range h.pods {
+		ours := p.object.Spec.SchedulerName != "somebody-else"
+		if ours && p.stage != cluster.Bound && (p.stage != cluster.Pending || p.object.DeletionTimestamp == nil) {
+			want[uid] = fmt.Sprintf("%s held=%v", p.entity(), p.stage != cluster.Pending)
+		}
+	}
+	got := map[types.UID]string{}
+	for _, e := range h.m.Queue().All() {
+		if isGang := e.Type() == fwk.PodGroupKeyType; isGang != (e.Key().Name[0] == 'g') {
+			h.fatalf("entity %v is of the wrong type", e.Key())
+		}
+		for _, p := range e.Pending() {
+			got[p.UID] = fmt.Sprintf("%s held=%v", e.Key().Name, false)
+		}
+		for _, uid := range e.Held() {
+			got[uid] = fmt.Sprintf("%s held=%v", e.Key().Name, true)
+		}
+	}
+	if !maps.Equal(want, got) {
+		h.fatalf("the queue has %v, the books %v", got, want)
+	}
+}
+
+// checkEffects: what is asked of the world is to bind the pods that are being bound, in order.
+func (h *history) checkEffects() {
+	want, got := map[types.UID]string{}, map[types.UID]string{}
+	// any order: fills a map
+	for uid, p := range h.pods {
+		if p.stage == cluster.Binding {
+			want[uid] = p.node
+		}
+	}
+	last := uint64(0)
+	for _, x := range h.m.Effects() {
+		if x.Seq < last || h.pods[x.UID] == nil || x.Name != h.pods[x.UID].object.Name {
+			h.fatalf("effect %+v after one of entry %d", x, last)
+		}
+		last, got[x.UID] = x.Seq, x.Node
+	}
+	if !maps.Equal(want, got) || len(h.m.Effects()) != len(want) {
+		h.fatalf("effects are %v, the books have %v being bound", h.m.Effects(), want)
+	}
+}
+
+// checkQuiet is about what holds when nothing is left to decide.
+func (h *history) checkQuiet() {
+	if n := h.m.WaitingPods().Len(); n > 0 {
+		h.fatalf("nothing is left to decide, and %d pods are held", n)
+	}
+	if c := h.m.Queue().Counts(); c.Active+c.InFlight > 0 {
+		h.fatalf("nothing is left to decide, and the queue has %+v", c)
+	}
+	if wake, ok := h.m.Wake(); ok && eventlog.TimeOf(wake) <= h.now {
+		h.fatalf("nothing is left to decide at %s, and the Machine should have been woken at %s", h.now, wake)
+	}
+}
+
+// pending returns, by entity, the pods of our schedulers that a cycle could place.
+func (b *books) pending() map[string][]*bookedPod {
+	pending := map[string][]*bookedPod{}
+	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
+		if p := b.pods[uid]; p.ready() && p.object.Spec.SchedulerName != "somebody-else" {
+			pending[p.entity()] = append(pending[p.entity()], p)
+		}
+	}
+	return pending
+}
+
+// checkPlaced: nothing pends that certainly fits.
+func (h *history) checkPlaced() {
+	// any order: each is looked at
+	for name, pods := range h.pending() {
+		missing := 1
+		if pods[0].group != "" {
+			minimum, declared := h.minimum(name)
+			_, assigned := h.count(name)
+			missing = max(1, minimum-assigned)
+			if !declared || missing > len(pods) {
+				continue
+			}
+		}
+		if h.fits(pods, missing) {
+			h.fatalf("%s was left pending: %d of its %d pods fit", name, missing, len(pods))
+		}
+	}
+}
+
+// fits says whether k of the pods find nodes whichever nodes the ones before them got. It is certain of a yes
+// only: if all fit one node, or if they are alike and there are k places.
+func (b *books) fits(pods []*bookedPod, k int) bool {
+	alike, all, places := true, amounts{}, int64(0)
+	for _, p := range pods {
+		alike = alike && requests(p.object) == requests(pods[0].object)
+		for i, amount := range requests(p.object) {
+			all[i] += amount
+		}
+	}
+	one := requests(pods[0].object)
+	// any order: a sum
+	for name, n := range b.nodes {
+		if n.Spec.Unschedulable {
+			continue
+		}
+		here, together := int64(1000), true
+		for i, left := range b.left(name) {
+			if all[i] > 0 && left < all[i] {
+				together = false
+			}
+			if one[i] > 0 {
+				here = min(here, max(0, left)/one[i])
+			}
+		}
+		if together {
+			return true
+		}
+		places += here
+	}
+	return alike && places >= int64(k)
+}

@@ -1,0 +1,304 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+const packingProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+- schedulerName: packer
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: MostAllocated
+        resources:
+        - name: cpu
+          weight: 1
+`
+
+// TestWhateverHappensTheBooksAreRight plays generated histories on a Machine and checks, after every entry,
+// what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
+// for a soak run: go test ./scheduler -run Whatever -rapid.checks=20000.
+func TestWhateverHappensTheBooksAreRight(t *testing.T) {
+	one, two := []string{"default-scheduler"}, []string{"default-scheduler", "packer", "somebody-else"}
+	shapes := map[string]shape{
+		"Alone":                      {schedulers: one},
+		"BesideOthers":               {schedulers: one, foreign: true},
+		"Interrupted":                {schedulers: one, interrupts: true},
+		"InterruptedBesideOthers":    {schedulers: one, interrupts: true, foreign: true},
+		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
+		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
+	}
+	// any order: the histories have nothing to do with each other
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			config := encodedConfig(t, shape.config)
+			rapid.Check(t, func(t *rapid.T) {
+				h := newHistory(t, shape, config)
+				h.live()
+				h.end()
+				h.replay()
+			})
+		})
+	}
+}
+
+func encodedConfig(t *testing.T, text string) []byte {
+	t.Helper()
+	cfg := framework.DefaultConfig()
+	if text != "" {
+		var err error
+		if cfg, err = framework.LoadConfig([]byte(text), "config"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// history is a Machine with its inputs and effects, and the naive books.
+type history struct {
+	t     *rapid.T
+	shape shape
+	m     *scheduler.Machine
+
+	now      eventlog.Time
+	entries  []eventlog.Entry
+	hashes   [][32]byte
+	uids     int
+	released uint64
+	inflight []scheduler.Effect // given out, with no last word on them
+
+	books
+}
+
+func newHistory(t *rapid.T, shape shape, config []byte) *history {
+	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	h := &history{t: t, shape: shape, m: scheduler.New(plugins.NewRegistry()), now: start, books: newBooks()}
+	h.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: config})
+	return h
+}
+
+// live lets the world go on for a while.
+func (h *history) live() {
+	actions := map[string]func(*rapid.T){}
+	add := func(weight int, name string, action func()) {
+		for i := range weight {
+			actions[fmt.Sprintf("%s %d", name, i)] = func(*rapid.T) { action() }
+		}
+	}
+	add(3, "join node", h.joinNode)
+	add(1, "cordon node", h.cordonNode)
+	add(1, "lose node", h.loseNode)
+	add(2, "declare group", h.declareGroup)
+	add(1, "withdraw group", h.withdrawGroup)
+	add(4, "create gang", h.createGang)
+	add(2, "create pod", h.createPod)
+	add(1, "ungate pod", h.ungatePod)
+	add(1, "terminate pod", h.terminatePod)
+	add(1, "finish pod", h.finishPod)
+	add(1, "relabel pod", h.relabelPod)
+	add(1, "resize pod", h.resizePod)
+	add(2, "delete pod", h.deletePod)
+	add(5, "bind comes back", h.bindComesBack)
+	add(3, "time passes", h.timePasses)
+	if h.shape.foreign {
+		add(1, "bind outside", h.bindOutside)
+		add(1, "shrink node", h.shrinkNode)
+	}
+	h.t.Repeat(actions)
+}
+
+// step takes inputs in as the engine does: all of them, then decisions until nothing is left. An interrupted
+// step ends before, as one does whose process is killed after a part of its entries was durable.
+func (h *history) step(inputs ...eventlog.Payload) {
+	for _, input := range inputs {
+		h.take(input)
+	}
+	atMost := -1
+	if h.shape.interrupts && h.chance(30, "interrupted") {
+		atMost = rapid.IntRange(0, 4).Draw(h.t, "decisions")
+	}
+	quiet := false
+	for n := 0; n != atMost; n++ {
+		if n > 1000 {
+			h.fatalf("more than %d decisions without an input between them", n)
+		}
+		d, ok := h.m.Decide(nil)
+		if !ok {
+			quiet = true
+			break
+		}
+		h.take(&d)
+	}
+	h.inflight = append(h.inflight, h.m.EffectsAfter(h.released)...)
+	h.released = h.m.Seq()
+	if quiet {
+		h.checkQuiet()
+	}
+}
+
+// take makes p the next entry, of the Machine and of the books, and checks all that must hold after it.
+func (h *history) take(p eventlog.Payload) {
+	if up, ok := p.(*eventlog.Upserted); ok {
+		obj, err := eventlog.Canonical(up.Resource, eventlog.Trim(up.Resource, up.Object))
+		h.must(err)
+		up.Object = obj
+	}
+	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: 1, Time: h.now, Payload: p}
+	h.must(h.m.Apply(e))
+	h.entries = append(h.entries, e)
+	h.hashes = append(h.hashes, h.m.Hash())
+	h.enter(p)
+	h.checkPods()
+	h.checkGroups()
+	h.checkQueue()
+	h.checkEffects()
+}
+
+// end lets the world come to rest: what fits must then be placed, first among all others, then without its
+// largest member, then by itself.
+func (h *history) end() {
+	h.shape.interrupts = false
+	h.rest()
+	h.checkPlaced()
+	h.largestGiveWay()
+	h.rest()
+	h.checkPlaced()
+	for len(h.pending()) > 0 {
+		name, _ := pick(h, h.pending(), "left alone")
+		h.clearAllBut(name)
+		h.rest()
+		h.checkPlaced()
+		h.clearAllBut("")
+	}
+}
+
+// rest confirms all binds and lets time pass until it makes no more work, half a minute at the most.
+func (h *history) rest() {
+	h.confirmBinds()
+	for until := h.now.Add(30 * time.Second); ; {
+		wake, ok := h.m.Wake()
+		if !ok || eventlog.TimeOf(wake) > until {
+			return
+		}
+		h.now = eventlog.TimeOf(wake)
+		h.step(&eventlog.Tick{})
+		h.confirmBinds()
+	}
+}
+
+// largestGiveWay deletes, of every gang, the pending member that wants the most.
+func (h *history) largestGiveWay() {
+	var inputs []eventlog.Payload
+	pending := h.pending()
+	for _, name := range slices.Sorted(maps.Keys(pending)) {
+		p := slices.MaxFunc(pending[name], func(a, b *bookedPod) int {
+			return cmp.Compare(requests(a.object)[0], requests(b.object)[0])
+		}).object
+		inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.Name, UID: p.UID})
+	}
+	h.step(inputs...)
+}
+
+// clearAllBut deletes the pods that are not of the gang, or the pod, of that name.
+func (h *history) clearAllBut(name string) {
+	var inputs []eventlog.Payload
+	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
+		if p := h.pods[uid]; p.entity() != name {
+			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.object.Name, UID: uid})
+		}
+	}
+	h.step(inputs...)
+}
+
+// replay reads the entries through the codec into a Machine that decides them all again, and into one that
+// never decides.
+func (h *history) replay() {
+	again, follower := scheduler.New(plugins.NewRegistry()), scheduler.New(plugins.NewRegistry())
+	var rec, decided []byte
+	for i, e := range h.entries {
+		var err error
+		rec, err = eventlog.AppendRecord(rec[:0], e, [32]byte{})
+		h.must(err)
+		read, _, err := eventlog.DecodeRecord(rec)
+		h.must(err)
+		if _, ok := read.Payload.(*eventlog.Decision); ok {
+			d, ok := again.Decide(nil)
+			if !ok {
+				h.fatalf("entry %d is not decided on replay", e.Seq)
+			}
+			decided, err = eventlog.AppendRecord(decided[:0], eventlog.Entry{Seq: e.Seq, Epoch: e.Epoch, Time: e.Time, Payload: &d}, [32]byte{})
+			h.must(err)
+			if !bytes.Equal(rec, decided) {
+				h.fatalf("entry %d is decided as %+v on replay, recorded %+v", e.Seq, d, read.Payload)
+			}
+		}
+		h.must(again.Apply(read))
+		h.must(follower.Apply(read))
+		if again.Hash() != h.hashes[i] || follower.Hash() != h.hashes[i] {
+			h.fatalf("after entry %d the state differs on replay", e.Seq)
+		}
+	}
+}
+
+func (h *history) must(err error) {
+	if err != nil {
+		h.fatalf("%v", err)
+	}
+}
+
+// fatalf tells what happened, and then what is wrong.
+func (h *history) fatalf(format string, args ...any) {
+	var b strings.Builder
+	for _, e := range h.entries {
+		fmt.Fprintf(&b, "\n%d %s %s", e.Seq, e.Time.Std().Format("15:04:05.000"), describe(e.Payload))
+	}
+	h.t.Fatalf("%s\n%s", b.String(), fmt.Sprintf(format, args...))
+}
+
+func describe(p eventlog.Payload) string {
+	switch p := p.(type) {
+	case *eventlog.Upserted:
+		switch obj := p.Object.(type) {
+		case *v1.Node:
+			return fmt.Sprintf("node %s %v cordoned=%v", obj.Name, amountsOf(obj.Status.Allocatable), obj.Spec.Unschedulable)
+		case *v1.Pod:
+			return fmt.Sprintf("pod %s (%s) %v group=%s label=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s", obj.Name, obj.UID, requests(obj),
+				groupOf(obj), obj.Labels, obj.Spec.NodeName, len(obj.Spec.SchedulingGates), obj.DeletionTimestamp != nil, ptr.Deref(obj.Spec.Priority, 0),
+				obj.Spec.SchedulerName, obj.Status.Phase)
+		default:
+			return fmt.Sprintf("%s %s min=%d", p.Resource, obj.GetName(), declaredMinimum(obj))
+		}
+	case *eventlog.Deleted:
+		return fmt.Sprintf("deleted %s %s %s", p.Resource, p.Name, p.UID)
+	case *eventlog.Decision:
+		return fmt.Sprintf("cycle %d: %s %s %s %v allowed=%v rejected=%v", p.Cycle, p.UID, p.Outcome, p.Node, p.Rejections, p.Allowed, p.Rejected)
+	case *eventlog.BindResult:
+		return fmt.Sprintf("%s to %s: %s", p.UID, p.Node, p.Outcome)
+	}
+	return p.Kind().String()
+}
