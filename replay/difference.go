@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,7 +14,8 @@ import (
 // decisionField is one field of a decision under the name that log cat gives it.
 type decisionField struct {
 	name string
-	// of prints the field so that two values print alike only if they are equal.
+	// of prints the field so that two values print alike only if they are equal; but for the pod, where a
+	// slash within a name can make two look alike.
 	of func(*eventlog.Decision) string
 }
 
@@ -28,7 +30,7 @@ var decisionFields = []decisionField{
 	{"score", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Score, 10) }},
 	{"evaluated", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Evaluated, 10) }},
 	{"feasible", func(d *eventlog.Decision) string { return strconv.FormatInt(d.Feasible, 10) }},
-	{"rejections", func(d *eventlog.Decision) string { return fmt.Sprintf("%+v", d.Rejections) }},
+	{"rejections", func(d *eventlog.Decision) string { return rejections(d.Rejections) }},
 	{"waitUntil", func(d *eventlog.Decision) string { return d.WaitUntil.String() }},
 	{"waitFor", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.WaitFor) }},
 	{"approvals", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Approvals) }},
@@ -41,6 +43,17 @@ var decisionFields = []decisionField{
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
 
+func rejections(list []eventlog.Rejection) string {
+	var b strings.Builder
+	for i, r := range list {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "{plugin:%q code:%q reason:%q nodes:%d}", r.Plugin, r.Code, r.Reason, r.Nodes)
+	}
+	return "[" + b.String() + "]"
+}
+
 // firstDifference returns the first field in which two decisions differ and its two values.
 func firstDifference(recorded, decided *eventlog.Decision) (field, r, d string, differ bool) {
 	if sameDecision(recorded, decided) {
@@ -51,7 +64,7 @@ func firstDifference(recorded, decided *eventlog.Decision) (field, r, d string, 
 			return f.name, r, d, true
 		}
 	}
-	return "", "", "", false
+	return "pod", fmt.Sprintf("%q", []string{recorded.Namespace, recorded.Name}), fmt.Sprintf("%q", []string{decided.Namespace, decided.Name}), true
 }
 
 // sameDecision is the quick answer for the common case.

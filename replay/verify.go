@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -19,24 +20,26 @@ type Kind string
 const (
 	// Missing: a decision would be made here that the log does not have.
 	Missing Kind = "missing"
-	// Extra: the log has a decision where none would be made.
+	// Extra: the log has a decision where none would be made, or one a second time.
 	Extra Kind = "extra"
 	// Differs: the log has another decision than would be made.
 	Differs Kind = "differs"
-	// Unusable: the recorded entry cannot be applied to the state that the entries before it give.
+	// Unusable: the recorded entry cannot be applied to the state that the entries before it give. It is the
+	// last divergence: nothing behind it can be decided again.
 	Unusable Kind = "unusable"
 )
 
 // Divergence is one place where a log and its replay part.
 type Divergence struct {
 	Kind Kind `json:"kind"`
-	// Seq is the recorded decision, or for Missing the entry before which it would have been made.
+	// Seq is the recorded entry, or for Missing the one before which the decision would have been made.
 	Seq uint64 `json:"seq"`
 	// Pod is namespace/name of the pod that the recorded decision is on, or the one that would be decided on.
 	Pod string `json:"pod,omitempty"`
 	// Field is the first field that differs, as log cat names it.
 	Field string `json:"field,omitempty"`
-	// Recorded and Decided are that field's two values, or both decisions in short.
+	// Recorded and Decided are that field's two values, or a decision in short; of an Unusable entry, Recorded
+	// says why it is.
 	Recorded string `json:"recorded,omitempty"`
 	Decided  string `json:"decided,omitempty"`
 }
@@ -47,9 +50,9 @@ func (d Divergence) String() string {
 	case Missing:
 		return fmt.Sprintf("entry %d: a decision on pod %s is missing before it: %s", d.Seq, d.Pod, d.Decided)
 	case Extra:
-		return fmt.Sprintf("entry %d: the decision on pod %s is one too many: nothing would be decided here (recorded: %s)", d.Seq, d.Pod, d.Recorded)
+		return fmt.Sprintf("entry %d: the decision on pod %s is one too many: it would not be made here (recorded: %s)", d.Seq, d.Pod, d.Recorded)
 	case Unusable:
-		return fmt.Sprintf("entry %d: %s", d.Seq, d.Recorded)
+		return fmt.Sprintf("entry %d cannot be applied, and ends the replay: %s", d.Seq, d.Recorded)
 	}
 	return fmt.Sprintf("entry %d: the decision on pod %s differs in %s: recorded %s, decided %s", d.Seq, d.Pod, d.Field, d.Recorded, d.Decided)
 }
@@ -64,7 +67,7 @@ type Report struct {
 	// Undecided says that there would be more to decide after the last entry. That is no divergence: the
 	// writer may have been stopped.
 	Undecided bool `json:"undecided"`
-	// Hash is the digest of the state after the last entry, in hex.
+	// Hash is the digest of the state after the last entry, in hex; "" if an entry was Unusable.
 	Hash string `json:"hash"`
 	// Divergences are the first ones found, in order; none means identical.
 	Divergences []Divergence `json:"divergences,omitempty"`
@@ -100,7 +103,7 @@ func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts 
 			return v.report, err
 		}
 		if err := v.next(e); err != nil {
-			v.diverged(Divergence{Kind: Unusable, Seq: e.Seq, Recorded: err.Error()})
+			v.diverged(notApplicable(e, err))
 			return v.report, nil
 		}
 		if opts.Progress != nil && e.Seq%1000 == 0 {
@@ -137,8 +140,15 @@ func (v *verifier) next(e eventlog.Entry) error {
 func (v *verifier) compare(seq uint64, recorded *eventlog.Decision) {
 	v.report.Decisions++
 	decided, ok := v.machine.Decide(nil)
-	if !ok {
+	// A decision on another pod with a cycle of its own shows that the ones between are gone, or that it has
+	// stood in the log before.
+	another := recorded.UID != decided.UID
+	switch {
+	case !ok || another && recorded.Cycle < decided.Cycle:
 		v.diverged(Divergence{Kind: Extra, Seq: seq, Pod: podOf(recorded), Recorded: inShort(recorded)})
+		return
+	case another && recorded.Cycle > decided.Cycle:
+		v.diverged(Divergence{Kind: Missing, Seq: seq, Pod: podOf(&decided), Decided: inShort(&decided)})
 		return
 	}
 	if field, r, d, differ := firstDifference(recorded, &decided); differ {
@@ -151,6 +161,17 @@ func (v *verifier) diverged(d Divergence) {
 	if len(v.report.Divergences) < v.keep {
 		v.report.Divergences = append(v.report.Divergences, d)
 	}
+}
+
+func notApplicable(e eventlog.Entry, err error) Divergence {
+	d := Divergence{Kind: Unusable, Seq: e.Seq, Recorded: err.Error()}
+	if why := errors.Unwrap(err); why != nil {
+		d.Recorded = why.Error() // without the entry's number, which is there already
+	}
+	if decision, ok := e.Payload.(*eventlog.Decision); ok {
+		d.Pod = podOf(decision)
+	}
+	return d
 }
 
 func podOf(d *eventlog.Decision) string { return d.Namespace + "/" + d.Name }
