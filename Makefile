@@ -23,6 +23,11 @@ build: ## Build bin/rollcall
 test: ## Run all tests, with invariant checks
 	$(GO) test -tags invariants -timeout 15m ./...
 
+# The whole workloads of ../shared/data, again and again: about eleven minutes on 2 cores. "make test" runs their beginnings.
+.PHONY: soak
+soak: ## Simulate and replay the whole real workloads from scratch in every surrounding
+	ROLLCALL_SOAK=1 $(GO) test -timeout 60m -run Soak ./cmd/rollcall -v
+
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
 

@@ -27,18 +27,29 @@ func TestAccountant(t *testing.T) {
 			}
 			log := filepath.Join(t.TempDir(), "a.db")
 			rollcall(t, "simulate", "--nodes", w.nodes, "--workload", w.workload, "--log", log)
-			a := newAccountant()
-			for _, line := range catLines(t, rollcall(t, "log", "cat", log)) {
-				if err := a.entry(line); err != nil {
-					t.Fatalf("entry %v: %v", line["seq"], err)
-				}
-			}
+			a := audit(t, log)
 			if a.bound == 0 || a.gangsBound == 0 && strings.HasSuffix(w.workload, ".swf") {
 				t.Fatalf("the log binds %d pods, %d of gangs: nothing was tested", a.bound, a.gangsBound)
 			}
 			t.Logf("%d pods bound, %d of them of gangs, %d releases", a.bound, a.gangsBound, a.released)
 		})
 	}
+}
+
+// audit has a new accountant go through the log.
+func audit(t *testing.T, log string) *accountant {
+	t.Helper()
+	a := newAccountant()
+	catEach(t, log, func(line []byte) {
+		fields := catLines(t, line)[0]
+		if err := a.entry(fields); err != nil {
+			t.Fatalf("entry %v: %v", fields["seq"], err)
+		}
+	})
+	if err := a.wholeGangs(); err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 // TestAccountantFindsFraud plants what the accountant must find.
@@ -50,6 +61,14 @@ func TestAccountantFindsFraud(t *testing.T) {
 	scheduled := func(name string) string {
 		return fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n"}}`, name, name)
 	}
+	small := func(name, group string) string { return strings.Replace(pod(name, group), "1500m", "500m", 1) }
+	letGo := func(name, other string) string {
+		return fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Waiting","node":"n"}}`, other, other) + "\n" +
+			fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n","allowed":[%q]}}`, name, name, other)
+	}
+	bound := func(name string) string {
+		return fmt.Sprintf(`{"kind":"BindResult","uid":%q,"node":"n","outcome":"Bound"}`, name)
+	}
 	group := `{"kind":"Upserted","resource":"podgroups.scheduling.k8s.io","object":{"metadata":{"name":"g","namespace":"d"},"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}}`
 	for _, c := range []struct {
 		name, want string
@@ -57,6 +76,7 @@ func TestAccountantFindsFraud(t *testing.T) {
 	}{
 		{"two pods on a node for one", "over its allocatable", []string{node, pod("a", ""), pod("b", ""), scheduled("a"), scheduled("b")}},
 		{"half a gang", "below its minimum", []string{node, group, pod("a", "g"), scheduled("a")}},
+		{"half a gang bound", "1 of its minimum of 2 pods bound", []string{node, group, small("a", "g"), small("b", "g"), letGo("b", "a"), bound("a")}},
 		{"a bind that nobody decided", "no decision", []string{node, pod("a", ""), `{"kind":"BindResult","uid":"a","node":"n","outcome":"Bound"}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,6 +86,9 @@ func TestAccountantFindsFraud(t *testing.T) {
 				if err == nil {
 					err = a.entry(line)
 				}
+			}
+			if err == nil {
+				err = a.wholeGangs()
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("the accountant says %v, want an error with %q", err, c.want)
@@ -80,6 +103,8 @@ type accountant struct {
 	used        map[string]map[string]int64
 	pods        map[string]*accountedPod // by UID
 	minimum     map[string]int           // by group
+	going       map[string]int           // by group: members that are placed for good
+	boundOf     map[string]int           // by group: members that were ever bound
 	bound       int
 	gangsBound  int
 	released    int
@@ -93,7 +118,7 @@ type accountedPod struct {
 
 func newAccountant() *accountant {
 	return &accountant{allocatable: map[string]map[string]int64{}, used: map[string]map[string]int64{},
-		pods: map[string]*accountedPod{}, minimum: map[string]int{}}
+		pods: map[string]*accountedPod{}, minimum: map[string]int{}, going: map[string]int{}, boundOf: map[string]int{}}
 }
 
 // at walks into nested JSON objects; what is not there is nil.
@@ -193,11 +218,14 @@ func (a *accountant) decision(d any) error {
 		}
 	}
 	for _, uid := range going {
-		a.pods[uid].going = true
+		if p := a.pods[uid]; !p.going {
+			p.going = true
+			a.going[p.group]++
+		}
 	}
 	for _, uid := range going {
 		p := a.pods[uid]
-		if n := a.members(p.group); p.group != "" && n < a.minimum[p.group] {
+		if n := a.going[p.group]; p.group != "" && n < a.minimum[p.group] {
 			return fmt.Errorf("gang %s is let go with %d members, below its minimum %d", p.group, n, a.minimum[p.group])
 		}
 	}
@@ -213,15 +241,14 @@ func list(v any, path ...string) []string {
 	return out
 }
 
-// members counts a gang's members that are placed for good.
-func (a *accountant) members(group string) int {
-	n := 0
-	for _, p := range a.pods {
-		if p.group == group && p.going {
-			n++
+// wholeGangs says which gang was bound in part in the end.
+func (a *accountant) wholeGangs() error {
+	for group, n := range a.boundOf {
+		if n < a.minimum[group] {
+			return fmt.Errorf("gang %s ends with %d of its minimum of %d pods bound", group, n, a.minimum[group])
 		}
 	}
-	return n
+	return nil
 }
 
 func (a *accountant) take(p *accountedPod, node string) error {
@@ -246,6 +273,9 @@ func (a *accountant) release(uid string) {
 	for name, n := range p.requests {
 		a.used[p.node][name] -= n
 	}
+	if p.going {
+		a.going[p.group]--
+	}
 	p.node, p.going = "", false
 }
 
@@ -261,6 +291,7 @@ func (a *accountant) bindResult(line map[string]any) error {
 	a.bound++
 	if p.group != "" {
 		a.gangsBound++
+		a.boundOf[p.group]++
 	}
 	return nil
 }

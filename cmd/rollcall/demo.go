@@ -35,7 +35,7 @@ why a gang had to wait and why a pod is pending. Takes a few seconds; keeps noth
 			return runDemo(cmd, path)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "keep the log in this new file")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the log in this new directory")
 	return cmd
 }
 

@@ -41,9 +41,14 @@ func run() int {
 	klog.SetLogger(logr.Discard()) // what Kubernetes' packages would say of a configuration is in our errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process, whatever it is at
 	root := newRoot()
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errDiverged) {
+	switch {
+	case err == nil, errors.Is(err, errDiverged):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintf(os.Stderr, "rollcall: interrupted: %v\n", err)
+	default:
 		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
 	}
 	var usage usageError

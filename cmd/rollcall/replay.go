@@ -85,8 +85,11 @@ func replayLog(cmd *cobra.Command, path string, keep int) (replayFacts, error) {
 }
 
 func (f replayFacts) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\nstate      %s\n",
-		f.Entries, f.Decisions, time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.DecisionsPerSecond, f.Hash)
+	fmt.Fprintf(w, "entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\n",
+		f.Entries, f.Decisions, time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.DecisionsPerSecond)
+	if f.Hash != "" {
+		fmt.Fprintf(w, "state      %s\n", f.Hash)
+	}
 	if f.Undecided {
 		fmt.Fprintln(w, "the log ends before everything was decided: its writer was stopped")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -26,7 +27,7 @@ type simulation struct {
 func newSimulate() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
-		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log FILE]",
+		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log DIR]",
 		Short: "Schedule a workload on a virtual cluster in virtual time",
 		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. Pods start
 when they are bound and end after their duration. With --log every input and every decision
@@ -46,7 +47,7 @@ the output of rollcall log cat. Readers are chosen by content.`,
 	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
 	f.StringVar(&s.workload, "workload", "", "the workload: a file")
 	f.StringVar(&s.config, "config", "", "a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
-	f.StringVar(&s.log, "log", "", "write the log to this new file; default: none is kept")
+	f.StringVar(&s.log, "log", "", "write the log to this new directory; default: none is kept")
 	f.DurationVar(&s.until, "until", 0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
 	s.out.register(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
@@ -101,30 +102,52 @@ func readNodes(value string) ([]sim.NodePlan, error) {
 	return nodes, nil
 }
 
-// readConfig returns the effective configuration: the file's, or the default one for "".
+// readConfig returns the effective configuration: the file's, or the default one for "". What is wrong with it is
+// said before any log is made.
 func readConfig(path string) ([]byte, error) {
-	cfg := framework.DefaultConfig()
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if cfg, err = framework.LoadConfig(data, path); err != nil {
-			return nil, err
-		}
-		if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	if path == "" {
+		return framework.EncodeConfig(framework.DefaultConfig())
 	}
-	return framework.EncodeConfig(cfg)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := framework.LoadConfig(data, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := tryConfig(config); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, nil
 }
 
-// simulate runs work on nodes and returns the summary. The log goes to the file logPath, or is dropped as it is
+// tryConfig starts the plugins: some of what is wrong with their arguments only they can tell.
+func tryConfig(config []byte) error {
+	_, err := engine.Open(context.Background(), new(discardLog), sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config})
+	if why := errors.Unwrap(err); why != nil {
+		return why // without the number of the entry: there is no log yet
+	}
+	return err
+}
+
+// simulate runs work on nodes and returns the summary. The log goes to the directory logPath, or is dropped as it is
 // written if that is "".
 func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, logPath string, config []byte, until time.Duration) (s sim.Summary, err error) {
+	cluster, err := sim.New(nodes, work, sim.Options{Until: until})
+	if err != nil {
+		return s, err
+	}
 	var log eventlog.Log = new(discardLog)
 	if logPath != "" {
-		if log, err = openForWriting(logPath, true); err != nil {
+		if log, err = createLog(logPath); err != nil {
 			return s, err
 		}
 	}
@@ -136,10 +159,6 @@ func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, log
 	eng, err := engine.Open(ctx, log, sim.Start, engine.Options{
 		Registry: plugins.NewRegistry(), Config: config, Version: version().String(),
 	})
-	if err != nil {
-		return s, err
-	}
-	cluster, err := sim.New(nodes, work, sim.Options{Until: until})
 	if err != nil {
 		return s, err
 	}
