@@ -82,7 +82,16 @@ func (g *Group) Timeout() time.Duration {
 	return g.declarations[0].timeout
 }
 
-// Ready counts the members that a cycle could place: Pending, with no scheduling gate, not being deleted.
+// Priority is the priority that the group's object gives it; ok is false if it gives none.
+func (g *Group) Priority() (priority int32, ok bool) {
+	if !g.Declared() || g.declarations[0].priority == nil {
+		return 0, false
+	}
+	return *g.declarations[0].priority, true
+}
+
+// Ready counts the members that a cycle could place: Pending, with no scheduling gate, not being deleted, and
+// not another scheduler's.
 func (g *Group) Ready() int { return g.ready }
 
 // Waiting counts the members that are held on nodes.
@@ -117,7 +126,7 @@ func (s *State) Lacks(g *Group) (Shortfall, bool) {
 		var ready []*Pod
 		// any order: needsOf sorts the requests
 		for _, p := range g.members {
-			if p.Stage == Pending && isReady(p.Object) {
+			if p.Stage == Pending && s.isReady(p.Object) {
 				ready = append(ready, p)
 			}
 		}
@@ -186,7 +195,7 @@ func (s *State) join(p *Pod) {
 	s.roomVersion++
 	p.Group = s.groupAt(name)
 	p.Group.members[p.Object.UID] = p
-	p.Group.tally(p, +1)
+	s.tally(p, +1)
 }
 
 func (s *State) leave(p *Pod) {
@@ -194,7 +203,7 @@ func (s *State) leave(p *Pod) {
 		return
 	}
 	s.roomVersion++
-	p.Group.tally(p, -1)
+	s.tally(p, -1)
 	delete(p.Group.members, p.Object.UID)
 	s.dropGroupIfEmpty(p.Group)
 }
@@ -202,21 +211,23 @@ func (s *State) leave(p *Pod) {
 // setStage moves p to another stage and keeps its group's numbers.
 func (s *State) setStage(p *Pod, stage Stage) {
 	if p.Group != nil {
-		p.Group.tally(p, -1)
-		defer p.Group.tally(p, +1)
+		s.tally(p, -1)
+		defer s.tally(p, +1)
 	}
 	p.Stage = stage
 }
 
 // tally counts p in or out of its group's numbers.
-func (g *Group) tally(p *Pod, sign int) {
+func (s *State) tally(p *Pod, sign int) {
+	g := p.Group
 	g.stages[p.Stage] += sign
-	if p.Stage == Pending && isReady(p.Object) {
+	if p.Stage == Pending && s.isReady(p.Object) {
 		g.ready += sign
 	}
 	g.needs = nil
 }
 
-func isReady(pod *v1.Pod) bool {
-	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil
+// isReady says of a Pending pod whether a cycle of this scheduler could place it.
+func (s *State) isReady(pod *v1.Pod) bool {
+	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil && (s.mine == nil || s.mine(pod.Spec.SchedulerName))
 }

@@ -109,6 +109,28 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	return old
 }
 
+// Overcommitted says whether the node that p is booked on has, by now, less of something that p requests than
+// all its pods request together: it shrank, or another one of its name took its place.
+func (s *State) Overcommitted(p *Pod) bool {
+	n, ok := s.nodes[p.Node]
+	if !ok || !n.exists {
+		return false
+	}
+	can, has, wants := n.info.Allocatable, n.info.Requested, p.info.CalculateResource().Resource
+	over := func(wants, has, can int64) bool { return wants > 0 && has > can }
+	if len(n.info.Pods) > can.AllowedPodNumber || over(wants.GetMilliCPU(), has.MilliCPU, can.MilliCPU) ||
+		over(wants.GetMemory(), has.Memory, can.Memory) || over(wants.GetEphemeralStorage(), has.EphemeralStorage, can.EphemeralStorage) {
+		return true
+	}
+	// any order: one is enough
+	for name, amount := range wants.GetScalarResources() {
+		if over(amount, has.ScalarResources[name], can.ScalarResources[name]) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *State) findListed(name string) (at int, found bool) {
 	return sort.Find(len(s.listed), func(i int) int { return strings.Compare(name, s.listed[i].Node().Name) })
 }

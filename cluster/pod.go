@@ -105,8 +105,8 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	if p.Group != nil {
 		s.roomVersion++
-		p.Group.tally(p, -1)
-		defer p.Group.tally(p, +1)
+		s.tally(p, -1)
+		defer s.tally(p, +1)
 	}
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {

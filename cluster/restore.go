@@ -194,7 +194,7 @@ func (s *State) restorePod(p *Pod, group string) error {
 	if group != "" {
 		p.Group = s.groupAt(types.NamespacedName{Namespace: name.Namespace, Name: group})
 		p.Group.members[p.Object.UID] = p
-		p.Group.tally(p, +1)
+		s.tally(p, +1)
 	}
 	return nil
 }

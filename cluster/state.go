@@ -27,6 +27,8 @@ type State struct {
 	pods   map[types.UID]*Pod
 	byName map[types.NamespacedName]types.UID
 	groups map[types.NamespacedName]*Group
+
+	mine func(schedulerName string) bool // nil: every pod is
 }
 
 // New returns the state before the first entry: nothing.
@@ -42,6 +44,10 @@ func New() *State {
 		groups:           map[types.NamespacedName]*Group{},
 	}
 }
+
+// SetMine says which pods, by the scheduler that they name, this scheduler places: no other member of a gang can
+// be counted on. It must be called before any pod comes; without it all are.
+func (s *State) SetMine(mine func(schedulerName string) bool) { s.mine = mine }
 
 // Informers returns the log-fed informers over the state's objects.
 func (s *State) Informers() *Informers { return s.informers }

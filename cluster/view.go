@@ -31,7 +31,7 @@ func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
 	}
 	var candidates []*Pod
 	for _, p := range g.Members() {
-		if p.Stage == Waiting || p.Stage == Pending && isReady(p.Object) {
+		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p.Object) {
 			candidates = append(candidates, p)
 		}
 	}

@@ -33,7 +33,7 @@ func (q *Queue) AppendState(dst []byte) []byte {
 func (e *Entity) appendState(dst []byte) []byte {
 	dst = appendKey(dst, e.key)
 	dst = canonical.AppendString(dst, e.profile)
-	dst = append(dst, byte(e.state), canonical.Flags(e.owed, e.failed, e.notedAll, e.notedAny))
+	dst = append(dst, byte(e.state), canonical.Flags(e.owed, e.failed, e.erred, e.notedAll, e.notedAny))
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)
@@ -46,7 +46,6 @@ func (e *Entity) appendState(dst []byte) []byte {
 			dst = canonical.AppendString(dst, name)
 		}
 	}
-	dst = canonical.AppendString(dst, string(e.refused))
 	dst = canonical.AppendString(dst, e.gatingPlugin)
 	dst = canonical.AppendString(dst, e.gatingMessage)
 	dst = binary.AppendUvarint(dst, e.begun)
@@ -57,7 +56,7 @@ func (e *Entity) appendState(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.members)))
 	for _, m := range e.members {
 		dst = canonical.AppendString(dst, string(m.pod.UID))
-		dst = append(dst, canonical.Flags(m.held, m.gate != nil))
+		dst = append(dst, canonical.Flags(m.held, m.gate != nil, m.tried, m.refused))
 		if m.gate != nil {
 			dst = canonical.AppendString(dst, m.gate.name)
 			dst = canonical.AppendString(dst, m.message)

@@ -58,6 +58,9 @@ type member struct {
 	entity *Entity
 	pod    *v1.Pod
 	held   bool
+	// tried: the attempt under way, or else the last one, refused the pod or took it off its node again, so that
+	// it does not come to the pod another time. refused: it was refused.
+	tried, refused bool
 	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
 	// Only pending members have one.
 	gate    *plugin
@@ -86,6 +89,8 @@ type Entity struct {
 
 	members            []*member // by name, then UID
 	ready, gated, held int
+	untried            int // of the ready ones
+	firstUntried       int // a memo: no member before this one is ready and untried
 
 	timestamp   eventlog.Time
 	firstActive eventlog.Time
@@ -94,11 +99,11 @@ type Entity struct {
 	attempts           int
 	unschedulableCount int
 	errorCount         int
-	failed             bool // the last attempt ended in Park
+	failed             bool // the last attempt ended in a failure
+	erred              bool // a member met with an error in the attempt under way
 	backoffUntil       eventlog.Time
 
-	plugins, pendingPlugins     []string  // sorted, distinct
-	refused                     types.UID // the member whose refusal ended the last attempt, "" if not told
+	plugins, pendingPlugins     []string // sorted, distinct; of the attempt under way, or else of the last one
 	gatingPlugin, gatingMessage string
 	begun                       uint64   // changes when the last attempt began
 	noted                       []string // sorted: plugins whose hint said Queue while in flight
@@ -130,7 +135,7 @@ func (e *Entity) State() State { return e.state }
 // its backoff or flush did) and that only Room holds it back.
 func (e *Entity) Owed() bool { return e.owed }
 
-// Failed reports whether the last attempt ended in Park.
+// Failed reports whether the last attempt ended in a failure.
 func (e *Entity) Failed() bool { return e.failed }
 
 // Since returns when the entity became unschedulable or gated; zero in other states and when owed.
@@ -178,14 +183,33 @@ func (e *Entity) Ready() []*v1.Pod {
 	return pods
 }
 
-// FirstReady returns Ready()[0] without building the list; nil if it is empty.
-func (e *Entity) FirstReady() *v1.Pod {
-	for _, m := range e.members {
-		if !m.held && m.gate == nil {
-			return m.pod
-		}
+// NumUntried returns how many of the ready members the attempt under way has not come to yet; all of them if
+// none is under way.
+func (e *Entity) NumUntried() int {
+	if e.state != InFlight {
+		return e.ready
 	}
-	return nil
+	return e.untried
+}
+
+// Next returns the first ready pod, by name, then UID, that the attempt under way has not come to yet: the
+// first ready one if none is under way; nil if there is none. The pod must not be changed.
+func (e *Entity) Next() *v1.Pod {
+	if e.state != InFlight {
+		for _, m := range e.members {
+			if !m.held && m.gate == nil {
+				return m.pod
+			}
+		}
+		return nil
+	}
+	if e.untried == 0 {
+		return nil
+	}
+	for e.members[e.firstUntried].held || e.members[e.firstUntried].gate != nil || e.members[e.firstUntried].tried {
+		e.firstUntried++
+	}
+	return e.members[e.firstUntried].pod
 }
 
 // Held returns the UIDs of the held pods, in the order of their pods' names.
@@ -243,7 +267,7 @@ func (e *Entity) FirstActive() eventlog.Time { return e.firstActive }
 // BackoffUntil returns when the backoff of the last failure ends; zero if there is none.
 func (e *Entity) BackoffUntil() eventlog.Time { return e.backoffUntil }
 
-// Priority returns the highest priority among the members.
+// Priority returns the entity's own priority, see Options.Priority, or the highest among the members.
 func (e *Entity) Priority() int32 { return e.priority }
 
 // GetPriority implements fwk.QueuedEntityInfo.
@@ -298,6 +322,7 @@ func (e *Entity) GetGatingPluginEvents() []fwk.ClusterEvent {
 func (e *Entity) insert(m *member) {
 	i, _ := slices.BinarySearchFunc(e.members, m, compareMembers)
 	e.members = slices.Insert(e.members, i, m)
+	e.firstUntried = 0
 	e.count(m, 1)
 }
 
@@ -308,6 +333,7 @@ func (e *Entity) remove(m *member) {
 		panic("queue: " + string(m.pod.UID) + " is not among the members of " + e.key.String())
 	}
 	e.members = slices.Delete(e.members, i, i+1)
+	e.firstUntried = 0
 	e.count(m, -1)
 }
 
@@ -320,11 +346,22 @@ func (e *Entity) count(m *member, n int) {
 		e.gated += n
 	default:
 		e.ready += n
+		if !m.tried {
+			e.untried += n
+			if n > 0 {
+				e.firstUntried = 0
+			}
+		}
 	}
 }
 
-// topPriority is the highest priority among the members.
-func (e *Entity) topPriority() int32 {
+// priorityOf is the entity's priority: its own, or the highest among its members.
+func (q *Queue) priorityOf(e *Entity) int32 {
+	if q.opts.Priority != nil {
+		if p, ok := q.opts.Priority(e.key); ok {
+			return p
+		}
+	}
 	p := corev1helpers.PodPriority(e.members[0].pod)
 	for _, m := range e.members[1:] {
 		p = max(p, corev1helpers.PodPriority(m.pod))

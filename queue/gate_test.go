@@ -129,7 +129,7 @@ func TestOneGatedMemberDoesNotHoldBackTheOthers(t *testing.T) {
 	addGang(q, "g", 3)
 	wantState(t, q, gangKey("g"), Active)
 	e := q.Get(gangKey("g"))
-	if len(e.Pending()) != 3 || len(e.Ready()) != 2 || e.Ready()[1].Name != "g-2" || e.FirstReady().Name != "g-0" {
+	if len(e.Pending()) != 3 || len(e.Ready()) != 2 || e.Ready()[1].Name != "g-2" || e.Next().Name != "g-0" {
 		t.Errorf("%d pending, %d ready", len(e.Pending()), len(e.Ready()))
 	}
 	q.Begin(e.Key())

@@ -204,22 +204,22 @@ func (r *registration) narrow(o *occurrence) {
 	}
 }
 
-// wants asks the hints of p, for the members of e that it may concern (the refused one, if that is known), whether the occurrence makes a retry
-// worthwhile: one Queue is enough. A hint that fails, or is missing, says Queue.
+// wants asks the hints of p, for the members of e that it may concern, whether the occurrence makes a retry
+// worthwhile: one Queue is enough. A hint that fails, or is missing, says Queue. The members concerned are the
+// pending ones, or those of them that were refused, if that is known: an event might help another that was
+// never tried, but that is of no use to those. heldToo asks for all members.
 func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 	if !p.known {
 		return true
 	}
+	if len(p.matching[o.id]) == 0 {
+		return false
+	}
+	known := !heldToo && e.knowsRefused()
 	for _, r := range p.matching[o.id] {
 		r.narrow(o)
-		if m := e.refusedMember(); m != nil && !heldToo {
-			if r.wants(m, o) {
-				return true
-			}
-			continue
-		}
 		for _, m := range e.members {
-			if (!m.held || heldToo) && r.wants(m, o) {
+			if (heldToo || !m.held && (m.refused || !known)) && r.wants(m, o) {
 				return true
 			}
 		}
@@ -227,18 +227,9 @@ func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 	return false
 }
 
-// refusedMember returns the member whose refusal ended the last attempt, if it is still pending: as long as
-// that one is refused it is of no use that an event might help another, which may never have been tried.
-func (e *Entity) refusedMember() *member {
-	if e.refused == "" || len(e.members) == 1 {
-		return nil
-	}
-	for _, m := range e.members {
-		if m.pod.UID == e.refused && !m.held {
-			return m
-		}
-	}
-	return nil
+// knowsRefused says whether a pending member is known to have been refused by the last attempt.
+func (e *Entity) knowsRefused() bool {
+	return slices.ContainsFunc(e.members, func(m *member) bool { return m.refused && !m.held })
 }
 
 func (r *registration) wants(m *member, o *occurrence) bool {

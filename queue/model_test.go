@@ -34,7 +34,7 @@ type modelEntity struct {
 	key                       Key
 	members                   map[types.UID]*modelMember
 	state                     State
-	failed                    bool
+	failed, erred             bool
 	attempts, rejects, errors int
 	until, timestamp          eventlog.Time
 	failure                   Failure
@@ -48,6 +48,8 @@ type modelMember struct {
 	pod  *v1.Pod
 	held bool
 	gate string
+	// In the attempt under way or the last one: it was taken off its node or refused; it was refused.
+	tried, refused bool
 }
 
 // seenEvent is an event during an attempt, and the members of then.
@@ -260,18 +262,56 @@ func (m *model) begin(key Key) {
 	}
 	e.attempts++
 	e.changesAtBegin, e.seen = m.changes, nil
+	e.failed, e.erred, e.failure = false, false, Failure{}
+	for _, mm := range e.members {
+		mm.tried, mm.refused = false, false
+	}
 	m.set(e, InFlight)
+}
+
+func (m *model) refuse(key Key, f Failure) {
+	if e := m.entities[key]; e.state == InFlight {
+		e.blame(f)
+	}
+}
+
+func (e *modelEntity) blame(f Failure) {
+	e.failed, e.erred = true, e.erred || f.Error
+	e.failure.Plugins = append(e.failure.Plugins, f.Plugins...)
+	e.failure.PendingPlugins = append(e.failure.PendingPlugins, f.PendingPlugins...)
+	if mm := e.members[f.UID]; mm != nil && !mm.held {
+		mm.tried, mm.refused = true, true
+	}
+}
+
+// next is the first member that the attempt has not come to.
+func (e *modelEntity) next() string {
+	var names []string
+	for _, mm := range e.members {
+		if !mm.held && mm.gate == "" && !(e.state == InFlight && mm.tried) {
+			names = append(names, mm.pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names[:min(1, len(names))], "")
 }
 
 func (m *model) hold(key Key, uid types.UID, held bool) {
 	e := m.entities[key]
 	mm := e.members[uid]
 	mm.held, mm.gate = held, ""
+	if !held {
+		mm.tried = e.state == InFlight
+	}
 	m.rest(e)
 }
 
 func (m *model) finish(key Key) {
 	e := m.entities[key]
+	if e.state == InFlight && e.failed {
+		m.park(key, Failure{})
+		return
+	}
 	m.set(e, nowhere)
 	e.failed, e.failure, e.seen = false, Failure{}, nil
 	if ready, _, _ := e.count(); ready == 0 {
@@ -285,8 +325,16 @@ func (m *model) finish(key Key) {
 func (m *model) park(key Key, f Failure) {
 	e := m.entities[key]
 	inFlight := e.state == InFlight
+	if !inFlight {
+		e.erred, e.failure = false, Failure{}
+		for _, mm := range e.members {
+			mm.refused = false
+		}
+	}
 	m.set(e, nowhere)
-	e.failed, e.failure, e.timestamp = true, f, m.now
+	e.blame(f)
+	f.Error, e.erred = e.erred, false
+	e.timestamp = m.now
 	n := &e.rejects
 	if f.Error {
 		n = &e.errors
@@ -353,8 +401,12 @@ func (m *model) move(ev fwk.ClusterEvent, only types.UID) {
 	m.change()
 	for _, e := range m.entities {
 		s := seenEvent{ev: ev, only: only}
+		refused := false
 		for _, mm := range e.members {
-			if !mm.held || e.state == InFlight {
+			refused = refused || mm.refused && !mm.held
+		}
+		for _, mm := range e.members {
+			if e.state == InFlight || !mm.held && (mm.refused || !refused) {
 				s.members = append(s.members, mm.pod.Name)
 			}
 		}
@@ -387,6 +439,17 @@ func (m *model) activate(key Key) {
 		e.seen = append(e.seen, seenEvent{ev: wildcard})
 	case Unschedulable, Backoff, Gated:
 		m.goTo(e, Active)
+	}
+}
+
+func (m *model) retry(key Key) {
+	m.change()
+	e := m.entities[key]
+	switch e.state {
+	case InFlight:
+		e.seen = append(e.seen, seenEvent{ev: wildcard})
+	case Unschedulable:
+		m.requeue(e)
 	}
 }
 
@@ -423,8 +486,8 @@ func (m *model) String() string {
 	for _, key := range slices.SortedFunc(maps.Keys(m.entities), CompareKeys) {
 		e := m.entities[key]
 		ready, gated, held := e.count()
-		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d\n", key, e.state, e.failed,
-			e.attempts, e.rejects, e.errors, e.until, e.timestamp, ready, gated, held)
+		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n", key, e.state, e.failed,
+			e.attempts, e.rejects, e.errors, e.until, e.timestamp, ready, gated, held, e.next())
 	}
 	return b.String()
 }
@@ -436,8 +499,12 @@ func show(q *Queue) string {
 		if e.Owed() {
 			s = Active
 		}
-		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d\n", e.key, s, e.failed,
-			e.attempts, e.unschedulableCount, e.errorCount, e.backoffUntil, e.timestamp, e.NumReady(), e.NumGated(), e.NumHeld())
+		next := ""
+		if p := e.Next(); p != nil {
+			next = p.Name
+		}
+		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n", e.key, s, e.failed,
+			e.attempts, e.unschedulableCount, e.errorCount, e.backoffUntil, e.timestamp, e.NumReady(), e.NumGated(), e.NumHeld(), next)
 	}
 	return b.String()
 }
@@ -525,7 +592,7 @@ func (r *run) attempt() {
 		e = r.m.entities[h.Key()]
 	}
 	key := e.key
-	switch what := rapid.SampledFrom([]string{"begin", "hold", "unhold", "finish", "park", "park"}).Draw(r.t, "step"); what {
+	switch what := rapid.SampledFrom([]string{"begin", "hold", "unhold", "finish", "refuse", "refuse", "park", "park"}).Draw(r.t, "step"); what {
 	case "begin":
 		r.both(func(q *Queue) { q.Begin(key) })
 		r.m.begin(key)
@@ -545,11 +612,19 @@ func (r *run) attempt() {
 	case "finish":
 		r.both(func(q *Queue) { q.Finish(key) })
 		r.m.finish(key)
-	case "park":
+	case "park", "refuse":
 		names := func(of ...string) []string {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, 2, rapid.ID[string]).Draw(r.t, "plugins")
 		}
 		f := Failure{Plugins: names("P", "R", "H", "unheard"), PendingPlugins: names("W", "R"), Error: rapid.IntRange(0, 4).Draw(r.t, "error") == 0}
+		if what == "refuse" || rapid.Bool().Draw(r.t, "of one") {
+			f.UID = r.uid(e)
+		}
+		if what == "refuse" {
+			r.both(func(q *Queue) { q.Refuse(key, f) })
+			r.m.refuse(key, f)
+			return
+		}
 		r.both(func(q *Queue) { q.Park(key, f) })
 		r.m.park(key, f)
 	}
@@ -616,6 +691,11 @@ func (r *run) tellEntity() {
 	if rapid.Bool().Draw(r.t, "activate") {
 		r.both(func(q *Queue) { q.Activate(key) })
 		r.m.activate(key)
+		return
+	}
+	if rapid.Bool().Draw(r.t, "retry") {
+		r.both(func(q *Queue) { q.Retry(key) })
+		r.m.retry(key)
 		return
 	}
 	r.both(func(q *Queue) { q.Recheck(key) })

@@ -49,6 +49,11 @@ type Options struct {
 	// else that it reads changes, Recheck must be called before any other method.
 	Less fwk.LessFunc
 
+	// Priority returns the priority that an entity was given as a whole; ok is false for one that has that of its
+	// members, the highest, as all have without Priority. When its answer changes, Recheck must be called before any
+	// other method.
+	Priority func(key Key) (p int32, ok bool)
+
 	// Profiles are the profiles by scheduler name. A pod of another scheduler name is gated by nothing and
 	// moved by every event.
 	Profiles map[string]Profile

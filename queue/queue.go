@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -17,9 +16,9 @@ import (
 // nowhere is the state of an entity that is in no place of the queue while a method moves it.
 const nowhere State = 0
 
-// Failure is why an attempt failed.
+// Failure is why an attempt failed, or why one member was refused.
 type Failure struct {
-	// UID is the member whose refusal ended the attempt; "" if it was not one member's.
+	// UID is the member that was refused; "" if it was not one member's.
 	UID types.UID
 	// Plugins rejected the entity with Unschedulable or UnschedulableAndUnresolvable.
 	Plugins []string
@@ -153,9 +152,9 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 		q.Delete(m.entity.key, pod.UID)
 	}
 	q.changed()
-	e, priority := q.entities[key], corev1helpers.PodPriority(pod)
+	e := q.entities[key]
 	if e == nil {
-		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now, priority: priority}
+		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now}
 		q.entities[key] = e
 		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
 		q.sorted = slices.Insert(q.sorted, i, e)
@@ -164,9 +163,7 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 	e.insert(m)
 	q.byUID[pod.UID] = m
 	q.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = m
-	if priority > e.priority {
-		q.reorder(e, func() { e.priority = priority })
-	}
+	q.reprioritise(e)
 	q.test(m)
 	q.rest(e)
 }
@@ -186,9 +183,7 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	}
 	e := m.entity
 	q.replace(m, pod)
-	if p := e.topPriority(); p != e.priority {
-		q.reorder(e, func() { e.priority = p })
-	}
+	q.reprioritise(e)
 	if m.gate != nil {
 		q.test(m)
 	}
@@ -216,9 +211,7 @@ func (q *Queue) Refresh(pod *v1.Pod) {
 	q.changed()
 	e := m.entity
 	q.replace(m, pod)
-	if p := e.topPriority(); p != e.priority {
-		q.reorder(e, func() { e.priority = p })
-	}
+	q.reprioritise(e)
 }
 
 // replace sets the member's pod, whose name may in theory differ.
@@ -261,9 +254,7 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 		q.sorted = slices.Delete(q.sorted, i, i+1)
 		return
 	}
-	if p := e.topPriority(); p != e.priority {
-		q.reorder(e, func() { e.priority = p })
-	}
+	q.reprioritise(e)
 	q.rest(e)
 }
 
@@ -277,6 +268,10 @@ func (q *Queue) Begin(key Key) {
 	}
 	e.attempts++
 	e.begun = q.changes
+	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
+	for _, m := range e.members {
+		e.retry(m)
+	}
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
@@ -311,21 +306,59 @@ func (q *Queue) Unhold(key Key, uid types.UID) {
 	e := m.entity
 	e.count(m, -1)
 	m.held = false
+	m.tried = e.state == InFlight
 	e.count(m, 1)
 	q.rest(e)
 }
 
-// Finish says that the attempt ended well. With no ready member left the entity is Placed (or Gated);
-// otherwise it has members that the attempt did not try, and it is active again at once: as upstream, its
-// counters start anew. An unknown entity is passed over.
+// Refuse says that the attempt under way found no place for a member, and goes on with the others: it will
+// not come to this one again. At its end Finish, or Park, puts together what was said of all of them. An
+// unknown pod is passed over.
+func (q *Queue) Refuse(key Key, f Failure) {
+	e := q.entities[key]
+	if e == nil || e.state != InFlight || q.byUID[f.UID] == nil || q.byUID[f.UID].entity != e {
+		return
+	}
+	q.blame(e, f)
+}
+
+// blame adds a failure to what is known of the attempt.
+func (q *Queue) blame(e *Entity, f Failure) {
+	e.failed = true
+	e.erred = e.erred || f.Error
+	e.plugins = distinct(slices.Concat(e.plugins, f.Plugins))
+	e.pendingPlugins = distinct(slices.Concat(e.pendingPlugins, f.PendingPlugins))
+	if m := q.byUID[f.UID]; m != nil && m.entity == e && !m.held {
+		e.count(m, -1)
+		m.tried, m.refused = true, true
+		e.count(m, 1)
+	}
+}
+
+// retry has the attempt that begins come to the member.
+func (e *Entity) retry(m *member) {
+	m.refused = false
+	if m.tried {
+		e.count(m, -1)
+		m.tried = false
+		e.count(m, 1)
+	}
+}
+
+// Finish says that the attempt has come to its end: well, or if it refused members, as Park says. With no
+// ready member left the entity is Placed (or Gated); otherwise it has members that the attempt did not try, and
+// it is active again at once: as upstream, its counters start anew. An unknown entity is passed over.
 func (q *Queue) Finish(key Key) {
 	e := q.entities[key]
 	if e == nil {
 		return
 	}
+	if e.state == InFlight && e.failed {
+		q.Park(key, Failure{})
+		return
+	}
 	q.take(e)
-	e.failed = false
-	e.plugins, e.pendingPlugins, e.refused = nil, nil, ""
+	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
 	e.forgetNotes()
 	if e.ready == 0 {
 		q.rest(e)
@@ -336,7 +369,7 @@ func (q *Queue) Finish(key Key) {
 	q.activate(e)
 }
 
-// Park says that the attempt that Begin told of failed, at once or after it had seemed to end well. The
+// Park says that the attempt that Begin told of failed, at once, after Refuse, or after it had seemed to end well. The
 // counters go up as upstream and with them the backoff. After an error the entity backs off and is then
 // retried. Otherwise it becomes Unschedulable, unless an event that came during the attempt would have moved
 // it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are held stay
@@ -347,10 +380,17 @@ func (q *Queue) Park(key Key, f Failure) {
 		return
 	}
 	inFlight := e.state == InFlight
+	if !inFlight {
+		e.erred, e.plugins, e.pendingPlugins = false, nil, nil
+		for _, m := range e.members {
+			m.refused = false
+		}
+	}
 	q.take(e)
-	e.failed = true
-	e.plugins, e.pendingPlugins, e.refused = distinct(f.Plugins), distinct(f.PendingPlugins), f.UID
-	if f.Error {
+	q.blame(e, f)
+	isError := e.erred
+	e.erred = false
+	if isError {
 		e.errorCount++
 	} else {
 		e.unschedulableCount++
@@ -358,7 +398,7 @@ func (q *Queue) Park(key Key, f Failure) {
 	}
 	e.timestamp = q.now
 	e.backoffUntil = q.now.Add(q.backoffFor(e))
-	verdict := q.verdict(e, f.Error, inFlight)
+	verdict := q.verdict(e, isError, inFlight)
 	eventful := e.begun != q.changes
 	e.forgetNotes()
 	switch {
@@ -424,6 +464,23 @@ func (q *Queue) Activate(key Key) {
 	}
 }
 
+// Retry says that something about the entity itself changed, so that its last refusal need not stand: if it is
+// unschedulable it is tried again after its backoff, and if it is in flight, that is remembered for when its
+// attempt fails.
+func (q *Queue) Retry(key Key) {
+	e := q.entities[key]
+	if e == nil {
+		return
+	}
+	q.changed()
+	switch {
+	case e.state == InFlight:
+		e.notedAny, e.notedAll = true, true
+	case e.state == Unschedulable && !e.owed:
+		q.requeue(e)
+	}
+}
+
 // Recheck says that the gang's circumstances changed (its group object, its members): PreEnqueue is run
 // again for every pending member, which may gate or ungate the entity, and its place in the order is found
 // anew. It is not needed after Add, which tests the new member itself, and the others if that one passes.
@@ -433,7 +490,10 @@ func (q *Queue) Recheck(key Key) {
 		return
 	}
 	q.changed()
-	q.reorder(e, func() { q.testAll(e) })
+	q.reorder(e, func() {
+		e.priority = q.priorityOf(e)
+		q.testAll(e)
+	})
 	q.rest(e)
 }
 
@@ -498,6 +558,12 @@ func (q *Queue) activateTested(e *Entity) {
 		q.owe(e)
 	default:
 		q.put(e, Active)
+	}
+}
+
+func (q *Queue) reprioritise(e *Entity) {
+	if p := q.priorityOf(e); p != e.priority {
+		q.reorder(e, func() { e.priority = p })
 	}
 }
 

@@ -63,7 +63,7 @@ func TestAGangFromQueueToPlaced(t *testing.T) {
 	q.Hold(key, "uid-g-0")
 	q.Hold(key, "uid-g-1")
 	e := q.Get(key)
-	if got := e.FirstReady().Name; got != "g-2" || e.NumHeld() != 2 || e.Held()[1] != "uid-g-1" {
+	if got := e.Next().Name; got != "g-2" || e.NumHeld() != 2 || e.Held()[1] != "uid-g-1" {
 		t.Errorf("next is %s, %d held", got, e.NumHeld())
 	}
 	q.Hold(key, "uid-g-2")
@@ -279,7 +279,7 @@ func TestARenamedPodIsFoundByItsNewName(t *testing.T) {
 	renamed.UID = "uid-g-1"
 	q.Update(key, nil, renamed)
 	checkPlaces(t, q)
-	if q.Get(key).FirstReady() != renamed {
+	if q.Get(key).Next() != renamed {
 		t.Error("the members are out of order")
 	}
 }

@@ -70,8 +70,8 @@ func readNames(r *canonical.Reader, field string) []string {
 // readEntity reads what appendState wrote of one entity and of its members.
 func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*Entity, error) {
 	e := &Entity{key: readKey(r), profile: r.String("profile"), state: State(r.Byte("state"))}
-	bits := r.Flags("entity flags", 4)
-	e.owed, e.failed, e.notedAll, e.notedAny = bits[0], bits[1], bits[2], bits[3]
+	bits := r.Flags("entity flags", 5)
+	e.owed, e.failed, e.erred, e.notedAll, e.notedAny = bits[0], bits[1], bits[2], bits[3], bits[4]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {
 		e.setFirstActive(t)
@@ -79,7 +79,6 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 	e.backoffUntil = readTime(r, "backoff until")
 	e.attempts, e.unschedulableCount, e.errorCount = r.Int("attempts"), r.Int("unschedulable count"), r.Int("error count")
 	e.plugins, e.pendingPlugins, e.noted = readNames(r, "plugins"), readNames(r, "pending plugins"), readNames(r, "noted")
-	e.refused = types.UID(r.String("refused"))
 	gatingPlugin, gatingMessage := r.String("gating plugin"), r.String("gating message")
 	e.begun = r.Uvarint("begun")
 	if rests(e) {
@@ -98,14 +97,14 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 			return nil, err
 		}
 	}
-	e.priority = e.topPriority()
+	e.priority = q.priorityOf(e)
 	e.gatingPlugin, e.gatingMessage = gatingPlugin, gatingMessage
 	return e, nil
 }
 
 func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *v1.Pod) error {
 	uid := types.UID(r.String("member"))
-	bits := r.Flags("member flags", 2)
+	bits := r.Flags("member flags", 4)
 	held, gated := bits[0], bits[1]
 	var gate, message string
 	if gated {
@@ -114,7 +113,7 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	if r.Err() != nil {
 		return r.Err()
 	}
-	m := &member{entity: e, pod: pod(uid), held: held}
+	m := &member{entity: e, pod: pod(uid), held: held, tried: bits[2], refused: bits[3]}
 	if m.pod == nil || q.byUID[uid] != nil || held && gated {
 		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or held and gated", uid, e.key)
 	}

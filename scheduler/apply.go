@@ -11,7 +11,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Apply takes in the next entry: the only way in which the Machine changes. After an error the Machine is
@@ -47,9 +46,10 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
-	if e := m.queue.Head(); e != nil && e.State() == queue.InFlight {
-		m.finish(e.Key()) // its last member to try may just have gone
+	if e := m.queue.Head(); e != nil {
+		m.conclude(e.Key()) // its last member to try may just have gone
 	}
+	m.doubtWaits(e)
 	m.queue.Settle()
 	return nil
 }
@@ -251,9 +251,13 @@ func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
 		m.retryGang(p)
 	case old == nil:
 		m.queue.Add(key, p.Object)
+		m.retryGang(p)
 	default:
 		m.queue.Update(key, old, p.Object)
 		m.recheckGroup(p)
+		if len(p.Object.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
+			m.retryGang(p)
+		}
 	}
 }
 
@@ -300,18 +304,13 @@ func (m *Machine) recheckGroup(p *cluster.Pod) {
 	}
 }
 
-// retryGang has the gang of a pod that is not to be placed any more tried again after its backoff: it may
-// have been this very pod that did not fit, or that left no room for another.
+// retryGang has the gang of a pod tried again after its backoff. The pod is not to be placed any more: it may
+// have been this very one that did not fit, or that left no room for another. Or it came or became ready: it may
+// fit where others did not.
 func (m *Machine) retryGang(p *cluster.Pod) {
-	if p.Group == nil {
-		return
+	if p.Group != nil {
+		m.queue.Retry(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
 	}
-	e := m.queue.Get(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
-	if e == nil || e.NumPending() == 0 || e.State() != queue.Unschedulable && e.State() != queue.InFlight {
-		return
-	}
-	// A wildcard event with a pod concerns the entity of that pod only.
-	m.queue.Move(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, e.Pending()[0])
 }
 
 func isFinished(pod *v1.Pod) bool {

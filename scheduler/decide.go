@@ -38,11 +38,11 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if e == nil {
 		return eventlog.Decision{}, false
 	}
-	ready := e.Ready()
-	if len(ready) == 0 {
+	next := e.Next()
+	if next == nil {
 		return eventlog.Decision{}, false
 	}
-	return m.runCycle(ready[0], trace), true
+	return m.runCycle(next, trace), true
 }
 
 // runCycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserved is taken back
@@ -187,27 +187,52 @@ func sortRejections(rejections []eventlog.Rejection) []eventlog.Rejection {
 
 // brokenWait returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
 func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
-	if m.waiting.Len() == 0 {
+	if m.waiting.Len() == 0 || !m.waitsDoubtful && m.now < m.waitsUntil {
 		return nil, ""
 	}
 	m.waiting.Each(func(w *framework.WaitingPod) bool {
-		p := m.cluster.Pod(w.Pod.UID)
-		switch {
-		case w.Until <= m.now:
-			why = "it waited until its deadline"
-		case m.cluster.Node(w.Node) == nil:
-			why = fmt.Sprintf("node %q is gone", w.Node)
-		case p.Object.DeletionTimestamp != nil:
-			why = "the pod is being deleted"
-		default:
-			if why = m.whyStuck(w); why == "" {
-				return true
-			}
+		if why = m.whyBroken(w); why != "" {
+			broken = w
 		}
-		broken = w
-		return false
+		return broken == nil
 	})
+	if broken == nil {
+		m.waitsDoubtful = false
+		m.waitsUntil, _ = m.waiting.Deadline()
+	}
 	return broken, why
+}
+
+// doubtWaits has the next decision look at all waiting pods again, unless the entry is such that if none of them
+// was broken before, none is now: another member of the gang in flight was held. It saves looking at all held
+// members each time that one more is.
+func (m *Machine) doubtWaits(entry eventlog.Entry) {
+	d, ok := entry.Payload.(*eventlog.Decision)
+	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 {
+		m.waitsDoubtful = true
+		return
+	}
+	e := m.queue.Head()
+	if e == nil || e.State() != queue.InFlight || e != m.queue.Find(d.UID) || e.NumUntried() == 0 || !m.mayComplete(e) {
+		m.waitsDoubtful = true
+	}
+	m.waitsUntil = min(m.waitsUntil, d.WaitUntil)
+}
+
+// whyBroken says why a waiting pod cannot go on waiting; "" if it can.
+func (m *Machine) whyBroken(w *framework.WaitingPod) string {
+	p := m.cluster.Pod(w.Pod.UID)
+	switch {
+	case w.Until <= m.now:
+		return "it waited until its deadline"
+	case m.cluster.Node(w.Node) == nil:
+		return fmt.Sprintf("node %q is gone", w.Node)
+	case p.Object.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case m.roomChecked[w.Pod.Spec.SchedulerName] && m.cluster.Overcommitted(p):
+		return fmt.Sprintf("node %q has too little for its pods by now", w.Node)
+	}
+	return m.whyStuck(w)
 }
 
 // whyStuck says why no other member's cycle is going to come for which the pod is held; "" if one may.
@@ -218,8 +243,10 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 	switch e := m.queue.Find(w.Pod.UID); {
 	case e == nil || e.State() != queue.InFlight:
 		return "the attempt to place its pod group has ended"
-	case e.NumReady() == 0:
+	case e.NumUntried() == 0:
 		return "its pod group has no other member to place"
+	case !m.mayComplete(e):
+		return "its pod group has too few members left to place"
 	}
 	return ""
 }

@@ -29,12 +29,18 @@ type Machine struct {
 	config   []byte // the epoch's configuration, as logged
 	profiles map[string]*framework.Profile
 	volumes  map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
+	// By profile: it filters nodes by all resources, so that too little free in all means no place.
+	roomChecked map[string]bool
 
 	seq   uint64        // the last entry applied
 	epoch uint64        // its epoch
 	now   eventlog.Time // its time
 	cycle uint64        // the last decision's cycle
 	start int           // where the next cycle begins to look at nodes
+
+	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.
+	waitsDoubtful bool
+	waitsUntil    eventlog.Time
 }
 
 // ErrNoEpoch is returned by Apply for a log that does not begin with EpochStarted.
@@ -49,7 +55,10 @@ func New(registry runtime.Registry) *Machine {
 		cluster:  cluster.New(),
 		waiting:  &framework.WaitingPods{},
 		volumes:  map[string]*cluster.VolumeRecorder{},
-		effects:  effects{at: map[effectKey]int{}},
+
+		roomChecked:   map[string]bool{},
+		waitsDoubtful: true,
+		effects:       effects{at: map[effectKey]int{}},
 	}
 }
 
@@ -114,9 +123,11 @@ func (m *Machine) begin(p *eventlog.EpochStarted) error {
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
 		Profiles:       map[string]queue.Profile{},
+		Priority:       m.priorityOf,
 		Room:           m.hasRoom,
 		RoomVersion:    m.cluster.RoomVersion,
 	}
+	made := make([]*framework.Profile, 0, len(cfg.Profiles))
 	for i := range cfg.Profiles {
 		prof, err := m.newProfile(cfg, i)
 		if err != nil {
@@ -127,15 +138,30 @@ func (m *Machine) begin(p *eventlog.EpochStarted) error {
 			return err
 		}
 		profiles[prof.Name()] = prof
+		made = append(made, prof)
 		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
-		options.Less = prof.Less() // all profiles have the same one: the configuration's validation says so
+		options.Less = prof.Less()
+	}
+	if err := sameQueueSort(made, cfg); err != nil {
+		return err
 	}
 	q, err := queue.New(options)
 	if err != nil {
 		return err
 	}
 	m.config, m.profiles, m.queue = p.Config, profiles, q
+	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
 	return nil
+}
+
+// priorityOf is the queue's Priority: that which a PodGroup was given.
+func (m *Machine) priorityOf(key queue.Key) (int32, bool) {
+	if key.Type == fwk.PodGroupKeyType {
+		if g := m.cluster.Group(key.Namespace, key.Name); g != nil {
+			return g.Priority()
+		}
+	}
+	return 0, false
 }
 
 // profileOf returns the profile that schedules pod, nil if that is another scheduler's.
@@ -158,8 +184,7 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		return true
 	}
 	g := m.cluster.Group(key.Namespace, key.Name)
-	prof := m.profiles[e.Profile()]
-	if g == nil || !checksRoom(prof) {
+	if g == nil || !m.roomChecked[e.Profile()] {
 		return true
 	}
 	_, lacks := m.cluster.Lacks(g)

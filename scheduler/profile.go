@@ -2,9 +2,12 @@ package scheduler
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -18,7 +21,7 @@ import (
 // newProfile makes the i-th profile's plugins and gives them the Machine's state to look at.
 func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile, error) {
 	// Whether NodeResourcesFit filters is known only once the profile is there, and the plugins are made with it.
-	view := &gangsOfProfile{cluster: m.cluster}
+	view := &gangsOfProfile{machine: m}
 	prof, err := framework.NewProfile(m.ctx, m.registry, cfg.Profiles[i], framework.World{
 		Lister:    m.cluster,
 		Informers: m.cluster.Informers().Factory(),
@@ -32,7 +35,8 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	if err != nil {
 		return nil, err
 	}
-	view.fits = checksRoom(prof)
+	view.fits = checksRoom(prof, &cfg.Profiles[i])
+	m.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", prof.Name(), err)
@@ -63,27 +67,65 @@ func plansGangs(p *framework.Profile) bool {
 	return p != nil && p.Has(framework.Permit, coscheduling.Name)
 }
 
-// checksRoom says whether the profile filters nodes by free resources, so that too little free in all means
+// checksRoom says whether the profile filters nodes by all free resources, so that too little free in all means
 // that a gang cannot be placed.
-func checksRoom(p *framework.Profile) bool {
-	return p != nil && p.Has(framework.Filter, noderesources.Name)
+func checksRoom(p *framework.Profile, cfg *config.KubeSchedulerProfile) bool {
+	args, ok := argsOf(cfg, noderesources.Name).(*config.NodeResourcesFitArgs)
+	ignores := ok && len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
+	return !ignores && p.Has(framework.Filter, noderesources.Name)
+}
+
+func argsOf(cfg *config.KubeSchedulerProfile, plugin string) runtime.Object {
+	for _, c := range cfg.PluginConfig {
+		if c.Name == plugin {
+			return c.Args
+		}
+	}
+	return nil
+}
+
+// sameQueueSort holds, as kube-scheduler does, that all profiles order the one queue by the same plugin with the
+// same arguments.
+func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfiguration) error {
+	first := profiles[0].Plugins(framework.QueueSort)[0]
+	for i, p := range profiles {
+		name := p.Plugins(framework.QueueSort)[0]
+		if name != first {
+			return fmt.Errorf("profile %q orders the queue by %s, profile %q by %s: all profiles must have the same QueueSort plugin",
+				profiles[0].Name(), first, p.Name(), name)
+		}
+		if !reflect.DeepEqual(argsOf(&cfg.Profiles[0], first), argsOf(&cfg.Profiles[i], first)) {
+			return fmt.Errorf("profiles %q and %q give the QueueSort plugin %s different arguments: they must be the same",
+				profiles[0].Name(), p.Name(), name)
+		}
+	}
+	return nil
 }
 
 var _ coscheduling.Groups = (*gangsOfProfile)(nil)
 
 // gangsOfProfile is what the gang plugin of one profile sees of the cluster.
 type gangsOfProfile struct {
-	cluster *cluster.State
+	machine *Machine
 	fits    bool
 }
 
 // GroupOf implements coscheduling.Groups.
-func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.cluster.GroupOf(pod) }
+func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
+
+// Left implements coscheduling.Groups.
+func (g *gangsOfProfile) Left(group *cluster.Group) int {
+	e := g.machine.queue.Get(fwk.PodGroupKey(group.Namespace, group.Name))
+	if e == nil {
+		return 0
+	}
+	return e.NumUntried()
+}
 
 // Lacks implements coscheduling.Groups.
 func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {
 	if !g.fits {
 		return cluster.Shortfall{}, false
 	}
-	return g.cluster.Lacks(group)
+	return g.machine.cluster.Lacks(group)
 }

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -31,8 +32,8 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
 		m.start = (m.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
-	key := m.keyOf(p)
-	if p.Stage != cluster.Waiting {
+	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
+	if !waited {
 		m.queue.Begin(key) // the end of a wait is not another attempt
 	}
 	freed, err := m.applyRejected(key, d)
@@ -48,7 +49,12 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	case eventlog.Scheduled:
 		err = m.bindPod(seq, key, p, d)
 	case eventlog.Unschedulable, eventlog.Error:
-		m.queue.Park(key, failureOf(d))
+		if waited || endsAttempt(key, d) {
+			m.queue.Park(key, failureOf(d))
+			break
+		}
+		m.queue.Refuse(key, failureOf(d))
+		m.conclude(key)
 	default:
 		err = fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
 	}
@@ -139,7 +145,7 @@ func (m *Machine) holdPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	}
 	m.waiting.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
 	m.queue.Hold(key, d.UID)
-	m.finish(key)
+	m.conclude(key)
 	return nil
 }
 
@@ -149,15 +155,22 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	}
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
 	m.queue.Hold(key, d.UID)
-	m.finish(key)
+	m.conclude(key)
 	return nil
 }
 
-// finish ends the attempt of an entity that has no member left to try, unless its members wait for each
-// other: then the next decision releases them.
-func (m *Machine) finish(key queue.Key) {
+// endsAttempt says whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin
+// had a part, which then speaks for the gang.
+func endsAttempt(key queue.Key, d *eventlog.Decision) bool {
+	return key.Type != fwk.PodGroupKeyType ||
+		slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name })
+}
+
+// conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
+// unless held members still wait for others: then the next decision releases them.
+func (m *Machine) conclude(key queue.Key) {
 	e := m.queue.Get(key)
-	if e == nil || len(e.Ready()) > 0 {
+	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.mayComplete(e) {
 		return
 	}
 	for _, uid := range e.Held() {
@@ -166,6 +179,17 @@ func (m *Machine) finish(key queue.Key) {
 		}
 	}
 	m.queue.Finish(key)
+}
+
+// mayComplete says whether the members that the attempt has not tried yet are enough, with those that have a
+// node, for the gang's minimum. An entity that is a pod always may.
+func (m *Machine) mayComplete(e *queue.Entity) bool {
+	key := e.Key()
+	if key.Type != fwk.PodGroupKeyType {
+		return true
+	}
+	g := m.cluster.Group(key.Namespace, key.Name)
+	return g == nil || g.Assigned() >= g.Min() || g.Assigned()+g.Waiting()+e.NumUntried() >= g.Min()
 }
 
 // waitsForGang says whether the gang plugin holds the pod.

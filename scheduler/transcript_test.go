@@ -37,7 +37,7 @@ import (
 //
 //	config                          begin with the KubeSchedulerConfiguration that stands below
 //	node NAME cpu=4 [memory=] [gpu=] [label=k:v] [cordoned]
-//	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s]
+//	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s] [priority=]
 //	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [xgroup=G] [priority=] [gate=G] [scheduler=S] [node=N]
 //	    [selector=k:v] [label=k:v] [volume=CLAIM] [devices=RESOURCECLAIM]
 //	apply RESOURCE                  the object that stands below as YAML
@@ -410,6 +410,11 @@ func (s *story) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Objec
 	}
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(minimum.Value())}
+	if v := arg(d, "priority", ""); v != "" {
+		q := resource.MustParse(v)
+		priority := int32(q.Value())
+		g.Spec.Priority = &priority
+	}
 	return eventlog.PodGroups, g
 }
 

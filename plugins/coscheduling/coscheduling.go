@@ -22,6 +22,9 @@ type Groups interface {
 	// Lacks tells whether all nodes together have too little free for what g still needs to reach its
 	// minimum, and of what. A true answer is certain; a false one promises nothing.
 	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
+	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
+	// included.
+	Left(g *cluster.Group) int
 }
 
 // GroupsHandle is the part of the handle by which the plugin finds its Groups.
@@ -117,25 +120,30 @@ func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Po
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.
 func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter releases the gang's held members: one of them has no node, so the gang cannot be completed now. If
-// the gang has become complete without it (the minimum was lowered, or another scheduler placed a member), it
-// lets the held ones go on instead.
+// PostFilter sees to the gang's held members when one of them has found no node. As long as the members that were
+// not tried yet are enough without it, they stay where they are. If the gang has become complete without it (the
+// minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang cannot be completed
+// now, and they are released.
 func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil {
+	if g == nil || g.Waiting() == 0 {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	held := g.Waiting()
-	if held == 0 {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
-	}
-	if g.Assigned()+held >= g.Min() {
+	placed := g.Assigned() + g.Waiting()
+	switch {
+	case placed >= g.Min():
 		c.allow(g)
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+	case !c.enoughWithout(g):
+		c.release(g)
+		return nil, fwk.NewStatus(fwk.Unschedulable,
+			fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, placed, g.Min()))
 	}
-	c.release(g)
-	return nil, fwk.NewStatus(fwk.Unschedulable,
-		fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, g.Assigned()+held, g.Min()))
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// enoughWithout says whether g can still reach its minimum when the member whose cycle is running gets no node.
+func (c *Coscheduling) enoughWithout(g *cluster.Group) bool {
+	return g.Assigned()+g.Waiting()+c.groups.Left(g)-1 >= g.Min()
 }
 
 // Reserve implements fwk.ReservePlugin: capacity is booked by the scheduler itself.
@@ -146,10 +154,11 @@ func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string)
 // ReservesNothing implements framework.ReservesNothing of this project.
 func (c *Coscheduling) ReservesNothing() {}
 
-// Unreserve releases the gang's other held members when a member loses its place before the gang was
-// complete. It is idempotent.
+// Unreserve releases the gang's other held members when a held member loses its place before the gang was
+// complete, or when the gang cannot be completed without the member whose cycle just failed. It is idempotent.
 func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	if g := c.groups.GroupOf(pod); g != nil {
+	g := c.groups.GroupOf(pod)
+	if g != nil && (c.handle.GetWaitingPod(pod.UID) != nil || !c.enoughWithout(g)) {
 		c.release(g)
 	}
 }

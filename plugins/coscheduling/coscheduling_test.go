@@ -44,7 +44,19 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 	return true
 }
 
-func (w *world) Extra() any { return w.State }
+func (w *world) Extra() any { return w }
+
+// Left counts the members of the group that are pending.
+func (w *world) Left(g *cluster.Group) int { return g.Ready() }
+
+func (w *world) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	for _, p := range w.waiting {
+		if p.pod.UID == uid {
+			return p
+		}
+	}
+	return nil
+}
 
 func (w *world) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
 	for _, p := range w.waiting {

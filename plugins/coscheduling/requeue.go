@@ -19,7 +19,7 @@ func (c *Coscheduling) EventsToRegister(context.Context) ([]fwk.ClusterEventWith
 		on(fwk.PodGroup, fwk.Add|fwk.Update, c.groupChanged),
 		on(fwk.AssignedPod, fwk.Delete|fwk.UpdatePodScaleDown, c.roomMade),
 		on(fwk.TargetPod, fwk.UpdatePodScaleDown, c.roomMade),
-		on(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable, c.roomMade),
+		on(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint, c.roomMade),
 	}, nil
 }
 
