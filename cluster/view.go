@@ -1,15 +1,32 @@
 package cluster
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What explanations read of the state, and no decision does.
+// What explanations read of the state, and no decision does; AllPods serves a change of configuration too.
 
 // GroupName returns the name of the gang that pod names; ok is false if it names none.
 func GroupName(pod *v1.Pod) (name types.NamespacedName, ok bool) { return groupName(pod) }
+
+// AllPods returns every pod, by namespace, name and UID.
+func (s *State) AllPods() []*Pod {
+	pods := make([]*Pod, 0, len(s.pods))
+	// any order: sorted right below
+	for _, p := range s.pods {
+		pods = append(pods, p)
+	}
+	slices.SortFunc(pods, func(a, b *Pod) int {
+		return cmp.Or(strings.Compare(a.Object.Namespace, b.Object.Namespace), comparePods(a, b))
+	})
+	return pods
+}
 
 // Requests returns what the pod requests: init containers and overhead counted as kube-scheduler counts them.
 func (p *Pod) Requests() fwk.Resource { return p.info.CalculateResource().Resource }

@@ -109,6 +109,29 @@ func (q *Queue) less(a, b *Entity) bool {
 	return CompareKeys(a.key, b.key) < 0
 }
 
+// Inherit gives the entities the history that those of the same key have in old, a queue with other options that
+// has had its last call: when they came, how often they were tried, and how long they back off.
+func (q *Queue) Inherit(old *Queue) {
+	for _, from := range old.sorted {
+		e := q.entities[from.key]
+		if e == nil {
+			continue
+		}
+		q.take(e)
+		e.timestamp = from.timestamp
+		if from.firstActive != 0 {
+			e.setFirstActive(from.firstActive)
+		}
+		e.attempts, e.unschedulableCount, e.errorCount = from.attempts, from.unschedulableCount, from.errorCount
+		e.backoffUntil = from.backoffUntil
+		if e.ready > 0 {
+			q.requeue(e)
+		} else {
+			q.rest(e)
+		}
+	}
+}
+
 // Get returns the entity, nil if there is none.
 func (q *Queue) Get(key Key) *Entity { return q.entities[key] }
 

@@ -221,8 +221,12 @@ func (m *Machine) doubtWaits(entry eventlog.Entry) {
 
 // whyBroken says why a waiting pod cannot go on waiting; "" if it can.
 func (m *Machine) whyBroken(w *framework.WaitingPod) string {
-	p := m.cluster.Pod(w.Pod.UID)
+	p, prof := m.cluster.Pod(w.Pod.UID), m.profileOf(w.Pod)
 	switch {
+	case prof == nil:
+		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Spec.SchedulerName)
+	case slices.ContainsFunc(w.Plugins, func(plugin string) bool { return !prof.Has(framework.Permit, plugin) }):
+		return "a plugin that holds it is not configured any more"
 	case w.Until <= m.now:
 		return "it waited until its deadline"
 	case m.cluster.Node(w.Node) == nil:
@@ -263,7 +267,9 @@ func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decis
 	d.Rejections = []eventlog.Rejection{{Plugin: plugin, Code: fwk.Unschedulable.String(), Reason: why}}
 
 	m.waiting.BeginCycle()
-	m.profileOf(p.Object).Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
+	if prof := m.profileOf(p.Object); prof != nil {
+		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
+	}
 	others := m.waiting.EndCycle().Rejected
 	m.waiting.Each(func(each *framework.WaitingPod) bool {
 		if uid := each.Pod.UID; uid == w.Pod.UID || slices.Contains(others, uid) {

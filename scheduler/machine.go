@@ -106,54 +106,6 @@ func (m *Machine) Effects() []Effect { return m.effects.after(0) }
 // EffectsAfter returns the part of Effects that was decided after entry seq.
 func (m *Machine) EffectsAfter(seq uint64) []Effect { return m.effects.after(seq) }
 
-// begin starts an epoch: plugins are made anew if the configuration is another one.
-func (m *Machine) begin(p *eventlog.EpochStarted) error {
-	if m.queue != nil && string(p.Config) == string(m.config) {
-		return nil
-	}
-	if m.queue != nil {
-		return errors.New("the configuration differs from the epoch before: changing it over a log is not supported yet")
-	}
-	cfg, err := framework.LoadConfig(p.Config, "the log's configuration")
-	if err != nil {
-		return err
-	}
-	profiles := make(map[string]*framework.Profile, len(cfg.Profiles))
-	options := queue.Options{
-		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
-		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
-		Profiles:       map[string]queue.Profile{},
-		Priority:       m.priorityOf,
-		Room:           m.hasRoom,
-		RoomVersion:    m.cluster.RoomVersion,
-	}
-	made := make([]*framework.Profile, 0, len(cfg.Profiles))
-	for i := range cfg.Profiles {
-		prof, err := m.newProfile(cfg, i)
-		if err != nil {
-			return err
-		}
-		hints, err := prof.Hints()
-		if err != nil {
-			return err
-		}
-		profiles[prof.Name()] = prof
-		made = append(made, prof)
-		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
-		options.Less = prof.Less()
-	}
-	if err := sameQueueSort(made, cfg); err != nil {
-		return err
-	}
-	q, err := queue.New(options)
-	if err != nil {
-		return err
-	}
-	m.config, m.profiles, m.queue = p.Config, profiles, q
-	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
-	return nil
-}
-
 // priorityOf is the queue's Priority: that which a PodGroup was given.
 func (m *Machine) priorityOf(key queue.Key) (int32, bool) {
 	if key.Type == fwk.PodGroupKeyType {

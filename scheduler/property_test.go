@@ -85,6 +85,8 @@ type history struct {
 	shape shape
 	m     *scheduler.Machine
 
+	configs  [2][]byte // the one that it began with, and one that differs in its backoff
+	epoch    uint64
 	now      eventlog.Time
 	entries  []eventlog.Entry
 	hashes   [][32]byte
@@ -98,9 +100,22 @@ type history struct {
 func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	h := &history{t: t, shape: shape, m: scheduler.New(plugins.NewRegistry()), now: start, books: newBooks()}
-	h.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: config})
+	other, err := framework.LoadConfig(config, "config")
+	h.must(err)
+	other.PodMaxBackoffSeconds = 4
+	h.configs[0] = config
+	h.configs[1], err = framework.EncodeConfig(other)
+	h.must(err)
+	h.take(h.started(0))
 	return h
 }
+
+func (h *history) started(config int) *eventlog.EpochStarted {
+	return &eventlog.EpochStarted{ID: "an epoch", Version: "test", Format: eventlog.FormatVersion, Config: h.configs[config]}
+}
+
+// startAgain begins another epoch, with the same configuration or another.
+func (h *history) startAgain() { h.step(h.started(rapid.IntRange(0, 1).Draw(h.t, "config"))) }
 
 // live lets the world go on for a while.
 func (h *history) live() {
@@ -125,6 +140,7 @@ func (h *history) live() {
 	add(2, "delete pod", h.deletePod)
 	add(5, "bind comes back", h.bindComesBack)
 	add(3, "time passes", h.timePasses)
+	add(1, "start again", h.startAgain)
 	if h.shape.foreign {
 		add(1, "bind outside", h.bindOutside)
 		add(1, "shrink node", h.shrinkNode)
@@ -168,7 +184,10 @@ func (h *history) take(p eventlog.Payload) {
 		h.must(err)
 		up.Object = obj
 	}
-	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: 1, Time: h.now, Payload: p}
+	if _, ok := p.(*eventlog.EpochStarted); ok {
+		h.epoch++
+	}
+	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: h.epoch, Time: h.now, Payload: p}
 	h.must(h.m.Apply(e))
 	h.entries = append(h.entries, e)
 	h.hashes = append(h.hashes, h.m.Hash())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -67,23 +66,17 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return r.Err()
 	}
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
-	if err := m.begin(&eventlog.EpochStarted{Config: bytes.Clone(config)}); err != nil {
+	if err := m.configure(bytes.Clone(config)); err != nil {
 		return err
 	}
 	if err := m.cluster.Restore(r); err != nil {
 		return err
 	}
 	m.effects.restore(r)
-	pod := func(uid types.UID) *v1.Pod {
-		if p := m.cluster.Pod(uid); p != nil {
-			return p.Object
-		}
-		return nil
-	}
-	if err := m.waiting.Restore(r, pod); err != nil {
+	if err := m.waiting.Restore(r, m.podObject); err != nil {
 		return err
 	}
-	if err := m.queue.Restore(r, m.now, pod); err != nil {
+	if err := m.queue.Restore(r, m.now, m.podObject); err != nil {
 		return err
 	}
 	if err := r.End(); err != nil {

@@ -35,7 +35,7 @@ import (
 //
 // A story's commands (one a block; what follows ---- is what happened):
 //
-//	config                          begin with the KubeSchedulerConfiguration that stands below
+//	config                          begin an epoch with the KubeSchedulerConfiguration that stands below
 //	node NAME cpu=4 [memory=] [gpu=] [label=k:v] [cordoned]
 //	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s] [priority=]
 //	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [xgroup=G] [priority=] [gate=G] [scheduler=S] [node=N]
@@ -96,6 +96,7 @@ func (approval) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 }
 
 type story struct {
+	epoch   uint64
 	t       *testing.T
 	m       *scheduler.Machine
 	now     eventlog.Time
@@ -107,7 +108,10 @@ type story struct {
 
 func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	s.t = t
-	if s.m == nil {
+	if s.m == nil || d.Cmd == "config" {
+		if s.m == nil {
+			s.m = scheduler.New(registry())
+		}
 		config, err := framework.EncodeConfig(framework.DefaultConfig())
 		if d.Cmd == "config" {
 			cfg, lerr := framework.LoadConfig([]byte(d.Input), "config")
@@ -115,8 +119,8 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 			config, err = framework.EncodeConfig(cfg)
 		}
 		s.must(err)
-		s.m = scheduler.New(registry())
-		s.apply(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: config})
+		s.epoch++
+		s.apply(&eventlog.EpochStarted{ID: fmt.Sprintf("epoch-%d", s.epoch), Version: "test", Format: eventlog.FormatVersion, Config: config})
 		if d.Cmd == "config" {
 			return "ok"
 		}
@@ -195,7 +199,7 @@ func (s *story) apply(p eventlog.Payload) string {
 		s.must(err)
 		up.Object = obj
 	}
-	e := eventlog.Entry{Seq: s.m.Seq() + 1, Epoch: 1, Time: s.now, Payload: p}
+	e := eventlog.Entry{Seq: s.m.Seq() + 1, Epoch: s.epoch, Time: s.now, Payload: p}
 	s.must(s.m.Apply(e))
 	s.entries = append(s.entries, e)
 	s.hashes = append(s.hashes, s.m.Hash())

@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// begin starts an epoch: plugins are made anew if the configuration is another one.
+func (m *Machine) begin(p *eventlog.EpochStarted) error {
+	switch {
+	case m.queue == nil:
+		return m.configure(p.Config)
+	case string(p.Config) != string(m.config):
+		return m.reconfigure(p.Config)
+	}
+	return nil
+}
+
+// configure makes the profiles and an empty queue over a cluster that is empty still.
+func (m *Machine) configure(data []byte) error {
+	cfg, err := framework.LoadConfig(data, "the log's configuration")
+	if err != nil {
+		return err
+	}
+	options := queue.Options{
+		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
+		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
+		Profiles:       map[string]queue.Profile{},
+		Priority:       m.priorityOf,
+		Room:           m.hasRoom,
+		RoomVersion:    m.cluster.RoomVersion,
+	}
+	profiles, err := m.newProfiles(cfg)
+	if err != nil {
+		return err
+	}
+	byName := make(map[string]*framework.Profile, len(profiles))
+	for _, prof := range profiles {
+		hints, err := prof.Hints()
+		if err != nil {
+			return err
+		}
+		byName[prof.Name()] = prof
+		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
+		options.Less = prof.Less()
+	}
+	q, err := queue.New(options)
+	if err != nil {
+		return err
+	}
+	m.config, m.profiles, m.queue = data, byName, q
+	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
+	return nil
+}
+
+func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framework.Profile, error) {
+	profiles := make([]*framework.Profile, len(cfg.Profiles))
+	for i := range cfg.Profiles {
+		var err error
+		if profiles[i], err = m.newProfile(cfg, i); err != nil {
+			return nil, err
+		}
+	}
+	return profiles, sameQueueSort(profiles, cfg)
+}
+
+// reconfigure begins an epoch with another configuration. What the cluster is and who waits stays as it is, and
+// so do the pods' and gangs' times, attempts and backoffs. Who was unschedulable is tried again, since other
+// plugins may say otherwise; an attempt under way is broken off.
+func (m *Machine) reconfigure(data []byte) error {
+	state, err := m.cluster.AppendState(nil)
+	if err != nil {
+		return fmt.Errorf("change the configuration: %w", err)
+	}
+	waiting, old := m.waiting.AppendState(nil), m.queue
+	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
+	m.cluster, m.waiting = cluster.New(), &framework.WaitingPods{}
+	m.volumes, m.roomChecked = map[string]*cluster.VolumeRecorder{}, map[string]bool{}
+	if err := m.configure(data); err != nil {
+		return err
+	}
+	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
+		return fmt.Errorf("change the configuration: %w", err)
+	}
+	if err := m.waiting.Restore(canonical.NewReader(waiting), m.podObject); err != nil {
+		return fmt.Errorf("change the configuration: %w", err)
+	}
+	m.queue.Advance(m.now)
+	for _, p := range m.cluster.AllPods() {
+		if p.Stage == cluster.Bound || m.profileOf(p.Object) == nil || p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
+			continue
+		}
+		key := m.keyOf(p)
+		m.queue.Add(key, p.Object)
+		if p.Stage != cluster.Pending {
+			m.queue.Hold(key, p.Object.UID)
+		}
+	}
+	m.queue.Inherit(old)
+	return nil
+}
+
+// podObject returns the pod of that UID, nil if there is none.
+func (m *Machine) podObject(uid types.UID) *v1.Pod {
+	if p := m.cluster.Pod(uid); p != nil {
+		return p.Object
+	}
+	return nil
+}
