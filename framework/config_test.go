@@ -210,6 +210,8 @@ func TestConfigThatNamesUnknownPluginsIsRefused(t *testing.T) {
 			`PostFilter: enabled: plugin "DefaultPreemption": it chooses with random numbers`},
 		{"DefaultPreemption configured", `profiles: [{pluginConfig: [{name: DefaultPreemption, args: {}}]}]`,
 			`pluginConfig: plugin "DefaultPreemption": it chooses with random numbers`},
+		{"the PostFilter of DynamicResources", `profiles: [{plugins: {postFilter: {enabled: [{name: DynamicResources}]}}}]`,
+			`PostFilter: enabled: plugin "DynamicResources": its PostFilter picks by chance`},
 		{"a point that is not run", `profiles: [{plugins: {podGroupPostFilter: {enabled: [{name: DynamicResources}]}}}]`,
 			`PodGroupPostFilter: enabled: plugin "DynamicResources": this extension point is not run`},
 	} {

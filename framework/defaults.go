@@ -44,7 +44,7 @@ func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 			profile.Plugins = &configv1.Plugins{}
 		}
 		setDefaultPlugins(&profile.Plugins.MultiPoint)
-		if set := &profile.Plugins.PostFilter; !lists(set.Enabled, names.DynamicResources) && !lists(set.Disabled, names.DynamicResources) && !lists(set.Disabled, "*") {
+		if set := &profile.Plugins.PostFilter; !lists(set.Disabled, names.DynamicResources) && !lists(set.Disabled, "*") {
 			set.Disabled = append(set.Disabled, configv1.Plugin{Name: names.DynamicResources})
 		}
 		setDefaultArgs(profile)
@@ -163,6 +163,10 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frame
 		for _, e := range s.set.Enabled {
 			if err := known(e.Name); err != nil {
 				return fmt.Errorf("%s: enabled: %w", s.point, err)
+			}
+			if s.set == &profile.Plugins.PostFilter && e.Name == names.DynamicResources {
+				return fmt.Errorf("%s: enabled: plugin %q: its PostFilter picks by chance a claim to take from a pod, which a replay could not repeat; remove it",
+					s.point, e.Name)
 			}
 		}
 		for _, e := range s.set.Disabled {

@@ -198,10 +198,14 @@ func (m *Machine) waitsForGang(uid types.UID) bool {
 	return ok && slices.Contains(w.Plugins, coscheduling.Name)
 }
 
-// failureOf is what the queue has to know of a decision that placed nothing.
+// failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was
+// turned away later, only who did that is to blame, and not who refused other nodes.
 func failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {
+		if r.Plugin == "" || d.Feasible > 0 && r.Nodes > 0 {
+			continue
+		}
 		switch {
 		case r.Code == "Pending" && !slices.Contains(f.PendingPlugins, r.Plugin):
 			f.PendingPlugins = append(f.PendingPlugins, r.Plugin)

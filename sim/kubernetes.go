@@ -199,6 +199,8 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 		if o.GlobalDefault && (m.fallback == nil || o.Value < m.fallback.Value) {
 			m.fallback = o
 		}
+	case *corev1.PersistentVolume:
+		makeAvailable(o)
 	}
 	if err := d.invalid(validate(object), ""); err != nil {
 		return err
@@ -209,6 +211,14 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	}
 	m.in.workload.Objects = append(m.in.workload.Objects, ObjectPlan{At: times[ArrivalAnnotation], Resource: res, Object: object})
 	return nil
+}
+
+// makeAvailable gives a volume that does not say, and is nobody's, the phase that the PersistentVolume controller
+// would: in the one that the API's defaults give, VolumeBinding passes it over.
+func makeAvailable(pv *corev1.PersistentVolume) {
+	if (pv.Status.Phase == "" || pv.Status.Phase == corev1.VolumePending) && pv.Spec.ClaimRef == nil {
+		pv.Status.Phase = corev1.VolumeAvailable
+	}
 }
 
 // addNode takes in a Node. One that does not say how many pods it holds gets the kubelet's default.

@@ -124,7 +124,7 @@ type format struct {
 // sniff tells the format by the first bytes of a file.
 func sniff(head []byte) (format, error) {
 	if bytes.IndexByte(head, 0) >= 0 {
-		return format{}, errors.New("binary data; a log is read from what `rollcall log export` writes")
+		return format{}, errors.New("binary data; of a log, what `rollcall log cat` prints is read")
 	}
 	line := firstLine(head)
 	fields := strings.Fields(line)
@@ -138,13 +138,13 @@ func sniff(head []byte) (format, error) {
 	case isHeader(line, openbPodColumns):
 		return format{"openb pod list", readOpenbPods}, nil
 	case isLogLine(line):
-		return format{"log export", readLog}, nil
+		return format{"log cat", readLog}, nil
 	case strings.HasPrefix(line, "{"):
 		return format{"Kubernetes JSON", readJSON}, nil
 	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "%YAML") || strings.Contains(line, ":"):
 		return format{"Kubernetes YAML", readYAML}, nil
 	}
-	return format{}, fmt.Errorf("not a format that can be read (Kubernetes YAML or JSON, openb CSV, SWF, log export): it begins %q", cut(line, 60))
+	return format{}, fmt.Errorf("not a format that can be read (Kubernetes YAML or JSON, openb CSV, SWF, the output of `rollcall log cat`): it begins %q", cut(line, 60))
 }
 
 // firstLine returns the first line that is not blank, trimmed.

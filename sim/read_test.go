@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -447,4 +449,37 @@ func TestMangledFilesNeverPanic(t *testing.T) {
 		}
 		readGarbage(t, data)
 	})
+}
+
+func TestAVolumeThatIsNobodysIsAvailable(t *testing.T) {
+	const volume = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %s}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: /mnt}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n1]}]}]}}
+%s
+---`
+	path := filepath.Join(t.TempDir(), "volumes.yaml")
+	text := fmt.Sprintf(volume, "free", "") + fmt.Sprintf(volume, "given", "  claimRef: {namespace: a, name: b}") +
+		fmt.Sprintf(volume, "released", "status: {phase: Released}") + "\n" + pod + "spec: {containers: [{name: c, image: i}]}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := ReadWorkload(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]corev1.PersistentVolumePhase{}
+	for _, o := range w.Objects {
+		pv := o.Object.(*corev1.PersistentVolume)
+		got[pv.Name] = pv.Status.Phase
+	}
+	want := map[string]corev1.PersistentVolumePhase{"free": corev1.VolumeAvailable, "given": corev1.VolumePending, "released": corev1.VolumeReleased}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
