@@ -37,8 +37,9 @@
 //
 // A gang is one entity in the queue. When it reaches the head its members' cycles run back to back: each
 // ends in Permit, where the gang plugin answers Wait, and the pod is held on its node; the cycle that
-// completes the minimum allows them all in its own Decision, and only then are their binds released. If a
-// member finds no node, the same Decision releases the held ones.
+// completes the minimum allows them all in its own Decision, and only then are their binds released. A member
+// that finds no node is passed over while those not tried yet are enough without it; when they are not, the same
+// Decision releases the held ones.
 //
 // Start reading at machine.go; testdata has whole stories as transcripts.
 package scheduler

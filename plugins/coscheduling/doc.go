@@ -5,11 +5,11 @@
 // How a gang goes through it:
 //
 //   - PreEnqueue keeps members out of the queue until the PodGroup's object and its minimum of members exist.
-//   - QueueSort orders by priority, then by when the pod or gang was first queued.
+//   - QueueSort orders by priority (the PodGroup's own, where it has one), then by when the pod or gang was first queued.
 //   - PreFilter refuses a gang at once when all nodes together have less free than its minimum needs.
 //   - Permit holds each member on its node, and lets all of them go in the cycle that completes the minimum.
-//   - PostFilter and Unreserve let the held members go again when one of them cannot be placed, so that a
-//     gang that does not fit holds nothing.
+//   - PostFilter and Unreserve let the held members go again when so many cannot be placed that the others are
+//     not enough, so that a gang that does not fit holds nothing.
 //
 // The plugin keeps no state: what it knows of a gang comes from Groups, which is rebuilt from the log.
 // Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
