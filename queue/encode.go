@@ -8,7 +8,7 @@ import (
 )
 
 // stateVersion is the first byte of AppendState's encoding.
-const stateVersion = 1
+const stateVersion = 2
 
 // AppendState appends a canonical and complete encoding of the state: two queues with equal options and
 // equal encodings answer alike for ever, given the same calls from an Advance on. It has everything that

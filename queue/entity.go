@@ -58,8 +58,8 @@ type member struct {
 	entity *Entity
 	pod    *v1.Pod
 	held   bool
-	// tried: the attempt under way, or else the last one, refused the pod or took it off its node again, so that
-	// it does not come to the pod another time. refused: it was refused.
+	// tried: the attempt under way, or else the last one, has come to the pod, and does not another time. refused: it
+	// was refused.
 	tried, refused bool
 	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
 	// Only pending members have one.

@@ -300,9 +300,7 @@ func (m *model) hold(key Key, uid types.UID, held bool) {
 	e := m.entities[key]
 	mm := e.members[uid]
 	mm.held, mm.gate = held, ""
-	if !held {
-		mm.tried = e.state == InFlight
-	}
+	mm.tried = e.state == InFlight
 	m.rest(e)
 }
 

@@ -143,6 +143,12 @@ func (q *Queue) Find(uid types.UID) *Entity {
 	return nil
 }
 
+// HeldByAttempt says whether the pod is held since the attempt on its entity that is under way.
+func (q *Queue) HeldByAttempt(uid types.UID) bool {
+	m := q.byUID[uid]
+	return m != nil && m.held && m.tried && m.entity.state == InFlight
+}
+
 // All returns every entity, sorted by key.
 func (q *Queue) All() []*Entity { return slices.Clone(q.sorted) }
 
@@ -311,7 +317,7 @@ func (q *Queue) Hold(key Key, uid types.UID) {
 	e := m.entity
 	q.ungate(m)
 	e.count(m, -1)
-	m.held = true
+	m.held, m.tried = true, e.state == InFlight
 	e.count(m, 1)
 	q.rest(e)
 }

@@ -194,18 +194,19 @@ func (m *Machine) upsertNode(obj *v1.Node) error {
 
 // upsertPod follows kube-scheduler's event handlers (addPod, updatePod in eventhandlers.go).
 func (m *Machine) upsertPod(obj *v1.Pod) error {
-	if isFinished(obj) {
-		return m.deletePod(obj.UID)
-	}
 	if named := m.cluster.PodNamed(obj.Namespace, obj.Name); named != nil && named.Object.UID != obj.UID {
 		// The watch skipped the deletion of a pod that another one replaced.
 		if err := m.deletePod(named.Object.UID); err != nil {
 			return err
 		}
 	}
+	if isFinished(obj) {
+		return m.deletePod(obj.UID)
+	}
 	stage, node := cluster.Pending, ""
 	var placed *v1.Pod
 	if known := m.cluster.Pod(obj.UID); known != nil {
+		obj = ofScheduler(obj, known.Object.Spec.SchedulerName)
 		stage, node, placed = known.Stage, known.Node, known.Placed()
 	}
 	old, err := m.cluster.UpsertPod(obj)
@@ -236,6 +237,17 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 		}
 	}
 	return nil
+}
+
+// ofScheduler returns the pod with the scheduler that it came with. The API lets nobody change it, so that only a
+// log that was not of a cluster can.
+func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
+	if pod.Spec.SchedulerName == name {
+		return pod
+	}
+	kept := *pod
+	kept.Spec.SchedulerName = name
+	return &kept
 }
 
 // requeue puts a pod without a node into the queue, or its change to it.

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,8 +12,6 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
-	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Decide runs the next scheduling cycle and returns what it decided; ok is false if there is nothing to do
@@ -33,6 +30,9 @@ func (m *Machine) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) 
 func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if wait, why := m.brokenWait(); wait != nil {
 		return m.rejectWait(wait, why), true
+	}
+	if wait := m.overdueWait(); wait != nil {
+		return m.endWait(wait), true
 	}
 	e := m.queue.Head()
 	if e == nil {
@@ -65,6 +65,7 @@ func (m *Machine) runCycle(pod *v1.Pod, trace *framework.Trace) eventlog.Decisio
 		m.admit(&d, prof, state, pod, placement, trace)
 	}
 	m.takeVerdicts(&d)
+	m.keepTogether(&d, p)
 	if d.Node != "" {
 		// The pod keeps its place, and yet Reserve is taken back: Apply settles what was decided. What
 		// Unreserve says of waiting pods on that way is not meant.
@@ -183,99 +184,4 @@ func sortRejections(rejections []eventlog.Rejection) []eventlog.Rejection {
 		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
 	})
 	return rejections
-}
-
-// brokenWait returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
-func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
-	if m.waiting.Len() == 0 || !m.waitsDoubtful && m.now < m.waitsUntil {
-		return nil, ""
-	}
-	m.waiting.Each(func(w *framework.WaitingPod) bool {
-		if why = m.whyBroken(w); why != "" {
-			broken = w
-		}
-		return broken == nil
-	})
-	if broken == nil {
-		m.waitsDoubtful = false
-		m.waitsUntil, _ = m.waiting.Deadline()
-	}
-	return broken, why
-}
-
-// doubtWaits has the next decision look at all waiting pods again, unless the entry is such that if none of them
-// was broken before, none is now: another member of the gang in flight was held. It saves looking at all held
-// members each time that one more is.
-func (m *Machine) doubtWaits(entry eventlog.Entry) {
-	d, ok := entry.Payload.(*eventlog.Decision)
-	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 {
-		m.waitsDoubtful = true
-		return
-	}
-	e := m.queue.Head()
-	if e == nil || e.State() != queue.InFlight || e != m.queue.Find(d.UID) || e.NumUntried() == 0 || !m.mayComplete(e) {
-		m.waitsDoubtful = true
-	}
-	m.waitsUntil = min(m.waitsUntil, d.WaitUntil)
-}
-
-// whyBroken says why a waiting pod cannot go on waiting; "" if it can.
-func (m *Machine) whyBroken(w *framework.WaitingPod) string {
-	p, prof := m.cluster.Pod(w.Pod.UID), m.profileOf(w.Pod)
-	switch {
-	case prof == nil:
-		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Spec.SchedulerName)
-	case slices.ContainsFunc(w.Plugins, func(plugin string) bool { return !prof.Has(framework.Permit, plugin) }):
-		return "a plugin that holds it is not configured any more"
-	case w.Until <= m.now:
-		return "it waited until its deadline"
-	case m.cluster.Node(w.Node) == nil:
-		return fmt.Sprintf("node %q is gone", w.Node)
-	case p.Object.DeletionTimestamp != nil:
-		return "the pod is being deleted"
-	case m.roomChecked[w.Pod.Spec.SchedulerName] && m.cluster.Overcommitted(p):
-		return fmt.Sprintf("node %q has too little for its pods by now", w.Node)
-	}
-	return m.whyStuck(w)
-}
-
-// whyStuck says why no other member's cycle is going to come for which the pod is held; "" if one may.
-func (m *Machine) whyStuck(w *framework.WaitingPod) string {
-	if !slices.Contains(w.Plugins, coscheduling.Name) {
-		return ""
-	}
-	switch e := m.queue.Find(w.Pod.UID); {
-	case e == nil || e.State() != queue.InFlight:
-		return "the attempt to place its pod group has ended"
-	case e.NumUntried() == 0:
-		return "its pod group has no other member to place"
-	case !m.mayComplete(e):
-		return "its pod group has too few members left to place"
-	}
-	return ""
-}
-
-// rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.
-func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decision {
-	p := m.cluster.Pod(w.Pod.UID)
-	d := m.decisionOn(p)
-	d.Outcome = eventlog.Unschedulable
-	plugin := coscheduling.Name
-	if !slices.Contains(w.Plugins, plugin) && len(w.Plugins) > 0 {
-		plugin = w.Plugins[0]
-	}
-	d.Rejections = []eventlog.Rejection{{Plugin: plugin, Code: fwk.Unschedulable.String(), Reason: why}}
-
-	m.waiting.BeginCycle()
-	if prof := m.profileOf(p.Object); prof != nil {
-		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
-	}
-	others := m.waiting.EndCycle().Rejected
-	m.waiting.Each(func(each *framework.WaitingPod) bool {
-		if uid := each.Pod.UID; uid == w.Pod.UID || slices.Contains(others, uid) {
-			d.Rejected = append(d.Rejected, uid)
-		}
-		return true
-	})
-	return d
 }

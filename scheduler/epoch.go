@@ -32,6 +32,7 @@ func (m *Machine) configure(data []byte) error {
 	if err != nil {
 		return err
 	}
+	m.otherPermits = false
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
@@ -51,6 +52,7 @@ func (m *Machine) configure(data []byte) error {
 			return err
 		}
 		byName[prof.Name()] = prof
+		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
 		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
 		options.Less = prof.Less()
 	}

@@ -12,7 +12,8 @@ import (
 // change of the encoding, and none is ever reused.
 //
 //	1  the first encoding
-const stateVersion = 1
+//	2  the queue knows whom of an entity an attempt has come to, and whom it refused
+const stateVersion = 2
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.

@@ -29,6 +29,8 @@ type Machine struct {
 	config   []byte // the epoch's configuration, as logged
 	profiles map[string]*framework.Profile
 	volumes  map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
+	// otherPermits says that some profile has a Permit plugin beside the gang plugin.
+	otherPermits bool
 	// By profile: it filters nodes by all resources, so that too little free in all means no place.
 	roomChecked map[string]bool
 
@@ -40,6 +42,7 @@ type Machine struct {
 
 	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.
 	waitsDoubtful bool
+	noneOverdue   bool // a memo of overdueWait
 	waitsUntil    eventlog.Time
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,6 +36,9 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	if err != nil {
 		return nil, err
 	}
+	if err := wholeGangPlugin(prof); err != nil {
+		return nil, err
+	}
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
 	m.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
@@ -45,6 +49,18 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		m.volumes[prof.Name()] = recorder
 	}
 	return prof, nil
+}
+
+// wholeGangPlugin holds that a profile runs the gang plugin at all the points that make gangs, or at none: with some
+// of them only, members would be kept for a gang that nobody places.
+func wholeGangPlugin(p *framework.Profile) error {
+	points := []framework.ExtensionPoint{framework.PreEnqueue, framework.PostFilter, framework.Reserve, framework.Permit}
+	runs := func(point framework.ExtensionPoint) bool { return p.Has(point, coscheduling.Name) }
+	i, j := slices.IndexFunc(points, runs), slices.IndexFunc(points, func(point framework.ExtensionPoint) bool { return !runs(point) })
+	if i >= 0 && j >= 0 {
+		return fmt.Errorf("profile %q runs %s at %s but not at %s: enable it at all of %v, or at none of them", p.Name(), coscheduling.Name, points[i], points[j], points)
+	}
+	return nil
 }
 
 // volumesReserved returns what the cycle's Reserve has settled about the pod's claims.
@@ -121,6 +137,9 @@ func (g *gangsOfProfile) Left(group *cluster.Group) int {
 	}
 	return e.NumUntried()
 }
+
+// Cleared implements coscheduling.Groups.
+func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.cleared(group) }
 
 // Lacks implements coscheduling.Groups.
 func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {

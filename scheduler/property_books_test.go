@@ -14,6 +14,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // books is what the entries say, kept in the simplest way.
@@ -144,6 +145,7 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 	}
 	released := slices.Clone(d.Allowed)
 	p := h.pods[d.UID]
+	waited := p.stage == cluster.Waiting
 	switch d.Outcome {
 	case eventlog.Scheduled:
 		p.stage, p.node = cluster.Binding, d.Node
@@ -155,16 +157,16 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 		h.pods[uid].stage = cluster.Binding
 	}
 	if d.Node != "" {
-		h.checkNode(d)
+		h.checkNode(d, waited)
 	}
 	for _, uid := range released {
 		h.checkComplete(d, h.pods[uid].group)
 	}
 }
 
-func (h *history) checkNode(d *eventlog.Decision) {
+func (h *history) checkNode(d *eventlog.Decision, waited bool) {
 	n := h.nodes[d.Node]
-	if n == nil || n.Spec.Unschedulable {
+	if n == nil || n.Spec.Unschedulable && !waited {
 		h.fatalf("cycle %d puts %s on node %s, which is gone or cordoned", d.Cycle, d.Name, d.Node)
 	}
 	left, wants := h.left(d.Node), requests(h.pods[d.UID].object)
@@ -386,9 +388,14 @@ func (h *history) checkEffects() {
 
 // checkQuiet is about what holds when nothing is left to decide.
 func (h *history) checkQuiet() {
-	if n := h.m.WaitingPods().Len(); n > 0 {
-		h.fatalf("nothing is left to decide, and %d pods are held", n)
-	}
+	h.m.WaitingPods().Each(func(w *framework.WaitingPod) bool {
+		p := h.pods[w.Pod.UID]
+		stages, assigned := h.count(p.group)
+		if minimum, _ := h.minimum(p.group); !h.shape.approval || p.group != "" && assigned+stages[cluster.Waiting] < minimum {
+			h.fatalf("nothing is left to decide, and %s is held", w.Pod.UID)
+		}
+		return true
+	})
 	if c := h.m.Queue().Counts(); c.Active+c.InFlight > 0 {
 		h.fatalf("nothing is left to decide, and the queue has %+v", c)
 	}
@@ -408,8 +415,11 @@ func (b *books) pending() map[string][]*bookedPod {
 	return pending
 }
 
-// checkPlaced: nothing pends that certainly fits.
+// checkPlaced: nothing pends that certainly fits, unless it is for somebody's approval that never comes.
 func (h *history) checkPlaced() {
+	if h.shape.approval {
+		return
+	}
 	// any order: each is looked at
 	for name, pods := range h.pending() {
 		missing := 1

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -36,6 +35,17 @@ profiles:
           weight: 1
 `
 
+const approvingProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    permit:
+      enabled:
+      - name: Approval
+`
+
 // TestWhateverHappensTheBooksAreRight plays generated histories on a Machine and checks, after every entry,
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
 // for a soak run: go test ./scheduler -run Whatever -rapid.checks=20000.
@@ -48,6 +58,8 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"InterruptedBesideOthers":    {schedulers: one, interrupts: true, foreign: true},
 		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
+		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
+		"TwoPermitsAndInterruption":  {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
 	// any order: the histories have nothing to do with each other
 	for name, shape := range shapes {
@@ -99,7 +111,7 @@ type history struct {
 
 func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	h := &history{t: t, shape: shape, m: scheduler.New(plugins.NewRegistry()), now: start, books: newBooks()}
+	h := &history{t: t, shape: shape, m: scheduler.New(registry()), now: start, books: newBooks()}
 	other, err := framework.LoadConfig(config, "config")
 	h.must(err)
 	other.PodMaxBackoffSeconds = 4
@@ -257,7 +269,7 @@ func (h *history) clearAllBut(name string) {
 // replay reads the entries through the codec into a Machine that decides them all again, and into one that
 // never decides.
 func (h *history) replay() {
-	again, follower := scheduler.New(plugins.NewRegistry()), scheduler.New(plugins.NewRegistry())
+	again, follower := scheduler.New(registry()), scheduler.New(registry())
 	var rec, decided []byte
 	for i, e := range h.entries {
 		var err error

@@ -31,6 +31,7 @@ type shape struct {
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
+	approval   bool     // the Permit plugin Approval holds some pods as well
 }
 
 func (h *history) chance(percent int, label string) bool {
@@ -169,10 +170,14 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	if h.chance(10, "gated") {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/quota"}}
 	}
+	p.Labels = map[string]string{}
+	if h.shape.approval {
+		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "wanted", "given"}).Draw(h.t, "approval")
+	}
 	switch {
 	case group == "":
 	case rapid.Bool().Draw(h.t, "by label"):
-		p.Labels = map[string]string{xscheduling.PodGroupLabel: group}
+		p.Labels[xscheduling.PodGroupLabel] = group
 	default:
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	}

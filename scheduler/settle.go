@@ -47,8 +47,16 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	case eventlog.Waiting:
 		err = m.holdPod(seq, key, p, d)
 	case eventlog.Scheduled:
+		if waited {
+			m.endHold(seq, p)
+			m.conclude(key)
+			break
+		}
 		err = m.bindPod(seq, key, p, d)
 	case eventlog.Unschedulable, eventlog.Error:
+		if waited && endsAttempt(key, d) && key.Type == fwk.PodGroupKeyType {
+			m.queue.Retry(key) // it was broken off: no event need come for another attempt to end otherwise
+		}
 		if waited || endsAttempt(key, d) {
 			m.queue.Park(key, failureOf(d))
 			break
@@ -97,9 +105,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 		if p == nil || p.Stage != cluster.Waiting {
 			return fmt.Errorf("allowed pod %s is not waiting", uid)
 		}
-		m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: uid, Node: p.Node, Volumes: p.Volumes})
-		m.waiting.Release(uid)
-		m.cluster.Allow(p)
+		m.endHold(seq, p)
 	}
 	for _, uid := range d.Victims {
 		if p := m.cluster.Pod(uid); p != nil {
@@ -107,6 +113,14 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 		}
 	}
 	return nil
+}
+
+// endHold has a waiting pod bound where it is held.
+func (m *Machine) endHold(seq uint64, p *cluster.Pod) {
+	o := p.Object
+	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
+	m.waiting.Release(o.UID)
+	m.cluster.Allow(p)
 }
 
 // releasePod takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
@@ -118,7 +132,7 @@ func (m *Machine) releasePod(uid types.UID) (key queue.Key, freed *v1.Pod, err e
 		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
 	}
 	key = m.keyOf(p)
-	if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
+	if !m.queue.HeldByAttempt(uid) {
 		freed = p.Placed()
 	}
 	m.waiting.Release(uid)
@@ -167,28 +181,39 @@ func endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 }
 
 // conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
-// unless held members still wait for others: then the next decision releases them.
+// unless held members still wait for others that do not come: then the next decision releases them.
 func (m *Machine) conclude(key queue.Key) {
 	e := m.queue.Get(key)
 	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.mayComplete(e) {
 		return
 	}
-	for _, uid := range e.Held() {
-		if m.waitsForGang(uid) {
-			return
+	if g := m.groupOf(key); g == nil || !allThere(g) {
+		for _, uid := range e.Held() {
+			if m.waitsForGang(uid) {
+				return
+			}
 		}
 	}
 	m.queue.Finish(key)
 }
 
+// groupOf returns the gang that stands in the queue by that key, nil for a pod.
+func (m *Machine) groupOf(key queue.Key) *cluster.Group {
+	if key.Type != fwk.PodGroupKeyType {
+		return nil
+	}
+	return m.cluster.Group(key.Namespace, key.Name)
+}
+
+// allThere says whether the gang's minimum has nodes, whoever may still hold some of it there.
+func allThere(g *cluster.Group) bool {
+	return g.Declared() && g.Assigned()+g.Waiting() >= g.Min()
+}
+
 // mayComplete says whether the members that the attempt has not tried yet are enough, with those that have a
 // node, for the gang's minimum. An entity that is a pod always may.
 func (m *Machine) mayComplete(e *queue.Entity) bool {
-	key := e.Key()
-	if key.Type != fwk.PodGroupKeyType {
-		return true
-	}
-	g := m.cluster.Group(key.Namespace, key.Name)
+	g := m.groupOf(e.Key())
 	return g == nil || g.Assigned() >= g.Min() || g.Assigned()+g.Waiting()+e.NumUntried() >= g.Min()
 }
 

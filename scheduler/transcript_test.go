@@ -42,6 +42,7 @@ import (
 //	    [selector=k:v] [label=k:v] [volume=CLAIM] [devices=RESOURCECLAIM]
 //	apply RESOURCE                  the object that stands below as YAML
 //	placed NS/NAME node=N           somebody else binds the pod
+//	reschedule NS/NAME scheduler=S  the pod names another scheduler, which the API forbids
 //	ungate NS/NAME                  the pod's scheduling gates are removed
 //	terminate NS/NAME               the pod's deletion begins
 //	delete RESOURCE [NS/]NAME
@@ -69,13 +70,15 @@ func TestTranscripts(t *testing.T) {
 // registry holds the real plugins, and one for stories.
 func registry() runtime.Registry {
 	r := plugins.NewRegistry()
-	r["Approval"] = func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) { return approval{}, nil }
+	r["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return approval{h}, nil
+	}
 	return r
 }
 
-// approval is a Permit plugin that holds pods labelled approval=wanted for half a minute, for somebody who
-// never comes. It is worth asking again when a node joins.
-type approval struct{}
+// approval is a Permit plugin that holds pods labelled approval=wanted for half a minute, until it lets a pod pass
+// that is labelled approval=given. It is worth asking again when a node joins.
+type approval struct{ handle fwk.Handle }
 
 var (
 	_ fwk.PermitPlugin      = approval{}
@@ -84,9 +87,12 @@ var (
 
 func (approval) Name() string { return "Approval" }
 
-func (approval) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	if pod.Labels["approval"] == "wanted" {
+func (a approval) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+	switch pod.Labels["approval"] {
+	case "wanted":
 		return fwk.NewStatus(fwk.Wait), 30 * time.Second
+	case "given":
+		a.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Allow(a.Name()) })
 	}
 	return nil, 0
 }
@@ -146,6 +152,10 @@ func (s *story) command(d *datadriven.TestData) string {
 	case "placed":
 		pod := s.existing(d).DeepCopy()
 		pod.Spec.NodeName = arg(d, "node", "")
+		return s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+	case "reschedule":
+		pod := s.existing(d).DeepCopy()
+		pod.Spec.SchedulerName = arg(d, "scheduler", "")
 		return s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
 	case "ungate":
 		pod := s.existing(d).DeepCopy()

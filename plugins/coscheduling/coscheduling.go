@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +23,8 @@ type Groups interface {
 	// Lacks tells whether all nodes together have too little free for what g still needs to reach its
 	// minimum, and of what. A true answer is certain; a false one promises nothing.
 	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
+	// Cleared returns how many members of g are held on nodes by this plugin alone.
+	Cleared(g *cluster.Group) int
 	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
 	// included.
 	Left(g *cluster.Group) int
@@ -131,7 +134,7 @@ func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.P
 	}
 	placed := g.Assigned() + g.Waiting()
 	switch {
-	case placed >= g.Min():
+	case g.Assigned()+c.groups.Cleared(g) >= g.Min():
 		c.allow(g)
 	case !c.enoughWithout(g):
 		c.release(g)
@@ -154,11 +157,18 @@ func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string)
 // ReservesNothing implements framework.ReservesNothing of this project.
 func (c *Coscheduling) ReservesNothing() {}
 
-// Unreserve releases the gang's other held members when a held member loses its place before the gang was
-// complete, or when the gang cannot be completed without the member whose cycle just failed. It is idempotent.
+// Unreserve releases the gang's other held members when a member that waited with them loses its place and leaves too
+// few, or when the gang cannot be completed without the member whose cycle just failed. It is idempotent.
 func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	g := c.groups.GroupOf(pod)
-	if g != nil && (c.handle.GetWaitingPod(pod.UID) != nil || !c.enoughWithout(g)) {
+	if g == nil {
+		return
+	}
+	broken := !c.enoughWithout(g)
+	if w := c.handle.GetWaitingPod(pod.UID); w != nil {
+		broken = slices.Contains(w.GetPendingPlugins(), Name) && g.Assigned()+g.Waiting()-1 < g.Min()
+	}
+	if broken {
 		c.release(g)
 	}
 }
@@ -169,7 +179,7 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	if g == nil {
 		return nil, 0
 	}
-	if g.Assigned()+g.Waiting()+1 < g.Min() {
+	if g.Assigned()+c.groups.Cleared(g)+1 < g.Min() {
 		timeout := c.args.permitWaitingTime()
 		if t := g.Timeout(); t > 0 {
 			timeout = t

@@ -37,14 +37,18 @@ type waitingPod struct {
 	told string
 }
 
-func (w *waitingPod) GetPod() *v1.Pod     { return w.pod }
-func (w *waitingPod) Allow(plugin string) { w.told += "allowed by " + plugin }
+func (w *waitingPod) GetPod() *v1.Pod             { return w.pod }
+func (w *waitingPod) GetPendingPlugins() []string { return []string{Name} }
+func (w *waitingPod) Allow(plugin string)         { w.told += "allowed by " + plugin }
 func (w *waitingPod) Reject(plugin, _ string) bool {
 	w.told += "rejected by " + plugin
 	return true
 }
 
 func (w *world) Extra() any { return w }
+
+// Cleared counts the members that are held.
+func (w *world) Cleared(g *cluster.Group) int { return g.Waiting() }
 
 // Left counts the members of the group that are pending.
 func (w *world) Left(g *cluster.Group) int { return g.Ready() }

@@ -15,8 +15,8 @@
 // Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
 // being scheduled as if it had named none: members are often created before their group.
 //
-// It answers for its own Permit only. A profile with another Permit plugin that holds members as well can see
-// some of a gang bound and others turned away by that plugin.
+// Other Permit plugins can hold members as well: a gang goes when its minimum is held by nobody else, and is released
+// as a whole when one of them turns a member away or lets its deadline pass before that.
 //
 // Start reading at coscheduling.go.
 package coscheduling

@@ -1,0 +1,205 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// What becomes of pods that wait in Permit outside of the cycles of their own gang.
+
+// brokenWait returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
+func (m *Machine) brokenWait() (broken *framework.WaitingPod, why string) {
+	if m.waiting.Len() == 0 || !m.waitsDoubtful && m.now < m.waitsUntil {
+		return nil, ""
+	}
+	m.waiting.Each(func(w *framework.WaitingPod) bool {
+		if why = m.whyBroken(w); why != "" {
+			broken = w
+		}
+		return broken == nil
+	})
+	if broken == nil {
+		m.waitsDoubtful = false
+		m.waitsUntil, _ = m.waiting.Deadline()
+	}
+	return broken, why
+}
+
+// doubtWaits has the next decision look at all waiting pods again, unless the entry is such that if none of them
+// was broken before, none is now: another member of the gang in flight was held. It saves looking at all held
+// members each time that one more is.
+func (m *Machine) doubtWaits(entry eventlog.Entry) {
+	d, ok := entry.Payload.(*eventlog.Decision)
+	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 || len(d.Approvals) > 0 {
+		m.waitsDoubtful, m.noneOverdue = true, false
+		return
+	}
+	e := m.queue.Head()
+	if !m.roomChecked[m.cluster.Pod(d.UID).Object.Spec.SchedulerName] {
+		m.waitsDoubtful = true // it may have taken room that others hold
+	}
+	if e == nil || e.State() != queue.InFlight || e != m.queue.Find(d.UID) || e.NumUntried() == 0 || !m.mayComplete(e) {
+		m.waitsDoubtful, m.noneOverdue = true, false
+	}
+	m.waitsUntil = min(m.waitsUntil, d.WaitUntil)
+}
+
+// whyBroken says why a waiting pod cannot go on waiting; "" if it can.
+func (m *Machine) whyBroken(w *framework.WaitingPod) string {
+	p, prof := m.cluster.Pod(w.Pod.UID), m.profileOf(w.Pod)
+	switch {
+	case prof == nil:
+		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Spec.SchedulerName)
+	case slices.ContainsFunc(w.Plugins, func(plugin string) bool { return !prof.Has(framework.Permit, plugin) }):
+		return "a plugin that holds it is not configured any more"
+	case w.Until <= m.now:
+		return "it waited until its deadline"
+	case m.cluster.Node(w.Node) == nil:
+		return fmt.Sprintf("node %q is gone", w.Node)
+	case p.Object.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case m.roomChecked[w.Pod.Spec.SchedulerName] && m.cluster.Overcommitted(p):
+		return fmt.Sprintf("node %q has too little for its pods by now", w.Node)
+	}
+	return m.whyStuck(w)
+}
+
+// whyStuck says why no other member's cycle is going to come for which the pod is held; "" if one may.
+func (m *Machine) whyStuck(w *framework.WaitingPod) string {
+	if !slices.Contains(w.Plugins, coscheduling.Name) {
+		return ""
+	}
+	if g := m.cluster.Pod(w.Pod.UID).Group; g != nil && allThere(g) {
+		return "" // all are there, and some other plugin holds one
+	}
+	switch e := m.queue.Find(w.Pod.UID); {
+	case e == nil || e.State() != queue.InFlight:
+		return "the attempt to place its pod group has ended"
+	case e.NumUntried() == 0:
+		return "its pod group has no other member to place"
+	case !m.mayComplete(e):
+		return "its pod group has too few members left to place"
+	}
+	return ""
+}
+
+// rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.
+func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.UID)
+	d := m.decisionOn(p)
+	d.Outcome = eventlog.Unschedulable
+	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
+
+	m.waiting.BeginCycle()
+	if prof := m.profileOf(p.Object); prof != nil {
+		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
+	}
+	others := m.waiting.EndCycle().Rejected
+	m.waiting.Each(func(each *framework.WaitingPod) bool {
+		if uid := each.Pod.UID; uid == w.Pod.UID || slices.Contains(others, uid) {
+			d.Rejected = append(d.Rejected, uid)
+		}
+		return true
+	})
+	return d
+}
+
+// holderOf returns the plugin to blame for a wait that did not end well: the gang plugin, unless the gang is there
+// and another plugin is what it waits for.
+func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
+	for _, plugin := range w.Plugins {
+		if plugin != coscheduling.Name && (!slices.Contains(w.Plugins, coscheduling.Name) || g != nil && allThere(g)) {
+			return plugin
+		}
+	}
+	return coscheduling.Name
+}
+
+// overdueWait returns the first waiting pod that only the gang plugin holds although its gang has its minimum: the
+// minimum was lowered, another plugin let a member go, or another scheduler placed one, and no cycle of the gang's
+// was there to notice. nil if there is none.
+func (m *Machine) overdueWait() (overdue *framework.WaitingPod) {
+	if m.waiting.Len() == 0 || m.noneOverdue {
+		return nil
+	}
+	cleared := map[*cluster.Group]int{}
+	m.waiting.Each(func(w *framework.WaitingPod) bool {
+		if onlyGangHolds(w) {
+			cleared[m.cluster.Pod(w.Pod.UID).Group]++
+		}
+		return true
+	})
+	m.waiting.Each(func(w *framework.WaitingPod) bool {
+		g := m.cluster.Pod(w.Pod.UID).Group
+		if g != nil && g.Declared() && onlyGangHolds(w) && g.Assigned()+cleared[g] >= g.Min() {
+			overdue = w
+		}
+		return overdue == nil
+	})
+	m.noneOverdue = overdue == nil
+	return overdue
+}
+
+// onlyGangHolds says whether no plugin but the gang plugin holds the pod.
+func onlyGangHolds(w *framework.WaitingPod) bool {
+	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
+}
+
+// cleared counts the held members of g that no plugin but the gang plugin holds.
+func (m *Machine) cleared(g *cluster.Group) int {
+	if !m.otherPermits {
+		return g.Waiting()
+	}
+	n := 0
+	m.waiting.Each(func(w *framework.WaitingPod) bool {
+		if onlyGangHolds(w) && m.cluster.Pod(w.Pod.UID).Group == g {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// endWait decides that a waiting pod goes on, and with it the members of its gang that wait for nothing else.
+func (m *Machine) endWait(w *framework.WaitingPod) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.UID)
+	d := m.decisionOn(p)
+	d.Outcome, d.Node = eventlog.Scheduled, w.Node
+	m.waiting.Each(func(each *framework.WaitingPod) bool {
+		if each.Pod.UID == w.Pod.UID || m.cluster.Pod(each.Pod.UID).Group != p.Group {
+			return true
+		}
+		if onlyGangHolds(each) {
+			d.Allowed = append(d.Allowed, each.Pod.UID)
+		} else if slices.Contains(each.Plugins, coscheduling.Name) {
+			d.Approvals = append(d.Approvals, eventlog.Approval{UID: each.Pod.UID, Plugin: coscheduling.Name})
+		}
+		return true
+	})
+	return d
+}
+
+// keepTogether takes the gang plugin's approval back when it took the pod for the one that completes its gang, and
+// another Permit plugin holds the pod.
+func (m *Machine) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
+	if d.Outcome != eventlog.Waiting || p.Group == nil || slices.Contains(d.WaitFor, coscheduling.Name) || !plansGangs(m.profileOf(p.Object)) {
+		return
+	}
+	if p.Group.Assigned()+m.cleared(p.Group) >= p.Group.Min() {
+		return
+	}
+	d.WaitFor = append(d.WaitFor, coscheduling.Name)
+	slices.Sort(d.WaitFor)
+	others := func(uid types.UID) bool { return m.cluster.Pod(uid).Group != p.Group }
+	d.Allowed = slices.DeleteFunc(d.Allowed, func(uid types.UID) bool { return !others(uid) })
+	d.Approvals = slices.DeleteFunc(d.Approvals, func(a eventlog.Approval) bool { return a.Plugin == coscheduling.Name && !others(a.UID) })
+}
