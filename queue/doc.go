@@ -15,8 +15,11 @@
 //	e := q.Head()             // pure; a decision is made for it, and logged; when it is applied:
 //	q.Begin(key)              //   an attempt begins
 //	q.Hold(key, uid)          //   a member got its node
-//	q.Finish(key)             //   it ended well, or
+//	q.Refuse(key, failure)    //   a member got none, and the attempt goes on with e.Next()
+//	q.Unhold(key, uid)        //   a member lost its node again
+//	q.Finish(key)             //   it has come to its end, or
 //	q.Park(key, failure)      //   it failed
+//	q.Retry / Recheck(key)    // something about the entity itself changed
 //	t, ok := q.Wake()         // nothing to do: when will time alone change that?
 //
 // # Entities
@@ -43,8 +46,9 @@
 //     timed out) are only counted: if there was any, the entity is retried after its backoff.
 //   - A gang is ready when any member passes PreEnqueue; upstream wants all of them to pass. Whether enough
 //     members exist is for the gang plugin to say, member by member.
-//   - Gang members are not tracked one by one with counters and reasons of their own: a gang fails or
-//     succeeds as one, so it has one set.
+//   - Gang members have no counters and backoffs of their own: a gang fails or succeeds as one, so it has one
+//     set. Of a member is known only whether the attempt has come to it and whether it was refused, so that the
+//     attempt goes over it and events are put to the hints for those that need them.
 //
 // Start reading at queue.go (the transitions), then hints.go (events), room.go (Settle) and timers.go.
 package queue

@@ -248,7 +248,7 @@ func (r *registration) wants(m *member, o *occurrence) bool {
 // Move tells of a change in the cluster (MoveAllToActiveOrBackoffQueue upstream): oldObj and newObj are the
 // object before and after, nil before it existed and after it is gone. Every unschedulable entity is
 // retried, after its backoff, if a hint of a plugin that rejected it says Queue for one of its pending
-// members; at once if that plugin had answered Pending. One that failed with no plugin recorded is retried
+// members (of those that were refused, if that is known); at once if that plugin had answered Pending. One that failed with no plugin recorded is retried
 // by any event; a wildcard event retries all, or with a pod as newObj only the entity of that pod. A gated
 // member is put to PreEnqueue again if the plugin that gates it registered the event and its hint says
 // Queue. For entities in flight it is remembered which plugins' hints say Queue, for Park.

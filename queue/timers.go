@@ -10,7 +10,7 @@ import (
 // Advance says that time has come to now; it is called before every entry is applied. Entities whose backoff
 // has expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are
 // tried again, at the first multiple of FlushPeriod after that, provided that anything changed (Add, Update,
-// Delete, Move, Activate, Recheck) since they came to rest there: the scheduler is deterministic, so a
+// Refresh, Delete, Move, Activate, Retry, Recheck, and Park if something came during the attempt) since they came to rest there: the scheduler is deterministic, so a
 // second attempt in an unchanged world would only repeat the first. Time never goes back: that would be a
 // broken invariant, and panics.
 func (q *Queue) Advance(now eventlog.Time) {
