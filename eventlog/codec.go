@@ -129,6 +129,15 @@ func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 	return e, prev, nil
 }
 
+// RecordPlace returns what a record says of its place in a log, its number and the hash of the record before it,
+// without looking into its payload: that may still be what DecodeRecord refuses.
+func RecordPlace(b []byte) (seq uint64, prev [32]byte, err error) {
+	if err := checkFrame(b); err != nil {
+		return 0, prev, fmt.Errorf("record: %w", err)
+	}
+	return binary.BigEndian.Uint64(b[offsetSeq:]), [32]byte(b[offsetPrev:headerSize]), nil
+}
+
 // checkFrame checks what can be said of a record without looking into its payload.
 func checkFrame(b []byte) error {
 	if len(b) < headerSize+checksumSize {

@@ -105,9 +105,12 @@ func randomObject(res eventlog.Resource, seed int64) eventlog.Object {
 func fullObject(res eventlog.Resource) eventlog.Object {
 	obj := eventlog.NewObject(res)
 	markers := 0
-	fill(reflect.ValueOf(obj).Elem(), func() string { markers++; return fmt.Sprintf("marker-%d-", markers) })
+	fillAll(obj, func() string { markers++; return fmt.Sprintf("marker-%d-", markers) })
 	return obj
 }
+
+// fillAll fills every field of an object, texts with what next returns.
+func fillAll(obj eventlog.Object, next func() string) { fill(reflect.ValueOf(obj).Elem(), next) }
 
 func fill(v reflect.Value, next func() string) {
 	switch p := v.Addr().Interface().(type) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -89,7 +90,10 @@ func unmarshalProto(obj protoObject, wire *wireMessage, b []byte) error {
 	if obj.Size() != len(b) {
 		return errNotCanonical
 	}
-	again := make([]byte, len(b))
+	scratch := encodings.Get().(*[]byte)
+	defer encodings.Put(scratch)
+	again := slices.Grow((*scratch)[:0], len(b))[:len(b)]
+	*scratch = again
 	if _, err := obj.MarshalToSizedBuffer(again); err != nil {
 		return err
 	}
@@ -98,6 +102,9 @@ func unmarshalProto(obj protoObject, wire *wireMessage, b []byte) error {
 	}
 	return nil
 }
+
+// encodings holds memory for the encodings that decoded objects are compared with.
+var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
 // marshalXPodGroup returns the JSON of g without apiVersion and kind: struct fields in their order, map
 // keys sorted.

@@ -1,5 +1,7 @@
 package eventlog
 
+import "slices"
+
 // A keptField is a field that Trim keeps, with everything below it, and why. Paths are those of the JSON
 // form; {a,b} stands for a and b each. What no row names never reaches a log: env, args and commands,
 // probes, pull secrets, references to secrets, the contents of config volumes, managed fields.
@@ -154,19 +156,16 @@ var keptFields = []struct {
 
 // keptAnnotations are the annotations kept of each resource's objects.
 var keptAnnotations = map[Resource][]string{
-	Pods: append([]string{
-		"scheduling.k8s.io/group-name",                 // the group, as Volcano's ancestors named it
+	Pods: slices.Concat([]string{
+		"scheduling.k8s.io/group-name",                 // the group, as Volcano names it
+		"scheduling.volcano.sh/group-min-member",       // its minimum, as Volcano's controller reads it of owners
 		"kueue.x-k8s.io/pod-group-total-count",         // the gang's size in Kueue's words
 		"gang.scheduling.koordinator.sh/name",          // a gang in Koordinator's words
 		"gang.scheduling.koordinator.sh/min-available", // …
-		"gang.scheduling.koordinator.sh/total-number",
 		"gang.scheduling.koordinator.sh/waiting-time",
-		"gang.scheduling.koordinator.sh/mode",
-		"gang.scheduling.koordinator.sh/groups",
-		"gang.scheduling.koordinator.sh/match-policy",
-	}, ownAnnotations...),
-	PodGroups:  ownAnnotations,
-	XPodGroups: ownAnnotations,
+	}, koordinatorAnnotations, ownAnnotations),
+	PodGroups:  slices.Concat(koordinatorAnnotations, ownAnnotations),
+	XPodGroups: slices.Concat(koordinatorAnnotations, ownAnnotations),
 	PersistentVolumeClaims: {
 		"volume.kubernetes.io/selected-node",
 		"volume.beta.kubernetes.io/storage-class",
@@ -186,6 +185,14 @@ var keptAnnotations = map[Resource][]string{
 	},
 	CSINodes:       {"storage.alpha.kubernetes.io/migrated-plugins"},
 	ResourceClaims: {"resource.kubernetes.io/extended-resource-claim"},
+}
+
+// koordinatorAnnotations are what Koordinator lets the members of a gang and its PodGroup say alike.
+var koordinatorAnnotations = []string{
+	"gang.scheduling.koordinator.sh/total-number",
+	"gang.scheduling.koordinator.sh/mode",
+	"gang.scheduling.koordinator.sh/groups",
+	"gang.scheduling.koordinator.sh/match-policy",
 }
 
 // ownAnnotations are Rollcall's.

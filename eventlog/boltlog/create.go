@@ -17,8 +17,16 @@ const tmpSuffix = ".tmp"
 // Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything
 // stands there (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it
 // whose name begins with path's and ends in ".tmp".
-func (o Options) Create(path string) (*Log, error) {
-	if err := create(filepath.Clean(path)); err != nil {
+func (o Options) Create(path string) (*Log, error) { return o.CreateFrom(path, Origin{}) }
+
+// CreateFrom is Create for a log that begins behind entry origin.Seq of another one, of which it is a part: it
+// continues that one's numbers, its chain of hashes and its tree. Append expects origin.Seq as the last entry
+// of the empty log, and Read of that entry or one before it is an *ArchivedError.
+func (o Options) CreateFrom(path string, origin Origin) (*Log, error) {
+	if err := origin.Check(); err != nil {
+		return nil, fmt.Errorf("create log %s: %w", path, err)
+	}
+	if err := create(filepath.Clean(path), origin); err != nil {
 		return nil, fmt.Errorf("create log: %w", err)
 	}
 	return o.Open(path)
@@ -29,7 +37,7 @@ func Create(path string) (*Log, error) { return DefaultOptions().Create(path) }
 
 // create makes the whole directory under another name, brings it to the disk, and only then gives it its
 // name.
-func create(path string) error {
+func create(path string, origin Origin) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +52,12 @@ func create(path string) error {
 	if err := os.WriteFile(filepath.Join(tmp, lockName), nil, fileMode); err != nil {
 		return err
 	}
-	if err := createSegment(tmp, 1, [32]byte{}); err != nil {
+	if origin.Seq > 0 {
+		if err := (&beginning{Origin: origin}).write(tmp); err != nil {
+			return err
+		}
+	}
+	if err := createSegment(tmp, origin); err != nil {
 		return err
 	}
 	// What came to stand at path meanwhile is not replaced, unless it is an empty directory.
@@ -54,10 +67,10 @@ func create(path string) error {
 	return syncPath(parent)
 }
 
-// createSegment makes an empty segment in dir, durable with its name. bbolt's first write is not crash-safe,
+// createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not crash-safe,
 // so a whole file is made under another name, brought to the disk, and only then given its own.
-func createSegment(dir string, first uint64, previous [32]byte) error {
-	name := segmentName(first)
+func createSegment(dir string, origin Origin) error {
+	name := segmentName(origin.Seq + 1)
 	tmp, err := os.CreateTemp(dir, name+".*"+tmpSuffix)
 	if err != nil {
 		return err
@@ -66,7 +79,7 @@ func createSegment(dir string, first uint64, previous [32]byte) error {
 	if err := tmp.Close(); err != nil {
 		return err
 	}
-	if err := initialise(tmp.Name(), first, previous); err != nil {
+	if err := initialise(tmp.Name(), origin); err != nil {
 		return err
 	}
 	if err := syncPath(tmp.Name()); err != nil {
@@ -78,8 +91,8 @@ func createSegment(dir string, first uint64, previous [32]byte) error {
 	return syncPath(dir)
 }
 
-// initialise writes the buckets of an empty segment into the empty file at path.
-func initialise(path string, first uint64, previous [32]byte) error {
+// initialise writes the buckets of an empty segment behind origin into the empty file at path.
+func initialise(path string, origin Origin) error {
 	o := options(false)
 	o.InitialMmapSize = 0 // the file would grow with it
 	db, err := bolt.Open(path, fileMode, o)
@@ -96,8 +109,9 @@ func initialise(path string, first uint64, previous [32]byte) error {
 		return errors.Join(
 			meta.Put(metaType, []byte(fileType)),
 			meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, Format)),
-			meta.Put(metaFirst, key(first)),
-			meta.Put(metaPrevious, previous[:]),
+			meta.Put(metaFirst, key(origin.Seq+1)),
+			meta.Put(metaPrevious, origin.Hash[:]),
+			meta.Put(metaTree, origin.Tree.AppendNodes(nil)),
 		)
 	})
 	return errors.Join(err, db.Close())

@@ -69,47 +69,76 @@ func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	return nil
 }
 
-// drain yields what fill copied, and says whether to go on.
-func (c *cursor) drain(yield func(eventlog.Entry, error) bool) bool {
+// A Record is one entry as it stands in the log.
+type Record struct {
+	// Seq is the entry's number.
+	Seq uint64
+	// Bytes are what eventlog.DecodeRecord decodes. They are the reader's until it asks for the next record.
+	Bytes []byte
+	// Hash is theirs: eventlog.HashRecord.
+	Hash [32]byte
+}
+
+// drain yields what fill copied, as decode (entry or record) makes it of a record, and says whether to go on.
+func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, error) bool) bool {
+	var none T
 	start := 0
 	for _, end := range c.ends {
-		e, err := c.decode(c.batch[start:end])
+		v, err := decode(c.batch[start:end])
 		if err != nil {
-			yield(eventlog.Entry{}, err)
+			yield(none, err)
 			return false
 		}
-		if !yield(e, nil) {
+		if !yield(v, nil) {
 			return false
 		}
 		start = end
 	}
 	if c.gap != nil {
-		yield(eventlog.Entry{}, c.gap)
+		yield(none, c.gap)
 		return false
 	}
 	return true
 }
 
-// decode returns the next entry, checked.
-func (c *cursor) decode(rec []byte) (eventlog.Entry, error) {
+// entry returns the next entry, checked.
+func (c *cursor) entry(rec []byte) (eventlog.Entry, error) {
 	e, prev, err := eventlog.DecodeRecord(rec)
-	var hash [32]byte
-	if err == nil {
-		hash = eventlog.HashRecord(rec)
-	}
-	switch {
-	case err != nil:
-	case e.Seq != c.next:
-		err = fmt.Errorf("its record is that of entry %d", e.Seq)
-	case prev != c.prev:
-		err = fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, c.prev)
-	case c.seg.Sealed && e.Seq == c.seg.Last && hash != c.seg.Hash:
-		err = fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", hash, c.seg.Hash)
-	}
 	if err != nil {
-		return eventlog.Entry{}, &eventlog.DamagedError{Path: c.seg.Path, Seq: c.next, Err: err}
+		return eventlog.Entry{}, c.damaged(err)
+	}
+	return e, c.pass(rec, e.Seq, prev)
+}
+
+// record returns the next record, checked but for its payload.
+func (c *cursor) record(rec []byte) (Record, error) {
+	seq, prev, err := eventlog.RecordPlace(rec)
+	if err != nil {
+		return Record{}, c.damaged(err)
+	}
+	if err := c.pass(rec, seq, prev); err != nil {
+		return Record{}, err
+	}
+	return Record{Seq: seq, Bytes: rec, Hash: c.prev}, nil
+}
+
+// pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.
+func (c *cursor) pass(rec []byte, seq uint64, prev [32]byte) error {
+	hash := eventlog.HashRecord(rec)
+	switch {
+	case seq != c.next:
+		return c.damaged(fmt.Errorf("its record is that of entry %d", seq))
+	case prev != c.prev:
+		return c.damaged(fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, c.prev))
+	case c.seg.Sealed && seq == c.seg.Last && hash != c.seg.Hash:
+		return c.damaged(fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", hash, c.seg.Hash))
 	}
 	c.next++
 	c.prev = hash
-	return e, nil
+	return nil
+}
+
+// damaged says that the next entry is.
+func (c *cursor) damaged(err error) error {
+	return &eventlog.DamagedError{Path: c.seg.Path, Seq: c.next, Err: err}
 }

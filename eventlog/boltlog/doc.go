@@ -14,13 +14,15 @@
 // for each purpose:
 //
 //	meta  "type" names the file as a Rollcall log, "format" is the layout's version (4 bytes, big endian),
-//	      "first" the first entry's number (8 bytes), "previous" the hash of the record before it, and
-//	      "sealed", in a sealed segment only, the last entry's number and its record's hash
+//	      "first" the first entry's number (8 bytes), "previous" the hash of the record before it, "tree" the
+//	      hash tree over all entries before it (package merkle), "last" the number of the last entry, which
+//	      each Append notes, and "sealed", in a sealed segment only, the last entry's number, its record's
+//	      hash and the tree up to it
 //	log   8-byte big-endian sequence number → record (eventlog.AppendRecord), with no gap
 //	snap  empty for now: room for snapshots
 //
-// A log of format 1 is one file without "first", "previous" and "sealed": it is read as a log of one
-// segment, and not appended to.
+// A segment of format 2 has no trees, which are computed from the entries, and no "last". A log of format 1 is
+// one file without "first", "previous" and "sealed" too: it is read as a log of one segment, and not appended to.
 //
 // # Durability
 //
@@ -36,13 +38,24 @@
 //
 // Whatever step a crash interrupts, Open does the rest. What no crash explains it refuses as damage.
 //
+// # Archives, and logs that begin later
+//
+// Sealed segments may be moved to another directory (Archive). ORIGIN, in the log's directory, then says behind
+// which entry the log's own segments begin, with the record's hash and the tree there, and where those before
+// are: it is durable before the first of them disappears. A reader finds them there, or where Options.Archive
+// says. If they are not there, the log reads from a later entry on (Log.First), and asking for one before is an
+// *ArchivedError. A log that is made from a part of another (CreateFrom) has ORIGIN too. Without ORIGIN, a log
+// that does not begin with entry 1 is damaged.
+//
 // # Who may open what
 //
 // One writer holds LOCK exclusively. Readers share it, and then see everything; a reader that comes while a
-// writer has it sees every segment but the live one (Log.Live), and is in nobody's way.
+// writer has it sees every segment but the live one (Log.Live), and is in nobody's way. Archive shares LOCK like
+// a reader, and beside a writer too: it touches no segment that a writer may. ORIGIN.lock lets one archive at a
+// time.
 //
 // The locks are flock's: this package builds on Linux, macOS and the BSDs.
 //
 // Start reading at Log (log.go), then rotate.go for how a segment follows another, segment.go for one
-// segment, open.go for what is checked and mended.
+// segment, open.go for what is checked and mended, archive.go and archived.go for what was moved away.
 package boltlog

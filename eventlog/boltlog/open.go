@@ -67,34 +67,69 @@ func openSingle(path string) (*Log, error) {
 
 // takeOver fills l with what stands on the disk, and makes it whole.
 func (l *Log) takeOver() error {
-	if err := removeLeftovers(l.path); err != nil {
+	if err := removeLeftovers(l.path, "*"+suffix); err != nil {
 		return err
 	}
-	paths, err := segmentPaths(l.path)
-	if err != nil {
-		return err
-	}
-	segments, damage, err := survey(paths)
+	damage, err := l.scan()
 	if err != nil {
 		return err
 	}
 	if damage != nil {
 		return damage
 	}
-	if l.segments, err = repair(l.path, segments); err != nil {
+	l.last = l.segments[len(l.segments)-1].Last
+	if err := l.repair(); err != nil {
 		return err
 	}
 	// Every file was opened for reading before, which finds most damage. To open for writing, bbolt reads
 	// pages that it panics on if they are damaged, and then keeps the file locked.
-	tail, err := openSegment(l.segments[len(l.segments)-1].Path, false)
+	last := l.segments[len(l.segments)-1].Path
+	if err := mayBeWritten(last); err != nil {
+		return err
+	}
+	tail, err := openSegment(last, false)
 	if err != nil {
 		return err
 	}
-	l.tail, l.last, l.prev = tail, tail.Last, tail.Previous
+	l.tail, l.prev = tail, tail.Previous
 	if err := l.resume(); err != nil {
 		return errors.Join(err, tail.close())
 	}
 	return nil
+}
+
+// scan fills l.begin, l.segments and l.absent. Damage is as survey finds it.
+func (l *Log) scan() (*eventlog.DamagedError, error) {
+	var tried []string
+	for {
+		paths, err := segmentPaths(l.path)
+		if err != nil {
+			return nil, err
+		}
+		// Behind that, because whoever archives segments writes it before the first of them disappears.
+		if l.begin, err = readBeginning(l.path); err != nil {
+			return nil, err
+		}
+		if l.live {
+			// A writer seals a segment before the next one gets its name: all but the last are sealed.
+			paths = paths[:len(paths)-1]
+		}
+		before := l.begin.before(paths)
+		segments, damage, err := survey(paths, before, l.begin)
+		if errors.Is(err, fs.ErrNotExist) && !slices.Equal(paths, tried) {
+			tried = paths
+			continue // archived meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		archived, absent := l.opts.recall(l.begin, before)
+		if l.absent = absent; absent != nil && l.opts.Archive != "" {
+			return nil, fmt.Errorf("open log %s: the archive %s: %w", l.path, l.opts.Archive, absent)
+		}
+		l.segments = append(archived, segments...)
+		return damage, nil
+	}
 }
 
 // resume reads what the next entries are to follow.
@@ -126,33 +161,56 @@ func (l *Log) resume() error {
 // OpenReadOnly opens the log at path for reading. Others may read it too. While it is open no one can open
 // it for appending; but if a writer has the log already, this opens the sealed segments (Live), and the two
 // do not disturb each other. Errors are those of Open; damage is an error only if it leaves nothing to read,
-// and otherwise where reading ends.
-func OpenReadOnly(path string) (*Log, error) {
-	files, err := List(path)
+// and otherwise where reading ends. That archived segments are not found is an error if o says where they are,
+// and otherwise of who reads them.
+func (o Options) OpenReadOnly(path string) (*Log, error) {
+	paths, err := segmentPaths(path)
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{path: path, readOnly: true, live: files.Live, lock: files.lock}
-	if err := l.load(files.Paths); err != nil {
-		return nil, errors.Join(err, files.Close())
+	l := &Log{path: path, opts: o, readOnly: true}
+	if paths[0] == path {
+		return l, l.loadSingle()
+	}
+	if l.lock, err = lockForReading(path); err != nil {
+		return nil, err
+	}
+	l.live = l.lock == nil
+	if err := l.load(); err != nil {
+		return nil, errors.Join(err, l.lock.release())
 	}
 	return l, nil
 }
 
+// OpenReadOnly is DefaultOptions().OpenReadOnly.
+func OpenReadOnly(path string) (*Log, error) { return DefaultOptions().OpenReadOnly(path) }
+
+// loadSingle fills l with a log of one file.
+func (l *Log) loadSingle() (err error) {
+	if l.tail, err = openSegment(l.path, true); err != nil {
+		return err
+	}
+	l.segments, l.last = []Facts{l.tail.Facts}, l.tail.Last
+	if errors.As(l.tail.Sound(), &l.damage) {
+		l.last = min(l.last, l.damage.Seq-1)
+	}
+	return nil
+}
+
 // load fills l, which is only read, with what stands on the disk.
-func (l *Log) load(paths []string) error {
-	segments, damage, err := survey(paths)
+func (l *Log) load() error {
+	damage, err := l.scan()
 	if err != nil {
 		return err
 	}
-	if damage != nil && len(segments) == 0 {
+	if damage != nil && len(l.segments) == 0 {
 		return damage
 	}
-	l.segments, l.damage = segments, damage
-	if len(segments) == 0 {
+	if l.damage = damage; len(l.segments) == 0 {
+		l.last = l.begin.before(nil).Last
 		return nil
 	}
-	end := segments[len(segments)-1]
+	end := l.segments[len(l.segments)-1]
 	l.last = end.Last
 	if damage != nil {
 		l.last = min(l.last, damage.Seq-1)
@@ -165,8 +223,13 @@ func (l *Log) load(paths []string) error {
 
 // Files are the segments of a log, for whoever looks at them one by one.
 type Files struct {
-	// Paths are the segments in order; a log of one file is one segment.
+	// Paths are the segments in order, archived ones that are found first; a log of one file is one segment.
 	Paths []string
+	// Before are the facts of the segment before the first, as far as they are known: the zero Facts if the
+	// first one is the log's first.
+	Before Facts
+	// Absent says why archived segments are not among Paths, if there are such.
+	Absent error
 	// Live says that a writer has the log: its live segment is not among Paths, because only the writer can
 	// open it.
 	Live bool
@@ -174,8 +237,9 @@ type Files struct {
 }
 
 // List finds the segments of the log at path, and keeps writers from it until Close unless there is one
-// already. Errors: fs.ErrNotExist, ErrNotALog.
-func List(path string) (*Files, error) {
+// already. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it cannot be told where the log
+// begins.
+func (o Options) List(path string) (*Files, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
 		return nil, err
@@ -187,15 +251,42 @@ func List(path string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Again, because a writer may have been at work meanwhile.
-	if paths, err = segmentPaths(path); err != nil {
+	f := &Files{Live: lock == nil, lock: lock}
+	if err := f.fill(path, o); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	if lock == nil {
-		// A writer seals a segment before the next one gets its name: all but the last are sealed.
-		return &Files{Paths: paths[:len(paths)-1], Live: true}, nil
+	return f, nil
+}
+
+// List is DefaultOptions().List.
+func List(path string) (*Files, error) { return DefaultOptions().List(path) }
+
+// fill finds the segments of the log at path, which is a directory.
+func (f *Files) fill(path string, o Options) error {
+	paths, err := segmentPaths(path)
+	if err != nil {
+		return err
 	}
-	return &Files{Paths: paths, lock: lock}, nil
+	begin, err := readBeginning(path)
+	if err != nil {
+		return err
+	}
+	if f.Live {
+		paths = paths[:len(paths)-1] // see scan
+	}
+	f.Before = begin.before(paths)
+	archived, absent := o.recall(begin, f.Before)
+	if f.Absent = absent; absent != nil && o.Archive != "" {
+		return fmt.Errorf("open log %s: the archive %s: %w", path, o.Archive, absent)
+	}
+	if len(archived) > 0 {
+		f.Before = archived[0].predecessor()
+	}
+	for _, facts := range archived {
+		f.Paths = append(f.Paths, facts.Path)
+	}
+	f.Paths = append(f.Paths, paths...)
+	return nil
 }
 
 // Close lets writers in.
@@ -230,11 +321,10 @@ func segmentPaths(path string) ([]string, error) {
 	return paths, nil
 }
 
-// survey reads the facts of the segments at paths, and sees that each follows the one before it. The first
-// damage ends it: the facts are then of the segments that are good up to there. The error says that nothing
-// can be said.
-func survey(paths []string) (segments []Facts, damage *eventlog.DamagedError, err error) {
-	var prev Facts
+// survey reads the facts of the segments at paths, and sees that each follows the one before it, the first one
+// prev. The first damage ends it: the facts are then of the segments that are good up to there. The error says
+// that nothing can be said.
+func survey(paths []string, prev Facts, begin *beginning) (segments []Facts, damage *eventlog.DamagedError, err error) {
 	for _, path := range paths {
 		facts, err := factsOf(path)
 		if err != nil && !errors.As(err, &damage) {
@@ -258,7 +348,7 @@ func survey(paths []string) (segments []Facts, damage *eventlog.DamagedError, er
 			return segments, damage, nil
 		}
 		segments = append(segments, facts)
-		if errors.As(facts.Sound(), &damage) {
+		if errors.As(facts.Sound(), &damage) || errors.As(begin.agrees(filepath.Dir(path), facts), &damage) {
 			return segments, damage, nil
 		}
 		prev = facts
@@ -287,9 +377,10 @@ func mend(prev *Facts, next Facts) {
 	}
 }
 
-// removeLeftovers removes what a crash left of segments that were being made.
-func removeLeftovers(dir string) error {
-	leftovers, err := filepath.Glob(filepath.Join(escape(dir), "*"+suffix+".*"+tmpSuffix))
+// removeLeftovers removes what a crash left of files that were being made in dir, segments or others, whose names
+// are pattern.
+func removeLeftovers(dir, pattern string) error {
+	leftovers, err := filepath.Glob(filepath.Join(escape(dir), pattern+".*"+tmpSuffix))
 	if err != nil {
 		return err
 	}

@@ -34,16 +34,20 @@ func (l *Log) due(entries []eventlog.Entry, size int) (bool, error) {
 // the log is opened again.
 func (l *Log) rotate() error {
 	tail := l.tail
+	end, err := l.end()
+	if err != nil {
+		return err
+	}
 	if err := tail.writeSeal(l.last, l.prev); err != nil {
 		return fmt.Errorf("seal %s: %w", tail.Path, err)
 	}
-	if err := l.retire(); err != nil {
+	if err := l.retire(end); err != nil {
 		return err
 	}
 	if err := trim(tail.Path); err != nil {
 		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
-	next, err := begin(l.path, l.last+1, l.prev)
+	next, err := begin(l.path, end)
 	if err != nil {
 		return err
 	}
@@ -54,22 +58,52 @@ func (l *Log) rotate() error {
 	return nil
 }
 
+// end returns the place where the next segment begins.
+func (l *Log) end() (end Origin, err error) {
+	end = Origin{Seq: l.last, Hash: l.prev}
+	if l.tail.Tree == nil { // its format has none
+		end.Tree, err = l.Tree(l.last)
+		return end, err
+	}
+	if end.Tree, err = l.tail.treeAt(l.last); err == nil {
+		tree := end.Tree.Clone()
+		l.tail.tree = &tree
+	}
+	return end, err
+}
+
 // retire closes the segment that was sealed; readers open it for themselves from now on.
-func (l *Log) retire() error {
+func (l *Log) retire(end Origin) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tail := l.tail
-	facts := &l.segments[len(l.segments)-1]
-	facts.Last, facts.Sealed, facts.Hash = l.last, true, l.prev
+	l.segments[len(l.segments)-1].seal(end)
 	l.tail = nil
 	return tail.close()
 }
 
 // writeSeal says in the segment that it ends with entry last, whose record has the given hash.
 func (s *Segment) writeSeal(last uint64, hash [32]byte) error {
+	value := append(key(last), hash[:]...)
+	if s.Format >= formatTree {
+		tree, err := s.treeAt(last)
+		if err != nil {
+			return err
+		}
+		value = tree.AppendNodes(value)
+	}
 	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(metaSealed, append(key(last), hash[:]...))
+		return tx.Bucket(bucketMeta).Put(metaSealed, value)
 	})
+}
+
+// seal makes the facts those of a segment that was sealed at end, and cut.
+func (f *Facts) seal(end Origin) {
+	f.Last, f.Sealed, f.Hash, f.Extra = end.Seq, true, end.Hash, 0
+	if f.Format >= formatTree {
+		tree := end.Tree.Clone()
+		f.SealedTree = &tree
+	}
 }
 
 // trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage.
@@ -90,43 +124,51 @@ func trim(path string) error {
 	return syncPath(path)
 }
 
-// begin makes a segment and opens it for appending.
-func begin(dir string, first uint64, previous [32]byte) (*Segment, error) {
-	if err := createSegment(dir, first, previous); err != nil {
-		return nil, fmt.Errorf("create segment %s: %w", segmentName(first), err)
+// begin makes a segment behind origin and opens it for appending.
+func begin(dir string, origin Origin) (*Segment, error) {
+	name := segmentName(origin.Seq + 1)
+	if err := createSegment(dir, origin); err != nil {
+		return nil, fmt.Errorf("create segment %s: %w", name, err)
 	}
-	return openSegment(filepath.Join(dir, segmentName(first)), false)
+	return openSegment(filepath.Join(dir, name), false)
 }
 
-// repair does the rest of what a crash has interrupted in a log whose segments were surveyed, and returns
-// their facts as they are then. It is not called for a damaged log.
-func repair(dir string, segments []Facts) ([]Facts, error) {
-	last := len(segments) - 1
-	if last > 0 && (!segments[last-1].Sealed || segments[last-1].Extra != 0) {
-		prev := &segments[last-1]
-		if err := reseal(*prev, segments[last]); err != nil {
-			return nil, err
+// repair does the rest of what a crash has interrupted in l, whose segments were surveyed. It is not called
+// for a damaged log.
+func (l *Log) repair() error {
+	last := len(l.segments) - 1
+	if last > 0 && (!l.segments[last-1].Sealed || l.segments[last-1].Extra != 0) {
+		if err := reseal(&l.segments[last-1], l.segments[last]); err != nil {
+			return err
 		}
-		prev.Sealed, prev.Hash, prev.Extra = true, segments[last].Previous, 0
 	}
-	tail := &segments[last]
+	tail := &l.segments[last]
 	if !tail.Sealed {
-		return segments, nil
+		return nil
 	}
 	if err := trim(tail.Path); err != nil {
-		return nil, fmt.Errorf("trim %s: %w", tail.Path, err)
+		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
 	tail.Extra = 0
-	next, err := begin(dir, tail.Last+1, tail.Hash)
-	if err != nil {
-		return nil, err
+	end := Origin{Seq: tail.Last, Hash: tail.Hash}
+	var err error
+	if end.Tree, err = l.Tree(tail.Last); err != nil {
+		return fmt.Errorf("compute the hash tree: %w", err)
 	}
-	return append(segments, next.Facts), next.close()
+	next, err := begin(l.path, end)
+	if err != nil {
+		return err
+	}
+	l.segments = append(l.segments, next.Facts)
+	return next.close()
 }
 
 // reseal makes a sealed segment of prev, which lacks nothing but its seal, or the cut after it, before next.
-func reseal(prev, next Facts) error {
+func reseal(prev *Facts, next Facts) (err error) {
 	if !prev.Sealed {
+		if err := mayBeWritten(prev.Path); err != nil {
+			return err
+		}
 		s, err := openSegment(prev.Path, false)
 		if err != nil {
 			return err
@@ -138,7 +180,8 @@ func reseal(prev, next Facts) error {
 	if err := trim(prev.Path); err != nil {
 		return fmt.Errorf("trim %s: %w", prev.Path, err)
 	}
-	return nil
+	*prev, err = factsOf(prev.Path)
+	return err
 }
 
 // MayPrecede says whether prev, which is not sealed, lacks nothing but its seal before next, if hash is that of

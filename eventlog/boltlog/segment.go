@@ -16,6 +16,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // Format is the version of the files' layout that this package writes, and the highest that it reads.
@@ -23,10 +24,15 @@ import (
 //
 //	1  one file: buckets meta, log and snap
 //	2  a segment of a log: meta has "first" and "previous", and "sealed" at the end
-const Format = 2
+//	3  meta has "tree", and so has the seal; meta has "last"
+const Format = 3
 
-// formatSingle is the format of logs that are one file.
-const formatSingle = 1
+const (
+	// formatSingle is the format of logs that are one file.
+	formatSingle = 1
+	// formatTree is the first format whose segments know the tree over the entries before them.
+	formatTree = 3
+)
 
 // The buckets and the keys of bucketMeta.
 var (
@@ -39,6 +45,8 @@ var (
 	metaFirst    = []byte("first")
 	metaPrevious = []byte("previous")
 	metaSealed   = []byte("sealed")
+	metaTree     = []byte("tree")
+	metaLast     = []byte("last")
 )
 
 const (
@@ -79,11 +87,20 @@ type Facts struct {
 	Sealed bool
 	// Hash is the last record's hash as the seal has it, all zeros if there is none.
 	Hash [32]byte
+	// Tree is the hash tree over the entries before the first, nil if the format has none. SealedTree is that
+	// over all up to the last, as the seal has it.
+	Tree, SealedTree *merkle.Tree
 	// Extra is how many bytes the file has behind what bbolt uses. A sealed segment that has a successor
 	// has none.
 	Extra int64
 	// Overrun says that entries stand behind the seal.
 	Overrun bool
+	// Halved says that one of the file's first two pages is damaged, and with it, it may be, the last commit:
+	// nothing tells how many entries that had.
+	Halved bool
+	// Noted is the last entry as each Append notes it beside the entries, 0 if there is none or the format has
+	// none: a damaged page may hide the last entries, and nothing else would tell.
+	Noted uint64
 }
 
 // Sound says what is wrong with a segment behind its last entry, as an *eventlog.DamagedError, or nil.
@@ -92,6 +109,10 @@ func (f Facts) Sound() error {
 	switch {
 	case f.Overrun:
 		err = errors.New("entries stand behind the seal")
+	case f.Halved:
+		err = errors.New("one of the file's first two pages is damaged, and what was appended last may have been lost with it")
+	case f.Format >= formatTree && f.Noted != f.Last && (f.Noted != 0 || f.Last >= f.First):
+		err = fmt.Errorf("the segment's last entry is %d, but %d was noted as the last one", f.Last, f.Noted)
 	case f.Extra%pageSize != 0:
 		err = fmt.Errorf("%d bytes stand behind the file's end, which is no whole number of pages", f.Extra)
 	default:
@@ -101,7 +122,7 @@ func (f Facts) Sound() error {
 }
 
 // Follows says what is wrong with f as the successor of prev, as an *eventlog.DamagedError, or nil. The
-// zero Facts are the predecessor of a log's first segment.
+// predecessor of a log's first segment is Files.Before: the zero Facts if the log is whole.
 func (f Facts) Follows(prev Facts) error {
 	damaged := func(path string, seq uint64, format string, args ...any) error {
 		return &eventlog.DamagedError{Path: path, Seq: seq, Err: fmt.Errorf(format, args...)}
@@ -119,6 +140,8 @@ func (f Facts) Follows(prev Facts) error {
 		return damaged(f.Path, next, "the segment begins with entry %d, which is in the one before", f.First)
 	case f.Previous != prev.Hash:
 		return damaged(f.Path, next, "the segment follows a record of hash %x, but the one before it has %x", f.Previous, prev.Hash)
+	case f.Tree != nil && prev.SealedTree != nil && !f.Tree.Equal(*prev.SealedTree):
+		return damaged(f.Path, next, "the segment follows a tree with root %v, but the one before it has %v", f.Tree.Root(), prev.SealedTree.Root())
 	}
 	return nil
 }
@@ -127,8 +150,9 @@ func (f Facts) Follows(prev Facts) error {
 type Segment struct {
 	Facts
 	db   *bolt.DB
-	file *os.File // db's
-	used int64    // bytes that bbolt uses
+	file *os.File     // db's
+	used int64        // bytes that bbolt uses
+	tree *merkle.Tree // over all entries up to the last, of a live segment; nil if it is not known
 }
 
 // segmentName returns the name of the segment whose first entry is first.
@@ -233,6 +257,11 @@ func (s *Segment) openDB(readOnly bool) error {
 func (s *Segment) check(named bool) error {
 	nominal := s.First
 	return s.view(nominal, func(tx *bolt.Tx) error {
+		if named {
+			if err := s.checkPages(tx); err != nil {
+				return err
+			}
+		}
 		if err := s.readMeta(tx); err != nil {
 			return err
 		}
@@ -243,16 +272,49 @@ func (s *Segment) check(named bool) error {
 			first := s.First
 			return s.damaged(nominal, fmt.Errorf("the segment is another one: it begins with entry %d", first))
 		}
-		info, err := os.Stat(s.Path)
-		if err != nil {
-			return err
-		}
-		s.used, s.Extra = tx.Size(), info.Size()-tx.Size()
-		if s.Extra < 0 {
-			return s.damaged(s.First, fmt.Errorf("the file is cut short: it has %d bytes of %d", info.Size(), tx.Size()))
+		if !named { // only now it is known to be a log
+			if err := s.checkPages(tx); err != nil {
+				return err
+			}
 		}
 		return s.findLast(tx.Bucket(bucketLog))
 	})
+}
+
+// checkPages sees that the file is as long as it must be, and that the pages that lead to the entries are good.
+func (s *Segment) checkPages(tx *bolt.Tx) error {
+	info, err := os.Stat(s.Path)
+	if err != nil {
+		return err
+	}
+	s.used, s.Extra = tx.Size(), info.Size()-tx.Size()
+	if s.Extra < 0 {
+		return s.damaged(s.First, fmt.Errorf("the file is cut short: it has %d bytes of %d", info.Size(), tx.Size()))
+	}
+	whole, err := metaPagesWhole(s.file, s.db.Info().PageSize)
+	if err != nil {
+		return err
+	}
+	s.Halved = !whole
+	return s.checkTree(tx, false)
+}
+
+func (s *Segment) checkTree(tx *bolt.Tx, toWrite bool) error {
+	if err := s.checkBranches(int64(tx.ID()), s.used, toWrite); err != nil {
+		return s.damaged(s.First, fmt.Errorf("the file's structure is damaged: %w", err))
+	}
+	return nil
+}
+
+// mayBeWritten sees that the segment at path can be opened for writing: bbolt would take a damaged list of free pages
+// at its word, or panic and keep the file locked.
+func mayBeWritten(path string) error {
+	s, err := openSegment(path, true)
+	if err != nil {
+		return err
+	}
+	err = s.view(s.First, func(tx *bolt.Tx) error { return s.checkTree(tx, true) })
+	return errors.Join(err, s.close())
 }
 
 // readMeta reads the bucket meta.
@@ -275,13 +337,54 @@ func (s *Segment) readMeta(tx *bolt.Tx) error {
 		return nil
 	}
 	first, previous, sealed := meta.Get(metaFirst), meta.Get(metaPrevious), meta.Get(metaSealed)
-	if len(first) != 8 || len(previous) != 32 || (sealed != nil && len(sealed) != 40) {
+	if len(first) != 8 || len(previous) != 32 || (sealed != nil && len(sealed) < 40) {
 		return s.damaged(s.First, errors.New("what the segment says of itself is missing or cut short"))
 	}
 	s.First = binary.BigEndian.Uint64(first)
 	s.Previous = [32]byte(previous)
 	if s.Sealed = sealed != nil; s.Sealed {
 		s.Last, s.Hash = binary.BigEndian.Uint64(sealed), [32]byte(sealed[8:])
+	}
+	return errors.Join(s.readNoted(meta), s.readTrees(meta))
+}
+
+// readNoted reads which entry was noted as the last one.
+func (s *Segment) readNoted(meta *bolt.Bucket) error {
+	noted := meta.Get(metaLast)
+	if noted == nil {
+		return nil
+	}
+	if len(noted) != 8 {
+		return s.damaged(s.First, errors.New("the note of the last entry is damaged"))
+	}
+	s.Noted = binary.BigEndian.Uint64(noted)
+	return nil
+}
+
+// readTrees reads what the segment and its seal say of the hash tree.
+func (s *Segment) readTrees(meta *bolt.Bucket) error {
+	sealed := meta.Get(metaSealed)
+	if s.Format < formatTree {
+		if len(sealed) > 40 {
+			return s.damaged(s.First, errors.New("the seal is too long"))
+		}
+		return nil
+	}
+	nodes := meta.Get(metaTree)
+	tree, err := merkle.Parse(s.First-1, nodes)
+	if nodes == nil {
+		err = errMissing
+	}
+	if err != nil {
+		return s.damaged(s.First, fmt.Errorf("the tree before the segment: %w", err))
+	}
+	s.Tree = &tree
+	if s.Sealed {
+		tree, err := merkle.Parse(s.Last, sealed[40:])
+		if err != nil {
+			return s.damaged(s.First, fmt.Errorf("the tree in the seal: %w", err))
+		}
+		s.SealedTree = &tree
 	}
 	return nil
 }
@@ -304,7 +407,10 @@ func (s *Segment) findLast(b *bolt.Bucket) error {
 	case s.Sealed:
 		s.Overrun = last > s.Last
 	default:
-		s.Last = last
+		if s.Last = last; last < s.First && s.Tree != nil {
+			tree := s.Tree.Clone()
+			s.tree = &tree
+		}
 	}
 	return nil // entries that are missing before the seal's last are found by who reads them
 }
@@ -314,10 +420,12 @@ func (s *Segment) findLast(b *bolt.Bucket) error {
 // a damaged file bbolt may bring the whole process down, so ask this in a process that can be spared.
 func (s *Segment) Check() error {
 	return s.view(s.Last+1, func(tx *bolt.Tx) error {
-		var first error
-		for err := range tx.Check() {
-			if first == nil {
-				first = err
+		first := s.checkOverflow(tx)
+		if first == nil {
+			for err := range tx.Check() {
+				if first == nil {
+					first = err
+				}
 			}
 		}
 		if first != nil {
@@ -337,7 +445,24 @@ func (s *Segment) Read(from, to uint64) iter.Seq2[eventlog.Entry, error] {
 				yield(eventlog.Entry{}, err)
 				return
 			}
-			if !c.drain(yield) {
+			if !drain(&c, c.entry, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Records yields the records of the entries from from to to, both of them the segment's, in order; see
+// Log.Records.
+func (s *Segment) Records(from, to uint64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		c := cursor{next: from}
+		for c.next <= to {
+			if err := c.fill(s, to); err != nil {
+				yield(Record{}, err)
+				return
+			}
+			if !drain(&c, c.record, yield) {
 				return
 			}
 		}

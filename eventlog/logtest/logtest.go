@@ -1,5 +1,5 @@
 // Package logtest is the conformance suite of eventlog.Log: what every backend must do, told by tests.
-// It owns no product code. Start reading at Run.
+// It owns no product code. Start reading at Run (logtest.go) and, for appends that fail, at RunFaults (faults.go).
 package logtest
 
 import (

@@ -1,0 +1,299 @@
+package boltlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// archiveLockName is the file whose lock is the right to archive segments of a log.
+const archiveLockName = "ORIGIN.lock"
+
+// Archived says what Archive has moved. The zero Archived is nothing.
+type Archived struct {
+	// Part is the range of entries, and where they are now, an absolute path.
+	Part
+	// Segments is how many files, and Bytes their size together.
+	Segments int
+	Bytes    int64
+}
+
+// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made
+// if it is not there. The log then begins with its next segment; where the archived ones are stands in the
+// log's directory, and whoever opens the log finds them there as long as they are there.
+//
+// A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again.
+// If none has it, no writer is let in meanwhile. progress, if it is not nil, is told how many bytes of how many
+// were brought to dir.
+//
+// Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the
+// first file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the
+// same arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; and
+// fs.ErrExist if dir has other files with the names of segments. A damaged log is not archived.
+func Archive(path string, before uint64, dir string, progress func(done, total int64)) (Archived, error) {
+	done, err := archive(path, before, dir, progress)
+	if err != nil {
+		return done, fmt.Errorf("archive segments of %s: %w", path, err)
+	}
+	return done, nil
+}
+
+func archive(path string, before uint64, dir string, progress func(done, total int64)) (done Archived, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return done, err
+	}
+	if paths, err := segmentPaths(path); err != nil {
+		return done, err
+	} else if paths[0] == path {
+		return done, fmt.Errorf("%w: a log that is one file has no segments", ErrReadOnly)
+	}
+	lock, err := lockArchiving(path)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	l, err := OpenReadOnly(path)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if l.damage != nil {
+		return done, l.damage
+	}
+	if err := removeLeftovers(path, originName); err != nil {
+		return done, err
+	}
+	segments := l.archivable(before)
+	if len(segments) == 0 {
+		return done, nil
+	}
+	last := segments[len(segments)-1]
+	end := Origin{Seq: last.Last, Hash: last.Hash}
+	if end.Tree, err = l.Tree(end.Seq); err != nil {
+		return done, fmt.Errorf("compute the hash tree: %w", err)
+	}
+	if err := prepare(dir); err != nil {
+		return done, err
+	}
+	sizes, err := stage(segments, dir, progress)
+	if err != nil {
+		return done, err
+	}
+	done = Archived{Part: Part{First: segments[0].First, Last: end.Seq, Dir: dir}, Segments: len(segments), Bytes: sizes}
+	if err := l.begin.with(end, done.Part).write(path); err != nil {
+		return Archived{}, err
+	}
+	return done, discard(segments)
+}
+
+// lockArchiving takes the right to archive segments of the log at path, and lets go of it when it is closed.
+func lockArchiving(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, archiveLockName), os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, true); errors.Is(err, errLocked) {
+		return nil, errors.Join(fmt.Errorf("%w: someone else is archiving", ErrInUse), f.Close())
+	} else if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// archivable returns the segments in the log's own directory that may be moved. The last one never is, even if it
+// is sealed, nor one that Open may still have to mend: those are a writer's.
+func (l *Log) archivable(before uint64) []Facts {
+	var out []Facts
+	for i, f := range l.segments {
+		if filepath.Dir(f.Path) != filepath.Clean(l.path) {
+			continue // archived before
+		}
+		last := i == len(l.segments)-1 && !l.live // beside a writer the live segment stands behind the last of these
+		if last || !f.Sealed || f.Extra != 0 || f.Last >= before {
+			break
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// with returns what ORIGIN is to say when part, which ends at end, was archived too.
+func (b *beginning) with(end Origin, part Part) *beginning {
+	next := &beginning{Origin: end}
+	if b == nil {
+		next.Archived = []Part{part}
+		return next
+	}
+	for _, p := range b.Archived {
+		if p.First >= part.First {
+			break // archived again, after it was interrupted
+		}
+		p.Last = min(p.Last, part.First-1)
+		next.Archived = append(next.Archived, p)
+	}
+	if n := len(next.Archived); n > 0 && next.Archived[n-1].Dir == part.Dir {
+		next.Archived[n-1].Last = part.Last
+	} else {
+		next.Archived = append(next.Archived, part)
+	}
+	// Of an archiving that was interrupted more may be gone than is asked for now.
+	if b.Origin.Seq > end.Seq {
+		next.Origin = b.Origin
+		for _, p := range b.Archived {
+			if p.Last > part.Last {
+				p.First = max(p.First, part.Last+1)
+				next.Archived = append(next.Archived, p)
+			}
+		}
+	}
+	return next
+}
+
+// prepare makes dir, durably, and removes what a crash left in it.
+func prepare(dir string) error {
+	switch err := os.Mkdir(dir, 0o700); {
+	case err == nil:
+		if err := syncPath(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockName)); err == nil {
+		return fmt.Errorf("%s is a log itself: %w", dir, fs.ErrExist)
+	}
+	return removeLeftovers(dir, "*"+suffix)
+}
+
+// stage brings the segments to dir, durably, and returns their size in bytes. They stay where they are.
+func stage(segments []Facts, dir string, progress func(done, total int64)) (total int64, err error) {
+	sizes := make([]int64, len(segments))
+	for i, f := range segments {
+		info, err := os.Stat(f.Path)
+		if err != nil {
+			return 0, err
+		}
+		sizes[i] = info.Size()
+		total += sizes[i]
+	}
+	var done int64
+	for i, f := range segments {
+		if err := stageOne(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {
+			return 0, err
+		}
+		if done += sizes[i]; progress != nil {
+			progress(done, total)
+		}
+	}
+	return total, syncPath(dir)
+}
+
+// stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file
+// system. What stands there already must be the same.
+func stageOne(from, to string) error {
+	err := os.Link(from, to)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		err = copyFile(from, to)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return sameFile(from, to)
+	}
+	return err
+}
+
+// copyFile makes a copy that is durable but for its name, and that is what was read back.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*"+tmpSuffix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return err
+	}
+	if err := sameFile(from, out.Name()); err != nil {
+		return err
+	}
+	return publish(out.Name(), to)
+}
+
+// sameFile returns an error, fs.ErrExist, unless the two files have the same content. The second one is then
+// durable.
+func sameFile(a, b string) error {
+	infoA, err := os.Stat(a)
+	if err != nil {
+		return err
+	}
+	infoB, err := os.Stat(b)
+	if err != nil {
+		return err
+	}
+	if os.SameFile(infoA, infoB) {
+		return nil
+	}
+	other := &fs.PathError{Op: "archive", Path: b, Err: fmt.Errorf("another segment has this name: %w", fs.ErrExist)}
+	if infoA.Size() != infoB.Size() {
+		return other
+	}
+	equal, err := sameContent(a, b)
+	if err != nil {
+		return err
+	}
+	if !equal {
+		return other
+	}
+	return syncPath(b)
+}
+
+// sameContent says whether two files of the same size have the same bytes.
+func sameContent(a, b string) (bool, error) {
+	fa, err := os.Open(a)
+	if err != nil {
+		return false, err
+	}
+	defer fa.Close()
+	fb, err := os.Open(b)
+	if err != nil {
+		return false, err
+	}
+	defer fb.Close()
+	bufA, bufB := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, errA := io.ReadFull(fa, bufA)
+		m, errB := io.ReadFull(fb, bufB)
+		if !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		if errors.Is(errA, io.EOF) || errors.Is(errA, io.ErrUnexpectedEOF) {
+			return true, nil
+		}
+		if err := errors.Join(errA, errB); err != nil {
+			return false, err
+		}
+	}
+}
+
+// discard removes the segments from the log's directory, the first one first, each durably before the next: what
+// is left has no gap.
+func discard(segments []Facts) error {
+	for _, f := range segments {
+		if err := os.Remove(f.Path); err != nil {
+			return err
+		}
+		if err := syncPath(filepath.Dir(f.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

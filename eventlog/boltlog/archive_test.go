@@ -1,0 +1,560 @@
+package boltlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/logtest"
+)
+
+// archivedLog makes a log of four segments of ten entries, of which the first two are archived.
+func archivedLog(t testing.TB) (path, dir string) {
+	t.Helper()
+	path = newSegments(t, 4, 10)
+	dir = filepath.Join(t.TempDir(), "archive")
+	got, err := Archive(path, 21, dir, nil)
+	must(t, err)
+	if got.First != 1 || got.Last != 20 || got.Segments != 2 || got.Dir != dir || got.Bytes == 0 {
+		t.Fatalf("archived %+v", got)
+	}
+	return path, dir
+}
+
+// wantEntries checks that the log reads as logtest's entries from first to last, whatever reading begins with, and
+// that what is before is an *ArchivedError.
+func wantEntries(t testing.TB, l *Log, first, last uint64) {
+	t.Helper()
+	if got := l.First(); got != first {
+		t.Errorf("the first entry is %d, want %d", got, first)
+	}
+	if got, err := l.Last(); got != last || err != nil {
+		t.Errorf("the last entry is %d, error %v, want %d", got, err, last)
+	}
+	trees, hashes := naiveTrees(t, int(last))
+	for from := uint64(0); from <= last+1; from++ {
+		next := max(from, 1)
+		var err error
+		for _, err = range l.Read(from) {
+			if err != nil {
+				break
+			}
+			next++
+		}
+		if max(from, 1) < first {
+			wantArchived(t, err, max(from, 1), first)
+			_, err := l.RecordHash(from)
+			if from > 0 && from != first-1 {
+				wantArchived(t, err, from, first)
+			}
+			continue
+		}
+		if err != nil || (from <= last && next != last+1) {
+			t.Errorf("reading from %d ends before %d, error %v", from, next, err)
+		}
+	}
+	wantPlaces(t, l, first-1, trees, hashes)
+	if first > 2 {
+		_, err := l.KnownTree(first - 2)
+		wantArchived(t, err, first-2, first)
+	}
+}
+
+func wantArchived(t testing.TB, err error, seq, first uint64) {
+	t.Helper()
+	var archived *ArchivedError
+	if !errors.As(err, &archived) || archived.Seq != seq || archived.First != first {
+		t.Errorf("error %v, want that entry %d is archived and the first is %d", err, seq, first)
+	}
+}
+
+// openBoth runs f on the log opened for reading, and then for appending.
+func openBoth(t *testing.T, o Options, path string, f func(t *testing.T, l *Log)) {
+	t.Helper()
+	for name, open := range map[string]func(string) (*Log, error){"for reading": o.OpenReadOnly, "for appending": o.Open} {
+		t.Run(name, func(t *testing.T) {
+			l, err := open(path)
+			must(t, err)
+			defer l.Close()
+			f(t, l)
+		})
+	}
+}
+
+func TestArchivedEntriesAreReadWhereTheyAre(t *testing.T) {
+	path, _ := archivedLog(t)
+	if got, err := segmentPaths(path); err != nil || !slices.Equal(got, []string{segment(path, 21), segment(path, 31)}) {
+		t.Errorf("the log has %v, error %v", got, err)
+	}
+	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	l, err := everyAppend.Open(path)
+	must(t, err)
+	must(t, l.Append(40, logtest.Entries(41, 5)))
+	wantEntries(t, l, 1, 45)
+	must(t, l.Close())
+}
+
+func TestArchiveThatIsNotThere(t *testing.T) {
+	path, dir := archivedLog(t)
+	moved := dir + ".elsewhere"
+	must(t, os.Rename(dir, moved))
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) {
+		wantEntries(t, l, 21, 40)
+		for _, err := range l.Read(1) {
+			if !strings.Contains(err.Error(), dir) || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("error %v does not say where the entry should be", err)
+			}
+		}
+	})
+	openBoth(t, Options{Archive: moved}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	if _, err := (Options{Archive: dir}).OpenReadOnly(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an archive that is named and not there: error %v", err)
+	}
+	if _, err := (Options{Archive: t.TempDir()}).Open(path); err == nil || !strings.Contains(err.Error(), "the segment that ends with entry 20 is not there") {
+		t.Errorf("an archive that has nothing: error %v", err)
+	}
+	// Some of it is there.
+	must(t, os.Remove(segment(moved, 1)))
+	must(t, os.Rename(moved, dir))
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 11, 40) })
+}
+
+// Whatever step archiving is interrupted after, the log reads as before, goes on, and archiving again does the rest.
+func TestInterruptedArchivingIsFinished(t *testing.T) {
+	for name, undo := range map[string]func(t *testing.T, path, dir string){
+		"nothing": func(t *testing.T, path, dir string) {},
+		"before the first file": func(t *testing.T, path, dir string) {
+			restore(t, path, dir, 1)
+			restore(t, path, dir, 11)
+			must(t, os.Remove(filepath.Join(path, originName)))
+		},
+		"before the last file went": func(t *testing.T, path, dir string) { restore(t, path, dir, 11) },
+		"before any file went":      func(t *testing.T, path, dir string) { restore(t, path, dir, 1); restore(t, path, dir, 11) },
+		"in the middle of a copy": func(t *testing.T, path, dir string) {
+			restore(t, path, dir, 1)
+			restore(t, path, dir, 11)
+			must(t, errors.Join(os.Remove(filepath.Join(path, originName)), os.Remove(segment(dir, 11))))
+			must(t, os.WriteFile(segment(dir, 11)+".77.tmp", make([]byte, 9000), fileMode))
+		},
+		"in the middle of ORIGIN": func(t *testing.T, path, dir string) {
+			restore(t, path, dir, 1)
+			restore(t, path, dir, 11)
+			origin := filepath.Join(path, originName)
+			must(t, os.Rename(origin, origin+".77.tmp"))
+			must(t, os.Truncate(origin+".77.tmp", 20))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, dir := archivedLog(t)
+			undo(t, path, dir)
+			openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+			l, err := everyAppend.Open(path)
+			must(t, err)
+			must(t, l.Append(40, logtest.Entries(41, 5)))
+			must(t, l.Close())
+			_, err = Archive(path, 31, dir, nil)
+			must(t, err)
+			if got, _ := segmentPaths(path); !slices.Equal(got, []string{segment(path, 31), segment(path, 41)}) {
+				t.Errorf("the log still has %v", got)
+			}
+			begin, err := readBeginning(path)
+			must(t, err)
+			if want := []Part{{1, 30, dir}}; !slices.Equal(begin.Archived, want) || begin.Origin.Seq != 30 {
+				t.Errorf("archived is %v up to %d, want %v", begin.Archived, begin.Origin.Seq, want)
+			}
+			openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 45) })
+			for _, dir := range []string{dir, path} {
+				if rest, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(rest) > 0 {
+					t.Errorf("left behind: %v", rest)
+				}
+			}
+			if again, err := Archive(path, 31, dir, nil); err != nil || again != (Archived{}) {
+				t.Errorf("archiving once more: %v, error %v", again, err)
+			}
+		})
+	}
+}
+
+// restore puts a copy of an archived segment back into the log's directory.
+func restore(t *testing.T, path, dir string, first uint64) {
+	t.Helper()
+	content, err := os.ReadFile(segment(dir, first))
+	must(t, err)
+	must(t, os.WriteFile(segment(path, first), content, fileMode))
+}
+
+func TestArchivingToSeveralPlaces(t *testing.T) {
+	path := newSegments(t, 5, 10)
+	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	for _, step := range []struct {
+		before uint64
+		dir    string
+		first  uint64 // of the segments that stay
+		want   []Part
+	}{
+		{10, a, 1, nil}, // entry 10 is in the first segment
+		{11, a, 11, []Part{{1, 10, a}}},
+		{30, a, 21, []Part{{1, 20, a}}},
+		{31, b, 31, []Part{{1, 20, a}, {21, 30, b}}},
+		{1000, b, 41, []Part{{1, 20, a}, {21, 40, b}}}, // never the live segment
+		{1000, a, 41, []Part{{1, 20, a}, {21, 40, b}}},
+	} {
+		_, err := Archive(path, step.before, step.dir, nil)
+		must(t, err)
+		paths, err := segmentPaths(path)
+		must(t, err)
+		begin, err := readBeginning(path)
+		must(t, err)
+		if paths[0] != segment(path, step.first) || (begin != nil) != (step.want != nil) || (begin != nil && !slices.Equal(begin.Archived, step.want)) {
+			t.Errorf("before %d: the log has %v, and says of the rest %+v", step.before, paths, begin)
+		}
+		openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 50) })
+	}
+	must(t, os.RemoveAll(a))
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 21, 50) })
+}
+
+func TestArchivingIsRefused(t *testing.T) {
+	path := newSegments(t, 4, 10)
+	dir := t.TempDir()
+	want := func(name, text string, is error, before uint64, to string) {
+		t.Helper()
+		listed := snapshotDir(t, path)
+		_, err := Archive(path, before, to, nil)
+		if err == nil || !strings.Contains(err.Error(), text) || (is != nil && !errors.Is(err, is)) {
+			t.Errorf("%s: error %v, want %q", name, err, text)
+		}
+		if now := snapshotDir(t, path); !slices.Equal(now, listed) {
+			t.Errorf("%s: the log was changed", name)
+		}
+	}
+	lock, err := lockArchiving(path)
+	must(t, err)
+	want("someone else is at it", "someone else is archiving", ErrInUse, 21, dir)
+	must(t, lock.Close())
+	want("no parent directory", "no such file", fs.ErrNotExist, 21, filepath.Join(dir, "a", "b"))
+	want("the log's own directory", "is a log itself", fs.ErrExist, 21, path)
+	want("another log", "is a log itself", fs.ErrExist, 21, newSegments(t, 1, 1))
+	must(t, os.WriteFile(segment(dir, 11), []byte("something else"), fileMode))
+	want("a file of that name", "another segment has this name", fs.ErrExist, 21, dir)
+	content, err := os.ReadFile(segment(path, 11))
+	must(t, err)
+	content[len(content)-1] ^= 1
+	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
+	want("a file that is not the same", "another segment has this name", fs.ErrExist, 21, dir)
+	must(t, os.Remove(segment(dir, 11)))
+	must(t, os.Truncate(segment(path, 11), 5*pageSize))
+	want("a damaged log", "cut short", nil, 21, dir)
+	if _, err := Archive(filepath.Join(dir, "nolog"), 21, dir, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no log: error %v", err)
+	}
+}
+
+// A segment that a crash left sealed and without a successor is the writer's to go on from.
+func TestLastSegmentIsNotArchived(t *testing.T) {
+	for name, build := range map[string]func(testing.TB) string{
+		"sealed": unfinished, "empty": withEmpty, "sealed and cut": func(t testing.TB) string {
+			path := withEmpty(t)
+			must(t, os.Remove(segment(path, 31)))
+			return path
+		},
+	} {
+		path := build(t)
+		paths, err := segmentPaths(path)
+		must(t, err)
+		if _, err := Archive(path, 1000, path+".archive", nil); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if left, err := segmentPaths(path); err != nil || !slices.Equal(left, paths[len(paths)-1:]) {
+			t.Errorf("%s: the log has %v, error %v, want the last of %v", name, left, err, paths)
+		}
+		openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 30) })
+	}
+}
+
+// What was moved away is told from what is damaged.
+func TestDamageOfAnArchivedLog(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		harm  func(t *testing.T, path, dir string)
+		first uint64 // the first entry that can be read; 0 if the log is refused
+		file  func(path, dir string) string
+		seq   uint64
+		want  string
+	}{
+		{"the next segment missing", func(t *testing.T, path, dir string) { must(t, os.Remove(segment(path, 21))) },
+			0, func(path, dir string) string { return segment(path, 21) }, 21, "the segment is missing"},
+		{"ORIGIN missing", func(t *testing.T, path, dir string) { must(t, os.Remove(filepath.Join(path, originName))) },
+			0, func(path, dir string) string { return segment(path, 1) }, 1, "the segment is missing"},
+		{"ORIGIN of another place", func(t *testing.T, path, dir string) {
+			begin, err := readBeginning(path)
+			must(t, err)
+			begin.Origin.Hash[3] ^= 1
+			must(t, begin.write(path))
+		}, 0, func(path, dir string) string { return segment(path, 21) }, 21, "follows a record of hash"},
+		{"ORIGIN of another tree", func(t *testing.T, path, dir string) {
+			begin, err := readBeginning(path)
+			must(t, err)
+			begin.Origin.Tree.Nodes[0][3] ^= 1
+			must(t, begin.write(path))
+		}, 0, func(path, dir string) string { return segment(path, 21) }, 21, "follows a tree"},
+		{"ORIGIN of another place, beside what was not moved yet", func(t *testing.T, path, dir string) {
+			restore(t, path, dir, 11)
+			begin, err := readBeginning(path)
+			must(t, err)
+			begin.Origin.Hash[3] ^= 1
+			must(t, begin.write(path))
+		}, 0, func(path, dir string) string { return filepath.Join(path, originName) }, 20, "it says that the record"},
+		{"an archived segment cut short", func(t *testing.T, path, dir string) { must(t, os.Truncate(segment(dir, 1), 5*pageSize)) },
+			11, func(path, dir string) string { return segment(dir, 1) }, 1, "cut short"},
+		{"an archived record changed", func(t *testing.T, path, dir string) {
+			tamper(t, segment(dir, 11), func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(15), []byte("x")) })
+			must(t, trim(segment(dir, 11)))
+		}, 1, func(path, dir string) string { return segment(dir, 11) }, 15, "too few"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			path, dir := archivedLog(t)
+			tc.harm(t, path, dir)
+			file := tc.file(path, dir)
+			if tc.first == 0 {
+				_, err := Open(path)
+				wantDamage(t, err, file, tc.seq, tc.want)
+			}
+			l, err := OpenReadOnly(path)
+			if err == nil {
+				defer l.Close()
+				for _, err = range l.Read(1) {
+				}
+				if got := l.First(); tc.first > 0 && got != tc.first {
+					t.Errorf("the first entry is %d, want %d", got, tc.first)
+				}
+			}
+			wantDamage(t, err, file, tc.seq, tc.want)
+			if tc.first > 1 {
+				n := tc.first
+				for _, err := range l.Read(n) {
+					must(t, err)
+					n++
+				}
+				if n != 41 {
+					t.Errorf("reading from %d ends before %d", tc.first, n)
+				}
+			}
+		})
+	}
+}
+
+// Another log's segments in the archive are not taken for this one's.
+func TestArchiveOfAnotherLog(t *testing.T) {
+	path, dir := archivedLog(t)
+	other := filepath.Join(t.TempDir(), "b.log")
+	l, err := everyAppend.Create(other)
+	must(t, err)
+	entries := logtest.Entries(1, 30)
+	for i := range entries {
+		entries[i].Time++
+	}
+	must(t, errors.Join(l.Append(0, entries[:10]), l.Append(10, entries[10:20]), l.Append(20, entries[20:]), l.Close()))
+	content, err := os.ReadFile(segment(other, 11))
+	must(t, err)
+	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
+	l, err = OpenReadOnly(path)
+	must(t, err)
+	wantEntries(t, l, 21, 40)
+	for _, err := range l.Read(11) {
+		if !strings.Contains(err.Error(), "is not the segment that ends with entry 20") {
+			t.Errorf("error %v", err)
+		}
+	}
+	must(t, l.Close())
+}
+
+// Segments are archived while the log is written to and read, in this process and others: nobody loses an entry.
+func TestArchivingBesideAWriter(t *testing.T) {
+	path, dir := newSegments(t, 2, 10), filepath.Join(t.TempDir(), "archive")
+	w, err := everyAppend.Open(path)
+	must(t, err)
+	const rounds = 30
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	read := func(l *Log) {
+		last, err := l.Last()
+		if err != nil {
+			t.Error(err)
+		}
+		next := uint64(1)
+		for e, err := range l.Read(1) {
+			if err != nil || e.Seq != next {
+				t.Errorf("entry %d, error %v, want %d", e.Seq, err, next)
+				return
+			}
+			next++
+		}
+		if next <= last {
+			t.Errorf("reading ends before %d, the last is %d", next, last)
+		}
+		if first := l.First(); first != 1 {
+			t.Errorf("the first entry is %d", first)
+		}
+	}
+	group.Go(func() { // readers that come and go
+		for running := true; running; {
+			select {
+			case <-stop:
+				running = false
+			default:
+			}
+			l, err := OpenReadOnly(path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			read(l)
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	group.Go(func() { // a reader in the writer's own process
+		for running := true; running; {
+			select {
+			case <-stop:
+				running = false
+			default:
+			}
+			read(w)
+		}
+	})
+	for i := range uint64(rounds) {
+		must(t, w.Append(20+10*i, logtest.Entries(21+10*i, 10)))
+		if i%3 == 0 {
+			if _, err := Archive(path, 10*i, dir, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	group.Wait()
+	must(t, os.RemoveAll(dir))
+	wantArchived(t, onlyError(w.Read(5)), 5, 261)
+	if w.First() != 261 {
+		t.Errorf("the first entry is %d", w.First())
+	}
+	must(t, w.Close())
+}
+
+func onlyError(seq func(func(eventlog.Entry, error) bool)) error {
+	for _, err := range seq {
+		return err
+	}
+	return nil
+}
+
+// The other file system is /dev/shm, if there is one.
+func TestArchivingToAnotherFileSystem(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "rollcall")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	path := newSegments(t, 4, 10)
+	if os.Link(segment(path, 1), filepath.Join(dir, "probe")) == nil {
+		t.Skip("/dev/shm is the same file system")
+	}
+	var told []int64
+	got, err := Archive(path, 31, dir, func(done, total int64) { told = append(told, done, total) })
+	must(t, err)
+	if got.Segments != 3 || len(told) != 6 || told[4] != got.Bytes || told[1] != got.Bytes {
+		t.Errorf("archived %+v, told %v", got, told)
+	}
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	for _, first := range []uint64{1, 11, 21} {
+		info, err := os.Stat(segment(dir, first))
+		if err != nil || info.Mode().Perm() != fileMode {
+			t.Errorf("mode of segment %d: %v, error %v", first, info, err)
+		}
+	}
+}
+
+// A log that is made from a part of another continues its chain and its tree.
+func TestLogOfAPart(t *testing.T) {
+	whole, err := OpenReadOnly(newSegments(t, 3, 10))
+	must(t, err)
+	defer whole.Close()
+	for _, from := range []uint64{0, 1, 9, 10, 17, 30} {
+		t.Run(fmt.Sprint(from), func(t *testing.T) {
+			origin, err := whole.OriginAt(from)
+			must(t, err)
+			path := filepath.Join(t.TempDir(), "part.log")
+			l, err := everyAppend.CreateFrom(path, origin)
+			must(t, err)
+			wantEntries(t, l, from+1, from)
+			for last := from; last < from+12; last += 3 {
+				must(t, l.Append(last, logtest.Entries(last+1, 3)))
+			}
+			last, _ := l.Last()
+			wantEntries(t, l, from+1, last)
+			must(t, l.Close())
+			openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, from+1, last) })
+			if from == 0 {
+				if _, err := os.Stat(filepath.Join(path, originName)); err == nil {
+					t.Error("a whole log says that it is not")
+				}
+				return
+			}
+			_, err = Archive(path, from+7, path+".old", nil)
+			must(t, err)
+			openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, from+1, last) })
+			must(t, os.RemoveAll(path+".old"))
+			openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) {
+				wantEntries(t, l, from+7, last)
+				for seq, dirs := range map[uint64]int{from: 0, from + 1: 1} {
+					var archived *ArchivedError
+					if errors.As(onlyError(l.Read(seq)), &archived); len(archived.Dirs) != dirs {
+						t.Errorf("entry %d: %v", seq, archived)
+					}
+				}
+			})
+		})
+	}
+	origin, err := whole.OriginAt(5)
+	must(t, err)
+	for name, change := range map[string]func(o *Origin){
+		"another number": func(o *Origin) { o.Seq++ },
+		"a node missing": func(o *Origin) { o.Tree.Nodes = o.Tree.Nodes[1:] },
+		"a hash of none": func(o *Origin) { o.Seq, o.Tree.Size, o.Tree.Nodes = 0, 0, nil },
+	} {
+		o := origin
+		change(&o)
+		if _, err := DefaultOptions().CreateFrom(filepath.Join(t.TempDir(), "a.log"), o); err == nil {
+			t.Errorf("%s: a log was made", name)
+		}
+	}
+}
+
+// The log of a running scheduler that was made from a part, and has sealed nothing yet.
+func TestPartBesideItsWriter(t *testing.T) {
+	whole, err := OpenReadOnly(newSegments(t, 3, 10))
+	must(t, err)
+	defer whole.Close()
+	origin, err := whole.OriginAt(12)
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "part.log")
+	w, err := DefaultOptions().CreateFrom(path, origin)
+	must(t, err)
+	defer w.Close()
+	must(t, w.Append(12, logtest.Entries(13, 5)))
+	r, err := OpenReadOnly(path)
+	must(t, err)
+	defer r.Close()
+	wantEntries(t, r, 13, 12)
+}

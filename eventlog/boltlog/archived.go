@@ -1,0 +1,247 @@
+package boltlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// ArchivedError says that an entry cannot be read because the log, as it can be read, begins later: the
+// segment that has it was moved away (Archive) and is not found again, or the log was made from a part of
+// another (CreateFrom). The log is not damaged, unless what Err wraps says so of a segment that was moved.
+type ArchivedError struct {
+	// Path is the log.
+	Path string
+	// Seq is the entry that was asked for, and First the first one that can be read.
+	Seq, First uint64
+	// Dirs are the directories where entries before First should be; none if the log never had them.
+	Dirs []string
+	// Err says why they are not found there; nil if there are no Dirs.
+	Err error
+}
+
+// Error implements error.
+func (e *ArchivedError) Error() string {
+	if len(e.Dirs) == 0 {
+		return fmt.Sprintf("%s: entry %d is not in this log, which begins with entry %d: it was made from a part of another", e.Path, e.Seq, e.First)
+	}
+	return fmt.Sprintf("%s: entry %d was archived in %s, and cannot be read from there (%v): the first entry that can be read is %d",
+		e.Path, e.Seq, strings.Join(e.Dirs, ", "), e.Err, e.First)
+}
+
+// Unwrap returns why.
+func (e *ArchivedError) Unwrap() error { return e.Err }
+
+// predecessor returns the facts of the segment before f as far as f tells them.
+func (f Facts) predecessor() Facts {
+	if f.First == 1 {
+		return Facts{}
+	}
+	return Facts{Last: f.First - 1, Hash: f.Previous, Sealed: true, SealedTree: f.Tree}
+}
+
+// before returns the facts of the segment before the first of paths, the log's own ones.
+func (b *beginning) before(paths []string) Facts {
+	if b == nil {
+		return Facts{}
+	}
+	if len(paths) == 0 {
+		return b.facts()
+	}
+	first, _ := parseName(filepath.Base(paths[0]))
+	if first > b.Origin.Seq {
+		return b.facts()
+	}
+	// Archiving was interrupted: the segments that are still there are as good as ever.
+	facts, err := factsOf(paths[0])
+	if err != nil {
+		facts = Facts{First: first} // what is wrong with it is found by who reads it
+	}
+	return facts.predecessor()
+}
+
+// agrees says what is wrong with ORIGIN in dir if the log's own segment f ends where it says that one does.
+func (b *beginning) agrees(dir string, f Facts) error {
+	if b == nil || !f.Sealed || f.Last != b.Origin.Seq || f.Hash == b.Origin.Hash {
+		return nil
+	}
+	return &eventlog.DamagedError{Path: filepath.Join(dir, originName), Seq: f.Last,
+		Err: fmt.Errorf("it says that the record of entry %d has the hash %x, but it has %x", f.Last, b.Origin.Hash, f.Hash)}
+}
+
+// recall finds the archived segments before next, in o.Archive or where b says, as far back as they follow one
+// another, in order. The error says why there are no more, if there should be.
+func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) {
+	if b == nil {
+		return nil, nil
+	}
+	base := b.base()
+	paths, listErr := o.archivedPaths(b, next.Last+1)
+	for next.Last > base {
+		end := next.Last
+		if len(paths) == 0 {
+			return segments, notThere(fmt.Sprintf("the segment that ends with entry %d", end), listErr)
+		}
+		path := paths[len(paths)-1]
+		paths = paths[:len(paths)-1]
+		facts, err := factsOf(path)
+		if err == nil {
+			err = facts.Sound()
+		}
+		if err != nil {
+			return segments, err
+		}
+		// Asked the other way round: what we know is the place behind it.
+		if !facts.Sealed || facts.Extra != 0 || facts.Last != next.Last || facts.Hash != next.Hash {
+			return segments, fmt.Errorf("%s is not the segment that ends with entry %d and a record of hash %x", path, end, next.Hash)
+		}
+		if facts.SealedTree != nil && next.SealedTree != nil && !facts.SealedTree.Equal(*next.SealedTree) {
+			return segments, fmt.Errorf("%s has another hash tree than what follows it", path)
+		}
+		segments = slices.Insert(segments, 0, facts)
+		next = facts.predecessor()
+	}
+	return segments, nil
+}
+
+// archivedPaths returns the files in o.Archive, or where b says, that are named like segments which begin
+// before entry end, in order; of those with the same name the first one found.
+func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
+	dirs := b.dirs()
+	if o.Archive != "" {
+		dirs = []string{o.Archive}
+	}
+	var paths, names []string
+	var errs []error
+	for i, dir := range dirs {
+		if slices.Contains(dirs[:i], dir) {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, e := range entries {
+			first, ok := parseName(e.Name())
+			if ok && first < end && !slices.Contains(names, e.Name()) {
+				paths, names = append(paths, filepath.Join(dir, e.Name())), append(names, e.Name())
+			}
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return paths, errors.Join(errs...)
+}
+
+// First returns the number of the first entry that can be read, or, in an empty log, that it will have: 1 unless
+// earlier entries were archived and are not found again, or the log was made from a part of another.
+func (l *Log) First() uint64 {
+	for {
+		l.mu.Lock()
+		if len(l.segments) == 0 {
+			defer l.mu.Unlock()
+			return l.begin.before(nil).Last + 1
+		}
+		first := l.segments[0]
+		l.mu.Unlock()
+		if _, err := os.Stat(first.Path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return first.First
+		}
+		if l.relocate(first) != nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.firstLocked()
+		}
+	}
+}
+
+// firstLocked is First of what is known already. l.mu is held.
+func (l *Log) firstLocked() uint64 {
+	if len(l.segments) == 0 {
+		return l.begin.before(nil).Last + 1
+	}
+	return l.segments[0].First
+}
+
+// archived returns the error for an entry before the first.
+func (l *Log) archived(seq uint64) error {
+	first := l.First()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &ArchivedError{Path: l.path, Seq: seq, First: first, Err: l.absent}
+	if l.begin != nil && seq > l.begin.base() {
+		e.Dirs = l.begin.dirs()
+		if l.opts.Archive != "" {
+			e.Dirs = []string{l.opts.Archive}
+		}
+	}
+	return e
+}
+
+// relocate finds the segment again that was archived since the log was opened. If it cannot, the log begins
+// behind it from now on.
+func (l *Log) relocate(lost Facts) error {
+	begin, err := readBeginning(l.path)
+	if err != nil {
+		return err
+	}
+	if begin == nil || begin.Origin.Seq < lost.Last {
+		return &eventlog.DamagedError{Path: lost.Path, Seq: lost.First, Err: errors.New("the segment is missing")}
+	}
+	found, why := l.opts.find(begin, lost)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begin = begin
+	i := slices.IndexFunc(l.segments, func(f Facts) bool { return f.First == lost.First })
+	switch {
+	case i < 0: // someone else was here
+	case why == nil:
+		l.segments[i] = found
+	default:
+		l.segments, l.absent = slices.Clone(l.segments[i+1:]), why
+	}
+	return nil
+}
+
+// find finds an archived segment of which the facts are known.
+func (o Options) find(b *beginning, lost Facts) (Facts, error) {
+	paths, err := o.archivedPaths(b, lost.Last+1)
+	for _, path := range paths {
+		if filepath.Base(path) != filepath.Base(lost.Path) {
+			continue
+		}
+		facts, err := factsOf(path)
+		switch {
+		case err != nil:
+			return Facts{}, err
+		case facts.Last != lost.Last || facts.Hash != lost.Hash:
+			return Facts{}, fmt.Errorf("%s is another segment than the one that was archived", path)
+		}
+		return facts, nil
+	}
+	return Facts{}, notThere("segment "+filepath.Base(lost.Path), err)
+}
+
+// notThere says that what is missing, and why, if err does.
+func notThere(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s is not there: %w", what, err)
+	}
+	return fmt.Errorf("%s is not there", what)
+}
+
+// OwnFirst returns the number of the first entry that stands, or in an empty log will stand, in the log's own
+// directory, whether or not those that were archived before it are found.
+func (l *Log) OwnFirst() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begin == nil {
+		return 1
+	}
+	return l.begin.Origin.Seq + 1
+}

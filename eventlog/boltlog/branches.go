@@ -1,0 +1,160 @@
+package boltlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// bbolt believes what its pages say of each other: a single wrong bit in the page that names the buckets may
+// hide all entries, and one in a branch page may send it round in a circle for good. So the few pages that lead
+// to the entries are looked at before bbolt is asked for any. The entries themselves have checksums.
+
+// The flags of bbolt's pages and elements, and the sizes of what is in a page.
+const (
+	flagBranch  = 0x01
+	flagLeaf    = 0x02
+	flagBucket  = 0x01
+	elementSize = 16
+)
+
+// A pageWalk goes through the branch pages of a bbolt file.
+type pageWalk struct {
+	file  *os.File
+	size  int64           // of a page
+	pages uint64          // how many there are
+	seen  map[uint64]bool // pages that were come to
+}
+
+// A rawPage is a page with those it continues over.
+type rawPage struct {
+	flags, count int
+	bytes        []byte
+}
+
+// checkBranches sees that the file's root page names exactly our buckets, and that the pages of the entries form
+// a tree, as far as its leaves. txid is that of the transaction whose tree it is. With toWrite it sees to the list of free
+// pages as well.
+func (s *Segment) checkBranches(txid, used int64, toWrite bool) error {
+	size := int64(s.db.Info().PageSize)
+	w := pageWalk{file: s.file, size: size, pages: uint64(used / size), seen: map[uint64]bool{}}
+	var meta [metaBodySize]byte
+	if _, err := s.file.ReadAt(meta[:], txid%2*size+pageHeaderSize); err != nil {
+		return err
+	}
+	root, err := w.read(binary.NativeEndian.Uint64(meta[16:]))
+	if err != nil {
+		return err
+	}
+	roots, err := w.buckets(root)
+	if err != nil {
+		return err
+	}
+	for _, id := range roots {
+		if err := w.descend(id); err != nil {
+			return err
+		}
+	}
+	if !toWrite {
+		return nil
+	}
+	return w.checkFreelist(binary.NativeEndian.Uint64(meta[metaFreelistAt-pageHeaderSize:]))
+}
+
+// read reads a page that nothing came to before.
+func (w *pageWalk) read(id uint64) (p rawPage, err error) {
+	if id < 2 || id >= w.pages || w.seen[id] {
+		return p, fmt.Errorf("page %d of %d is none to come to, or is come to twice", id, w.pages)
+	}
+	w.seen[id] = true
+	head := make([]byte, pageHeaderSize)
+	if _, err := w.file.ReadAt(head, int64(id)*w.size); err != nil {
+		return p, err
+	}
+	p.flags = int(binary.NativeEndian.Uint16(head[8:]))
+	p.count = int(binary.NativeEndian.Uint16(head[10:]))
+	over := uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
+	if self := binary.NativeEndian.Uint64(head); self != id || over >= w.pages-id || p.flags != flagBranch && p.flags != flagLeaf {
+		return p, fmt.Errorf("page %d says of itself that it is page %d, of kind %#x, and goes on over %d pages", id, self, p.flags, over)
+	}
+	if p.flags == flagLeaf && len(w.seen) > 1 {
+		return p, nil // a leaf of entries
+	}
+	p.bytes = make([]byte, int64(over+1)*w.size)
+	if pageHeaderSize+p.count*elementSize > len(p.bytes) {
+		return p, fmt.Errorf("page %d is said to hold %d elements", id, p.count)
+	}
+	_, err = w.file.ReadAt(p.bytes, int64(id)*w.size)
+	return p, err
+}
+
+// buckets sees that the root page has our buckets and no others, and returns the pages that what is in them is
+// below, leaving out what is in the root page itself.
+func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
+	names := [][]byte{bucketLog, bucketMeta, bucketSnap} // as bbolt sorts them
+	if p.flags != flagLeaf || p.count != len(names) {
+		return nil, fmt.Errorf("the page of the buckets is said to be of kind %#x and to hold %d", p.flags, p.count)
+	}
+	end := uint64(pageHeaderSize + len(names)*elementSize)
+	for i, name := range names {
+		at := pageHeaderSize + i*elementSize
+		element := p.bytes[at : at+elementSize]
+		flags, start := binary.NativeEndian.Uint32(element), uint64(at)+uint64(binary.NativeEndian.Uint32(element[4:]))
+		keySize, valueSize := uint64(binary.NativeEndian.Uint32(element[8:])), uint64(binary.NativeEndian.Uint32(element[12:]))
+		stop := start + keySize + valueSize
+		// bbolt writes them without a gap.
+		if flags != flagBucket || start != end || keySize != uint64(len(name)) || stop > uint64(len(p.bytes)) || valueSize < 16 ||
+			!bytes.Equal(p.bytes[start:start+keySize], name) {
+			return nil, fmt.Errorf("the bucket %q is not where it must be", name)
+		}
+		value := p.bytes[start+keySize : stop]
+		root := binary.NativeEndian.Uint64(value)
+		if inline := valueSize > 16; inline != (root == 0) {
+			return nil, fmt.Errorf("the bucket %q is said to begin at page %d", name, root)
+		}
+		switch {
+		case root != 0:
+			roots = append(roots, root)
+		case i == 0 && int(binary.NativeEndian.Uint16(value[16+8:])) != flagLeaf:
+			return nil, errors.New("the bucket of entries is of no known kind")
+		}
+		end = stop
+	}
+	return roots, nil
+}
+
+// descend goes through the tree below page id. All leaves are at one depth, so that one child of a page tells
+// what the others are; that no page is come to twice leaves no way in a circle.
+func (w *pageWalk) descend(id uint64) error {
+	p, err := w.read(id)
+	if err != nil || p.flags == flagLeaf {
+		return err
+	}
+	if p.count == 0 {
+		return fmt.Errorf("page %d leads nowhere", id)
+	}
+	leaves := false
+	for i := range p.count {
+		at := pageHeaderSize + i*elementSize
+		keyAt := uint64(at) + uint64(binary.NativeEndian.Uint32(p.bytes[at:]))
+		if keySize := binary.NativeEndian.Uint32(p.bytes[at+4:]); keySize != 8 || keyAt+8 > uint64(len(p.bytes)) {
+			return fmt.Errorf("page %d has a key of %d bytes at %d", id, keySize, keyAt)
+		}
+		child := binary.NativeEndian.Uint64(p.bytes[at+8:])
+		if i > 0 && leaves {
+			if child < 2 || child >= w.pages || w.seen[child] {
+				return fmt.Errorf("page %d leads to page %d, which is none or is come to twice", id, child)
+			}
+			w.seen[child] = true
+			continue
+		}
+		before := len(w.seen)
+		if err := w.descend(child); err != nil {
+			return err
+		}
+		leaves = i == 0 && len(w.seen) == before+1
+	}
+	return nil
+}

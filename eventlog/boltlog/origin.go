@@ -1,0 +1,206 @@
+package boltlog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+)
+
+// originName is the file that says of a log that its first entry is not in its directory, and why. A log
+// without it begins with entry 1: if that is missing, the log is damaged.
+const originName = "ORIGIN"
+
+// originFormat is the version of that file's content that this package writes, and the highest that it reads.
+const originFormat = 1
+
+// An Origin is a place in a log, behind an entry: all that must be known of what is before to go on from there.
+// The zero Origin is the place before entry 1.
+type Origin struct {
+	// Seq is the entry's number.
+	Seq uint64
+	// Hash is the hash of its record.
+	Hash [32]byte
+	// Tree is the hash tree over the entries up to it.
+	Tree merkle.Tree
+}
+
+// Check says what is wrong with an origin that came from elsewhere, as far as it can be seen.
+func (o Origin) Check() error {
+	switch {
+	case o.Tree.Size != o.Seq:
+		return fmt.Errorf("origin at entry %d: its tree is over %d entries", o.Seq, o.Tree.Size)
+	case o.Seq == 0 && o.Hash != [32]byte{}:
+		return errors.New("origin before entry 1: there is no record to have a hash")
+	}
+	if err := o.Tree.Check(); err != nil {
+		return fmt.Errorf("origin at entry %d: %w", o.Seq, err)
+	}
+	return nil
+}
+
+// originJSON is an Origin in JSON.
+type originJSON struct {
+	Seq  uint64      `json:"seq"`
+	Hash string      `json:"hash"` // hexadecimal
+	Tree []tlog.Hash `json:"tree"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Origin) MarshalJSON() ([]byte, error) {
+	return json.Marshal(originJSON{o.Seq, hex.EncodeToString(o.Hash[:]), append([]tlog.Hash{}, o.Tree.Nodes...)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses what Check does.
+func (o *Origin) UnmarshalJSON(data []byte) error {
+	var in originJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return err
+	}
+	hash, err := hex.DecodeString(in.Hash)
+	if err != nil || len(hash) != 32 {
+		return fmt.Errorf("origin at entry %d: its hash is not 64 hexadecimal digits", in.Seq)
+	}
+	*o = Origin{Seq: in.Seq, Hash: [32]byte(hash), Tree: merkle.Tree{Size: in.Seq, Nodes: in.Tree}}
+	return o.Check()
+}
+
+// A Part is a range of a log's entries that were moved to another directory, whole segments.
+type Part struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	Dir   string `json:"dir"`
+}
+
+// A beginning is what stands in ORIGIN: the log's own entries begin behind Origin. Those before are in the
+// Archived parts, without a gap, as far back as those go.
+type beginning struct {
+	Format   int    `json:"format"`
+	Origin   Origin `json:"origin"`
+	Archived []Part `json:"archived"`
+}
+
+// base returns the entry behind which the first part begins: 0 unless the log was made from a part of another.
+func (b *beginning) base() uint64 {
+	if len(b.Archived) > 0 {
+		return b.Archived[0].First - 1
+	}
+	return b.Origin.Seq
+}
+
+// facts returns those of the segment before the log's own ones.
+func (b *beginning) facts() Facts {
+	return Facts{Last: b.Origin.Seq, Hash: b.Origin.Hash, Sealed: true, SealedTree: &b.Origin.Tree}
+}
+
+// dirs returns where the archived parts are.
+func (b *beginning) dirs() []string {
+	var dirs []string
+	for _, p := range b.Archived {
+		dirs = append(dirs, p.Dir)
+	}
+	return dirs
+}
+
+// check says what is wrong with a beginning that was read.
+func (b *beginning) check() error {
+	next := b.base() + 1
+	for _, p := range b.Archived {
+		if p.First != next || p.First == 0 || p.Last < p.First || p.Dir == "" {
+			return fmt.Errorf("entries %d to %d are archived in %q, want those from %d on", p.First, p.Last, p.Dir, next)
+		}
+		next = p.Last + 1
+	}
+	if b.Origin.Seq == 0 || next != b.Origin.Seq+1 {
+		return fmt.Errorf("entries up to %d are archived, want those up to %d", next-1, b.Origin.Seq)
+	}
+	return nil
+}
+
+// encode returns the file's content: a line of JSON and a line with its checksum.
+func (b *beginning) encode() ([]byte, error) {
+	line, err := json.Marshal(beginning{Format: originFormat, Origin: b.Origin, Archived: append([]Part{}, b.Archived...)})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(append(line, '\n'), "crc32c %08x\n", crc32.Checksum(line, castagnoli)), nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// decodeBeginning is the inverse of encode, and accepts nothing else.
+func decodeBeginning(content []byte) (*beginning, error) {
+	line, sum, _ := bytes.Cut(content, []byte("\n"))
+	if want := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli)); string(sum) != want {
+		return nil, fmt.Errorf("its checksum is %q, want %q", sum, want)
+	}
+	b := &beginning{}
+	var version struct{ Format int }
+	if err := json.Unmarshal(line, &version); err != nil {
+		return nil, err
+	}
+	if version.Format != originFormat {
+		return nil, fmt.Errorf("it has format %d, of another version of Rollcall: this one reads %d", version.Format, originFormat)
+	}
+	if err := json.Unmarshal(line, b); err != nil {
+		return nil, err
+	}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	again, err := b.encode()
+	if err == nil && !bytes.Equal(content, again) {
+		err = errors.New("it is not written as this program writes it")
+	}
+	return b, err
+}
+
+// readBeginning reads ORIGIN in dir; nil if there is none.
+func readBeginning(dir string) (*beginning, error) {
+	path := filepath.Join(dir, originName)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	b, err := decodeBeginning(content)
+	if err != nil {
+		return nil, &eventlog.DamagedError{Path: path, Seq: 1, Err: fmt.Errorf("where the log begins cannot be read: %w", err)}
+	}
+	return b, nil
+}
+
+// write makes b ORIGIN in dir, durably: whatever happens, the file is the old one or the new one.
+func (b *beginning) write(dir string) error {
+	content, err := b.encode()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, originName+".*"+tmpSuffix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already if all went well
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(dir, originName)); err != nil {
+		return err
+	}
+	return syncPath(dir)
+}

@@ -1,0 +1,89 @@
+package boltlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+)
+
+func originFile(t testing.TB) []byte {
+	t.Helper()
+	path, _ := archivedLog(t)
+	content, err := os.ReadFile(filepath.Join(path, originName))
+	must(t, err)
+	return content
+}
+
+// Whatever byte of ORIGIN is changed, and wherever it is cut, the log is refused.
+func TestDamagedOriginIsRefused(t *testing.T) {
+	path, _ := archivedLog(t)
+	file := filepath.Join(path, originName)
+	whole, err := os.ReadFile(file)
+	must(t, err)
+	for i := range whole {
+		bad := bytes.Clone(whole)
+		bad[i] ^= 1
+		for _, content := range [][]byte{bad, whole[:i], append(bytes.Clone(whole), whole[i])} {
+			must(t, os.WriteFile(file, content, fileMode))
+			_, err := OpenReadOnly(path)
+			wantDamage(t, err, file, 1, "where the log begins cannot be read")
+		}
+	}
+}
+
+func TestOriginIsReadAsWritten(t *testing.T) {
+	for name, b := range map[string]beginning{
+		"no parts":               {Origin: Origin{Seq: 4, Tree: treeOf(4)}},
+		"parts with a gap":       {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 4, "/a"}, {6, 9, "/b"}}},
+		"parts that end early":   {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 8, "/a"}}},
+		"parts in no order":      {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{5, 9, "/a"}, {1, 4, "/b"}}},
+		"a part of nothing":      {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{10, 9, "/a"}}},
+		"a part from entry 0":    {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{0, 9, "/a"}}},
+		"a part that is nowhere": {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 9, ""}}},
+		"nothing":                {},
+		"another tree":           {Origin: Origin{Seq: 9, Tree: treeOf(8)}},
+		"two parts":              {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{3, 4, "/a"}, {5, 9, "/b"}}},
+	} {
+		content, err := b.encode()
+		must(t, err)
+		got, err := decodeBeginning(content)
+		if good := name == "no parts" || name == "two parts"; good != (err == nil) {
+			t.Errorf("%s: read as %v, error %v", name, got, err)
+		}
+	}
+}
+
+func FuzzDecodeBeginning(f *testing.F) {
+	f.Add(originFile(f))
+	f.Add([]byte("{}\ncrc32c 00000000\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		b, err := decodeBeginning(content)
+		if err != nil {
+			return
+		}
+		again, err := b.encode()
+		if err != nil || !bytes.Equal(again, content) {
+			t.Errorf("%q is written as %q, error %v", content, again, err)
+		}
+		if b.base() >= b.Origin.Seq && len(b.Archived) > 0 {
+			t.Errorf("%q is accepted", content)
+		}
+		var o Origin
+		text, err := json.Marshal(b.Origin)
+		if err != nil || json.Unmarshal(text, &o) != nil || o.Check() != nil {
+			t.Errorf("%q: error %v", text, err)
+		}
+	})
+}
+
+func treeOf(n int) merkle.Tree {
+	var tree merkle.Tree
+	for range n {
+		tree.Add([32]byte{})
+	}
+	return tree
+}

@@ -1,0 +1,41 @@
+package boltlog
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Where bbolt's pages have what checkOverflow reads; in the machine's byte order.
+const (
+	pageOverflowAt = 12 // of a page's header: how many pages it continues over, 4 bytes
+	metaFreelistAt = 48 // of a meta page: the number of the page of the free list, 8 bytes
+)
+
+// checkOverflow sees that no page says of itself that it continues over more pages than there are: bbolt's own
+// check takes a page's word for it, and makes a note of each of them, up to four billion.
+func (s *Segment) checkOverflow(tx *bolt.Tx) error {
+	size := int64(tx.DB().Info().PageSize)
+	pages := uint64(tx.Size() / size)
+	tree := tx.Cursor().Bucket().Stats() // of the bucket that the others are in, and so of all
+	if n := uint64(tree.BranchPageN) + uint64(tree.LeafPageN) + uint64(tree.BranchOverflowN) + uint64(tree.LeafOverflowN); n > pages {
+		return fmt.Errorf("%d pages are said to be in use, but the file has only %d", n, pages)
+	}
+	var b [8]byte
+	at := int64(tx.ID()%2)*size + metaFreelistAt
+	if _, err := s.file.ReadAt(b[:8], at); err != nil {
+		return err
+	}
+	list := binary.NativeEndian.Uint64(b[:8])
+	if list >= pages {
+		return nil // there is none, or the check says so
+	}
+	if _, err := s.file.ReadAt(b[:4], int64(list)*size+pageOverflowAt); err != nil {
+		return err
+	}
+	if n := uint64(binary.NativeEndian.Uint32(b[:4])); n >= pages-list {
+		return fmt.Errorf("the list of free pages is said to go on over %d pages from page %d, but the file has only %d", n, list, pages)
+	}
+	return nil
+}

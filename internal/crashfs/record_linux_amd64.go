@@ -1,0 +1,13 @@
+package crashfs
+
+import "golang.org/x/sys/unix"
+
+// oldCalls are calls that newer architectures do not have, and the one that each is the same as but for the
+// directories.
+var oldCalls = map[uint64]uint64{
+	unix.SYS_MKDIR:  unix.SYS_MKDIRAT,
+	unix.SYS_UNLINK: unix.SYS_UNLINKAT,
+	unix.SYS_RMDIR:  unix.SYS_UNLINKAT,
+	unix.SYS_LINK:   unix.SYS_LINKAT,
+	unix.SYS_RENAME: unix.SYS_RENAMEAT,
+}

@@ -1,0 +1,17 @@
+// Package localapi is how other processes of the machine read the log of a running scheduler: the scheduler
+// serves it at a Unix socket in the log's directory, and readers put what it tells behind the sealed segments
+// that they read themselves.
+//
+// It owns the socket, the protocol and the joined log. It serves whoever may write in the log's directory and
+// nobody else, never changes a log, and never keeps the scheduler from appending: a reader that is slow holds a
+// connection and nothing more. A reader trusts nothing: the records that it is told must continue the chain of
+// hashes of those that it has read itself.
+//
+// The protocol is HTTP/1.1:
+//
+//	GET /v1/log                  what there is, as JSON (Info)
+//	GET /v1/records?from=N&to=M  the records of these entries: for each its length as a uvarint, and its bytes
+//	                             (eventlog.AppendRecord). A stream that ends before entry M broke off.
+//
+// Start reading at Serve, then Join.
+package localapi

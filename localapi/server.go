@@ -1,0 +1,138 @@
+package localapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+)
+
+// socketName is the socket's file in the log's directory.
+const socketName = "api.sock"
+
+// Log is what is served: *boltlog.Log.
+type Log interface {
+	First() uint64
+	Last() (uint64, error)
+	Records(from uint64) iter.Seq2[boltlog.Record, error]
+}
+
+// Info is what there is to read.
+type Info struct {
+	// First and Last are the first and the last durable entry.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Version is the scheduler's.
+	Version string `json:"version"`
+	// PID is its process.
+	PID int `json:"pid"`
+}
+
+// Server serves one log until Close.
+type Server struct {
+	log     Log
+	version string
+	http    http.Server
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+// Serve begins to serve log, whose directory is dir, to the machine's other processes. The caller must have the log
+// open for writing: a socket that is there already is one that a process left which is no more.
+func Serve(dir string, log Log, version string) (*Server, error) {
+	path := filepath.Join(dir, socketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("serve the log: %w", err)
+	}
+	listener, err := listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("serve the log: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Server{log: log, version: version, cancel: cancel, done: make(chan error, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/log", s.info)
+	mux.HandleFunc("GET /v1/records", s.records)
+	s.http = http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	go func() { s.done <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+// listen makes the socket, for the directory's owner only. The path of a socket is limited to about a hundred bytes,
+// so that it is named from within its directory where the system can.
+func listen(path string) (net.Listener, error) {
+	short, done, err := shorten(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false) // by then the short name means nothing; Close does it
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// Close ends the service and breaks off what is being read. It must be called before the log is closed.
+func (s *Server) Close(dir string) error {
+	s.cancel()
+	err := s.http.Close()
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return errors.Join(err, os.Remove(filepath.Join(dir, socketName)))
+}
+
+func (s *Server) info(w http.ResponseWriter, _ *http.Request) {
+	last, err := s.log.Last()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(Info{First: s.log.First(), Last: last, Version: s.version, PID: os.Getpid()})
+}
+
+func (s *Server) records(w http.ResponseWriter, r *http.Request) {
+	from, err := strconv.ParseUint(r.FormValue("from"), 10, 64)
+	to, terr := strconv.ParseUint(r.FormValue("to"), 10, 64)
+	if err = errors.Join(err, terr); err != nil || from < 1 || to < from {
+		http.Error(w, "want from and to: the numbers of two entries, the second not before the first", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	out := bufio.NewWriterSize(w, 1<<16)
+	var length [binary.MaxVarintLen64]byte
+	for rec, err := range s.log.Records(from) {
+		if err != nil || rec.Seq > to || r.Context().Err() != nil {
+			break // the reader sees how far it came
+		}
+		n := binary.PutUvarint(length[:], uint64(len(rec.Bytes)))
+		if _, err := out.Write(length[:n]); err != nil {
+			return
+		}
+		if _, err := out.Write(rec.Bytes); err != nil {
+			return
+		}
+	}
+	_ = out.Flush()
+}

@@ -1,0 +1,282 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+)
+
+// Format is the version of the proofs that this package writes, and the only one that it reads. Versions are a
+// ladder: none is ever reused.
+const Format = 1
+
+// A Proof is of an entry or of a log's growth: exactly one of the two.
+type Proof struct {
+	// Format is the version.
+	Format int `json:"format"`
+	// Inclusion proves that an entry is in a log.
+	Inclusion *Inclusion `json:"inclusion,omitempty"`
+	// Consistency proves that a log is the beginning of a later one.
+	Consistency *Consistency `json:"consistency,omitempty"`
+	// Checkpoints are signed checkpoints that the proof refers to, if whoever made it had them.
+	Checkpoints []string `json:"checkpoints,omitempty"`
+}
+
+// An Inclusion proves that entry Seq of the log of Size entries is the one in Record.
+type Inclusion struct {
+	Seq    uint64      `json:"seq"`
+	Size   uint64      `json:"size"`
+	Root   tlog.Hash   `json:"root"`
+	Hashes []tlog.Hash `json:"hashes"`
+	// Record is the entry as the log has it (eventlog.DecodeRecord).
+	Record []byte `json:"record"`
+}
+
+// A Consistency proves that the log of To entries begins with the log of From entries.
+type Consistency struct {
+	From     uint64      `json:"from"`
+	FromRoot tlog.Hash   `json:"fromRoot"`
+	To       uint64      `json:"to"`
+	ToRoot   tlog.Hash   `json:"toRoot"`
+	Hashes   []tlog.Hash `json:"hashes"`
+}
+
+const (
+	// maxProof is the size in bytes that no proof exceeds: a record in base64, and the rest.
+	maxProof = eventlog.MaxRecord/3*4 + 1<<18
+	// maxHashes is more than any proof about a tree of merkle.MaxSize entries has.
+	maxHashes = 2 * 64
+	// maxCheckpoints is how many a proof can refer to.
+	maxCheckpoints = 2
+)
+
+// Encode returns the proof as a file's content.
+func (p *Proof) Encode() ([]byte, error) {
+	out, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write proof: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// Decode reads a proof. It accepts only what Encode writes, byte for byte. Nothing is proven by that: Check is.
+func Decode(content []byte) (*Proof, error) {
+	p, err := decode(content)
+	if err != nil {
+		return nil, fmt.Errorf("read proof: %w", err)
+	}
+	return p, nil
+}
+
+func decode(content []byte) (*Proof, error) {
+	if len(content) > maxProof {
+		return nil, fmt.Errorf("%d bytes are more than %d", len(content), maxProof)
+	}
+	var version struct{ Format int }
+	if err := json.Unmarshal(content, &version); err != nil {
+		return nil, fmt.Errorf("it is no proof, or it was cut short: %w", err)
+	}
+	if version.Format != Format {
+		return nil, fmt.Errorf("it has format %d, of another version of Rollcall: this one reads %d", version.Format, Format)
+	}
+	p := &Proof{}
+	dec := json.NewDecoder(bytes.NewReader(content))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(p); err != nil {
+		return nil, err
+	}
+	if err := p.checkForm(); err != nil {
+		return nil, err
+	}
+	again, err := p.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, content) {
+		return nil, errors.New("it is not written as rollcall log prove writes it: give it as it was, without any formatting")
+	}
+	return p, nil
+}
+
+// checkForm checks everything that package tlog relies on.
+func (p *Proof) checkForm() error {
+	switch {
+	case (p.Inclusion == nil) == (p.Consistency == nil):
+		return errors.New("it proves nothing, or too much")
+	case len(p.Checkpoints) > maxCheckpoints:
+		return fmt.Errorf("%d checkpoints are more than %d", len(p.Checkpoints), maxCheckpoints)
+	}
+	if i := p.Inclusion; i != nil {
+		if i.Seq < 1 || i.Seq > i.Size || i.Size > merkle.MaxSize {
+			return fmt.Errorf("entry %d of a log of %d entries", i.Seq, i.Size)
+		}
+		return checkHashes(i.Hashes)
+	}
+	c := p.Consistency
+	if c.From < 1 || c.From > c.To || c.To > merkle.MaxSize {
+		return fmt.Errorf("growth from %d to %d entries", c.From, c.To)
+	}
+	return checkHashes(c.Hashes)
+}
+
+func checkHashes(hashes []tlog.Hash) error {
+	if hashes == nil || len(hashes) > maxHashes {
+		return fmt.Errorf("%d hashes, want up to %d", len(hashes), maxHashes)
+	}
+	return nil
+}
+
+// Sizes returns the sizes of the logs of which checking the proof takes checkpoints.
+func (p *Proof) Sizes() []uint64 {
+	if p.Inclusion != nil {
+		return []uint64{p.Inclusion.Size}
+	}
+	return []uint64{p.Consistency.From, p.Consistency.To}
+}
+
+// Proven is what a proof that was checked has shown.
+type Proven struct {
+	// Entry is the entry that is in the log; nil if the proof was of the log's growth.
+	Entry *eventlog.Entry
+	// Checkpoints are those that the proof rests on, one for each of Proof.Sizes.
+	Checkpoints []Checkpoint
+}
+
+// Check says what the proof shows to who trusts the keys in known, or why it shows nothing. checkpoints are signed
+// checkpoints beside those in the proof; each must be of the same log, signed by a known key, and of one of the
+// proof's sizes.
+func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, error) {
+	if err := p.checkForm(); err != nil {
+		return nil, fmt.Errorf("check proof: %w", err)
+	}
+	opened, err := p.open(known, checkpoints)
+	if err != nil {
+		return nil, err
+	}
+	out := &Proven{}
+	for i, size := range p.Sizes() {
+		c, ok := opened[size]
+		if !ok {
+			return nil, &NoCheckpointError{Size: size}
+		}
+		if root := p.roots()[i]; c.Root != root {
+			return nil, fmt.Errorf("the proof is of a log whose first %d entries have the root %v, but the checkpoint says %v: it is another log, or it was changed",
+				size, root, c.Root)
+		}
+		out.Checkpoints = append(out.Checkpoints, c)
+	}
+	if p.Inclusion != nil {
+		out.Entry, err = p.Inclusion.check(opened[p.Inclusion.Size])
+	} else {
+		err = p.Consistency.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// NoCheckpointError says that a signed checkpoint is needed that was not given.
+type NoCheckpointError struct{ Size uint64 }
+
+// Error implements error.
+func (e *NoCheckpointError) Error() string {
+	return fmt.Sprintf("the proof rests on a checkpoint of %d entries, and none was given that is signed", e.Size)
+}
+
+func (p *Proof) roots() []tlog.Hash {
+	if p.Inclusion != nil {
+		return []tlog.Hash{p.Inclusion.Root}
+	}
+	return []tlog.Hash{p.Consistency.FromRoot, p.Consistency.ToRoot}
+}
+
+// open opens the checkpoints in the proof and those beside it, by size.
+func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoint, error) {
+	var all []Checkpoint
+	for _, text := range p.Checkpoints {
+		c, err := OpenCheckpoint([]byte(text), known)
+		if err != nil {
+			return nil, fmt.Errorf("in the proof: %w", err)
+		}
+		all = append(all, c)
+	}
+	for _, msg := range beside {
+		c, err := OpenCheckpoint(msg, known)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	bySize := make(map[uint64]Checkpoint)
+	for _, c := range all {
+		switch other, ok := bySize[c.Size]; {
+		case c.Origin != all[0].Origin:
+			return nil, fmt.Errorf("there are checkpoints of two logs, %q and %q", all[0].Origin, c.Origin)
+		case !p.speaksOf(c.Size):
+			return nil, fmt.Errorf("there is a checkpoint of %d entries, of which the proof does not speak: it speaks of %v", c.Size, p.Sizes())
+		case ok && (other.Root != c.Root || other.Chain != c.Chain):
+			return nil, &ForkError{Size: c.Size, Roots: [2]tlog.Hash{other.Root, c.Root}}
+		}
+		bySize[c.Size] = c
+	}
+	return bySize, nil
+}
+
+func (p *Proof) speaksOf(size uint64) bool {
+	for _, s := range p.Sizes() {
+		if s == size {
+			return true
+		}
+	}
+	return false
+}
+
+// ForkError says that there are two signed checkpoints of as many entries that are not the same: who signed them
+// has shown different logs to different people. Both of them together are the evidence.
+type ForkError struct {
+	Size  uint64
+	Roots [2]tlog.Hash
+}
+
+// Error implements error.
+func (e *ForkError) Error() string {
+	return fmt.Sprintf("there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between them, keep both",
+		e.Size, e.Roots[0], e.Roots[1])
+}
+
+// errProof says that hashes do not add up.
+var errProof = errors.New("the proof does not hold: its hashes do not lead to the checkpoint's root")
+
+// check checks an inclusion whose root is that of checkpoint c, and returns its entry.
+func (i *Inclusion) check(c Checkpoint) (*eventlog.Entry, error) {
+	e, _, err := eventlog.DecodeRecord(i.Record)
+	if err != nil {
+		return nil, fmt.Errorf("the proof's entry cannot be read: %w", err)
+	}
+	if e.Seq != i.Seq {
+		return nil, fmt.Errorf("the proof is of entry %d, but what it shows is entry %d", i.Seq, e.Seq)
+	}
+	hash := eventlog.HashRecord(i.Record)
+	if tlog.CheckRecord(i.Hashes, int64(i.Size), i.Root, int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {
+		return nil, errProof
+	}
+	if i.Seq == i.Size && hash != c.Chain {
+		return nil, fmt.Errorf("entry %d has the hash %x, but the checkpoint says %x", i.Seq, hash, c.Chain)
+	}
+	return &e, nil
+}
+
+func (c *Consistency) check() error {
+	if tlog.CheckTree(c.Hashes, int64(c.To), c.ToRoot, int64(c.From), c.FromRoot) != nil {
+		return errors.New("the proof does not hold: the later log does not begin with the earlier one")
+	}
+	return nil
+}
