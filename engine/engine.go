@@ -32,35 +32,54 @@ type Options struct {
 	NewID func() string
 	// Progress is called now and then while Open reads the log, with the last entry read; nil is not called.
 	Progress func(seq uint64)
-	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none.
+	// Snapshots keeps snapshots of the state, so that Open need not read the whole log; nil for none. The
+	// engine calls it from a goroutine of its own, one call at a time.
 	Snapshots snapshot.Store
-	// SnapshotEvery is after how many entries the next snapshot is due; 0 stands for DefaultSnapshotEvery.
+	// SnapshotEvery is after how many entries the next snapshot is due, SnapshotAge after how much time, by
+	// the entries' own. 0: that alone makes none due.
 	SnapshotEvery uint64
+	SnapshotAge   time.Duration
 	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
-	// nil is not called.
+	// nil is not called. Open, Step and Close call it, from their caller's goroutine.
 	Report func(message string)
 }
 
+// AppendError says that an append failed. Nothing that was decided in the step was given out. Every entry before
+// First is durable; whether First to Last are shows when the log is opened again.
+type AppendError struct {
+	First, Last uint64
+	Err         error
+}
+
+// Error implements error.
+func (e *AppendError) Error() string {
+	return fmt.Sprintf("append entries %d to %d: %v", e.First, e.Last, e.Err)
+}
+
+// Unwrap returns what the log said.
+func (e *AppendError) Unwrap() error { return e.Err }
+
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
-	log        eventlog.Log
-	opts       Options
-	machine    *scheduler.Machine
-	recovery   Recovery
-	pending    []eventlog.Entry // applied, not durable yet
-	snapshotAt uint64           // the last entry of which a snapshot was made, or tried
-	released   uint64           // effects up to this entry have been given out
-	settled    bool             // nothing was left to decide after the last step
-	failed     error            // the log's outcome is unknown: nothing more may be done
+	log      eventlog.Log
+	opts     Options
+	machine  *scheduler.Machine
+	recovery Recovery
+	pending  []eventlog.Entry // applied, not durable yet
+	released uint64           // effects up to this entry have been given out
+	settled  bool             // nothing was left to decide after the last step
+	failed   error            // the log's outcome is unknown: nothing more may be done
+
+	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
+	snapshotTime eventlog.Time // that entry's; without one, the first entry's
+	writing      *writing      // the snapshot under way
+	scratch      []byte        // memory for the next one
 }
 
 // Open recovers the state from the newest snapshot that can be trusted, if any, and the log, and starts a new
 // epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
 // the log ended come with the first Step.
 func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*Engine, error) {
-	if opts.SnapshotEvery == 0 {
-		opts.SnapshotEvery = DefaultSnapshotEvery
-	}
 	e := &Engine{log: log, opts: opts}
 	if err := e.recover(); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
@@ -156,9 +175,14 @@ func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.
 // asLogged returns the input as whoever reads the log will see it: its object cut down to what scheduling
 // reads, and gone through the codec once. The Machine must never see more than the log holds.
 func asLogged(input eventlog.Payload) (eventlog.Payload, error) {
-	up, ok := input.(*eventlog.Upserted)
-	if !ok {
+	var up *eventlog.Upserted
+	switch p := input.(type) {
+	case *eventlog.Upserted:
+		up = p
+	case *eventlog.Deleted, *eventlog.BindResult, *eventlog.Tick:
 		return input, nil
+	default:
+		return nil, fmt.Errorf("take in a %T: it is no input: decisions and epochs are the engine's own", input)
 	}
 	obj, err := eventlog.Canonical(up.Resource, eventlog.Trim(up.Resource, up.Object))
 	if err != nil {
@@ -190,7 +214,7 @@ func (e *Engine) commit() error {
 	}
 	first, last := e.pending[0].Seq, e.pending[len(e.pending)-1].Seq
 	if err := e.log.Append(first-1, e.pending); err != nil {
-		return fmt.Errorf("append entries %d to %d: %w", first, last, err)
+		return &AppendError{First: first, Last: last, Err: err}
 	}
 	clear(e.pending)
 	e.pending = e.pending[:0]

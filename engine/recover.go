@@ -3,15 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
-
-// DefaultSnapshotEvery is Options.SnapshotEvery's default.
-const DefaultSnapshotEvery = 100_000
 
 // RecordHasher is what a log may offer beside eventlog.Log: the hash of entry seq's record in the log's chain
 // (eventlog.HashRecord). By it a snapshot knows its log.
@@ -58,11 +55,14 @@ func (e *Engine) recover() error {
 			return err
 		}
 		e.recovery.Entries++
+		if e.snapshotTime == 0 {
+			e.snapshotTime = entry.Time
+		}
 		if e.opts.Progress != nil && entry.Seq%10000 == 0 {
 			e.opts.Progress(entry.Seq)
 		}
 	}
-	if e.opts.Snapshots != nil {
+	if e.opts.Snapshots != nil && (e.machine.Seq() > 0 || len(e.recovery.Refused) > 0) {
 		e.report(e.recovery.String())
 	}
 	return nil
@@ -79,56 +79,28 @@ func (e *Engine) restore() error {
 	if err != nil {
 		return err
 	}
-	seqs, err := e.opts.Snapshots.List()
-	if err != nil {
-		e.recovery.Refused = append(e.recovery.Refused, err)
-	}
-	for _, seq := range slices.Backward(seqs) {
-		m, err := e.restoreOne(seq, last)
-		if err != nil {
-			e.recovery.Refused = append(e.recovery.Refused, fmt.Errorf("snapshot at entry %d: %w", seq, err))
-			continue
-		}
-		e.machine, e.recovery.Snapshot, e.snapshotAt = m, seq, seq
-		return nil
+	series := snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry,
+		Position: func(seq uint64) ([32]byte, error) {
+			if seq > last {
+				return [32]byte{}, fmt.Errorf("%w: the log ends with entry %d", snapshot.ErrForeign, last)
+			}
+			return PositionOf(e.log, seq)
+		}}
+	m, refused := series.Newest(1, math.MaxUint64)
+	e.recovery.Refused = refused
+	if m != nil {
+		e.machine, e.recovery.Snapshot = m, m.Seq()
+		e.snapshotAt, e.snapshotTime = m.Seq(), m.Now()
 	}
 	return nil
 }
 
-// errForeign says that a snapshot was made of another log, or of a part of this one that was lost.
-var errForeign = errors.New("it is not of this log")
-
-func (e *Engine) restoreOne(seq, last uint64) (*scheduler.Machine, error) {
-	if seq > last {
-		return nil, fmt.Errorf("%w: the log ends with entry %d", errForeign, last)
-	}
-	data, err := e.opts.Snapshots.Get(seq)
-	if err != nil {
-		return nil, err
-	}
-	s, err := snapshot.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	if s.Seq != seq {
-		return nil, fmt.Errorf("%w: it says that it is of entry %d", errForeign, s.Seq)
-	}
-	position, err := e.positionOf(seq)
-	if err != nil {
-		return nil, err
-	}
-	if position != s.Position {
-		return nil, fmt.Errorf("%w: entry %d is another one here", errForeign, seq)
-	}
-	return s.Restore(e.opts.Registry)
-}
-
-// positionOf returns what a snapshot of entry seq of this log has as its position.
-func (e *Engine) positionOf(seq uint64) ([32]byte, error) {
-	if h, ok := e.log.(RecordHasher); ok {
+// PositionOf returns what a snapshot of entry seq of the log has as its position.
+func PositionOf(log eventlog.Log, seq uint64) ([32]byte, error) {
+	if h, ok := log.(RecordHasher); ok {
 		return h.RecordHash(seq)
 	}
-	for entry, err := range e.log.Read(seq) {
+	for entry, err := range log.Read(seq) {
 		if err != nil {
 			return [32]byte{}, err
 		}
@@ -141,26 +113,6 @@ func (e *Engine) positionOf(seq uint64) ([32]byte, error) {
 func digest(entry eventlog.Entry) ([32]byte, error) {
 	rec, err := eventlog.AppendRecord(nil, entry, [32]byte{})
 	return eventlog.HashRecord(rec), err
-}
-
-// snapshotIfDue writes a snapshot of the state, which is that of the last durable entry. That it fails is
-// reported and no error: the log has everything, and the next one will be due.
-func (e *Engine) snapshotIfDue() {
-	seq := e.machine.Seq()
-	if e.opts.Snapshots == nil || seq < e.snapshotAt+e.opts.SnapshotEvery {
-		return
-	}
-	e.snapshotAt = seq
-	position, err := e.positionOf(seq)
-	if err == nil {
-		var data []byte
-		if data, err = snapshot.Encode(e.machine, position); err == nil {
-			err = e.opts.Snapshots.Put(seq, data)
-		}
-	}
-	if err != nil {
-		e.report(fmt.Sprintf("no snapshot at entry %d: %v", seq, err))
-	}
 }
 
 func (e *Engine) report(message string) {

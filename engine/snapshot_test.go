@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -66,6 +67,7 @@ func openWith(t testing.TB, w *world, log eventlog.Log, store snapshot.Store, re
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.AwaitSnapshot()
 	return e
 }
 
@@ -205,6 +207,85 @@ func TestASnapshotThatFailsStopsNothing(t *testing.T) {
 		t.Errorf("reported %q", said)
 	}
 	verify(t, w.log.kept, false)
+}
+
+// slowStore holds every Put up until it is let go.
+type slowStore struct {
+	memoryStore
+	entered chan uint64
+	release chan error
+}
+
+func (s *slowStore) Put(seq uint64, _ []byte) error {
+	s.entered <- seq
+	return <-s.release
+}
+
+// TestAnAppendDoesNotWaitForASnapshotOnItsWay has the store stand still: the story goes on to its end, no second
+// snapshot is begun, and what the store says at last is reported by Close.
+func TestAnAppendDoesNotWaitForASnapshotOnItsWay(t *testing.T) {
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &slowStore{entered: make(chan uint64, 10), release: make(chan error, 1)}
+	var said []string
+	log := eventlog.NewMemory()
+	w := newWorld(t)
+	e, err := engine.Open(context.Background(), log, w.now, engine.Options{
+		Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: store, SnapshotEvery: 1,
+		Report: func(m string) { said = append(said, m) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := <-store.entered
+	now := w.now
+	for _, m := range gangStory() {
+		now = now.Add(m.after)
+		if _, err := e.Step(context.Background(), now, m.inputs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, _ := log.Last(); last < 10 || len(store.entered) != 0 || len(said) != 0 {
+		t.Errorf("%d entries, %d more snapshots, reported %q", last, len(store.entered), said)
+	}
+	store.release <- errors.New("no room at last")
+	e.Close()
+	if want := fmt.Sprintf("no snapshot at entry %d: no room at last", first); len(said) != 1 || said[0] != want {
+		t.Errorf("reported %q, want %q", said, want)
+	}
+}
+
+// TestSnapshotsAreDueByTheEntriesOwnTime lets hours pass in the entries, and no time at all besides.
+func TestSnapshotsAreDueByTheEntriesOwnTime(t *testing.T) {
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &memoryStore{kept: map[uint64][]byte{}}
+	w := newWorld(t)
+	e, err := engine.Open(context.Background(), eventlog.NewMemory(), w.now, engine.Options{
+		Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: store, SnapshotAge: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for i, after := range []time.Duration{59 * time.Minute, time.Hour, time.Hour + 59*time.Minute, 5 * time.Hour, 5 * time.Hour} {
+		inputs := []eventlog.Payload{pod(fmt.Sprint("p", i), "1", "")}
+		if i == 4 {
+			inputs = nil // nothing is logged: there is nothing to write down
+		}
+		if _, err := e.Step(context.Background(), w.now.Add(after), inputs); err != nil {
+			t.Fatal(err)
+		}
+		e.AwaitSnapshot()
+		got = append(got, len(store.kept))
+	}
+	if want := []int{0, 1, 1, 2, 2}; !slices.Equal(got, want) {
+		t.Errorf("%d snapshots after each step, want %d", got, want)
+	}
 }
 
 // TestSnapshotsAreWrittenWhenDue counts them.

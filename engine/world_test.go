@@ -125,6 +125,7 @@ func (w *world) step(m moment) ([]scheduler.Effect, error) {
 	w.t.Helper()
 	inputs := append(append([]eventlog.Payload(nil), w.answers...), m.inputs...)
 	effects, err := w.engine.Step(context.Background(), w.now.Add(m.after), inputs)
+	w.engine.AwaitSnapshot() // so that each one that is due is made
 	if err != nil {
 		return effects, err
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // Reader reads a log from an entry on, as eventlog.Log does. An explanation calls it more than once.
@@ -30,6 +31,35 @@ type ExplainOptions struct {
 	RunnersUp int
 	// Progress is called now and then with the last entry read; nil is not called. The log is read twice.
 	Progress func(seq uint64)
+	// Base is the entry behind which the log is known, 0 for a log that has its first entry. What was before is
+	// answered by the state after it as far as that can tell.
+	Base uint64
+	// Restore returns the state after the newest entry from Base to last of which there is one, such as a
+	// snapshot's, so that the second reading can begin there; nil if there is none, which may be only if Base
+	// is 0. A nil Restore has none. Each call returns a Machine of its own.
+	Restore func(last uint64) (*scheduler.Machine, error)
+}
+
+// state returns the newest state that is known after an entry up to last; the empty one if there is no other.
+func (o *ExplainOptions) state(last uint64) (*scheduler.Machine, error) {
+	if o.Restore == nil && o.Base > 0 {
+		return nil, fmt.Errorf("the log is known behind entry %d only, and there is no state to begin with", o.Base)
+	}
+	if o.Restore != nil {
+		m, err := o.Restore(max(last, o.Base))
+		if err != nil || m != nil {
+			return m, err
+		}
+	}
+	return scheduler.New(o.Registry), nil
+}
+
+// knownFrom is the first entry of which the log tells, 0 if that is the first there was.
+func (o *ExplainOptions) knownFrom() uint64 {
+	if o.Base == 0 {
+		return 0
+	}
+	return o.Base + 1
 }
 
 func (o *ExplainOptions) runnersUp() int {
@@ -63,6 +93,8 @@ type NotFoundError struct {
 	First *Point
 	// Similar are the names nearest to it, sorted, at most 5.
 	Similar []string
+	// KnownFrom is the first entry of which the log tells, 0 if that is the first there was.
+	KnownFrom uint64
 }
 
 // Error implements error.
@@ -71,6 +103,9 @@ func (e *NotFoundError) Error() string {
 		return fmt.Sprintf("%s %s did not exist yet at %s: it first appears at %s", e.Kind, e.Name, e.At, e.First)
 	}
 	msg := fmt.Sprintf("%s %s is not in the log up to %s", e.Kind, e.Name, e.At)
+	if e.KnownFrom > 0 {
+		msg += fmt.Sprintf("; what is known of it begins with entry %d", e.KnownFrom)
+	}
 	if len(e.Similar) > 0 {
 		msg += "; did you mean " + strings.Join(e.Similar, ", ") + "?"
 	}
@@ -116,6 +151,9 @@ type PodExplanation struct {
 	Group string    `json:"group,omitempty"`
 	// At is the last entry that takes part in the answer.
 	At Point `json:"at"`
+	// KnownFrom is the first entry of which the log tells, if earlier ones are not there: a place before it is
+	// given as entry 0, and a decision before it is not explained. 0: the log has its first entry.
+	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Pending, Waiting, Binding, Bound, or Gone: deleted or finished.
 	Stage string `json:"stage"`
 	// Node is where the pod holds room, or held some before it was gone.
@@ -300,6 +338,8 @@ type GroupExplanation struct {
 	Group string `json:"group"`
 	// At is the last entry that takes part in the answer.
 	At Point `json:"at"`
+	// KnownFrom is as PodExplanation's; attempts before it are counted in History.Omitted.
+	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Undeclared (its PodGroup is not there), Incomplete (too few members), Pending, Placed (its
 	// minimum is on nodes for good), or Gone.
 	Stage string `json:"stage"`
@@ -390,7 +430,14 @@ func ExplainPod(ctx context.Context, read Reader, namespace, name string, opts E
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)
 	}
-	if err := rerun.run(ctx, read, func(e eventlog.Entry) { scan.noteStanding(rerun.machine, e) }); err != nil {
+	if scan.gone != nil {
+		rerun.beginBefore(scan.gone.Seq)
+	}
+	if err := rerun.start(); err != nil {
+		return nil, err
+	}
+	scan.noteStanding(rerun.machine)
+	if err := rerun.run(ctx, read, func(eventlog.Entry) { scan.noteStanding(rerun.machine) }); err != nil {
 		return nil, err
 	}
 	return podExplanation(scan, rerun), nil
@@ -406,7 +453,12 @@ func ExplainGroup(ctx context.Context, read Reader, namespace, name string, opts
 	}
 	rerun := newRerun(opts, at)
 	rerun.explain(scan.stop)
+	rerun.beginBefore(scan.first.Seq)
+	if err := rerun.start(); err != nil {
+		return nil, err
+	}
 	history := groupHistory{group: scan.name, first: scan.first}
+	history.begun(rerun.machine)
 	if err := rerun.run(ctx, read, func(e eventlog.Entry) { history.take(rerun.machine, e) }); err != nil {
 		return nil, err
 	}

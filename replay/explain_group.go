@@ -25,19 +25,37 @@ type groupHistory struct {
 	number int
 }
 
+// begun looks at the state before the first entry that is taken: what it shows already came about somewhere
+// before, which is said as entry 0.
+func (h *groupHistory) begun(m *scheduler.Machine) {
+	if m.Seq() == 0 {
+		return
+	}
+	h.reached(m, Point{})
+	if h.entity = m.Queue().Get(fwk.PodGroupKey(h.group.Namespace, h.group.Name)); h.entity != nil {
+		h.number, h.omitted = h.entity.Attempts(), h.entity.Attempts()
+	}
+}
+
 // take looks at what an entry, just applied, meant for the gang.
 func (h *groupHistory) take(m *scheduler.Machine, e eventlog.Entry) {
-	if g := m.Cluster().Group(h.group.Namespace, h.group.Name); g != nil && g.Declared() {
-		at := pointOf(e)
-		if h.complete == nil && g.Ready()+g.Waiting()+g.Assigned() >= g.Min() {
-			h.complete = &at
-		}
-		if h.placed == nil && g.Assigned() >= g.Min() {
-			h.placed = &at
-		}
-	}
+	h.reached(m, pointOf(e))
 	if d, ok := e.Payload.(*eventlog.Decision); ok && d.Namespace == h.group.Namespace && d.Group == h.group.Name {
 		h.decided(m, pointOf(e), d)
+	}
+}
+
+// reached notes that the gang is complete or placed, if it is, as of at.
+func (h *groupHistory) reached(m *scheduler.Machine, at Point) {
+	g := m.Cluster().Group(h.group.Namespace, h.group.Name)
+	if g == nil || !g.Declared() {
+		return
+	}
+	if h.complete == nil && g.Ready()+g.Waiting()+g.Assigned() >= g.Min() {
+		h.complete = &at
+	}
+	if h.placed == nil && g.Assigned() >= g.Min() {
+		h.placed = &at
 	}
 }
 
@@ -79,7 +97,7 @@ func (h *groupHistory) begin(at Point, cycle uint64) {
 func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation {
 	m := r.machine
 	x := &GroupExplanation{
-		Group: s.name.String(), At: r.at, Stage: "Gone", Members: []GroupMember{},
+		Group: s.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Members: []GroupMember{},
 		Counts:      GroupCounts{Gone: s.gone()},
 		History:     GroupHistory{FirstSeen: *h.first, Complete: h.complete, Placed: h.placed, Attempts: h.attempts, Omitted: h.omitted},
 		LastFailure: r.explained(s.stop),

@@ -17,7 +17,7 @@ const gangEntity = fwk.PodGroupKeyType
 func podExplanation(s *podScan, r *rerun) *PodExplanation {
 	m := r.machine
 	x := &PodExplanation{
-		Pod: s.name.String(), UID: s.uid, At: r.at, Stage: "Gone", Node: s.lastNode,
+		Pod: s.name.String(), UID: s.uid, At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Node: s.lastNode,
 		SchedulerName: s.object.Spec.SchedulerName, Ignored: !m.Schedules(s.object), Terminating: s.object.DeletionTimestamp != nil,
 		Created: s.created, Earlier: s.earlier, Gone: s.gone, GoneHow: s.goneHow,
 		Attempts: s.attempts, FirstQueued: Instant(s.firstQueued),

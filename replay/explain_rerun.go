@@ -27,11 +27,21 @@ type rerun struct {
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
 	done    map[uint64]*DecisionExplanation
+	last    uint64 // the state to begin with may be this entry's, or an earlier one's
 }
 
 func newRerun(opts ExplainOptions, at Point) *rerun {
-	return &rerun{opts: opts, at: at, machine: scheduler.New(opts.Registry),
+	return &rerun{opts: opts, at: at, last: at.Seq,
 		wanted: map[uint64]recorded{}, done: map[uint64]*DecisionExplanation{}}
+}
+
+// beginBefore says that the state before an entry is needed; 0 stands for the earliest there is.
+func (r *rerun) beginBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
+
+// start makes the state to begin with.
+func (r *rerun) start() (err error) {
+	r.machine, err = r.opts.state(r.last)
+	return err
 }
 
 // explain asks for the explanation of decisions; those that do not exist are passed over.
@@ -39,6 +49,7 @@ func (r *rerun) explain(decisions ...recorded) {
 	for _, d := range decisions {
 		if d.exists() {
 			r.wanted[d.at.Seq] = d
+			r.beginBefore(d.at.Seq)
 		}
 	}
 }
@@ -48,7 +59,10 @@ func (r *rerun) explained(d recorded) *DecisionExplanation { return r.done[d.at.
 
 // run applies the entries up to the point in question and calls after for each.
 func (r *rerun) run(ctx context.Context, read Reader, after func(eventlog.Entry)) error {
-	for e, err := range read(1) {
+	if r.machine.Seq() == r.at.Seq {
+		return nil
+	}
+	for e, err := range read(r.machine.Seq() + 1) {
 		if err != nil {
 			return err
 		}

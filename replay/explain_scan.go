@@ -29,6 +29,8 @@ func (r recorded) failed() bool {
 // scanner is what the first reading of the log collects, without a Machine.
 type scanner interface {
 	take(e eventlog.Entry)
+	// begin tells of the state behind which the log is known, if that is not the empty one.
+	begin(m *scheduler.Machine)
 	// found says whether an entry taken so far has what is looked for.
 	found() bool
 	// missing is the error for when none has.
@@ -38,9 +40,12 @@ type scanner interface {
 // scanPrefix hands s the entries up to the point in question and returns the last one's place. If what is
 // looked for is not among them, it reads on for as long as it takes to say where it comes.
 func scanPrefix(ctx context.Context, read Reader, opts *ExplainOptions, s scanner) (Point, error) {
-	var at Point
+	at, err := beginScan(opts, s)
+	if err != nil {
+		return at, err
+	}
 	var missing *NotFoundError
-	for e, err := range read(1) {
+	for e, err := range read(opts.Base + 1) {
 		if err != nil {
 			return at, err
 		}
@@ -52,6 +57,7 @@ func scanPrefix(ctx context.Context, read Reader, opts *ExplainOptions, s scanne
 				return at, nil
 			}
 			missing = s.missing()
+			missing.KnownFrom = opts.knownFrom()
 		}
 		s.take(e)
 		if missing == nil {
@@ -68,11 +74,32 @@ func scanPrefix(ctx context.Context, read Reader, opts *ExplainOptions, s scanne
 		return at, fmt.Errorf("entry %d is not in the log: its last one is %d", opts.AtSeq, at.Seq)
 	case missing == nil && !s.found():
 		missing = s.missing()
+		missing.KnownFrom = opts.knownFrom()
 	case missing == nil:
 		return at, nil
 	}
 	missing.At = at
 	return at, missing
+}
+
+// beginScan lets s look at the state behind which the log is known, and returns that entry's place.
+func beginScan(opts *ExplainOptions, s scanner) (at Point, err error) {
+	if opts.Base == 0 {
+		return at, nil
+	}
+	m, err := opts.state(opts.Base)
+	if err != nil {
+		return at, err
+	}
+	at = Point{Seq: m.Seq(), Time: Instant(m.Now())}
+	switch {
+	case opts.AtSeq > 0 && opts.AtSeq < at.Seq:
+		return at, fmt.Errorf("entry %d is before what is known: the first state is that after %s", opts.AtSeq, at)
+	case opts.AtTime > 0 && opts.AtTime < m.Now():
+		return at, fmt.Errorf("%s is before what is known: the first state is that after %s", Instant(opts.AtTime), at)
+	}
+	s.begin(m)
+	return at, nil
 }
 
 // podScan collects what the log says of a pod, and of what stopped gangs.
@@ -108,6 +135,15 @@ func (s *podScan) found() bool { return s.seen }
 
 func (s *podScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "pod", Name: s.name.String(), Similar: s.near.list()}
+}
+
+func (s *podScan) begin(m *scheduler.Machine) {
+	p := m.Cluster().PodNamed(s.name.Namespace, s.name.Name)
+	if p == nil {
+		return
+	}
+	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
+	s.group, _ = cluster.GroupName(p.Object)
 }
 
 func (s *podScan) take(e eventlog.Entry) {
@@ -185,12 +221,12 @@ func (s *podScan) decided(r recorded) {
 }
 
 // noteStanding remembers, in the second reading, what is lost when the pod leaves the queue and the cluster.
-func (s *podScan) noteStanding(m *scheduler.Machine, e eventlog.Entry) {
+func (s *podScan) noteStanding(m *scheduler.Machine) {
+	if m.Seq() == 0 {
+		return
+	}
 	if p := m.Cluster().Pod(s.uid); p != nil {
 		s.lastNode = p.Node
-	}
-	if _, ok := e.Payload.(*eventlog.Decision); !ok && e.Seq != s.created.Seq {
-		return
 	}
 	if entity := m.Queue().Find(s.uid); entity != nil {
 		s.attempts, s.firstQueued = entity.Attempts(), entity.FirstActive()
@@ -217,6 +253,17 @@ func (s *groupScan) found() bool { return s.first != nil }
 
 func (s *groupScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list()}
+}
+
+func (s *groupScan) begin(m *scheduler.Machine) {
+	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
+	if g == nil {
+		return
+	}
+	s.first = &Point{}
+	for _, p := range g.Members() {
+		s.members[p.Object.UID] = false
+	}
 }
 
 func (s *groupScan) take(e eventlog.Entry) {

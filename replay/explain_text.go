@@ -77,6 +77,29 @@ func (f *facts) add(label, format string, args ...any) {
 	}
 }
 
+// knownFrom says that what came before an entry is not known; nothing for entry 0.
+func (f *facts) knownFrom(seq uint64) {
+	if seq > 0 {
+		f.add("known from", "entry %d; what came before it is not in this log", seq)
+	}
+}
+
+// place is p in words: a place that is not known lies before knownFrom.
+func place(p Point, knownFrom uint64) string {
+	if p.Seq == 0 && knownFrom > 0 {
+		return fmt.Sprintf("before entry %d", knownFrom)
+	}
+	return p.String()
+}
+
+// moment is p's time in words, as place is.
+func moment(p Point, knownFrom uint64) string {
+	if p.Seq == 0 && knownFrom > 0 {
+		return fmt.Sprintf("before entry %d", knownFrom)
+	}
+	return p.Time.String()
+}
+
 // decision adds what was decided, and a note if this program decides otherwise.
 func (f *facts) decision(label string, d *DecisionExplanation) {
 	if d == nil {

@@ -42,12 +42,13 @@ func (g *GroupExplanation) facts() facts {
 		minimum = "minimum not known"
 	}
 	f.add("members", "%s; %d placed, %d held, %d ready, %d gated, %d gone", minimum, c.Assigned, c.Waiting, c.Ready, c.Gated, c.Gone)
-	f.add("first seen", "%s", g.History.FirstSeen)
+	f.knownFrom(g.KnownFrom)
+	f.add("first seen", "%s", place(g.History.FirstSeen, g.KnownFrom))
 	if p := g.History.Complete; p != nil {
-		f.add("complete", "%s: as many members as it needs were there", p)
+		f.add("complete", "%s: as many members as it needs were there", place(*p, g.KnownFrom))
 	}
 	if p := g.History.Placed; p != nil {
-		f.add("placed", "%s: its minimum was on nodes", p)
+		f.add("placed", "%s: its minimum was on nodes", place(*p, g.KnownFrom))
 	}
 	if g.Queue != nil {
 		text := g.Queue.State
@@ -73,6 +74,9 @@ func (g *GroupExplanation) answer() string {
 	case "Gone":
 		text := fmt.Sprintf("is gone with its %s", count(int64(c.Gone), "member", "members"))
 		if p := g.History.Placed; p != nil {
+			if p.Seq == 0 {
+				return text + "; it was placed " + place(*p, g.KnownFrom)
+			}
 			return text + fmt.Sprintf("; it was placed at %s", p.Time)
 		}
 		return text + "; it was never placed"
@@ -90,7 +94,7 @@ func (g *GroupExplanation) answer() string {
 	case "Placed":
 		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", count(int64(c.Assigned), "member", "members"), g.Min, count(int64(g.nodes()), "node", "nodes"))
 		if p := g.History.Placed; p != nil {
-			text += fmt.Sprintf(" since %s", p.Time)
+			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
 		}
 		if more := c.Ready + c.Gated; more > 0 {
 			text += fmt.Sprintf("; %d more pending", more)
@@ -102,6 +106,9 @@ func (g *GroupExplanation) answer() string {
 		return fmt.Sprintf("is being placed right now: %d of %d members so far", c.Waiting+c.Assigned, g.Min)
 	case g.failing():
 		return "is pending: it " + gangStopped(g.LastFailure, g.Group)
+	case g.Queue != nil && g.History.Omitted > 0 && len(g.History.Attempts) == 0:
+		text := fmt.Sprintf("is pending: its %s came before entry %d, with which what is known begins", count(int64(g.History.Omitted), "attempt", "attempts"), g.KnownFrom)
+		return text + "; it is tried " + g.Queue.NextRetry
 	case g.Queue != nil:
 		return "is pending: no attempt has failed yet; it is tried " + g.Queue.NextRetry
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -42,7 +43,8 @@ func (p *PodExplanation) facts() facts {
 	if p.Earlier > 0 {
 		earlier = fmt.Sprintf(", after %s of that name", count(int64(p.Earlier), "other pod", "other pods"))
 	}
-	f.add("created", "%s%s; UID %s", p.Created, earlier, p.UID)
+	f.knownFrom(p.KnownFrom)
+	f.add("created", "%s%s; UID %s", place(p.Created, p.KnownFrom), earlier, p.UID)
 	if p.Gone != nil {
 		f.add("gone", "%s: %s", p.Gone, p.GoneHow)
 	}
@@ -107,6 +109,9 @@ func (b *BindExplanation) said() string {
 // placed says where and with which score.
 func (p *PodExplanation) placed() string {
 	d := p.Decision
+	if d == nil && p.Created.Seq == 0 {
+		return fmt.Sprintf("was on %s already before entry %d, with which what is known begins", p.Node, p.KnownFrom)
+	}
 	if d == nil {
 		return fmt.Sprintf("stands on %s without a decision in this log: it came with its node", p.Node)
 	}
@@ -166,7 +171,19 @@ func (p *PodExplanation) whyPending() string {
 	if p.Queue == nil {
 		return "it is not in the queue"
 	}
+	if p.Created.Seq == 0 && p.Attempts > 0 {
+		return p.triedBefore()
+	}
 	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
+}
+
+// triedBefore says what the queue still knows of attempts that are not in the log.
+func (p *PodExplanation) triedBefore() string {
+	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins", count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)
+	if by := p.Queue.RejectedBy; len(by) > 0 {
+		text += "; the last was refused by " + strings.Join(by, " and ")
+	}
+	return text + "; it is tried " + p.Queue.NextRetry
 }
 
 // whyRefused says what the decision that stopped the pod, or its gang, found; "" if there is none.

@@ -59,6 +59,9 @@ func (d Divergence) String() string {
 
 // Report is what Verify found.
 type Report struct {
+	// Start is the entry of the state that it began with, 0 if that was the empty one: what is behind it was
+	// read and compared, and nothing else.
+	Start uint64 `json:"start"`
 	// Entries and Decisions count what was read and compared.
 	Entries   uint64 `json:"entries"`
 	Decisions uint64 `json:"decisions"`
@@ -86,12 +89,19 @@ type Options struct {
 	Keep int
 	// Progress is called now and then with the last entry verified; nil is not called.
 	Progress func(seq uint64)
+	// Start is the state that the entries follow, such as that of a snapshot; nil for the empty one, which
+	// entry 1 follows. Verify makes it the state after the last entry.
+	Start *scheduler.Machine
 }
 
 // Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
 // that one divergence does not become many. The error is about reading: a log that diverges is no error.
 func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts Options) (Report, error) {
-	v := verifier{machine: scheduler.New(opts.Registry), keep: opts.Keep}
+	v := verifier{machine: opts.Start, keep: opts.Keep}
+	if v.machine == nil {
+		v.machine = scheduler.New(opts.Registry)
+	}
+	v.report.Start, v.report.LastSeq = v.machine.Seq(), v.machine.Seq()
 	if v.keep == 0 {
 		v.keep = 10
 	}

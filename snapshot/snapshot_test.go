@@ -110,6 +110,27 @@ func TestASnapshotIsTheMachine(t *testing.T) {
 	}
 }
 
+// TestASnapshotIsOfTheMomentOfItsCapture has the Machine go on before the snapshot is encoded.
+func TestASnapshotIsOfTheMomentOfItsCapture(t *testing.T) {
+	m := newMachine(t, 2, 4)
+	hash, seq := m.Hash(), m.Seq()
+	s, err := snapshot.Capture(m, position, make([]byte, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := encode(t, m)
+	if err := m.Apply(eventlog.Entry{Seq: seq + 1, Epoch: 1, Time: m.Now().Add(time.Hour), Payload: &eventlog.Tick{}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Encode()
+	if err != nil || !bytes.Equal(got, want) || s.StateHash != hash {
+		t.Errorf("encoded later it is another one: %v", err)
+	}
+	if scratch := s.Release(); cap(scratch) != 1<<20 {
+		t.Errorf("%d bytes come back", cap(scratch))
+	}
+}
+
 func TestEveryFlippedBitAndEveryCutIsDamage(t *testing.T) {
 	data := encode(t, newMachine(t, 1, 2))
 	var damaged *snapshot.DamagedError
@@ -149,9 +170,10 @@ func TestRefusalsAreByName(t *testing.T) {
 		"longer":          {put(100, uint64(len(state)+1)), "the snapshot is damaged: its compression is wrong: unexpected EOF"},
 		"shorter":         {put(100, uint64(len(state)-1)), "the snapshot is damaged: its state size is wrong"},
 		"impossible size": {put(100, 1<<40), fmt.Sprintf("the snapshot is damaged: its state size is wrong: 1099511627776 bytes cannot be packed into %d", len(data)-108-32)},
+		"a bomb":          {hugeState(data), "the snapshot is damaged: its state size is wrong: 1073741825 bytes are more than the 1073741824 of any state"},
 		"not packed":      {resealed(data, func(b []byte) []byte { b[108] = 'x'; return b }), "the snapshot is damaged: its compression is wrong: gzip: invalid header"},
 		"another entry's": {put(12, 77), "snapshot at entry 77: the restored state is not the one of the snapshot: it is of entry 4"},
-		"newer state":     {withState(data, append([]byte{2}, state[1:]...)), "snapshot at entry 4: restore the state: state version 2: this program reads up to 1"},
+		"newer state":     {withState(data, append([]byte{state[0] + 1}, state[1:]...)), fmt.Sprintf("snapshot at entry 4: restore the state: state version %d: this program reads up to %d", state[0]+1, state[0])},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := snapshot.Decode(c.data)
@@ -163,6 +185,14 @@ func TestRefusalsAreByName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hugeState returns the snapshot with more packed bytes, which may be those of a state that is larger than any.
+func hugeState(data []byte) []byte {
+	return resealed(data, func(b []byte) []byte {
+		binary.BigEndian.PutUint64(b[100:], 1<<30+1)
+		return append(b, make([]byte, 4<<20)...)
+	})
 }
 
 // withState returns the snapshot with another state in it, with the right hash of that.
@@ -197,6 +227,17 @@ func BenchmarkRestart(b *testing.B) {
 	m := newMachine(b, 5000, 100_000)
 	data := encode(b, m)
 	b.ReportMetric(float64(len(data))/1e6, "MB")
+	b.Run("capture", func(b *testing.B) { // what an append waits for
+		var scratch []byte
+		for b.Loop() {
+			s, err := snapshot.Capture(m, position, scratch)
+			if err != nil {
+				b.Fatal(err)
+			}
+			scratch = s.Release()
+		}
+		b.ReportMetric(float64(len(scratch))/1e6, "MB")
+	})
 	b.Run("encode", func(b *testing.B) {
 		for b.Loop() {
 			encode(b, m)

@@ -24,10 +24,22 @@ type Store interface {
 const (
 	suffix     = ".snapshot"
 	unfinished = ".tmp"
+
+	// Only the owner reads a snapshot: it tells the workloads of a whole cluster.
+	fileMode = 0o600
+	dirMode  = 0o700
 )
 
 // Dir is a Store of one file a snapshot in a directory. It is not safe for concurrent use.
 type Dir struct {
+	// Spacing is how many entries lie at least between two of the older snapshots that are kept beside the
+	// last ones, counted from the log's first entry, so that any point of a long log is near one. 0: none
+	// are kept beside the last ones.
+	Spacing uint64
+	// Base is the entry before the first one that was not archived: the first snapshot from there on is what
+	// the log's beginning is restored from when the archive is not there, and always kept. 0 if none was.
+	Base uint64
+
 	path string
 	keep int
 }
@@ -38,19 +50,33 @@ var _ Store = (*Dir)(nil)
 // the last keep snapshots, at least one.
 func NewDir(path string, keep int) *Dir { return &Dir{path: path, keep: max(1, keep)} }
 
+// File returns the path of the file that is, or would be, the snapshot of entry seq.
+func (d *Dir) File(seq uint64) string { return d.file(seq) }
+
 func (d *Dir) file(seq uint64) string {
 	return filepath.Join(d.path, fmt.Sprintf("%020d%s", seq, suffix))
 }
 
-// Put implements Store. Snapshots of later entries than seq are dropped too: they are of a log that was lost.
-func (d *Dir) Put(seq uint64, data []byte) error {
-	if err := d.put(seq, data); err != nil {
+// Add is Put, but drops no other snapshot.
+func (d *Dir) Add(seq uint64, data []byte) error {
+	if err := d.add(seq, data); err != nil {
 		return fmt.Errorf("keep the snapshot of entry %d: %w", seq, err)
 	}
 	return nil
 }
 
-func (d *Dir) put(seq uint64, data []byte) error {
+// Put implements Store. Snapshots of later entries than seq are dropped too: they are of a log that was lost.
+func (d *Dir) Put(seq uint64, data []byte) error {
+	if err := d.Add(seq, data); err != nil {
+		return err
+	}
+	if err := d.prune(seq); err != nil {
+		return fmt.Errorf("drop snapshots before that of entry %d: %w", seq, err)
+	}
+	return nil
+}
+
+func (d *Dir) add(seq uint64, data []byte) error {
 	if err := d.create(); err != nil {
 		return err
 	}
@@ -61,10 +87,7 @@ func (d *Dir) put(seq uint64, data []byte) error {
 	if err := os.Rename(tmp, d.file(seq)); err != nil {
 		return errors.Join(err, removeIfThere(tmp))
 	}
-	if err := syncDir(d.path); err != nil {
-		return err
-	}
-	return d.prune(seq)
+	return syncDir(d.path)
 }
 
 // create makes the directory, durably.
@@ -72,7 +95,7 @@ func (d *Dir) create() error {
 	if _, err := os.Stat(d.path); err == nil {
 		return nil
 	}
-	if err := os.Mkdir(d.path, 0o755); err != nil {
+	if err := os.Mkdir(d.path, dirMode); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(d.path))
@@ -93,15 +116,33 @@ func (d *Dir) prune(newest uint64) error {
 	if err != nil {
 		return err
 	}
-	at, _ := slices.BinarySearch(seqs, newest)
-	for i, seq := range seqs {
-		if i > at || i <= at-d.keep {
-			if err := removeIfThere(d.file(seq)); err != nil {
-				return err
-			}
+	for _, seq := range d.superfluous(seqs, newest) {
+		if err := removeIfThere(d.file(seq)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// superfluous returns those of the snapshots, ascending, that are not to be kept beside the newest one. What is
+// kept of the older ones is decided from the oldest on, so that what was kept once stays.
+func (d *Dir) superfluous(seqs []uint64, newest uint64) (drop []uint64) {
+	at, _ := slices.BinarySearch(seqs, newest)
+	kept, based := uint64(0), d.Base == 0
+	for i, seq := range seqs {
+		begins := !based && seq >= d.Base
+		switch {
+		case i > at: // of a log that was lost
+			drop = append(drop, seq)
+		case i > at-d.keep:
+		case begins || d.Spacing > 0 && seq >= kept+d.Spacing:
+			kept = seq
+		default:
+			drop = append(drop, seq)
+		}
+		based = based || begins
+	}
+	return drop
 }
 
 // List implements Store. A directory that is not there holds none; files that are no snapshots by their name
@@ -135,7 +176,7 @@ func (d *Dir) Get(seq uint64) ([]byte, error) {
 }
 
 func writeDurably(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}

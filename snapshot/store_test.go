@@ -47,6 +47,61 @@ func TestADirectoryKeepsTheLastOnes(t *testing.T) {
 	}
 }
 
+func TestOlderSnapshotsAreKeptAtADistance(t *testing.T) {
+	put := func(d *snapshot.Dir, from, to uint64) {
+		t.Helper()
+		for seq := from; seq <= to; seq += 10 {
+			if err := d.Put(seq, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		spacing, base, to uint64
+		want              []uint64
+	}{
+		"none":                          {0, 0, 300, []uint64{290, 300}},
+		"some":                          {100, 0, 340, []uint64{100, 200, 300, 330, 340}},
+		"and the one of the beginning":  {100, 135, 340, []uint64{100, 140, 240, 330, 340}},
+		"the one of the beginning only": {0, 135, 340, []uint64{140, 330, 340}},
+		"which is among the last":       {0, 335, 340, []uint64{330, 340}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := snapshot.NewDir(filepath.Join(t.TempDir(), "snapshots"), 2)
+			d.Spacing, d.Base = c.spacing, c.base
+			put(d, 10, c.to)
+			if got := list(t, d); !slices.Equal(got, c.want) {
+				t.Errorf("kept %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAddDropsNothing(t *testing.T) {
+	d := snapshot.NewDir(filepath.Join(t.TempDir(), "snapshots"), 1)
+	for _, seq := range []uint64{30, 10, 20} {
+		if err := d.Add(seq, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := list(t, d); !slices.Equal(got, []uint64{10, 20, 30}) {
+		t.Errorf("kept %v", got)
+	}
+}
+
+func TestOnlyTheOwnerReadsASnapshot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "snapshots")
+	d := snapshot.NewDir(path, 1)
+	if err := d.Put(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, d.File(1)} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
 func TestADirectoryPassesOverOtherFiles(t *testing.T) {
 	path := t.TempDir()
 	unfinished := filepath.Join(path, "00000000000000000003.snapshot.tmp")

@@ -1,0 +1,198 @@
+package bundle
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+)
+
+// lengthSize is the size of a record's length before it.
+const lengthSize = 4
+
+// Source is the log that a bundle is made of. *boltlog.Log and *Bundle are.
+type Source interface {
+	// OriginAt returns the place behind entry seq.
+	OriginAt(seq uint64) (boltlog.Origin, error)
+	// Records yields the records from an entry on, in order. The first error ends it.
+	Records(from uint64) iter.Seq2[boltlog.Record, error]
+}
+
+// Plan says what a bundle is to carry.
+type Plan struct {
+	// First and Last are the first and the last entry. From is the first that was asked for, 0 for First.
+	First, From, Last uint64
+	// UntilDamage lets the bundle end before Last, where the log is damaged. Damage says what is known already of
+	// damage behind Last.
+	UntilDamage bool
+	Damage      string
+	// Snapshot is that of entry First-1, empty for a range that begins with entry 1.
+	Snapshot []byte
+	// Config is the configuration at entry First-1.
+	Config []byte
+	// Version is the binary's.
+	Version string
+	// Progress is called now and then with the last entry read, twice over the range; nil is not called.
+	Progress func(seq uint64)
+}
+
+func (p *Plan) progress(seq uint64) {
+	if p.Progress != nil && seq%10000 == 0 {
+		p.Progress(seq)
+	}
+}
+
+// Write writes a bundle of what plan says of the log. It reads the range twice: once to sum it up in the
+// manifest, which stands before it. Errors are those of src and of w.
+func Write(w io.Writer, src Source, plan Plan) (*Manifest, error) {
+	m, err := survey(src, &plan)
+	if err != nil {
+		return nil, err
+	}
+	head, err := m.encode()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	out := io.MultiWriter(w, sum)
+	begin := binary.BigEndian.AppendUint32([]byte(magic), Format)
+	begin = binary.BigEndian.AppendUint32(begin, uint32(len(head)))
+	if _, err := out.Write(append(begin, head...)); err != nil {
+		return nil, err
+	}
+	if _, err := out.Write(sum.Sum(nil)); err != nil {
+		return nil, err
+	}
+	if _, err := out.Write(plan.Snapshot); err != nil {
+		return nil, err
+	}
+	if err := pack(out, src, m, &plan); err != nil {
+		return nil, err
+	}
+	_, err = w.Write(sum.Sum(nil))
+	return m, err
+}
+
+// survey reads the range, and sums it up.
+func survey(src Source, plan *Plan) (*Manifest, error) {
+	origin, err := src.OriginAt(plan.First - 1)
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{Version: plan.Version, From: max(plan.From, plan.First), First: plan.First, Config: plan.Config,
+		Origin: boltlog.Origin{Seq: origin.Seq, Hash: origin.Hash, Tree: origin.Tree.Clone()}, Snapshot: uint64(len(plan.Snapshot))}
+	t := tally{origin: origin}
+	digest := sha256.New()
+	digest.Write(plan.Snapshot)
+	for rec, err := range src.Records(plan.First) {
+		var damaged *eventlog.DamagedError
+		if errors.As(err, &damaged) && plan.UntilDamage && t.first.Seq > 0 {
+			m.Damage = damaged.Error()
+			break
+		}
+		if err == nil {
+			_, err = t.take(rec.Bytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		digestRecord(digest, rec.Bytes)
+		plan.progress(rec.Seq)
+		if rec.Seq == plan.Last {
+			break
+		}
+	}
+	switch {
+	case t.header.Seq == plan.Last && plan.Last > 0:
+		m.Damage = plan.Damage
+	case m.Damage == "":
+		return nil, fmt.Errorf("the log ends with entry %d, before entry %d", t.origin.Seq, plan.Last)
+	}
+	m.Last, m.Epoch, m.Records = t.header.Seq, t.header.Epoch, t.bytes
+	m.FirstTime, m.LastTime = t.first.Time.String(), t.header.Time.String()
+	if t.begun != nil {
+		m.EpochVersion, m.Config = t.begun.Version, t.begun.Config
+	}
+	m.LastHash, m.Root = hex.EncodeToString(t.origin.Hash[:]), root(&t)
+	m.Digest = hex.EncodeToString(digest.Sum(nil))
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("cannot make a bundle: %w", err)
+	}
+	return m, nil
+}
+
+// root is the hash of the tree up to the last record taken.
+func root(t *tally) string {
+	return t.origin.Tree.Root().String()
+}
+
+func digestRecord(digest hash.Hash, rec []byte) {
+	var length [lengthSize]byte
+	binary.BigEndian.PutUint32(length[:], uint32(len(rec)))
+	digest.Write(length[:])
+	digest.Write(rec)
+}
+
+// pack writes the records, and sees that they are those that were summed up.
+func pack(w io.Writer, src Source, m *Manifest, plan *Plan) error {
+	packed := &counter{w: w}
+	zip, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	digest.Write(plan.Snapshot)
+	var length [lengthSize]byte
+	for rec, err := range src.Records(m.First) {
+		if err != nil {
+			return errors.Join(err, zip.Close())
+		}
+		binary.BigEndian.PutUint32(length[:], uint32(len(rec.Bytes)))
+		digestRecord(digest, rec.Bytes)
+		if _, err := zip.Write(length[:]); err != nil {
+			return err
+		}
+		if _, err := zip.Write(rec.Bytes); err != nil {
+			return err
+		}
+		plan.progress(rec.Seq)
+		if rec.Seq == m.Last {
+			break
+		}
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	switch {
+	case hex.EncodeToString(digest.Sum(nil)) != m.Digest:
+		return errors.New("the log was changed while it was read")
+	case m.Records > limit(packed.n):
+		return fmt.Errorf("%d bytes of records were packed into %d: that is more than is read again", m.Records, packed.n)
+	}
+	return nil
+}
+
+// limit is how many bytes may be unpacked from packed ones.
+func limit(packed uint64) uint64 { return maxRatioFloor + maxRatio*packed }
+
+// counter counts what is written.
+type counter struct {
+	w io.Writer
+	n uint64
+}
+
+// Write implements io.Writer.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += uint64(n)
+	return n, err
+}

@@ -1,0 +1,110 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// ErrForeign says that a snapshot was made of another log, or of a part of this one that was lost.
+var ErrForeign = errors.New("it is not of this log")
+
+// RefusedError says that the snapshot of entry Seq is not used, and why.
+type RefusedError struct {
+	Seq uint64
+	Err error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return fmt.Sprintf("snapshot at entry %d: %v", e.Seq, e.Err) }
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// A Series is the snapshots of one log. What it restores was checked to be whole, to belong to that log, and to
+// give the state that was written down.
+type Series struct {
+	Store Store
+	// Position returns the hash that a snapshot of entry seq of the log has as its Position.
+	Position func(seq uint64) ([32]byte, error)
+	// Registry holds the plugins that the log's configurations may name.
+	Registry runtime.Registry
+}
+
+// Newest restores the newest snapshot of an entry from first to last that can be trusted, nil if there is
+// none. refused says, in the order in which they were tried, which could not be used and why: none of that is
+// an error, for the log says the same.
+func (s *Series) Newest(first, last uint64) (m *scheduler.Machine, refused []error) {
+	seqs, refused := s.list(first, last)
+	slices.Reverse(seqs)
+	return s.restoreFirst(seqs, refused)
+}
+
+// Oldest is Newest from the other end.
+func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []error) {
+	seqs, refused := s.list(first, last)
+	return s.restoreFirst(seqs, refused)
+}
+
+func (s *Series) list(first, last uint64) (seqs []uint64, refused []error) {
+	all, err := s.Store.List()
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, seq := range all {
+		if seq >= first && seq <= last {
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs, nil
+}
+
+func (s *Series) restoreFirst(seqs []uint64, refused []error) (*scheduler.Machine, []error) {
+	for _, seq := range seqs {
+		snap, err := s.Load(seq)
+		if err == nil {
+			var m *scheduler.Machine
+			if m, err = snap.Restore(s.Registry); err == nil {
+				return m, refused
+			}
+			err = withoutPlace(err)
+		}
+		refused = append(refused, &RefusedError{Seq: seq, Err: err})
+	}
+	return nil, refused
+}
+
+// withoutPlace takes the entry's number off an error of Restore: RefusedError has it.
+func withoutPlace(err error) error {
+	if why := errors.Unwrap(err); why != nil {
+		return why
+	}
+	return err
+}
+
+// Load returns the snapshot of entry seq, whole and of this log, but not restored.
+func (s *Series) Load(seq uint64) (*Snapshot, error) {
+	position, err := s.Position(seq)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.Store.Get(seq)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if snap.Seq != seq {
+		return nil, fmt.Errorf("%w: it says that it is of entry %d", ErrForeign, snap.Seq)
+	}
+	if position != snap.Position {
+		return nil, fmt.Errorf("%w: entry %d is another one here", ErrForeign, seq)
+	}
+	return snap, nil
+}
