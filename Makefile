@@ -23,10 +23,13 @@ build: ## Build bin/rollcall
 test: ## Run all tests, with invariant checks
 	$(GO) test -tags invariants -timeout 15m ./...
 
-# The whole workloads of ../shared/data, again and again: about eleven minutes on 2 cores. "make test" runs their beginnings.
+# The whole workloads of ../shared/data, thousands of kills and crash states, every bit of a log, 20,000 histories of
+# gangs, and every planted fault: some hours. "make test" runs the beginnings of all of it.
 .PHONY: soak
-soak: ## Simulate and replay the whole real workloads from scratch in every surrounding
-	ROLLCALL_SOAK=1 $(GO) test -timeout 60m -run Soak ./cmd/rollcall -v
+soak: ## What make test runs, at length: real workloads, kills, crash states, histories, planted faults
+	ROLLCALL_SOAK=1 $(GO) test -timeout 180m -run Soak ./cmd/rollcall -v
+	ROLLCALL_SOAK=1 $(GO) test -tags invariants -timeout 180m -run 'TestEveryCrashStateRecovers|TestEveryDamaged' ./eventlog/boltlog -v
+	$(GO) test -tags invariants -timeout 180m -run Whatever ./scheduler -rapid.checks=20000 -v
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)

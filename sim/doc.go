@@ -17,6 +17,9 @@
 // were lost with their node or evicted; claims of a storage class with immediate binding (give them bound);
 // taints that a node controller would add.
 //
+// A simulation of which only the log is left goes on with Resume: a new Cluster is told again what the log says,
+// and comes to where the old one was.
+//
 // # The readers
 //
 // ReadNodes and ReadWorkload tell formats apart by what stands in the file, never by its name: Kubernetes

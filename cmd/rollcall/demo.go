@@ -50,7 +50,7 @@ func runDemo(cmd *cobra.Command, path string) error {
 		return err
 	}
 	fmt.Fprintf(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in virtual time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
-	summary, err := simulate(cmd.Context(), nodes, work, path, config, 0)
+	summary, err := simulate(cmd.Context(), nodes, work, keeping{log: path}, config, 0)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func runDemo(cmd *cobra.Command, path string) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n# Every input and every decision is in the log. Decide it all again: is every decision the same?\n$ rollcall replay demo.db\n")
-	facts, err := replayLog(cmd, path, 10)
+	facts, err := replayLog(cmd, path, replaying{keep: 10})
 	if err != nil {
 		return err
 	}

@@ -22,17 +22,22 @@ type explainer func(cmd *cobra.Command, log eventlog.Log, namespace, name string
 
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain LOG pod|group NAMESPACE/NAME",
+		Use:   "explain LOG|BUNDLE pod|group NAMESPACE/NAME",
 		Short: "Say why a pod or a gang was placed where it is, or why it was not",
 		Long: `Rebuilds the scheduler's state just before the decision in question from the log and runs
 that one cycle again with a trace. For a pending pod: which plugins refused how many nodes, and
 who holds what it needs; for a gang: which member failed; for a placed pod: the winning node's
-score by plugin and the runners-up. --at asks for an earlier point: what was known then.`,
+score by plugin and the runners-up. --at asks for an earlier point: what was known then.
+
+The state is rebuilt from the newest snapshot that is old enough, and from the first entry if there is
+none. If a log's first entries were archived and are not there, and in a bundle, the answer rests on
+the first snapshot and says from which entry on the history is known.`,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
   rollcall explain jobs.db group default/job-17 --at 2026-01-03T14:03:00Z
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json`,
 	}
 	var out output
+	var from reading
 	var at string
 	var runnersUp int
 	kinds := map[string]explainer{
@@ -62,24 +67,29 @@ score by plugin and the runners-up. --at asks for an earlier point: what was kno
 		if err := parseAt(at, &opts); err != nil {
 			return err
 		}
-		return explainOne(cmd, explain, args[0], args[2], opts, &out)
+		return explainOne(cmd, explain, from, args[0], args[2], opts, &out)
 	}
 	out.register(cmd)
+	from.register(cmd)
 	cmd.Flags().StringVar(&at, "at", "", "the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end")
 	cmd.Flags().IntVar(&runnersUp, "runners-up", 5, "how many of the next best nodes to show")
 	return cmd
 }
 
-func explainOne(cmd *cobra.Command, explain explainer, path, target string, opts replay.ExplainOptions, out *output) error {
+func explainOne(cmd *cobra.Command, explain explainer, from reading, path, target string, opts replay.ExplainOptions, out *output) error {
 	namespace, name, err := parseTarget(target)
 	if err != nil {
 		return err
 	}
-	log, err := openForReading(path)
+	log, err := from.open(path)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	if opts.Base, err = log.base(); err != nil {
+		return err
+	}
+	opts.Restore = log.restore
 	p := newProgress()
 	opts.Progress = func(seq uint64) { p.show("entry %d", seq) }
 	answer, err := explain(cmd, log, namespace, name, opts)

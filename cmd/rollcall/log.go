@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -22,14 +24,17 @@ func newLog() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLogCat(), newLogInfo(), newLogVerify(), newLogVerifySegment())
+	cmd.AddCommand(newLogCat(), newLogInfo(), newLogVerify(), newLogVerifySegment(),
+		newLogExport(), newLogImport(), newLogArchive(), newLogSnapshot(),
+		newLogKeygen(), newLogCheckpoint(), newLogProve(), newLogCheck())
 	return cmd
 }
 
 func newLogCat() *cobra.Command {
+	var open reading
 	var from, to uint64
 	cmd := &cobra.Command{
-		Use:     "cat LOG",
+		Use:     "cat LOG|BUNDLE",
 		Short:   "Print a log's entries, one JSON object a line",
 		Example: "  rollcall log cat jobs.db --from 100 --to 200",
 		Args:    cobra.ExactArgs(1),
@@ -40,15 +45,20 @@ func newLogCat() *cobra.Command {
 			if to != 0 && to < from {
 				return usageError{fmt.Errorf("--to is %d, before --from %d", to, from)}
 			}
-			log, err := openForReading(args[0])
+			log, err := open.open(args[0])
 			if err != nil {
 				return err
 			}
 			defer log.Close()
+			if first := log.First(); !cmd.Flags().Changed("from") && first > 1 {
+				noteLater(log)
+				from = first
+			}
 			return cat(cmd, log, from, to)
 		},
 	}
-	cmd.Flags().Uint64Var(&from, "from", 1, "the first entry to print")
+	open.register(cmd)
+	cmd.Flags().Uint64Var(&from, "from", 1, "the first entry to print; default: the first that there is")
 	cmd.Flags().Uint64Var(&to, "to", 0, "the last entry to print; default: the log's last")
 	return cmd
 }
@@ -79,8 +89,15 @@ func cat(cmd *cobra.Command, log eventlog.Log, from, to uint64) error {
 
 // logFacts is what "rollcall log info" prints.
 type logFacts struct {
-	Path      string            `json:"path"`
-	Entries   uint64            `json:"entries"`
+	Path    string `json:"path"`
+	Entries uint64 `json:"entries"`
+	// FirstSeq is the first entry that can be read; earlier ones were archived, or are not in a bundle.
+	FirstSeq uint64 `json:"firstSeq"`
+	LastSeq  uint64 `json:"lastSeq"`
+	// Snapshots are the entries of which the state is kept.
+	Snapshots []uint64 `json:"snapshots,omitempty"`
+	// Bundle is what a bundle says of itself.
+	Bundle    *bundle.Manifest  `json:"bundle,omitempty"`
 	First     string            `json:"first,omitempty"`
 	Last      string            `json:"last,omitempty"`
 	Span      float64           `json:"spanSeconds"`
@@ -101,9 +118,10 @@ type epochFacts struct {
 }
 
 func newLogInfo() *cobra.Command {
+	var open reading
 	var out output
 	cmd := &cobra.Command{
-		Use:     "info LOG",
+		Use:     "info LOG|BUNDLE",
 		Short:   "Say what a log holds",
 		Example: "  rollcall log info jobs.db -o json",
 		Args:    cobra.ExactArgs(1),
@@ -111,7 +129,7 @@ func newLogInfo() *cobra.Command {
 			if err := out.check(); err != nil {
 				return err
 			}
-			log, err := openForReading(args[0])
+			log, err := open.open(args[0])
 			if err != nil {
 				return err
 			}
@@ -124,20 +142,31 @@ func newLogInfo() *cobra.Command {
 		},
 	}
 	out.register(cmd)
+	open.register(cmd)
 	return cmd
 }
 
 // survey reads a log from end to end.
-func survey(ctx context.Context, log eventlog.Log, path string) (*logFacts, error) {
+func survey(ctx context.Context, log *source, path string) (*logFacts, error) {
 	last, err := log.Last()
 	if err != nil {
 		return nil, err
 	}
 	f := &logFacts{Path: path, Kinds: map[string]uint64{}, Resources: map[string]uint64{}, Outcomes: map[string]uint64{}}
+	f.FirstSeq = log.First()
+	if b, ok := log.records.(*bundle.Bundle); ok {
+		manifest := b.Manifest()
+		f.Bundle = &manifest
+	} else if f.FirstSeq > 1 {
+		noteLater(log)
+	}
+	if f.Snapshots, err = log.snapshots.Store.List(); err != nil {
+		return nil, err
+	}
 	p := newProgress()
 	defer p.done()
 	var first, end eventlog.Time
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(f.FirstSeq) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -147,7 +176,7 @@ func survey(ctx context.Context, log eventlog.Log, path string) (*logFacts, erro
 		if f.Entries++; f.Entries == 1 {
 			first = e.Time
 		}
-		end = e.Time
+		end, f.LastSeq = e.Time, e.Seq
 		f.count(e)
 		p.show("entry %d of %d", e.Seq, last)
 	}
@@ -171,8 +200,21 @@ func (f *logFacts) count(e eventlog.Entry) {
 
 func (f *logFacts) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "log      %s\nentries  %d\n", f.Path, f.Entries)
+	if f.FirstSeq > 1 {
+		fmt.Fprintf(w, "first    entry %d\n", f.FirstSeq)
+	}
 	if f.Entries > 0 {
 		fmt.Fprintf(w, "from     %s\nto       %s (%s)\n", f.First, f.Last, time.Duration(f.Span*float64(time.Second)))
+	}
+	if n := len(f.Snapshots); n > 0 {
+		fmt.Fprintf(w, "states   %d snapshots, the last of entry %d\n", n, f.Snapshots[n-1])
+	}
+	if b := f.Bundle; b != nil {
+		fmt.Fprintf(w, "bundle   made by %s, of entries %d to %d\nchain    %s to %s\ntree     %s\n", b.Version, b.From, b.Last,
+			hex.EncodeToString(b.Origin.Hash[:]), b.LastHash, b.Root)
+		if b.Damage != "" {
+			fmt.Fprintf(w, "ends before damage: %s\n", b.Damage)
+		}
 	}
 	for _, part := range []struct {
 		title  string

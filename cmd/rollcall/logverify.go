@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // verifyFacts is what "rollcall log verify" prints.
@@ -20,14 +22,22 @@ type verifyFacts struct {
 	Path     string `json:"path"`
 	Whole    bool   `json:"whole"`
 	Segments int    `json:"segments"`
-	// Entries is how many were found good, from the first one on: in a damaged log those that can be read.
+	// First is the first entry that was checked, and Entries how many were found good from there on: in a
+	// damaged log those that can be read.
+	First   uint64 `json:"first"`
 	Entries uint64 `json:"entries"`
-	// Hash is the last good entry's: who keeps it can tell later that nothing up to here was changed.
-	Hash             string       `json:"hash,omitempty"`
-	Live             bool         `json:"live"`
-	Damage           *damageFacts `json:"damage,omitempty"`
-	Seconds          float64      `json:"seconds"`
-	EntriesPerSecond float64      `json:"entriesPerSecond"`
+	// Absent says why entries before First were not checked: they are archived and were not found.
+	Absent string `json:"absent,omitempty"`
+	// Hash is the last good entry's: who keeps it can tell later that nothing up to here was changed. Root is
+	// that of the hash tree over all entries up to it, as a checkpoint has it.
+	Hash string `json:"hash,omitempty"`
+	Root string `json:"root,omitempty"`
+	// Checkpoints are the signed ones that the log agrees with.
+	Checkpoints      []checkpointFacts `json:"checkpoints,omitempty"`
+	Live             bool              `json:"live"`
+	Damage           *damageFacts      `json:"damage,omitempty"`
+	Seconds          float64           `json:"seconds"`
+	EntriesPerSecond float64           `json:"entriesPerSecond"`
 }
 
 // damageFacts is the place where a log is damaged.
@@ -38,23 +48,41 @@ type damageFacts struct {
 }
 
 func newLogVerify() *cobra.Command {
+	var open reading
 	var out output
+	var keys, checkpoints []string
 	cmd := &cobra.Command{
-		Use:   "verify LOG",
+		Use:   "verify LOG|BUNDLE",
 		Short: "Check every byte of a log that a reader relies on",
 		Long: `Reads every entry of every segment and checks the checksums, the sequence numbers, the chain of
-hashes, that time does not go back, that epochs grow by one, and that every entry can be decoded; then
-the structure of each file. Each segment is checked in a process of its own, which damaged pages may
+hashes, the hash tree that checkpoints are made of, that time does not go back, that epochs grow by one,
+and that every entry can be decoded; then the structure of each file. Each segment is checked in a process of its own, which damaged pages may
 bring down. Of a damaged log it prints the place and which entries can still be read; then the exit
-code is 4. Of a log that is being written to, the sealed segments are checked.`,
-		Example: "  rollcall log verify jobs.log\n  rollcall log verify jobs.log -o json | jq .damage",
-		Args:    cobra.ExactArgs(1),
+code is 4. Of a log that is being written to, the sealed segments are checked.
+
+A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed
+checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is compared with it.`,
+		Example: `  rollcall log verify jobs.log
+  rollcall log verify jobs.log -o json | jq .damage
+  rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err
 			}
-			v := verifier{facts: verifyFacts{Path: args[0]}}
-			damage, err := v.run(cmd.Context())
+			signed, err := readSigned(keys, checkpoints)
+			if err != nil {
+				return err
+			}
+			v := verifier{open: open, facts: verifyFacts{Path: args[0]}}
+			check := v.run
+			if bundle.Is(args[0]) {
+				check = v.bundle
+			}
+			damage, err := check(cmd.Context())
+			if err == nil && damage == nil && signed != nil {
+				damage, err = v.compare(signed)
+			}
 			if err != nil {
 				return err
 			}
@@ -67,24 +95,29 @@ code is 4. Of a log that is being written to, the sealed segments are checked.`,
 			return nil
 		},
 	}
+	cmd.Flags().StringArrayVar(&checkpoints, "checkpoint", nil, "a file with a signed checkpoint to compare the log with; may be given more than once")
+	cmd.Flags().StringArrayVar(&keys, "key", nil, "a file with the public key that the checkpoints are signed with; may be given more than once")
 	out.register(cmd)
+	open.register(cmd)
 	return cmd
 }
 
 // A verifier checks the segments of a log one after the other, and each against the one before it.
 type verifier struct {
+	open   reading
 	facts  verifyFacts
 	prev   segmentReport
-	sizes  []int64 // of the segments' files, in bytes
-	at     int     // the segment under way
-	before int64   // bytes of the segments before it
+	tree   *merkle.Tree // over the entries checked and those before; nil if it is not known
+	sizes  []int64      // of the segments' files, in bytes
+	at     int          // the segment under way
+	before int64        // bytes of the segments before it
 	total  int64
 	shown  *progress
 }
 
 // run fills v.facts. The damage it returns is in them too.
 func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
-	files, err := listLog(v.facts.Path)
+	files, err := v.open.list(v.facts.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +131,14 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 		v.total += info.Size()
 	}
 	v.facts.Live = files.Live
+	v.facts.First = files.Before.Last + 1
+	if files.Absent != nil {
+		v.facts.Absent = files.Absent.Error()
+	}
+	v.prev = segmentReport{Facts: files.Before, Hash: files.Before.Hash}
+	if v.tree = files.Before.SealedTree; v.tree == nil && files.Before.Last == 0 {
+		v.tree = &merkle.Tree{}
+	}
 	v.shown = newProgress()
 	var damage *eventlog.DamagedError
 	for i, path := range files.Paths {
@@ -108,22 +149,59 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 		v.before += v.sizes[i]
 	}
 	v.facts.Seconds = v.shown.done().Seconds()
-	if errors.As(err, &damage) {
-		v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
-	} else if err != nil {
+	if !errors.As(err, &damage) && err != nil {
 		return nil, err
 	}
-	v.facts.Whole = damage == nil
+	v.found(damage)
 	v.facts.EntriesPerSecond = float64(v.facts.Entries) / v.facts.Seconds
 	if files.Live {
-		noteLive(v.facts.Entries)
+		noteLive(v.facts.First + v.facts.Entries - 1)
 	}
 	return damage, nil
 }
 
-// listLog finds the segments of the log at path.
-func listLog(path string) (*boltlog.Files, error) {
-	files, err := boltlog.List(path)
+// bundle is run for a bundle: opening it checks all of it. What is wrong with one has no place in a log, and is an
+// error.
+func (v *verifier) bundle(context.Context) (*eventlog.DamagedError, error) {
+	v.shown = newProgress()
+	log, err := openBundle(v.facts.Path)
+	v.facts.Seconds = v.shown.done().Seconds()
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	end, err := log.OriginAt(last)
+	if err != nil {
+		return nil, err
+	}
+	v.facts.First, v.facts.Entries = log.First(), last+1-log.First()
+	v.facts.EntriesPerSecond = float64(v.facts.Entries) / v.facts.Seconds
+	v.facts.Hash, v.facts.Root = fmt.Sprintf("%x", end.Hash), end.Tree.Root().String()
+	v.found(nil)
+	return nil, nil
+}
+
+// found writes the damage into the facts, or that there is none.
+func (v *verifier) found(damage *eventlog.DamagedError) {
+	if v.facts.Whole = damage == nil; damage != nil {
+		v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+	}
+}
+
+// compare compares the log, in which nothing was found, with signed checkpoints.
+func (v *verifier) compare(s signed) (damage *eventlog.DamagedError, err error) {
+	v.facts.Checkpoints, damage, err = s.compare(v.open, v.facts.Path)
+	v.found(damage)
+	return damage, err
+}
+
+// list finds the segments of the log at path.
+func (r reading) list(path string) (*boltlog.Files, error) {
+	files, err := boltlog.Options{Archive: r.archive}.List(path)
 	return files, explainAbsence(path, err)
 }
 
@@ -143,22 +221,66 @@ func (v *verifier) segment(ctx context.Context, path string) error {
 	if err := report.Facts.Follows(v.prev.Facts); err != nil {
 		return err
 	}
-	if report.First.Seq != 0 {
-		if err := report.First.Follows(v.prev.Last); err != nil {
-			return &eventlog.DamagedError{Path: path, Seq: report.First.Seq, Err: err}
-		}
+	if err := v.follows(report); err != nil {
+		return err
 	}
 	if damage != nil {
-		v.facts.Entries = damage.Seq - 1
+		v.facts.Entries = damage.Seq - v.facts.First
 		return damage
 	}
+	if err := v.grow(report); err != nil {
+		v.facts.Entries = report.Facts.First - v.facts.First
+		return err
+	}
 	v.facts.Segments++
-	v.facts.Entries = report.Facts.Last
+	v.facts.Entries = report.Facts.Last + 1 - v.facts.First
 	if report.First.Seq == 0 { // an empty segment
 		report.Last, report.Hash = v.prev.Last, v.prev.Hash
 	}
-	if v.prev = report; report.Last.Seq > 0 {
+	if v.prev = report; report.Facts.Last > 0 {
 		v.facts.Hash = fmt.Sprintf("%x", report.Hash)
+	}
+	if v.tree != nil {
+		v.facts.Root = v.tree.Root().String()
+	}
+	return nil
+}
+
+// follows says what is wrong with the first entry of a segment behind the last one before it.
+func (v *verifier) follows(report segmentReport) error {
+	if report.First.Seq == 0 || (v.prev.Last.Seq == 0 && report.First.Seq > 1) {
+		return nil // there is none, or the one before it was not read
+	}
+	if err := report.First.Follows(v.prev.Last); err != nil {
+		return &eventlog.DamagedError{Path: report.Facts.Path, Seq: report.First.Seq, Err: err}
+	}
+	return nil
+}
+
+// grow adds a segment's entries to the tree, and compares that with what the segment says of it.
+func (v *verifier) grow(report segmentReport) error {
+	damaged := func(seq uint64, tree *merkle.Tree, where string) error {
+		return &eventlog.DamagedError{Path: report.Facts.Path, Seq: seq, Err: fmt.Errorf(
+			"the hash tree over the first %d entries has the root %v, but %s says %v", v.tree.Size, v.tree.Root(), where, tree.Root())}
+	}
+	if v.tree == nil {
+		if report.Facts.Tree == nil {
+			return nil
+		}
+		v.tree = report.Facts.Tree
+	}
+	if tree := report.Facts.Tree; tree != nil && !tree.Equal(*v.tree) {
+		return damaged(report.Facts.First, tree, "the segment")
+	}
+	grown := v.tree.Clone()
+	for _, span := range report.Spans {
+		if err := grown.Join(span); err != nil {
+			return fmt.Errorf("compute the hash tree of %s: %w", report.Facts.Path, err)
+		}
+	}
+	v.tree = &grown
+	if tree := report.Facts.SealedTree; tree != nil && !tree.Equal(grown) {
+		return damaged(report.Facts.First, tree, "the seal")
 	}
 	return nil
 }
@@ -176,19 +298,36 @@ func (v *verifier) progress(at, first, last uint64) {
 }
 
 func (f *verifyFacts) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "log       %s\nsegments  %d\nentries   %d\ntook      %s (%.0f entries/s)\n", f.Path, f.Segments, f.Entries,
+	fmt.Fprintf(w, "log       %s\nsegments  %d\n", f.Path, f.Segments)
+	if f.First > 1 {
+		fmt.Fprintf(w, "begins    with entry %d", f.First)
+		if f.Absent != "" {
+			fmt.Fprintf(w, ": those before were archived, and not checked, because they are not found\n          (%s)", f.Absent)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "entries   %d\ntook      %s (%.0f entries/s)\n", f.Entries,
 		time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.EntriesPerSecond)
 	if f.Hash != "" {
 		fmt.Fprintf(w, "chain     %s\n", f.Hash)
+	}
+	if f.Root != "" {
+		fmt.Fprintf(w, "tree      %s\n", f.Root)
+	}
+	for _, c := range f.Checkpoints {
+		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}
 	if f.Whole {
 		_, err := fmt.Fprintln(w, "whole")
 		return err
 	}
 	readable := "nothing before it can be read"
-	if f.Damage.Seq > 1 {
-		readable = fmt.Sprintf("entries 1 to %d can be read", f.Damage.Seq-1)
+	if f.Damage.Seq > f.First {
+		readable = fmt.Sprintf("entries %d to %d can be read", f.First, f.Damage.Seq-1)
 	}
 	_, err := fmt.Fprintf(w, "DAMAGED at entry %d, in %s; %s\n  %s\n", f.Damage.Seq, f.Damage.Path, readable, f.Damage.Reason)
+	if err == nil && f.Damage.Seq > f.First {
+		_, err = fmt.Fprintln(w, adviceOnDamage(f.Path, f.First, f.Damage.Seq))
+	}
 	return err
 }

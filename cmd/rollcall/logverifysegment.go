@@ -17,6 +17,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // segmentReport is what the check of one segment found.
@@ -26,6 +27,8 @@ type segmentReport struct {
 	First, Last eventlog.Header
 	// Hash is the last record's.
 	Hash [32]byte
+	// Spans are what the hash tree needs of the entries.
+	Spans []merkle.Span
 }
 
 // segmentLine is a line that the process which checks a segment prints: how far it is, or how it ended.
@@ -155,6 +158,7 @@ func checkSegment(path string, say func(segmentLine)) (report segmentReport, err
 			return report, part.err
 		}
 		report.Last, report.Hash = part.last, part.hash
+		report.Spans = append(report.Spans, part.span)
 		say(segmentLine{At: part.last.Seq, First: s.First, Last: s.Last})
 	}
 	if err := s.Sound(); err != nil {
@@ -163,13 +167,15 @@ func checkSegment(path string, say func(segmentLine)) (report segmentReport, err
 	return report, s.Check()
 }
 
-// partSize is how many entries are checked at one go.
+// partSize is how many entries are checked at one go. It is a power of two, and parts end at its multiples, so that
+// most parts are one subtree of the hash tree.
 const partSize = 8192
 
 // A part is a range of a segment's entries.
 type part struct {
 	first, last eventlog.Header
 	hash        [32]byte // the last record's
+	span        merkle.Span
 	err         error
 }
 
@@ -182,12 +188,12 @@ func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 		running := make(chan struct{}, runtime.GOMAXPROCS(0))
 		go func() {
 			defer close(parts)
-			for from := s.First; from <= s.Last; from += partSize {
+			for from := s.First; from <= s.Last; from = from - (from-1)%partSize + partSize {
 				result := make(chan part, 1)
 				parts <- result
 				running <- struct{}{}
 				go func() {
-					result <- checkPart(s, from, min(from+partSize-1, s.Last))
+					result <- checkPart(s, from, min(from-(from-1)%partSize+partSize-1, s.Last))
 					<-running
 				}()
 			}
@@ -203,7 +209,14 @@ func checkParts(s *boltlog.Segment) func(yield func(part) bool) {
 // checkPart checks the entries from from to to. The one before them is read too, for what they must follow;
 // what is wrong with that one is said by the part that it is in.
 func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
-	for e, err := range s.Read(max(from-1, s.First), to) {
+	p.span = merkle.NewSpan(from - 1)
+	for r, err := range s.Records(max(from-1, s.First), to) {
+		var e eventlog.Entry
+		if err == nil {
+			if e, _, err = eventlog.DecodeRecord(r.Bytes); err != nil {
+				err = &eventlog.DamagedError{Path: s.Path, Seq: r.Seq, Err: err}
+			}
+		}
 		if err != nil {
 			p.err = err
 			return p
@@ -218,7 +231,10 @@ func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
 		if p.last = h; h.Seq == from {
 			p.first = h
 		}
+		if h.Seq >= from {
+			p.span.Add(r.Hash)
+		}
+		p.hash = r.Hash
 	}
-	p.hash, p.err = s.RecordHash(to)
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -61,12 +62,13 @@ func run() int {
 func exitCode(err error) int {
 	var usage usageError
 	var damaged *eventlog.DamagedError
+	var damagedBundle *bundle.DamagedError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.Is(err, errDiverged):
 		return exitDiverged
-	case errors.As(err, &damaged):
+	case errors.As(err, &damaged), errors.As(err, &damagedBundle):
 		return exitDamaged
 	case errors.As(err, &usage):
 		return exitUsage

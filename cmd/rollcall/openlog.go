@@ -4,27 +4,201 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
+	"path/filepath"
 
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// openForReading opens an existing log. If a scheduler is writing to it, what is sealed can be read, and this
-// says on stderr how far that goes.
-func openForReading(path string) (eventlog.Log, error) {
-	log, err := boltlog.OpenReadOnly(path)
+// reading is how a log is opened for reading.
+type reading struct {
+	archive string // the directory with archived segments; "" for where the log says
+}
+
+func (r *reading) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.archive, "archive", "", "the directory with the log's archived segments; default: where they were archived")
+	_ = cmd.MarkFlagDirname("archive")
+}
+
+// A source is a log to read, or a bundle, with its snapshots.
+type source struct {
+	records
+	path      string
+	snapshots snapshot.Series
+	known     uint64 // the entry behind which it is known, once base was asked
+}
+
+// records is what logs and bundles have in common.
+type records interface {
+	eventlog.Log
+	bundle.Source
+	First() uint64
+	RecordHash(seq uint64) ([32]byte, error)
+}
+
+// openForReading opens an existing log or a bundle. If a scheduler is writing to the log it is read as far as it goes
+// by now, or as far as it is sealed if that scheduler does not answer; how far that is, this says on stderr.
+func openForReading(path string) (*source, error) { return reading{}.open(path) }
+
+func (r reading) open(path string) (*source, error) {
+	if bundle.Is(path) {
+		return openBundle(path)
+	}
+	opts := boltlog.DefaultOptions()
+	opts.Archive = r.archive
+	log, err := opts.OpenReadOnly(path)
 	if err != nil {
 		return nil, explainAbsence(path, err)
 	}
+	s := &source{records: log, path: path}
 	if log.Live() {
-		last, err := log.Last()
-		if err != nil {
+		if s.records, err = joinLive(path, log); err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
-		noteLive(last)
 	}
-	return log, nil
+	s.snapshots = snapshot.Series{Store: snapshotsOf(path), Position: s.RecordHash, Registry: plugins.NewRegistry()}
+	return s, nil
+}
+
+// openBundle opens a bundle, which is checked from end to end.
+func openBundle(path string) (*source, error) {
+	p := newProgress()
+	b, err := bundle.Open(path, func(seq uint64) { p.show("checking the bundle: entry %d", seq) })
+	p.done()
+	if err != nil {
+		return nil, err
+	}
+	s := &source{records: b, path: path}
+	s.snapshots = snapshot.Series{Store: bundled{b}, Position: b.RecordHash, Registry: plugins.NewRegistry()}
+	return s, nil
+}
+
+// bundled is the one snapshot of a bundle, if it has one.
+type bundled struct{ *bundle.Bundle }
+
+// Put implements snapshot.Store: nothing can be put into a bundle.
+func (b bundled) Put(uint64, []byte) error { return boltlog.ErrReadOnly }
+
+// List implements snapshot.Store.
+func (b bundled) List() ([]uint64, error) {
+	if first := b.First(); first > 1 {
+		return []uint64{first - 1}, nil
+	}
+	return nil, nil
+}
+
+// Get implements snapshot.Store.
+func (b bundled) Get(uint64) ([]byte, error) { return b.Snapshot() }
+
+// Read implements eventlog.Log; its errors say what to do.
+func (s *source) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range s.records.Read(from) {
+			if !yield(e, s.advise(err)) {
+				return
+			}
+		}
+	}
+}
+
+// advise adds to an error of reading what can be done about it.
+func (s *source) advise(err error) error {
+	var damaged *eventlog.DamagedError
+	var archived *boltlog.ArchivedError
+	switch {
+	case errors.As(err, &damaged) && damaged.Seq > s.First():
+		return fmt.Errorf("%w\n%s", err, adviceOnDamage(s.path, s.First(), damaged.Seq))
+	case errors.As(err, &archived) && len(archived.Dirs) > 0:
+		return fmt.Errorf("%w; say with --archive where they are now", err)
+	}
+	return err
+}
+
+// adviceOnDamage says how to save what is good before entry seq.
+func adviceOnDamage(path string, first, seq uint64) string {
+	return fmt.Sprintf("Entries %d to %d are good: save them with rollcall log export %s --up-to %d --out FILE", first, seq-1, path, seq-1)
+}
+
+// base returns the entry behind which the log is known: 0 if it has its first entry, or else that of its first
+// snapshot.
+func (s *source) base() (uint64, error) {
+	first := s.First()
+	if first == 1 || s.known > 0 {
+		return s.known, nil
+	}
+	last, err := s.Last()
+	if err != nil {
+		return 0, err
+	}
+	m, refused := s.snapshots.Oldest(first-1, last)
+	noteRefused(refused)
+	if m == nil {
+		return 0, fmt.Errorf("%w; nor is there a snapshot of entry %d or a later one to begin with", s.whyLater(), first-1)
+	}
+	s.known = m.Seq()
+	if _, ok := s.records.(*bundle.Bundle); !ok {
+		noteLater(s)
+		fmt.Fprintf(os.Stderr, "rollcall: beginning with the snapshot of entry %d\n", s.known)
+	}
+	return s.known, nil
+}
+
+// whyLater says why the log begins with a later entry than 1.
+func (s *source) whyLater() error {
+	for _, err := range s.Read(1) {
+		if err != nil {
+			return err
+		}
+		break
+	}
+	return fmt.Errorf("%s begins with entry %d", s.path, s.First())
+}
+
+// noteLater says on stderr why what is read of a log begins with a later entry than 1; of a bundle that is so by
+// its nature.
+func noteLater(log *source) {
+	if _, ok := log.records.(*bundle.Bundle); !ok {
+		fmt.Fprintf(os.Stderr, "rollcall: %v\n", log.whyLater())
+	}
+}
+
+// restore returns the newest state from the log's first to entry last that a snapshot has; nil for none.
+func (s *source) restore(last uint64) (*scheduler.Machine, error) {
+	base, err := s.base()
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.Last()
+	if err != nil {
+		return nil, err
+	}
+	m, refused := s.snapshots.Newest(base, min(last, end))
+	noteRefused(refused)
+	return m, nil
+}
+
+// noteRefused says which snapshots are not used: an older one, or the whole log, says the same.
+func noteRefused(refused []error) {
+	for _, err := range refused {
+		fmt.Fprintf(os.Stderr, "rollcall: not used: %v\n", err)
+	}
+}
+
+// snapshotDir is the directory of snapshots in that of a log.
+const snapshotDir = "snapshots"
+
+// snapshotsOf returns the snapshots of the log at path, to be read.
+func snapshotsOf(path string) *snapshot.Dir {
+	return snapshot.NewDir(filepath.Join(path, snapshotDir), 1)
 }
 
 // explainAbsence says of a log that is not there how to make one.
@@ -35,16 +209,27 @@ func explainAbsence(path string, err error) error {
 	return err
 }
 
+// joinLive returns the log that a scheduler is writing to, with what that scheduler tells of it.
+func joinLive(path string, sealed *boltlog.Log) (records, error) {
+	joined, err := localapi.Join(path, sealed)
+	if err != nil {
+		last, lerr := sealed.Last()
+		if lerr != nil {
+			return nil, lerr
+		}
+		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
+		noteLive(last)
+		return sealed, nil
+	}
+	last, err := joined.Last()
+	if err != nil {
+		return nil, err
+	}
+	noteLive(last)
+	return joined, nil
+}
+
 // noteLive says that a log goes on behind what is read of it.
 func noteLive(last uint64) {
 	fmt.Fprintf(os.Stderr, "rollcall: the log is being written to: read up to entry %d\n", last)
-}
-
-// createLog makes a new log at path; what stands there already is refused.
-func createLog(path string) (eventlog.Log, error) {
-	log, err := boltlog.Create(path)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, usageError{fmt.Errorf("%s is there already: remove it, or name another directory", path)}
-	}
-	return log, err
 }

@@ -9,11 +9,14 @@ import (
 
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // replayFacts is what "rollcall replay" prints.
 type replayFacts struct {
 	Identical bool `json:"identical"`
+	// KnownFrom is the first entry that there is, if earlier ones are not there.
+	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	replay.Report
 	Seconds            float64 `json:"seconds"`
 	EntriesPerSecond   float64 `json:"entriesPerSecond"`
@@ -22,25 +25,29 @@ type replayFacts struct {
 
 func newReplay() *cobra.Command {
 	var out output
-	var keep int
+	var ask replaying
 	cmd := &cobra.Command{
-		Use:   "replay LOG",
+		Use:   "replay LOG|BUNDLE",
 		Short: "Decide a log again and say whether every decision is the same",
 		Long: `Applies the log's inputs to a new scheduler, lets it decide, and compares every decision with the
 recorded one. Prints "identical", or the first divergences: a decision that is missing, one too
 many, or one that differs, with its sequence number, its pod and the first field that differs;
 then the exit code is 3. The recorded decision is applied in any case, so that one divergence
-does not become many.`,
-		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db -o json | jq .identical",
+does not become many.
+
+Everything is decided again from the first entry on, unless --from asks for less: then the newest
+snapshot of that entry, or of one before it, is taken as it is. A log whose first entries were
+archived and are not there, and a bundle, begin with their first snapshot.`,
+		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay incident.bundle -o json | jq .identical",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err
 			}
-			if keep < 1 {
-				return usageError{fmt.Errorf("--show is %d: want at least 1", keep)}
+			if ask.keep < 1 {
+				return usageError{fmt.Errorf("--show is %d: want at least 1", ask.keep)}
 			}
-			facts, err := replayLog(cmd, args[0], keep)
+			facts, err := replayLog(cmd, args[0], ask)
 			if err != nil {
 				return err
 			}
@@ -54,12 +61,21 @@ does not become many.`,
 		},
 	}
 	out.register(cmd)
-	cmd.Flags().IntVar(&keep, "show", 10, "how many divergences to show")
+	ask.reading.register(cmd)
+	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
+	cmd.Flags().Uint64Var(&ask.from, "from", 0, "begin with the newest snapshot of this entry or of one before it; default: with the first entry")
 	return cmd
 }
 
-func replayLog(cmd *cobra.Command, path string, keep int) (replayFacts, error) {
-	log, err := openForReading(path)
+// replaying is what is asked of a replay.
+type replaying struct {
+	reading
+	keep int
+	from uint64 // 0 for the first entry that there is
+}
+
+func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, error) {
+	log, err := ask.open(path)
 	if err != nil {
 		return replayFacts{}, err
 	}
@@ -68,23 +84,59 @@ func replayLog(cmd *cobra.Command, path string, keep int) (replayFacts, error) {
 	if err != nil {
 		return replayFacts{}, err
 	}
+	start, err := ask.start(log, last)
+	if err != nil {
+		return replayFacts{}, err
+	}
+	next := uint64(1)
+	if start != nil {
+		next = start.Seq() + 1
+	}
 	p := newProgress()
-	report, err := replay.Verify(cmd.Context(), log.Read(1), replay.Options{
-		Registry: plugins.NewRegistry(), Keep: keep,
+	report, err := replay.Verify(cmd.Context(), log.Read(next), replay.Options{
+		Registry: plugins.NewRegistry(), Keep: ask.keep, Start: start,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})
 	took := p.done()
 	if err != nil {
 		return replayFacts{}, err
 	}
+	known, err := log.base()
+	if err != nil {
+		return replayFacts{}, err
+	}
+	if known > 0 {
+		known++
+	}
 	return replayFacts{
-		Identical: report.Identical(), Report: report, Seconds: took.Seconds(),
+		KnownFrom: known, Identical: report.Identical(), Report: report, Seconds: took.Seconds(),
 		EntriesPerSecond:   float64(report.Entries) / took.Seconds(),
 		DecisionsPerSecond: float64(report.Decisions) / took.Seconds(),
 	}, nil
 }
 
+// start returns the state to begin with, nil for the empty one.
+func (r *replaying) start(log *source, last uint64) (*scheduler.Machine, error) {
+	base, err := log.base()
+	switch {
+	case err != nil:
+		return nil, err
+	case r.from > last:
+		return nil, usageError{fmt.Errorf("--from is %d: the log ends with entry %d", r.from, last)}
+	case r.from > 0 && r.from < base:
+		return nil, fmt.Errorf("--from is %d: the first state that is known is that after entry %d", r.from, base)
+	case r.from > 0:
+		return log.restore(r.from)
+	case base > 0:
+		return log.restore(base)
+	}
+	return nil, nil
+}
+
 func (f replayFacts) writeText(w io.Writer) error {
+	if f.Start > 0 {
+		fmt.Fprintf(w, "from       the snapshot of entry %d on\n", f.Start)
+	}
 	fmt.Fprintf(w, "entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\n",
 		f.Entries, f.Decisions, time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.DecisionsPerSecond)
 	if f.Hash != "" {

@@ -19,9 +19,10 @@ import (
 
 // simulation is what the simulate command is asked to do.
 type simulation struct {
-	nodes, workload, config, log string
-	until                        time.Duration
-	out                          output
+	nodes, workload, config string
+	until                   time.Duration
+	keep                    keeping
+	out                     output
 }
 
 func newSimulate() *cobra.Command {
@@ -37,8 +38,13 @@ Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" tra
 from a shape such as 16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML
 (annotations rollcall.dev/arrival and rollcall.dev/duration give virtual times), the pods of
 the openb trace, the Standard Workload Format (a job of N processors is a gang of N pods), or
-the output of rollcall log cat. Readers are chosen by content.`,
+the output of rollcall log cat. Readers are chosen by content.
+
+If the process ended before the simulation did (it was killed, the disk was full), the same command
+with --resume goes on behind the last entry of the log, and comes to the same end. With --effects each
+bind is told when the virtual cluster carries it out, which is after its decision is on the disk.`,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
+  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
   rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
@@ -47,8 +53,8 @@ the output of rollcall log cat. Readers are chosen by content.`,
 	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
 	f.StringVar(&s.workload, "workload", "", "the workload: a file")
 	f.StringVar(&s.config, "config", "", "a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
-	f.StringVar(&s.log, "log", "", "write the log to this new directory; default: none is kept")
 	f.DurationVar(&s.until, "until", 0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	s.keep.register(cmd)
 	s.out.register(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
 	return cmd
@@ -73,7 +79,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	for _, note := range work.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
-	summary, err := simulate(cmd.Context(), nodes, work, s.log, config, s.until)
+	summary, err := simulate(cmd.Context(), nodes, work, s.keep, config, s.until)
 	if err != nil {
 		return err
 	}
@@ -86,6 +92,9 @@ func (s *simulation) check() error {
 	}
 	if s.until < 0 {
 		return usageError{fmt.Errorf("--until is %s: want a duration above zero", s.until)}
+	}
+	if err := s.keep.check(); err != nil {
+		return err
 	}
 	return s.out.check()
 }
@@ -138,37 +147,37 @@ func tryConfig(config []byte) error {
 	return err
 }
 
-// simulate runs work on nodes and returns the summary. The log goes to the directory logPath, or is dropped as it is
-// written if that is "".
-func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, logPath string, config []byte, until time.Duration) (s sim.Summary, err error) {
+// simulate runs work on nodes and returns the summary. What is kept of it, and whether it goes on with what was
+// kept before, keep says.
+func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, keep keeping, config []byte, until time.Duration) (s sim.Summary, err error) {
 	cluster, err := sim.New(nodes, work, sim.Options{Until: until})
 	if err != nil {
 		return s, err
 	}
-	var log eventlog.Log = new(discardLog)
-	if logPath != "" {
-		if log, err = createLog(logPath); err != nil {
-			return s, err
-		}
-	}
-	defer func() {
-		if cerr := log.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	eng, err := engine.Open(ctx, log, sim.Start, engine.Options{
-		Registry: plugins.NewRegistry(), Config: config, Version: version().String(),
-	})
+	w, err := keep.open(config)
 	if err != nil {
 		return s, err
 	}
+	defer func() {
+		if cerr := w.close(); err == nil {
+			err = cerr
+		}
+	}()
+	sched, err := w.scheduler(ctx)
+	if err != nil {
+		return s, keep.explainStop(err)
+	}
 	p := newProgress()
-	s, err = cluster.Run(ctx, eng, func(at sim.Progress) {
-		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %d decisions",
-			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, eng.Machine().Cycle())
+	s, err = cluster.Run(ctx, sched, func(at sim.Progress) {
+		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
+			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
 	})
-	s.Measured(eng.Machine().Cycle(), p.done())
-	return s, err
+	elapsed := p.done()
+	if err == nil {
+		err = w.finished()
+	}
+	s.Measured(w.decided(), elapsed)
+	return s, keep.explainStop(err)
 }
 
 // discardLog is the log of a simulation that keeps none: it remembers how far it has come and nothing else.

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim"
+)
+
+// keeping is what is kept of a simulation, and whether it goes on with what was kept before.
+type keeping struct {
+	log         string // the directory; "" for none
+	resume      bool
+	effects     string // the file; "" for none
+	segmentSize int64  // bytes; 0 for the default
+	snapshots   snapshotting
+}
+
+func (k *keeping) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&k.log, "log", "", "write the log to this new directory; default: none is kept")
+	f.BoolVar(&k.resume, "resume", false, "go on with the simulation that ended before its time and left the log of --log")
+	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
+	f.Int64Var(&k.segmentSize, "segment-size", 0, "begin a new file of the log after this many `bytes`; default: 268435456")
+	k.snapshots.register(cmd)
+}
+
+func (k *keeping) check() error {
+	switch {
+	case k.log == "" && (k.resume || k.segmentSize != 0):
+		return usageError{errors.New("--resume and --segment-size need --log: without it there is no log")}
+	case k.segmentSize < 0:
+		return usageError{fmt.Errorf("--segment-size is %d: want a number of bytes above zero", k.segmentSize)}
+	}
+	return k.snapshots.check(k.log)
+}
+
+// writing is a simulation's end at which everything is written.
+type writing struct {
+	keeping
+	config  []byte
+	log     eventlog.Log
+	served  *localapi.Server // nil for none
+	effects *os.File         // nil for none
+
+	told   *sim.Resumption    // nil unless a simulation is resumed
+	before *scheduler.Machine // told's
+	engine *engine.Engine     // nil while told is not at the log's end
+	first  uint64             // cycles before the engine's first
+}
+
+// open opens what is to be written to.
+func (k keeping) open(config []byte) (*writing, error) {
+	w := &writing{keeping: k, config: config, log: new(discardLog)}
+	var err error
+	if k.log != "" {
+		if w.log, err = k.openLog(); err != nil {
+			return nil, k.explainStop(err)
+		}
+		w.serve()
+	}
+	if k.effects != "" {
+		if w.effects, err = os.OpenFile(k.effects, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+	}
+	return w, nil
+}
+
+// openLog makes a new log, or opens the one that a simulation left.
+func (k keeping) openLog() (eventlog.Log, error) {
+	opts := boltlog.DefaultOptions()
+	if k.segmentSize > 0 {
+		opts.SegmentBytes = k.segmentSize
+	}
+	if !k.resume {
+		log, err := opts.Create(k.log)
+		if errors.Is(err, fs.ErrExist) {
+			return nil, usageError{fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another directory", k.log)}
+		}
+		return log, err
+	}
+	log, err := opts.Open(k.log)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
+	}
+	return log, err
+}
+
+// serve lets other processes read the log while it is written to. That it cannot be served is no reason not to write
+// it: they can still read what is sealed.
+func (w *writing) serve() {
+	log, ok := w.log.(*boltlog.Log)
+	if !ok {
+		return
+	}
+	var err error
+	if w.served, err = localapi.Serve(w.keeping.log, log, version().String()); err != nil {
+		fmt.Fprintf(os.Stderr, "rollcall: %v: until it is closed, others can read only what is sealed of it\n", err)
+	}
+}
+
+// scheduler returns what the simulation is to drive.
+func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
+	if !w.resume {
+		return w.start(ctx, sim.Start)
+	}
+	w.before = scheduler.New(plugins.NewRegistry())
+	w.told = sim.Resume(w.log.Read(1), w.before, w.config, func(now time.Time) (sim.Scheduler, error) {
+		return w.start(ctx, now)
+	})
+	return w.told, nil
+}
+
+// start opens the engine on the log, at virtual time now.
+func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, error) {
+	opts := engine.Options{Registry: plugins.NewRegistry(), Config: w.config, Version: version().String()}
+	if log, ok := w.log.(*boltlog.Log); ok {
+		w.snapshots.into(&opts, log)
+	}
+	eng, err := openEngine(ctx, w.log, now, opts)
+	if err != nil {
+		return nil, err
+	}
+	w.engine, w.first = eng, eng.Machine().Cycle()
+	if w.told != nil {
+		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(), now.Format(time.RFC3339))
+	}
+	if w.effects == nil {
+		return eng, nil
+	}
+	return &teller{eng, w.effects}, nil
+}
+
+// finished says what is wrong with a simulation that has ended without an error.
+func (w *writing) finished() error {
+	if w.told == nil {
+		return nil
+	}
+	return w.told.Finished()
+}
+
+// decided is how many decisions were made, those that stood in the log before left out.
+func (w *writing) decided() uint64 {
+	if w.engine == nil {
+		return 0
+	}
+	return w.engine.Machine().Cycle() - w.first
+}
+
+// String says for people what is being done.
+func (w *writing) String() string {
+	if w.engine == nil {
+		return fmt.Sprintf("%d entries of the log told again", w.before.Seq())
+	}
+	return fmt.Sprintf("%d decisions", w.decided())
+}
+
+func (w *writing) close() error {
+	if w.told != nil {
+		w.told.Close()
+	}
+	if w.engine != nil {
+		w.engine.Close()
+	}
+	var err error
+	if w.served != nil {
+		err = w.served.Close(w.keeping.log)
+	}
+	err = errors.Join(err, w.log.Close())
+	if w.effects != nil {
+		err = errors.Join(err, w.effects.Close())
+	}
+	return err
+}
+
+// teller tells of effects on their way from the engine, which has made them durable, to the cluster. What is
+// told of was not necessarily carried out: the process may end between the two. After that it is told of again.
+type teller struct {
+	*engine.Engine
+	file *os.File
+}
+
+// effectLine is what is told of an effect.
+type effectLine struct {
+	// Seq is the decision that asks for the effect.
+	Seq  uint64    `json:"seq"`
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind"`
+	Pod  string    `json:"pod"`
+	UID  string    `json:"uid"`
+	Node string    `json:"node"`
+}
+
+// Step implements sim.Scheduler.
+func (t *teller) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	effects, err := t.Engine.Step(ctx, now, inputs)
+	if err != nil || len(effects) == 0 {
+		return effects, err
+	}
+	var lines []byte
+	for _, e := range effects {
+		kind := "Bind"
+		if e.Kind == scheduler.Evict {
+			kind = "Evict"
+		}
+		line, err := json.Marshal(effectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
+		if err != nil {
+			return nil, err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	if _, err := t.file.Write(lines); err != nil { // at once: whoever reads it finds whole lines
+		return nil, fmt.Errorf("tell of effects: %w", err)
+	}
+	return effects, nil
+}
+
+// explainStop says what to do about an error that a simulation cannot go on from.
+func (k keeping) explainStop(err error) error {
+	var appending *engine.AppendError
+	var other *sim.OtherSimulationError
+	switch {
+	case errors.As(err, &other):
+		return usageError{fmt.Errorf("cannot resume: %w; give the nodes, workload, configuration and --until that it was begun with", err)}
+	case errors.As(err, &appending):
+		return fmt.Errorf("%w\nNothing that was decided in entries %d and on was carried out, and every entry before them is safe. %s",
+			err, appending.First, k.advice())
+	case isOfDisk(err):
+		return fmt.Errorf("%w\nNothing of what stands in the log is lost. %s", err, k.advice())
+	}
+	return err
+}
+
+// advice is what to do when the disk has failed.
+func (k keeping) advice() string {
+	const advice = "See that the disk is in order and has room, then run the same command"
+	if _, err := os.Stat(k.log); k.resume || err == nil {
+		return advice + " with --resume"
+	}
+	return advice + " again"
+}
+
+// isOfDisk says whether a file could not be written because of what it stands on. Of some errors bbolt passes on
+// the text alone ("file resize error: …").
+func isOfDisk(err error) bool {
+	kinds := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS}
+	return err != nil && slices.ContainsFunc(kinds, func(kind syscall.Errno) bool {
+		return errors.Is(err, kind) || strings.HasSuffix(err.Error(), ": "+kind.Error())
+	})
+}

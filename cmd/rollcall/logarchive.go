@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+)
+
+// archiveFacts is what "rollcall log archive" prints.
+type archiveFacts struct {
+	Path string `json:"path"`
+	// Before is the entry that --before stands for.
+	Before uint64 `json:"before"`
+	// Snapshot is the entry of the snapshot that makes what is archived dispensable.
+	Snapshot uint64 `json:"snapshot"`
+	// Segments is how many files were moved, with First to Last in them; 0 if there were none to move.
+	Segments int    `json:"segments"`
+	First    uint64 `json:"first,omitempty"`
+	Last     uint64 `json:"last,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	Dir      string `json:"dir,omitempty"`
+}
+
+func newLogArchive() *cobra.Command {
+	var open reading
+	var before, to string
+	var out output
+	cmd := &cobra.Command{
+		Use:   "archive LOG --before SEQ|AGE --to DIR",
+		Short: "Move old segments of a log to another directory",
+		Long: `Moves the sealed segments that lie wholly before a point and below a snapshot. The snapshot is
+restored first: without one that can be trusted nothing is moved. What was moved where stands in the
+log, whose chain and hash tree stay whole: every command reads the whole log as long as the files
+are there, or with --archive where they are then. Without them, commands begin with the snapshot.
+A writer may have the log.`,
+		Example: `  rollcall log archive jobs.db --before 720h --to /mnt/archive/jobs
+  rollcall log archive jobs.db --before 2000000 --to /mnt/archive/jobs`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if before == "" || to == "" {
+				return usageError{errors.New("--before and --to are needed: which segments, and where to")}
+			}
+			facts, err := archive(cmd, open, args[0], before, to)
+			if err != nil {
+				return err
+			}
+			return out.write(cmd.OutOrStdout(), facts, facts.writeText)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&before, "before", "", "an entry's number, a time, or an age such as 720h, counted back from the log's last entry by the entries' own time")
+	f.StringVar(&to, "to", "", "the directory to move them to; made if it is not there")
+	_ = cmd.MarkFlagDirname("to")
+	open.register(cmd)
+	out.register(cmd)
+	return cmd
+}
+
+func archive(cmd *cobra.Command, open reading, path, before, to string) (*archiveFacts, error) {
+	if bundle.Is(path) {
+		return nil, usageError{fmt.Errorf("%s is a bundle: it has no segments", path)}
+	}
+	facts := &archiveFacts{Path: path}
+	if err := facts.findSnapshot(cmd, open, path, before); err != nil {
+		return nil, err
+	}
+	p := newProgress()
+	done, err := boltlog.Archive(path, min(facts.Before, facts.Snapshot+1), to, func(done, total int64) {
+		p.show("%d of %d bytes", done, total)
+	})
+	p.done()
+	if err != nil {
+		return nil, err
+	}
+	facts.Segments, facts.Bytes = done.Segments, done.Bytes
+	facts.First, facts.Last, facts.Dir = done.First, done.Last, done.Dir
+	return facts, nil
+}
+
+// findSnapshot finds the entry that before stands for, and the newest usable snapshot of it or of one before it.
+func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, before string) error {
+	log, err := open.open(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if f.Before, err = findBefore(cmd, log, before); err != nil {
+		return err
+	}
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	m, refused := log.snapshots.Newest(1, min(f.Before, last))
+	noteRefused(refused)
+	if m == nil {
+		at := min(max(f.Before, 2)-1, last)
+		return fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
+	}
+	f.Snapshot = m.Seq()
+	return nil
+}
+
+// findBefore returns the entry that the flag stands for: all before it are old.
+func findBefore(cmd *cobra.Command, log *source, before string) (uint64, error) {
+	if seq, err := strconv.ParseUint(before, 10, 64); err == nil && seq > 0 {
+		return seq, nil
+	}
+	var point eventlog.Time
+	if age, err := time.ParseDuration(before); err == nil && age >= 0 {
+		if point, err = lastTime(log); err != nil {
+			return 0, err
+		}
+		point = point.Add(-age)
+	} else if t, err := time.Parse(time.RFC3339Nano, before); err == nil {
+		point = eventlog.TimeOf(t)
+	} else {
+		return 0, usageError{fmt.Errorf("--before is %q: want an entry's number above 0, an age such as 720h, or a time such as 2026-01-03T14:03:00Z", before)}
+	}
+	for e, err := range log.Read(log.First()) {
+		if err == nil {
+			err = cmd.Context().Err()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if e.Time >= point {
+			return e.Seq, nil
+		}
+	}
+	last, err := log.Last()
+	return last + 1, err
+}
+
+// lastTime returns the last entry's time.
+func lastTime(log *source) (eventlog.Time, error) {
+	last, err := log.Last()
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	for e, err := range log.Read(last) {
+		return e.Time, err
+	}
+	return 0, nil
+}
+
+func (f *archiveFacts) writeText(w io.Writer) error {
+	if f.Segments == 0 {
+		_, err := fmt.Fprintf(w, "nothing to archive: no segment that is sealed lies wholly before entry %d and below the snapshot of entry %d\n", f.Before, f.Snapshot)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "archived  %d segments, entries %d to %d, %d bytes\nto        %s\nfrom now  the log begins with entry %d in %s, and the snapshot of entry %d stands for what was before\n",
+		f.Segments, f.First, f.Last, f.Bytes, f.Dir, f.Last+1, f.Path, f.Snapshot)
+	return err
+}

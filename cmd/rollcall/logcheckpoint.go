@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/proof"
+)
+
+func newLogCheckpoint() *cobra.Command {
+	var open reading
+	var key string
+	var at uint64
+	cmd := &cobra.Command{
+		Use:   "checkpoint LOG|BUNDLE --key FILE",
+		Short: "Sign what a log is now",
+		Long: `Prints a checkpoint: which log, how many entries it has, the root of the hash tree over them, and the
+hash of the last one, signed. Whoever keeps it can tell later whether any of these entries was
+changed, removed or added. It is a signed note as of C2SP's tlog-checkpoint. Entries before the
+live segment are not read: rollcall log verify does that. Of a log that is being written to, the
+sealed segments are signed.`,
+		Example: "  rollcall log checkpoint jobs.log --key gpu-west.key > gpu-west.2026-03-01",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if key == "" {
+				return usageError{errors.New("--key is needed: the private key that rollcall log keygen has made")}
+			}
+			if cmd.Flags().Changed("at") && at == 0 {
+				return usageError{errors.New("--at is 0: entries are numbered from 1")}
+			}
+			return checkpoint(cmd, open, args[0], key, at)
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "the file with the private key")
+	cmd.Flags().Uint64Var(&at, "at", 0, "the last entry of the checkpoint; default: the log's last")
+	open.register(cmd)
+	return cmd
+}
+
+func checkpoint(cmd *cobra.Command, open reading, path, key string, at uint64) error {
+	content, err := os.ReadFile(key)
+	if err != nil {
+		return fmt.Errorf("read the key: %w", err)
+	}
+	signer, err := proof.ReadSigner(content)
+	if err != nil {
+		return fmt.Errorf("read the key in %s: %w", key, err)
+	}
+	return proving(open, path, func(p *proof.Prover, last uint64) error {
+		if at == 0 {
+			at = last
+		}
+		if at > last {
+			return beyond(path, at, last)
+		}
+		if at == 0 {
+			return fmt.Errorf("%s is empty: there is nothing to sign yet", path)
+		}
+		c, err := p.Checkpoint(signer.Name(), at)
+		if err != nil {
+			return err
+		}
+		msg, err := c.Sign(signer)
+		if err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(msg)
+		return err
+	})
+}
+
+// beyond says that a log ends earlier than was asked for.
+func beyond(path string, at, last uint64) error {
+	return usageError{fmt.Errorf("there is no entry %d in %s: the last that can be read is %d", at, path, last)}
+}
+
+// proving opens a log for f, which is given the last entry's number, and shows how far it has come.
+func proving(open reading, path string, f func(p *proof.Prover, last uint64) error) error {
+	log, err := open.open(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	shown := newProgress()
+	p := &proof.Prover{Log: provable{log}, Progress: func(seq uint64) { shown.show("entry %d of %d", seq, last) }}
+	err = f(p, last)
+	shown.done()
+	return log.advise(err)
+}
+
+// provable is a log as proofs are made of it.
+type provable struct{ *source }
+
+var _ proof.Source = provable{}
+
+// KnownTree implements proof.Source.
+func (p provable) KnownTree(size uint64) (merkle.Tree, error) {
+	if log, ok := p.records.(*boltlog.Log); ok {
+		return log.KnownTree(size)
+	}
+	origin, err := p.OriginAt(min(size, p.First()-1)) // a bundle knows that of its beginning
+	return origin.Tree, err
+}
+
+// Hashes implements proof.Source.
+func (p provable) Hashes(from uint64) iter.Seq2[[32]byte, error] {
+	return func(yield func([32]byte, error) bool) {
+		for r, err := range p.Records(from) {
+			if !yield(r.Hash, err) {
+				return
+			}
+		}
+	}
+}
+
+// Record implements proof.Source.
+func (p provable) Record(seq uint64) ([]byte, error) {
+	for r, err := range p.Records(seq) {
+		return slices.Clone(r.Bytes), err
+	}
+	return nil, io.ErrUnexpectedEOF // the hash of it was read before
+}

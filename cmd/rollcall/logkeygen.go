@@ -1,0 +1,99 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/proof"
+)
+
+// keyFacts is what "rollcall log keygen" prints.
+type keyFacts struct {
+	Name string `json:"name"`
+	// Key is the public key, in words that every verifier of signed notes understands.
+	Key string `json:"key"`
+	// Private and Public are the files.
+	Private string `json:"private"`
+	Public  string `json:"public"`
+}
+
+func newLogKeygen() *cobra.Command {
+	var name, file string
+	var out output
+	cmd := &cobra.Command{
+		Use:   "keygen --name NAME --out FILE",
+		Short: "Make the keys that sign and check checkpoints",
+		Long: `Makes a pair of Ed25519 keys for the checkpoints of one log. The private key is written to FILE, which
+only its owner can read: it belongs where rollcall log checkpoint runs. The public key is written to
+FILE.pub, and printed: it belongs to everyone who checks. NAME stands in every checkpoint; it should say
+which log of which organisation, like a host name. Use one key for one log. Files that are there
+already are left alone.`,
+		Example: "  rollcall log keygen --name rollcall.example.org/gpu-west --out gpu-west.key",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if name == "" || file == "" {
+				return usageError{errors.New("--name and --out are needed: of which log, and where the key goes")}
+			}
+			key, err := proof.GenerateKey(rand.Reader, name)
+			if err != nil {
+				return usageError{err}
+			}
+			facts := keyFacts{Name: name, Key: key.Public, Private: file, Public: file + ".pub"}
+			if err := facts.write(key); err != nil {
+				return err
+			}
+			return out.write(cmd.OutOrStdout(), facts, facts.writeText)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "what the log is called, without spaces and plus signs")
+	cmd.Flags().StringVar(&file, "out", "", "the file for the private key; the public one goes to the same with .pub")
+	out.register(cmd)
+	return cmd
+}
+
+// write makes both files, or none.
+func (f keyFacts) write(key proof.Key) error {
+	if err := writeNew(f.Private, key.Private, 0o600); err != nil {
+		return err
+	}
+	if err := writeNew(f.Public, key.Public, 0o644); err != nil {
+		return errors.Join(err, os.Remove(f.Private))
+	}
+	return nil
+}
+
+// writeNew writes a line to a file that is not there yet, durably.
+func writeNew(path, line string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return usageError{fmt.Errorf("%s is there already, and may be a key that is in use: name another file", path)}
+	}
+	if err != nil {
+		return fmt.Errorf("write the key: %w", err)
+	}
+	_, err = f.WriteString(line + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write the key: %w", errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
+
+func (f keyFacts) writeText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "name     %s\nprivate  %s  (keep it to yourself)\npublic   %s  (give it to everyone who checks)\n%s\n",
+		f.Name, f.Private, f.Public, strings.TrimSpace(f.Key))
+	return err
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/proof"
+)
+
+// signed are the checkpoints that a log is verified against, from the smallest to the largest.
+type signed []proof.Checkpoint
+
+// readSigned reads signed checkpoints, and the keys that they must be signed with.
+func readSigned(keys, files []string) (signed, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	if len(keys) == 0 {
+		return nil, usageError{errors.New("--checkpoint needs --key: the public key of whoever has signed it")}
+	}
+	known, err := readKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	var list signed
+	for _, file := range files {
+		msg, err := readSome(file)
+		if err != nil {
+			return nil, err
+		}
+		c, err := proof.OpenCheckpoint(msg, known)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b proof.Checkpoint) int { return cmp.Compare(a.Size, b.Size) })
+	return list, nil
+}
+
+// compare says whether the log at path, which was verified, is what the checkpoints say. The damage that it returns
+// is behind the largest one that agrees.
+func (s signed) compare(open reading, path string) (agree []checkpointFacts, damage *eventlog.DamagedError, err error) {
+	log, live, err := open.quietly(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer log.Close()
+	last, err := log.Last()
+	if err != nil {
+		return nil, nil, err
+	}
+	sound := uint64(0)
+	damaged := func(seq uint64, format string, args ...any) *eventlog.DamagedError {
+		return &eventlog.DamagedError{Path: path, Seq: seq, Err: fmt.Errorf(format, args...)}
+	}
+	for _, c := range s {
+		if c.Size > last && live {
+			return agree, nil, fmt.Errorf("the checkpoint of %d entries cannot be compared: the log is being written to, and can be read up to entry %d", c.Size, last)
+		}
+		if c.Size > last {
+			return agree, damaged(last+1, "the log ends with entry %d, but %s has signed that it had %d", last, c.Origin, c.Size), nil
+		}
+		at, err := log.OriginAt(c.Size)
+		if err != nil {
+			return agree, nil, fmt.Errorf("compare with the checkpoint of %d entries: %w", c.Size, err)
+		}
+		if tree := at.Tree; tree.Root() != c.Root {
+			return agree, damaged(sound+1, "entries %d to %d are not all what %s has signed: the tree over the first %d has the root %v, signed is %v",
+				sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
+		}
+		sound = c.Size
+		agree = append(agree, newCheckpointFacts(c))
+	}
+	return agree, nil, nil
+}
+
+// quietly opens a log or a bundle without saying on stderr what there is to say of it: verify has.
+func (r reading) quietly(path string) (log records, live bool, err error) {
+	if bundle.Is(path) {
+		b, err := bundle.Open(path, nil)
+		return b, false, err
+	}
+	opts := boltlog.DefaultOptions()
+	opts.Archive = r.archive
+	l, err := opts.OpenReadOnly(path)
+	if err != nil {
+		return nil, false, err
+	}
+	return l, l.Live(), nil
+}

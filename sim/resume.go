@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// A Resumption goes on with a simulation of which only the log is left. It is a Scheduler, for Cluster.Run
+// on a new Cluster of the same plans: as long as the log has entries it answers as they say, so that the
+// cluster comes to where it was, and where they end it hands over to a scheduler that was opened on the log.
+//
+// Inputs are compared with those of the log, because the cluster is made of them: if they differ, the log is
+// of another simulation. Recorded decisions are facts: no plugin is asked whether it would decide so again.
+//
+// The step with which the log ends may be there in part: what is left of it goes to the new scheduler. The
+// effects of that step were perhaps carried out, in a cluster that is lost. The cluster gets them from
+// the new scheduler, which has to ask again for whatever has no result.
+type Resumption struct {
+	machine  *scheduler.Machine
+	config   []byte
+	open     func(now time.Time) (Scheduler, error)
+	live     Scheduler // nil while the log has entries
+	released uint64    // effects up to this entry were given out
+
+	next  func() (eventlog.Entry, error, bool)
+	stop  func()
+	ahead *eventlog.Entry // read, not yet applied
+}
+
+// OtherSimulationError says that a log was not written by the simulation that is to go on with it.
+type OtherSimulationError struct {
+	// Seq is the first entry that is not as this simulation has it.
+	Seq uint64
+	// Recorded and Expected say what the log and this simulation have there; Expected is "" if it has ended.
+	Recorded, Expected string
+}
+
+// Error implements error.
+func (e *OtherSimulationError) Error() string {
+	if e.Expected == "" {
+		return fmt.Sprintf("the log is of another simulation, or of a longer one: its entry %d is %s, and here everything has ended before it", e.Seq, e.Recorded)
+	}
+	return fmt.Sprintf("the log is of another simulation: its entry %d is %s, and here it would be %s", e.Seq, e.Recorded, e.Expected)
+}
+
+// Resume makes a Resumption of all entries of a log. m is an empty Machine whose plugins the log's configuration
+// may name, config the configuration that the simulation is to have, and open opens the scheduler that goes
+// on behind the last entry, at a virtual time that is the last step's. Close must be called.
+func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, config []byte, open func(now time.Time) (Scheduler, error)) *Resumption {
+	r := &Resumption{machine: m, config: config, open: open}
+	r.next, r.stop = iter.Pull2(entries)
+	return r
+}
+
+// Close ends the reading of the log. It is called when the Cluster has run.
+func (r *Resumption) Close() { r.stop() }
+
+// Finished says, after Run, whether the whole log was told again; otherwise the error, an
+// *OtherSimulationError, names the first entry that was not.
+func (r *Resumption) Finished() error {
+	if r.live != nil {
+		return nil
+	}
+	for {
+		e, err := r.peek()
+		if err != nil || e == nil {
+			return err
+		}
+		if e.Kind() != eventlog.KindEpochStarted {
+			return &OtherSimulationError{Seq: e.Seq, Recorded: describe(e.Payload)}
+		}
+		r.ahead = nil
+	}
+}
+
+// Wake implements Scheduler.
+func (r *Resumption) Wake() (time.Time, bool) {
+	if r.live != nil {
+		return r.live.Wake()
+	}
+	return r.machine.Wake()
+}
+
+// Step implements Scheduler.
+func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	if r.live != nil {
+		return r.live.Step(ctx, now, inputs)
+	}
+	expected := inputs
+	if wake, ok := r.machine.Wake(); len(inputs) == 0 && ok && !wake.After(now) {
+		expected = []eventlog.Payload{&eventlog.Tick{}}
+	}
+	left, ended, err := r.tell(eventlog.TimeOf(now), expected)
+	if err != nil {
+		return nil, err
+	}
+	if !ended {
+		effects := r.machine.EffectsAfter(r.released)
+		r.released = r.machine.Seq()
+		return effects, nil
+	}
+	if r.live, err = r.open(now); err != nil {
+		return nil, err
+	}
+	if len(inputs) == 0 {
+		left = nil // it logs by itself that time passed
+	}
+	return r.live.Step(ctx, now, left)
+}
+
+// tell applies the entries of one step. If the log ends with it or in it, ended is true and left are the inputs
+// that are not in it.
+func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []eventlog.Payload, ended bool, err error) {
+	restarted := false
+	for {
+		e, err := r.peek()
+		if err != nil || e == nil {
+			return inputs, e == nil, err
+		}
+		switch p := e.Payload.(type) {
+		case *eventlog.EpochStarted:
+			if !bytes.Equal(p.Config, r.config) {
+				return nil, false, &OtherSimulationError{e.Seq, "the start of an epoch", "one with another configuration"}
+			}
+			restarted = true
+		case *eventlog.Decision:
+			if len(inputs) > 0 {
+				return nil, false, &OtherSimulationError{e.Seq, describe(p), describe(inputs[0])}
+			}
+		default:
+			if len(inputs) > 0 {
+				if inputs, err = r.take(*e, now, inputs); err != nil {
+					return nil, false, err
+				}
+			} else if _, tick := p.(*eventlog.Tick); !tick || !restarted || e.Time != r.machine.Now() {
+				return nil, false, nil // it is the next step's
+			} // else whoever opened the log again had to log that this step's time had come, to go on with it
+		}
+		r.ahead = nil
+		if err := r.machine.Apply(*e); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// peek returns the next entry, nil at the end of the log.
+func (r *Resumption) peek() (*eventlog.Entry, error) {
+	if r.ahead != nil {
+		return r.ahead, nil
+	}
+	e, err, ok := r.next()
+	if err != nil || !ok {
+		return nil, err
+	}
+	r.ahead = &e
+	return r.ahead, nil
+}
+
+// take compares a recorded input with the first of inputs and returns the others.
+func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog.Payload) ([]eventlog.Payload, error) {
+	input := inputs[0]
+	if up, ok := input.(*eventlog.Upserted); ok {
+		input = &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
+	}
+	here := e
+	here.Time, here.Payload = max(now, r.machine.Now()), input
+	want, err := eventlog.AppendRecord(nil, here, [32]byte{})
+	if err != nil {
+		return nil, err
+	}
+	got, err := eventlog.AppendRecord(nil, e, [32]byte{})
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(got, want) {
+		return inputs[1:], nil
+	}
+	other := &OtherSimulationError{e.Seq, describe(e.Payload), describe(input)}
+	switch {
+	case here.Time != e.Time:
+		other.Recorded += " at " + e.Time.String()
+		other.Expected += " at " + here.Time.String()
+	case other.Recorded == other.Expected:
+		other.Expected = "the same with other content"
+	}
+	return nil, other
+}
+
+// describe names a payload in a few words.
+func describe(p eventlog.Payload) string {
+	switch p := p.(type) {
+	case *eventlog.Upserted:
+		return fmt.Sprintf("a change of %s %s", p.Resource, objectName(p.Object))
+	case *eventlog.Deleted:
+		name := p.Name
+		if p.Namespace != "" {
+			name = p.Namespace + "/" + name
+		}
+		return fmt.Sprintf("the deletion of %s %s", p.Resource, name)
+	case *eventlog.BindResult:
+		return fmt.Sprintf("what came of binding pod %s to node %s", p.UID, p.Node)
+	case *eventlog.Decision:
+		return fmt.Sprintf("a decision on pod %s/%s", p.Namespace, p.Name)
+	case *eventlog.Tick:
+		return "a tick"
+	case *eventlog.EpochStarted:
+		return "the start of an epoch"
+	}
+	return fmt.Sprintf("a %T", p)
+}

@@ -1,0 +1,375 @@
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim"
+)
+
+// story is a simulation that can be begun, stopped and resumed.
+type story struct {
+	nodes  []sim.NodePlan
+	work   *sim.Workload
+	config []byte
+	until  time.Duration
+}
+
+// troubledDemo is the bundled demo on nodes of which some fail, join late, or are cordoned.
+func troubledDemo(t testing.TB) story {
+	t.Helper()
+	nodes, work, err := sim.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].Fails = 13 * time.Minute
+	nodes[1].Joins, nodes[1].Fails = 6*time.Minute, 22*time.Minute
+	nodes[2].Cordoned, nodes[2].Uncordoned = 7*time.Minute, 40*time.Minute
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return story{nodes: nodes, work: work, config: config}
+}
+
+func (s story) engine(log eventlog.Log, now time.Time) (*engine.Engine, error) {
+	return engine.Open(context.Background(), log, now, engine.Options{Registry: plugins.NewRegistry(), Config: s.config, Version: "test"})
+}
+
+func (s story) cluster(t testing.TB) *sim.Cluster {
+	t.Helper()
+	c, err := sim.New(s.nodes, s.work, sim.Options{Until: s.until})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// run tells the story from its beginning.
+func (s story) run(t testing.TB) (*eventlog.Memory, sim.Summary) {
+	t.Helper()
+	log := eventlog.NewMemory()
+	eng, err := s.engine(log, sim.Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := s.cluster(t).Run(context.Background(), eng, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, sum
+}
+
+// resume goes on with the story behind what the log has.
+func (s story) resume(t testing.TB, log eventlog.Log) (sim.Summary, error) {
+	t.Helper()
+	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (sim.Scheduler, error) {
+		return s.engine(log, now)
+	})
+	defer r.Close()
+	sum, err := s.cluster(t).Run(context.Background(), r, nil)
+	if err == nil {
+		err = r.Finished()
+	}
+	return sum, err
+}
+
+// told is everything that a log tells but who wrote it: its entries as a writer that was never stopped would
+// have numbered them, that is, without the starts of later epochs.
+func told(t testing.TB, log eventlog.Log) []string {
+	t.Helper()
+	var all []string
+	for e, err := range log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind() == eventlog.KindEpochStarted {
+			continue
+		}
+		e.Seq, e.Epoch = uint64(len(all))+2, 1
+		rec, err := eventlog.AppendRecord(nil, e, [32]byte{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(rec))
+	}
+	return all
+}
+
+// state is the whole state that a log gives but for its position. Every restart of a writer adds an entry,
+// so the number of entries and that of epochs are other ones than without restarts; nothing else may be. The two
+// stand at the beginning of the state's encoding; decisions' numbers stand in it only as long as effects are
+// outstanding or pods wait, which at the end of a simulation is not so.
+func state(t testing.TB, log eventlog.Log) []byte {
+	t.Helper()
+	m := scheduler.New(plugins.NewRegistry())
+	for e, err := range log.Read(1) {
+		if err == nil {
+			err = m.Apply(e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.Effects()); n > 0 {
+		t.Fatalf("%d effects are outstanding", n)
+	}
+	all, err := m.AppendState(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := all[1:] // the encoding's version
+	for _, want := range []uint64{m.Seq(), m.Epoch()} {
+		got, n := binary.Uvarint(rest)
+		if got != want {
+			t.Fatalf("the state begins with %d, want %d", got, want)
+		}
+		rest = rest[n:]
+	}
+	return rest
+}
+
+// ending is what is the same however often a simulation was stopped.
+type ending struct {
+	told  []string
+	state []byte
+}
+
+func endingOf(t testing.TB, log eventlog.Log) ending { return ending{told(t, log), state(t, log)} }
+
+// wantSameEnd compares a log that was resumed with one that was written in one go.
+func wantSameEnd(t testing.TB, whole ending, resumed eventlog.Log) {
+	t.Helper()
+	want, got := whole.told, told(t, resumed)
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			t.Fatalf("input or decision %d differs:\n%q\n%q", i+2, want[i], got[i])
+		}
+	}
+	if len(want) != len(got) {
+		t.Fatalf("%d inputs and decisions, without a stop %d", len(got), len(want))
+	}
+	if !bytes.Equal(whole.state, state(t, resumed)) {
+		t.Fatal("the states at the end differ")
+	}
+	report, err := replay.Verify(context.Background(), resumed.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	if err != nil || !report.Identical() {
+		t.Fatalf("the replay of the resumed log: %v, %v", err, report.Divergences)
+	}
+}
+
+// cut returns a log of the first n entries.
+func cut(t testing.TB, log eventlog.Log, n int) *eventlog.Memory {
+	t.Helper()
+	out := eventlog.NewMemory()
+	var entries []eventlog.Entry
+	for e, err := range log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == n {
+			break
+		}
+		entries = append(entries, e)
+	}
+	if err := out.Append(0, entries); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func last(t testing.TB, log eventlog.Log) int {
+	t.Helper()
+	n, err := log.Last()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped cuts the log of a simulation behind each of its
+// entries, which is also behind each step and between all parts of one.
+func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) {
+	s := troubledDemo(t)
+	whole, want := s.run(t)
+	end := endingOf(t, whole)
+	wantTroubles(t, whole)
+	for n := range last(t, whole) + 1 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			log := cut(t, whole, n)
+			sum, err := s.resume(t, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := fmt.Sprintf("%+v", sum), fmt.Sprintf("%+v", want); got != want {
+				t.Errorf("the summary is\n%s, without a stop\n%s", got, want)
+			}
+			wantSameEnd(t, end, log)
+		})
+	}
+}
+
+// wantTroubles guards the test: what is hard to resume must be in the log.
+func wantTroubles(t testing.TB, log eventlog.Log) {
+	t.Helper()
+	seen := map[string]bool{}
+	for e, err := range log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch p := e.Payload.(type) {
+		case *eventlog.Deleted:
+			seen["Deleted "+string(p.Resource)] = true
+		case *eventlog.Decision:
+			seen[p.Outcome.String()] = true
+		case *eventlog.Tick:
+			seen["Tick"] = true
+		}
+	}
+	for _, what := range []string{"Deleted nodes", "Deleted pods", "Scheduled", "Waiting", "Unschedulable", "Tick"} {
+		if !seen[what] {
+			t.Errorf("the log has no %s: it tests less than it should", what)
+		}
+	}
+}
+
+// TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped has the disk fail in each of several resumptions in a row.
+func TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped(t *testing.T) {
+	s := troubledDemo(t)
+	whole, _ := s.run(t)
+	end := endingOf(t, whole)
+	rapid.Check(t, func(r *rapid.T) {
+		log := cut(t, whole, rapid.IntRange(0, last(t, whole)).Draw(r, "entries"))
+		for range rapid.IntRange(1, 6).Draw(r, "stops") {
+			failing := &failingLog{Memory: log, left: rapid.IntRange(0, 12).Draw(r, "appends"), persist: rapid.Bool().Draw(r, "persist")}
+			if _, err := s.resume(t, failing); err == nil {
+				break // it came to its end
+			} else if !errors.Is(err, errDisk) {
+				r.Fatal(err)
+			}
+			log = cut(t, log, max(0, last(t, log)-rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(r, "lost")))
+		}
+		if _, err := s.resume(t, log); err != nil {
+			r.Fatal(err)
+		}
+		wantSameEnd(t, end, log)
+	})
+}
+
+var errDisk = errors.New("the disk said no")
+
+// failingLog fails once left appends have gone well, with the entries kept or not.
+type failingLog struct {
+	*eventlog.Memory
+	left    int
+	persist bool
+}
+
+func (l *failingLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+	if l.left--; l.left >= 0 {
+		return l.Memory.Append(expectedLast, entries)
+	}
+	if l.persist {
+		if err := l.Memory.Append(expectedLast, entries); err != nil {
+			return err
+		}
+	}
+	return errDisk
+}
+
+// TestALogOfAnotherSimulationIsNotResumed changes what the simulation is made of. The error names the first entry
+// that is not as recorded, and nothing is appended.
+func TestALogOfAnotherSimulationIsNotResumed(t *testing.T) {
+	whole, _ := troubledDemo(t).run(t)
+	for _, c := range []struct {
+		name   string
+		change func(*story)
+		want   string
+	}{
+		{"another node", func(s *story) {
+			node := *s.nodes[3].Node
+			node.Name = "other"
+			s.nodes[3].Node = &node
+		}, "nodes node-04, and here it would be a change of nodes other"},
+		{"a node that is bigger", func(s *story) {
+			node := s.nodes[3].Node.DeepCopy()
+			node.Labels["size"] = "big"
+			s.nodes[3].Node = node
+		}, "nodes node-04, and here it would be the same with other content"},
+		{"a node less", func(s *story) { s.nodes = s.nodes[:11] }, "nodes node-12"},
+		{"a node that does not fail", func(s *story) { s.nodes[0].Fails = 0 }, "the deletion of nodes node-01"},
+		{"a pod that takes longer", func(s *story) {
+			s.work.Pods = slices.Clone(s.work.Pods)
+			for i := range s.work.Pods {
+				s.work.Pods[i].Duration += time.Second
+			}
+		}, ", and here it would be "},
+		{"a pod less", func(s *story) { s.work.Pods = s.work.Pods[:len(s.work.Pods)-1] }, "pods default/mistyped"},
+		{"another configuration", func(s *story) {
+			cfg := framework.DefaultConfig()
+			cfg.PodMaxBackoffSeconds++
+			s.config, _ = framework.EncodeConfig(cfg)
+		}, "entry 1 is the start of an epoch, and here it would be one with another configuration"},
+		{"an earlier end", func(s *story) { s.until = 20 * time.Minute }, "here everything has ended before it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := troubledDemo(t)
+			c.change(&s)
+			log := cut(t, whole, last(t, whole))
+			_, err := s.resume(t, log)
+			var other *sim.OtherSimulationError
+			if !errors.As(err, &other) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fmt.Sprintf("entry %d ", other.Seq)) {
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+			if last(t, log) != last(t, whole) {
+				t.Errorf("something was appended to the log")
+			}
+		})
+	}
+}
+
+// TestADamagedLogIsNotResumed has reading fail in the middle.
+func TestADamagedLogIsNotResumed(t *testing.T) {
+	s := troubledDemo(t)
+	whole, _ := s.run(t)
+	damage := &eventlog.DamagedError{Seq: 100, Err: errors.New("torn")}
+	log := &damagedLog{Memory: whole, damage: damage}
+	if _, err := s.resume(t, log); !errors.Is(err, damage) {
+		t.Errorf("the error is %v, want the damage", err)
+	}
+}
+
+type damagedLog struct {
+	*eventlog.Memory
+	damage *eventlog.DamagedError
+}
+
+func (l *damagedLog) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range l.Memory.Read(from) {
+			if e.Seq == l.damage.Seq {
+				yield(eventlog.Entry{}, l.damage)
+				return
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
