@@ -53,6 +53,8 @@ type Shortfall struct {
 	Resource v1.ResourceName
 	// Needed and Free are in the resource's base unit; cpu in thousandths of a core.
 	Needed, Free int64
+	// Asked says that the group's minResources need it, and not the requests of its members.
+	Asked bool
 }
 
 // lacks compares what is free with what k pods need at the least, whichever k of the given ones are placed:

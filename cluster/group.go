@@ -1,39 +1,40 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Group is the one internal form of a gang, whichever API declared it: a PodGroup of scheduling.k8s.io that
-// pods name by spec.schedulingGroup.podGroupName, or a PodGroup of scheduling.x-k8s.io that pods name by
-// the label scheduling.x-k8s.io/pod-group. It is there as soon as either a member or its object is.
+// Group is the one internal form of a gang, whichever API declared it: a PodGroup of scheduling.k8s.io or of
+// scheduling.x-k8s.io, or for want of one the annotations of its members. docs/GANGS.md tells how pods name it
+// and what is read. It is there as soon as either a member or its object is.
 type Group struct {
 	// Namespace and Name are the PodGroup's.
 	Namespace, Name string
 
-	declarations []declaration // at most one by API, scheduling.k8s.io first
+	informers    *Informers
+	declarations []declaration // at most one by API, scheduling.k8s.io first, which alone counts
 	members      map[types.UID]*Pod
 	stages       [Bound + 1]int // members by stage
 	ready        int            // Pending members that no scheduling gate and no deletion keep back
 	needs        []resourceNeed // of the ready members; nil when they changed since
-}
 
-// declaration is what one API's object says of a group.
-type declaration struct {
-	resource eventlog.Resource
-	min      int
-	timeout  time.Duration
-	priority *int32
+	// What the members say of the gang and of themselves.
+	namings    census[string]
+	faults     census[string]
+	terms      census[terms]
+	priorities census[int32]
+	schedulers census[string]
+
+	refusal string // a memo, if judged
+	judged  bool
 }
 
 // GroupOf returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
@@ -42,11 +43,21 @@ func (s *State) GroupOf(pod *v1.Pod) *Group {
 	if p, ok := s.pods[pod.UID]; ok {
 		return p.Group
 	}
-	name, ok := groupName(pod)
-	if !ok {
-		return nil
+	if name, ok := groupName(pod); ok {
+		return s.groups[name]
 	}
-	return s.groups[name]
+	return nil
+}
+
+// GangOf returns the name of the gang that pod belongs to, or would if it came now; ok is false for none.
+func (s *State) GangOf(pod *v1.Pod) (name types.NamespacedName, ok bool) {
+	if p, known := s.pods[pod.UID]; known {
+		if p.Group == nil {
+			return types.NamespacedName{}, false
+		}
+		return p.Group.name(), true
+	}
+	return groupName(pod)
 }
 
 // Group returns the gang of that name, nil if neither its object nor a member has been seen.
@@ -54,40 +65,75 @@ func (s *State) Group(namespace, name string) *Group {
 	return s.groups[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-func groupName(pod *v1.Pod) (types.NamespacedName, bool) {
-	name := pod.Labels[xscheduling.PodGroupLabel]
-	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		name = *g.PodGroupName
-	}
-	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
-}
+// Declared says whether it is known how many members are enough: by the group's object, or else by what its
+// members ask for.
+func (g *Group) Declared() bool { return len(g.declarations) > 0 || len(g.terms.count) > 0 }
 
-// Declared says whether the group's object is there: without it nobody knows how many members are enough.
-func (g *Group) Declared() bool { return len(g.declarations) > 0 }
+// asked returns what holds for the group: what its object says, or else what its members do. If they contradict
+// each other it is the most that any of them asks for; the group is refused then.
+func (g *Group) asked() terms {
+	if len(g.declarations) > 0 {
+		return g.declarations[0].terms
+	}
+	var most terms
+	// any order: the greatest is found
+	for t := range g.terms.count {
+		if t.compare(most) > 0 {
+			most = t
+		}
+	}
+	return most
+}
 
 // Min is the number of members that are placed together or not at all, at least 1; 1 for a group of
 // scheduling.k8s.io with the basic policy, whose pods are placed one by one.
-func (g *Group) Min() int {
-	if !g.Declared() {
-		return 1
-	}
-	return max(1, g.declarations[0].min)
-}
+func (g *Group) Min() int { return max(1, g.asked().min) }
+
+// Total is how many members the group is said to come to, 0 if it does not say.
+func (g *Group) Total() int { return g.asked().total }
 
 // Timeout is how long the group lets members wait on their nodes for the rest; 0 if it does not say.
-func (g *Group) Timeout() time.Duration {
-	if !g.Declared() {
-		return 0
+func (g *Group) Timeout() time.Duration { return g.asked().timeout }
+
+// Mode says what becomes of held members when another finds no node.
+func (g *Group) Mode() Mode { return g.asked().mode }
+
+// MatchPolicy says which members with a node count toward the minimum.
+func (g *Group) MatchPolicy() MatchPolicy { return g.asked().policy }
+
+// Together returns the gangs that are to be admitted together with this one, itself among them, by namespace and
+// name; nil if there are no others.
+func (g *Group) Together() []types.NamespacedName {
+	text := g.asked().together
+	if text == "" {
+		return nil
 	}
-	return g.declarations[0].timeout
+	var gangs []types.NamespacedName
+	for name := range strings.SplitSeq(text, ",") {
+		namespace, rest, _ := strings.Cut(name, "/")
+		gangs = append(gangs, types.NamespacedName{Namespace: namespace, Name: rest})
+	}
+	return gangs
 }
 
-// Priority is the priority that the group's object gives it; ok is false if it gives none.
+// Priority is the priority that the group's object gives it, by number or by the name of a class that is there;
+// ok is false if it gives none.
 func (g *Group) Priority() (priority int32, ok bool) {
-	if !g.Declared() || g.declarations[0].priority == nil {
+	if len(g.declarations) == 0 {
 		return 0, false
 	}
-	return *g.declarations[0].priority, true
+	d := &g.declarations[0]
+	if d.priority != nil {
+		return *d.priority, true
+	}
+	if d.class == "" {
+		return 0, false
+	}
+	class, ok := g.informers.Get(eventlog.PriorityClasses, "", d.class).(*schedulingv1.PriorityClass)
+	if !ok {
+		return 0, false
+	}
+	return class.Value, true
 }
 
 // Ready counts the members that a cycle could place: Pending, with no scheduling gate, not being deleted, and
@@ -97,8 +143,25 @@ func (g *Group) Ready() int { return g.ready }
 // Waiting counts the members that are held on nodes.
 func (g *Group) Waiting() int { return g.stages[Waiting] }
 
-// Assigned counts the members that have their node for good: being bound or bound.
-func (g *Group) Assigned() int { return g.stages[Binding] + g.stages[Bound] }
+// Assigned counts the members that have their node for good (they are being bound or are bound) as far as they
+// count toward the minimum, which the group's MatchPolicy says: with OnlyWaiting those that are bound do not, and
+// with OnceSatisfied one is as good as the minimum.
+func (g *Group) Assigned() int {
+	placed := g.Placed()
+	if placed == 0 {
+		return 0
+	}
+	switch t := g.asked(); t.policy {
+	case OnlyWaiting:
+		return g.stages[Binding]
+	case OnceSatisfied:
+		return max(placed, t.min)
+	}
+	return placed
+}
+
+// Placed counts the members that have their node for good, whether or not they count toward the minimum.
+func (g *Group) Placed() int { return g.stages[Binding] + g.stages[Bound] }
 
 // Members returns the group's pods, by name.
 func (g *Group) Members() []*Pod {
@@ -114,74 +177,22 @@ func (g *Group) Members() []*Pod {
 // String is namespace/name.
 func (g *Group) String() string { return g.Namespace + "/" + g.Name }
 
-// Lacks tells whether the cluster as a whole has too little free for the members that g still needs to
-// reach its minimum, and of what. It is a necessary condition only, so that a "lacks" is certain: free
-// capacity is summed over all nodes, however scattered.
-func (s *State) Lacks(g *Group) (Shortfall, bool) {
-	k := g.Min() - g.Assigned() - g.Waiting()
-	if k <= 0 {
-		return Shortfall{}, false
-	}
-	if g.needs == nil {
-		var ready []*Pod
-		// any order: needsOf sorts the requests
-		for _, p := range g.members {
-			if p.Stage == Pending && s.isReady(p.Object) {
-				ready = append(ready, p)
-			}
-		}
-		g.needs = needsOf(ready)
-	}
-	return s.free.lacks(g.needs, k)
-}
-
-// declareGroup takes in a PodGroup of either API.
-func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
-	d := declaration{resource: res}
-	switch o := obj.(type) {
-	case *schedulingv1beta1.PodGroup:
-		if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
-			d.min = int(gang.MinCount)
-		}
-		d.priority = o.Spec.Priority
-	case *xscheduling.PodGroup:
-		d.min = int(o.Spec.MinMember)
-		if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil {
-			d.timeout = time.Duration(*seconds) * time.Second
-		}
-	default:
-		return fmt.Errorf("upsert %s: object is a %T", res, obj)
-	}
-	s.roomVersion++
-	g := s.groupAt(types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
-	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
-	g.declarations = append(g.declarations, d)
-	slices.SortFunc(g.declarations, func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) })
-	return nil
-}
-
-func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) {
-	g, ok := s.groups[name]
-	if !ok {
-		return
-	}
-	s.roomVersion++
-	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
-	s.dropGroupIfEmpty(g)
+func (g *Group) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
 }
 
 func (s *State) groupAt(name types.NamespacedName) *Group {
 	g, ok := s.groups[name]
 	if !ok {
-		g = &Group{Namespace: name.Namespace, Name: name.Name, members: map[types.UID]*Pod{}}
+		g = &Group{Namespace: name.Namespace, Name: name.Name, informers: s.informers, members: map[types.UID]*Pod{}}
 		s.groups[name] = g
 	}
 	return g
 }
 
 func (s *State) dropGroupIfEmpty(g *Group) {
-	if len(g.members) == 0 && !g.Declared() {
-		delete(s.groups, types.NamespacedName{Namespace: g.Namespace, Name: g.Name})
+	if len(g.members) == 0 && len(g.declarations) == 0 {
+		delete(s.groups, g.name())
 	}
 }
 
@@ -193,8 +204,14 @@ func (s *State) join(p *Pod) {
 		return
 	}
 	s.roomVersion++
+	s.joinGroup(p, name)
+}
+
+func (s *State) joinGroup(p *Pod, name types.NamespacedName) {
 	p.Group = s.groupAt(name)
 	p.Group.members[p.Object.UID] = p
+	p.facts = factsOf(p.Object, p.Group)
+	p.Group.enroll(p)
 	s.tally(p, +1)
 }
 
@@ -204,8 +221,22 @@ func (s *State) leave(p *Pod) {
 	}
 	s.roomVersion++
 	s.tally(p, -1)
+	p.Group.strike(p)
 	delete(p.Group.members, p.Object.UID)
 	s.dropGroupIfEmpty(p.Group)
+}
+
+// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is.
+func (s *State) restate(p *Pod) {
+	if p.Group == nil {
+		return
+	}
+	if f := factsOf(p.Object, p.Group); f != p.facts {
+		s.roomVersion++
+		p.Group.strike(p)
+		p.facts = f
+		p.Group.enroll(p)
+	}
 }
 
 // setStage moves p to another stage and keeps its group's numbers.

@@ -46,7 +46,8 @@ type Pod struct {
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
-	info *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
+	facts facts              // of Object, for Group; the zero value without one
+	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
 }
 
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
@@ -119,6 +120,7 @@ func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 	}
 	p.Object, p.info = obj, info
+	s.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {
 			p.info = onNode(info, node)

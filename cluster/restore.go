@@ -192,9 +192,7 @@ func (s *State) restorePod(p *Pod, group string) error {
 	}
 	s.pods[p.Object.UID], s.byName[name] = p, p.Object.UID
 	if group != "" {
-		p.Group = s.groupAt(types.NamespacedName{Namespace: name.Namespace, Name: group})
-		p.Group.members[p.Object.UID] = p
-		s.tally(p, +1)
+		s.joinGroup(p, types.NamespacedName{Namespace: name.Namespace, Name: group})
 	}
 	return nil
 }

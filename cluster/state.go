@@ -67,6 +67,8 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		if err := s.declareGroup(res, obj); err != nil {
 			return nil, err
 		}
+	case eventlog.PriorityClasses:
+		s.classChanged(obj.GetName())
 	}
 	return s.informers.Upsert(res, obj)
 }
@@ -77,6 +79,8 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})
+	case eventlog.PriorityClasses:
+		s.classChanged(name)
 	}
 	return s.informers.Delete(res, namespace, name)
 }

@@ -97,6 +97,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 		action = fwk.Add
 	}
 	m.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), needed)
+	m.reclassify(p.Resource, p.Object.GetName())
 	m.moved(p.Resource, action, old, p.Object)
 	return nil
 }
@@ -114,6 +115,7 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	needed := m.minimumOf(p.Resource, p.Namespace, p.Name)
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.regroup(p.Resource, p.Namespace, p.Name, needed)
+		m.reclassify(p.Resource, p.Name)
 		m.moved(p.Resource, fwk.Delete, old, nil)
 	}
 	return nil
@@ -141,6 +143,48 @@ func (m *Machine) regroup(res eventlog.Resource, namespace, name string, needed 
 	if now := m.minimumOf(res, namespace, name); now > 0 && now < needed {
 		m.queue.Activate(key)
 	}
+}
+
+// reclassify has the queue look again at the gangs that have their priority from a class that came, changed or went.
+func (m *Machine) reclassify(res eventlog.Resource, name string) {
+	if res != eventlog.PriorityClasses {
+		return
+	}
+	for _, g := range m.cluster.GroupsOfClass(name) {
+		m.queue.Recheck(fwk.PodGroupKey(g.Namespace, g.Name))
+	}
+}
+
+// restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
+// whether it contradicts itself, and what it needs. Otherwise a pod that comes costs the same however large its
+// gang is.
+func (m *Machine) restand(gang types.NamespacedName, before standing) {
+	after := m.standingOf(gang)
+	if after == before {
+		return
+	}
+	key := fwk.PodGroupKey(gang.Namespace, gang.Name)
+	m.queue.Recheck(key)
+	if after.declared && before.declared && after.min < before.min {
+		m.queue.Activate(key)
+	}
+}
+
+// standing is what holds for a gang as a whole.
+type standing struct {
+	refused, declared bool
+	min               int // 0 for one that is refused
+}
+
+func (m *Machine) standingOf(name types.NamespacedName) standing {
+	g := m.cluster.Group(name.Namespace, name.Name)
+	switch {
+	case g == nil:
+		return standing{min: 1}
+	case g.Refusal() != "":
+		return standing{refused: true}
+	}
+	return standing{declared: g.Declared(), min: g.Min()}
 }
 
 // moved tells the queue of a change to an object that is neither a pod nor a node.
@@ -203,6 +247,20 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 	if isFinished(obj) {
 		return m.deletePod(obj.UID)
 	}
+	name, ok := m.cluster.GangOf(obj)
+	if !ok {
+		return m.upsertLiving(obj)
+	}
+	before := m.standingOf(name)
+	if err := m.upsertLiving(obj); err != nil {
+		return err
+	}
+	m.restand(name, before)
+	return nil
+}
+
+// upsertLiving takes in a pod that is not finished and has no namesake.
+func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	stage, node := cluster.Pending, ""
 	var placed *v1.Pod
 	if known := m.cluster.Pod(obj.UID); known != nil {

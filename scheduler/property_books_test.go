@@ -7,11 +7,9 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -22,7 +20,7 @@ type books struct {
 	nodes  map[string]*v1.Node
 	pods   map[types.UID]*bookedPod
 	names  map[string]types.UID
-	groups map[groupKey]int // the declared minimum
+	groups map[groupKey]declared
 }
 
 type bookedPod struct {
@@ -43,7 +41,7 @@ func (k groupKey) compare(o groupKey) int {
 }
 
 func newBooks() books {
-	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]int{}}
+	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}}
 }
 
 // entity is the name of what stands in the queue for the pod; names of gangs and of single pods differ.
@@ -64,7 +62,7 @@ func (h *history) enter(p eventlog.Payload) {
 		case *v1.Pod:
 			h.enterPod(obj)
 		default:
-			h.groups[groupKey{p.Resource, obj.GetName()}] = declaredMinimum(obj)
+			h.groups[groupKey{p.Resource, obj.GetName()}] = declaredBy(obj)
 		}
 	case *eventlog.Deleted:
 		switch p.Resource {
@@ -80,21 +78,6 @@ func (h *history) enter(p eventlog.Payload) {
 	case *eventlog.BindResult:
 		h.enterResult(p)
 	}
-}
-
-func declaredMinimum(obj eventlog.Object) int {
-	if g, ok := obj.(*xscheduling.PodGroup); ok {
-		return int(g.Spec.MinMember)
-	}
-	return int(obj.(*schedulingv1beta1.PodGroup).Spec.SchedulingPolicy.Gang.MinCount)
-}
-
-// groupOf is the name of the group that the pod names now, "" for none.
-func groupOf(p *v1.Pod) string {
-	if g := p.Spec.SchedulingGroup; g != nil {
-		return *g.PodGroupName
-	}
-	return p.Labels[xscheduling.PodGroupLabel]
 }
 
 func (h *history) enterPod(obj *v1.Pod) {
@@ -140,6 +123,7 @@ func (h *history) enterResult(r *eventlog.BindResult) {
 // enterDecision checks that no node is given more than it has, and no gang's bind is released before its
 // minimum has nodes.
 func (h *history) enterDecision(d *eventlog.Decision) {
+	before := h.placed()
 	for _, uid := range d.Rejected {
 		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
 	}
@@ -160,7 +144,7 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 		h.checkNode(d, waited)
 	}
 	for _, uid := range released {
-		h.checkComplete(d, h.pods[uid].group)
+		h.checkComplete(d, h.pods[uid].group, before)
 	}
 }
 
@@ -177,28 +161,27 @@ func (h *history) checkNode(d *eventlog.Decision, waited bool) {
 	}
 }
 
-func (h *history) checkComplete(d *eventlog.Decision, group string) {
+func (h *history) checkComplete(d *eventlog.Decision, group string, before map[string]int) {
 	if group == "" {
 		return
 	}
-	minimum, declared := h.minimum(group)
-	if _, assigned := h.count(group); !declared || assigned < minimum {
-		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v)",
-			d.Cycle, group, assigned, minimum, declared)
+	terms, placed := h.terms(group), h.placed()[group]
+	if terms.once && before[group] > 0 {
+		return // the gang had its minimum once
+	}
+	if !terms.declared || placed < terms.min || h.refused(group) {
+		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
+			d.Cycle, group, placed, terms.min, terms.declared, h.refused(group))
 	}
 }
 
-// minimum is that of the scheduling.k8s.io PodGroup if both APIs declare one.
+// minimum is that of the gang, 1 if nobody declares one.
 func (b *books) minimum(group string) (n int, declared bool) {
-	for _, resource := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
-		if n, ok := b.groups[groupKey{resource, group}]; ok {
-			return max(1, n), true
-		}
-	}
-	return 1, false
+	terms := b.terms(group)
+	return terms.min, terms.declared
 }
 
-// count returns the gang's members by stage, and how many have their node for good.
+// count returns the gang's members by stage, and how many count as having their node for good.
 func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int) {
 	stages = map[cluster.Stage]int{}
 	// any order: counts
@@ -207,7 +190,23 @@ func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int)
 			stages[p.stage]++
 		}
 	}
-	return stages, stages[cluster.Binding] + stages[cluster.Bound]
+	assigned = stages[cluster.Binding] + stages[cluster.Bound]
+	if terms := b.terms(group); terms.once && assigned > 0 {
+		assigned = max(assigned, terms.min)
+	}
+	return stages, assigned
+}
+
+// placed counts, by gang, the members that have their node for good.
+func (b *books) placed() map[string]int {
+	placed := map[string]int{}
+	// any order: counts
+	for _, p := range b.pods {
+		if p.stage == cluster.Binding || p.stage == cluster.Bound {
+			placed[p.group]++
+		}
+	}
+	return placed
 }
 
 // amounts are of the resources in resourceNames; cpu in thousandths of a core.
@@ -286,6 +285,9 @@ func (h *history) checkGroups() {
 			h.fatalf("group %s: declared %v, min %d, ready %d, waiting %d, assigned %d; the books have %v, %d, %d, %d, %d",
 				name, g.Declared(), g.Min(), g.Ready(), g.Waiting(), g.Assigned(), declared, minimum, ready, stages[cluster.Waiting], assigned)
 		}
+		if refused := h.refused(name); (g.Refusal() != "") != refused {
+			h.fatalf("group %s is refused for %q; the books say %v", name, g.Refusal(), refused)
+		}
 		h.checkLacks(g, name)
 	}
 }
@@ -313,6 +315,9 @@ func (h *history) checkLacks(g *cluster.Group, name string) {
 		if need > free[i] && offered[i] {
 			short[resource] = cluster.Shortfall{Resource: resource, Needed: need, Free: free[i]}
 		}
+	}
+	if amount := h.room(name); amount > free[0] && len(short) == 0 && k > 0 {
+		short[v1.ResourceCPU] = cluster.Shortfall{Resource: v1.ResourceCPU, Needed: amount, Free: free[0], Asked: true}
 	}
 	got, lacks := h.m.Cluster().Lacks(g)
 	if lacks != (len(short) > 0) || lacks && short[got.Resource] != got {
@@ -352,6 +357,9 @@ func (h *history) checkQueue() {
 	for _, e := range h.m.Queue().All() {
 		if isGang := e.Type() == fwk.PodGroupKeyType; isGang != (e.Key().Name[0] == 'g') {
 			h.fatalf("entity %v is of the wrong type", e.Key())
+		}
+		if e.Type() == fwk.PodGroupKeyType && e.NumReady() > 0 && h.refused(e.Key().Name) {
+			h.fatalf("gang %s is refused, and %d members are ready", e.Key().Name, e.NumReady())
 		}
 		for _, p := range e.Pending() {
 			got[p.UID] = fmt.Sprintf("%s held=%v", e.Key().Name, false)
@@ -426,8 +434,9 @@ func (h *history) checkPlaced() {
 		if pods[0].group != "" {
 			minimum, declared := h.minimum(name)
 			_, assigned := h.count(name)
+			free, _ := h.free()
 			missing = max(1, minimum-assigned)
-			if !declared || missing > len(pods) {
+			if !declared || missing > len(pods) || h.refused(name) || h.room(name) > free[0] {
 				continue
 			}
 		}

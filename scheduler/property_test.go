@@ -106,12 +106,14 @@ type history struct {
 	released uint64
 	inflight []scheduler.Effect // given out, with no last word on them
 
+	customs map[string]custom // by gang
+
 	books
 }
 
 func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	h := &history{t: t, shape: shape, m: scheduler.New(registry()), now: start, books: newBooks()}
+	h := &history{t: t, shape: shape, m: scheduler.New(registry()), now: start, customs: map[string]custom{}, books: newBooks()}
 	other, err := framework.LoadConfig(config, "config")
 	h.must(err)
 	other.PodMaxBackoffSeconds = 4
@@ -318,11 +320,11 @@ func describe(p eventlog.Payload) string {
 		case *v1.Node:
 			return fmt.Sprintf("node %s %v cordoned=%v", obj.Name, amountsOf(obj.Status.Allocatable), obj.Spec.Unschedulable)
 		case *v1.Pod:
-			return fmt.Sprintf("pod %s (%s) %v group=%s label=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s", obj.Name, obj.UID, requests(obj),
-				groupOf(obj), obj.Labels, obj.Spec.NodeName, len(obj.Spec.SchedulingGates), obj.DeletionTimestamp != nil, ptr.Deref(obj.Spec.Priority, 0),
+			return fmt.Sprintf("pod %s (%s) %v group=%s labels=%v annotations=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s", obj.Name, obj.UID, requests(obj),
+				groupOf(obj), obj.Labels, obj.Annotations, obj.Spec.NodeName, len(obj.Spec.SchedulingGates), obj.DeletionTimestamp != nil, ptr.Deref(obj.Spec.Priority, 0),
 				obj.Spec.SchedulerName, obj.Status.Phase)
 		default:
-			return fmt.Sprintf("%s %s min=%d", p.Resource, obj.GetName(), declaredMinimum(obj))
+			return fmt.Sprintf("%s %s min=%d", p.Resource, obj.GetName(), declaredBy(obj).min)
 		}
 	case *eventlog.Deleted:
 		return fmt.Sprintf("deleted %s %s %s", p.Resource, p.Name, p.UID)

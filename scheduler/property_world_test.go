@@ -103,10 +103,12 @@ func (h *history) groupEntry(name string) eventlog.Payload {
 	if rapid.Bool().Draw(h.t, "x-k8s.io") {
 		g := &xscheduling.PodGroup{ObjectMeta: meta}
 		g.Spec.MinMember = minimum
+		h.drawTerms(g)
 		return &eventlog.Upserted{Resource: eventlog.XPodGroups, Object: g}
 	}
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
+	h.drawTerms(g)
 	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g}
 }
 
@@ -129,7 +131,6 @@ func (h *history) createGang() {
 		p := template.DeepCopy()
 		if !alike {
 			p = h.newPod("", name)
-			p.Spec.SchedulerName = template.Spec.SchedulerName
 		}
 		if h.chance(10, "too large") {
 			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(9, resource.DecimalSI)}
@@ -174,12 +175,8 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	if h.shape.approval {
 		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "wanted", "given"}).Draw(h.t, "approval")
 	}
-	switch {
-	case group == "":
-	case rapid.Bool().Draw(h.t, "by label"):
-		p.Labels[xscheduling.PodGroupLabel] = group
-	default:
-		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+	if group != "" {
+		h.enlist(p, group)
 	}
 	return p
 }

@@ -93,6 +93,13 @@ func answers(m *scheduler.Machine) (lines []string) {
 		say("%s labels %v waits on %s for %v until %v", w.Pod.Name, w.Pod.Labels, w.Node, w.Plugins, w.Until)
 		return true
 	})
+	for _, p := range m.Cluster().AllPods() {
+		if g := p.Group; g != nil {
+			priority, own := g.Priority()
+			say("%s is of %s: refused %q, declared %v, min %d of %d, %d ready, %d waiting, %d assigned, %d placed, %v %v with %v, priority %d %v", p.Object.Name, g,
+				g.Refusal(), g.Declared(), g.Min(), g.Total(), g.Ready(), g.Waiting(), g.Assigned(), g.Placed(), g.Mode(), g.MatchPolicy(), g.Together(), priority, own)
+		}
+	}
 	names := func(pods []fwk.PodInfo) (names []string) {
 		for _, p := range pods {
 			names = append(names, p.GetPod().Name+"@"+p.GetPod().Spec.NodeName)

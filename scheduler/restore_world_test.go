@@ -72,6 +72,9 @@ func (w *richWorld) look() {
 		w.seen[e.State().String()] = true
 		w.seen["owed"] = w.seen["owed"] || e.Owed()
 	}
+	for _, p := range w.m.Cluster().AllPods() {
+		w.seen["refused"] = w.seen["refused"] || p.Group != nil && p.Group.Refusal() != ""
+	}
 	w.m.WaitingPods().Each(func(p *framework.WaitingPod) bool {
 		w.seen["held"] = true
 		w.seen["changed while held"] = w.seen["changed while held"] || p.Pod.Labels["changed"] != ""
@@ -213,8 +216,12 @@ func (w *richWorld) gang() {
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
 		w.upsert(eventlog.PodGroups, g)
 	}
+	first := w.newPod()
 	for range int(minimum) + w.draw.IntN(3) - 1 {
 		p := w.newPod()
+		if p.Spec.Priority = first.Spec.Priority; w.chance(3) {
+			p.Labels["kueue.x-k8s.io/pod-group-name"] = "another" // the gang is refused
+		}
 		if ours {
 			p.Labels[xscheduling.PodGroupLabel] = name
 		} else {
@@ -356,7 +363,7 @@ func TestRichHistoriesGoOnAfterRestore(t *testing.T) {
 		})
 	}
 	for _, what := range []string{"Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed", "owed", "held", "changed while held",
-		"provisioned", "volume assumed", "affinity", "images"} {
+		"provisioned", "volume assumed", "affinity", "images", "refused"} {
 		if !seen[what] {
 			t.Errorf("there was never anything in the state that is: %s", what)
 		}

@@ -39,7 +39,7 @@ import (
 //	node NAME cpu=4 [memory=] [gpu=] [label=k:v] [cordoned]
 //	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s] [priority=]
 //	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [xgroup=G] [priority=] [gate=G] [scheduler=S] [node=N]
-//	    [selector=k:v] [label=k:v] [volume=CLAIM] [devices=RESOURCECLAIM]
+//	    [selector=k:v] [label=k:v] [labels=(k:v,...)] [annotations=(k:v,...)] [volume=CLAIM] [devices=RESOURCECLAIM]
 //	apply RESOURCE                  the object that stands below as YAML
 //	placed NS/NAME node=N           somebody else binds the pod
 //	reschedule NS/NAME scheduler=S  the pod names another scheduler, which the API forbids
@@ -383,6 +383,22 @@ func arg(d *datadriven.TestData, key, otherwise string) string {
 	return otherwise
 }
 
+// pairs returns the argument's values as keys and values; nil for none.
+func pairs(d *datadriven.TestData, key string) map[string]string {
+	var out map[string]string
+	for _, a := range d.CmdArgs {
+		if a.Key != key {
+			continue
+		}
+		out = map[string]string{}
+		for _, pair := range a.Vals {
+			k, v, _ := strings.Cut(pair, ":")
+			out[k] = v
+		}
+	}
+	return out
+}
+
 func resources(d *datadriven.TestData, keys ...string) v1.ResourceList {
 	names := map[string]v1.ResourceName{"cpu": v1.ResourceCPU, "memory": v1.ResourceMemory, "gpu": "nvidia.com/gpu", "pods": v1.ResourcePods}
 	list := v1.ResourceList{}
@@ -461,6 +477,10 @@ func (s *story) pod(d *datadriven.TestData) *v1.Pod {
 		k, v, _ := strings.Cut(l, ":")
 		p.Labels = map[string]string{k: v}
 	}
+	if more := pairs(d, "labels"); more != nil {
+		p.Labels = more
+	}
+	p.Annotations = pairs(d, "annotations")
 	if claim := arg(d, "volume", ""); claim != "" {
 		source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
 		p.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}

@@ -43,12 +43,16 @@ func (m *Machine) doubtWaits(entry eventlog.Entry) {
 		m.waitsDoubtful, m.noneOverdue = true, false
 		return
 	}
-	e := m.queue.Head()
-	if !m.roomChecked[m.cluster.Pod(d.UID).Object.Spec.SchedulerName] {
-		m.waitsDoubtful = true // it may have taken room that others hold
+	// A pod that is held takes room only of what it requests itself, so that it shows in its own node's books whether
+	// it took any that others hold: it may, if its profile does not look at resources, or by a decision of a log
+	// that was altered.
+	p := m.cluster.Pod(d.UID)
+	w, held := m.waiting.Get(d.UID)
+	if !held || m.whyBroken(w) != "" || m.cluster.Overcommitted(p) {
+		m.waitsDoubtful = true
 	}
-	if e == nil || e.State() != queue.InFlight || e != m.queue.Find(d.UID) || e.NumUntried() == 0 || !m.mayComplete(e) {
-		m.waitsDoubtful, m.noneOverdue = true, false
+	if p.Group != nil && allThere(p.Group) {
+		m.noneOverdue = false
 	}
 	m.waitsUntil = min(m.waitsUntil, d.WaitUntil)
 }

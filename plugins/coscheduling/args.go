@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // Args are the plugin's arguments: pluginConfig of "Coscheduling" in a KubeSchedulerConfiguration.
@@ -18,15 +19,30 @@ type Args struct {
 	// APIVersion and Kind may be given; they must be kubescheduler.config.k8s.io/v1 and CoschedulingArgs.
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
-	// PermitWaitingTimeSeconds is how long a member may be held on its node when its PodGroup does not say;
-	// at least 1, default 60.
+	// PermitWaitingTimeSeconds is how long a member may be held on its node when its gang does not say; at least
+	// 0, which stands for the default, 60. As in kube-scheduler it is never longer than 15 minutes.
 	PermitWaitingTimeSeconds *int64 `json:"permitWaitingTimeSeconds,omitempty"`
+	// PodGroupBackoffSeconds is how long a gang is left alone that failed by a wide margin; at least 0, default 0:
+	// no longer than its backoff in the queue.
+	PodGroupBackoffSeconds *int64 `json:"podGroupBackoffSeconds,omitempty"`
+	// PodGroupRejectPercentage is the share of its minimum, in percent, that a gang may lack and still be let wait
+	// for; 0 to 100, default 10.
+	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
 }
 
-const defaultPermitWaitingTimeSeconds = 60
+// The defaults are those of scheduler-plugins.
+const (
+	defaultPermitWaitingTimeSeconds = 60
+	defaultPodGroupBackoffSeconds   = 0
+	defaultPodGroupRejectPercentage = 10
+)
 
 func (a Args) permitWaitingTime() time.Duration {
-	return time.Duration(*a.PermitWaitingTimeSeconds) * time.Second
+	seconds := *a.PermitWaitingTimeSeconds
+	if seconds == 0 {
+		seconds = defaultPermitWaitingTimeSeconds
+	}
+	return time.Duration(min(seconds, int64(maxPermitWait/time.Second))) * time.Second
 }
 
 // decodeArgs reads the arguments as the configuration's decoder leaves those of a plugin that
@@ -53,14 +69,36 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	if k := args.Kind; k != "" && k != "CoschedulingArgs" {
 		return Args{}, fmt.Errorf("CoschedulingArgs: kind is %q", k)
 	}
-	if args.PermitWaitingTimeSeconds == nil {
-		seconds := int64(defaultPermitWaitingTimeSeconds)
-		args.PermitWaitingTimeSeconds = &seconds
-	}
-	if s := *args.PermitWaitingTimeSeconds; s < 1 || s > int64(maxPermitWait/time.Second) {
-		return Args{}, fmt.Errorf("CoschedulingArgs: permitWaitingTimeSeconds is %d: want 1 to %d", s, maxPermitWait/time.Second)
+	args.setDefaults()
+	if err := args.validate(); err != nil {
+		return Args{}, err
 	}
 	return args, nil
+}
+
+func (a *Args) setDefaults() {
+	if a.PermitWaitingTimeSeconds == nil {
+		a.PermitWaitingTimeSeconds = ptr.To[int64](defaultPermitWaitingTimeSeconds)
+	}
+	if a.PodGroupBackoffSeconds == nil {
+		a.PodGroupBackoffSeconds = ptr.To[int64](defaultPodGroupBackoffSeconds)
+	}
+	if a.PodGroupRejectPercentage == nil {
+		a.PodGroupRejectPercentage = ptr.To[int32](defaultPodGroupRejectPercentage)
+	}
+}
+
+func (a *Args) validate() error {
+	if s := *a.PermitWaitingTimeSeconds; s < 0 {
+		return fmt.Errorf("CoschedulingArgs: permitWaitingTimeSeconds is %d: want 0 or more", s)
+	}
+	if s := *a.PodGroupBackoffSeconds; s < 0 {
+		return fmt.Errorf("CoschedulingArgs: podGroupBackoffSeconds is %d: want 0 or more", s)
+	}
+	if p := *a.PodGroupRejectPercentage; p < 0 || p > 100 {
+		return fmt.Errorf("CoschedulingArgs: podGroupRejectPercentage is %d: want 0 to 100", p)
+	}
+	return nil
 }
 
 // maxPermitWait is the longest wait that the scheduling framework grants: maxTimeout in kube-scheduler's

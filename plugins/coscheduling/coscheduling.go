@@ -75,20 +75,32 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 // Name implements fwk.Plugin.
 func (c *Coscheduling) Name() string { return Name }
 
-// PreEnqueue keeps a member out of the queue until its gang can be complete.
+// PreEnqueue keeps a member out of the queue until its gang can be complete, and one whose gang contradicts itself.
 func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
 		return nil
 	}
+	if why := g.Refusal(); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("pod group %s is refused: %s", g, why))
+	}
 	if !g.Declared() {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("pod group %s does not exist yet", g))
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, undeclared(g, pod))
 	}
 	if have := g.Ready() + g.Waiting() + g.Assigned(); have < g.Min() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("pod group %s has %d of the %d members it needs", g, have, g.Min()))
 	}
 	return nil
+}
+
+// undeclared says what is missing for g to be a gang.
+func undeclared(g *cluster.Group, pod *v1.Pod) string {
+	why := fmt.Sprintf("pod group %s does not exist yet", g)
+	if minimum := cluster.MinimumAnnotation(pod); minimum != "" {
+		why += fmt.Sprintf(", and no member has the annotation %s", minimum)
+	}
+	return why
 }
 
 // Less orders by priority, higher first, then by when the entity was first queued. The queue breaks what
@@ -113,11 +125,15 @@ func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Po
 	if g == nil || g.Waiting() > 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if short, lacks := c.groups.Lacks(g); lacks {
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s needs %s %s for %d members; %s free",
-			g, amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned(), amount(short.Resource, short.Free)))
+	short, lacks := c.groups.Lacks(g)
+	if !lacks {
+		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return nil, fwk.NewStatus(fwk.Skip)
+	why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned())
+	if short.Asked {
+		why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free)))
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.

@@ -395,30 +395,42 @@ func TestSignPodAddsNothing(t *testing.T) {
 func TestArgsAreReadStrictly(t *testing.T) {
 	cases := []struct {
 		name, args string
-		want       time.Duration
+		wait       time.Duration
+		backoff    int64
+		percentage int32
 		err        string
 	}{
-		{"none", "{}", time.Minute, ""},
-		{"a time", `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs","permitWaitingTimeSeconds":900}`, 15 * time.Minute, ""},
-		{"too short", `{"permitWaitingTimeSeconds":0}`, 0, "permitWaitingTimeSeconds is 0: want 1 to 900"},
-		{"too long", `{"permitWaitingTimeSeconds":901}`, 0, "permitWaitingTimeSeconds is 901: want 1 to 900"},
-		{"misspelt", `{"permitWaitingTime":10}`, 0, `unknown field "permitWaitingTime"`},
-		{"of the wrong type", `{"permitWaitingTimeSeconds":"10s"}`, 0, "cannot unmarshal string"},
-		{"not JSON", `permit`, 0, "decode CoschedulingArgs"},
-		{"something after it", `{} {}`, 0, "decode CoschedulingArgs"},
-		{"of another kind", `{"kind":"NodeResourcesFitArgs"}`, 0, `kind is "NodeResourcesFitArgs"`},
-		{"of another version", `{"apiVersion":"kubescheduler.config.k8s.io/v2"}`, 0, "want kubescheduler.config.k8s.io/v1"},
+		{"none", "{}", time.Minute, 0, 10, ""},
+		{"all", `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs",
+			"permitWaitingTimeSeconds":900,"podGroupBackoffSeconds":30,"podGroupRejectPercentage":0}`, 15 * time.Minute, 30, 0, ""},
+		{"a wait of 0 is the default", `{"permitWaitingTimeSeconds":0,"podGroupRejectPercentage":100}`, time.Minute, 0, 100, ""},
+		{"a wait longer than kube-scheduler grants", `{"permitWaitingTimeSeconds":9223372036854775807}`, 15 * time.Minute, 0, 10, ""},
+		{"a wait below 0", `{"permitWaitingTimeSeconds":-1}`, 0, 0, 0, "permitWaitingTimeSeconds is -1: want 0 or more"},
+		{"a backoff below 0", `{"podGroupBackoffSeconds":-1}`, 0, 0, 0, "podGroupBackoffSeconds is -1: want 0 or more"},
+		{"a share below 0", `{"podGroupRejectPercentage":-1}`, 0, 0, 0, "podGroupRejectPercentage is -1: want 0 to 100"},
+		{"a share above all", `{"podGroupRejectPercentage":101}`, 0, 0, 0, "podGroupRejectPercentage is 101: want 0 to 100"},
+		{"misspelt", `{"permitWaitingTime":10}`, 0, 0, 0, `unknown field "permitWaitingTime"`},
+		{"of the wrong type", `{"permitWaitingTimeSeconds":"10s"}`, 0, 0, 0, "cannot unmarshal string"},
+		{"not JSON", `permit`, 0, 0, 0, "decode CoschedulingArgs"},
+		{"something after it", `{} {}`, 0, 0, 0, "decode CoschedulingArgs"},
+		{"of another kind", `{"kind":"NodeResourcesFitArgs"}`, 0, 0, 0, `kind is "NodeResourcesFitArgs"`},
+		{"of another version", `{"apiVersion":"kubescheduler.config.k8s.io/v2"}`, 0, 0, 0, "want kubescheduler.config.k8s.io/v1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			args, err := decodeArgs(&runtime.Unknown{Raw: []byte(c.args)})
-			switch {
-			case c.err == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case c.err == "" && args.permitWaitingTime() != c.want:
-				t.Errorf("waits for %s, want %s", args.permitWaitingTime(), c.want)
-			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-				t.Errorf("error is %v, want %s", err, c.err)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("error is %v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("refused: %v", err)
+			}
+			if args.permitWaitingTime() != c.wait || *args.PodGroupBackoffSeconds != c.backoff || *args.PodGroupRejectPercentage != c.percentage {
+				t.Errorf("waits for %s, backs off for %d s, rejects above %d%%; want %s, %d, %d", args.permitWaitingTime(),
+					*args.PodGroupBackoffSeconds, *args.PodGroupRejectPercentage, c.wait, c.backoff, c.percentage)
 			}
 		})
 	}

@@ -1,10 +1,12 @@
 // Package coscheduling is the gang plugin: the members of a PodGroup are placed all together or not at all.
 // Its name, its extension points and the label it reads are those of Coscheduling in
-// kubernetes-sigs/scheduler-plugins; PodGroups of scheduling.k8s.io are read as well.
+// kubernetes-sigs/scheduler-plugins; PodGroups of scheduling.k8s.io and the annotations of other projects are read
+// as well: docs/GANGS.md has them all.
 //
 // How a gang goes through it:
 //
-//   - PreEnqueue keeps members out of the queue until the PodGroup's object and its minimum of members exist.
+//   - PreEnqueue keeps members out of the queue until it is declared how many are enough and that many exist, and as
+//     long as the gang contradicts itself.
 //   - QueueSort orders by priority (the PodGroup's own, where it has one), then by when the pod or gang was first queued.
 //   - PreFilter refuses a gang at once when all nodes together have less free than its minimum needs.
 //   - Permit holds each member on its node, and lets all of them go in the cycle that completes the minimum.

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// declaration is what one API's object says of a group.
+type declaration struct {
+	resource eventlog.Resource
+	terms    terms
+	fault    string // what is wrong with its annotations, "" for nothing
+	priority *int32
+	class    string      // a PriorityClass, looked at without a priority
+	room     []minimumOf // minResources, by resource
+}
+
+// minimumOf is an amount of a resource in its base unit; cpu in thousandths of a core.
+type minimumOf struct {
+	resource v1.ResourceName
+	amount   int64
+}
+
+// declareGroup takes in a PodGroup of either API.
+func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	d := declaration{resource: res}
+	switch o := obj.(type) {
+	case *schedulingv1beta1.PodGroup:
+		if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
+			d.terms.min = int(gang.MinCount)
+		}
+		d.priority, d.class = o.Spec.Priority, o.Spec.PriorityClassName
+	case *xscheduling.PodGroup:
+		d.terms.min = int(o.Spec.MinMember)
+		if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil {
+			d.terms.timeout = time.Duration(*seconds) * time.Second
+		}
+		d.room = roomOf(o.Spec.MinResources)
+	default:
+		return fmt.Errorf("upsert %s: object is a %T", res, obj)
+	}
+	r := annotations{values: obj.GetAnnotations()}
+	r.koordinator(&d.terms, name)
+	d.fault = r.fault
+	s.roomVersion++
+	g := s.groupAt(name)
+	g.judged = false
+	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	g.declarations = append(g.declarations, d)
+	slices.SortFunc(g.declarations, func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	return nil
+}
+
+func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) {
+	g, ok := s.groups[name]
+	if !ok {
+		return
+	}
+	s.roomVersion++
+	g.judged = false
+	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	s.dropGroupIfEmpty(g)
+}
+
+func roomOf(list v1.ResourceList) []minimumOf {
+	var room []minimumOf
+	// any order: sorted right below
+	for name, quantity := range list {
+		amount := quantity.Value()
+		if name == v1.ResourceCPU {
+			amount = quantity.MilliValue()
+		}
+		room = append(room, minimumOf{name, amount})
+	}
+	slices.SortFunc(room, func(a, b minimumOf) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	return room
+}
+
+// GroupsOfClass returns the groups whose objects name the priority class, by namespace and name.
+func (s *State) GroupsOfClass(class string) []*Group {
+	var groups []*Group
+	// any order: sorted right below
+	for _, g := range s.groups {
+		if slices.ContainsFunc(g.declarations, func(d declaration) bool { return d.class == class }) {
+			groups = append(groups, g)
+		}
+	}
+	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.String(), b.String()) })
+	return groups
+}
+
+// classChanged makes what follows from a priority class be found anew.
+func (s *State) classChanged(class string) {
+	for _, g := range s.GroupsOfClass(class) {
+		g.judged = false
+	}
+}
+
+// Lacks tells whether the cluster as a whole has too little free for the members that g still needs to
+// reach its minimum, and of what; or, before the first of them has a node, less than the group asks for in
+// minResources. It is a necessary condition only, so that a "lacks" is certain: free capacity is summed over all
+// nodes, however scattered.
+func (s *State) Lacks(g *Group) (Shortfall, bool) {
+	k := g.Min() - g.Assigned() - g.Waiting()
+	if k <= 0 {
+		return Shortfall{}, false
+	}
+	if g.needs == nil {
+		var ready []*Pod
+		// any order: needsOf sorts the requests
+		for _, p := range g.members {
+			if p.Stage == Pending && s.isReady(p.Object) {
+				ready = append(ready, p)
+			}
+		}
+		g.needs = needsOf(ready)
+	}
+	if short, lacks := s.free.lacks(g.needs, k); lacks {
+		return short, true
+	}
+	return s.lacksRoom(g)
+}
+
+// lacksRoom compares what is free with the group's minResources, until one of its members has a node.
+func (s *State) lacksRoom(g *Group) (worst Shortfall, lacking bool) {
+	if len(g.declarations) == 0 || g.Placed()+g.Waiting() > 0 {
+		return Shortfall{}, false
+	}
+	for _, m := range g.declarations[0].room {
+		free, _ := s.free.of(m.resource)
+		if s := (Shortfall{Resource: m.resource, Needed: m.amount, Free: free, Asked: true}); free < m.amount && (!lacking || s.worseThan(worst)) {
+			worst, lacking = s, true
+		}
+	}
+	return worst, lacking
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+)
+
+// The labels and annotations of other projects that name a pod's gang or say what its members ask for.
+// docs/GANGS.md has what each means here.
+const (
+	sigsNameLabel = "pod-group.scheduling.sigs.k8s.io" // scheduler-plugins before v0.22, and Koordinator
+
+	koordinatorName        = "gang.scheduling.koordinator.sh/name"
+	koordinatorMin         = "gang.scheduling.koordinator.sh/min-available"
+	koordinatorTotal       = "gang.scheduling.koordinator.sh/total-number"
+	koordinatorWaitingTime = "gang.scheduling.koordinator.sh/waiting-time"
+	koordinatorMode        = "gang.scheduling.koordinator.sh/mode"
+	koordinatorGroups      = "gang.scheduling.koordinator.sh/groups"
+	koordinatorMatchPolicy = "gang.scheduling.koordinator.sh/match-policy"
+
+	kueueNameLabel = "kueue.x-k8s.io/pod-group-name"
+	kueueTotal     = "kueue.x-k8s.io/pod-group-total-count"
+
+	volcanoName = "scheduling.k8s.io/group-name"
+	volcanoMin  = "scheduling.volcano.sh/group-min-member"
+)
+
+// naming is one of the ways in which a pod names its gang.
+type naming struct {
+	kind, key string
+	// minimum is the annotation by which members of a gang that is named so say how many they are to be; "" if
+	// only a PodGroup can.
+	minimum string
+}
+
+// namings are all ways in order of precedence.
+var namings = [...]naming{
+	{"field", "spec.schedulingGroup.podGroupName", ""},
+	{"label", xscheduling.PodGroupLabel, ""},
+	{"annotation", koordinatorName, koordinatorMin},
+	{"label", sigsNameLabel, koordinatorMin},
+	{"label", kueueNameLabel, kueueTotal},
+	{"annotation", volcanoName, volcanoMin},
+}
+
+// of returns the name that the pod gives in this way, "" for none.
+func (n *naming) of(pod *v1.Pod) string {
+	switch n.kind {
+	case "label":
+		return pod.Labels[n.key]
+	case "annotation":
+		return pod.Annotations[n.key]
+	}
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	return ""
+}
+
+func (n *naming) String() string { return n.kind + " " + n.key }
+
+// groupName returns the name of the gang that pod names, in the first of the ways that it uses.
+func groupName(pod *v1.Pod) (types.NamespacedName, bool) {
+	if n := namingOf(pod); n != nil {
+		return types.NamespacedName{Namespace: pod.Namespace, Name: n.of(pod)}, true
+	}
+	return types.NamespacedName{Namespace: pod.Namespace}, false
+}
+
+func namingOf(pod *v1.Pod) *naming {
+	for i := range namings {
+		if namings[i].of(pod) != "" {
+			return &namings[i]
+		}
+	}
+	return nil
+}
+
+// MinimumAnnotation returns the annotation by which the members of a gang that is named as pod names its own may
+// say how many they are to be, so that it needs no PodGroup; "" if there is none.
+func MinimumAnnotation(pod *v1.Pod) string {
+	if n := namingOf(pod); n != nil {
+		return n.minimum
+	}
+	return ""
+}
+
+// namingFault says how the pod names two gangs at once; "" if it does not.
+func namingFault(pod *v1.Pod) string {
+	first := namingOf(pod)
+	if first == nil {
+		return ""
+	}
+	name := first.of(pod)
+	for i := range namings {
+		if other := namings[i].of(pod); other != "" && other != name {
+			return fmt.Sprintf("names two pod groups: %s by %s, %s by %s", quoted(name), first, quoted(other), &namings[i])
+		}
+	}
+	return ""
+}

@@ -1,0 +1,197 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// The gangs of generated histories: how their pods say what they are, and what the books make of it.
+
+const (
+	koordinator = "gang.scheduling.koordinator.sh/"
+	kueueName   = "kueue.x-k8s.io/pod-group-name"
+	kueueTotal  = "kueue.x-k8s.io/pod-group-total-count"
+)
+
+// declared is what a PodGroup says.
+type declared struct {
+	min      int
+	priority *int32
+	room     int64 // cpu of minResources, in thousandths
+}
+
+func declaredBy(obj eventlog.Object) declared {
+	switch g := obj.(type) {
+	case *xscheduling.PodGroup:
+		cpu := g.Spec.MinResources[v1.ResourceCPU]
+		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue()}
+	case *schedulingv1beta1.PodGroup:
+		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority}
+	}
+	return declared{}
+}
+
+// groupNames are all names by which the pod names its group now, the one that counts first.
+func groupNames(p *v1.Pod) (names []string) {
+	if g := p.Spec.SchedulingGroup; g != nil {
+		names = append(names, *g.PodGroupName)
+	}
+	for _, name := range []string{p.Labels[xscheduling.PodGroupLabel], p.Annotations[koordinator+"name"], p.Labels[kueueName]} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// groupOf is the name of the group that the pod names now, "" for none.
+func groupOf(p *v1.Pod) string {
+	if names := groupNames(p); len(names) > 0 {
+		return names[0]
+	}
+	return ""
+}
+
+// object is what the PodGroup says that counts if both APIs declare one: that of scheduling.k8s.io.
+func (b *books) object(group string) (d declared, ok bool) {
+	for _, resource := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+		if d, ok := b.groups[groupKey{resource, group}]; ok {
+			return d, true
+		}
+	}
+	return declared{}, false
+}
+
+// gangTerms is what holds for a gang.
+type gangTerms struct {
+	declared bool
+	min      int
+	once     bool // the minimum counts only until a member has its node
+	unclear  bool // members say different things
+}
+
+// terms are the object's, or else those that members carry.
+func (b *books) terms(group string) gangTerms {
+	if d, ok := b.object(group); ok {
+		return gangTerms{declared: true, min: max(1, d.min)}
+	}
+	said := map[string]bool{}
+	most := gangTerms{min: 1}
+	// any order: the greatest is found
+	for _, p := range b.pods {
+		min, total := p.object.Annotations[koordinator+"min-available"], p.object.Annotations[kueueTotal]
+		if p.group != group || min == "" && total == "" {
+			continue
+		}
+		said["min "+min+" total "+total] = true
+		n, _ := strconv.Atoi(min + total) // no pod has both
+		most = gangTerms{declared: true, min: max(most.min, n), once: true}
+	}
+	most.unclear = len(said) > 1
+	return most
+}
+
+// room is the cpu that must be free in all before the gang's first member gets its node.
+func (b *books) room(group string) int64 {
+	stages, _ := b.count(group)
+	if d, ok := b.object(group); ok && stages[cluster.Waiting]+stages[cluster.Binding]+stages[cluster.Bound] == 0 {
+		return d.room
+	}
+	return 0
+}
+
+// refused says whether the gang contradicts itself.
+func (b *books) refused(group string) bool {
+	priorities, schedulers := map[int32]bool{}, map[string]bool{}
+	two := false
+	// any order: fills sets
+	for _, p := range b.pods {
+		if p.group != group {
+			continue
+		}
+		priorities[ptr.Deref(p.object.Spec.Priority, 0)], schedulers[p.object.Spec.SchedulerName] = true, true
+		for _, name := range groupNames(p.object) {
+			two = two || name != groupOf(p.object)
+		}
+	}
+	d, _ := b.object(group)
+	return two || b.terms(group).unclear || len(schedulers) > 1 || d.priority == nil && len(priorities) > 1
+}
+
+// custom is what the pods of one gang mostly have in common.
+type custom struct {
+	scheduler string
+	priority  int32
+	style     string // how they name it: by a PodGroup of either API, or in the way of another project
+	min       int
+}
+
+func (h *history) customOf(group string) custom {
+	if c, ok := h.customs[group]; ok {
+		return c
+	}
+	c := custom{
+		scheduler: rapid.SampledFrom(h.shape.schedulers).Draw(h.t, "gang's scheduler"),
+		priority:  rapid.Int32Range(0, 2).Draw(h.t, "gang's priority"),
+		style:     rapid.SampledFrom([]string{"object", "object", "koordinator", "kueue"}).Draw(h.t, "style"),
+		min:       rapid.IntRange(1, 4).Draw(h.t, "gang's min"),
+	}
+	h.customs[group] = c
+	return c
+}
+
+// enlist makes a pod a member of the gang, mostly one that agrees with the others.
+func (h *history) enlist(p *v1.Pod, group string) {
+	c := h.customOf(group)
+	if h.chance(6, "says another minimum") {
+		c.min++
+	}
+	if !h.chance(6, "has another priority") {
+		p.Spec.Priority = &c.priority
+	}
+	if !h.chance(4, "has another scheduler") {
+		p.Spec.SchedulerName = c.scheduler
+	}
+	switch c.style {
+	case "koordinator":
+		p.Annotations = map[string]string{koordinator + "name": group, koordinator + "min-available": fmt.Sprint(c.min)}
+	case "kueue":
+		p.Labels[kueueName] = group
+		p.Annotations = map[string]string{kueueTotal: fmt.Sprint(c.min)}
+	default:
+		if rapid.Bool().Draw(h.t, "by label") {
+			p.Labels[xscheduling.PodGroupLabel] = group
+		} else {
+			p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+		}
+	}
+	if h.chance(3, "names another group") {
+		p.Labels[kueueName] = "g3"
+	}
+}
+
+// drawTerms gives a PodGroup what it may say beside its minimum.
+func (h *history) drawTerms(obj eventlog.Object) {
+	switch g := obj.(type) {
+	case *xscheduling.PodGroup:
+		if h.chance(20, "minResources") {
+			cpus := rapid.Int64Range(1, 12).Draw(h.t, "cpus")
+			g.Spec.MinResources = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI)}
+		}
+	case *schedulingv1beta1.PodGroup:
+		if h.chance(30, "priority of its own") {
+			priority := rapid.Int32Range(0, 2).Draw(h.t, "group's priority")
+			g.Spec.Priority = &priority
+		}
+	}
+}
