@@ -2,13 +2,19 @@ package localapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"syscall"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
+
+// ErrNotServed is wrapped by Join's error if the process that writes to the log does not serve it.
+var ErrNotServed = errors.New("its writer does not serve it")
 
 // dialTime is how long a reader waits for the scheduler to say what there is.
 const dialTime = 5 * time.Second
@@ -36,6 +42,9 @@ func Join(dir string, sealed *boltlog.Log) (*Joined, error) {
 	err := j.join(ctx)
 	if err != nil {
 		j.client.close()
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("log %s: %w", dir, ErrNotServed)
+		}
 		return nil, fmt.Errorf("ask the scheduler that writes to %s: %w", dir, err)
 	}
 	return j, nil

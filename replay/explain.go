@@ -340,9 +340,11 @@ type GroupExplanation struct {
 	At Point `json:"at"`
 	// KnownFrom is as PodExplanation's; attempts before it are counted in History.Omitted.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
-	// Stage is Undeclared (its PodGroup is not there), Incomplete (too few members), Pending, Placed (its
-	// minimum is on nodes for good), or Gone.
+	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
+	// Pending, Placed (its minimum is on nodes for good), or Gone.
 	Stage string `json:"stage"`
+	// Refusal is what a Refused gang contradicts itself in.
+	Refusal string `json:"refusal,omitempty"`
 	// Declared says that its PodGroup is there; Min is how many members are placed together.
 	Declared bool `json:"declared"`
 	Min      int  `json:"min"`

@@ -107,7 +107,8 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 		return x
 	}
 	x.Stage, x.Declared, x.Min = groupStage(g), g.Declared(), g.Min()
-	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Assigned()
+	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
+	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
 		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node}
 		if e := m.Queue().Find(p.Object.UID); e != nil {
@@ -138,6 +139,8 @@ func groupStage(g *cluster.Group) string {
 	switch {
 	case !g.Declared():
 		return "Undeclared"
+	case g.Refusal() != "" && g.Placed() == 0:
+		return "Refused"
 	case g.Assigned() >= g.Min():
 		return "Placed"
 	case g.Ready()+g.Waiting()+g.Assigned() < g.Min():

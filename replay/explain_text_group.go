@@ -82,6 +82,8 @@ func (g *GroupExplanation) answer() string {
 		return text + "; it was never placed"
 	case "Undeclared":
 		return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s", count(int64(len(g.Members)), "pod names it", "pods name it"))
+	case "Refused":
+		return "is refused: " + g.Refusal
 	case "Incomplete":
 		text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", c.Ready+c.Waiting+c.Assigned, g.Min)
 		if own := g.unready(); own > 0 {

@@ -217,8 +217,10 @@ func joinLive(path string, sealed *boltlog.Log) (records, error) {
 		if lerr != nil {
 			return nil, lerr
 		}
-		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
-		noteLive(last)
+		if !errors.Is(err, localapi.ErrNotServed) {
+			fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
+		}
+		fmt.Fprintf(os.Stderr, "rollcall: the log is being written to: read up to entry %d, which is the last that is sealed\n", last)
 		return sealed, nil
 	}
 	last, err := joined.Last()
