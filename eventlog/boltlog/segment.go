@@ -170,7 +170,7 @@ func parseName(name string) (first uint64, ok bool) {
 
 // options never has NoSync: durability is what the package is for.
 func options(readOnly bool) *bolt.Options {
-	o := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, ReadOnly: readOnly}
+	o := &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, NoStatistics: true, ReadOnly: readOnly}
 	if !readOnly {
 		o.InitialMmapSize = initialMmapSize
 	}

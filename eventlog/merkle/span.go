@@ -35,7 +35,7 @@ func (s *Span) Add(record [32]byte) {
 		if s.Nodes[last].Level != node.Level {
 			break // its sibling began before the range
 		}
-		node = Node{Level: node.Level + 1, Hash: tlog.NodeHash(s.Nodes[last].Hash, node.Hash)}
+		node = Node{Level: node.Level + 1, Hash: nodeHash(s.Nodes[last].Hash, node.Hash)}
 		s.Nodes, n = s.Nodes[:last], n>>1
 	}
 	s.Nodes = append(s.Nodes, node)
