@@ -18,6 +18,8 @@ const (
 
 // Profile is what the queue asks of the plugins of one profile.
 type Profile struct {
+	// GroupBackoff is the shortest backoff of a gang that was found unschedulable; 0 for that of a pod.
+	GroupBackoff time.Duration
 	// PreEnqueue are the plugins that may gate a pod, in the order in which they are asked.
 	PreEnqueue []fwk.PreEnqueuePlugin
 	// Hints are the events that each plugin registered with EventsToRegister, by plugin name. A plugin with

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -426,7 +427,11 @@ func (q *Queue) Park(key Key, f Failure) {
 		e.errorCount = 0
 	}
 	e.timestamp = q.now
-	e.backoffUntil = q.now.Add(q.backoffFor(e))
+	backoff := q.backoffFor(e)
+	if !isError && e.key.Type == fwk.PodGroupKeyType {
+		backoff = max(backoff, q.opts.Profiles[e.profile].GroupBackoff)
+	}
+	e.backoffUntil = q.now.Add(backoff)
 	verdict := q.verdict(e, isError, inFlight)
 	eventful := e.begun != q.changes
 	e.forgetNotes()

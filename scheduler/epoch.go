@@ -53,7 +53,7 @@ func (m *Machine) configure(data []byte) error {
 		}
 		byName[prof.Name()] = prof
 		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
-		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints}
+		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof)}
 		options.Less = prof.Less()
 	}
 	q, err := queue.New(options)

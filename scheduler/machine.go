@@ -139,7 +139,7 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		return true
 	}
 	g := m.cluster.Group(key.Namespace, key.Name)
-	if g == nil || !m.roomChecked[e.Profile()] {
+	if g == nil || holdsOn(g) || !m.roomChecked[e.Profile()] {
 		return true
 	}
 	_, lacks := m.cluster.Lacks(g)

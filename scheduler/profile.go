@@ -51,6 +51,14 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	return prof, nil
 }
 
+// groupBackoff is the gang plugin's podGroupBackoffSeconds.
+func groupBackoff(p *framework.Profile) time.Duration {
+	if plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok {
+		return plugin.PodGroupBackoff()
+	}
+	return 0
+}
+
 // wholeGangPlugin holds that a profile runs the gang plugin at all the points that make gangs, or at none: with some
 // of them only, members would be kept for a gang that nobody places.
 func wholeGangPlugin(p *framework.Profile) error {

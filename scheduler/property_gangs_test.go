@@ -78,6 +78,7 @@ type gangTerms struct {
 	min      int
 	once     bool // the minimum counts only until a member has its node
 	unclear  bool // members say different things
+	waits    bool // its members are held until their deadline
 }
 
 // terms are the object's, or else those that members carry.
@@ -93,9 +94,10 @@ func (b *books) terms(group string) gangTerms {
 		if p.group != group || min == "" && total == "" {
 			continue
 		}
-		said["min "+min+" total "+total] = true
+		mode := p.object.Annotations[koordinator+"mode"]
+		said["min "+min+" total "+total+" mode "+mode] = true
 		n, _ := strconv.Atoi(min + total) // no pod has both
-		most = gangTerms{declared: true, min: max(most.min, n), once: true}
+		most = gangTerms{declared: true, min: max(most.min, n), once: true, waits: mode == "NonStrict"}
 	}
 	most.unclear = len(said) > 1
 	return most
@@ -134,6 +136,7 @@ type custom struct {
 	priority  int32
 	style     string // how they name it: by a PodGroup of either API, or in the way of another project
 	min       int
+	waits     bool // Koordinator's mode NonStrict
 }
 
 func (h *history) customOf(group string) custom {
@@ -145,6 +148,7 @@ func (h *history) customOf(group string) custom {
 		priority:  rapid.Int32Range(0, 2).Draw(h.t, "gang's priority"),
 		style:     rapid.SampledFrom([]string{"object", "object", "koordinator", "kueue"}).Draw(h.t, "style"),
 		min:       rapid.IntRange(1, 4).Draw(h.t, "gang's min"),
+		waits:     h.chance(30, "waits on its nodes"),
 	}
 	h.customs[group] = c
 	return c
@@ -165,6 +169,9 @@ func (h *history) enlist(p *v1.Pod, group string) {
 	switch c.style {
 	case "koordinator":
 		p.Annotations = map[string]string{koordinator + "name": group, koordinator + "min-available": fmt.Sprint(c.min)}
+		if c.waits {
+			p.Annotations[koordinator+"mode"], p.Annotations[koordinator+"waiting-time"] = "NonStrict", "20s"
+		}
 	case "kueue":
 		p.Labels[kueueName] = group
 		p.Annotations = map[string]string{kueueTotal: fmt.Sprint(c.min)}

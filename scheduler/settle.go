@@ -187,7 +187,7 @@ func (m *Machine) conclude(key queue.Key) {
 	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.mayComplete(e) {
 		return
 	}
-	if g := m.groupOf(key); g == nil || !allThere(g) {
+	if g := m.groupOf(key); g == nil || !allThere(g) && !holdsOn(g) {
 		for _, uid := range e.Held() {
 			if m.waitsForGang(uid) {
 				return
@@ -210,11 +210,14 @@ func allThere(g *cluster.Group) bool {
 	return g.Declared() && g.Assigned()+g.Waiting() >= g.Min()
 }
 
+// holdsOn says whether the gang wants its members to stay on their nodes when others find none: until their deadline.
+func holdsOn(g *cluster.Group) bool { return g.Declared() && g.Mode() == cluster.NonStrict }
+
 // mayComplete says whether the members that the attempt has not tried yet are enough, with those that have a
 // node, for the gang's minimum. An entity that is a pod always may.
 func (m *Machine) mayComplete(e *queue.Entity) bool {
 	g := m.groupOf(e.Key())
-	return g == nil || g.Assigned() >= g.Min() || g.Assigned()+g.Waiting()+e.NumUntried() >= g.Min()
+	return g == nil || holdsOn(g) || g.Assigned() >= g.Min() || g.Assigned()+g.Waiting()+e.NumUntried() >= g.Min()
 }
 
 // waitsForGang says whether the gang plugin holds the pod.

@@ -82,8 +82,8 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 	if !slices.Contains(w.Plugins, coscheduling.Name) {
 		return ""
 	}
-	if g := m.cluster.Pod(w.Pod.UID).Group; g != nil && allThere(g) {
-		return "" // all are there, and some other plugin holds one
+	if g := m.cluster.Pod(w.Pod.UID).Group; g != nil && (allThere(g) || holdsOn(g)) {
+		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
 	}
 	switch e := m.queue.Find(w.Pod.UID); {
 	case e == nil || e.State() != queue.InFlight:

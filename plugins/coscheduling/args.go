@@ -22,11 +22,12 @@ type Args struct {
 	// PermitWaitingTimeSeconds is how long a member may be held on its node when its gang does not say; at least
 	// 0, which stands for the default, 60. As in kube-scheduler it is never longer than 15 minutes.
 	PermitWaitingTimeSeconds *int64 `json:"permitWaitingTimeSeconds,omitempty"`
-	// PodGroupBackoffSeconds is how long a gang is left alone that failed by a wide margin; at least 0, default 0:
-	// no longer than its backoff in the queue.
+	// PodGroupBackoffSeconds is how long a gang that failed is left alone at the least; at least 0, default 0: as long
+	// as its backoff in the queue.
 	PodGroupBackoffSeconds *int64 `json:"podGroupBackoffSeconds,omitempty"`
-	// PodGroupRejectPercentage is the share of its minimum, in percent, that a gang may lack and still be let wait
-	// for; 0 to 100, default 10.
+	// PodGroupRejectPercentage is, in scheduler-plugins, the share of its minimum, in percent, that a gang may lack and
+	// still go on holding nodes; 0 to 100, default 10. Here a gang that lacks any holds nothing, and one that is
+	// NonStrict holds what it has until its deadline, so that it has no effect.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
 }
 
@@ -36,6 +37,11 @@ const (
 	defaultPodGroupBackoffSeconds   = 0
 	defaultPodGroupRejectPercentage = 10
 )
+
+// PodGroupBackoff is how long a gang that failed is left alone at the least.
+func (c *Coscheduling) PodGroupBackoff() time.Duration {
+	return time.Duration(*c.args.PodGroupBackoffSeconds) * time.Second
+}
 
 func (a Args) permitWaitingTime() time.Duration {
 	seconds := *a.PermitWaitingTimeSeconds

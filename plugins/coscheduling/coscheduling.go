@@ -76,6 +76,7 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 func (c *Coscheduling) Name() string { return Name }
 
 // PreEnqueue keeps a member out of the queue until its gang can be complete, and one whose gang contradicts itself.
+// Members of a NonStrict gang need not wait for each other here: they do so on their nodes.
 func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
@@ -87,7 +88,7 @@ func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if !g.Declared() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, undeclared(g, pod))
 	}
-	if have := g.Ready() + g.Waiting() + g.Assigned(); have < g.Min() {
+	if have := g.Ready() + g.Waiting() + g.Assigned(); have < g.Min() && g.Mode() != cluster.NonStrict {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("pod group %s has %d of the %d members it needs", g, have, g.Min()))
 	}
@@ -122,7 +123,7 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 // PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang.
 func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || g.Waiting() > 0 {
+	if g == nil || g.Waiting() > 0 || g.Mode() == cluster.NonStrict {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	short, lacks := c.groups.Lacks(g)
@@ -140,7 +141,7 @@ func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Po
 func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // PostFilter sees to the gang's held members when one of them has found no node. As long as the members that were
-// not tried yet are enough without it, they stay where they are. If the gang has become complete without it (the
+// not tried yet are enough without it, or the gang is NonStrict, they stay where they are. If the gang has become complete without it (the
 // minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang cannot be completed
 // now, and they are released.
 func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
@@ -152,7 +153,7 @@ func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.P
 	switch {
 	case g.Assigned()+c.groups.Cleared(g) >= g.Min():
 		c.allow(g)
-	case !c.enoughWithout(g):
+	case g.Mode() != cluster.NonStrict && !c.enoughWithout(g):
 		c.release(g)
 		return nil, fwk.NewStatus(fwk.Unschedulable,
 			fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, placed, g.Min()))
@@ -180,7 +181,7 @@ func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 	if g == nil {
 		return
 	}
-	broken := !c.enoughWithout(g)
+	broken := g.Mode() != cluster.NonStrict && !c.enoughWithout(g)
 	if w := c.handle.GetWaitingPod(pod.UID); w != nil {
 		broken = slices.Contains(w.GetPendingPlugins(), Name) && g.Assigned()+g.Waiting()-1 < g.Min()
 	}
