@@ -113,6 +113,8 @@ type verifier struct {
 	before int64        // bytes of the segments before it
 	total  int64
 	shown  *progress
+
+	checker *segmentChecker
 }
 
 // run fills v.facts. The damage it returns is in them too.
@@ -139,6 +141,10 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 	if v.tree = files.Before.SealedTree; v.tree == nil && files.Before.Last == 0 {
 		v.tree = &merkle.Tree{}
 	}
+	if v.checker, err = newSegmentChecker(ctx); err != nil {
+		return nil, err
+	}
+	defer v.checker.close()
 	v.shown = newProgress()
 	var damage *eventlog.DamagedError
 	for i, path := range files.Paths {
@@ -207,7 +213,7 @@ func (r reading) list(path string) (*boltlog.Files, error) {
 
 // segment checks the next segment.
 func (v *verifier) segment(ctx context.Context, path string) error {
-	report, err := checkInChild(ctx, path, v.progress)
+	report, err := v.checker.check(ctx, path, v.progress)
 	var damage *eventlog.DamagedError
 	if err != nil && !errors.As(err, &damage) {
 		return err

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -40,33 +42,52 @@ type segmentLine struct {
 	Err             string         // at the end: the segment could not be checked
 }
 
-// checkName is the hidden command that checkInChild runs.
-const checkName = "verify-segment"
+// checkName is the hidden command that a segmentChecker runs.
+const checkName = "verify-segments"
 
-// checkInChild checks the segment at path in a process of its own. A report may come with an
-// *eventlog.DamagedError; that the process crashed is damage too.
-func checkInChild(ctx context.Context, path string, progress func(at, first, last uint64)) (segmentReport, error) {
+// A segmentChecker has segments checked in a process of its own, one after the other, because what is wrong with one
+// may bring that process down.
+type segmentChecker struct {
+	child     *exec.Cmd
+	paths     io.WriteCloser // of the segments to check, a line each
+	lines     *json.Decoder
+	complaint bytes.Buffer
+}
+
+func newSegmentChecker(ctx context.Context) (*segmentChecker, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return segmentReport{}, err
+		return nil, err
 	}
-	child := exec.CommandContext(ctx, self, "log", checkName, path)
-	child.Args[0] = os.Args[0]
-	var complaint bytes.Buffer
-	child.Stderr = &complaint
-	stdout, err := child.StdoutPipe()
+	c := &segmentChecker{child: exec.CommandContext(ctx, self, "log", checkName)}
+	c.child.Args[0] = os.Args[0]
+	c.child.Stderr = &c.complaint
+	if c.paths, err = c.child.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.child.StdoutPipe()
 	if err != nil {
-		return segmentReport{}, err
+		return nil, err
 	}
-	if err := child.Start(); err != nil {
-		return segmentReport{}, err
-	}
+	c.lines = json.NewDecoder(stdout)
+	return c, c.child.Start()
+}
+
+// close ends the process. What it says at its end matters to nobody: check has its answers.
+func (c *segmentChecker) close() {
+	_ = c.paths.Close()
+	_ = c.child.Wait()
+}
+
+// check has the segment at path checked. A report may come with an *eventlog.DamagedError; that the process crashed is
+// damage too, and the checker is of no use after it.
+func (c *segmentChecker) check(ctx context.Context, path string, progress func(at, first, last uint64)) (segmentReport, error) {
 	var end segmentLine
 	var opened *boltlog.Facts
-	lines := json.NewDecoder(stdout)
-	for {
+	_, err := fmt.Fprintln(c.paths, strconv.Quote(path))
+	for err == nil && end.Report == nil {
 		var line segmentLine
-		if lines.Decode(&line) != nil {
+		if err = c.lines.Decode(&line); err != nil {
 			break
 		}
 		if line.Opened != nil {
@@ -76,15 +97,17 @@ func checkInChild(ctx context.Context, path string, progress func(at, first, las
 			progress(line.At, line.First, line.Last)
 		}
 	}
-	err = child.Wait()
+	if err != nil {
+		_ = c.paths.Close()
+		err = errors.Join(c.child.Wait(), errors.New("it ended early"))
+	}
 	if ctx.Err() != nil {
 		return segmentReport{}, ctx.Err()
 	}
 	if end.Report == nil && opened != nil {
 		end.Report = &segmentReport{Facts: *opened}
-		err = errors.Join(err, errors.New("it ended early"))
 	}
-	return end.result(path, err, complaint.Bytes())
+	return end.result(path, err, c.complaint.Bytes())
 }
 
 // result is what a process whose last line was l found, if it ended with err.
@@ -112,14 +135,14 @@ func (l segmentLine) result(path string, err error, complaint []byte) (segmentRe
 		Err: fmt.Errorf("the process that checked it crashed (%v): %s", err, first)}
 }
 
-// newLogVerifySegment is for checkInChild alone: its output is not for people.
+// newLogVerifySegment is for a segmentChecker alone: neither its input nor its output is for people.
 func newLogVerifySegment() *cobra.Command {
 	return &cobra.Command{
-		Use:    checkName + " FILE",
-		Short:  "Check one segment for log verify",
+		Use:    checkName,
+		Short:  "Check segments for log verify",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			debug.SetGCPercent(400) // decoded entries are garbage at once
 			w := bufio.NewWriter(cmd.OutOrStdout())
 			lines := json.NewEncoder(w)
@@ -127,18 +150,30 @@ func newLogVerifySegment() *cobra.Command {
 				_ = lines.Encode(l)
 				_ = w.Flush() // whoever asked is gone if this fails
 			}
-			report, err := checkSegment(args[0], say)
-			end := segmentLine{Report: &report}
-			var damage *eventlog.DamagedError
-			if errors.As(err, &damage) {
-				end.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
-			} else if err != nil {
-				end.Err = err.Error()
+			paths := bufio.NewScanner(cmd.InOrStdin())
+			for paths.Scan() {
+				path, err := strconv.Unquote(paths.Text())
+				if err != nil {
+					return fmt.Errorf("%s: want a quoted path: %w", paths.Text(), err)
+				}
+				answer(path, say)
 			}
-			say(end)
-			return nil
+			return paths.Err()
 		},
 	}
+}
+
+// answer checks one segment, and says how that ended.
+func answer(path string, say func(segmentLine)) {
+	report, err := checkSegment(path, say)
+	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
+	var damage *eventlog.DamagedError
+	if errors.As(err, &damage) {
+		end.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+	} else if err != nil {
+		end.Err = err.Error()
+	}
+	say(end)
 }
 
 // checkSegment checks all of the segment at path that can be checked without its neighbours.
