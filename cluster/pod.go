@@ -80,7 +80,7 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	if uid, ok := s.byName[name]; ok && uid != obj.UID {
 		return nil, fmt.Errorf("pod %s: UID is %q, but %q has not been deleted", name, obj.UID, uid)
 	}
-	info, err := framework.NewPodInfo(obj)
+	info, err := s.newPodInfo(obj)
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", name, err)
 	}

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -183,7 +182,7 @@ func (s *State) restorePod(p *Pod, group string) error {
 	if _, known := s.pods[p.Object.UID]; known || s.byName[name] != "" {
 		return fmt.Errorf("pod %s (%s) is there twice", name, p.Object.UID)
 	}
-	info, err := framework.NewPodInfo(p.Object)
+	info, err := s.newPodInfo(p.Object)
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -29,6 +30,8 @@ type State struct {
 	groups map[types.NamespacedName]*Group
 
 	mine func(schedulerName string) bool // nil: every pod is
+
+	lastPlain *framework.PodInfo // a memo of newPodInfo
 }
 
 // New returns the state before the first entry: nothing.
