@@ -99,7 +99,10 @@ func (s *Server) Close(dir string) error {
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
-	return errors.Join(err, os.Remove(filepath.Join(dir, socketName)))
+	if removed := os.Remove(filepath.Join(dir, socketName)); !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return err
 }
 
 func (s *Server) info(w http.ResponseWriter, _ *http.Request) {

@@ -103,12 +103,15 @@ func (d *Dir) create() error {
 
 // prune drops what is not to be kept any more, and what a crash left unfinished.
 func (d *Dir) prune(newest uint64) error {
-	left, err := filepath.Glob(filepath.Join(d.path, "*"+suffix+unfinished))
+	files, err := os.ReadDir(d.path)
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := removeIfThere(path); err != nil {
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), suffix+unfinished) {
+			continue
+		}
+		if err := removeIfThere(filepath.Join(d.path, f.Name())); err != nil {
 			return err
 		}
 	}

@@ -109,16 +109,40 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 		return fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
 	}
 	f.Snapshot = m.Seq()
+	return f.checkWhole(cmd, log)
+}
+
+// checkWhole reads what is to be archived: damage must be found before it is out of the way, behind a snapshot.
+func (f *archiveFacts) checkWhole(cmd *cobra.Command, log *source) error {
+	p := newProgress()
+	defer p.done()
+	for r, err := range log.Records(log.First()) {
+		if err == nil {
+			err = cmd.Context().Err()
+		}
+		if err != nil {
+			return fmt.Errorf("nothing is archived: %w", err)
+		}
+		if r.Seq >= min(f.Before, f.Snapshot+1) {
+			return nil
+		}
+		if r.Seq%10000 == 0 {
+			p.show("checking what is to be archived: entry %d", r.Seq)
+		}
+	}
 	return nil
 }
 
 // findBefore returns the entry that the flag stands for: all before it are old.
 func findBefore(cmd *cobra.Command, log *source, before string) (uint64, error) {
-	if seq, err := strconv.ParseUint(before, 10, 64); err == nil && seq > 0 {
+	if seq, err := strconv.ParseUint(before, 10, 64); err == nil {
+		if seq == 0 {
+			return 0, usageError{errors.New("--before is 0: entries are numbered from 1")}
+		}
 		return seq, nil
 	}
 	var point eventlog.Time
-	if age, err := time.ParseDuration(before); err == nil && age >= 0 {
+	if age, err := time.ParseDuration(before); err == nil && age > 0 {
 		if point, err = lastTime(log); err != nil {
 			return 0, err
 		}

@@ -25,8 +25,8 @@ func newLogCheckpoint() *cobra.Command {
 		Long: `Prints a checkpoint: which log, how many entries it has, the root of the hash tree over them, and the
 hash of the last one, signed. Whoever keeps it can tell later whether any of these entries was
 changed, removed or added. It is a signed note as of C2SP's tlog-checkpoint. Entries before the
-live segment are not read: rollcall log verify does that. Of a log that is being written to, the
-sealed segments are signed.`,
+live segment are not read: rollcall log verify does that. A log that is being written to is signed as
+far as it goes by now, or as far as it is sealed if its writer does not serve it.`,
 		Example: "  rollcall log checkpoint jobs.log --key gpu-west.key > gpu-west.2026-03-01",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -135,6 +135,11 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 	v.facts.Live = files.Live
 	v.facts.First = files.Before.Last + 1
 	if files.Absent != nil {
+		var damage *eventlog.DamagedError
+		if errors.As(files.Absent, &damage) {
+			v.found(damage)
+			return damage, nil
+		}
 		v.facts.Absent = files.Absent.Error()
 	}
 	v.prev = segmentReport{Facts: files.Before, Hash: files.Before.Hash}

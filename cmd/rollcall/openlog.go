@@ -60,6 +60,9 @@ func (r reading) open(path string) (*source, error) {
 		return nil, explainAbsence(path, err)
 	}
 	s := &source{records: log, path: path}
+	if err := damagedArchive(log); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
 	if log.Live() {
 		if s.records, err = joinLive(path, log); err != nil {
 			return nil, errors.Join(err, log.Close())
@@ -207,6 +210,22 @@ func explainAbsence(path string, err error) error {
 		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
 	}
 	return err
+}
+
+// damagedArchive says what is wrong with the archived part of a log, if it is there and damaged. That it is not there is
+// no damage.
+func damagedArchive(log *boltlog.Log) error {
+	if log.First() == 1 {
+		return nil
+	}
+	for _, err := range log.Read(1) {
+		var damaged *eventlog.DamagedError
+		if errors.As(err, &damaged) {
+			return err
+		}
+		break
+	}
+	return nil
 }
 
 // joinLive returns the log that a scheduler is writing to, with what that scheduler tells of it.
