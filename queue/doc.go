@@ -50,5 +50,6 @@
 //     set. Of a member is known only whether the attempt has come to it and whether it was refused, so that the
 //     attempt goes over it and events are put to the hints for those that need them.
 //
-// Start reading at queue.go (the transitions), then hints.go (events), room.go (Settle) and timers.go.
+// Start reading at queue.go (the places and who comes and goes), then attempt.go, hints.go (events), room.go (Settle)
+// and timers.go.
 package queue

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -16,19 +15,6 @@ import (
 
 // nowhere is the state of an entity that is in no place of the queue while a method moves it.
 const nowhere State = 0
-
-// Failure is why an attempt failed, or why one member was refused.
-type Failure struct {
-	// UID is the member that was refused; "" if it was not one member's.
-	UID types.UID
-	// Plugins rejected the entity with Unschedulable or UnschedulableAndUnresolvable.
-	Plugins []string
-	// PendingPlugins rejected it with Pending: when an event resolves that, it skips its backoff.
-	PendingPlugins []string
-	// Error says that something went wrong rather than that there is no place: the entity is retried after
-	// its backoff, whatever happens meanwhile.
-	Error bool
-}
 
 // Queue is the scheduling queue. The zero value is not usable: call New.
 type Queue struct {
@@ -288,197 +274,6 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	q.rest(e)
 }
 
-// Begin says that an attempt begins: the entity leaves whatever place it is in and is in flight. It does
-// nothing if the entity is in flight already or unknown. It works from any state, because it tells of a
-// recorded decision, and recorded decisions are facts.
-func (q *Queue) Begin(key Key) {
-	e := q.entities[key]
-	if e == nil || e.state == InFlight {
-		return
-	}
-	e.attempts++
-	e.begun = q.changes
-	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
-	for _, m := range e.members {
-		e.retry(m)
-	}
-	if e.firstActive == 0 {
-		e.setFirstActive(q.now)
-	}
-	q.put(e, InFlight)
-}
-
-// Hold says that a member was given a node: it waits in Permit or is being bound. It is no longer pending
-// but stays a member until Delete. An unknown pod is passed over.
-func (q *Queue) Hold(key Key, uid types.UID) {
-	m := q.byUID[uid]
-	if m == nil || m.entity.key != key || m.held {
-		return
-	}
-	e := m.entity
-	q.ungate(m)
-	e.count(m, -1)
-	m.held, m.tried = true, e.state == InFlight
-	e.count(m, 1)
-	q.rest(e)
-}
-
-// Unhold says that a held member was released and is pending again. Releasing what the same attempt held
-// brings the cluster back to what it was before: it is no event for the other entities, so no Move should
-// go with it. A release of what stood longer (a failed bind, a Permit that timed out) is one, and the
-// caller tells it with Move.
-func (q *Queue) Unhold(key Key, uid types.UID) {
-	m := q.byUID[uid]
-	if m == nil || m.entity.key != key || !m.held {
-		return
-	}
-	q.releases++
-	e := m.entity
-	e.count(m, -1)
-	m.held = false
-	m.tried = e.state == InFlight
-	e.count(m, 1)
-	q.rest(e)
-}
-
-// Refuse says that the attempt under way found no place for a member, and goes on with the others: it will
-// not come to this one again. At its end Finish, or Park, puts together what was said of all of them. An
-// unknown pod is passed over.
-func (q *Queue) Refuse(key Key, f Failure) {
-	e := q.entities[key]
-	if e == nil || e.state != InFlight || q.byUID[f.UID] == nil || q.byUID[f.UID].entity != e {
-		return
-	}
-	q.blame(e, f)
-}
-
-// blame adds a failure to what is known of the attempt.
-func (q *Queue) blame(e *Entity, f Failure) {
-	e.failed = true
-	e.erred = e.erred || f.Error
-	e.plugins = distinct(slices.Concat(e.plugins, f.Plugins))
-	e.pendingPlugins = distinct(slices.Concat(e.pendingPlugins, f.PendingPlugins))
-	if m := q.byUID[f.UID]; m != nil && m.entity == e && !m.held {
-		e.count(m, -1)
-		m.tried, m.refused = true, true
-		e.count(m, 1)
-	}
-}
-
-// retry has the attempt that begins come to the member.
-func (e *Entity) retry(m *member) {
-	m.refused = false
-	if m.tried {
-		e.count(m, -1)
-		m.tried = false
-		e.count(m, 1)
-	}
-}
-
-// Finish says that the attempt has come to its end: well, or if it refused members, as Park says. With no
-// ready member left the entity is Placed (or Gated); otherwise it has members that the attempt did not try, and
-// it is active again at once: as upstream, its counters start anew. An unknown entity is passed over.
-func (q *Queue) Finish(key Key) {
-	e := q.entities[key]
-	if e == nil {
-		return
-	}
-	if e.state == InFlight && e.failed {
-		q.Park(key, Failure{})
-		return
-	}
-	q.take(e)
-	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
-	e.forgetNotes()
-	if e.ready == 0 {
-		q.rest(e)
-		return
-	}
-	e.timestamp = q.now
-	e.unschedulableCount, e.errorCount, e.backoffUntil = 0, 0, 0
-	q.activate(e)
-}
-
-// Park says that the attempt that Begin told of failed, at once, after Refuse, or after it had seemed to end well. The
-// counters go up as upstream and with them the backoff. After an error the entity backs off and is then
-// retried. Otherwise it becomes Unschedulable, unless an event that came during the attempt would have moved
-// it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are held stay
-// held. It works from any state; an unknown entity is passed over.
-func (q *Queue) Park(key Key, f Failure) {
-	e := q.entities[key]
-	if e == nil {
-		return
-	}
-	inFlight := e.state == InFlight
-	if !inFlight {
-		e.erred, e.plugins, e.pendingPlugins = false, nil, nil
-		for _, m := range e.members {
-			m.refused = false
-		}
-	}
-	q.take(e)
-	q.blame(e, f)
-	isError := e.erred
-	e.erred = false
-	if isError {
-		e.errorCount++
-	} else {
-		e.unschedulableCount++
-		e.errorCount = 0
-	}
-	e.timestamp = q.now
-	backoff := q.backoffFor(e)
-	if !isError && e.key.Type == fwk.PodGroupKeyType {
-		backoff = max(backoff, q.opts.Profiles[e.profile].GroupBackoff)
-	}
-	e.backoffUntil = q.now.Add(backoff)
-	verdict := q.verdict(e, isError, inFlight)
-	eventful := e.begun != q.changes
-	e.forgetNotes()
-	switch {
-	case e.ready == 0:
-		q.rest(e)
-	case verdict == immediately:
-		q.activate(e)
-	case verdict == afterBackoff:
-		q.requeue(e)
-	default:
-		q.put(e, Unschedulable)
-		if eventful {
-			// What happened during the attempt is news to it: the flush must not take it for tried.
-			q.changed()
-		}
-	}
-}
-
-// verdict says where an entity goes whose attempt just failed.
-func (q *Queue) verdict(e *Entity, isError, inFlight bool) strategy {
-	if isError {
-		return afterBackoff
-	}
-	if !inFlight {
-		if e.begun != q.changes {
-			return afterBackoff
-		}
-		return skip
-	}
-	verdict := skip
-	if e.notedAll || e.notedAny && len(e.plugins)+len(e.pendingPlugins) == 0 {
-		verdict = afterBackoff
-	}
-	for _, name := range e.plugins {
-		if q.wasNoted(e, name) {
-			verdict = afterBackoff
-		}
-	}
-	for _, name := range e.pendingPlugins {
-		if q.wasNoted(e, name) {
-			verdict = immediately
-		}
-	}
-	return verdict
-}
-
 // Activate is what PodActivator asks for: the entity, if it is unschedulable, backing off or gated, is put
 // to PreEnqueue and becomes active without regard to its backoff. If it is in flight, that is remembered
 // for when its attempt fails.
@@ -698,14 +493,4 @@ func (e *Entity) setFirstActive(t eventlog.Time) {
 
 func (e *Entity) forgetNotes() {
 	e.noted, e.notedAll, e.notedAny = nil, false, false
-}
-
-// distinct returns the names sorted, each once; nil for none.
-func distinct(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return slices.Compact(names)
 }
