@@ -17,10 +17,12 @@ type signed []proof.Checkpoint
 
 // readSigned reads signed checkpoints, and the keys that they must be signed with.
 func readSigned(keys, files []string) (signed, error) {
-	if len(files) == 0 {
+	switch {
+	case len(files) == 0 && len(keys) == 0:
 		return nil, nil
-	}
-	if len(keys) == 0 {
+	case len(files) == 0:
+		return nil, usageError{errors.New("--key needs --checkpoint: without one the log is compared with nothing that was signed")}
+	case len(keys) == 0:
 		return nil, usageError{errors.New("--checkpoint needs --key: the public key of whoever has signed it")}
 	}
 	known, err := readKeys(keys)
