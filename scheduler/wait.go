@@ -82,7 +82,11 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 	if !slices.Contains(w.Plugins, coscheduling.Name) {
 		return ""
 	}
-	if g := m.cluster.Pod(w.Pod.UID).Group; g != nil && (allThere(g) || holdsOn(g)) {
+	g := m.cluster.Pod(w.Pod.UID).Group
+	if g != nil && g.Refusal() != "" {
+		return g.Refusal() // came up while the pod was held: by now nobody can know how many members are meant
+	}
+	if g != nil && (allThere(g) || holdsOn(g)) {
 		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
 	}
 	switch e := m.queue.Find(w.Pod.UID); {
