@@ -29,7 +29,7 @@ test: ## Run all tests, with invariant checks
 soak: ## What make test runs, at length: real workloads, kills, crash states, histories, planted faults
 	ROLLCALL_SOAK=1 $(GO) test -timeout 180m -run Soak ./cmd/rollcall -v
 	ROLLCALL_SOAK=1 $(GO) test -tags invariants -timeout 180m -run 'TestEveryCrashStateRecovers|TestEveryDamaged' ./eventlog/boltlog -v
-	$(GO) test -tags invariants -timeout 180m -run Whatever ./scheduler -rapid.checks=20000 -v
+	ROLLCALL_SOAK=1 $(GO) test -tags invariants -timeout 180m -run Whatever ./scheduler -rapid.checks=20000 -v
 
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/canonical"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 func TestWhatIsAppendedIsReadBack(t *testing.T) {

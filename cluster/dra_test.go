@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 // deviceClaim is a claim with an allocation of devices of driver "d", pool "p"; with none it is unallocated.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -33,6 +32,8 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
+	composite *Composite // what it says that it is admitted with, nil for nothing
+
 	refusal string // a memo, if judged
 	judged  bool
 }
@@ -43,7 +44,7 @@ func (s *State) GroupOf(pod *v1.Pod) *Group {
 	if p, ok := s.pods[pod.UID]; ok {
 		return p.Group
 	}
-	if name, ok := groupName(pod); ok {
+	if name, ok := GroupName(pod); ok {
 		return s.groups[name]
 	}
 	return nil
@@ -55,9 +56,9 @@ func (s *State) GangOf(pod *v1.Pod) (name types.NamespacedName, ok bool) {
 		if p.Group == nil {
 			return types.NamespacedName{}, false
 		}
-		return p.Group.name(), true
+		return p.Group.Key(), true
 	}
-	return groupName(pod)
+	return GroupName(pod)
 }
 
 // Group returns the gang of that name, nil if neither its object nor a member has been seen.
@@ -100,21 +101,6 @@ func (g *Group) Mode() Mode { return g.asked().mode }
 
 // MatchPolicy says which members with a node count toward the minimum.
 func (g *Group) MatchPolicy() MatchPolicy { return g.asked().policy }
-
-// Together returns the gangs that are to be admitted together with this one, itself among them, by namespace and
-// name; nil if there are no others.
-func (g *Group) Together() []types.NamespacedName {
-	text := g.asked().together
-	if text == "" {
-		return nil
-	}
-	var gangs []types.NamespacedName
-	for name := range strings.SplitSeq(text, ",") {
-		namespace, rest, _ := strings.Cut(name, "/")
-		gangs = append(gangs, types.NamespacedName{Namespace: namespace, Name: rest})
-	}
-	return gangs
-}
 
 // Priority is the priority that the group's object gives it, by number or by the name of a class that is there;
 // ok is false if it gives none.
@@ -177,7 +163,8 @@ func (g *Group) Members() []*Pod {
 // String is namespace/name.
 func (g *Group) String() string { return g.Namespace + "/" + g.Name }
 
-func (g *Group) name() types.NamespacedName {
+// Key is namespace and name.
+func (g *Group) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: g.Namespace, Name: g.Name}
 }
 
@@ -192,14 +179,14 @@ func (s *State) groupAt(name types.NamespacedName) *Group {
 
 func (s *State) dropGroupIfEmpty(g *Group) {
 	if len(g.members) == 0 && len(g.declarations) == 0 {
-		delete(s.groups, g.name())
+		delete(s.groups, g.Key())
 	}
 }
 
 // join makes a new pod a member of the group that it names. A pod cannot change its group: the field is
 // immutable, and a label that changes later is not followed.
 func (s *State) join(p *Pod) {
-	name, ok := groupName(p.Object)
+	name, ok := GroupName(p.Object)
 	if !ok {
 		return
 	}
@@ -213,6 +200,7 @@ func (s *State) joinGroup(p *Pod, name types.NamespacedName) {
 	p.facts = factsOf(p.Object, p.Group)
 	p.Group.enroll(p)
 	s.tally(p, +1)
+	s.realign(p.Group)
 }
 
 func (s *State) leave(p *Pod) {
@@ -223,6 +211,7 @@ func (s *State) leave(p *Pod) {
 	s.tally(p, -1)
 	p.Group.strike(p)
 	delete(p.Group.members, p.Object.UID)
+	s.realign(p.Group)
 	s.dropGroupIfEmpty(p.Group)
 }
 
@@ -236,6 +225,7 @@ func (s *State) restate(p *Pod) {
 		p.Group.strike(p)
 		p.facts = f
 		p.Group.enroll(p)
+		s.realign(p.Group)
 	}
 }
 

@@ -22,6 +22,7 @@ type declaration struct {
 	priority *int32
 	class    string      // a PriorityClass, looked at without a priority
 	room     []minimumOf // minResources, by resource
+	parent   string      // the CompositePodGroup that it is below, "" for none
 }
 
 // minimumOf is an amount of a resource in its base unit; cpu in thousandths of a core.
@@ -40,6 +41,9 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 			d.terms.min = int(gang.MinCount)
 		}
 		d.priority, d.class = o.Spec.Priority, o.Spec.PriorityClassName
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
+			d.parent = *parent
+		}
 	case *xscheduling.PodGroup:
 		d.terms.min = int(o.Spec.MinMember)
 		if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil {
@@ -58,6 +62,7 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	g.declarations = append(g.declarations, d)
 	slices.SortFunc(g.declarations, func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	s.realign(g)
 	return nil
 }
 
@@ -69,6 +74,7 @@ func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) 
 	s.roomVersion++
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	s.realign(g)
 	s.dropGroupIfEmpty(g)
 }
 
@@ -115,6 +121,48 @@ func (s *State) Lacks(g *Group) (Shortfall, bool) {
 	if k <= 0 {
 		return Shortfall{}, false
 	}
+	if short, lacks := s.free.lacks(s.needsOf(g), k); lacks {
+		return short, true
+	}
+	return s.lacksRoom(g)
+}
+
+// LacksTogether tells whether the cluster as a whole has too little free for the gangs of c, of which all are needed,
+// and of what. It promises as little as Lacks.
+func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
+	if c.Min() < len(c.gangs) {
+		return Shortfall{}, false // which of them will be placed nobody knows
+	}
+	amounts := map[v1.ResourceName]int64{}
+	var names []v1.ResourceName
+	for _, g := range c.gangs {
+		k := g.Min() - g.Assigned() - g.Waiting()
+		if k <= 0 {
+			continue
+		}
+		needs := s.needsOf(g)
+		for i := range needs {
+			name := needs[i].resource
+			if _, seen := amounts[name]; !seen {
+				names = append(names, name)
+			}
+			amounts[name] += needs[i].smallest(k)
+		}
+	}
+	slices.Sort(names)
+	var worst Shortfall
+	lacking := false
+	for _, name := range names {
+		free, offered := s.free.of(name)
+		if short := (Shortfall{Resource: name, Needed: amounts[name], Free: free}); offered && free < amounts[name] && (!lacking || short.worseThan(worst)) {
+			worst, lacking = short, true
+		}
+	}
+	return worst, lacking
+}
+
+// needsOf is what g's ready members request.
+func (s *State) needsOf(g *Group) []resourceNeed {
 	if g.needs == nil {
 		var ready []*Pod
 		// any order: needsOf sorts the requests
@@ -125,10 +173,7 @@ func (s *State) Lacks(g *Group) (Shortfall, bool) {
 		}
 		g.needs = needsOf(ready)
 	}
-	if short, lacks := s.free.lacks(g.needs, k); lacks {
-		return short, true
-	}
-	return s.lacksRoom(g)
+	return g.needs
 }
 
 // lacksRoom compares what is free with the group's minResources, until one of its members has a node.

@@ -63,8 +63,9 @@ func (n *naming) of(pod *v1.Pod) string {
 
 func (n *naming) String() string { return n.kind + " " + n.key }
 
-// groupName returns the name of the gang that pod names, in the first of the ways that it uses.
-func groupName(pod *v1.Pod) (types.NamespacedName, bool) {
+// GroupName returns the name of the gang that pod names, in the first of the ways that it uses; ok is false if it names
+// none.
+func GroupName(pod *v1.Pod) (types.NamespacedName, bool) {
 	if n := namingOf(pod); n != nil {
 		return types.NamespacedName{Namespace: pod.Namespace, Name: n.of(pod)}, true
 	}
@@ -87,6 +88,17 @@ func MinimumAnnotation(pod *v1.Pod) string {
 		return n.minimum
 	}
 	return ""
+}
+
+// MemberMinimum is the minimum that a member gives its gang by annotations; 0 if it gives none, or none that means
+// anything.
+func MemberMinimum(pod *v1.Pod) int {
+	name, ok := GroupName(pod)
+	if !ok {
+		return 0
+	}
+	t, _ := termsOf(pod, name)
+	return t.min
 }
 
 // namingFault says how the pod names two gangs at once; "" if it does not.

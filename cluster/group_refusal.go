@@ -10,7 +10,7 @@ import (
 // factsOf reads the facts of a pod that belongs to g.
 func factsOf(pod *v1.Pod, g *Group) facts {
 	f := facts{naming: namingFault(pod), priority: corev1helpers.PodPriority(pod), scheduler: pod.Spec.SchedulerName}
-	f.terms, f.fault = termsOf(pod, g.name())
+	f.terms, f.fault = termsOf(pod, g.Key())
 	return f
 }
 
@@ -64,8 +64,13 @@ func (g *Group) judgeNames() string {
 // judgeTerms looks at what the object's annotations say if there is an object, and else at the members'.
 func (g *Group) judgeTerms() string {
 	if len(g.declarations) > 0 {
-		if fault := g.declarations[0].fault; fault != "" {
-			return fmt.Sprintf("%s %s %s", g.declarations[0].resource, g, fault)
+		d := &g.declarations[0]
+		if d.fault != "" {
+			return fmt.Sprintf("%s %s %s", d.resource, g, d.fault)
+		}
+		if d.parent != "" && d.terms.together != "" {
+			return fmt.Sprintf("%s %s is to be admitted with others by two ways: spec.parentCompositePodGroupName %s, annotation %s",
+				d.resource, g, quoted(d.parent), koordinatorGroups)
 		}
 		return ""
 	}

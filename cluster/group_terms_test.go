@@ -51,7 +51,7 @@ func TestAPodNamesItsGroupInTheOrderOfPrecedence(t *testing.T) {
 		{says("p", []string{kueueNameLabel + "=v"}, annotations[1:]), "v", ""},
 		{says("p", []string{kueueNameLabel + "="}, nil), "", ""},
 	} {
-		name, ok := groupName(c.pod)
+		name, ok := GroupName(c.pod)
 		if name.Name != c.want || ok != (c.want != "") || name.Namespace != "ml" {
 			t.Errorf("%v %v: named %v, %v; want %q", c.pod.Labels, c.pod.Annotations, name, ok, c.want)
 		}
@@ -127,7 +127,7 @@ func FuzzTerms(f *testing.F) {
 		case fault == "" && got != terms{} && (got.min < 1 || got.total < 0 || got.timeout < 0):
 			t.Errorf("terms %+v", got)
 		}
-		together := (&Group{Namespace: "ml", Name: "g", terms: census[terms]{count: map[terms]int{got: 1}}}).Together()
+		together := gangsNamed(got.together)
 		if got.together != "" && (!slices.Contains(together, gang) || len(together) < 2) {
 			t.Errorf("together %v", together)
 		}
@@ -144,16 +144,16 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	}
 	got := s.Group("ml", "g")
 	want := []types.NamespacedName{{Namespace: "ml", Name: "g"}, {Namespace: "ml", Name: "h"}}
-	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != OnlyWaiting || !slices.Equal(got.Together(), want) || got.Refusal() != "" {
-		t.Errorf("min %d of %d, %s, %s, together %v, refused %q", got.Min(), got.Total(), got.Mode(), got.MatchPolicy(), got.Together(), got.Refusal())
+	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != OnlyWaiting || !slices.Equal(got.Composite().named, want) || got.Refusal() != "" {
+		t.Errorf("min %d of %d, %s, %s, together %v, refused %q", got.Min(), got.Total(), got.Mode(), got.MatchPolicy(), got.Composite(), got.Refusal())
 	}
 	delete(g.Annotations, koordinatorMatchPolicy)
 	delete(g.Annotations, koordinatorGroups)
 	if _, err := s.Upsert(eventlog.XPodGroups, g); err != nil {
 		t.Fatal(err)
 	}
-	if got.MatchPolicy() != WaitingAndRunning || got.Together() != nil {
-		t.Errorf("%s, together %v", got.MatchPolicy(), got.Together())
+	if got.MatchPolicy() != WaitingAndRunning || got.Composite() != nil {
+		t.Errorf("%s, together %v", got.MatchPolicy(), got.Composite())
 	}
 }
 

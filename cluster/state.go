@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -29,6 +30,9 @@ type State struct {
 	byName map[types.NamespacedName]types.UID
 	groups map[types.NamespacedName]*Group
 
+	composites map[types.NamespacedName]*Composite
+	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
+
 	mine func(schedulerName string) bool // nil: every pod is
 
 	lastPlain *framework.PodInfo // a memo of newPodInfo
@@ -45,6 +49,8 @@ func New() *State {
 		pods:             map[types.UID]*Pod{},
 		byName:           map[types.NamespacedName]types.UID{},
 		groups:           map[types.NamespacedName]*Group{},
+		composites:       map[types.NamespacedName]*Composite{},
+		namedBy:          map[types.NamespacedName]map[*Composite]bool{},
 	}
 }
 
@@ -70,6 +76,12 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		if err := s.declareGroup(res, obj); err != nil {
 			return nil, err
 		}
+	case eventlog.CompositePodGroups:
+		c, ok := obj.(*schedulingv1alpha3.CompositePodGroup)
+		if !ok {
+			return nil, fmt.Errorf("upsert %s: object is a %T", res, obj)
+		}
+		s.compose(c)
 	case eventlog.PriorityClasses:
 		s.classChanged(obj.GetName())
 	}
@@ -82,6 +94,8 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})
+	case eventlog.CompositePodGroups:
+		s.decompose(types.NamespacedName{Namespace: namespace, Name: name})
 	case eventlog.PriorityClasses:
 		s.classChanged(name)
 	}

@@ -6,14 +6,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // What explanations read of the state, and no decision does; AllPods serves a change of configuration too.
-
-// GroupName returns the name of the gang that pod names; ok is false if it names none.
-func GroupName(pod *v1.Pod) (name types.NamespacedName, ok bool) { return groupName(pod) }
 
 // AllPods returns every pod, by namespace, name and UID.
 func (s *State) AllPods() []*Pod {

@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +30,7 @@ type resourceInfo struct {
 
 // registry is the table of all resources, sorted by name.
 var registry = []resourceInfo{
+	{CompositePodGroups, 22, true, schedulingv1alpha3.SchemeGroupVersion, "CompositePodGroup", func() Object { return new(schedulingv1alpha3.CompositePodGroup) }},
 	{CSIDrivers, 18, false, storagev1.SchemeGroupVersion, "CSIDriver", func() Object { return new(storagev1.CSIDriver) }},
 	{CSINodes, 17, false, storagev1.SchemeGroupVersion, "CSINode", func() Object { return new(storagev1.CSINode) }},
 	{CSIStorageCapacities, 19, true, storagev1.SchemeGroupVersion, "CSIStorageCapacity", func() Object { return new(storagev1.CSIStorageCapacity) }},

@@ -18,6 +18,7 @@ const (
 	PriorityClasses        Resource = "priorityclasses.scheduling.k8s.io"
 	PodGroups              Resource = "podgroups.scheduling.k8s.io"
 	XPodGroups             Resource = "podgroups.scheduling.x-k8s.io"
+	CompositePodGroups     Resource = "compositepodgroups.scheduling.k8s.io"
 	StorageClasses         Resource = "storageclasses.storage.k8s.io"
 	CSINodes               Resource = "csinodes.storage.k8s.io"
 	CSIDrivers             Resource = "csidrivers.storage.k8s.io"

@@ -96,6 +96,10 @@ var keptFields = []struct {
 		{"spec", "what the group asks for; names and numbers only"},
 		{"status.resourceClaimStatuses", "read by DynamicResources"},
 	}},
+	{CompositePodGroups, []keptField{
+		{"metadata.labels", "queues of groups"},
+		{"spec", "what the groups below it ask for together; names and numbers only"},
+	}},
 	{XPodGroups, []keptField{
 		{"metadata.labels", "queues of groups"},
 		{"metadata.annotations", "only those in keptAnnotations"},

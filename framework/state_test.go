@@ -9,6 +9,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
+
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 type counter int

@@ -162,7 +162,7 @@ func (q *Queue) Park(key Key, f Failure) {
 	}
 	e.timestamp = q.now
 	backoff := q.backoffFor(e)
-	if !isError && e.key.Type == fwk.PodGroupKeyType {
+	if !isError && e.key.Type != fwk.PodKeyType {
 		backoff = max(backoff, q.opts.Profiles[e.profile].GroupBackoff)
 	}
 	e.backoffUntil = q.now.Add(backoff)

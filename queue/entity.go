@@ -57,6 +57,7 @@ func (s State) String() string {
 type member struct {
 	entity *Entity
 	pod    *v1.Pod
+	part   string // of a composite: the gang that it is a member of
 	held   bool
 	// tried: the attempt under way, or else the last one, has come to the pod, and does not another time. refused: it
 	// was refused.
@@ -68,7 +69,7 @@ type member struct {
 }
 
 func compareMembers(a, b *member) int {
-	return cmp.Or(strings.Compare(a.pod.Name, b.pod.Name), strings.Compare(string(a.pod.UID), string(b.pod.UID)))
+	return cmp.Or(strings.Compare(a.part, b.part), strings.Compare(a.pod.Name, b.pod.Name), strings.Compare(string(a.pod.UID), string(b.pod.UID)))
 }
 
 // gateRef is an entity's place among the entities gated by one plugin.
@@ -87,10 +88,11 @@ type Entity struct {
 	owed     bool
 	priority int32
 
-	members            []*member // by name, then UID
+	members            []*member // by part, name, UID
 	ready, gated, held int
-	untried            int // of the ready ones
-	firstUntried       int // a memo: no member before this one is ready and untried
+	untried            int                  // of the ready ones
+	firstUntried       int                  // a memo: no member before this one is ready and untried
+	parts              map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time
 	firstActive eventlog.Time
@@ -161,7 +163,7 @@ func (e *Entity) NumHeld() int { return e.held }
 // NumPending returns how many members are not held.
 func (e *Entity) NumPending() int { return e.ready + e.gated }
 
-// Pending returns the pods that are not held, by name, then UID. The pods must not be changed.
+// Pending returns the pods that are not held, by part, name and UID. The pods must not be changed.
 func (e *Entity) Pending() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, e.NumPending())
 	for _, m := range e.members {
@@ -172,7 +174,7 @@ func (e *Entity) Pending() []*v1.Pod {
 	return pods
 }
 
-// Ready returns the pending pods that passed PreEnqueue, by name, then UID. The pods must not be changed.
+// Ready returns the pending pods that passed PreEnqueue, by part, name and UID. The pods must not be changed.
 func (e *Entity) Ready() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, e.ready)
 	for _, m := range e.members {
@@ -192,7 +194,16 @@ func (e *Entity) NumUntried() int {
 	return e.untried
 }
 
-// Next returns the first ready pod, by name, then UID, that the attempt under way has not come to yet: the
+// NumUntriedOf is NumUntried of one part of a composite.
+func (e *Entity) NumUntriedOf(part string) int {
+	n := e.parts[part]
+	if e.state != InFlight {
+		return n.ready
+	}
+	return n.untried
+}
+
+// Next returns the first ready pod, by part, name and UID, that the attempt under way has not come to yet: the
 // first ready one if none is under way; nil if there is none. The pod must not be changed.
 func (e *Entity) Next() *v1.Pod {
 	if e.state != InFlight {
@@ -345,13 +356,32 @@ func (e *Entity) count(m *member, n int) {
 	case m.gate != nil:
 		e.gated += n
 	default:
-		e.ready += n
+		untried := 0
 		if !m.tried {
-			e.untried += n
-			if n > 0 {
-				e.firstUntried = 0
-			}
+			untried = n
 		}
+		e.ready += n
+		e.untried += untried
+		if untried > 0 {
+			e.firstUntried = 0
+		}
+		if m.part != "" {
+			e.countPart(m.part, n, untried)
+		}
+	}
+}
+
+// partCount is how many members of a part are ready, and how many of those untried.
+type partCount struct{ ready, untried int }
+
+func (e *Entity) countPart(part string, ready, untried int) {
+	if e.parts == nil {
+		e.parts = map[string]partCount{}
+	}
+	n := e.parts[part]
+	n.ready, n.untried = n.ready+ready, n.untried+untried
+	if e.parts[part] = n; n == (partCount{}) {
+		delete(e.parts, part)
 	}
 }
 

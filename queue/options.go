@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	v1 "k8s.io/api/core/v1"
 	"time"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -55,6 +56,10 @@ type Options struct {
 	// members, the highest, as all have without Priority. When its answer changes, Recheck must be called before any
 	// other method.
 	Priority func(key Key) (p int32, ok bool)
+
+	// Part returns which of a composite's gangs the pod is a member of, for as long as it is there. An attempt goes
+	// through the members gang by gang. nil means that no composite comes.
+	Part func(pod *v1.Pod) string
 
 	// Profiles are the profiles by scheduler name. A pod of another scheduler name is gated by nothing and
 	// moved by every event.

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -175,13 +176,24 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
 		q.sorted = slices.Insert(q.sorted, i, e)
 	}
-	m := &member{entity: e, pod: pod}
+	m := &member{entity: e, pod: pod, part: q.partOf(key, pod)}
 	e.insert(m)
 	q.byUID[pod.UID] = m
 	q.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = m
 	q.reprioritise(e)
 	q.test(m)
+	if m.part != "" && m.gate == nil && e.gated > 0 {
+		q.testAll(e) // it may be the one that its gang waited for, in an entity that did not wait for the gang
+	}
 	q.rest(e)
+}
+
+// partOf returns which of a composite's gangs the pod is a member of, "" in any other entity.
+func (q *Queue) partOf(key Key, pod *v1.Pod) string {
+	if key.Type != fwk.CompositePodGroupKeyType || q.opts.Part == nil {
+		return ""
+	}
+	return q.opts.Part(pod)
 }
 
 // Update tells that an unscheduled pod changed; old is what it was, nil for what the queue has. A gated pod

@@ -114,6 +114,9 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 		return r.Err()
 	}
 	m := &member{entity: e, pod: pod(uid), held: held, tried: bits[2], refused: bits[3]}
+	if m.pod != nil {
+		m.part = q.partOf(e.key, m.pod)
+	}
 	if m.pod == nil || q.byUID[uid] != nil || held && gated {
 		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or held and gated", uid, e.key)
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"k8s.io/apimachinery/pkg/types"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -32,7 +31,7 @@ func (h *groupHistory) begun(m *scheduler.Machine) {
 		return
 	}
 	h.reached(m, Point{})
-	if h.entity = m.Queue().Get(fwk.PodGroupKey(h.group.Namespace, h.group.Name)); h.entity != nil {
+	if h.entity = m.GangEntity(h.group.Namespace, h.group.Name); h.entity != nil {
 		h.number, h.omitted = h.entity.Attempts(), h.entity.Attempts()
 	}
 }
@@ -60,7 +59,7 @@ func (h *groupHistory) reached(m *scheduler.Machine, at Point) {
 }
 
 func (h *groupHistory) decided(m *scheduler.Machine, at Point, d *eventlog.Decision) {
-	entity := m.Queue().Get(fwk.PodGroupKey(h.group.Namespace, h.group.Name))
+	entity := m.GangEntity(h.group.Namespace, h.group.Name)
 	if len(h.attempts) == 0 || entity != h.entity || entity != nil && entity.Attempts() != h.number {
 		h.begin(at, d.Cycle)
 	}
@@ -119,7 +118,7 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 		}
 		x.Members = append(x.Members, member)
 	}
-	e := m.Queue().Get(fwk.PodGroupKey(s.name.Namespace, s.name.Name))
+	e := m.GangEntity(s.name.Namespace, s.name.Name)
 	if e == nil {
 		return x
 	}

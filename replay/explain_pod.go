@@ -10,8 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// gangEntity is the type of an entity that is a gang.
-const gangEntity = fwk.PodGroupKeyType
+// isGang says whether an entity is a gang, or several that are admitted together.
+func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyType }
 
 // podExplanation puts together what both readings of the log have brought.
 func podExplanation(s *podScan, r *rerun) *PodExplanation {
@@ -43,7 +43,7 @@ func podExplanation(s *podScan, r *rerun) *PodExplanation {
 	}
 	x.Decision = r.explained(s.last)
 	stop := s.stops[s.group]
-	if e != nil && e.Type() == gangEntity && e.Attempts() > 0 && stop.exists() && stop.decision.UID != s.uid &&
+	if isGang(e) && e.Attempts() > 0 && stop.exists() && stop.decision.UID != s.uid &&
 		!(s.last.failed() && s.last.at.Seq > stop.at.Seq) {
 		x.StoppedBy = r.explained(stop)
 	}

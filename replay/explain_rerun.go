@@ -241,7 +241,7 @@ func (r *rerun) addResources(x *DecisionExplanation, p *cluster.Pod, unusable fu
 		return
 	}
 	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, unusable)
-	if e := r.machine.Queue().Find(p.Object.UID); e != nil && e.Type() == gangEntity {
+	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
 		x.Gang = gangNeeds(r.machine.Cluster(), p.Group, unusable)
 	}
 }

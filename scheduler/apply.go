@@ -87,7 +87,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	}
-	needed := m.minimumOf(p.Resource, p.Object.GetNamespace(), p.Object.GetName())
+	before := m.standingOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
 	old, err := m.cluster.Upsert(p.Resource, p.Object)
 	if err != nil {
 		return err
@@ -96,8 +96,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	if old == nil {
 		action = fwk.Add
 	}
-	m.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), needed)
-	m.reclassify(p.Resource, p.Object.GetName())
+	m.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), before)
 	m.moved(p.Resource, action, old, p.Object)
 	return nil
 }
@@ -112,79 +111,32 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 		}
 		return nil
 	}
-	needed := m.minimumOf(p.Resource, p.Namespace, p.Name)
+	before := m.standingOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
-		m.regroup(p.Resource, p.Namespace, p.Name, needed)
-		m.reclassify(p.Resource, p.Name)
+		m.regroup(p.Resource, p.Namespace, p.Name, before)
 		m.moved(p.Resource, fwk.Delete, old, nil)
 	}
 	return nil
 }
 
-// minimumOf returns the minimum of a gang that is declared, 0 for any other object.
-func (m *Machine) minimumOf(res eventlog.Resource, namespace, name string) int {
-	if res != eventlog.PodGroups && res != eventlog.XPodGroups {
-		return 0
-	}
-	if g := m.cluster.Group(namespace, name); g != nil && g.Declared() {
-		return g.Min()
-	}
-	return 0
-}
-
 // regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
 // it needs fewer members than before.
-func (m *Machine) regroup(res eventlog.Resource, namespace, name string, needed int) {
-	if res != eventlog.PodGroups && res != eventlog.XPodGroups {
-		return
+func (m *Machine) regroup(res eventlog.Resource, namespace, name string, before standing) {
+	switch res {
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		gang := types.NamespacedName{Namespace: namespace, Name: name}
+		m.restand(gang, before)
+		m.recheck(m.standingOf(gang).key) // its priority, for one
+	case eventlog.CompositePodGroups:
+		m.recompose(namespace, name)
+	case eventlog.PriorityClasses:
+		for _, g := range m.cluster.GroupsOfClass(name) {
+			m.recheck(keyOfGang(g))
+		}
+		for _, c := range m.cluster.CompositesOfClass(name) {
+			m.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
+		}
 	}
-	key := fwk.PodGroupKey(namespace, name)
-	m.queue.Recheck(key)
-	if now := m.minimumOf(res, namespace, name); now > 0 && now < needed {
-		m.queue.Activate(key)
-	}
-}
-
-// reclassify has the queue look again at the gangs that have their priority from a class that came, changed or went.
-func (m *Machine) reclassify(res eventlog.Resource, name string) {
-	if res != eventlog.PriorityClasses {
-		return
-	}
-	for _, g := range m.cluster.GroupsOfClass(name) {
-		m.queue.Recheck(fwk.PodGroupKey(g.Namespace, g.Name))
-	}
-}
-
-// restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
-// whether it contradicts itself, and what it needs. Otherwise a pod that comes costs the same however large its
-// gang is.
-func (m *Machine) restand(gang types.NamespacedName, before standing) {
-	after := m.standingOf(gang)
-	if after == before {
-		return
-	}
-	key := fwk.PodGroupKey(gang.Namespace, gang.Name)
-	m.queue.Recheck(key)
-	if after.declared && before.declared && after.min < before.min {
-		m.queue.Activate(key)
-	}
-}
-
-// standing is what holds for a gang as a whole.
-type standing struct {
-	refused, declared bool
-	min               int // 0 for one that is refused
-}
-
-func (m *Machine) standingOf(name types.NamespacedName) standing {
-	g := m.cluster.Group(name.Namespace, name.Name)
-	switch {
-	case g == nil:
-		return standing{min: 1}
-	case g.Refusal() != "":
-		return standing{refused: true}
-	}
-	return standing{declared: g.Declared(), min: g.Min()}
 }
 
 // moved tells the queue of a change to an object that is neither a pod nor a node.
@@ -219,6 +171,7 @@ var eventResources = map[eventlog.Resource]fwk.EventResource{
 	eventlog.DeviceClasses:          fwk.DeviceClass,
 	eventlog.PodGroups:              fwk.PodGroup,
 	eventlog.XPodGroups:             fwk.PodGroup,
+	eventlog.CompositePodGroups:     fwk.CompositePodGroup,
 }
 
 func (m *Machine) upsertNode(obj *v1.Node) error {
@@ -316,7 +269,7 @@ func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
 	key := m.keyOf(p)
 	switch {
 	case p.Object.DeletionTimestamp != nil:
-		m.queue.Delete(key, p.Object.UID)
+		m.dequeue(p.Object.UID)
 		m.recheckGroup(p)
 		m.retryGang(p)
 	case old == nil:
@@ -340,9 +293,7 @@ func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
 	case cluster.Binding:
 		m.effects.done(uid, Bind)
 	}
-	if m.profileOf(p.Object) != nil {
-		m.queue.Delete(m.keyOf(p), uid)
-	}
+	m.dequeue(uid)
 }
 
 // deletePod takes in that a pod is gone or finished.
@@ -352,10 +303,17 @@ func (m *Machine) deletePod(uid types.UID) error {
 		return nil
 	}
 	stage, placed := p.Stage, p.Placed()
+	var before standing
+	if p.Group != nil {
+		before = m.standingOf(p.Group.Key())
+	}
 	m.settlePod(p, stage)
 	m.effects.done(uid, Evict)
 	if _, err := m.cluster.DeletePod(uid); err != nil {
 		return err
+	}
+	if p.Group != nil {
+		m.restand(p.Group.Key(), before)
 	}
 	if stage != cluster.Pending {
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
@@ -370,7 +328,7 @@ func (m *Machine) deletePod(uid types.UID) error {
 // recheckGroup has the queue look again at the gang of a pod that came, went or was settled.
 func (m *Machine) recheckGroup(p *cluster.Pod) {
 	if p.Group != nil {
-		m.queue.Recheck(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
+		m.recheck(keyOfGang(p.Group))
 	}
 }
 
@@ -379,7 +337,7 @@ func (m *Machine) recheckGroup(p *cluster.Pod) {
 // fit where others did not.
 func (m *Machine) retryGang(p *cluster.Pod) {
 	if p.Group != nil {
-		m.queue.Retry(fwk.PodGroupKey(p.Group.Namespace, p.Group.Name))
+		m.queue.Retry(keyOfGang(p.Group))
 	}
 }
 

@@ -78,8 +78,8 @@ func (m *Machine) runCycle(pod *v1.Pod, trace *framework.Trace) eventlog.Decisio
 
 func (m *Machine) decisionOn(p *cluster.Pod) eventlog.Decision {
 	d := eventlog.Decision{Cycle: m.cycle + 1, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: p.Object.UID}
-	if key := m.keyOf(p); key.Type == fwk.PodGroupKeyType {
-		d.Group = key.Name
+	if m.keyOf(p).Type != fwk.PodKeyType {
+		d.Group = p.Group.Name
 	}
 	return d
 }

@@ -40,6 +40,7 @@ func (m *Machine) configure(data []byte) error {
 		Priority:       m.priorityOf,
 		Room:           m.hasRoom,
 		RoomVersion:    m.cluster.RoomVersion,
+		Part:           m.partOf,
 	}
 	profiles, err := m.newProfiles(cfg)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 //
 //	1  the first encoding
 //	2  the queue knows whom of an entity an attempt has come to, and whom it refused
-const stateVersion = 2
+//	3  there are CompositePodGroups
+const stateVersion = 3
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.

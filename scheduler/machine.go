@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -109,11 +110,16 @@ func (m *Machine) Effects() []Effect { return m.effects.after(0) }
 // EffectsAfter returns the part of Effects that was decided after entry seq.
 func (m *Machine) EffectsAfter(seq uint64) []Effect { return m.effects.after(seq) }
 
-// priorityOf is the queue's Priority: that which a PodGroup was given.
+// priorityOf is the queue's Priority: that which a PodGroup was given, or a CompositePodGroup.
 func (m *Machine) priorityOf(key queue.Key) (int32, bool) {
-	if key.Type == fwk.PodGroupKeyType {
+	switch key.Type {
+	case fwk.PodGroupKeyType:
 		if g := m.cluster.Group(key.Namespace, key.Name); g != nil {
 			return g.Priority()
+		}
+	case fwk.CompositePodGroupKeyType:
+		if c := m.cluster.Composite(key.Namespace, key.Name); c != nil {
+			return c.Priority()
 		}
 	}
 	return 0, false
@@ -124,26 +130,31 @@ func (m *Machine) profileOf(pod *v1.Pod) *framework.Profile {
 	return m.profiles[pod.Spec.SchedulerName]
 }
 
-// keyOf returns what stands in the queue for pod: its gang, or the pod itself.
-func (m *Machine) keyOf(p *cluster.Pod) queue.Key {
-	if p.Group != nil && plansGangs(m.profileOf(p.Object)) {
-		return fwk.PodGroupKey(p.Group.Namespace, p.Group.Name)
-	}
-	return fwk.PodKey(p.Object.Namespace, p.Object.Name)
-}
-
-// hasRoom is the queue's Room: whether the cluster as a whole has enough for the gang.
+// hasRoom is the queue's Room: whether the cluster as a whole has enough for the gang, or for the gangs that are
+// admitted together.
 func (m *Machine) hasRoom(e *queue.Entity) bool {
 	key := e.Key()
-	if key.Type != fwk.PodGroupKeyType {
+	if key.Type == fwk.PodKeyType || !m.roomChecked[e.Profile()] {
 		return true
 	}
-	g := m.cluster.Group(key.Namespace, key.Name)
-	if g == nil || holdsOn(g) || !m.roomChecked[e.Profile()] {
+	gangs := m.gangsOf(key)
+	if slices.ContainsFunc(gangs, holdsOn) {
 		return true
 	}
-	_, lacks := m.cluster.Lacks(g)
-	return !lacks
+	if key.Type == fwk.CompositePodGroupKeyType {
+		c := m.cluster.Composite(key.Namespace, key.Name)
+		if c == nil {
+			return true
+		}
+		_, lacks := m.cluster.LacksTogether(c)
+		return !lacks
+	}
+	for _, g := range gangs {
+		if _, lacks := m.cluster.Lacks(g); lacks {
+			return false
+		}
+	}
+	return true
 }
 
 // effectKey tells effects apart: a pod has at most one of each kind.

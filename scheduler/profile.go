@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -138,13 +137,7 @@ type gangsOfProfile struct {
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
 
 // Left implements coscheduling.Groups.
-func (g *gangsOfProfile) Left(group *cluster.Group) int {
-	e := g.machine.queue.Get(fwk.PodGroupKey(group.Namespace, group.Name))
-	if e == nil {
-		return 0
-	}
-	return e.NumUntried()
-}
+func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.left(group) }
 
 // Cleared implements coscheduling.Groups.
 func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.cleared(group) }
@@ -155,4 +148,12 @@ func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {
 		return cluster.Shortfall{}, false
 	}
 	return g.machine.cluster.Lacks(group)
+}
+
+// LacksTogether implements coscheduling.Groups.
+func (g *gangsOfProfile) LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool) {
+	if !g.fits {
+		return cluster.Shortfall{}, false
+	}
+	return g.machine.cluster.LacksTogether(unit)
 }

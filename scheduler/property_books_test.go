@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -21,6 +22,8 @@ type books struct {
 	pods   map[types.UID]*bookedPod
 	names  map[string]types.UID
 	groups map[groupKey]declared
+
+	composites map[string]composed
 }
 
 type bookedPod struct {
@@ -41,11 +44,8 @@ func (k groupKey) compare(o groupKey) int {
 }
 
 func newBooks() books {
-	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}}
+	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{}}
 }
-
-// entity is the name of what stands in the queue for the pod; names of gangs and of single pods differ.
-func (p *bookedPod) entity() string { return cmp.Or(p.group, p.object.Name) }
 
 // ready says whether a cycle could place the pod.
 func (p *bookedPod) ready() bool {
@@ -61,6 +61,8 @@ func (h *history) enter(p eventlog.Payload) {
 			h.nodes[obj.Name] = obj
 		case *v1.Pod:
 			h.enterPod(obj)
+		case *schedulingv1alpha3.CompositePodGroup:
+			h.composites[obj.Name] = composedBy(obj)
 		default:
 			h.groups[groupKey{p.Resource, obj.GetName()}] = declaredBy(obj)
 		}
@@ -70,6 +72,8 @@ func (h *history) enter(p eventlog.Payload) {
 			delete(h.nodes, p.Name)
 		case eventlog.Pods:
 			h.strike(p.UID)
+		case eventlog.CompositePodGroups:
+			delete(h.composites, p.Name)
 		default:
 			delete(h.groups, groupKey{p.Resource, p.Name})
 		}
@@ -172,6 +176,17 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	if !terms.declared || placed < terms.min || h.refused(group) {
 		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
 			d.Cycle, group, placed, terms.min, terms.declared, h.refused(group))
+	}
+	composite := h.compositeOf(group)
+	if composite == "" {
+		return
+	}
+	if _, clear := h.needed(composite); before[group] > 0 && clear || h.terms(group).unclear {
+		return // it was admitted with the others once
+	}
+	assigned := func(group string) int { _, n := h.count(group); return n }
+	if !h.admits(composite, assigned) {
+		h.fatalf("cycle %d releases binds of gang %s, and of %s too few gangs have their minimum", d.Cycle, group, composite)
 	}
 }
 
@@ -350,16 +365,18 @@ func (h *history) checkQueue() {
 	for uid, p := range h.pods {
 		ours := p.object.Spec.SchedulerName != "somebody-else"
 		if ours && p.stage != cluster.Bound && (p.stage != cluster.Pending || p.object.DeletionTimestamp == nil) {
-			want[uid] = fmt.Sprintf("%s held=%v", p.entity(), p.stage != cluster.Pending)
+			want[uid] = fmt.Sprintf("%s held=%v", h.entity(p), p.stage != cluster.Pending)
 		}
 	}
 	got := map[types.UID]string{}
 	for _, e := range h.m.Queue().All() {
-		if isGang := e.Type() == fwk.PodGroupKeyType; isGang != (e.Key().Name[0] == 'g') {
+		if want := map[byte]fwk.EntityKeyType{'g': fwk.PodGroupKeyType, 'c': fwk.CompositePodGroupKeyType, 'm': fwk.CompositePodGroupKeyType, 'p': fwk.PodKeyType}; e.Type() != want[e.Key().Name[0]] {
 			h.fatalf("entity %v is of the wrong type", e.Key())
 		}
-		if e.Type() == fwk.PodGroupKeyType && e.NumReady() > 0 && h.refused(e.Key().Name) {
-			h.fatalf("gang %s is refused, and %d members are ready", e.Key().Name, e.NumReady())
+		for _, p := range e.Ready() {
+			if group := h.pods[p.UID].group; group != "" && h.refused(group) {
+				h.fatalf("gang %s is refused, and %s is ready", group, p.Name)
+			}
 		}
 		for _, p := range e.Pending() {
 			got[p.UID] = fmt.Sprintf("%s held=%v", e.Key().Name, false)
@@ -405,6 +422,12 @@ func (h *history) checkQuiet() {
 		if minimum, _ := h.minimum(p.group); !h.shape.approval || p.group != "" && assigned+stages[cluster.Waiting] < minimum {
 			h.fatalf("nothing is left to decide, and %s is held", w.Pod.UID)
 		}
+		if c := h.compositeOf(p.group); c != "" && stages[cluster.Binding]+stages[cluster.Bound] == 0 {
+			placed := func(group string) int { stages, assigned := h.count(group); return assigned + stages[cluster.Waiting] }
+			if !h.admits(c, placed) {
+				h.fatalf("nothing is left to decide, and %s is held for others of %s", w.Pod.UID, c)
+			}
+		}
 		return true
 	})
 	if c := h.m.Queue().Counts(); c.Active+c.InFlight > 0 {
@@ -420,7 +443,7 @@ func (b *books) pending() map[string][]*bookedPod {
 	pending := map[string][]*bookedPod{}
 	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
 		if p := b.pods[uid]; p.ready() {
-			pending[p.entity()] = append(pending[p.entity()], p)
+			pending[b.entity(p)] = append(pending[b.entity(p)], p)
 		}
 	}
 	return pending
@@ -433,6 +456,10 @@ func (h *history) checkPlaced() {
 	}
 	// any order: each is looked at
 	for name, pods := range h.pending() {
+		if pods[0].group != "" && name != pods[0].group {
+			h.checkPlacedTogether(name, pods)
+			continue
+		}
 		missing := 1
 		if pods[0].group != "" {
 			minimum, declared := h.minimum(name)

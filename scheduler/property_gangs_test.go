@@ -28,15 +28,18 @@ type declared struct {
 	min      int
 	priority *int32
 	room     int64 // cpu of minResources, in thousandths
+	parent   string
+	named    bool
 }
 
 func declaredBy(obj eventlog.Object) declared {
 	switch g := obj.(type) {
 	case *xscheduling.PodGroup:
 		cpu := g.Spec.MinResources[v1.ResourceCPU]
-		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue()}
+		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue(), named: g.Annotations[koordinator+"groups"] != ""}
 	case *schedulingv1beta1.PodGroup:
-		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority}
+		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority,
+			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), named: g.Annotations[koordinator+"groups"] != ""}
 	}
 	return declared{}
 }
@@ -127,7 +130,7 @@ func (b *books) refused(group string) bool {
 		}
 	}
 	d, _ := b.object(group)
-	return two || b.terms(group).unclear || len(schedulers) > 1 || d.priority == nil && len(priorities) > 1
+	return two || d.parent != "" && d.named || b.terms(group).unclear || len(schedulers) > 1 || d.priority == nil && len(priorities) > 1
 }
 
 // custom is what the pods of one gang mostly have in common.

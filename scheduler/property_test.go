@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
@@ -58,6 +59,8 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"InterruptedBesideOthers":    {schedulers: one, interrupts: true, foreign: true},
 		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
+		"Composites":                 {schedulers: one, composites: true, foreign: true},
+		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
 		"TwoPermitsAndInterruption":  {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
@@ -155,6 +158,10 @@ func (h *history) live() {
 	add(5, "bind comes back", h.bindComesBack)
 	add(3, "time passes", h.timePasses)
 	add(1, "start again", h.startAgain)
+	if h.shape.composites {
+		add(2, "declare composite", h.declareComposite)
+		add(1, "withdraw composite", h.withdrawComposite)
+	}
 	if h.shape.foreign {
 		add(1, "bind outside", h.bindOutside)
 		add(1, "shrink node", h.shrinkNode)
@@ -261,7 +268,7 @@ func (h *history) largestGiveWay() {
 func (h *history) clearAllBut(name string) {
 	var inputs []eventlog.Payload
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
-		if p := h.pods[uid]; p.entity() != name {
+		if p := h.pods[uid]; h.entity(p) != name {
 			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.object.Name, UID: uid})
 		}
 	}
@@ -324,7 +331,9 @@ func describe(p eventlog.Payload) string {
 				groupOf(obj), obj.Labels, obj.Annotations, obj.Spec.NodeName, len(obj.Spec.SchedulingGates), obj.DeletionTimestamp != nil, ptr.Deref(obj.Spec.Priority, 0),
 				obj.Spec.SchedulerName, obj.Status.Phase)
 		default:
-			return fmt.Sprintf("%s %s min=%d", p.Resource, obj.GetName(), declaredBy(obj).min)
+			return fmt.Sprintf("%s %s %+v", p.Resource, obj.GetName(), declaredBy(obj))
+		case *schedulingv1alpha3.CompositePodGroup:
+			return fmt.Sprintf("%s %s %+v", p.Resource, obj.Name, composedBy(obj))
 		}
 	case *eventlog.Deleted:
 		return fmt.Sprintf("deleted %s %s %s", p.Resource, p.Name, p.UID)

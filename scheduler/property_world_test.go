@@ -31,6 +31,7 @@ type shape struct {
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
+	composites bool     // gangs are admitted with others
 	approval   bool     // the Permit plugin Approval holds some pods as well
 }
 
@@ -104,11 +105,13 @@ func (h *history) groupEntry(name string) eventlog.Payload {
 		g := &xscheduling.PodGroup{ObjectMeta: meta}
 		g.Spec.MinMember = minimum
 		h.drawTerms(g)
+		h.drawComposite(g)
 		return &eventlog.Upserted{Resource: eventlog.XPodGroups, Object: g}
 	}
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
 	h.drawTerms(g)
+	h.drawComposite(g)
 	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g}
 }
 

@@ -97,7 +97,7 @@ func answers(m *scheduler.Machine) (lines []string) {
 		if g := p.Group; g != nil {
 			priority, own := g.Priority()
 			say("%s is of %s: refused %q, declared %v, min %d of %d, %d ready, %d waiting, %d assigned, %d placed, %v %v with %v, priority %d %v", p.Object.Name, g,
-				g.Refusal(), g.Declared(), g.Min(), g.Total(), g.Ready(), g.Waiting(), g.Assigned(), g.Placed(), g.Mode(), g.MatchPolicy(), g.Together(), priority, own)
+				g.Refusal(), g.Declared(), g.Min(), g.Total(), g.Ready(), g.Waiting(), g.Assigned(), g.Placed(), g.Mode(), g.MatchPolicy(), g.Composite(), priority, own)
 		}
 	}
 	names := func(pods []fwk.PodInfo) (names []string) {

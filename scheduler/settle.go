@@ -54,10 +54,10 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 		}
 		err = m.bindPod(seq, key, p, d)
 	case eventlog.Unschedulable, eventlog.Error:
-		if waited && endsAttempt(key, d) && key.Type == fwk.PodGroupKeyType {
+		if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
 			m.queue.Retry(key) // it was broken off: no event need come for another attempt to end otherwise
 		}
-		if waited || endsAttempt(key, d) {
+		if waited || m.endsAttempt(key, d) {
 			m.queue.Park(key, failureOf(d))
 			break
 		}
@@ -173,11 +173,9 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	return nil
 }
 
-// endsAttempt says whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin
-// had a part, which then speaks for the gang.
-func endsAttempt(key queue.Key, d *eventlog.Decision) bool {
-	return key.Type != fwk.PodGroupKeyType ||
-		slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name })
+// blamesGang says whether the gang plugin had a part in a refusal.
+func blamesGang(d *eventlog.Decision) bool {
+	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name })
 }
 
 // conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
@@ -187,37 +185,12 @@ func (m *Machine) conclude(key queue.Key) {
 	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.mayComplete(e) {
 		return
 	}
-	if g := m.groupOf(key); g == nil || !allThere(g) && !holdsOn(g) {
-		for _, uid := range e.Held() {
-			if m.waitsForGang(uid) {
-				return
-			}
+	for _, uid := range e.Held() {
+		if g := m.cluster.Pod(uid).Group; m.waitsForGang(uid) && (g == nil || !allThere(g) && !holdsOn(g)) {
+			return
 		}
 	}
 	m.queue.Finish(key)
-}
-
-// groupOf returns the gang that stands in the queue by that key, nil for a pod.
-func (m *Machine) groupOf(key queue.Key) *cluster.Group {
-	if key.Type != fwk.PodGroupKeyType {
-		return nil
-	}
-	return m.cluster.Group(key.Namespace, key.Name)
-}
-
-// allThere says whether the gang's minimum has nodes, whoever may still hold some of it there.
-func allThere(g *cluster.Group) bool {
-	return g.Declared() && g.Assigned()+g.Waiting() >= g.Min()
-}
-
-// holdsOn says whether the gang wants its members to stay on their nodes when others find none: until their deadline.
-func holdsOn(g *cluster.Group) bool { return g.Declared() && g.Mode() == cluster.NonStrict }
-
-// mayComplete says whether the members that the attempt has not tried yet are enough, with those that have a
-// node, for the gang's minimum. An entity that is a pod always may.
-func (m *Machine) mayComplete(e *queue.Entity) bool {
-	g := m.groupOf(e.Key())
-	return g == nil || holdsOn(g) || g.Assigned() >= g.Min() || g.Assigned()+g.Waiting()+e.NumUntried() >= g.Min()
 }
 
 // waitsForGang says whether the gang plugin holds the pod.

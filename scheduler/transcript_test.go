@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,6 +144,8 @@ func (s *story) command(d *datadriven.TestData) string {
 	case "group":
 		res, obj := s.group(d)
 		return s.apply(&eventlog.Upserted{Resource: res, Object: obj})
+	case "composite":
+		return s.apply(&eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: s.composite(d)})
 	case "pod":
 		return s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: s.pod(d)})
 	case "apply":
@@ -294,7 +298,11 @@ func (s *story) names(uids []types.UID) string {
 func (s *story) show() string {
 	var b strings.Builder
 	for _, e := range s.m.Queue().All() {
-		fmt.Fprintf(&b, "%-9s %s/%s: %s", e.Type(), e.Key().Namespace, e.Key().Name, e.State())
+		name := e.Key().Name
+		if e.Key().Namespace != "" {
+			name = e.Key().Namespace + "/" + name
+		}
+		fmt.Fprintf(&b, "%-9s %s: %s", e.Type(), name, e.State())
 		if e.Owed() {
 			b.WriteString(" (owed a retry)")
 		}
@@ -445,7 +453,35 @@ func (s *story) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Objec
 		priority := int32(q.Value())
 		g.Spec.Priority = &priority
 	}
+	if c := arg(d, "parent", ""); c != "" {
+		g.Spec.ParentCompositePodGroupName = &c
+	}
+	if others := arg(d, "with", ""); others != "" {
+		names, err := json.Marshal(strings.Split(others, "+"))
+		s.must(err)
+		g.Annotations = map[string]string{"gang.scheduling.koordinator.sh/groups": string(names)}
+	}
 	return eventlog.PodGroups, g
+}
+
+func (s *story) composite(d *datadriven.TestData) eventlog.Object {
+	namespace, name := split(d.CmdArgs[0].Key)
+	c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}}
+	minimum := resource.MustParse(arg(d, "min", "0"))
+	if n := int32(minimum.Value()); n > 0 {
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: n}
+	} else {
+		c.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}
+	}
+	if v := arg(d, "priority", ""); v != "" {
+		q := resource.MustParse(v)
+		priority := int32(q.Value())
+		c.Spec.Priority = &priority
+	}
+	if parent := arg(d, "parent", ""); parent != "" {
+		c.Spec.ParentCompositePodGroupName = &parent
+	}
+	return c
 }
 
 func (s *story) pod(d *datadriven.TestData) *v1.Pod {

@@ -77,24 +77,28 @@ func (m *Machine) whyBroken(w *framework.WaitingPod) string {
 	return m.whyStuck(w)
 }
 
-// whyStuck says why no other member's cycle is going to come for which the pod is held; "" if one may.
+// whyStuck says why no other member's cycle is going to come for which the pod is held, or why the gang that it was to
+// go with is not there any more; "" if it may go on waiting.
 func (m *Machine) whyStuck(w *framework.WaitingPod) string {
-	if !slices.Contains(w.Plugins, coscheduling.Name) {
+	g, held := m.cluster.Pod(w.Pod.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
+	if !held && (g == nil || !plansGangs(m.profileOf(w.Pod))) {
 		return ""
 	}
-	g := m.cluster.Pod(w.Pod.UID).Group
 	if g != nil && g.Refusal() != "" {
 		return g.Refusal() // came up while the pod was held: by now nobody can know how many members are meant
 	}
 	if g != nil && (allThere(g) || holdsOn(g)) {
 		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
 	}
+	if !held {
+		return "its pod group has fallen below its minimum"
+	}
 	switch e := m.queue.Find(w.Pod.UID); {
 	case e == nil || e.State() != queue.InFlight:
 		return "the attempt to place its pod group has ended"
 	case e.NumUntried() == 0:
 		return "its pod group has no other member to place"
-	case !m.mayComplete(e):
+	case g != nil && !g.Suffices(m.potential):
 		return "its pod group has too few members left to place"
 	}
 	return ""
@@ -124,8 +128,12 @@ func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decis
 // holderOf returns the plugin to blame for a wait that did not end well: the gang plugin, unless the gang is there
 // and another plugin is what it waits for.
 func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
+	held := slices.Contains(w.Plugins, coscheduling.Name)
+	if g != nil && !allThere(g) && (held || !holdsOn(g)) {
+		return coscheduling.Name
+	}
 	for _, plugin := range w.Plugins {
-		if plugin != coscheduling.Name && (!slices.Contains(w.Plugins, coscheduling.Name) || g != nil && allThere(g)) {
+		if plugin != coscheduling.Name {
 			return plugin
 		}
 	}
@@ -146,9 +154,15 @@ func (m *Machine) overdueWait() (overdue *framework.WaitingPod) {
 		}
 		return true
 	})
+	free := func(g *cluster.Group) int { return g.Assigned() + cleared[g] }
+	judged := map[*cluster.Group]bool{}
 	m.waiting.Each(func(w *framework.WaitingPod) bool {
 		g := m.cluster.Pod(w.Pod.UID).Group
-		if g != nil && g.Declared() && onlyGangHolds(w) && g.Assigned()+cleared[g] >= g.Min() {
+		if g == nil || judged[g] || !onlyGangHolds(w) {
+			return true
+		}
+		judged[g] = true
+		if g.Suffices(free) {
 			overdue = w
 		}
 		return overdue == nil
@@ -177,13 +191,21 @@ func (m *Machine) cleared(g *cluster.Group) int {
 	return n
 }
 
-// endWait decides that a waiting pod goes on, and with it the members of its gang that wait for nothing else.
+// free counts the members that have their node for good or that no plugin but the gang plugin holds.
+func (m *Machine) free(g *cluster.Group) int { return g.Assigned() + m.cleared(g) }
+
+// endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
+// it, that wait for nothing else.
 func (m *Machine) endWait(w *framework.WaitingPod) eventlog.Decision {
 	p := m.cluster.Pod(w.Pod.UID)
 	d := m.decisionOn(p)
 	d.Outcome, d.Node = eventlog.Scheduled, w.Node
+	goes := map[*cluster.Group]bool{}
+	for _, g := range p.Group.Unit() {
+		goes[g] = g == p.Group || g.Suffices(m.free)
+	}
 	m.waiting.Each(func(each *framework.WaitingPod) bool {
-		if each.Pod.UID == w.Pod.UID || m.cluster.Pod(each.Pod.UID).Group != p.Group {
+		if each.Pod.UID == w.Pod.UID || !goes[m.cluster.Pod(each.Pod.UID).Group] {
 			return true
 		}
 		if onlyGangHolds(each) {
@@ -202,12 +224,13 @@ func (m *Machine) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
 	if d.Outcome != eventlog.Waiting || p.Group == nil || slices.Contains(d.WaitFor, coscheduling.Name) || !plansGangs(m.profileOf(p.Object)) {
 		return
 	}
-	if p.Group.Assigned()+m.cleared(p.Group) >= p.Group.Min() {
+	if p.Group.Suffices(m.free) {
 		return
 	}
 	d.WaitFor = append(d.WaitFor, coscheduling.Name)
 	slices.Sort(d.WaitFor)
-	others := func(uid types.UID) bool { return m.cluster.Pod(uid).Group != p.Group }
+	unit := p.Group.Unit()
+	others := func(uid types.UID) bool { return !slices.Contains(unit, m.cluster.Pod(uid).Group) }
 	d.Allowed = slices.DeleteFunc(d.Allowed, func(uid types.UID) bool { return !others(uid) })
 	d.Approvals = slices.DeleteFunc(d.Approvals, func(a eventlog.Approval) bool { return a.Plugin == coscheduling.Name && !others(a.UID) })
 }

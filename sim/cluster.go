@@ -70,7 +70,7 @@ type Cluster struct {
 	live        map[types.UID]int32
 	batches     map[*Batch]*batchState
 	groups      []groupState
-	groupIndex  map[groupKey]int32
+	groupIndex  map[types.NamespacedName]int32
 	store       storage
 
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
@@ -123,17 +123,31 @@ type batchState struct {
 
 // groupState is what the cluster keeps of a group.
 type groupState struct {
-	key  groupKey
-	uid  types.UID
-	gang bool
-	// exists says that the group's object is there; minimum is what it asks for.
-	exists  bool
-	minimum int
+	name types.NamespacedName
+	// objects are those that declare it, of scheduling.k8s.io before scheduling.x-k8s.io. Without one, asked is the
+	// minimum that members ask for, 0 for none.
+	objects []groupObject
+	asked   int
+	counted bool // among the gangs of the summary
 	// left counts planned members that have not ended; arrived and bound those that ever were.
 	left, arrived, bound int
 	// complete and placed say that enough members had arrived and were bound; completeAt is when.
 	complete, placed bool
 	completeAt       time.Duration
+}
+
+type groupObject struct {
+	resource eventlog.Resource
+	uid      types.UID
+	minimum  int // 0 for a group that asks for none
+}
+
+// minimum is how many members are needed at once; gang is false if nobody says.
+func (g *groupState) minimum() (n int, gang bool) {
+	if len(g.objects) > 0 {
+		return g.objects[0].minimum, g.objects[0].minimum > 0
+	}
+	return g.asked, g.asked > 0
 }
 
 // New checks the plans and makes the cluster that they describe. An error names the plan that is wrong.
@@ -153,7 +167,7 @@ func New(nodes []NodePlan, work *Workload, opts Options) (*Cluster, error) {
 		pods:       make([]podState, len(work.Pods)),
 		live:       map[types.UID]int32{},
 		batches:    map[*Batch]*batchState{},
-		groupIndex: map[groupKey]int32{},
+		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
 		stats:      newStatistics(),
 	}
@@ -294,13 +308,13 @@ func checkOffset(offsets ...time.Duration) error {
 }
 
 // group returns the index of the group's state, which it makes if there is none.
-func (c *Cluster) group(key groupKey) int32 {
-	if i, ok := c.groupIndex[key]; ok {
+func (c *Cluster) group(name types.NamespacedName) int32 {
+	if i, ok := c.groupIndex[name]; ok {
 		return i
 	}
 	i := int32(len(c.groups))
-	c.groupIndex[key] = i
-	c.groups = append(c.groups, groupState{key: key})
+	c.groupIndex[name] = i
+	c.groups = append(c.groups, groupState{name: name})
 	return i
 }
 

@@ -28,7 +28,7 @@ type firstFit struct {
 	order   []types.UID
 	on      map[types.UID]string
 	sent    map[types.UID]bool
-	minimum map[groupKey]int
+	minimum map[types.NamespacedName]int
 	last    time.Time
 	// retry, if not 0, makes it wake that often while pods are pending.
 	retry time.Duration
@@ -42,7 +42,7 @@ type firstFit struct {
 func newFirstFit(t testing.TB) *firstFit {
 	return &firstFit{
 		t: t, nodes: map[string]*corev1.Node{}, used: map[string]map[corev1.ResourceName]int64{}, pods: map[types.UID]*corev1.Pod{},
-		on: map[types.UID]string{}, sent: map[types.UID]bool{}, minimum: map[groupKey]int{},
+		on: map[types.UID]string{}, sent: map[types.UID]bool{}, minimum: map[types.NamespacedName]int{},
 	}
 }
 
@@ -109,7 +109,7 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 			suffix = " bound to " + o.Spec.VolumeName
 		}
 		if minimum, gang := groupMinimum(in.Object); gang {
-			f.minimum[groupKey{in.Resource, in.Object.GetNamespace(), in.Object.GetName()}] = minimum
+			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = minimum
 		}
 		f.tell(now, "+ %s %s%s", in.Resource, in.Object.GetName(), suffix)
 		if created := in.Object.GetCreationTimestamp(); in.Object.GetUID() == "" || created.IsZero() {
@@ -198,7 +198,7 @@ func (f *firstFit) place(uid types.UID, names []string) bool {
 
 func (f *firstFit) decide() (effects []scheduler.Effect) {
 	names := slices.Sorted(maps.Keys(f.nodes))
-	tried := map[groupKey]bool{}
+	tried := map[types.NamespacedName]bool{}
 	for _, uid := range slices.Clone(f.order) {
 		if f.sent[uid] {
 			continue
@@ -235,7 +235,7 @@ func (f *firstFit) decide() (effects []scheduler.Effect) {
 	return effects
 }
 
-func (f *firstFit) members(key groupKey) (members []types.UID) {
+func (f *firstFit) members(key types.NamespacedName) (members []types.UID) {
 	for _, uid := range f.order {
 		plan := PodPlan{Namespace: f.pods[uid].Namespace, Template: f.pods[uid]}
 		if k, ok := plan.group(); ok && k == key && !f.sent[uid] {

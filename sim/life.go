@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -67,17 +70,17 @@ func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 
 // objectChanges carries out the arrival, change or deletion of an object.
 func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
-	key := groupKey{plan.Resource, plan.Object.GetNamespace(), plan.Object.GetName()}
+	key := types.NamespacedName{Namespace: plan.Object.GetNamespace(), Name: plan.Object.GetName()}
 	uid := plan.Object.GetUID()
 	if uid == "" {
-		uid = UID(plan.Resource, key.namespace, key.name)
+		uid = UID(plan.Resource, key.Namespace, key.Name)
 	}
 	if plan.Delete {
 		if g, ok := c.groupIndex[key]; ok {
-			c.groups[g].exists = false
+			c.groups[g].withdraw(plan.Resource)
 		}
-		c.store.forget(plan.Resource, key.namespace, key.name)
-		return []eventlog.Payload{&eventlog.Deleted{Resource: plan.Resource, Namespace: key.namespace, Name: key.name, UID: uid}}
+		c.store.forget(plan.Resource, key.Namespace, key.Name)
+		return []eventlog.Payload{&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
 	}
 	object := plan.Object
 	if created := object.GetCreationTimestamp(); object.GetUID() == "" || created.IsZero() {
@@ -87,12 +90,10 @@ func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
 			object.SetCreationTimestamp(metav1.NewTime(Start.Add(c.now)))
 		}
 	}
-	if minimum, gang := groupMinimum(object); gang || plan.Resource == eventlog.PodGroups {
+	if plan.Resource == eventlog.PodGroups || plan.Resource == eventlog.XPodGroups {
 		g := &c.groups[c.group(key)]
-		if gang && !g.gang {
-			c.stats.gangs++
-		}
-		g.exists, g.gang, g.minimum, g.uid = true, gang, minimum, uid
+		minimum, _ := groupMinimum(object)
+		g.declare(groupObject{plan.Resource, uid, minimum})
 		c.checkGang(g)
 	}
 	c.store.remember(object)
@@ -115,6 +116,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	if p.group >= 0 {
 		g := &c.groups[p.group]
 		g.arrived++
+		g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
 		c.checkGang(g)
 	}
 	if nodeName != "" && node == nil {
@@ -161,13 +163,18 @@ func (c *Cluster) start(i int32, node *liveNode) {
 
 // checkGang notes when a gang has its members and when they are placed.
 func (c *Cluster) checkGang(g *groupState) {
-	if !g.gang || !g.exists {
+	minimum, gang := g.minimum()
+	if !gang {
 		return
 	}
-	if !g.complete && g.arrived >= g.minimum {
+	if !g.counted {
+		g.counted = true
+		c.stats.gangs++
+	}
+	if !g.complete && g.arrived >= minimum {
 		g.complete, g.completeAt = true, c.now
 	}
-	if g.complete && !g.placed && g.bound >= g.minimum {
+	if g.complete && !g.placed && g.bound >= minimum {
 		g.placed = true
 		c.stats.gangPlaced(c.now - g.completeAt)
 	}
@@ -203,11 +210,27 @@ func (c *Cluster) leaveGroup(p *podState) []eventlog.Payload {
 	}
 	g := &c.groups[p.group]
 	g.left--
-	if g.left > 0 || !g.exists {
+	if g.left > 0 {
 		return nil
 	}
-	g.exists = false
-	return []eventlog.Payload{&eventlog.Deleted{Resource: g.key.resource, Namespace: g.key.namespace, Name: g.key.name, UID: g.uid}}
+	var gone []eventlog.Payload
+	for _, o := range g.objects {
+		gone = append(gone, &eventlog.Deleted{Resource: o.resource, Namespace: g.name.Namespace, Name: g.name.Name, UID: o.uid})
+	}
+	g.objects = nil
+	return gone
+}
+
+// declare takes in an object that declares the group, or its change.
+func (g *groupState) declare(o groupObject) {
+	g.withdraw(o.resource)
+	g.objects = append(g.objects, o)
+	slices.SortFunc(g.objects, func(a, b groupObject) int { return strings.Compare(string(a.resource), string(b.resource)) })
+}
+
+// withdraw takes one away.
+func (g *groupState) withdraw(resource eventlog.Resource) {
+	g.objects = slices.DeleteFunc(g.objects, func(o groupObject) bool { return o.resource == resource })
 }
 
 // startNext lets the next pod of a batch arrive, now. One whose deadline is over never does.

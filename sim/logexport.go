@@ -68,7 +68,7 @@ type recording struct {
 	nodes map[string]int // plans of nodes that are there, by name
 	pods  map[types.UID]*recordedPod
 	// members counts the members that are there, by group; a group never named is not in it.
-	members map[groupKey]int
+	members map[types.NamespacedName]int
 	// unbound are the claims that were seen unbound, by resource and name.
 	unbound       map[[2]string]bool
 	lost, settled int
@@ -85,7 +85,7 @@ type recordedPod struct {
 func newRecording(in *input) *recording {
 	return &recording{
 		in: in, nodes: map[string]int{}, pods: map[types.UID]*recordedPod{},
-		members: map[groupKey]int{}, unbound: map[[2]string]bool{},
+		members: map[types.NamespacedName]int{}, unbound: map[[2]string]bool{},
 	}
 }
 
@@ -227,7 +227,7 @@ func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 		}
 		return
 	case eventlog.PodGroups, eventlog.XPodGroups:
-		if left, named := r.members[groupKey{p.Resource, p.Namespace, p.Name}]; named && left == 0 {
+		if left, named := r.members[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; named && left == 0 {
 			return
 		}
 	}

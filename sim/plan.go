@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -160,24 +161,14 @@ func (p *PodPlan) runs() time.Duration {
 	return d
 }
 
-// groupKey names a group of either kind.
-type groupKey struct {
-	resource        eventlog.Resource
-	namespace, name string
-}
-
-// group returns the pod's group; ok is false for a pod of none.
-func (p *PodPlan) group() (key groupKey, ok bool) {
+// group returns the name of the pod's group; ok is false for a pod of none.
+func (p *PodPlan) group() (name types.NamespacedName, ok bool) {
 	if p.PodGroup != "" {
-		return groupKey{eventlog.PodGroups, p.Namespace, p.PodGroup}, true
+		return types.NamespacedName{Namespace: p.Namespace, Name: p.PodGroup}, true
 	}
-	if g := p.Template.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil && *g.PodGroupName != "" {
-		return groupKey{eventlog.PodGroups, p.Namespace, *g.PodGroupName}, true
-	}
-	if name := p.Template.Labels[v1alpha1.PodGroupLabel]; name != "" {
-		return groupKey{eventlog.XPodGroups, p.Namespace, name}, true
-	}
-	return groupKey{}, false
+	name, ok = cluster.GroupName(p.Template)
+	name.Namespace = p.Namespace // a template may have none
+	return name, ok
 }
 
 // groupMinimum returns how many members the group needs at once; gang is false for a group that asks for none,

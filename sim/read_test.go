@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"pgregory.net/rapid"
+
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 // readText reads text as a file called F.

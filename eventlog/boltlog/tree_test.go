@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
 // fataler is a test or a property.

@@ -51,6 +51,7 @@ var rooms = []room{
 	{dir: "cmd/rollcall", floor: top},
 	{dir: "deploy", floor: top},
 	{dir: "internal/crashfs", floor: side, testSupport: true},
+	{dir: "internal/fixedseed", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
 	{dir: "bench", floor: side},
 }

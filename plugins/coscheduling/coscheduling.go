@@ -23,6 +23,8 @@ type Groups interface {
 	// Lacks tells whether all nodes together have too little free for what g still needs to reach its
 	// minimum, and of what. A true answer is certain; a false one promises nothing.
 	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
+	// LacksTogether tells the same of the gangs of a composite, if all of them are needed.
+	LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool)
 	// Cleared returns how many members of g are held on nodes by this plugin alone.
 	Cleared(g *cluster.Group) int
 	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
@@ -88,9 +90,12 @@ func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if !g.Declared() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, undeclared(g, pod))
 	}
-	if have := g.Ready() + g.Waiting() + g.Assigned(); have < g.Min() && g.Mode() != cluster.NonStrict {
+	if have := present(g); have < g.Min() && g.Mode() != cluster.NonStrict {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("pod group %s has %d of the %d members it needs", g, have, g.Min()))
+	}
+	if why := incomplete(g); why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
 	}
 	return nil
 }
@@ -120,50 +125,59 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 	return e.GetTimestamp()
 }
 
-// PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang.
+// PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all the
+// gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under way.
 func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || g.Waiting() > 0 || g.Mode() == cluster.NonStrict {
+	if g == nil || g.Mode() == cluster.NonStrict {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	short, lacks := c.groups.Lacks(g)
-	if !lacks {
+	unit := g.Composite()
+	if unit != nil && !g.Suffices(c.potential(nil, 0)) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s has too few members left that could be placed", g))
+	}
+	if holds(g) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned())
-	if short.Asked {
-		why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
+	if short, lacks := c.groups.Lacks(g); lacks {
+		why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned())
+		if short.Asked {
+			why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
+		}
+		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free)))
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free)))
+	if unit != nil {
+		if short, lacks := c.groups.LacksTogether(unit); lacks {
+			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%s need %s %s; %s free",
+				title(unit), amount(short.Resource, short.Needed), short.Resource, amount(short.Resource, short.Free)))
+		}
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.
 func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PostFilter sees to the gang's held members when one of them has found no node. As long as the members that were
-// not tried yet are enough without it, or the gang is NonStrict, they stay where they are. If the gang has become complete without it (the
-// minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang cannot be completed
-// now, and they are released.
+// PostFilter sees to the unit's held members when one of them has found no node. As long as the members that were
+// not tried yet are enough without it, or the gang is NonStrict, they stay where they are. If the gang has become
+// complete without it (the minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang
+// cannot be completed now, and they are released.
 func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || g.Waiting() == 0 {
+	if g == nil || !holds(g) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	placed := g.Assigned() + g.Waiting()
-	switch {
-	case g.Assigned()+c.groups.Cleared(g) >= g.Min():
-		c.allow(g)
-	case g.Mode() != cluster.NonStrict && !c.enoughWithout(g):
-		c.release(g)
-		return nil, fwk.NewStatus(fwk.Unschedulable,
-			fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, placed, g.Min()))
+	if free := c.free(nil); g.Suffices(free) {
+		c.allow(g, free)
+		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable)
-}
-
-// enoughWithout says whether g can still reach its minimum when the member whose cycle is running gets no node.
-func (c *Coscheduling) enoughWithout(g *cluster.Group) bool {
-	return g.Assigned()+g.Waiting()+c.groups.Left(g)-1 >= g.Min()
+	without := c.potential(g, -1)
+	if g.Mode() == cluster.NonStrict || g.Suffices(without) {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	why := fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, g.Assigned()+g.Waiting(), g.Min())
+	c.release(g, without)
+	return nil, fwk.NewStatus(fwk.Unschedulable, why)
 }
 
 // Reserve implements fwk.ReservePlugin: capacity is booked by the scheduler itself.
@@ -174,36 +188,40 @@ func (c *Coscheduling) Reserve(context.Context, fwk.CycleState, *v1.Pod, string)
 // ReservesNothing implements framework.ReservesNothing of this project.
 func (c *Coscheduling) ReservesNothing() {}
 
-// Unreserve releases the gang's other held members when a member that waited with them loses its place and leaves too
+// Unreserve releases the unit's other held members when a member that waited with them loses its place and leaves too
 // few, or when the gang cannot be completed without the member whose cycle just failed. It is idempotent.
 func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
 		return
 	}
-	broken := g.Mode() != cluster.NonStrict && !c.enoughWithout(g)
 	if w := c.handle.GetWaitingPod(pod.UID); w != nil {
-		broken = slices.Contains(w.GetPendingPlugins(), Name) && g.Assigned()+g.Waiting()-1 < g.Min()
+		if without := c.placed(g); slices.Contains(w.GetPendingPlugins(), Name) && !g.Suffices(without) {
+			c.release(g, without)
+		}
+		return
 	}
-	if broken {
-		c.release(g)
+	if without := c.potential(g, -1); g.Mode() != cluster.NonStrict && !g.Suffices(without) {
+		c.release(g, without)
 	}
 }
 
-// Permit holds a member until its gang has its minimum on nodes, and then lets all held members go.
+// Permit holds a member until its gang, and enough of those that it is admitted with, have their minimum on nodes, and
+// then lets all held members go.
 func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
 		return nil, 0
 	}
-	if g.Assigned()+c.groups.Cleared(g)+1 < g.Min() {
+	with := c.free(g)
+	if !g.Suffices(with) {
 		timeout := c.args.permitWaitingTime()
 		if t := g.Timeout(); t > 0 {
 			timeout = t
 		}
 		return fwk.NewStatus(fwk.Wait), timeout
 	}
-	c.allow(g)
+	c.allow(g, with)
 	return nil, 0
 }
 
@@ -211,26 +229,4 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 // node, so it adds nothing to what makes two pods alike.
 func (c *Coscheduling) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
 	return nil, nil
-}
-
-func (c *Coscheduling) allow(g *cluster.Group) {
-	if g.Waiting() == 0 {
-		return
-	}
-	c.eachHeld(g, func(w fwk.WaitingPod) { w.Allow(Name) })
-}
-
-func (c *Coscheduling) release(g *cluster.Group) {
-	if g.Waiting() == 0 {
-		return
-	}
-	c.eachHeld(g, func(w fwk.WaitingPod) { w.Reject(Name, "another member of the pod group cannot be placed") })
-}
-
-func (c *Coscheduling) eachHeld(g *cluster.Group, do func(fwk.WaitingPod)) {
-	c.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if c.groups.GroupOf(w.GetPod()) == g {
-			do(w)
-		}
-	})
 }

@@ -50,6 +50,11 @@ func (w *world) Extra() any { return w }
 // Cleared counts the members that are held.
 func (w *world) Cleared(g *cluster.Group) int { return g.Waiting() }
 
+// LacksTogether asks nothing of composites.
+func (w *world) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
+	return cluster.Shortfall{}, false
+}
+
 // Left counts the members of the group that are pending.
 func (w *world) Left(g *cluster.Group) int { return g.Ready() }
 

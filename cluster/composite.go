@@ -1,0 +1,346 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or those
+// that name each other in Koordinator's annotation groups. It is there as soon as a gang names it or its object is.
+type Composite struct {
+	// Namespace and Name are the CompositePodGroup's. Of gangs that name each other Namespace is "" and Name is
+	// namespace/name of all of them, sorted, joined by commas, which no object's name can be.
+	Namespace, Name string
+
+	state    *State
+	gangs    []*Group               // that say that they belong to it, by namespace and name
+	named    []types.NamespacedName // of gangs that name each other: all of them, sorted
+	object   *schedulingv1alpha3.CompositePodGroup
+	children int // CompositePodGroups below it
+}
+
+// Composite returns the gangs that g is admitted together with; nil if it is admitted by itself, as it also is below
+// a CompositePodGroup of the basic policy.
+func (g *Group) Composite() *Composite {
+	if c := g.composite; c != nil && !c.independent() {
+		return c
+	}
+	return nil
+}
+
+// Composite returns the composite of that name, nil if there is none whose gangs are admitted together.
+func (s *State) Composite(namespace, name string) *Composite {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && !c.independent() {
+		return c
+	}
+	return nil
+}
+
+// independent says that the gangs have nothing to do with each other.
+func (c *Composite) independent() bool {
+	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil
+}
+
+// Gangs returns the gangs that say that they belong to c, by namespace and name. The slice must not be changed.
+func (c *Composite) Gangs() []*Group { return c.gangs }
+
+// Declared says whether it is known how many gangs are enough.
+func (c *Composite) Declared() bool { return c.object != nil || c.named != nil }
+
+// Min is how many gangs must have their minimum for any of them to be admitted, at least 1.
+func (c *Composite) Min() int {
+	if c.object != nil {
+		return max(1, int(c.object.Spec.SchedulingPolicy.Gang.MinGroupCount))
+	}
+	return max(1, len(c.named))
+}
+
+// Refusal says why the gangs are not scheduled as long as it is so, "" for nothing.
+func (c *Composite) Refusal() string {
+	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
+		return fmt.Sprintf("it is below composite pod group %s/%s: CompositePodGroups below each other are not supported",
+			c.Namespace, *c.object.Spec.ParentCompositePodGroupName)
+	}
+	if c.children > 0 {
+		return "it has composite pod groups below it: CompositePodGroups below each other are not supported"
+	}
+	for _, name := range c.named {
+		if g := c.state.groups[name]; g != nil && g.Declared() && g.composite != c {
+			return fmt.Sprintf("pod group %s is not to be admitted with the others, by what it says itself", g)
+		}
+	}
+	return c.judgeSchedulers()
+}
+
+// judgeSchedulers compares the gangs, whose own members are compared elsewhere.
+func (c *Composite) judgeSchedulers() string {
+	var first *Group
+	var its string
+	for _, g := range c.gangs {
+		if len(g.schedulers.count) != 1 {
+			continue
+		}
+		// any order: there is one
+		for name := range g.schedulers.count {
+			switch {
+			case first == nil:
+				first, its = g, name
+			case name != its:
+				return fmt.Sprintf("its pod groups are for different schedulers: %s for %s, %s for %s", first, quoted(its), g, quoted(name))
+			}
+		}
+	}
+	return ""
+}
+
+// Priority is that of the object, or else the highest that one of the gangs was given; ok is false if none was.
+func (c *Composite) Priority() (priority int32, ok bool) {
+	if c.object != nil {
+		if p := c.object.Spec.Priority; p != nil {
+			return *p, true
+		}
+		if class, known := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName).(*schedulingv1.PriorityClass); known {
+			return class.Value, true
+		}
+	}
+	for _, g := range c.gangs {
+		if p, own := g.Priority(); own && (!ok || p > priority) {
+			priority, ok = p, true
+		}
+	}
+	return priority, ok
+}
+
+// String is namespace/name, or the names of the gangs.
+func (c *Composite) String() string {
+	if c.named != nil {
+		return strings.ReplaceAll(c.Name, ",", ", ")
+	}
+	return c.Namespace + "/" + c.Name
+}
+
+// Suffices says whether g can be admitted if its gang, and each that is admitted together with it, comes to as many
+// members with a node as count says: it has its minimum, and so have enough of the others. A gang that is not
+// declared or contradicts itself never does. One of which a member has its node for good was admitted with the others
+// once, and needs them no more: they may be done by now.
+func (g *Group) Suffices(count func(*Group) int) bool {
+	if !g.hasMinimum(count) {
+		return false
+	}
+	c := g.Composite()
+	return c == nil || c.suffices(count) || g.Placed() > 0 && c.Refusal() == ""
+}
+
+func (g *Group) hasMinimum(count func(*Group) int) bool {
+	return g.Declared() && count(g) >= g.Min() && g.Refusal() == ""
+}
+
+func (c *Composite) suffices(count func(*Group) int) bool {
+	if !c.Declared() || c.Refusal() != "" {
+		return false
+	}
+	need := c.Min()
+	for _, g := range c.gangs {
+		if g.hasMinimum(count) {
+			if need--; need == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Lacking counts the gangs that c needs beyond those of which, by count, enough members have a node. first is the first
+// by name of those that have not; ok is false if there is none.
+func (c *Composite) Lacking(count func(*Group) int) (n int, first types.NamespacedName, ok bool) {
+	n = c.Min()
+	names := c.named
+	if names == nil {
+		for _, g := range c.gangs {
+			names = append(names, g.Key())
+		}
+	}
+	for _, name := range names {
+		if g := c.state.groups[name]; g != nil && g.composite == c && g.hasMinimum(count) {
+			n--
+		} else if !ok {
+			first, ok = name, true
+		}
+	}
+	return max(0, n), first, ok
+}
+
+// Gang returns the gang of c of that name, nil if there is none.
+func (c *Composite) Gang(name types.NamespacedName) *Group {
+	if g := c.state.groups[name]; g != nil && g.composite == c {
+		return g
+	}
+	return nil
+}
+
+// Unit returns the gangs that are admitted together with g, itself among them, by namespace and name.
+func (g *Group) Unit() []*Group {
+	if c := g.Composite(); c != nil {
+		return c.gangs
+	}
+	return []*Group{g}
+}
+
+// compositeName is the name of what g says that it is admitted with; ok is false if it does not.
+func (g *Group) compositeName() (name types.NamespacedName, ok bool) {
+	if len(g.declarations) > 0 && g.declarations[0].parent != "" {
+		return types.NamespacedName{Namespace: g.Namespace, Name: g.declarations[0].parent}, true
+	}
+	if together := g.asked().together; together != "" {
+		return types.NamespacedName{Name: together}, true
+	}
+	return types.NamespacedName{}, false
+}
+
+// realign makes g one of the gangs that it says it is admitted with. It is called whenever that may have changed.
+func (s *State) realign(g *Group) {
+	name, ok := g.compositeName()
+	if c := g.composite; c != nil {
+		if ok && c.Key() == name {
+			return
+		}
+		s.roomVersion++
+		c.gangs = slices.DeleteFunc(c.gangs, func(other *Group) bool { return other == g })
+		g.composite = nil
+		s.dropCompositeIfEmpty(c)
+	}
+	if !ok {
+		return
+	}
+	s.roomVersion++
+	c := s.compositeAt(name)
+	i, _ := slices.BinarySearchFunc(c.gangs, g, compareGroups)
+	c.gangs = slices.Insert(c.gangs, i, g)
+	g.composite = c
+}
+
+func compareGroups(a, b *Group) int { return compareNames(a.Key(), b.Key()) }
+
+func compareNames(a, b types.NamespacedName) int {
+	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// Key is Namespace and Name.
+func (c *Composite) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+}
+
+func (s *State) compositeAt(name types.NamespacedName) *Composite {
+	c, ok := s.composites[name]
+	if !ok {
+		c = &Composite{Namespace: name.Namespace, Name: name.Name, state: s}
+		if name.Namespace == "" {
+			c.named = gangsNamed(name.Name)
+			for _, gang := range c.named {
+				if s.namedBy[gang] == nil {
+					s.namedBy[gang] = map[*Composite]bool{}
+				}
+				s.namedBy[gang][c] = true
+			}
+		}
+		s.composites[name] = c
+	}
+	return c
+}
+
+func (s *State) dropCompositeIfEmpty(c *Composite) {
+	if len(c.gangs) > 0 || c.object != nil || c.children > 0 {
+		return
+	}
+	delete(s.composites, c.Key())
+	for _, gang := range c.named {
+		if delete(s.namedBy[gang], c); len(s.namedBy[gang]) == 0 {
+			delete(s.namedBy, gang)
+		}
+	}
+}
+
+// gangsNamed reads what terms.together is written as.
+func gangsNamed(together string) []types.NamespacedName {
+	var gangs []types.NamespacedName
+	for name := range strings.SplitSeq(together, ",") {
+		namespace, rest, _ := strings.Cut(name, "/")
+		gangs = append(gangs, types.NamespacedName{Namespace: namespace, Name: rest})
+	}
+	slices.SortFunc(gangs, compareNames)
+	return gangs
+}
+
+// CompositesNaming returns the composites of gangs that name each other in which the gang is named, whether or not
+// it says so itself, by name.
+func (s *State) CompositesNaming(gang types.NamespacedName) []*Composite {
+	if len(s.namedBy[gang]) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(s.namedBy[gang]), func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// CompositesOfClass returns the composites whose objects name the priority class, by namespace and name.
+func (s *State) CompositesOfClass(class string) []*Composite {
+	var found []*Composite
+	// any order: sorted right below
+	for _, c := range s.composites {
+		if c.object != nil && c.object.Spec.PriorityClassName == class {
+			found = append(found, c)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Composite) int { return compareNames(a.Key(), b.Key()) })
+	return found
+}
+
+// GangsNaming returns the gangs that name the CompositePodGroup, whatever its policy is and whether or not it is
+// there, by name.
+func (s *State) GangsNaming(namespace, composite string) []*Group {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
+		return slices.Clone(c.gangs)
+	}
+	return nil
+}
+
+// compose takes in a CompositePodGroup.
+func (s *State) compose(obj *schedulingv1alpha3.CompositePodGroup) {
+	s.roomVersion++
+	c := s.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
+	s.hang(c.object, -1)
+	c.object = obj
+	s.hang(obj, +1)
+}
+
+// decompose takes it away.
+func (s *State) decompose(name types.NamespacedName) {
+	c, ok := s.composites[name]
+	if !ok {
+		return
+	}
+	s.roomVersion++
+	old := c.object
+	c.object = nil
+	s.hang(old, -1)
+	s.dropCompositeIfEmpty(c)
+}
+
+// hang counts a CompositePodGroup in or out below the one that it names.
+func (s *State) hang(obj *schedulingv1alpha3.CompositePodGroup, sign int) {
+	if obj == nil || obj.Spec.ParentCompositePodGroupName == nil {
+		return
+	}
+	parent := s.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: *obj.Spec.ParentCompositePodGroupName})
+	parent.children += sign
+	s.dropCompositeIfEmpty(parent)
+}

@@ -1,0 +1,190 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
+)
+
+// The gangs of generated histories that are admitted with others: how they say so, and what the books make of it.
+
+// named is what gangs say that name each other: it is always these two.
+var named = []string{"g0", "g1"}
+
+// drawComposite has a PodGroup say, mostly, that it is admitted with others.
+func (h *history) drawComposite(obj eventlog.Object) {
+	if !h.shape.composites {
+		return
+	}
+	if g, ok := obj.(*schedulingv1beta1.PodGroup); ok && h.chance(50, "below a composite") {
+		parent := rapid.SampledFrom([]string{"c0", "c0", "c1"}).Draw(h.t, "parent")
+		g.Spec.ParentCompositePodGroupName = &parent
+	}
+	if slices.Contains(named, obj.GetName()) && h.chance(30, "names others") {
+		obj.SetAnnotations(map[string]string{koordinator + "groups": `["ml/g0","ml/g1"]`})
+	}
+}
+
+func (h *history) declareComposite() {
+	name := rapid.SampledFrom([]string{"c0", "c0", "c1"}).Draw(h.t, "composite")
+	c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}}
+	if n := rapid.Int32Range(0, 3).Draw(h.t, "gangs needed"); n > 0 {
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: n}
+	}
+	if h.chance(5, "below another") {
+		parent := "c1"
+		c.Spec.ParentCompositePodGroupName = &parent
+	}
+	h.step(&eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c})
+}
+
+func (h *history) withdrawComposite() {
+	if name, ok := pick(h, h.composites, "composite"); ok {
+		h.step(&eventlog.Deleted{Resource: eventlog.CompositePodGroups, Namespace: namespace, Name: name})
+	}
+}
+
+// composed is what a CompositePodGroup says.
+type composed struct {
+	need   int // 0: its gangs have nothing to do with each other
+	parent string
+}
+
+func composedBy(c *schedulingv1alpha3.CompositePodGroup) composed {
+	var out composed
+	if gang := c.Spec.SchedulingPolicy.Gang; gang != nil {
+		out.need = int(gang.MinGroupCount)
+	}
+	if c.Spec.ParentCompositePodGroupName != nil {
+		out.parent = *c.Spec.ParentCompositePodGroupName
+	}
+	return out
+}
+
+// compositeOf is the name in the queue of what the gang is admitted with, "" for nothing.
+func (b *books) compositeOf(group string) string {
+	d, _ := b.object(group)
+	switch {
+	case d.parent != "":
+		if c, ok := b.composites[d.parent]; ok && c.need == 0 {
+			return ""
+		}
+		return d.parent
+	case d.named:
+		return "ml/g0,ml/g1"
+	}
+	return ""
+}
+
+// unit are the gangs that say they are admitted together.
+func (b *books) unit(composite string) (groups []string) {
+	for i := range 4 {
+		if name := fmt.Sprintf("g%d", i); b.compositeOf(name) == composite {
+			groups = append(groups, name)
+		}
+	}
+	return groups
+}
+
+// needed is how many gangs of the composite are; ok is false if it is not known, or they contradict each other.
+func (b *books) needed(composite string) (n int, ok bool) {
+	schedulers := map[string]bool{}
+	for _, group := range b.unit(composite) {
+		own := map[string]bool{}
+		// any order: fills sets
+		for _, p := range b.pods {
+			if p.group == group {
+				own[p.object.Spec.SchedulerName] = true
+			}
+		}
+		// any order: fills a set
+		for name := range own {
+			if len(own) == 1 {
+				schedulers[name] = true
+			}
+		}
+	}
+	if len(schedulers) > 1 {
+		return 0, false
+	}
+	if strings.Contains(composite, ",") {
+		for _, group := range named {
+			if b.terms(group).declared && b.compositeOf(group) != composite {
+				return 0, false
+			}
+		}
+		return len(named), true
+	}
+	c, ok := b.composites[composite]
+	if !ok || c.parent != "" {
+		return 0, false
+	}
+	// any order: looks for one
+	for _, other := range b.composites {
+		if other.parent == composite {
+			return 0, false
+		}
+	}
+	return c.need, true
+}
+
+// admits says whether enough gangs of the composite have their minimum, by count.
+func (b *books) admits(composite string, count func(group string) int) bool {
+	need, ok := b.needed(composite)
+	if !ok {
+		return false
+	}
+	for _, group := range b.unit(composite) {
+		if terms := b.terms(group); terms.declared && !b.refused(group) && count(group) >= terms.min {
+			need--
+		}
+	}
+	return need <= 0
+}
+
+// entity is the name of what stands in the queue for the pod; names of composites, gangs and single pods differ.
+func (b *books) entity(p *bookedPod) string {
+	if p.group == "" {
+		return p.object.Name
+	}
+	if c := b.compositeOf(p.group); c != "" {
+		return c
+	}
+	return p.group
+}
+
+// checkPlacedTogether: nothing pends of gangs that are all there and certainly all fit.
+func (h *history) checkPlacedTogether(composite string, pods []*bookedPod) {
+	free, _ := h.free()
+	room := int64(0)
+	for _, group := range h.unit(composite) {
+		ready := 0
+		for _, p := range pods {
+			if p.group == group {
+				ready++
+			}
+		}
+		minimum, declared := h.minimum(group)
+		_, assigned := h.count(group)
+		if !declared || h.refused(group) || ready+assigned < minimum {
+			return
+		}
+		room = max(room, h.room(group))
+	}
+	need, ok := h.needed(composite)
+	if !ok || need > len(h.unit(composite)) || room > free[0] {
+		return
+	}
+	if h.fits(pods, len(pods)) {
+		h.fatalf("%s was left pending: all of its %d pods fit", composite, len(pods))
+	}
+}
