@@ -39,7 +39,7 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 		}
 		dst = p.appendPlace(dst, slots[uid])
 	}
-	return dst, nil
+	return s.appendHistories(dst), nil
 }
 
 // appendPlace appends everything about the pod but its object.

@@ -32,6 +32,11 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
+	// met says that the minimum had nodes for good since the last time that no member had; succeeded counts the members
+	// that have ended well since it last had, and lost those that have gone otherwise.
+	met             bool
+	succeeded, lost int
+
 	composite *Composite // what it says that it is admitted with, nil for nothing
 
 	refusal string // a memo, if judged
@@ -179,6 +184,7 @@ func (s *State) groupAt(name types.NamespacedName) *Group {
 
 func (s *State) dropGroupIfEmpty(g *Group) {
 	if len(g.members) == 0 && len(g.declarations) == 0 {
+		delete(s.fallen, g)
 		delete(s.groups, g.Key())
 	}
 }
@@ -201,6 +207,7 @@ func (s *State) joinGroup(p *Pod, name types.NamespacedName) {
 	p.Group.enroll(p)
 	s.tally(p, +1)
 	s.realign(p.Group)
+	s.observe(p.Group)
 }
 
 func (s *State) leave(p *Pod) {
@@ -210,8 +217,10 @@ func (s *State) leave(p *Pod) {
 	s.roomVersion++
 	s.tally(p, -1)
 	p.Group.strike(p)
+	p.Group.miss(p)
 	delete(p.Group.members, p.Object.UID)
 	s.realign(p.Group)
+	s.observe(p.Group)
 	s.dropGroupIfEmpty(p.Group)
 }
 
@@ -233,7 +242,10 @@ func (s *State) restate(p *Pod) {
 func (s *State) setStage(p *Pod, stage Stage) {
 	if p.Group != nil {
 		s.tally(p, -1)
-		defer s.tally(p, +1)
+		defer func() {
+			s.tally(p, +1)
+			s.observe(p.Group)
+		}()
 	}
 	p.Stage = stage
 }

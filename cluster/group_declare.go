@@ -55,6 +55,7 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	}
 	r := annotations{values: obj.GetAnnotations()}
 	r.koordinator(&d.terms, name)
+	r.belowMinimum(&d.terms)
 	d.fault = r.fault
 	s.roomVersion++
 	g := s.groupAt(name)
@@ -63,6 +64,7 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	g.declarations = append(g.declarations, d)
 	slices.SortFunc(g.declarations, func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) })
 	s.realign(g)
+	s.observe(g)
 	return nil
 }
 
@@ -75,6 +77,7 @@ func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) 
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	s.realign(g)
+	s.observe(g)
 	s.dropGroupIfEmpty(g)
 }
 

@@ -27,6 +27,8 @@ const (
 
 	volcanoName = "scheduling.k8s.io/group-name"
 	volcanoMin  = "scheduling.volcano.sh/group-min-member"
+
+	belowMinimum = "rollcall.dev/below-minimum" // Rollcall's own
 )
 
 // naming is one of the ways in which a pod names its gang.

@@ -53,13 +53,21 @@ type terms struct {
 	timeout  time.Duration
 	mode     Mode
 	policy   MatchPolicy
+	evict    bool   // the rest, when the gang falls below its minimum
 	together string // namespace/name of all gangs that are admitted together, sorted, joined by commas; "" for none
 }
 
 // compare orders terms, those that ask for more last.
 func (t terms) compare(u terms) int {
 	return cmp.Or(cmp.Compare(t.min, u.min), cmp.Compare(t.total, u.total), cmp.Compare(t.timeout, u.timeout), cmp.Compare(t.mode, u.mode),
-		cmp.Compare(t.policy, u.policy), strings.Compare(t.together, u.together), strings.Compare(t.by, u.by))
+		cmp.Compare(t.policy, u.policy), cmp.Compare(boolToInt(t.evict), boolToInt(u.evict)), strings.Compare(t.together, u.together), strings.Compare(t.by, u.by))
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // String is how a contradiction names the terms.
@@ -77,6 +85,9 @@ func (t terms) String() string {
 	}
 	if t.policy != WaitingAndRunning {
 		fmt.Fprintf(&b, ", %s", t.policy)
+	}
+	if t.evict {
+		fmt.Fprintf(&b, ", evicted below it")
 	}
 	if t.together != "" {
 		fmt.Fprintf(&b, ", with %s", abridged(t.together))
@@ -114,7 +125,21 @@ func termsOf(pod *v1.Pod, gang types.NamespacedName) (t terms, fault string) {
 	if r.fault != "" || len(kinds) == 0 {
 		return terms{}, r.fault
 	}
+	if r.belowMinimum(&kinds[0]); r.fault != "" {
+		return terms{}, r.fault
+	}
 	return kinds[0], ""
+}
+
+// belowMinimum reads what is to become of the rest of a gang that has fallen below its minimum.
+func (r *annotations) belowMinimum(t *terms) {
+	switch r.values[belowMinimum] {
+	case "", "Keep":
+	case "Evict":
+		t.evict = true
+	default:
+		r.bad(belowMinimum, "Keep or Evict")
+	}
 }
 
 // annotations reads values and keeps the first fault. A value that is empty is as good as none.

@@ -46,6 +46,8 @@ type Pod struct {
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
+	succeeded bool // it is about to go, having ended well
+
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
 }
@@ -107,7 +109,10 @@ func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	if p.Group != nil {
 		s.roomVersion++
 		s.tally(p, -1)
-		defer s.tally(p, +1)
+		defer func() {
+			s.tally(p, +1)
+			s.observe(p.Group)
+		}()
 	}
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {

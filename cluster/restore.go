@@ -50,7 +50,7 @@ func (s *State) Restore(r *canonical.Reader) error {
 			return err
 		}
 	}
-	return nil
+	return s.restoreHistories(r)
 }
 
 // readObject reads an object behind its length.

@@ -30,6 +30,8 @@ type State struct {
 	byName map[types.NamespacedName]types.UID
 	groups map[types.NamespacedName]*Group
 
+	fallen map[*Group]bool // had their minimum, lost it, and want the rest evicted
+
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
@@ -49,6 +51,7 @@ func New() *State {
 		pods:             map[types.UID]*Pod{},
 		byName:           map[types.NamespacedName]types.UID{},
 		groups:           map[types.NamespacedName]*Group{},
+		fallen:           map[*Group]bool{},
 		composites:       map[types.NamespacedName]*Composite{},
 		namedBy:          map[types.NamespacedName]map[*Composite]bool{},
 	}

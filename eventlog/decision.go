@@ -15,6 +15,8 @@ const (
 	Unschedulable Outcome = 3
 	// Error: a plugin failed; the pod is tried again after its backoff.
 	Error Outcome = 4
+	// Evicted: the pod had a node and is to leave it, as are the other Victims: what its gang asked for came about.
+	Evicted Outcome = 5
 )
 
 // Decision is what one scheduling cycle decided. It is a fact: applying it needs no plugin to agree.

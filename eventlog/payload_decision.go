@@ -100,7 +100,7 @@ func readList[T any](r *payloadReader, field string, size int, element func() T)
 }
 
 func checkOutcome(o Outcome) error {
-	if o < Scheduled || o > Error {
+	if o < Scheduled || o > Evicted {
 		return fmt.Errorf("unknown outcome %d", o)
 	}
 	return nil

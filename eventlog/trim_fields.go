@@ -202,6 +202,7 @@ var koordinatorAnnotations = []string{
 // ownAnnotations are Rollcall's.
 var ownAnnotations = []string{
 	"rollcall.dev/arrival",
+	"rollcall.dev/below-minimum",
 	"rollcall.dev/duration",
 	"rollcall.dev/topology-required",
 	"rollcall.dev/topology-preferred",

@@ -198,6 +198,9 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 		}
 	}
 	if isFinished(obj) {
+		if obj.Status.Phase == v1.PodSucceeded {
+			m.cluster.Succeeded(obj.UID)
+		}
 		return m.deletePod(obj.UID)
 	}
 	name, ok := m.cluster.GangOf(obj)

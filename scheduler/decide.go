@@ -34,6 +34,9 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if wait := m.overdueWait(); wait != nil {
 		return m.endWait(wait), true
 	}
+	if d, ok := m.evictFallen(); ok {
+		return d, true
+	}
 	e := m.queue.Head()
 	if e == nil {
 		return eventlog.Decision{}, false

@@ -177,6 +177,11 @@ func (e *effects) add(x Effect) {
 	e.slots = append(e.slots, x)
 }
 
+func (e *effects) has(uid types.UID, kind EffectKind) bool {
+	_, ok := e.at[effectKey{uid, kind}]
+	return ok
+}
+
 func (e *effects) done(uid types.UID, kind EffectKind) {
 	key := effectKey{uid, kind}
 	i, ok := e.at[key]

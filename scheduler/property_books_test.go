@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // books is what the entries say, kept in the simplest way.
@@ -24,6 +25,8 @@ type books struct {
 	groups map[groupKey]declared
 
 	composites map[string]composed
+	pasts      map[string]past
+	evicting   map[types.UID]bool
 }
 
 type bookedPod struct {
@@ -44,7 +47,8 @@ func (k groupKey) compare(o groupKey) int {
 }
 
 func newBooks() books {
-	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{}}
+	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{},
+		pasts: map[string]past{}, evicting: map[types.UID]bool{}}
 }
 
 // ready says whether a cycle could place the pod.
@@ -82,6 +86,7 @@ func (h *history) enter(p eventlog.Payload) {
 	case *eventlog.BindResult:
 		h.enterResult(p)
 	}
+	h.remember(nil, false)
 }
 
 func (h *history) enterPod(obj *v1.Pod) {
@@ -89,7 +94,7 @@ func (h *history) enterPod(obj *v1.Pod) {
 		h.strike(uid) // another pod has taken its name
 	}
 	if obj.Status.Phase == v1.PodSucceeded || obj.Status.Phase == v1.PodFailed {
-		h.strike(obj.UID)
+		h.strikeAs(obj.UID, obj.Status.Phase == v1.PodSucceeded)
 		return
 	}
 	p := h.pods[obj.UID]
@@ -103,10 +108,14 @@ func (h *history) enterPod(obj *v1.Pod) {
 	}
 }
 
-func (h *history) strike(uid types.UID) {
+func (h *history) strike(uid types.UID) { h.strikeAs(uid, false) }
+
+func (h *history) strikeAs(uid types.UID, succeeded bool) {
 	if p := h.pods[uid]; p != nil {
 		delete(h.names, p.object.Name)
 		delete(h.pods, uid)
+		delete(h.evicting, uid)
+		h.remember(p, succeeded)
 	}
 }
 
@@ -127,6 +136,10 @@ func (h *history) enterResult(r *eventlog.BindResult) {
 // enterDecision checks that no node is given more than it has, and no gang's bind is released before its
 // minimum has nodes.
 func (h *history) enterDecision(d *eventlog.Decision) {
+	if d.Outcome == eventlog.Evicted {
+		h.enterEviction(d)
+		return
+	}
 	before := h.placed()
 	for _, uid := range d.Rejected {
 		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
@@ -404,9 +417,13 @@ func (h *history) checkEffects() {
 		if x.Seq < last || h.pods[x.UID] == nil || x.Name != h.pods[x.UID].object.Name {
 			h.fatalf("effect %+v after one of entry %d", x, last)
 		}
-		last, got[x.UID] = x.Seq, x.Node
+		if last = x.Seq; x.Kind == scheduler.Bind {
+			got[x.UID] = x.Node
+		} else if !h.evicting[x.UID] {
+			h.fatalf("effect %+v: nobody evicted the pod", x)
+		}
 	}
-	if !maps.Equal(want, got) || len(h.m.Effects()) != len(want) {
+	if !maps.Equal(want, got) || len(h.m.Effects()) != len(want)+len(h.evicting) {
 		h.fatalf("effects are %v, the books have %v being bound", h.m.Effects(), want)
 	}
 }
@@ -430,6 +447,7 @@ func (h *history) checkQuiet() {
 		}
 		return true
 	})
+	h.checkFallen()
 	if c := h.m.Queue().Counts(); c.Active+c.InFlight > 0 {
 		h.fatalf("nothing is left to decide, and the queue has %+v", c)
 	}

@@ -22,6 +22,9 @@ var named = []string{"g0", "g1"}
 
 // drawComposite has a PodGroup say, mostly, that it is admitted with others.
 func (h *history) drawComposite(obj eventlog.Object) {
+	if h.chance(20, "evicts") {
+		obj.SetAnnotations(map[string]string{"rollcall.dev/below-minimum": "Evict"})
+	}
 	if !h.shape.composites {
 		return
 	}

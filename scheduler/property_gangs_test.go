@@ -30,16 +30,19 @@ type declared struct {
 	room     int64 // cpu of minResources, in thousandths
 	parent   string
 	named    bool
+	evicts   bool
 }
 
 func declaredBy(obj eventlog.Object) declared {
 	switch g := obj.(type) {
 	case *xscheduling.PodGroup:
 		cpu := g.Spec.MinResources[v1.ResourceCPU]
-		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue(), named: g.Annotations[koordinator+"groups"] != ""}
+		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue(), named: g.Annotations[koordinator+"groups"] != "",
+			evicts: g.Annotations["rollcall.dev/below-minimum"] == "Evict"}
 	case *schedulingv1beta1.PodGroup:
 		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority,
-			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), named: g.Annotations[koordinator+"groups"] != ""}
+			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), named: g.Annotations[koordinator+"groups"] != "",
+			evicts: g.Annotations["rollcall.dev/below-minimum"] == "Evict"}
 	}
 	return declared{}
 }
@@ -81,13 +84,14 @@ type gangTerms struct {
 	min      int
 	once     bool // the minimum counts only until a member has its node
 	unclear  bool // members say different things
+	evicts   bool // the rest of it, when it has fallen below its minimum
 	waits    bool // its members are held until their deadline
 }
 
 // terms are the object's, or else those that members carry.
 func (b *books) terms(group string) gangTerms {
 	if d, ok := b.object(group); ok {
-		return gangTerms{declared: true, min: max(1, d.min)}
+		return gangTerms{declared: true, min: max(1, d.min), evicts: d.evicts}
 	}
 	said := map[string]bool{}
 	most := gangTerms{min: 1}

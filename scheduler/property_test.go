@@ -156,6 +156,7 @@ func (h *history) live() {
 	add(1, "resize pod", h.resizePod)
 	add(2, "delete pod", h.deletePod)
 	add(5, "bind comes back", h.bindComesBack)
+	add(2, "eviction comes back", h.evictionComesBack)
 	add(3, "time passes", h.timePasses)
 	add(1, "start again", h.startAgain)
 	if h.shape.composites {
@@ -191,7 +192,7 @@ func (h *history) step(inputs ...eventlog.Payload) {
 		}
 		h.take(&d)
 	}
-	h.inflight = append(h.inflight, h.m.EffectsAfter(h.released)...)
+	h.inflight = append(h.inflight, binds(h.m.EffectsAfter(h.released))...)
 	h.released = h.m.Seq()
 	if quiet {
 		h.checkQuiet()

@@ -284,6 +284,9 @@ func (h *history) confirmBinds() {
 		inputs = append(inputs, &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound})
 	}
 	h.inflight = nil
+	for _, uid := range slices.Sorted(maps.Keys(h.evicting)) {
+		inputs = append(inputs, h.deletionOf(uid))
+	}
 	h.step(inputs...)
 }
 

@@ -32,6 +32,9 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
 		m.start = (m.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
+	if d.Outcome == eventlog.Evicted {
+		return m.applyVerdicts(seq, d)
+	}
 	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
 	if !waited {
 		m.queue.Begin(key) // the end of a wait is not another attempt

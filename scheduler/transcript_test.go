@@ -161,6 +161,11 @@ func (s *story) command(d *datadriven.TestData) string {
 		pod := s.existing(d).DeepCopy()
 		pod.Spec.SchedulerName = arg(d, "scheduler", "")
 		return s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+	case "finish":
+		pod := s.existing(d).DeepCopy()
+		pod.Spec.NodeName = s.m.Cluster().Pod(pod.UID).Node
+		pod.Status.Phase = v1.PodPhase(arg(d, "phase", "Succeeded"))
+		return s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
 	case "ungate":
 		pod := s.existing(d).DeepCopy()
 		pod.Spec.SchedulingGates = nil
@@ -283,6 +288,9 @@ func (s *story) printDecision(d *eventlog.Decision) string {
 	}
 	if len(d.Rejected) > 0 {
 		fmt.Fprintf(&b, "\n     releases %s", s.names(d.Rejected))
+	}
+	if len(d.Victims) > 0 {
+		fmt.Fprintf(&b, "\n     evicts %s", s.names(d.Victims))
 	}
 	return b.String()
 }
@@ -460,6 +468,9 @@ func (s *story) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Objec
 		names, err := json.Marshal(strings.Split(others, "+"))
 		s.must(err)
 		g.Annotations = map[string]string{"gang.scheduling.koordinator.sh/groups": string(names)}
+	}
+	if below := arg(d, "below", ""); below != "" {
+		g.Annotations = map[string]string{"rollcall.dev/below-minimum": below}
 	}
 	return eventlog.PodGroups, g
 }

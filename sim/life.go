@@ -94,6 +94,7 @@ func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
 		g := &c.groups[c.group(key)]
 		minimum, _ := groupMinimum(object)
 		g.declare(groupObject{plan.Resource, uid, minimum})
+		g.evicts = g.evicts || cluster.AsksForEviction(object.GetAnnotations())
 		c.checkGang(g)
 	}
 	c.store.remember(object)
@@ -117,6 +118,7 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		g := &c.groups[p.group]
 		g.arrived++
 		g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
+		g.evicts = g.evicts || cluster.AsksForEviction(plan.Template.Annotations)
 		c.checkGang(g)
 	}
 	if nodeName != "" && node == nil {
@@ -180,7 +182,7 @@ func (c *Cluster) checkGang(g *groupState) {
 	}
 }
 
-// endPod takes a pod away. The inputs begin with its own deletion; that of its group follows if it was the last
+// endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was the last
 // member.
 func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
@@ -193,14 +195,21 @@ func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 		c.stats.leave()
 	}
 	c.stats.end(how)
-	uid := p.uid
+	uid, on := p.uid, p.node
 	delete(c.live, uid)
 	p.phase, p.node, p.uid = gone, nil, ""
 	if plan.Batch != nil {
 		c.startNext(plan.Batch)
 	}
-	deleted := &eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid}
-	return append([]eventlog.Payload{deleted}, c.leaveGroup(p)...)
+	var inputs []eventlog.Payload
+	if how == completed && p.group >= 0 && c.groups[p.group].evicts {
+		// Whether a member that goes is missed depends on how it ended.
+		pod := plan.build(p.template, uid, p.arrived)
+		pod.Spec.NodeName, pod.Status.Phase = on.object.Name, corev1.PodSucceeded
+		inputs = append(inputs, upserted(eventlog.Pods, pod))
+	}
+	inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid})
+	return append(inputs, c.leaveGroup(p)...)
 }
 
 // leaveGroup counts a member off, and deletes its group if it was the last one.

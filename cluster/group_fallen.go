@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+)
+
+// What becomes of a gang that had its minimum and has not any more.
+
+// observe notes whether g has its minimum, and whether it has fallen below it.
+func (s *State) observe(g *Group) {
+	placed := g.Placed()
+	switch {
+	case placed == 0:
+		g.met, g.succeeded, g.lost = false, 0, 0
+	case g.Declared() && placed >= g.Min():
+		g.met, g.succeeded, g.lost = true, 0, 0
+	}
+	if g.lost > 0 && g.Evicts() && placed+g.succeeded < g.Min() {
+		s.fallen[g] = true
+		return
+	}
+	delete(s.fallen, g)
+}
+
+// miss notes that a member of a gang that had its minimum goes, which has its node for good and did not end well.
+func (g *Group) miss(p *Pod) {
+	if g.met && (p.Stage == Binding || p.Stage == Bound) && !p.succeeded {
+		g.lost++
+	}
+}
+
+// Evicts says whether the gang wants the rest of it evicted when it has fallen below its minimum.
+func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
+
+// AsksForEviction says whether annotations, of a PodGroup or of a member, ask that the rest of a gang be evicted when it
+// has fallen below its minimum.
+func AsksForEviction(annotations map[string]string) bool { return annotations[belowMinimum] == "Evict" }
+
+// Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it.
+func (s *State) Succeeded(uid types.UID) {
+	if p := s.pods[uid]; p != nil && p.Group != nil && p.Stage == Bound && p.Group.met {
+		p.succeeded = true
+		p.Group.succeeded++
+	}
+}
+
+// Succeeded counts the members that have ended well since the gang last had its minimum.
+func (g *Group) Succeeded() int { return g.succeeded }
+
+// Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
+// that want the rest of them evicted then; by namespace and name. Members that ended well are not missed.
+func (s *State) Fallen() []*Group {
+	if len(s.fallen) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(s.fallen), compareGroups)
+}
+
+// appendHistories appends what is known of gangs beyond what their pods and objects show.
+func (s *State) appendHistories(dst []byte) []byte {
+	var met []*Group
+	// any order: sorted right below
+	for _, g := range s.groups {
+		if g.met {
+			met = append(met, g)
+		}
+	}
+	slices.SortFunc(met, compareGroups)
+	dst = binary.AppendUvarint(dst, uint64(len(met)))
+	for _, g := range met {
+		dst = canonical.AppendString(dst, g.Namespace)
+		dst = canonical.AppendString(dst, g.Name)
+		dst = binary.AppendUvarint(dst, uint64(g.succeeded))
+		dst = binary.AppendUvarint(dst, uint64(g.lost))
+	}
+	return dst
+}
+
+// restoreHistories reads what appendHistories wrote; pods and objects are there already.
+func (s *State) restoreHistories(r *canonical.Reader) error {
+	// What was noted while pods came one after the other was of a part of them.
+	clear(s.fallen)
+	// any order: each is set
+	for _, g := range s.groups {
+		g.met, g.succeeded, g.lost = false, 0, 0
+	}
+	for range r.Count("gangs", 4) {
+		name := types.NamespacedName{Namespace: r.String("namespace"), Name: r.String("name")}
+		succeeded, lost := r.Int("succeeded"), r.Int("lost")
+		if r.Err() != nil {
+			return r.Err()
+		}
+		g := s.groups[name]
+		if g == nil {
+			r.Fail("gang", errors.New(name.String()+" is not there"))
+			return r.Err()
+		}
+		g.met, g.succeeded, g.lost = true, succeeded, lost
+		s.observe(g)
+	}
+	return r.Err()
+}

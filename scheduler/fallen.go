@@ -1,0 +1,45 @@
+package scheduler
+
+import (
+	"fmt"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+)
+
+// evictFallen decides that the rest of a gang is evicted which had its minimum, has lost members, and wants that; ok is
+// false if there is none of which a member is left that is not asked to go already. Members whose bind is under way
+// follow when it is known what came of it.
+func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
+	for _, g := range m.cluster.Fallen() {
+		if g.Refusal() != "" {
+			continue // nobody can know how many members are meant
+		}
+		for _, p := range g.Members() {
+			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) || !plansGangs(m.profileOf(p.Object)) {
+				continue
+			}
+			if !ok {
+				d, ok = m.decisionOn(p), true
+			}
+			d.Victims = append(d.Victims, p.Object.UID)
+		}
+		if ok {
+			d.Outcome = eventlog.Evicted
+			d.Rejections = []eventlog.Rejection{{Plugin: coscheduling.Name, Code: fwk.Unschedulable.String(), Reason: whyFallen(g)}}
+			return d, true
+		}
+	}
+	return eventlog.Decision{}, false
+}
+
+func whyFallen(g *cluster.Group) string {
+	why := fmt.Sprintf("pod group %s has %d left of the %d members it needs", g, g.Placed(), g.Min())
+	if n := g.Succeeded(); n > 0 {
+		why += fmt.Sprintf(", besides %d that ended well", n)
+	}
+	return why + ", and asks for the rest to be evicted then"
+}
