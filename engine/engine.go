@@ -74,11 +74,13 @@ type Engine struct {
 	snapshotTime eventlog.Time // that entry's; without one, the first entry's
 	writing      *writing      // the snapshot under way
 	scratch      []byte        // memory for the next one
+	foreign      []uint64      // snapshots that were refused because they are not of this log
 }
 
 // Open recovers the state from the newest snapshot that can be trusted, if any, and the log, and starts a new
 // epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
-// the log ended come with the first Step.
+// the log ended come with the first Step. A log that ends before an entry of which there is a snapshot that is whole
+// is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
 func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	if err := e.recover(); err != nil {

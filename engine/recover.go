@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -69,7 +68,7 @@ func (e *Engine) recover() error {
 }
 
 // restore tries the snapshots, newest first. It leaves an empty Machine if none can be used; what is wrong with
-// them is no error.
+// them is no error. But that there is a good one of an entry that the log has not is damage of the log.
 func (e *Engine) restore() error {
 	e.machine = scheduler.New(e.opts.Registry)
 	if e.opts.Snapshots == nil {
@@ -80,14 +79,19 @@ func (e *Engine) restore() error {
 		return err
 	}
 	series := snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry,
-		Position: func(seq uint64) ([32]byte, error) {
-			if seq > last {
-				return [32]byte{}, fmt.Errorf("%w: the log ends with entry %d", snapshot.ErrForeign, last)
-			}
-			return PositionOf(e.log, seq)
-		}}
-	m, refused := series.Newest(1, math.MaxUint64)
-	e.recovery.Refused = refused
+		Position: func(seq uint64) ([32]byte, error) { return PositionOf(e.log, seq) }}
+	lost, refused := series.Beyond(last)
+	if lost != nil {
+		return &eventlog.DamagedError{Seq: last + 1, Err: lost}
+	}
+	m, more := series.Newest(1, last)
+	e.recovery.Refused = append(refused, more...)
+	for _, err := range e.recovery.Refused {
+		var why *snapshot.RefusedError
+		if errors.As(err, &why) && errors.Is(err, snapshot.ErrForeign) {
+			e.foreign = append(e.foreign, why.Seq)
+		}
+	}
 	if m != nil {
 		e.machine, e.recovery.Snapshot = m, m.Seq()
 		e.snapshotAt, e.snapshotTime = m.Seq(), m.Now()

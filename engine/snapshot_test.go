@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,6 +36,11 @@ func (s *memoryStore) List() ([]uint64, error) {
 }
 
 func (s *memoryStore) Get(seq uint64) ([]byte, error) { return s.kept[seq], nil }
+
+func (s *memoryStore) Drop(seq uint64) error {
+	delete(s.kept, seq)
+	return s.fail
+}
 
 // chained is a log that tells the hashes of its records.
 type chained struct{ *eventlog.Memory }
@@ -133,7 +139,7 @@ func TestASnapshotThatCannotBeTrustedIsNotUsed(t *testing.T) {
 		"cut":           {newest, store.kept[newest][:100], "its length is wrong"},
 		"of another":    {newest, otherStore.kept[newest], "it is not of this log"},
 		"misplaced":     {newest, store.kept[before], "it says that it is of entry"},
-		"beyond":        {newest + 1000, store.kept[newest], "it is not of this log: the log ends with entry"},
+		"beyond":        {newest + 1000, store.kept[newest], "it says that it is of entry"},
 		"of no program": {newest, nil, "its length is wrong"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,6 +170,92 @@ func TestASnapshotThatCannotBeTrustedIsNotUsed(t *testing.T) {
 			t.Error("the state is not that of the whole log")
 		}
 	})
+}
+
+// TestALogThatHasLostItsEndIsNotOpened cuts the log behind every entry, and leaves a snapshot of a later one.
+func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
+	w, store := worldWithSnapshots(t)
+	all := w.entries()
+	seqs, _ := store.List()
+	newest := seqs[len(seqs)-1]
+	newer := slices.Clone(store.kept[newest])
+	newer[11]++
+	sum := sha256.Sum256(newer[:len(newer)-sha256.Size])
+	copy(newer[len(newer)-sha256.Size:], sum[:])
+	damaged := slices.Clone(newer)
+	damaged[100] ^= 1
+	open := func(t *testing.T, last uint64, data []byte) error {
+		t.Helper()
+		kept := eventlog.NewMemory()
+		if err := kept.Append(0, all[:last]); err != nil {
+			t.Fatal(err)
+		}
+		config, err := framework.EncodeConfig(framework.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = engine.Open(context.Background(), kept, w.now, engine.Options{
+			Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: &memoryStore{kept: map[uint64][]byte{newest: data}},
+		})
+		if now, _ := kept.Last(); err != nil && now != last {
+			t.Errorf("cut behind entry %d: an entry was appended", last)
+		}
+		return err
+	}
+	for last := range newest {
+		for name, data := range map[string][]byte{"whole": store.kept[newest], "of a newer format": newer} {
+			err := open(t, last, data)
+			var damage *eventlog.DamagedError
+			var lost *snapshot.LostError
+			if !errors.As(err, &damage) || damage.Seq != last+1 || !errors.As(err, &lost) || *lost != (snapshot.LostError{Last: last, Seq: newest}) {
+				t.Errorf("cut behind entry %d, the snapshot of entry %d is %s: %v", last, newest, name, err)
+			}
+		}
+		if err := open(t, last, damaged); err != nil {
+			t.Errorf("cut behind entry %d, a damaged snapshot: %v", last, err)
+		}
+	}
+	if err := open(t, newest, store.kept[newest]); err != nil {
+		t.Errorf("a log that ends with its snapshot: %v", err)
+	}
+}
+
+// TestASnapshotOfAnotherLogIsDroppedOnceThereIsAGoodOne fails to write one before.
+func TestASnapshotOfAnotherLogIsDroppedOnceThereIsAGoodOne(t *testing.T) {
+	w, store := worldWithSnapshots(t)
+	_, other := worldWithSnapshots(t, pod("only-here", "1", ""))
+	seqs, _ := store.List()
+	newest, before := seqs[len(seqs)-1], seqs[len(seqs)-2]
+	store.kept = map[uint64][]byte{newest: other.kept[newest], before: store.kept[before][:100]}
+	var said []string
+	full := &fullStore{memoryStore: store, full: true}
+	w.engine = openWith(t, w, copyOf(t, w), full, func(m string) { said = append(said, m) })
+	if got, _ := store.List(); !slices.Equal(got, []uint64{before, newest}) {
+		t.Errorf("with no good one written there are snapshots of entries %d", got)
+	}
+	full.full = false
+	w.mustStep(gangStory()[2])
+	w.engine.AwaitSnapshot()
+	got, _ := store.List()
+	if slices.Contains(got, newest) || !slices.Contains(got, before) || len(got) != 2 {
+		t.Errorf("there are snapshots of entries %d, want the damaged one of entry %d and one behind entry %d", got, before, newest)
+	}
+	if want := fmt.Sprintf("dropped what is kept as snapshots of entries [%d]: they are not of this log", newest); !slices.Contains(said, want) {
+		t.Errorf("reported %q, want %q", said, want)
+	}
+}
+
+// fullStore takes no snapshot while it is full.
+type fullStore struct {
+	*memoryStore
+	full bool
+}
+
+func (s *fullStore) Put(seq uint64, data []byte) error {
+	if s.full {
+		return errors.New("no room")
+	}
+	return s.memoryStore.Put(seq, data)
 }
 
 // worldWithSnapshots tells half of the story, after the given inputs, with a snapshot after every commit.

@@ -13,6 +13,7 @@ type writing struct {
 	seq     uint64
 	scratch []byte // the state's memory, for the next one
 	done    chan error
+	foreign []uint64 // dropped once there is a good one
 }
 
 // snapshotIfDue begins a snapshot of the state, which is that of the last durable entry. That it fails is
@@ -38,12 +39,17 @@ func (e *Engine) snapshotIfDue() {
 		return
 	}
 	e.scratch = nil
-	w, store := &writing{seq: seq, done: make(chan error, 1)}, e.opts.Snapshots
+	w, store := &writing{seq: seq, done: make(chan error, 1), foreign: e.foreign}, e.opts.Snapshots
 	e.writing = w
 	go func() {
 		data, err := s.Encode()
 		if err == nil {
 			err = store.Put(seq, data)
+		}
+		for _, other := range w.foreign {
+			if err == nil && other != seq {
+				err = store.Drop(other)
+			}
 		}
 		w.scratch = s.Release()
 		w.done <- err
@@ -65,6 +71,9 @@ func (e *Engine) collect(wait bool) {
 	}
 	if err := <-w.done; err != nil {
 		e.report(noSnapshot(w.seq, err))
+	} else if len(w.foreign) > 0 {
+		e.report(fmt.Sprintf("dropped what is kept as snapshots of entries %d: they are not of this log", w.foreign))
+		e.foreign = nil
 	}
 	e.writing, e.scratch = nil, w.scratch
 }

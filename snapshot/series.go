@@ -3,6 +3,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -24,6 +25,19 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("snapshot at entry %d
 
 // Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.Err }
+
+// LostError says that a log has lost its end: there is a snapshot of an entry behind its last one, and those
+// are made of durable entries only.
+type LostError struct {
+	// Last is the log's last entry, Seq that of the newest snapshot that is whole.
+	Last, Seq uint64
+}
+
+// Error implements error.
+func (e *LostError) Error() string {
+	return fmt.Sprintf("the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
+		e.Last, e.Seq, e.Last+1, e.Seq)
+}
 
 // A Series is the snapshots of one log. What it restores was checked to be whole, to belong to that log, and to
 // give the state that was written down.
@@ -48,6 +62,26 @@ func (s *Series) Newest(first, last uint64) (m *scheduler.Machine, refused []err
 func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []error) {
 	seqs, refused := s.list(first, last)
 	return s.restoreFirst(seqs, refused)
+}
+
+// Beyond looks at the snapshots of entries behind last, the log's last one. One that is whole, and that says of
+// itself what its name says, shows that entries were lost; it need not be of a format that this program reads. One
+// that is not shows nothing: it is refused, newest first.
+func (s *Series) Beyond(last uint64) (lost *LostError, refused []error) {
+	if last == math.MaxUint64 {
+		return nil, nil
+	}
+	seqs, refused := s.list(last+1, math.MaxUint64)
+	slices.Reverse(seqs)
+	for _, seq := range seqs {
+		_, err := s.read(seq)
+		var newer *NewerFormatError
+		if err == nil || errors.As(err, &newer) {
+			return &LostError{Last: last, Seq: seq}, refused
+		}
+		refused = append(refused, &RefusedError{Seq: seq, Err: err})
+	}
+	return nil, refused
 }
 
 func (s *Series) list(first, last uint64) (seqs []uint64, refused []error) {
@@ -92,6 +126,18 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	snap, err := s.read(seq)
+	if err != nil {
+		return nil, err
+	}
+	if position != snap.Position {
+		return nil, fmt.Errorf("%w: entry %d is another one here", ErrForeign, seq)
+	}
+	return snap, nil
+}
+
+// read returns the snapshot that is kept as that of entry seq, whole; of which log is not asked.
+func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
 	if err != nil {
 		return nil, err
@@ -102,9 +148,6 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 	}
 	if snap.Seq != seq {
 		return nil, fmt.Errorf("%w: it says that it is of entry %d", ErrForeign, snap.Seq)
-	}
-	if position != snap.Position {
-		return nil, fmt.Errorf("%w: entry %d is another one here", ErrForeign, seq)
 	}
 	return snap, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Store is where snapshots are kept.
@@ -19,6 +20,8 @@ type Store interface {
 	List() ([]uint64, error)
 	// Get returns the snapshot of entry seq.
 	Get(seq uint64) ([]byte, error)
+	// Drop removes the snapshot of entry seq, if there is one, durably.
+	Drop(seq uint64) error
 }
 
 const (
@@ -65,13 +68,25 @@ func (d *Dir) Add(seq uint64, data []byte) error {
 	return nil
 }
 
-// Put implements Store. Snapshots of later entries than seq are dropped too: they are of a log that was lost.
+// Put implements Store. Of snapshots of later entries none is dropped: they may show that the log was longer.
 func (d *Dir) Put(seq uint64, data []byte) error {
 	if err := d.Add(seq, data); err != nil {
 		return err
 	}
 	if err := d.prune(seq); err != nil {
 		return fmt.Errorf("drop snapshots before that of entry %d: %w", seq, err)
+	}
+	return nil
+}
+
+// Drop implements Store.
+func (d *Dir) Drop(seq uint64) error {
+	err := removeIfThere(d.file(seq))
+	if err == nil {
+		err = syncDir(d.path)
+	}
+	if err != nil {
+		return fmt.Errorf("drop the snapshot of entry %d: %w", seq, err)
 	}
 	return nil
 }
@@ -132,11 +147,9 @@ func (d *Dir) prune(newest uint64) error {
 func (d *Dir) superfluous(seqs []uint64, newest uint64) (drop []uint64) {
 	at, _ := slices.BinarySearch(seqs, newest)
 	kept, based := uint64(0), d.Base == 0
-	for i, seq := range seqs {
+	for i, seq := range seqs[:min(at+1, len(seqs))] {
 		begins := !based && seq >= d.Base
 		switch {
-		case i > at: // of a log that was lost
-			drop = append(drop, seq)
 		case i > at-d.keep:
 		case begins || d.Spacing > 0 && seq >= kept+d.Spacing:
 			kept = seq
@@ -152,7 +165,7 @@ func (d *Dir) superfluous(seqs []uint64, newest uint64) (drop []uint64) {
 // are passed over.
 func (d *Dir) List() ([]uint64, error) {
 	files, err := os.ReadDir(d.path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // beside a log of one file is none
 		return nil, nil
 	}
 	if err != nil {

@@ -21,12 +21,14 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // keeping is what is kept of a simulation, and whether it goes on with what was kept before.
 type keeping struct {
 	log         string // the directory; "" for none
 	resume      bool
+	giveUpAfter uint64 // the log's last entry, if those behind it are given up; 0 for none
 	effects     string // the file; "" for none
 	segmentSize int64  // bytes; 0 for the default
 	snapshots   snapshotting
@@ -36,6 +38,7 @@ func (k *keeping) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&k.log, "log", "", "write the log to this new directory; default: none is kept")
 	f.BoolVar(&k.resume, "resume", false, "go on with the simulation that ended before its time and left the log of --log")
+	f.Uint64Var(&k.giveUpAfter, "give-up-after", 0, "with --resume, go on behind this entry, the log's last one, although snapshots show that the log had more; they are removed")
 	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
 	f.Int64Var(&k.segmentSize, "segment-size", 0, "begin a new file of the log after this many `bytes`; default: 268435456")
 	k.snapshots.register(cmd)
@@ -45,6 +48,8 @@ func (k *keeping) check() error {
 	switch {
 	case k.log == "" && (k.resume || k.segmentSize != 0):
 		return usageError{errors.New("--resume and --segment-size need --log: without it there is no log")}
+	case k.giveUpAfter != 0 && !k.resume:
+		return usageError{errors.New("--give-up-after needs --resume: a new log has lost nothing")}
 	case k.segmentSize < 0:
 		return usageError{fmt.Errorf("--segment-size is %d: want a number of bytes above zero", k.segmentSize)}
 	}
@@ -100,7 +105,49 @@ func (k keeping) openLog() (eventlog.Log, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
 	}
-	return log, err
+	if err != nil {
+		return nil, err
+	}
+	if err := k.mayGoOn(log); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return log, nil
+}
+
+// mayGoOn says whether a log has lost its end, unless that is given up. engine.Open would say so, too, but only once
+// all of the log was told again.
+func (k keeping) mayGoOn(log *boltlog.Log) error {
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	if k.giveUpAfter != 0 && k.giveUpAfter != last {
+		return usageError{fmt.Errorf("--give-up-after is %d, but the log ends with entry %d: nothing is given up", k.giveUpAfter, last)}
+	}
+	series := snapshot.Series{Store: snapshotsOf(k.log)}
+	if lost, _ := series.Beyond(last); lost != nil && k.giveUpAfter == 0 {
+		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: k.log, Seq: last + 1, Err: lost}, adviceOnLoss(k.log, lost))
+	}
+	return nil
+}
+
+// giveUp removes the snapshots of entries behind the log's last one.
+func (k keeping) giveUp() error {
+	dir := snapshotsOf(k.log)
+	seqs, err := dir.List()
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs { // the newest last: as long as it is there, all that is missing is known
+		if seq <= k.giveUpAfter {
+			continue
+		}
+		if err := dir.Drop(seq); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "rollcall: %s: entries %d to %d are given up: removed the snapshot of entry %d\n", k.log, k.giveUpAfter+1, seq, seq)
+	}
+	return nil
 }
 
 // serve lets other processes read the log while it is written to. That it cannot be served is no reason not to write
@@ -133,6 +180,11 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 	opts := engine.Options{Registry: plugins.NewRegistry(), Config: w.config, Version: version().String()}
 	if log, ok := w.log.(*boltlog.Log); ok {
 		w.snapshots.into(&opts, log)
+	}
+	if w.giveUpAfter != 0 {
+		if err := w.giveUp(); err != nil {
+			return nil, err
+		}
 	}
 	eng, err := openEngine(ctx, w.log, now, opts)
 	if err != nil {

@@ -102,6 +102,9 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 	if err != nil {
 		return err
 	}
+	if damage := log.damageBehind(last); damage != nil {
+		return fmt.Errorf("nothing is archived: %w", log.advise(damage))
+	}
 	m, refused := log.snapshots.Newest(1, min(f.Before, last))
 	noteRefused(refused)
 	if m == nil {

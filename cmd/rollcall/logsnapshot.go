@@ -84,6 +84,11 @@ func takeSnapshot(ctx context.Context, open reading, path string, at uint64) (*s
 	if err != nil {
 		return nil, err
 	}
+	if log, ok := log.records.(*boltlog.Log); ok {
+		if err := log.Sync(); err != nil { // a snapshot tells that its entry was durable
+			return nil, err
+		}
+	}
 	dir := snapshotsOf(path)
 	if err := dir.Add(at, data); err != nil {
 		return nil, err

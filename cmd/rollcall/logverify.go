@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // verifyFacts is what "rollcall log verify" prints.
@@ -38,6 +39,8 @@ type verifyFacts struct {
 	Damage           *damageFacts      `json:"damage,omitempty"`
 	Seconds          float64           `json:"seconds"`
 	EntriesPerSecond float64           `json:"entriesPerSecond"`
+
+	advice string // what to do about the damage
 }
 
 // damageFacts is the place where a log is damaged.
@@ -163,12 +166,26 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 	if !errors.As(err, &damage) && err != nil {
 		return nil, err
 	}
+	if damage == nil && !files.Live {
+		damage = v.loss()
+	}
 	v.found(damage)
 	v.facts.EntriesPerSecond = float64(v.facts.Entries) / v.facts.Seconds
 	if files.Live {
 		noteLive(v.facts.First + v.facts.Entries - 1)
 	}
 	return damage, nil
+}
+
+// loss says whether a log that no writer has, and that is whole in itself, had more entries.
+func (v *verifier) loss() *eventlog.DamagedError {
+	last := v.facts.First + v.facts.Entries - 1
+	series := snapshot.Series{Store: snapshotsOf(v.facts.Path)}
+	lost, _ := series.Beyond(last)
+	if lost == nil {
+		return nil
+	}
+	return &eventlog.DamagedError{Path: v.facts.Path, Seq: last + 1, Err: lost}
 }
 
 // bundle is run for a bundle: opening it checks all of it. What is wrong with one has no place in a log, and is an
@@ -198,8 +215,15 @@ func (v *verifier) bundle(context.Context) (*eventlog.DamagedError, error) {
 
 // found writes the damage into the facts, or that there is none.
 func (v *verifier) found(damage *eventlog.DamagedError) {
-	if v.facts.Whole = damage == nil; damage != nil {
-		v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+	if v.facts.Whole = damage == nil; damage == nil {
+		return
+	}
+	v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+	var lost *snapshot.LostError
+	if errors.As(damage.Err, &lost) {
+		v.facts.advice = adviceOnLoss(v.facts.Path, lost)
+	} else if damage.Seq > v.facts.First {
+		v.facts.advice = adviceOnDamage(v.facts.Path, v.facts.First, damage.Seq)
 	}
 }
 
@@ -337,8 +361,8 @@ func (f *verifyFacts) writeText(w io.Writer) error {
 		readable = fmt.Sprintf("entries %d to %d can be read", f.First, f.Damage.Seq-1)
 	}
 	_, err := fmt.Fprintf(w, "DAMAGED at entry %d, in %s; %s\n  %s\n", f.Damage.Seq, f.Damage.Path, readable, f.Damage.Reason)
-	if err == nil && f.Damage.Seq > f.First {
-		_, err = fmt.Fprintln(w, adviceOnDamage(f.Path, f.First, f.Damage.Seq))
+	if err == nil && f.advice != "" {
+		_, err = fmt.Fprintln(w, f.advice)
 	}
 	return err
 }

@@ -67,6 +67,8 @@ func (r reading) open(path string) (*source, error) {
 		if s.records, err = joinLive(path, log); err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
+	} else if err := findLoss(log); err != nil {
+		return nil, errors.Join(err, log.Close())
 	}
 	s.snapshots = snapshot.Series{Store: snapshotsOf(path), Position: s.RecordHash, Registry: plugins.NewRegistry()}
 	return s, nil
@@ -91,6 +93,9 @@ type bundled struct{ *bundle.Bundle }
 // Put implements snapshot.Store: nothing can be put into a bundle.
 func (b bundled) Put(uint64, []byte) error { return boltlog.ErrReadOnly }
 
+// Drop implements snapshot.Store.
+func (b bundled) Drop(uint64) error { return boltlog.ErrReadOnly }
+
 // List implements snapshot.Store.
 func (b bundled) List() ([]uint64, error) {
 	if first := b.First(); first > 1 {
@@ -113,11 +118,35 @@ func (s *source) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 	}
 }
 
+// findLoss lets reading end with damage if the log, which no writer has, ends before an entry of which there is a
+// snapshot.
+func findLoss(log *boltlog.Log) error {
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	series := snapshot.Series{Store: snapshotsOf(log.Path())}
+	if lost, _ := series.Beyond(last); lost != nil {
+		log.Lacks(lost)
+	}
+	return nil
+}
+
+// adviceOnLoss says what to do about a log at path that has lost its end.
+func adviceOnLoss(path string, lost *snapshot.LostError) string {
+	return fmt.Sprintf("Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are lost for good, save what is there with "+
+		"rollcall log export %s --up-to %d --out FILE, and make a new log of that with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
+		path, lost.Last+1, lost.Seq, path, lost.Last, lost.Last, lost.Last)
+}
+
 // advise adds to an error of reading what can be done about it.
 func (s *source) advise(err error) error {
 	var damaged *eventlog.DamagedError
 	var archived *boltlog.ArchivedError
+	var lost *snapshot.LostError
 	switch {
+	case errors.As(err, &lost):
+		return fmt.Errorf("%w\n%s", err, adviceOnLoss(s.path, lost))
 	case errors.As(err, &damaged) && damaged.Seq > s.First():
 		return fmt.Errorf("%w\n%s", err, adviceOnDamage(s.path, s.First(), damaged.Seq))
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:

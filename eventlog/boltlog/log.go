@@ -67,6 +67,32 @@ func (l *Log) Path() string { return l.path }
 // behind Last that only the writer can tell of.
 func (l *Log) Live() bool { return l.live }
 
+// Lacks lets reading end with damage behind the last entry, because of what whoever opened the log knows from
+// elsewhere: that it had more. A log in which damage was found already stays as it is. It is called before the
+// Log is used by others.
+func (l *Log) Lacks(why error) {
+	if l.damage == nil {
+		l.damage = &eventlog.DamagedError{Path: l.path, Seq: l.last + 1, Err: why}
+	}
+}
+
+// Sync brings to the disk what can be read of the log, which a writer that died may not have done: what is written
+// down elsewhere of an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
+func (l *Log) Sync() error {
+	l.mu.Lock()
+	paths := []string{l.path}
+	if n := len(l.segments); n > 0 {
+		paths = append(paths, l.segments[n-1].Path)
+	}
+	l.mu.Unlock()
+	for _, path := range paths {
+		if err := syncPath(path); err != nil {
+			return fmt.Errorf("bring the log to the disk: %w", err)
+		}
+	}
+	return nil
+}
+
 // Append implements eventlog.Log. All entries are written in one transaction in one segment. An entry that
 // the format cannot hold, or a wrong sequence number, is an *eventlog.EntryError and leaves the log as it was.
 func (l *Log) Append(expectedLast uint64, entries []eventlog.Entry) error {

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// small simulates forty gangs, with a segment for about each hundred entries and a snapshot for each hundred, and
+// returns the log and the arguments that it was made with.
+func small(t testing.TB) (log string, args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	var jobs strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&jobs, "%d %d -1 %d %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, 20*i, 60+i%7, 1+i*5%16)
+	}
+	workload := filepath.Join(dir, "jobs.swf")
+	if err := os.WriteFile(workload, []byte(jobs.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log = filepath.Join(dir, "jobs.log")
+	args = []string{"simulate", "--nodes", "8x4cpu", "--workload", workload, "--log", log, "--segment-size", "65536", "--snapshot-every", "100"}
+	rollcall(t, args...)
+	return log, args
+}
+
+// cutBySegments removes the newest segments of a log until a snapshot is of a later entry than its last, which it
+// returns.
+func cutBySegments(t testing.TB, log string) (last uint64) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(log, "*.seg"))
+	if err != nil || len(segments) < 4 {
+		t.Fatalf("segments %q, %v", segments, err)
+	}
+	seqs := snapshotSeqs(t, log)
+	for slices.Reverse(segments); len(segments) > 1; segments = segments[1:] {
+		if _, err := fmt.Sscanf(filepath.Base(segments[0]), "%d.seg", &last); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(segments[0]); err != nil {
+			t.Fatal(err)
+		}
+		if last--; last < seqs[len(seqs)-2] {
+			return last
+		}
+	}
+	t.Fatalf("no two snapshots of %d are behind a segment", seqs)
+	return 0
+}
+
+// wants runs the command, and wants that exit code and each of the texts in what it prints.
+func wants(t testing.TB, code int, texts []string, args ...string) (stdout string) {
+	t.Helper()
+	stdout, stderr, got := ran(t, args...)
+	if got != code {
+		t.Errorf("rollcall %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}
+	for _, text := range texts {
+		if !strings.Contains(stdout+stderr, text) {
+			t.Errorf("rollcall %s does not say %q:\n%s%s", strings.Join(args, " "), text, stdout, stderr)
+		}
+	}
+	return stdout
+}
+
+func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
+	log, args := small(t)
+	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log)
+	cat := rollcall(t, "log", "cat", log)
+	last := cutBySegments(t, log)
+	seqs := snapshotSeqs(t, log)
+	newest := seqs[len(seqs)-1]
+	place := fmt.Sprintf("at entry %d", last+1)
+	why := fmt.Sprintf("the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing", last, newest, last+1, newest)
+	advice := fmt.Sprintf("--give-up-after %d", last)
+
+	for _, command := range [][]string{{"log", "verify", log}, {"log", "info", log}, {"replay", log}, {"log", "archive", log, "--before", "500", "--to", log + ".archive"}, append(args, "--resume")} {
+		wants(t, exitDamaged, []string{place, why, advice, "Bring the missing segments"}, command...)
+	}
+	facts, _, _ := verified(t, log)
+	if facts.Whole || facts.Damage == nil || facts.Damage.Seq != last+1 || facts.Entries != last {
+		t.Errorf("log verify: %+v", facts)
+	}
+	if got := wants(t, exitDamaged, []string{why}, "log", "cat", log); !strings.HasPrefix(string(cat), got) || strings.Count(got, "\n") != int(last) {
+		t.Errorf("log cat prints %d entries, want the first %d", strings.Count(got, "\n"), last)
+	}
+	saved := filepath.Join(t.TempDir(), "saved")
+	wants(t, exitDone, nil, "log", "export", log, "--up-to", fmt.Sprint(last), "--out", saved+".bundle")
+	wants(t, exitDone, nil, "log", "import", saved+".bundle", "--log", saved)
+	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", saved)
+
+	// What is given up has to be named, and then is.
+	wants(t, exitUsage, []string{fmt.Sprintf("the log ends with entry %d", last)}, append(args, "--resume", "--give-up-after", fmt.Sprint(last-1))...)
+	wants(t, exitUsage, []string{"needs --resume"}, append(args, "--give-up-after", fmt.Sprint(last))...)
+	if got := snapshotSeqs(t, log); !slices.Equal(got, seqs) {
+		t.Fatalf("there are snapshots of entries %d, want %d: nothing was given up yet", got, seqs)
+	}
+	wants(t, exitDone, []string{fmt.Sprintf("entries %d to %d are given up", last+1, newest)}, append(args, "--resume", "--give-up-after", fmt.Sprint(last))...)
+	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log)
+	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
+}
+
+// TestASnapshotThatIsAskedForComesAfterItsEntry looks at the calls of log snapshot: a log may have been left by a
+// writer that died before it had synced, and its end must not be lost when there is a snapshot of it.
+func TestASnapshotThatIsAskedForComesAfterItsEntry(t *testing.T) {
+	if out, err := exec.Command("strace", "-f", "-qq", "-y", "-e", "trace=fsync", "true").CombinedOutput(); err != nil {
+		t.Skipf("skipped: it takes strace, and the right to trace: %v %s", err, out)
+	}
+	log, _ := small(t)
+	calls := filepath.Join(t.TempDir(), "calls")
+	cmd := exec.Command("strace", "-f", "-qq", "-y", "-o", calls, "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "rollcall", "log", "snapshot", log)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	content, err := os.ReadFile(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, renamed := strings.Cut(string(content), ".snapshot.tmp\"")
+	segments, _ := filepath.Glob(filepath.Join(log, "*.seg"))
+	for _, path := range []string{log, segments[len(segments)-1]} {
+		if !renamed || !strings.Contains(before, "<"+path+">") {
+			t.Errorf("%s is not synced before there is a snapshot:\n%s", path, content)
+		}
+	}
+}
