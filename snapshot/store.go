@@ -39,9 +39,11 @@ type Dir struct {
 	// last ones, counted from the log's first entry, so that any point of a long log is near one. 0: none
 	// are kept beside the last ones.
 	Spacing uint64
-	// Base is the entry before the first one that was not archived: the first snapshot from there on is what
-	// the log's beginning is restored from when the archive is not there, and always kept. 0 if none was.
-	Base uint64
+	// Base returns the entry before the first one that was not archived, 0 if none was: the first snapshot from
+	// there on is what the log's beginning is restored from when the archive is not there, and always kept. It is
+	// asked before any snapshot is dropped, because a log is archived while it is written to; if it fails, none
+	// is. nil stands for 0.
+	Base func() (uint64, error)
 
 	path string
 	keep int
@@ -134,7 +136,13 @@ func (d *Dir) prune(newest uint64) error {
 	if err != nil {
 		return err
 	}
-	for _, seq := range d.superfluous(seqs, newest) {
+	var base uint64
+	if d.Base != nil {
+		if base, err = d.Base(); err != nil {
+			return fmt.Errorf("where the log begins is not known: %w", err)
+		}
+	}
+	for _, seq := range d.superfluous(seqs, newest, base) {
 		if err := removeIfThere(d.file(seq)); err != nil {
 			return err
 		}
@@ -144,11 +152,11 @@ func (d *Dir) prune(newest uint64) error {
 
 // superfluous returns those of the snapshots, ascending, that are not to be kept beside the newest one. What is
 // kept of the older ones is decided from the oldest on, so that what was kept once stays.
-func (d *Dir) superfluous(seqs []uint64, newest uint64) (drop []uint64) {
+func (d *Dir) superfluous(seqs []uint64, newest, base uint64) (drop []uint64) {
 	at, _ := slices.BinarySearch(seqs, newest)
-	kept, based := uint64(0), d.Base == 0
+	kept, based := uint64(0), base == 0
 	for i, seq := range seqs[:min(at+1, len(seqs))] {
-		begins := !based && seq >= d.Base
+		begins := !based && seq >= base
 		switch {
 		case i > at-d.keep:
 		case begins || d.Spacing > 0 && seq >= kept+d.Spacing:

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,12 +77,26 @@ func TestOlderSnapshotsAreKeptAtADistance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := snapshot.NewDir(filepath.Join(t.TempDir(), "snapshots"), 2)
-			d.Spacing, d.Base = c.spacing, c.base
+			d.Spacing, d.Base = c.spacing, func() (uint64, error) { return c.base, nil }
 			put(d, 10, c.to)
 			if got := list(t, d); !slices.Equal(got, c.want) {
 				t.Errorf("kept %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestWithoutKnowingWhereTheLogBeginsNothingIsDropped(t *testing.T) {
+	d := snapshot.NewDir(filepath.Join(t.TempDir(), "snapshots"), 1)
+	unreadable := errors.New("unreadable")
+	d.Base = func() (uint64, error) { return 0, unreadable }
+	for _, seq := range []uint64{10, 20} {
+		if err := d.Put(seq, nil); !errors.Is(err, unreadable) {
+			t.Errorf("error %v", err)
+		}
+	}
+	if got := list(t, d); !slices.Equal(got, []uint64{10, 20}) {
+		t.Errorf("kept %v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // archiveFacts is what "rollcall log archive" prints.
@@ -72,7 +74,8 @@ func archive(cmd *cobra.Command, open reading, path, before, to string) (*archiv
 		return nil, usageError{fmt.Errorf("%s is a bundle: it has no segments", path)}
 	}
 	facts := &archiveFacts{Path: path}
-	if err := facts.findSnapshot(cmd, open, path, before); err != nil {
+	snap, err := facts.findSnapshot(cmd, open, path, before)
+	if err != nil {
 		return nil, err
 	}
 	p := newProgress()
@@ -85,34 +88,57 @@ func archive(cmd *cobra.Command, open reading, path, before, to string) (*archiv
 	}
 	facts.Segments, facts.Bytes = done.Segments, done.Bytes
 	facts.First, facts.Last, facts.Dir = done.First, done.Last, done.Dir
-	return facts, nil
+	if done.Segments > 0 {
+		err = facts.keepSnapshot(snap)
+	}
+	return facts, err
 }
 
-// findSnapshot finds the entry that before stands for, and the newest usable snapshot of it or of one before it.
-func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, before string) error {
+// keepSnapshot sees that the snapshot is there which the log depends on from now on. A writer knows by now that it is
+// to keep it, but may have dropped it just before.
+func (f *archiveFacts) keepSnapshot(data []byte) error {
+	dir := snapshotsOf(f.Path)
+	seqs, err := dir.List()
+	if err != nil || slices.ContainsFunc(seqs, func(seq uint64) bool { return seq >= f.Last && seq <= f.Snapshot }) {
+		return err
+	}
+	return dir.Add(f.Snapshot, data)
+}
+
+// findSnapshot finds the entry that before stands for, and the newest usable snapshot of it or of one before it,
+// which it returns.
+func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, before string) ([]byte, error) {
 	log, err := open.open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	if f.Before, err = findBefore(cmd, log, before); err != nil {
-		return err
+		return nil, err
 	}
 	last, err := log.Last()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if damage := log.damageBehind(last); damage != nil {
-		return fmt.Errorf("nothing is archived: %w", log.advise(damage))
+		return nil, fmt.Errorf("nothing is archived: %w", log.advise(damage))
 	}
 	m, refused := log.snapshots.Newest(1, min(f.Before, last))
 	noteRefused(refused)
 	if m == nil {
 		at := min(max(f.Before, 2)-1, last)
-		return fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
+		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
 	}
 	f.Snapshot = m.Seq()
-	return f.checkWhole(cmd, log)
+	position, err := log.RecordHash(f.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := snapshot.Encode(m, position) // the file may be gone already
+	if err != nil {
+		return nil, err
+	}
+	return snap, f.checkWhole(cmd, log)
 }
 
 // checkWhole reads what is to be archived: damage must be found before it is out of the way, behind a snapshot.

@@ -66,7 +66,11 @@ func (s *snapshotting) into(opts *engine.Options, log *boltlog.Log) {
 		spacing = defaultSnapshotEvery
 	}
 	dir := snapshot.NewDir(filepath.Join(log.Path(), snapshotDir), keptSnapshots)
-	dir.Spacing, dir.Base = spacing*olderSnapshots, log.OwnFirst()-1
+	dir.Spacing = spacing * olderSnapshots
+	dir.Base = func() (uint64, error) {
+		first, err := log.OwnFirst()
+		return first - 1, err
+	}
 	opts.Snapshots, opts.SnapshotEvery, opts.SnapshotAge = dir, s.every, s.age
 	opts.Report = func(message string) { fmt.Fprintf(os.Stderr, "rollcall: %s\n", message) }
 }

@@ -236,12 +236,12 @@ func notThere(what string, err error) error {
 }
 
 // OwnFirst returns the number of the first entry that stands, or in an empty log will stand, in the log's own
-// directory, whether or not those that were archived before it are found.
-func (l *Log) OwnFirst() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.begin == nil {
-		return 1
+// directory by now, whether or not those that were archived before it are found. It is read from the disk: others
+// archive while the log is open.
+func (l *Log) OwnFirst() (uint64, error) {
+	begin, err := readBeginning(l.path)
+	if err != nil || begin == nil {
+		return 1, err
 	}
-	return l.begin.Origin.Seq + 1
+	return begin.Origin.Seq + 1, nil
 }
