@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // archiveLockName is the file whose lock is the right to archive segments of a log.
@@ -33,7 +34,7 @@ type Archived struct {
 // Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the
 // first file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the
 // same arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; and
-// fs.ErrExist if dir has other files with the names of segments. A damaged log is not archived.
+// fs.ErrExist if dir has segments of another log. A damaged log is not archived.
 func Archive(path string, before uint64, dir string, progress func(done, total int64)) (Archived, error) {
 	done, err := archive(path, before, dir, progress)
 	if err != nil {
@@ -78,6 +79,9 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 		return done, fmt.Errorf("compute the hash tree: %w", err)
 	}
 	if err := prepare(dir); err != nil {
+		return done, err
+	}
+	if err := l.mayShare(dir); err != nil {
 		return done, err
 	}
 	sizes, err := stage(segments, dir, progress)
@@ -168,6 +172,38 @@ func prepare(dir string) error {
 		return fmt.Errorf("%s is a log itself: %w", dir, fs.ErrExist)
 	}
 	return removeLeftovers(dir, "*"+suffix)
+}
+
+// mayShare says, with fs.ErrExist, why no segments of this log may be put into dir: there are some of another, which
+// would be in each other's way.
+func (l *Log) mayShare(dir string) error {
+	known := slices.Clone(l.segments)
+	if len(known) > 0 && l.absent != nil { // they may have been moved here
+		moved, _ := Options{Archive: dir}.recall(l.begin, known[0].predecessor())
+		known = append(known, moved...)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		first, ok := parseName(e.Name())
+		if !ok || l.begin.says(first, dir) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		facts, err := factsOf(path)
+		ours := func(f Facts) bool { return f.First == facts.First && f.Last == facts.Last && f.Hash == facts.Hash }
+		if err != nil || !slices.ContainsFunc(known, ours) {
+			return &fs.PathError{Op: "archive", Path: path, Err: fmt.Errorf("it is a segment of another log: archive each log to a directory of its own: %w", fs.ErrExist)}
+		}
+	}
+	return nil
+}
+
+// says says whether an entry was archived in dir.
+func (b *beginning) says(seq uint64, dir string) bool {
+	return b != nil && slices.ContainsFunc(b.Archived, func(p Part) bool { return p.Dir == dir && p.First <= seq && seq <= p.Last })
 }
 
 // stage brings the segments to dir, durably, and returns their size in bytes. They stay where they are.

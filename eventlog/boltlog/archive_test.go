@@ -245,8 +245,15 @@ func TestArchivingIsRefused(t *testing.T) {
 	want("the log's own directory", "is a log itself", fs.ErrExist, 21, path)
 	want("another log", "is a log itself", fs.ErrExist, 21, newSegments(t, 1, 1))
 	must(t, os.WriteFile(segment(dir, 11), []byte("something else"), fileMode))
-	want("a file of that name", "another segment has this name", fs.ErrExist, 21, dir)
-	content, err := os.ReadFile(segment(path, 11))
+	want("a file of that name", segment(dir, 11)+": it is a segment of another log", fs.ErrExist, 21, dir)
+	content, err := os.ReadFile(segment(otherSegments(t), 11))
+	must(t, err)
+	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
+	want("another log's segment of that name", segment(dir, 11)+": it is a segment of another log", fs.ErrExist, 21, dir)
+	must(t, os.Rename(segment(dir, 11), segment(dir, 12)))
+	want("another log's segment", segment(dir, 12)+": it is a segment of another log", fs.ErrExist, 21, dir)
+	must(t, os.Remove(segment(dir, 12)))
+	content, err = os.ReadFile(segment(path, 11))
 	must(t, err)
 	content[len(content)-1] ^= 1
 	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
@@ -353,21 +360,72 @@ func TestDamageOfAnArchivedLog(t *testing.T) {
 	}
 }
 
-// Another log's segments in the archive are not taken for this one's.
-func TestArchiveOfAnotherLog(t *testing.T) {
-	path, dir := archivedLog(t)
-	other := filepath.Join(t.TempDir(), "b.log")
-	l, err := everyAppend.Create(other)
+// otherSegments makes another log than newSegments does, of three segments of ten entries.
+func otherSegments(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "b.log")
+	l, err := everyAppend.Create(path)
 	must(t, err)
 	entries := logtest.Entries(1, 30)
 	for i := range entries {
 		entries[i].Time++
 	}
 	must(t, errors.Join(l.Append(0, entries[:10]), l.Append(10, entries[10:20]), l.Append(20, entries[20:]), l.Close()))
-	content, err := os.ReadFile(segment(other, 11))
+	return path
+}
+
+// Two logs in one archive, by hand: each finds its own segments, of the same names in different directories too.
+func TestArchivesOfTwoLogsDoNotHideEachOther(t *testing.T) {
+	path, dir := archivedLog(t)
+	other := otherSegments(t)
+	beside := t.TempDir()
+	for _, name := range []uint64{1, 11} {
+		must(t, os.Rename(segment(other, name), segment(beside, name)))
+	}
+	// Between the names of this log's segments, and behind them.
+	must(t, os.Rename(segment(beside, 1), segment(dir, 5)))
+	must(t, os.Rename(segment(beside, 11), segment(dir, 15)))
+	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	// The next part goes elsewhere, where the other log's have the same names.
+	early, err := OpenReadOnly(path)
+	must(t, err)
+	elsewhere := t.TempDir()
+	_, err = Archive(path, 31, elsewhere, nil)
+	must(t, err)
+	for _, name := range []uint64{1, 11} {
+		content, err := os.ReadFile(segment(dir, name+4))
+		must(t, err)
+		must(t, os.WriteFile(segment(elsewhere, name), content, fileMode))
+		must(t, os.WriteFile(segment(dir, 21), content, fileMode))
+	}
+	wantEntries(t, early, 1, 40) // a reader that was there before the last part went
+	must(t, early.Close())
+	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+}
+
+// More is archived where all that was archived before was moved to, or while some of that is not there.
+func TestArchivingGoesOnWhereTheArchiveIs(t *testing.T) {
+	path, dir := archivedLog(t)
+	moved := dir + ".moved"
+	must(t, os.Rename(dir, moved))
+	_, err := Archive(path, 31, moved, nil)
+	must(t, err)
+	openBoth(t, Options{Archive: moved}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+
+	path, dir = archivedLog(t)
+	must(t, os.Remove(segment(dir, 11)))
+	_, err = Archive(path, 31, dir, nil)
+	must(t, err)
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 21, 40) })
+}
+
+// Another log's segments in the archive are not taken for this one's.
+func TestArchiveOfAnotherLog(t *testing.T) {
+	path, dir := archivedLog(t)
+	content, err := os.ReadFile(segment(otherSegments(t), 11))
 	must(t, err)
 	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
-	l, err = OpenReadOnly(path)
+	l, err := OpenReadOnly(path)
 	must(t, err)
 	wantEntries(t, l, 21, 40)
 	for _, err := range l.Read(11) {

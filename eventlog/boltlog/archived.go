@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,40 +85,53 @@ func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) 
 	base := b.base()
 	paths, listErr := o.archivedPaths(b, next.Last+1)
 	for next.Last > base {
-		end := next.Last
-		if len(paths) == 0 {
-			return segments, notThere(fmt.Sprintf("the segment that ends with entry %d", end), listErr)
+		facts, left, err := lastThatEnds(paths, next)
+		if err == nil && facts.Path == "" {
+			err = notThere(fmt.Sprintf("the segment that ends with entry %d", next.Last), listErr)
 		}
-		path := paths[len(paths)-1]
-		paths = paths[:len(paths)-1]
-		facts, err := factsOf(path)
 		if err == nil {
 			err = facts.Sound()
 		}
 		if err != nil {
 			return segments, err
 		}
-		// Asked the other way round: what we know is the place behind it.
-		if !facts.Sealed || facts.Extra != 0 || facts.Last != next.Last || facts.Hash != next.Hash {
-			return segments, fmt.Errorf("%s is not the segment that ends with entry %d and a record of hash %x", path, end, next.Hash)
-		}
 		if facts.SealedTree != nil && next.SealedTree != nil && !facts.SealedTree.Equal(*next.SealedTree) {
-			return segments, fmt.Errorf("%s has another hash tree than what follows it", path)
+			return segments, fmt.Errorf("%s has another hash tree than what follows it", facts.Path)
 		}
 		segments = slices.Insert(segments, 0, facts)
-		next = facts.predecessor()
+		next, paths = facts.predecessor(), left
 	}
 	return segments, nil
 }
 
+// lastThatEnds returns the facts of the last of paths, which are in the order of their first entries, that ends where
+// end does, and the paths before it; none if there is none. Others are passed over: they are of another log. If
+// there is none, the error is about one that is damaged, which may have been it, or one that has its name's place.
+func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err error) {
+	var another error
+	for i, path := range slices.Backward(paths) {
+		facts, ferr := factsOf(path)
+		if ferr == nil && facts.Sealed && facts.Extra == 0 && facts.Last == end.Last && facts.Hash == end.Hash {
+			return facts, paths[:i], nil
+		}
+		if ferr == nil {
+			ferr = facts.Sound()
+		}
+		if err = cmp.Or(err, ferr); ferr == nil && facts.Last >= end.Last && another == nil {
+			another = fmt.Errorf("%s is not the segment that ends with entry %d and a record of hash %x", path, end.Last, end.Hash)
+		}
+	}
+	return Facts{}, nil, cmp.Or(err, another)
+}
+
 // archivedPaths returns the files in o.Archive, or where b says, that are named like segments which begin
-// before entry end, in order; of those with the same name the first one found.
+// before entry end, in the order of their first entries.
 func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
 	dirs := b.dirs()
 	if o.Archive != "" {
 		dirs = []string{o.Archive}
 	}
-	var paths, names []string
+	var paths []string
 	var errs []error
 	for i, dir := range dirs {
 		if slices.Contains(dirs[:i], dir) {
@@ -129,12 +143,12 @@ func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
 		}
 		for _, e := range entries {
 			first, ok := parseName(e.Name())
-			if ok && first < end && !slices.Contains(names, e.Name()) {
-				paths, names = append(paths, filepath.Join(dir, e.Name())), append(names, e.Name())
+			if ok && first < end {
+				paths = append(paths, filepath.Join(dir, e.Name()))
 			}
 		}
 	}
-	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	slices.SortStableFunc(paths, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
 	return paths, errors.Join(errs...)
 }
 
@@ -210,21 +224,12 @@ func (l *Log) relocate(lost Facts) error {
 
 // find finds an archived segment of which the facts are known.
 func (o Options) find(b *beginning, lost Facts) (Facts, error) {
-	paths, err := o.archivedPaths(b, lost.Last+1)
-	for _, path := range paths {
-		if filepath.Base(path) != filepath.Base(lost.Path) {
-			continue
-		}
-		facts, err := factsOf(path)
-		switch {
-		case err != nil:
-			return Facts{}, err
-		case facts.Last != lost.Last || facts.Hash != lost.Hash:
-			return Facts{}, fmt.Errorf("%s is another segment than the one that was archived", path)
-		}
-		return facts, nil
+	paths, listErr := o.archivedPaths(b, lost.Last+1)
+	facts, _, err := lastThatEnds(paths, lost)
+	if err == nil && facts.Path == "" {
+		err = notThere("segment "+filepath.Base(lost.Path), listErr)
 	}
-	return Facts{}, notThere("segment "+filepath.Base(lost.Path), err)
+	return facts, err
 }
 
 // notThere says that what is missing, and why, if err does.
