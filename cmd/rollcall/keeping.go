@@ -106,7 +106,7 @@ func (k keeping) openLog() (eventlog.Log, error) {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
 	}
 	if err != nil {
-		return nil, err
+		return nil, emptied(k.log, err)
 	}
 	if err := k.mayGoOn(log); err != nil {
 		return nil, errors.Join(err, log.Close())

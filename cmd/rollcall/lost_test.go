@@ -129,3 +129,30 @@ func TestASnapshotThatIsAskedForComesAfterItsEntry(t *testing.T) {
 		}
 	}
 }
+
+func TestALogThatLostAllItsSegmentsIsDamaged(t *testing.T) {
+	log, args := small(t)
+	segments, _ := filepath.Glob(filepath.Join(log, "*.seg"))
+	for _, path := range segments {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(code int, texts ...string) {
+		t.Helper()
+		for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"replay", log}, append(args, "--resume")} {
+			wants(t, code, texts, command...)
+		}
+	}
+	remove := func(name string) {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(log, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(exitDamaged, "all its entries are missing", "bring its .seg files back")
+	remove("LOCK") // as copies may
+	want(exitDamaged, "all its entries are missing", "bring its .seg files back")
+	remove("snapshots")
+	want(exitFailed, "a directory without segments")
+}

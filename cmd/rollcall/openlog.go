@@ -238,6 +238,18 @@ func explainAbsence(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
 	}
+	return emptied(path, err)
+}
+
+// emptied says of a directory that is no log, but has snapshots of one, that its entries are missing.
+func emptied(path string, err error) error {
+	if !errors.Is(err, boltlog.ErrNotALog) {
+		return err
+	}
+	if seqs, _ := snapshotsOf(path).List(); len(seqs) > 0 {
+		return &eventlog.DamagedError{Path: path, Seq: 1,
+			Err: fmt.Errorf("there are snapshots, the last of entry %d, and no segment: all its entries are missing; bring its .seg files back from where they are", seqs[len(seqs)-1])}
+	}
 	return err
 }
 

@@ -347,3 +347,37 @@ func TestReopenAfterACommitThatReachedTheDisk(t *testing.T) {
 		t.Errorf("error %v, want a conflict with entry 5", err)
 	}
 }
+
+// A log without any segment was a log: it is damaged, and not something else.
+func TestALogThatLostAllItsSegmentsIsDamaged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(t *testing.T) string
+		seq  uint64
+	}{
+		"all of it":             {func(t *testing.T) string { return newSegments(t, 3, 10) }, 1},
+		"what was not archived": {func(t *testing.T) string { path, _ := archivedLog(t); return path }, 21},
+		"a copy that has no LOCK": {func(t *testing.T) string {
+			path, _ := archivedLog(t)
+			must(t, os.Remove(filepath.Join(path, lockName)))
+			return path
+		}, 21},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tc.make(t)
+			paths, err := segmentPaths(path)
+			must(t, err)
+			for _, p := range paths {
+				must(t, os.Remove(p))
+			}
+			_, opened := Open(path)
+			_, read := OpenReadOnly(path)
+			_, listed := List(path)
+			for _, err := range []error{opened, read, listed} {
+				wantDamage(t, err, path, tc.seq, "none of its segments")
+			}
+		})
+	}
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrNotALog) {
+		t.Errorf("an empty directory: error %v", err)
+	}
+}

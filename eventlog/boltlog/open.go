@@ -315,10 +315,29 @@ func segmentPaths(path string) ([]string, error) {
 		}
 	}
 	if len(paths) == 0 {
+		if damage := emptied(path); damage != nil {
+			return nil, damage
+		}
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is a directory without segments", ErrNotALog)}
 	}
 	slices.Sort(paths) // twenty digits each: the order of their numbers
 	return paths, nil
+}
+
+// emptied says of a directory without segments that there was a log in it, as damage, or returns nil.
+func emptied(path string) error {
+	first := uint64(1)
+	begin, err := readBeginning(path)
+	if err != nil {
+		return err
+	}
+	if begin != nil {
+		first = begin.Origin.Seq + 1
+	} else if _, err := os.Stat(filepath.Join(path, lockName)); err != nil {
+		return nil
+	}
+	return &eventlog.DamagedError{Path: path, Seq: first,
+		Err: errors.New("there is none of its segments, and a log always has one: all its entries are missing; bring its .seg files back from where they are")}
 }
 
 // survey reads the facts of the segments at paths, and sees that each follows the one before it, the first one
