@@ -70,6 +70,10 @@ type Report struct {
 	// Undecided says that there would be more to decide after the last entry. That is no divergence: the
 	// writer may have been stopped.
 	Undecided bool `json:"undecided"`
+	// States are the entries of Options.States that were passed; OtherStates those of them after which the
+	// state is another one than was said.
+	States      []uint64 `json:"states,omitempty"`
+	OtherStates []uint64 `json:"otherStates,omitempty"`
 	// Hash is the digest of the state after the last entry, in hex; "" if an entry was Unusable.
 	Hash string `json:"hash"`
 	// Divergences are the first ones found, in order; none means identical.
@@ -92,6 +96,8 @@ type Options struct {
 	// Start is the state that the entries follow, such as that of a snapshot; nil for the empty one, which
 	// entry 1 follows. Verify makes it the state after the last entry.
 	Start *scheduler.Machine
+	// States are the hashes that the state is said to have after entries: those of snapshots. They are compared.
+	States map[uint64][32]byte
 }
 
 // Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
@@ -115,6 +121,9 @@ func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts 
 		if err := v.next(e); err != nil {
 			v.diverged(notApplicable(e, err))
 			return v.report, nil
+		}
+		if want, ok := opts.States[e.Seq]; ok {
+			v.compareState(e.Seq, want)
 		}
 		if opts.Progress != nil && e.Seq%1000 == 0 {
 			opts.Progress(e.Seq)
@@ -145,6 +154,13 @@ func (v *verifier) next(e eventlog.Entry) error {
 	v.report.Entries++
 	v.report.LastSeq = e.Seq
 	return nil
+}
+
+func (v *verifier) compareState(seq uint64, want [32]byte) {
+	v.report.States = append(v.report.States, seq)
+	if v.machine.Hash() != want {
+		v.report.OtherStates = append(v.report.OtherStates, seq)
+	}
 }
 
 func (v *verifier) compare(seq uint64, recorded *eventlog.Decision) {

@@ -14,6 +14,10 @@ import (
 // ErrForeign says that a snapshot was made of another log, or of a part of this one that was lost.
 var ErrForeign = errors.New("it is not of this log")
 
+// ErrNotTheEntries says that a snapshot is whole and of this log, but that its state is not the one that the log's
+// entries make: it was written by a program with a fault, or forged.
+var ErrNotTheEntries = errors.New("its state is not the one that the log's entries make")
+
 // RefusedError says that the snapshot of entry Seq is not used, and why.
 type RefusedError struct {
 	Seq uint64
@@ -43,7 +47,8 @@ func (e *LostError) Error() string {
 // give the state that was written down.
 type Series struct {
 	Store Store
-	// Position returns the hash that a snapshot of entry seq of the log has as its Position.
+	// Position returns the hash that a snapshot of entry seq of the log has as its Position; if it is nil, that is not
+	// compared.
 	Position func(seq uint64) ([32]byte, error)
 	// Registry holds the plugins that the log's configurations may name.
 	Registry runtime.Registry
@@ -122,11 +127,11 @@ func withoutPlace(err error) error {
 
 // Load returns the snapshot of entry seq, whole and of this log, but not restored.
 func (s *Series) Load(seq uint64) (*Snapshot, error) {
-	position, err := s.Position(seq)
-	if err != nil {
-		return nil, err
-	}
 	snap, err := s.read(seq)
+	if err != nil || s.Position == nil {
+		return snap, err
+	}
+	position, err := s.Position(seq)
 	if err != nil {
 		return nil, err
 	}

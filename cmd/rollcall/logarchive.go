@@ -39,7 +39,7 @@ func newLogArchive() *cobra.Command {
 		Use:   "archive LOG --before SEQ|AGE --to DIR",
 		Short: "Move old segments of a log to another directory",
 		Long: `Moves the sealed segments that lie wholly before a point and below a snapshot. The snapshot is
-restored first: without one that can be trusted nothing is moved. What was moved where stands in the
+restored first, and compared with what the entries make: without one that can be trusted nothing is moved. What was moved where stands in the
 log, whose chain and hash tree stay whole: every command reads the whole log as long as the files
 are there, or with --archive where they are then. Without them, commands begin with the snapshot.
 A writer may have the log.`,
@@ -130,6 +130,9 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
 	}
 	f.Snapshot = m.Seq()
+	if err := log.follows(cmd.Context(), m); err != nil {
+		return nil, fmt.Errorf("nothing is archived: %w", err)
+	}
 	position, err := log.RecordHash(f.Snapshot)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ both in the log's chain and hash tree to one compressed file. replay, explain, l
 read the file as it is, and log import makes a log of it.
 
 The file begins behind the newest snapshot that is old enough, hence somewhat before --from. If
-there is none, it begins with entry 1.
+there is none, it begins with entry 1. That snapshot is compared with the state which the entries
+make behind the snapshot before it: if it is another one, it is named, and the exit code is 4.
 
 With --to the whole range must be there. With --up-to the file ends earlier if the log is damaged
 before that entry: it carries what is good, and says why it ends there.`,
@@ -163,6 +164,9 @@ func (x *export) plan(ctx context.Context, log *source) (*bundle.Plan, error) {
 	m, err := log.restore(from - 1)
 	if err != nil || m == nil {
 		return plan, err
+	}
+	if err := log.follows(ctx, m); err != nil {
+		return nil, err
 	}
 	return plan, begin(plan, log, m)
 }

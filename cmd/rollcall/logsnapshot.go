@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -118,8 +119,41 @@ func (s *source) stateAfter(ctx context.Context, at uint64) (*scheduler.Machine,
 	if m == nil {
 		m = scheduler.New(plugins.NewRegistry())
 	}
+	return m, s.apply(ctx, m, at)
+}
+
+// follows says whether a state that a snapshot has is the one that the entries behind the snapshot before it make. Where
+// these cannot be read, or nothing is known before it, it cannot be told; that is said on stderr if there is something
+// wrong.
+func (s *source) follows(ctx context.Context, m *scheduler.Machine) error {
+	at := m.Seq()
+	base, err := s.base()
+	if err != nil || at == base {
+		return err
+	}
+	before, _ := s.snapshots.Newest(base, at-1) // of those that are refused, others tell
+	if before == nil && base > 0 {
+		return nil
+	}
+	if before == nil {
+		before = scheduler.New(plugins.NewRegistry())
+	}
+	if err := s.apply(ctx, before, at); err != nil {
+		if ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "rollcall: the snapshot of entry %d is not compared with the entries before it: %v\n", at, err)
+		}
+		return ctx.Err()
+	}
+	if before.Hash() != m.Hash() {
+		return notTheEntries(s.path, at)
+	}
+	return nil
+}
+
+// apply brings a state to entry at, which is not before it.
+func (s *source) apply(ctx context.Context, m *scheduler.Machine, at uint64) error {
 	if m.Seq() == at {
-		return m, nil
+		return nil
 	}
 	p := newProgress()
 	defer p.done()
@@ -131,14 +165,14 @@ func (s *source) stateAfter(ctx context.Context, at uint64) (*scheduler.Machine,
 			err = m.Apply(e)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.show("entry %d of %d", e.Seq, at)
 		if e.Seq == at {
-			break
+			return nil
 		}
 	}
-	return m, nil
+	return fmt.Errorf("%s ends with entry %d, before entry %d", s.path, m.Seq(), at)
 }
 
 // mayKeepSnapshots says why no snapshot can be put beside what is read: its writer does that, or it is a bundle.

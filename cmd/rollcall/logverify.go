@@ -33,6 +33,8 @@ type verifyFacts struct {
 	// that of the hash tree over all entries up to it, as a checkpoint has it.
 	Hash string `json:"hash,omitempty"`
 	Root string `json:"root,omitempty"`
+	// Snapshots are those in the log's directory, or the bundle's.
+	Snapshots []verifiedSnapshot `json:"snapshots,omitempty"`
 	// Checkpoints are the signed ones that the log agrees with.
 	Checkpoints      []checkpointFacts `json:"checkpoints,omitempty"`
 	Live             bool              `json:"live"`
@@ -63,6 +65,11 @@ and that every entry can be decoded; then the structure of each file. Each segme
 bring down. Of a damaged log it prints the place and which entries can still be read; then the exit
 code is 4. Of a log that is being written to, the sealed segments are checked.
 
+Snapshots are checked too: each must be whole, and of an entry that the log has. One that is not is named
+and never used; the log is whole without it, and the exit code is 1. It is 4 if there is none that is good
+and the log's first entries are not there. Whether a snapshot's state is the one that the entries make,
+rollcall replay says.
+
 A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed
 checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is compared with it.`,
 		Example: `  rollcall log verify jobs.log
@@ -83,6 +90,9 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 				check = v.bundle
 			}
 			damage, err := check(cmd.Context())
+			if err == nil && !bundle.Is(args[0]) {
+				damage, err = v.compareSnapshots(damage)
+			}
 			if err == nil && damage == nil && signed != nil {
 				damage, err = v.compare(signed)
 			}
@@ -95,7 +105,7 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 			if damage != nil {
 				return damage
 			}
-			return nil
+			return v.facts.badSnapshots()
 		},
 	}
 	cmd.Flags().StringArrayVar(&checkpoints, "checkpoint", nil, "a file with a signed checkpoint to compare the log with; may be given more than once")
@@ -208,6 +218,9 @@ func (v *verifier) bundle(context.Context) (*eventlog.DamagedError, error) {
 	}
 	v.facts.First, v.facts.Entries = log.First(), last+1-log.First()
 	v.facts.EntriesPerSecond = float64(v.facts.Entries) / v.facts.Seconds
+	if _, err := v.findSnapshots(log.records); err != nil {
+		return nil, err
+	}
 	v.facts.Hash, v.facts.Root = fmt.Sprintf("%x", end.Hash), end.Tree.Root().String()
 	v.found(nil)
 	return nil, nil
@@ -349,6 +362,7 @@ func (f *verifyFacts) writeText(w io.Writer) error {
 	if f.Root != "" {
 		fmt.Fprintf(w, "tree      %s\n", f.Root)
 	}
+	f.writeSnapshots(w)
 	for _, c := range f.Checkpoints {
 		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}

@@ -53,9 +53,9 @@ func segmentOf(log string, first int) string {
 }
 
 // verified runs log verify.
-func verified(t testing.TB, path string) (facts verifyFacts, stderr string, code int) {
+func verified(t testing.TB, path string, more ...string) (facts verifyFacts, stderr string, code int) {
 	t.Helper()
-	cmd := exec.Command("rollcall", "log", "verify", path, "-o", "json")
+	cmd := exec.Command("rollcall", append([]string{"log", "verify", path, "-o", "json"}, more...)...)
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // The exit codes; each is documented in the help text of the root command.
@@ -68,7 +69,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.Is(err, errDiverged):
 		return exitDiverged
-	case errors.As(err, &damaged), errors.As(err, &damagedBundle):
+	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
 	case errors.As(err, &usage):
 		return exitUsage

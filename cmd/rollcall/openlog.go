@@ -228,6 +228,14 @@ func noteRefused(refused []error) {
 // snapshotDir is the directory of snapshots in that of a log.
 const snapshotDir = "snapshots"
 
+// storeOf returns the snapshots of a log or a bundle at path, to be read.
+func storeOf(path string, log records) snapshot.Store {
+	if b, ok := log.(*bundle.Bundle); ok {
+		return bundled{b}
+	}
+	return snapshotsOf(path)
+}
+
 // snapshotsOf returns the snapshots of the log at path, to be read.
 func snapshotsOf(path string) *snapshot.Dir {
 	return snapshot.NewDir(filepath.Join(path, snapshotDir), 1)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // replayFacts is what "rollcall replay" prints.
@@ -37,7 +41,9 @@ does not become many.
 
 Everything is decided again from the first entry on, unless --from asks for less: then the newest
 snapshot of that entry, or of one before it, is taken as it is. A log whose first entries were
-archived and are not there, and a bundle, begin with their first snapshot.`,
+archived and are not there, and a bundle, begin with their first snapshot. Each snapshot in the log's
+directory that is passed is compared with the state that the entries make: if it is another one, the
+snapshot is named, and the exit code is 4.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay incident.bundle -o json | jq .identical",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +63,7 @@ archived and are not there, and a bundle, begin with their first snapshot.`,
 			if !facts.Identical {
 				return errDiverged
 			}
-			return nil
+			return facts.wrongSnapshots(args[0])
 		},
 	}
 	out.register(cmd)
@@ -92,9 +98,13 @@ func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, err
 	if start != nil {
 		next = start.Seq() + 1
 	}
+	states, err := log.stateHashes(next, last)
+	if err != nil {
+		return replayFacts{}, err
+	}
 	p := newProgress()
 	report, err := replay.Verify(cmd.Context(), log.Read(next), replay.Options{
-		Registry: plugins.NewRegistry(), Keep: ask.keep, Start: start,
+		Registry: plugins.NewRegistry(), Keep: ask.keep, Start: start, States: states,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})
 	took := p.done()
@@ -133,6 +143,44 @@ func (r *replaying) start(log *source, last uint64) (*scheduler.Machine, error) 
 	return nil, nil
 }
 
+// wrongSnapshots is the error for snapshots that are not what the entries make.
+func (f replayFacts) wrongSnapshots(path string) error {
+	var errs []error
+	for _, seq := range f.OtherStates {
+		errs = append(errs, notTheEntries(path, seq))
+	}
+	return errors.Join(errs...)
+}
+
+// notTheEntries is the error for the snapshot of entry seq of the log at path.
+func notTheEntries(path string, seq uint64) error {
+	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries", &snapshot.RefusedError{Seq: seq, Err: snapshot.ErrNotTheEntries}, snapshotsOf(path).File(seq))
+}
+
+// stateHashes returns the hashes of the states that the snapshots of entries from first to last have, and says which
+// are not compared because they are no good.
+func (s *source) stateHashes(first, last uint64) (map[uint64][32]byte, error) {
+	seqs, err := s.snapshots.Store.List()
+	if err != nil {
+		return nil, err
+	}
+	hashes := map[uint64][32]byte{}
+	for _, seq := range seqs {
+		if seq < first || seq > last {
+			continue
+		}
+		snap, err := s.snapshots.Load(seq)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a writer has dropped it meanwhile
+		case err != nil:
+			fmt.Fprintf(os.Stderr, "rollcall: not compared: %v\n", &snapshot.RefusedError{Seq: seq, Err: err})
+		default:
+			hashes[seq] = snap.StateHash
+		}
+	}
+	return hashes, nil
+}
+
 func (f replayFacts) writeText(w io.Writer) error {
 	if f.Start > 0 {
 		fmt.Fprintf(w, "from       the snapshot of entry %d on\n", f.Start)
@@ -141,6 +189,11 @@ func (f replayFacts) writeText(w io.Writer) error {
 		f.Entries, f.Decisions, time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.DecisionsPerSecond)
 	if f.Hash != "" {
 		fmt.Fprintf(w, "state      %s\n", f.Hash)
+	}
+	if n, wrong := len(f.States), len(f.OtherStates); wrong > 0 {
+		fmt.Fprintf(w, "snapshots  %d compared, %d WRONG: of entries %d\n", n, wrong, f.OtherStates)
+	} else if n > 0 {
+		fmt.Fprintf(w, "snapshots  %d compared\n", n)
 	}
 	if f.Undecided {
 		fmt.Fprintln(w, "the log ends before everything was decided: its writer was stopped")

@@ -111,10 +111,7 @@ func TestASnapshotThatCannotBeTrustedIsNotUsedAndSaid(t *testing.T) {
 		}
 		flipped := bytes.Clone(good)
 		flipped[len(flipped)/2] ^= 1
-		newer := bytes.Clone(good)
-		newer[11] = snapshot.FormatVersion + 1
-		sum := sha256.Sum256(newer[:len(newer)-32])
-		copy(newer[len(newer)-32:], sum[:])
+		newer := resealedAs(good, snapshot.FormatVersion+1)
 		for what, data := range map[string][]byte{
 			"its checksum is wrong": flipped,
 			"its length is wrong":   good[:50],
@@ -142,6 +139,15 @@ func TestASnapshotThatCannotBeTrustedIsNotUsedAndSaid(t *testing.T) {
 			t.Errorf("with no snapshot left: %+v, stderr %q", part, stderr)
 		}
 	})
+}
+
+// resealedAs returns a snapshot as one of that format.
+func resealedAs(good []byte, format byte) []byte {
+	newer := bytes.Clone(good)
+	newer[11] = format
+	sum := sha256.Sum256(newer[:len(newer)-32])
+	copy(newer[len(newer)-32:], sum[:])
+	return newer
 }
 
 // TestABundleIsThatPartOfTheLog exports a range, and reads it in every way that a log is read.

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/snapshot"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// forge puts a snapshot in the place of that of entry seq which is whole and of that entry, but whose state has another
+// label on the first node.
+func forge(t testing.TB, path string, seq uint64) {
+	t.Helper()
+	log, err := openForReading(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	m := scheduler.New(plugins.NewRegistry())
+	changed := false
+	for e, err := range log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if up, ok := e.Payload.(*eventlog.Upserted); ok && !changed {
+			if node, ok := up.Object.(*v1.Node); ok {
+				node = node.DeepCopy()
+				node.Labels = map[string]string{"forged": "true"}
+				e.Payload, changed = &eventlog.Upserted{Resource: up.Resource, Object: node}, true
+			}
+		}
+		if err := m.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq == seq {
+			break
+		}
+	}
+	position, err := log.RecordHash(seq)
+	if err != nil || !changed {
+		t.Fatalf("%v, a node was changed: %v", err, changed)
+	}
+	data, err := snapshot.Encode(m, position)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := snapshotsOf(path).Get(seq)
+	if err != nil || bytes.Equal(good, data) {
+		t.Fatalf("%v, or nothing was forged", err)
+	}
+	if err := snapshotsOf(path).Add(seq, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
+	log, _ := small(t)
+	other, _ := small(t) // with other epochs' UUIDs
+	seqs := snapshotSeqs(t, log)
+	dir := snapshotsOf(log)
+	facts, _, code := verified(t, log)
+	if code != exitDone || len(facts.Snapshots) != len(seqs) {
+		t.Fatalf("exit code %d, %+v", code, facts)
+	}
+	for _, s := range facts.Snapshots {
+		made, _ := factsOf[replayFacts](t, "replay", log, "--from", fmt.Sprint(s.Seq))
+		if s.State != snapshotGood || len(s.Hash) != 64 || made.Start != s.Seq {
+			t.Errorf("%+v", s)
+		}
+	}
+	seq := seqs[1]
+	good, err := dir.Get(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := snapshotsOf(other).Get(seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	for reason, data := range map[string][]byte{
+		"its checksum is wrong":                          flipped,
+		"its length is wrong":                            good[:20],
+		fmt.Sprintf("entry %d is another one here", seq): foreign,
+	} {
+		if err := dir.Add(seq, data); err != nil {
+			t.Fatal(err)
+		}
+		facts, stderr, code := verified(t, log)
+		if code != exitFailed || !facts.Whole || !strings.Contains(stderr, "the log is whole, but its snapshot of entry "+fmt.Sprint(seq)) || !strings.Contains(stderr, dir.File(seq)) {
+			t.Errorf("%s: exit code %d, stderr %q, %+v", reason, code, stderr, facts)
+		}
+		for _, s := range facts.Snapshots {
+			if bad := s.State == snapshotBad; bad != (s.Seq == seq) || bad && !strings.Contains(s.Reason, reason) {
+				t.Errorf("%s: %+v", reason, s)
+			}
+		}
+		wants(t, exitFailed, []string{fmt.Sprintf("snapshot  of entry %d, BAD: ", seq), "\nwhole\n"}, "log", "verify", log)
+	}
+	if err := os.WriteFile(dir.File(seq), resealedAs(good, snapshot.FormatVersion+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, exitDone, []string{fmt.Sprintf("snapshot  of entry %d, not compared: the snapshot is of format", seq), "\nwhole\n"}, "log", "verify", log)
+}
+
+// TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot spoils one after the other.
+func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
+	log, _ := small(t)
+	archive := filepath.Join(t.TempDir(), "archive")
+	facts, _ := factsOf[archiveFacts](t, "log", "archive", log, "--before", "1100", "--to", archive)
+	if err := os.Rename(archive, archive+".away"); err != nil {
+		t.Fatal(err)
+	}
+	seqs := slices.DeleteFunc(snapshotSeqs(t, log), func(seq uint64) bool { return seq < facts.Last })
+	for i, seq := range seqs {
+		if v, stderr, code := verified(t, log); !v.Whole || (code == exitDone) != (i == 0) {
+			t.Fatalf("with %d of %d bad: exit code %d, %s", i, len(seqs), code, stderr)
+		}
+		if err := os.Truncate(snapshotsOf(log).File(seq), 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, exitDamaged, []string{fmt.Sprintf("DAMAGED at entry %d", facts.Last+1), "no snapshot of entry", "its checksum is wrong"}, "log", "verify", log)
+	v, _, _ := verified(t, log)
+	if v.Whole || v.Damage == nil || v.Damage.Seq != facts.Last+1 {
+		t.Errorf("%+v", v)
+	}
+	if v, _, code := verified(t, log, "--archive", archive+".away"); !v.Whole || code != exitFailed {
+		t.Errorf("with the archive: exit code %d, %+v", code, v)
+	}
+}
+
+// TestAForgedSnapshotIsFoundByWhoeverPassesIt forges one of several: it is whole, and of the right entry.
+func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
+	log, _ := small(t)
+	seqs := snapshotSeqs(t, log)
+	whole, _ := factsOf[replayFacts](t, "replay", log)
+	if !slices.Equal(whole.States, seqs) || len(whole.OtherStates) > 0 {
+		t.Fatalf("replay compared the snapshots of entries %d, want %d, and finds %d wrong", whole.States, seqs, whole.OtherStates)
+	}
+	forged := seqs[len(seqs)-2]
+	forge(t, log, forged)
+	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log) // that is not enough
+	file := filepath.Join(t.TempDir(), "bundle")
+	complaint := []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", forged), "Remove " + snapshotsOf(log).File(forged)}
+	wants(t, exitDamaged, append(complaint, "\nidentical\n", fmt.Sprintf("1 WRONG: of entries [%d]", forged)), "replay", log)
+	wants(t, exitDamaged, complaint, "replay", log, "--from", fmt.Sprint(seqs[0]))
+	wants(t, exitDamaged, complaint, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
+	wants(t, exitDamaged, complaint, "log", "archive", log, "--before", fmt.Sprint(forged+1), "--to", file+".d")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a bundle was made")
+	}
+	if err := os.Remove(snapshotsOf(log).File(forged)); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, exitDone, nil, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
+	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
+
+	// One that cannot be compared is said to be.
+	if err := os.Truncate(snapshotsOf(log).File(seqs[0]), 100); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, exitDone, []string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])}, "replay", log)
+}
