@@ -28,9 +28,10 @@ import (
 type keeping struct {
 	log         string // the directory; "" for none
 	resume      bool
-	giveUpAfter uint64 // the log's last entry, if those behind it are given up; 0 for none
-	effects     string // the file; "" for none
-	segmentSize int64  // bytes; 0 for the default
+	reading     reading // of the log that is resumed
+	giveUpAfter uint64  // the log's last entry, if those behind it are given up; 0 for none
+	effects     string  // the file; "" for none
+	segmentSize int64   // bytes; 0 for the default
 	snapshots   snapshotting
 }
 
@@ -39,6 +40,7 @@ func (k *keeping) register(cmd *cobra.Command) {
 	f.StringVar(&k.log, "log", "", "write the log to this new directory; default: none is kept")
 	f.BoolVar(&k.resume, "resume", false, "go on with the simulation that ended before its time and left the log of --log")
 	f.Uint64Var(&k.giveUpAfter, "give-up-after", 0, "with --resume, go on behind this entry, the log's last one, although snapshots show that the log had more; they are removed")
+	k.reading.register(cmd)
 	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
 	f.Int64Var(&k.segmentSize, "segment-size", 0, "begin a new file of the log after this many `bytes`; default: 268435456")
 	k.snapshots.register(cmd)
@@ -48,6 +50,8 @@ func (k *keeping) check() error {
 	switch {
 	case k.log == "" && (k.resume || k.segmentSize != 0):
 		return usageError{errors.New("--resume and --segment-size need --log: without it there is no log")}
+	case k.reading.archive != "" && !k.resume:
+		return usageError{errors.New("--archive needs --resume: nothing of a new log is archived")}
 	case k.giveUpAfter != 0 && !k.resume:
 		return usageError{errors.New("--give-up-after needs --resume: a new log has lost nothing")}
 	case k.segmentSize < 0:
@@ -101,6 +105,7 @@ func (k keeping) openLog() (eventlog.Log, error) {
 		}
 		return log, err
 	}
+	opts.Archive = k.reading.archive
 	log, err := opts.Open(k.log)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
@@ -288,12 +293,17 @@ func (t *teller) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 func (k keeping) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
+	var archived *boltlog.ArchivedError
 	switch {
+	case errors.As(err, &archived) && len(archived.Dirs) > 0:
+		return fmt.Errorf("cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they are now", err)
 	case errors.As(err, &other):
 		return usageError{fmt.Errorf("cannot resume: %w; give the nodes, workload, configuration and --until that it was begun with", err)}
 	case errors.As(err, &appending):
 		return fmt.Errorf("%w\nNothing that was decided in entries %d and on was carried out, and every entry before them is safe. %s",
 			err, appending.First, k.advice())
+	case isOfDisk(err) && k.log == "":
+		return fmt.Errorf("%w\nNo log was kept (--log), so the simulation cannot go on from here. See that what --effects writes to is in order and has room, then run the same command again", err)
 	case isOfDisk(err):
 		return fmt.Errorf("%w\nNothing of what stands in the log is lost. %s", err, k.advice())
 	}

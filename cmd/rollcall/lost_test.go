@@ -11,8 +11,8 @@ import (
 )
 
 // small simulates forty gangs, with a segment for about each hundred entries and a snapshot for each hundred, and
-// returns the log and the arguments that it was made with.
-func small(t testing.TB) (log string, args []string) {
+// returns the log and the arguments that it was made with, but for more.
+func small(t testing.TB, more ...string) (log string, args []string) {
 	t.Helper()
 	dir := t.TempDir()
 	var jobs strings.Builder
@@ -25,7 +25,7 @@ func small(t testing.TB) (log string, args []string) {
 	}
 	log = filepath.Join(dir, "jobs.log")
 	args = []string{"simulate", "--nodes", "8x4cpu", "--workload", workload, "--log", log, "--segment-size", "65536", "--snapshot-every", "100"}
-	rollcall(t, args...)
+	rollcall(t, slices.Concat(args, more)...)
 	return log, args
 }
 
