@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -68,6 +71,45 @@ func TestAnArchiveSeesThatItsSnapshotIsThere(t *testing.T) {
 		}
 		if got := snapshotSeqs(t, path); !slices.Equal(got, step.want) {
 			t.Errorf("beside snapshots of entries %d there are %d, want %d", step.there, got, step.want)
+		}
+	}
+}
+
+func TestASimulationIsResumedWithWhatWasArchived(t *testing.T) {
+	log, args := small(t, "--until", "10m")
+	archive := filepath.Join(t.TempDir(), "archive")
+	seqs := snapshotSeqs(t, log)
+	facts, _ := factsOf[archiveFacts](t, "log", "archive", log, "--before", fmt.Sprint(seqs[len(seqs)-1]+1), "--to", archive)
+	if facts.Segments == 0 {
+		t.Fatalf("%+v", facts)
+	}
+	if err := os.Rename(archive, archive+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, exitFailed, []string{"cannot resume: the whole log is needed", "entry 1 was archived in " + archive, "say with --archive where they are now"}, append(args, "--resume")...)
+	wants(t, exitUsage, []string{"--archive needs --resume"}, append(args, "--archive", archive)...)
+	wants(t, exitDone, []string{"going on behind entry"}, append(args, "--resume", "--archive", archive+".moved")...)
+	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log, "--archive", archive+".moved")
+}
+
+// TestArchivingBesideAWriterIsAdvisedWhatWorks: log snapshot refuses a log that is being written to.
+func TestArchivingBesideAWriterIsAdvisedWhatWorks(t *testing.T) {
+	log, _ := small(t)
+	writer, err := boltlog.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	to := filepath.Join(t.TempDir(), "archive")
+	seqs := snapshotSeqs(t, log)
+	for _, advice := range []string{fmt.Sprintf("of entry %d, give --before that or a later one", seqs[0]), "there is none yet, wait for the first"} {
+		archive := []string{"log", "archive", log, "--before", "20", "--to", to}
+		wants(t, exitFailed, []string{"only its writer writes snapshots", "--snapshot-every", advice}, archive...)
+		if _, stderr, _ := ran(t, archive...); strings.Contains(stderr, "log snapshot") {
+			t.Errorf("it advises what is refused: %s", stderr)
+		}
+		if err := os.RemoveAll(filepath.Join(log, snapshotDir)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -126,8 +126,7 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 	m, refused := log.snapshots.Newest(1, min(f.Before, last))
 	noteRefused(refused)
 	if m == nil {
-		at := min(max(f.Before, 2)-1, last)
-		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; write one with rollcall log snapshot %s --at %d", f.Before, path, at)
+		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for the entries; %s", f.Before, f.adviceOnSnapshots(log, last))
 	}
 	f.Snapshot = m.Seq()
 	if err := log.follows(cmd.Context(), m); err != nil {
@@ -142,6 +141,18 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 		return nil, err
 	}
 	return snap, f.checkWhole(cmd, log)
+}
+
+// adviceOnSnapshots says how to come to a snapshot where there is none old enough.
+func (f *archiveFacts) adviceOnSnapshots(log *source, last uint64) string {
+	if log.mayKeepSnapshots() == nil {
+		return fmt.Sprintf("write one with rollcall log snapshot %s --at %d", f.Path, min(max(f.Before, 2)-1, last))
+	}
+	advice := "the log is being written to, and only its writer writes snapshots, as often as its --snapshot-every and --snapshot-age say: "
+	if seqs, err := log.snapshots.Store.List(); err == nil && len(seqs) > 0 {
+		return advice + fmt.Sprintf("the first there is is of entry %d, give --before that or a later one", seqs[0])
+	}
+	return advice + "there is none yet, wait for the first"
 }
 
 // checkWhole reads what is to be archived: damage must be found before it is out of the way, behind a snapshot.
