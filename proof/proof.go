@@ -223,7 +223,7 @@ func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoi
 		case !p.speaksOf(c.Size):
 			return nil, fmt.Errorf("there is a checkpoint of %d entries, of which the proof does not speak: it speaks of %v", c.Size, p.Sizes())
 		case ok && (other.Root != c.Root || other.Chain != c.Chain):
-			return nil, &ForkError{Size: c.Size, Roots: [2]tlog.Hash{other.Root, c.Root}}
+			return nil, NewForkError(other, c)
 		}
 		bySize[c.Size] = c
 	}
@@ -242,12 +242,22 @@ func (p *Proof) speaksOf(size uint64) bool {
 // ForkError says that there are two signed checkpoints of as many entries that are not the same: who signed them
 // has shown different logs to different people. Both of them together are the evidence.
 type ForkError struct {
-	Size  uint64
-	Roots [2]tlog.Hash
+	Size   uint64
+	Roots  [2]tlog.Hash
+	Chains [2][32]byte
+}
+
+// NewForkError returns the error for two checkpoints of as many entries that are not the same.
+func NewForkError(a, b Checkpoint) *ForkError {
+	return &ForkError{Size: a.Size, Roots: [2]tlog.Hash{a.Root, b.Root}, Chains: [2][32]byte{a.Chain, b.Chain}}
 }
 
 // Error implements error.
 func (e *ForkError) Error() string {
+	if e.Roots[0] == e.Roots[1] {
+		return fmt.Sprintf("there are two signed checkpoints of %d entries with the same root and different last records, %x and %x: one of them is of no log, keep both",
+			e.Size, e.Chains[0], e.Chains[1])
+	}
 	return fmt.Sprintf("there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between them, keep both",
 		e.Size, e.Roots[0], e.Roots[1])
 }

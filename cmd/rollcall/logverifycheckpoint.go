@@ -39,9 +39,17 @@ func readSigned(keys, files []string) (signed, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		if len(list) > 0 && list[0].Origin != c.Origin {
+			return nil, usageError{fmt.Errorf("%s is a checkpoint of the log %q, and %s of %q: a log is compared with its own", files[0], list[0].Origin, file, c.Origin)}
+		}
 		list = append(list, c)
 	}
 	slices.SortStableFunc(list, func(a, b proof.Checkpoint) int { return cmp.Compare(a.Size, b.Size) })
+	for i := 1; i < len(list); i++ {
+		if a, b := list[i-1], list[i]; a.Size == b.Size && a != b {
+			return nil, proof.NewForkError(a, b)
+		}
+	}
 	return list, nil
 }
 
@@ -75,6 +83,10 @@ func (s signed) compare(open reading, path string) (agree []checkpointFacts, dam
 		if tree := at.Tree; tree.Root() != c.Root {
 			return agree, damaged(sound+1, "entries %d to %d are not all what %s has signed: the tree over the first %d has the root %v, signed is %v",
 				sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
+		}
+		if at.Hash != c.Chain {
+			return agree, damaged(c.Size, "the record of entry %d is not the one that %s has signed: it has the hash %x, signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
+				c.Size, c.Origin, at.Hash, c.Chain), nil
 		}
 		sound = c.Size
 		agree = append(agree, newCheckpointFacts(c))

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/rollcall-sched/rollcall/proof"
+)
+
+// newSigner makes a key with log keygen.
+func newSigner(t testing.TB, name string) (signer note.Signer, public string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	rollcall(t, "log", "keygen", "--name", name, "--out", file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err = proof.ReadSigner(content); err != nil {
+		t.Fatal(err)
+	}
+	return signer, file + ".pub"
+}
+
+// signedAs signs a checkpoint, and returns its file.
+func signedAs(t testing.TB, signer note.Signer, c proof.Checkpoint) string {
+	t.Helper()
+	c.Origin = signer.Name()
+	msg, err := c.Sign(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "checkpoint")
+	if err := os.WriteFile(file, msg, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestVerifyComparesEverythingThatIsSigned signs what is not so, with the right key.
+func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
+	path := segmented(t, wellFormed(40), 10)
+	log, err := openForReading(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	west, westKey := newSigner(t, "rollcall.example.org/west")
+	east, eastKey := newSigner(t, "rollcall.example.org/east")
+	at := func(size uint64) proof.Checkpoint {
+		c, err := (&proof.Prover{Log: provable{log}}).Checkpoint("", size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	verify := func(checkpoints ...string) []string {
+		args := []string{"log", "verify", path, "--key", westKey, "--key", eastKey}
+		for _, file := range checkpoints {
+			args = append(args, "--checkpoint", file)
+		}
+		return args
+	}
+	good, later := signedAs(t, west, at(15)), signedAs(t, west, at(40))
+	wants(t, exitDone, []string{"the first 15 entries", "the first 40 entries", "\nwhole\n"}, verify(later, good, good)...)
+
+	wrong := at(15)
+	wrong.Chain[7] ^= 1
+	otherChain := signedAs(t, west, wrong)
+	wants(t, exitDamaged, []string{"DAMAGED at entry 15", "the record of entry 15 is not the one that rollcall.example.org/west has signed", "are of different logs"}, verify(otherChain)...)
+	wants(t, exitFailed, []string{"two signed checkpoints of 15 entries with the same root and different last records", "keep both"}, verify(good, otherChain)...)
+	wrong = at(15)
+	wrong.Root[7] ^= 1
+	wants(t, exitFailed, []string{"two signed checkpoints of 15 entries with different roots", "keep both"}, verify(good, signedAs(t, west, wrong))...)
+	wants(t, exitUsage, []string{`of the log "rollcall.example.org/west"`, `of "rollcall.example.org/east"`, "a log is compared with its own"}, verify(good, signedAs(t, east, at(40)))...)
+}
