@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
@@ -76,4 +77,24 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 	wrong.Root[7] ^= 1
 	wants(t, exitFailed, []string{"two signed checkpoints of 15 entries with different roots", "keep both"}, verify(good, signedAs(t, west, wrong))...)
 	wants(t, exitUsage, []string{`of the log "rollcall.example.org/west"`, `of "rollcall.example.org/east"`, "a log is compared with its own"}, verify(good, signedAs(t, east, at(40)))...)
+}
+
+// TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.
+func TestEveryCommandWritesRootAndChainTheSameWay(t *testing.T) {
+	path := segmented(t, wellFormed(40), 10)
+	dir := t.TempDir()
+	key, file, signed := filepath.Join(dir, "key"), filepath.Join(dir, "bundle"), filepath.Join(dir, "signed")
+	rollcall(t, "log", "keygen", "--name", "west", "--out", key)
+	msg := rollcall(t, "log", "checkpoint", path, "--key", key)
+	if err := os.WriteFile(signed, msg, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(msg), "\n")
+	root, chain := lines[2], strings.TrimPrefix(lines[3], "chain ")
+	for _, command := range [][]string{
+		{"log", "verify", path}, {"log", "export", path, "--out", file}, {"log", "info", file}, {"log", "verify", file},
+		{"log", "import", file, "--log", filepath.Join(dir, "imported")}, {"log", "check", signed, "--key", key + ".pub"},
+	} {
+		wants(t, exitDone, []string{root, chain}, command...)
+	}
 }
