@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -65,7 +66,90 @@ var plantedFaults = []struct {
 		"return r.live.Step(ctx, now, left)", "return r.live.Step(ctx, now, left[len(left):])",
 		"./sim", "TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped", "differs",
 	},
+	{
+		"a snapshot of an entry that the log has not is passed over when it is opened", "engine/recover.go",
+		"if lost != nil {", "if lost != nil && last > 1<<60 {",
+		"./engine", "TestALogThatHasLostItsEndIsNotOpened", "is whole: <nil>",
+	},
+	{
+		"and by whoever reads it", "snapshot/series.go",
+		"if err == nil || errors.As(err, &newer) {", "if err != nil && errors.As(err, &newer) {",
+		"./cmd/rollcall", "TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver", "exit code 0, want 4",
+	},
+	{
+		"log snapshot does not sync what it has read", "eventlog/boltlog/log.go",
+		"for _, path := range paths {\n\t\tif err := syncPath", "for _, path := range paths[len(paths):] {\n\t\tif err := syncPath",
+		"./cmd/rollcall", "TestASnapshotThatIsAskedForComesAfterItsEntry", "is not synced before there is a snapshot",
+	},
+	{
+		"a snapshot's checksum is not compared", "snapshot/snapshot.go",
+		"!bytes.Equal(sum[:], data[len(body):])", "bytes.Equal(sum[:], nil)",
+		"./snapshot", "TestRefusalsAreByName", "flipped",
+	},
+	{
+		"a snapshot of another log is taken for one of this", "snapshot/series.go",
+		"if position != snap.Position {", "if position != snap.Position && seq == 0 {",
+		"./cmd/rollcall", "TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole", "is another one here: exit code 0",
+	},
+	{
+		"replay does not compare states", "replay/verify.go",
+		"if v.machine.Hash() != want {", "if v.machine.Hash() != want && seq == 0 {",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "rollcall replay",
+	},
+	{
+		"an export does not compare the state that it begins with", "cmd/rollcall/logsnapshot.go",
+		"if before.Hash() != m.Hash() {", "if before.Hash() != m.Hash() && at == 0 {",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "a bundle was made",
+	},
+	{
+		"a bundle's records need not follow one another", "bundle/manifest.go",
+		"case prev != t.origin.Hash:", "case prev != t.origin.Hash && e.Seq == 0:",
+		"./bundle", "TestALieWithRightChecksumsIsFound", "want its records: entry",
+	},
+	{
+		"a bundle's digest is not compared", "bundle/open.go",
+		"if hex.EncodeToString(digest.Sum(nil)) != b.manifest.Digest {", "if hex.EncodeToString(digest.Sum(nil)) == \"\" {",
+		"./bundle", "TestALieWithRightChecksumsIsFound", "error <nil>",
+	},
+	{
+		"an entry's proof is not computed", "proof/proof.go",
+		"int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {", "int64(i.Seq)-1, merkle.LeafHash(hash)) != nil && i.Size == 0 {",
+		"./proof", "TestEveryAlteredByteIsRefused", "proof_test.go",
+	},
+	{
+		"the proof of growth is not computed", "proof/proof.go",
+		"int64(c.From), c.FromRoot) != nil {", "int64(c.From), c.FromRoot) != nil && c.To == 0 {",
+		"./proof", "TestEveryAlteredByteIsRefused", "proof_test.go",
+	},
+	{
+		"a checkpoint's chain is not compared with the log", "cmd/rollcall/logverifycheckpoint.go",
+		"if at.Hash != c.Chain {", "if at.Hash != c.Chain && c.Size == 0 {",
+		"./cmd/rollcall", "TestVerifyComparesEverythingThatIsSigned", "exit code 0, want 4",
+	},
+	{
+		"segments are archived where those of another log are", "eventlog/boltlog/archive.go",
+		"if err != nil || !slices.ContainsFunc(known, ours) {", "if err != nil && !slices.ContainsFunc(known, ours) {",
+		"./eventlog/boltlog", "TestArchivingIsRefused", "another log's segment",
+	},
+	{
+		"a segment of another log in the archive ends the search", "eventlog/boltlog/archived.go",
+		"\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()", "\t\tif ferr == nil && facts.Last > 0 {\n\t\t\tbreak\n\t\t}\n\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()",
+		"./eventlog/boltlog", "TestArchivesOfTwoLogsDoNotHideEachOther", "the first entry is",
+	},
+	{
+		"the names of archived segments are not synced", "eventlog/boltlog/archive.go",
+		"return total, syncPath(dir)", "return total, nil",
+		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsMended", "state",
+	},
+	{
+		"where a log begins is asked once", "cmd/rollcall/snapshots.go",
+		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := log.OwnFirst()", "first, err := log.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
+		"./cmd/rollcall", "TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn", "there is no snapshot, but of",
+	},
 }
+
+// usesRapid are the packages whose tests know -rapid.nofailfile.
+var usesRapid = []string{"./engine", "./sim"}
 
 // TestSoakPlantedFaults plants each fault and wants its test to fail. It compiles the program anew for each.
 func TestSoakPlantedFaults(t *testing.T) {
@@ -100,7 +184,7 @@ func TestSoakPlantedFaults(t *testing.T) {
 				}
 			}
 			cmd := exec.Command("go", "test", "-tags", "invariants", "-overlay", overlay, "-count", "1", "-run", "^"+f.test+"$", f.pkg)
-			if f.pkg != "./cmd/rollcall" {
+			if slices.Contains(usesRapid, f.pkg) {
 				cmd.Args = append(cmd.Args, "-rapid.nofailfile") // it is to leave nothing behind
 			}
 			cmd.Dir = root
