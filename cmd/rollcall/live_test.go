@@ -77,7 +77,7 @@ func TestTheLogOfARunningSimulationIsRead(t *testing.T) {
 	if explained, _ := run("explain", log, "group", "default/job-10"); !strings.Contains(explained, "default/job-10") {
 		t.Errorf("explain:\n%s", explained)
 	}
-	if verified, note := run("log", "verify", log); !strings.HasSuffix(verified, "whole\n") || !strings.Contains(note, "read up to entry") {
+	if verified, note := run("log", "verify", log); !strings.Contains(verified, "were told by process") || !strings.Contains(verified, "\nwhole up to entry") || !strings.Contains(note, "read up to entry") {
 		t.Errorf("log verify:\n%s%s", verified, note)
 	}
 

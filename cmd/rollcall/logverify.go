@@ -36,11 +36,15 @@ type verifyFacts struct {
 	// Snapshots are those in the log's directory, or the bundle's.
 	Snapshots []verifiedSnapshot `json:"snapshots,omitempty"`
 	// Checkpoints are the signed ones that the log agrees with.
-	Checkpoints      []checkpointFacts `json:"checkpoints,omitempty"`
-	Live             bool              `json:"live"`
-	Damage           *damageFacts      `json:"damage,omitempty"`
-	Seconds          float64           `json:"seconds"`
-	EntriesPerSecond float64           `json:"entriesPerSecond"`
+	Checkpoints []checkpointFacts `json:"checkpoints,omitempty"`
+	Live        bool              `json:"live"`
+	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
+	// had: then Whole is false, and what stands behind the Entries is not known.
+	Tail             *tailFacts   `json:"tail,omitempty"`
+	Unread           string       `json:"unread,omitempty"`
+	Damage           *damageFacts `json:"damage,omitempty"`
+	Seconds          float64      `json:"seconds"`
+	EntriesPerSecond float64      `json:"entriesPerSecond"`
 
 	advice string // what to do about the damage
 }
@@ -63,7 +67,8 @@ func newLogVerify() *cobra.Command {
 hashes, the hash tree that checkpoints are made of, that time does not go back, that epochs grow by one,
 and that every entry can be decoded; then the structure of each file. Each segment is checked in a process of its own, which damaged pages may
 bring down. Of a damaged log it prints the place and which entries can still be read; then the exit
-code is 4. Of a log that is being written to, the sealed segments are checked.
+code is 4. Of a log that is being written to, the last segment's entries are those that its writer tells,
+and all of the above but the file's structure is checked; if it does not tell, the exit code is 1.
 
 Snapshots are checked too: each must be whole, and of an entry that the log has. One that is not is named
 and never used; the log is whole without it, and the exit code is 1. It is 4 if there is none that is good
@@ -85,6 +90,7 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 				return err
 			}
 			v := verifier{open: open, facts: verifyFacts{Path: args[0]}}
+			defer v.close()
 			check := v.run
 			if bundle.Is(args[0]) {
 				check = v.bundle
@@ -104,6 +110,9 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 			}
 			if damage != nil {
 				return damage
+			}
+			if err := v.unread(); err != nil {
+				return err
 			}
 			return v.facts.badSnapshots()
 		},
@@ -128,11 +137,12 @@ type verifier struct {
 	shown  *progress
 
 	checker *segmentChecker
+	live    liveLog
 }
 
 // run fills v.facts. The damage it returns is in them too.
 func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
-	files, err := v.open.list(v.facts.Path)
+	files, err := v.list()
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +181,9 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 			break
 		}
 		v.before += v.sizes[i]
+	}
+	if err == nil && files.Live {
+		err = v.tail(ctx)
 	}
 	v.facts.Seconds = v.shown.done().Seconds()
 	if !errors.As(err, &damage) && err != nil {
@@ -228,7 +241,7 @@ func (v *verifier) bundle(context.Context) (*eventlog.DamagedError, error) {
 
 // found writes the damage into the facts, or that there is none.
 func (v *verifier) found(damage *eventlog.DamagedError) {
-	if v.facts.Whole = damage == nil; damage == nil {
+	if v.facts.Whole = damage == nil && v.facts.Unread == ""; damage == nil {
 		return
 	}
 	v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
@@ -242,7 +255,12 @@ func (v *verifier) found(damage *eventlog.DamagedError) {
 
 // compare compares the log, in which nothing was found, with signed checkpoints.
 func (v *verifier) compare(s signed) (damage *eventlog.DamagedError, err error) {
-	v.facts.Checkpoints, damage, err = s.compare(v.open, v.facts.Path)
+	if v.live.records == nil {
+		if v.live, err = v.open.quietly(v.facts.Path); err != nil {
+			return nil, err
+		}
+	}
+	v.facts.Checkpoints, damage, err = s.compare(v.live, v.facts.Path)
 	v.found(damage)
 	return damage, err
 }
@@ -366,7 +384,12 @@ func (f *verifyFacts) writeText(w io.Writer) error {
 	for _, c := range f.Checkpoints {
 		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}
-	if f.Whole {
+	switch {
+	case f.Live:
+		if err := f.writeTail(w); err != nil || f.Damage == nil {
+			return err
+		}
+	case f.Whole:
 		_, err := fmt.Fprintln(w, "whole")
 		return err
 	}

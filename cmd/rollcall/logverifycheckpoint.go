@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
@@ -55,12 +56,7 @@ func readSigned(keys, files []string) (signed, error) {
 
 // compare says whether the log at path, which was verified, is what the checkpoints say. The damage that it returns
 // is behind the largest one that agrees.
-func (s signed) compare(open reading, path string) (agree []checkpointFacts, damage *eventlog.DamagedError, err error) {
-	log, live, err := open.quietly(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer log.Close()
+func (s signed) compare(log liveLog, path string) (agree []checkpointFacts, damage *eventlog.DamagedError, err error) {
 	last, err := log.Last()
 	if err != nil {
 		return nil, nil, err
@@ -70,7 +66,7 @@ func (s signed) compare(open reading, path string) (agree []checkpointFacts, dam
 		return &eventlog.DamagedError{Path: path, Seq: seq, Err: fmt.Errorf(format, args...)}
 	}
 	for _, c := range s {
-		if c.Size > last && live {
+		if c.Size > last && log.live {
 			return agree, nil, fmt.Errorf("the checkpoint of %d entries cannot be compared: the log is being written to, and can be read up to entry %d", c.Size, last)
 		}
 		if c.Size > last {
@@ -94,17 +90,27 @@ func (s signed) compare(open reading, path string) (agree []checkpointFacts, dam
 	return agree, nil, nil
 }
 
-// quietly opens a log or a bundle without saying on stderr what there is to say of it: verify has.
-func (r reading) quietly(path string) (log records, live bool, err error) {
+// quietly opens a log or a bundle without saying on stderr what there is to say of it: verify does.
+func (r reading) quietly(path string) (liveLog, error) {
 	if bundle.Is(path) {
 		b, err := bundle.Open(path, nil)
-		return b, false, err
+		if err != nil {
+			return liveLog{}, err
+		}
+		return liveLog{records: b}, nil
 	}
 	opts := boltlog.DefaultOptions()
 	opts.Archive = r.archive
-	l, err := opts.OpenReadOnly(path)
+	log, err := opts.OpenReadOnly(path)
 	if err != nil {
-		return nil, false, err
+		return liveLog{}, explainAbsence(path, err)
 	}
-	return l, l.Live(), nil
+	if !log.Live() {
+		return liveLog{records: log}, nil
+	}
+	joined, err := localapi.Join(path, log)
+	if err != nil {
+		return liveLog{records: log, live: true, unread: err}, nil
+	}
+	return liveLog{records: joined, live: true}, nil
 }
