@@ -23,11 +23,14 @@ import (
 const maxRecord = 64 << 20
 
 // client asks the scheduler whose log is in dir.
-type client struct{ http http.Client }
+type client struct {
+	path string // of the socket
+	http http.Client
+}
 
 func newClient(dir string) *client {
 	path := filepath.Join(dir, socketName)
-	return &client{http.Client{Transport: &http.Transport{
+	return &client{path, http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			short, done, err := shorten(path)
 			if err != nil {
@@ -48,7 +51,7 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, &brokenOffError{err}
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -67,8 +70,18 @@ func (c *client) info(ctx context.Context) (info Info, err error) {
 	return info, err
 }
 
+// A brokenOffError says that the scheduler told no more, without a word why: it has ended, or is about to.
+type brokenOffError struct{ err error }
+
+// Error implements error.
+func (e *brokenOffError) Error() string { return fmt.Sprintf("the scheduler told no more: %v", e.err) }
+
+// Unwrap returns why.
+func (e *brokenOffError) Unwrap() error { return e.err }
+
 // records yields the records from and to, each of which carries the hash of the one before it; prev is what the first
-// must carry.
+// must carry. Errors: a *brokenOffError, an *eventlog.DamagedError, or what the scheduler says that keeps it from
+// reading its own log.
 func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Record, error] {
 	return func(yield func(boltlog.Record, error) bool) {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -83,11 +96,11 @@ func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Recor
 		var buf []byte
 		for seq := from; seq <= to; seq++ {
 			if buf, err = readRecord(in, buf); err != nil {
-				yield(boltlog.Record{}, fmt.Errorf("entry %d: the scheduler told no more: %w", seq, err))
+				yield(boltlog.Record{}, err)
 				return
 			}
 			if err := follows(buf, seq, prev); err != nil {
-				yield(boltlog.Record{}, &eventlog.DamagedError{Seq: seq, Err: err})
+				yield(boltlog.Record{}, &eventlog.DamagedError{Path: c.path, Seq: seq, Err: err})
 				return
 			}
 			prev = eventlog.HashRecord(buf)
@@ -98,10 +111,27 @@ func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Recor
 	}
 }
 
+// readRecord reads the next record into buf, or what the scheduler says in its place.
 func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
-	n, err := binary.ReadUvarint(in)
+	buf, err := readFrame(in, buf)
+	if err != nil || len(buf) > 0 {
+		return buf, err
+	}
+	said, err := readFrame(in, nil)
 	if err != nil {
 		return buf, err
+	}
+	var t trouble
+	if err := json.Unmarshal(said, &t); err != nil {
+		return buf, fmt.Errorf("what the scheduler says of an error: %w", err)
+	}
+	return buf, t.err()
+}
+
+func readFrame(in *bufio.Reader, buf []byte) ([]byte, error) {
+	n, err := binary.ReadUvarint(in)
+	if err != nil {
+		return buf, &brokenOffError{err}
 	}
 	if n > maxRecord {
 		return buf, fmt.Errorf("a record of %d bytes: want at most %d", n, maxRecord)
@@ -110,7 +140,9 @@ func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
 		buf = make([]byte, n)
 	}
 	buf = buf[:n]
-	_, err = io.ReadFull(in, buf)
+	if _, err = io.ReadFull(in, buf); err != nil {
+		err = &brokenOffError{err}
+	}
 	return buf, err
 }
 

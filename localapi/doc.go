@@ -11,7 +11,12 @@
 //
 //	GET /v1/log                  what there is, as JSON (Info)
 //	GET /v1/records?from=N&to=M  the records of these entries: for each its length as a uvarint, and its bytes
-//	                             (eventlog.AppendRecord). A stream that ends before entry M broke off.
+//	                             (eventlog.AppendRecord). If the log cannot be read: a length of 0, and then, with
+//	                             its length before it, JSON (trouble). A stream that otherwise ends before entry M
+//	                             broke off, because the scheduler ends.
+//
+// A reader whose scheduler ends goes on in the log's directory, or with the scheduler that has taken the log over:
+// it reads as far as it said at first, whatever happens.
 //
 // Start reading at Serve, then Join.
 package localapi

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,57 +20,83 @@ var ErrNotServed = errors.New("its writer does not serve it")
 const dialTime = 5 * time.Second
 
 // A Joined log is a log that a scheduler is writing to, as far as it went when it was joined: its sealed segments,
-// and behind them what the scheduler tells. It is safe for concurrent use.
+// and behind them what the scheduler tells. If that one ends meanwhile, the rest is read where it is then. It is safe
+// for concurrent use.
 type Joined struct {
-	log *boltlog.Log // the sealed segments
-
+	dir    string
 	client *client
-	sealed uint64 // its last entry, or the one before its first
-	prev   [32]byte
 	last   uint64
 	info   Info
+
+	mu     sync.Mutex // held for as long as reopening takes
+	now    *part
+	before []*boltlog.Log // of earlier parts: someone may still be reading in them
+	closed bool
 }
 
 var _ eventlog.Log = (*Joined)(nil)
 
+// A part is where a log is read for as long as the same process writes to it, or none.
+type part struct {
+	log    *boltlog.Log // the sealed segments, or all of them if nobody writes to the log
+	told   bool         // a scheduler tells what is behind them
+	sealed uint64       // the last entry of log, or the one before its first
+	prev   [32]byte     // its hash
+}
+
 // Join joins what the scheduler tells to sealed, the log that it is writing to (sealed.Live), whose directory is dir.
 // Closing the joined log closes sealed; after an error sealed is as it was.
 func Join(dir string, sealed *boltlog.Log) (*Joined, error) {
-	j := &Joined{log: sealed, client: newClient(dir)}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
-	defer cancel()
-	err := j.join(ctx)
-	if err != nil {
+	j := &Joined{dir: dir, client: newClient(dir)}
+	var err error
+	if j.now, j.info, err = j.join(sealed); err != nil {
 		j.client.close()
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("log %s: %w", dir, ErrNotServed)
-		}
-		return nil, fmt.Errorf("ask the scheduler that writes to %s: %w", dir, err)
+		return nil, err
 	}
+	j.last = max(j.now.sealed, j.info.Last)
 	return j, nil
 }
 
-func (j *Joined) join(ctx context.Context) (err error) {
-	if j.info, err = j.client.info(ctx); err != nil {
-		return err
+// join asks the scheduler what there is, and where log ends.
+func (j *Joined) join(log *boltlog.Log) (*part, Info, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	defer cancel()
+	info, err := j.client.info(ctx)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, info, fmt.Errorf("log %s: %w", j.dir, ErrNotServed)
 	}
-	last, err := j.log.Last()
 	if err != nil {
-		return err
+		return nil, info, fmt.Errorf("ask the scheduler that writes to %s: %w", j.dir, err)
 	}
-	j.sealed, j.last = max(last, j.log.First()-1), max(last, j.info.Last)
-	if j.sealed > 0 {
-		j.prev, err = j.log.RecordHash(j.sealed)
-	}
-	return err
+	p, err := newPart(log)
+	return p, info, err
 }
 
-// Info returns what the scheduler said of itself.
+func newPart(log *boltlog.Log) (*part, error) {
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	p := &part{log: log, told: log.Live(), sealed: max(last, log.First()-1)}
+	if p.sealed > 0 {
+		p.prev, err = log.RecordHash(p.sealed)
+	}
+	return p, err
+}
+
+// part returns where the log is read now.
+func (j *Joined) part() *part {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.now
+}
+
+// Info returns what the scheduler said of itself when the log was joined.
 func (j *Joined) Info() Info { return j.info }
 
 // Last implements eventlog.Log: what was last when the log was joined.
 func (j *Joined) Last() (uint64, error) {
-	if _, err := j.log.Last(); err != nil {
+	if _, err := j.part().log.Last(); err != nil {
 		return 0, err
 	}
 	return j.last, nil
@@ -81,95 +107,48 @@ func (j *Joined) Append(uint64, []eventlog.Entry) error { return boltlog.ErrRead
 
 // Close implements eventlog.Log.
 func (j *Joined) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.client.close()
-	return j.log.Close()
+	err := j.now.log.Close()
+	for _, log := range j.before {
+		err = errors.Join(err, log.Close())
+	}
+	j.before, j.closed = nil, true
+	return err
 }
 
-// Read implements eventlog.Log.
-func (j *Joined) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return func(yield func(eventlog.Entry, error) bool) {
-		if from <= j.sealed {
-			for e, err := range j.log.Read(from) {
-				if !yield(e, err) || err != nil {
-					return
-				}
-			}
-		}
-		for r, err := range j.told(from) {
-			var e eventlog.Entry
-			if err == nil {
-				if e, _, err = eventlog.DecodeRecord(r.Bytes); err != nil {
-					err = &eventlog.DamagedError{Seq: r.Seq, Err: err}
-				}
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Records is Read without decoding the entries, as that of boltlog.Log.
-func (j *Joined) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
-		if from <= j.sealed {
-			for r, err := range j.log.Records(from) {
-				if !yield(r, err) || err != nil {
-					return
-				}
-			}
-		}
-		for r, err := range j.told(from) {
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// told yields the records from an entry on, of those that only the scheduler can tell. It asks for all of them, so
-// that their chain reaches back to what was read here.
-func (j *Joined) told(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
-		if j.last <= j.sealed {
-			return
-		}
-		for r, err := range j.client.records(j.sealed+1, j.last, j.prev) {
-			if err == nil && r.Seq < from {
-				continue
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
-}
+// First returns the first entry that can be read, as that of boltlog.Log.
+func (j *Joined) First() uint64 { return j.part().log.First() }
 
 // RecordHash returns the hash of entry seq's record, as that of boltlog.Log.
 func (j *Joined) RecordHash(seq uint64) ([32]byte, error) {
-	if seq <= j.sealed {
-		return j.log.RecordHash(seq)
+	if p := j.part(); seq <= min(p.sealed, j.last) {
+		return p.log.RecordHash(seq)
 	}
-	for r, err := range j.told(seq) {
+	for r, err := range j.Records(seq) {
 		return r.Hash, err
 	}
-	return [32]byte{}, fmt.Errorf("there is no entry %d: the log was read up to entry %d", seq, j.last)
+	return [32]byte{}, j.beyond(seq)
+}
+
+func (j *Joined) beyond(seq uint64) error {
+	return fmt.Errorf("there is no entry %d: the log was read up to entry %d", seq, j.last)
 }
 
 // OriginAt returns the place behind entry seq, as that of boltlog.Log.
-func (j *Joined) OriginAt(seq uint64) (boltlog.Origin, error) {
-	if seq <= j.sealed {
-		return j.log.OriginAt(seq)
+func (j *Joined) OriginAt(seq uint64) (o boltlog.Origin, err error) {
+	p := j.part()
+	if seq <= min(p.sealed, j.last) {
+		return p.log.OriginAt(seq)
 	}
-	var o boltlog.Origin
-	if j.sealed > 0 {
-		var err error
-		if o, err = j.log.OriginAt(j.sealed); err != nil {
+	if p.sealed > 0 {
+		if o, err = p.log.OriginAt(p.sealed); err != nil {
 			return o, err
 		}
 		o.Tree = o.Tree.Clone()
 	}
-	for r, err := range j.told(j.sealed + 1) {
+	for r, err := range j.Records(p.sealed + 1) {
 		if err != nil {
 			return boltlog.Origin{}, err
 		}
@@ -179,8 +158,5 @@ func (j *Joined) OriginAt(seq uint64) (boltlog.Origin, error) {
 			return o, nil
 		}
 	}
-	return boltlog.Origin{}, fmt.Errorf("there is no entry %d: the log was read up to entry %d", seq, j.last)
+	return boltlog.Origin{}, j.beyond(seq)
 }
-
-// First returns the first entry that can be read, as that of boltlog.Log.
-func (j *Joined) First() uint64 { return j.log.First() }

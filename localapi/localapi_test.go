@@ -40,18 +40,27 @@ type served struct {
 
 func serve(t *testing.T, dir string, n uint64) *served {
 	t.Helper()
-	log, err := boltlog.Options{SegmentBytes: 64 << 10}.Create(dir)
+	return serveIn(t, dir, n, 64<<10)
+}
+
+// serveIn is serve with segments of a size.
+func serveIn(t *testing.T, dir string, n uint64, size int64) *served {
+	t.Helper()
+	log, err := boltlog.Options{SegmentBytes: size}.Create(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &served{t: t, dir: dir, log: log}
 	s.append(n)
-	if s.server, err = localapi.Serve(dir, log, "v1.2.3"); err != nil {
+	if s.server, err = localapi.Serve(dir, log, "v1.2.3", noTrouble(t)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
 	return s
 }
+
+// noTrouble is for a server that can read its log.
+func noTrouble(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
 
 func (s *served) append(n uint64) {
 	s.t.Helper()
@@ -150,28 +159,6 @@ func TestALogIsReadWhileItIsWrittenTo(t *testing.T) {
 	}
 }
 
-func TestASchedulerThatGoesAwayIsNoticed(t *testing.T) {
-	s := serve(t, filepath.Join(t.TempDir(), "log"), 1000)
-	j := s.mustJoin()
-	sealed := uint64(0)
-	s.stop()
-	var failed error
-	for e, err := range j.Read(1) {
-		if failed = err; err == nil {
-			sealed = e.Seq
-		}
-	}
-	if failed == nil || sealed == 0 || sealed == 1000 {
-		t.Errorf("read up to entry %d, then %v: want what is sealed, and then an error", sealed, failed)
-	}
-	if _, err := s.join(); !errors.Is(err, localapi.ErrNotServed) {
-		t.Errorf("nobody serves the log: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(s.dir, "api.sock")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
-	}
-}
-
 // altered serves a log with one byte of one record changed.
 type altered struct {
 	localapi.Log
@@ -197,7 +184,7 @@ func TestWhatDoesNotContinueTheChainIsRefused(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "log"), 1000)
 	s.stop()
 	for at := range 100 {
-		server, err := localapi.Serve(s.dir, altered{s.log, 995, at}, "")
+		server, err := localapi.Serve(s.dir, altered{s.log, 995, at}, "", noTrouble(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +223,7 @@ func TestASocketCanLieDeepAndMayBeLeftBehind(t *testing.T) {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
 	// A process that was killed leaves its socket: the next one serves in its place.
-	again, err := localapi.Serve(dir, s.log, "")
+	again, err := localapi.Serve(dir, s.log, "", noTrouble(t))
 	if err != nil {
 		t.Fatal(err)
 	}

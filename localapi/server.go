@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
@@ -43,6 +44,7 @@ type Info struct {
 type Server struct {
 	log     Log
 	version string
+	report  func(error)
 	http    http.Server
 	cancel  context.CancelFunc
 	done    chan error
@@ -50,7 +52,10 @@ type Server struct {
 
 // Serve begins to serve log, whose directory is dir, to the machine's other processes. The caller must have the log
 // open for writing: a socket that is there already is one that a process left which is no more.
-func Serve(dir string, log Log, version string) (*Server, error) {
+//
+// report is told of every error with which the log could not be read for another process, which is told too. It is
+// called by many goroutines.
+func Serve(dir string, log Log, version string, report func(error)) (*Server, error) {
 	path := filepath.Join(dir, socketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("serve the log: %w", err)
@@ -60,7 +65,7 @@ func Serve(dir string, log Log, version string) (*Server, error) {
 		return nil, fmt.Errorf("serve the log: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{log: log, version: version, cancel: cancel, done: make(chan error, 1)}
+	s := &Server{log: log, version: version, report: report, cancel: cancel, done: make(chan error, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/log", s.info)
 	mux.HandleFunc("GET /v1/records", s.records)
@@ -108,6 +113,9 @@ func (s *Server) Close(dir string) error {
 func (s *Server) info(w http.ResponseWriter, _ *http.Request) {
 	last, err := s.log.Last()
 	if err != nil {
+		if !errors.Is(err, eventlog.ErrClosed) {
+			s.report(err)
+		}
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -124,18 +132,63 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := bufio.NewWriterSize(w, 1<<16)
-	var length [binary.MaxVarintLen64]byte
 	for rec, err := range s.log.Records(from) {
-		if err != nil || rec.Seq > to || r.Context().Err() != nil {
-			break // the reader sees how far it came
+		if r.Context().Err() != nil || errors.Is(err, eventlog.ErrClosed) {
+			break // the reader sees how far it came, and finds the rest in the directory
 		}
-		n := binary.PutUvarint(length[:], uint64(len(rec.Bytes)))
-		if _, err := out.Write(length[:n]); err != nil {
-			return
+		if err != nil {
+			s.report(fmt.Errorf("read the log for another process: %w", err))
+			writeTrouble(out, err)
+			break
 		}
-		if _, err := out.Write(rec.Bytes); err != nil {
+		if rec.Seq > to {
+			break
+		}
+		if err := writeFrame(out, rec.Bytes); err != nil {
 			return
 		}
 	}
 	_ = out.Flush()
+}
+
+// trouble is what stands in the place of the next record, behind an empty frame, if the log cannot be read.
+type trouble struct {
+	Text string `json:"text"`
+	// Damaged says that the log is damaged at entry Seq, in the file at Path; Text is then the reason.
+	Damaged bool   `json:"damaged,omitempty"`
+	Seq     uint64 `json:"seq,omitempty"`
+	Path    string `json:"path,omitempty"`
+}
+
+// writeTrouble writes what err says. That it cannot be written is seen by who flushes out.
+func writeTrouble(out *bufio.Writer, err error) {
+	t := trouble{Text: err.Error()}
+	var damaged *eventlog.DamagedError
+	if errors.As(err, &damaged) {
+		t = trouble{Text: damaged.Err.Error(), Damaged: true, Seq: damaged.Seq, Path: damaged.Path}
+	}
+	said, err := json.Marshal(t)
+	if err == nil {
+		err = writeFrame(out, nil)
+	}
+	if err == nil {
+		_ = writeFrame(out, said)
+	}
+}
+
+// err is the inverse of writeTrouble.
+func (t trouble) err() error {
+	if t.Damaged {
+		return &eventlog.DamagedError{Path: t.Path, Seq: t.Seq, Err: errors.New(t.Text)}
+	}
+	return fmt.Errorf("the scheduler cannot read its log: %s", t.Text)
+}
+
+func writeFrame(out *bufio.Writer, b []byte) error {
+	var length [binary.MaxVarintLen64]byte
+	if _, err := out.Write(length[:binary.PutUvarint(length[:], uint64(len(b)))]); err != nil {
+		return err
+	}
+	_, err := out.Write(b)
+	return err
 }

@@ -162,8 +162,9 @@ func (w *writing) serve() {
 	if !ok {
 		return
 	}
+	report := func(err error) { fmt.Fprintf(os.Stderr, "rollcall: %s: %v\n", w.keeping.log, err) }
 	var err error
-	if w.served, err = localapi.Serve(w.keeping.log, log, version().String()); err != nil {
+	if w.served, err = localapi.Serve(w.keeping.log, log, version().String(), report); err != nil {
 		fmt.Fprintf(os.Stderr, "rollcall: %v: until it is closed, others can read only what is sealed of it\n", err)
 	}
 }

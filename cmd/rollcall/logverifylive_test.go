@@ -46,7 +46,7 @@ func servedLog(t *testing.T, entries []eventlog.Entry, size int, change func(seq
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := localapi.Serve(path, toldLog{log, change}, "v1.2.3")
+	server, err := localapi.Serve(path, toldLog{log, change}, "v1.2.3", func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}

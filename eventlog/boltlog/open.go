@@ -185,6 +185,9 @@ func (o Options) OpenReadOnly(path string) (*Log, error) {
 // OpenReadOnly is DefaultOptions().OpenReadOnly.
 func OpenReadOnly(path string) (*Log, error) { return DefaultOptions().OpenReadOnly(path) }
 
+// Reopen opens the log that l is once more, for reading.
+func (l *Log) Reopen() (*Log, error) { return l.opts.OpenReadOnly(l.path) }
+
 // loadSingle fills l with a log of one file.
 func (l *Log) loadSingle() (err error) {
 	if l.tail, err = openSegment(l.path, true); err != nil {
