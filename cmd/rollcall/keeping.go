@@ -92,6 +92,9 @@ func (k keeping) open(config []byte) (*writing, error) {
 	return w, nil
 }
 
+// lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
+const lockTime = 10 * time.Second
+
 // openLog makes a new log, or opens the one that a simulation left.
 func (k keeping) openLog() (eventlog.Log, error) {
 	opts := boltlog.DefaultOptions()
@@ -103,10 +106,15 @@ func (k keeping) openLog() (eventlog.Log, error) {
 		if errors.Is(err, fs.ErrExist) {
 			return nil, usageError{fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another directory", k.log)}
 		}
-		return log, err
+		if !errors.Is(err, boltlog.ErrBeingRead) { // it was made, and someone was quick to look at it
+			return log, err
+		}
 	}
 	opts.Archive = k.reading.archive
 	log, err := opts.Open(k.log)
+	for began := time.Now(); errors.Is(err, boltlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(k.log) {
+		time.Sleep(10 * time.Millisecond)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
 	}

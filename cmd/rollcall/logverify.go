@@ -169,7 +169,7 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 	if v.tree = files.Before.SealedTree; v.tree == nil && files.Before.Last == 0 {
 		v.tree = &merkle.Tree{}
 	}
-	if v.checker, err = newSegmentChecker(ctx); err != nil {
+	if v.checker, err = newSegmentChecker(ctx, files); err != nil {
 		return nil, err
 	}
 	defer v.checker.close()

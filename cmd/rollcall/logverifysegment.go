@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -49,12 +48,16 @@ const checkName = "verify-segments"
 // may bring that process down.
 type segmentChecker struct {
 	child     *exec.Cmd
+	copied    string         // the path of the segment whose copy the process has open, as copiedFile
 	paths     io.WriteCloser // of the segments to check, a line each
 	lines     *json.Decoder
 	complaint bytes.Buffer
 }
 
-func newSegmentChecker(ctx context.Context) (*segmentChecker, error) {
+// copiedFile is the number of the open file with the copy of a segment, in the process that checks.
+const copiedFile = 3
+
+func newSegmentChecker(ctx context.Context, files *boltlog.Files) (*segmentChecker, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -62,6 +65,10 @@ func newSegmentChecker(ctx context.Context) (*segmentChecker, error) {
 	c := &segmentChecker{child: exec.CommandContext(ctx, self, "log", checkName)}
 	c.child.Args[0] = os.Args[0]
 	c.child.Stderr = &c.complaint
+	if files.Tail != nil {
+		c.copied = files.Paths[len(files.Paths)-1]
+		c.child.ExtraFiles = []*os.File{files.Tail}
+	}
 	if c.paths, err = c.child.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -84,7 +91,7 @@ func (c *segmentChecker) close() {
 func (c *segmentChecker) check(ctx context.Context, path string, progress func(at, first, last uint64)) (segmentReport, error) {
 	var end segmentLine
 	var opened *boltlog.Facts
-	_, err := fmt.Fprintln(c.paths, strconv.Quote(path))
+	_, err := fmt.Fprintf(c.paths, "%q %t\n", path, path == c.copied)
 	for err == nil && end.Report == nil {
 		var line segmentLine
 		if err = c.lines.Decode(&line); err != nil {
@@ -152,11 +159,12 @@ func newLogVerifySegment() *cobra.Command {
 			}
 			paths := bufio.NewScanner(cmd.InOrStdin())
 			for paths.Scan() {
-				path, err := strconv.Unquote(paths.Text())
-				if err != nil {
-					return fmt.Errorf("%s: want a quoted path: %w", paths.Text(), err)
+				var path string
+				var copied bool
+				if _, err := fmt.Sscanf(paths.Text(), "%q %t", &path, &copied); err != nil {
+					return fmt.Errorf("%s: want a quoted path, and whether it was copied: %w", paths.Text(), err)
 				}
-				answer(path, say)
+				answer(path, copied, say)
 			}
 			return paths.Err()
 		},
@@ -164,8 +172,8 @@ func newLogVerifySegment() *cobra.Command {
 }
 
 // answer checks one segment, and says how that ended.
-func answer(path string, say func(segmentLine)) {
-	report, err := checkSegment(path, say)
+func answer(path string, copied bool, say func(segmentLine)) {
+	report, err := checkSegment(path, copied, say)
 	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
 	var damage *eventlog.DamagedError
 	if errors.As(err, &damage) {
@@ -177,8 +185,13 @@ func answer(path string, say func(segmentLine)) {
 }
 
 // checkSegment checks all of the segment at path that can be checked without its neighbours.
-func checkSegment(path string, say func(segmentLine)) (report segmentReport, err error) {
-	s, err := boltlog.OpenSegment(path)
+func checkSegment(path string, copied bool, say func(segmentLine)) (report segmentReport, err error) {
+	var s *boltlog.Segment
+	if copied {
+		s, err = boltlog.OpenSegmentCopy(path, os.NewFile(copiedFile, path))
+	} else {
+		s, err = boltlog.OpenSegment(path)
+	}
 	if err != nil {
 		return report, err
 	}

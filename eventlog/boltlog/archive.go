@@ -58,7 +58,7 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 		return done, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	l, err := OpenReadOnly(path)
+	l, err := DefaultOptions().openReadOnly(path, true)
 	if err != nil {
 		return done, err
 	}

@@ -162,7 +162,11 @@ func (l *Log) First() uint64 {
 			return l.begin.before(nil).Last + 1
 		}
 		first := l.segments[0]
+		open := len(l.segments) == 1 && l.tail != nil // whatever becomes of its file
 		l.mu.Unlock()
+		if open {
+			return first.First
+		}
 		if _, err := os.Stat(first.Path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return first.First
 		}

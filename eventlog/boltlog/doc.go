@@ -49,10 +49,11 @@
 //
 // # Who may open what
 //
-// One writer holds LOCK exclusively. Readers share it, and then see everything; a reader that comes while a
-// writer has it sees every segment but the live one (Log.Live), and is in nobody's way. Archive shares LOCK like
-// a reader, and beside a writer too: it touches no segment that a writer may. ORIGIN.lock lets one archive at a
-// time.
+// One writer holds LOCK exclusively. Readers share it while they open the log, and copy its last segment if it is
+// not sealed (copy.go); then they let go of it, and see the log as it was, whatever a writer does. A reader that comes
+// while a writer has LOCK sees every segment but the live one (Log.Live). Archive shares LOCK like a reader, for as
+// long as it takes, and beside a writer too: it touches no segment that a writer may. ORIGIN.lock lets one archive
+// at a time.
 //
 // The locks are flock's: this package builds on Linux, macOS and the BSDs.
 //

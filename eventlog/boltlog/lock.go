@@ -29,7 +29,7 @@ func lockForWriting(dir string) (*dirLock, error) {
 	}
 	switch err := flock(f, true); {
 	case errors.Is(err, errLocked):
-		err = fmt.Errorf("open log %s: %w: %s", dir, ErrInUse, holder(f))
+		err = fmt.Errorf("open log %s: %w: %w", dir, ErrInUse, holder(f))
 		return nil, errors.Join(err, f.Close())
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock log %s: %w", dir, err), f.Close())
@@ -78,15 +78,19 @@ func self() string {
 
 // holder says who has the lock of f: a writer, by what stands in it, or readers. The file's time is when the
 // writer came.
-func holder(f *os.File) string {
+func holder(f *os.File) error {
+	readers := lockedForReading(f)
 	if flock(f, false) == nil {
-		return "it is being read"
+		if len(readers) > 0 {
+			return fmt.Errorf("%w by %s", ErrBeingRead, strings.Join(readers, ", "))
+		}
+		return ErrBeingRead
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
 	info, statErr := f.Stat()
 	if err != nil || statErr != nil || len(text) == 0 {
-		return "it is being written to"
+		return errors.New("it is being written to")
 	}
-	return fmt.Sprintf("%s has been writing to it since %s", strings.TrimSpace(string(text)),
+	return fmt.Errorf("%s has been writing to it since %s", strings.TrimSpace(string(text)),
 		info.ModTime().UTC().Format(time.RFC3339))
 }

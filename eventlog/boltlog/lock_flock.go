@@ -4,7 +4,9 @@ package boltlog
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -19,4 +21,35 @@ func flock(f *os.File, exclusive bool) error {
 		return errLocked
 	}
 	return err
+}
+
+// lockedForReading returns the processes that share the lock of f, as far as the system tells: Linux does, in
+// /proc/locks (proc_locks(5)).
+func lockedForReading(f *os.File) (processes []string) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return nil
+	}
+	inode := fmt.Sprintf(":%d", stat.Ino)
+	for line := range strings.Lines(string(locks)) {
+		// 1: FLOCK ADVISORY READ 4711 fe:00:131 0 EOF
+		part := strings.Fields(line)
+		if len(part) < 6 || part[1] != "FLOCK" || part[3] != "READ" || !strings.HasSuffix(part[5], inode) {
+			continue
+		}
+		process := "process " + part[4]
+		if name, err := os.ReadFile("/proc/" + part[4] + "/comm"); err == nil {
+			process += " (" + strings.TrimSpace(string(name)) + ")"
+		}
+		processes = append(processes, process)
+	}
+	return processes
 }

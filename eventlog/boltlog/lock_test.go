@@ -145,27 +145,6 @@ func TestNothingIsSealedYet(t *testing.T) {
 	must(t, l.Close())
 }
 
-func TestReadersKeepWritersOut(t *testing.T) {
-	path := newLog(t, 3)
-	var readers [2]*Log
-	for i := range readers {
-		var err error
-		readers[i], err = OpenReadOnly(path)
-		must(t, err)
-	}
-	if err := readers[0].Append(3, logtest.Entries(4, 1)); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("append to a log opened for reading: %v", err)
-	}
-	must(t, readers[0].Close())
-	if _, err := Open(path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "it is being read") {
-		t.Errorf("writer beside a reader: error %v, want ErrInUse", err)
-	}
-	must(t, readers[1].Close())
-	w, err := Open(path)
-	must(t, err)
-	must(t, w.Close())
-}
-
 // A log without LOCK, as a copy may be, is read, and gets one when it is written to.
 func TestLogWithoutLockFile(t *testing.T) {
 	path := newLog(t, 3)

@@ -16,6 +16,9 @@ var (
 	// ErrInUse says that someone else, another process or another Log of this one, has the log open for
 	// writing, or for reading when it is to be opened for writing. The error that wraps it says who.
 	ErrInUse = errors.New("the log is in use")
+	// ErrBeingRead is wrapped beside ErrInUse if nobody writes to the log, but someone reads it. Most readers need it
+	// for a moment only: it can be tried again.
+	ErrBeingRead = errors.New("it is being read")
 	// ErrNotALog says that a file or directory is no Rollcall log.
 	ErrNotALog = errors.New("not a Rollcall log")
 )
@@ -158,12 +161,15 @@ func (l *Log) resume() error {
 	return nil
 }
 
-// OpenReadOnly opens the log at path for reading. Others may read it too. While it is open no one can open
-// it for appending; but if a writer has the log already, this opens the sealed segments (Live), and the two
-// do not disturb each other. Errors are those of Open; damage is an error only if it leaves nothing to read,
-// and otherwise where reading ends. That archived segments are not found is an error if o says where they are,
-// and otherwise of who reads them.
-func (o Options) OpenReadOnly(path string) (*Log, error) {
+// OpenReadOnly opens the log at path for reading, as it is now. Others may read it too, and a writer may come and append
+// to it: what is not sealed yet is read from a copy (copyOf), and only if none can be made is a writer kept out for
+// as long as the log is open. If a writer has the log already, this opens the sealed segments (Live). Errors are
+// those of Open; damage is an error only if it leaves nothing to read, and otherwise where reading ends. That archived
+// segments are not found is an error if o says where they are, and otherwise of who reads them.
+func (o Options) OpenReadOnly(path string) (*Log, error) { return o.openReadOnly(path, false) }
+
+// openReadOnly is OpenReadOnly; with alone no writer can open the log while it is open.
+func (o Options) openReadOnly(path string, alone bool) (*Log, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
 		return nil, err
@@ -176,8 +182,13 @@ func (o Options) OpenReadOnly(path string) (*Log, error) {
 		return nil, err
 	}
 	l.live = l.lock == nil
-	if err := l.load(); err != nil {
-		return nil, errors.Join(err, l.lock.release())
+	free, err := l.load(alone)
+	if err != nil || free {
+		err = errors.Join(err, l.lock.release())
+		l.lock = nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -200,28 +211,35 @@ func (l *Log) loadSingle() (err error) {
 	return nil
 }
 
-// load fills l, which is only read, with what stands on the disk.
-func (l *Log) load() error {
+// load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not if
+// l is to be alone.
+func (l *Log) load(alone bool) (free bool, err error) {
 	damage, err := l.scan()
 	if err != nil {
-		return err
+		return false, err
 	}
 	if damage != nil && len(l.segments) == 0 {
-		return damage
+		return false, damage
 	}
 	if l.damage = damage; len(l.segments) == 0 {
 		l.last = l.begin.before(nil).Last
-		return nil
+		return !alone, nil
 	}
 	end := l.segments[len(l.segments)-1]
 	l.last = end.Last
 	if damage != nil {
 		l.last = min(l.last, damage.Seq-1)
 	}
-	if !end.Sealed {
-		l.tail, err = openSegment(end.Path, true)
+	var copied *os.File
+	free = !alone && settled(l.segments[:len(l.segments)-1])
+	if free && !end.Sealed {
+		copied = copyOf(end.Path)
+		free = copied != nil
 	}
-	return err
+	if !end.Sealed {
+		l.tail, err = openSegmentFile(end.Path, true, copied)
+	}
+	return free, err
 }
 
 // Files are the segments of a log, for whoever looks at them one by one.
@@ -236,11 +254,13 @@ type Files struct {
 	// Live says that a writer has the log: its live segment is not among Paths, because only the writer can
 	// open it.
 	Live bool
+	// Tail is a copy of the last one of Paths, which a writer that comes may append to: for OpenSegmentCopy, until
+	// Close. It is nil beside a writer, and if there is none: then no writer is let in until Close.
+	Tail *os.File
 	lock *dirLock
 }
 
-// List finds the segments of the log at path, and keeps writers from it until Close unless there is one
-// already. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it cannot be told where the log
+// List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it cannot be told where the log
 // begins.
 func (o Options) List(path string) (*Files, error) {
 	paths, err := segmentPaths(path)
@@ -289,11 +309,25 @@ func (f *Files) fill(path string, o Options) error {
 		f.Paths = append(f.Paths, facts.Path)
 	}
 	f.Paths = append(f.Paths, paths...)
-	return nil
+	if n := len(paths); !f.Live && (n < 2 || settledAt(paths[n-2])) {
+		f.Tail = copyOf(paths[n-1])
+	}
+	if f.Tail == nil {
+		return nil
+	}
+	err = f.lock.release()
+	f.lock = nil
+	return err
 }
 
-// Close lets writers in.
-func (f *Files) Close() error { return f.lock.release() }
+// Close lets go of the copy, or lets writers in.
+func (f *Files) Close() error {
+	var err error
+	if f.Tail != nil {
+		err = f.Tail.Close()
+	}
+	return errors.Join(err, f.lock.release())
+}
 
 // segmentPaths returns the segments of the log at path in order: path itself if it is a file.
 func segmentPaths(path string) ([]string, error) {

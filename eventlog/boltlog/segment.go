@@ -182,18 +182,29 @@ func options(readOnly bool) *bolt.Options {
 // written to), ErrNotALog, a *FormatError, or an *eventlog.DamagedError.
 func OpenSegment(path string) (*Segment, error) { return openSegment(path, true) }
 
+// OpenSegmentCopy is OpenSegment for the segment at path, of which copied is a copy (Files.Tail): that is what is read,
+// whatever becomes of path. It is closed with the segment, or if this fails.
+func OpenSegmentCopy(path string, copied *os.File) (*Segment, error) {
+	return openSegmentFile(path, true, copied)
+}
+
 // openSegment opens the file at path.
 func openSegment(path string, readOnly bool) (*Segment, error) {
-	s := &Segment{Facts: Facts{Path: path, First: 1}}
+	return openSegmentFile(path, readOnly, nil)
+}
+
+// openSegmentFile opens the file at path, or copied in its place.
+func openSegmentFile(path string, readOnly bool, copied *os.File) (*Segment, error) {
+	s := &Segment{Facts: Facts{Path: path, First: 1}, file: copied}
 	nominal, named := parseName(filepath.Base(path))
 	if named {
 		s.First = nominal
 	}
-	err := checkFile(path)
+	err := s.checkFile()
 	if err == nil {
 		err = s.openDB(readOnly)
-	} else {
-		err = fmt.Errorf("open log: %w", err)
+	} else if err = fmt.Errorf("open log: %w", err); copied != nil {
+		err = errors.Join(err, copied.Close())
 	}
 	if err == nil {
 		if err = s.check(named); err != nil {
@@ -210,8 +221,9 @@ func openSegment(path string, readOnly bool) (*Segment, error) {
 }
 
 // checkFile refuses what bbolt would take for a new file or explain badly.
-func checkFile(path string) error {
-	info, err := os.Stat(path)
+func (s *Segment) checkFile() error {
+	path := s.Path
+	info, err := s.stat()
 	switch {
 	case err != nil:
 		return err
@@ -223,12 +235,22 @@ func checkFile(path string) error {
 	return nil
 }
 
+// stat asks for the facts of the file that is read.
+func (s *Segment) stat() (fs.FileInfo, error) {
+	if s.file != nil {
+		return s.file.Stat()
+	}
+	return os.Stat(s.Path)
+}
+
 // openDB opens the bbolt file.
 func (s *Segment) openDB(readOnly bool) error {
 	o := options(readOnly)
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		var err error
-		s.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+		if s.file == nil {
+			s.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+		}
 		return s.file, err
 	}
 	err := guard(func() (err error) {
@@ -283,7 +305,7 @@ func (s *Segment) check(named bool) error {
 
 // checkPages sees that the file is as long as it must be, and that the pages that lead to the entries are good.
 func (s *Segment) checkPages(tx *bolt.Tx) error {
-	info, err := os.Stat(s.Path)
+	info, err := s.stat()
 	if err != nil {
 		return err
 	}
