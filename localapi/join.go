@@ -94,6 +94,13 @@ func (j *Joined) part() *part {
 // Info returns what the scheduler said of itself when the log was joined.
 func (j *Joined) Info() Info { return j.info }
 
+// Reopened says whether the scheduler has ended before it had told all that was asked of it.
+func (j *Joined) Reopened() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.before) > 0
+}
+
 // Last implements eventlog.Log: what was last when the log was joined.
 func (j *Joined) Last() (uint64, error) {
 	if _, err := j.part().log.Last(); err != nil {

@@ -8,8 +8,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
@@ -99,18 +97,5 @@ func (r reading) quietly(path string) (liveLog, error) {
 		}
 		return liveLog{records: b}, nil
 	}
-	opts := boltlog.DefaultOptions()
-	opts.Archive = r.archive
-	log, err := opts.OpenReadOnly(path)
-	if err != nil {
-		return liveLog{}, explainAbsence(path, err)
-	}
-	if !log.Live() {
-		return liveLog{records: log}, nil
-	}
-	joined, err := localapi.Join(path, log)
-	if err != nil {
-		return liveLog{records: log, live: true, unread: err}, nil
-	}
-	return liveLog{records: joined, live: true}, nil
+	return r.openLog(path)
 }

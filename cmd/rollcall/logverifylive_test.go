@@ -97,6 +97,47 @@ func TestVerifyReadsOnInWhatTheWriterTells(t *testing.T) {
 	}
 }
 
+// The writer ends after verify has asked it what there is.
+func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
+	path := segmented(t, wellFormed(40), 10)
+	log, err := boltlog.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := localapi.Serve(path, log, "v1.2.3", func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := verifier{facts: verifyFacts{Path: path}}
+	defer v.close()
+	files, err := v.list()
+	if err != nil || !files.Live {
+		t.Fatalf("live is %t, %v", files.Live, err)
+	}
+	defer files.Close()
+	if err := errors.Join(server.Close(path), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	// As if the segments had been checked.
+	sealed := wellFormed(40)[29]
+	v.shown, v.facts.First, v.facts.Entries, v.facts.Live = newProgress(), 1, 30, true
+	v.prev.Last = sealed.Header()
+	if v.prev.Hash, err = v.live.RecordHash(30); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.tail(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v.found(nil)
+	if v.facts.Tail == nil || *v.facts.Tail != (tailFacts{First: 31, Last: 40, PID: os.Getpid(), Version: "v1.2.3", Ended: true}) || !v.facts.Whole {
+		t.Errorf("%+v, tail %+v", v.facts, v.facts.Tail)
+	}
+	var text bytes.Buffer
+	if err := v.facts.writeText(&text); err != nil || !strings.Contains(text.String(), "has ended before it had told them all") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
 func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 	late := wellFormed(40)
 	late[34].Time -= 2

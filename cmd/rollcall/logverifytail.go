@@ -11,19 +11,14 @@ import (
 	"github.com/rollcall-sched/rollcall/localapi"
 )
 
-// A liveLog is a log as far as it can be read, beside its writer if it has one.
-type liveLog struct {
-	records
-	live   bool  // a writer has it
-	unread error // why it can be read only as far as it is sealed; nil if it goes on
-}
-
 // tailFacts say which entries of a log that is being written to are not sealed, but told by the writer.
 type tailFacts struct {
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	PID     int    `json:"pid"`
 	Version string `json:"version"`
+	// Ended says that the writer has ended meanwhile: it has not told all of them, the rest was read as it has left it.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // list finds the log's segments, and if a writer has the log, opens what that one tells of it too: before the segments
@@ -68,12 +63,13 @@ func (v *verifier) tail(ctx context.Context) error {
 	if next > last {
 		return nil // they were sealed meanwhile
 	}
-	if joined, ok := v.live.records.(*localapi.Joined); ok {
+	joined, ok := v.live.records.(*localapi.Joined)
+	if ok {
 		v.facts.Tail = &tailFacts{First: next, Last: next - 1, PID: joined.Info().PID, Version: joined.Info().Version}
 	}
 	err = v.read(ctx, next, last)
 	if t := v.facts.Tail; t != nil {
-		t.Last = v.facts.First + v.facts.Entries - 1
+		t.Last, t.Ended = v.facts.First+v.facts.Entries-1, joined.Reopened()
 	}
 	if v.facts.First+v.facts.Entries > next {
 		v.facts.Hash = fmt.Sprintf("%x", v.prev.Hash)
@@ -148,8 +144,12 @@ func (v *verifier) unread() error {
 func (f *verifyFacts) writeTail(w io.Writer) error {
 	last := f.First + f.Entries - 1
 	if t := f.Tail; t != nil && t.Last >= t.First {
-		fmt.Fprintf(w, "tail      entries %d to %d were told by process %d (%s), which is writing to the log; the structure of its file\n"+
-			"          can be checked when it has ended\n", t.First, t.Last, t.PID, t.Version)
+		state := "is writing to the log; verify it again, when it has ended,"
+		if t.Ended {
+			state = "has ended before it had told them all; verify the log again"
+		}
+		fmt.Fprintf(w, "tail      entries %d to %d were told by process %d (%s), which %s\n"+
+			"          for the structure of the file to be checked too\n", t.First, t.Last, t.PID, t.Version, state)
 	}
 	var err error
 	switch {

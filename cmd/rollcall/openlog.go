@@ -13,7 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -53,22 +52,13 @@ func (r reading) open(path string) (*source, error) {
 	if bundle.Is(path) {
 		return openBundle(path)
 	}
-	opts := boltlog.DefaultOptions()
-	opts.Archive = r.archive
-	log, err := opts.OpenReadOnly(path)
+	log, err := r.openLog(path)
 	if err != nil {
-		return nil, explainAbsence(path, err)
+		return nil, err
 	}
-	s := &source{records: log, path: path}
-	if err := damagedArchive(log); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	if log.Live() {
-		if s.records, err = joinLive(path, log); err != nil {
-			return nil, errors.Join(err, log.Close())
-		}
-	} else if err := findLoss(log); err != nil {
-		return nil, errors.Join(err, log.Close())
+	s := &source{records: log.records, path: path}
+	if err := errors.Join(damagedArchive(s), log.note()); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	s.snapshots = snapshot.Series{Store: snapshotsOf(path), Position: s.RecordHash, Registry: plugins.NewRegistry()}
 	return s, nil
@@ -263,7 +253,7 @@ func emptied(path string, err error) error {
 
 // damagedArchive says what is wrong with the archived part of a log, if it is there and damaged. That it is not there is
 // no damage.
-func damagedArchive(log *boltlog.Log) error {
+func damagedArchive(log records) error {
 	if log.First() == 1 {
 		return nil
 	}
@@ -275,31 +265,4 @@ func damagedArchive(log *boltlog.Log) error {
 		break
 	}
 	return nil
-}
-
-// joinLive returns the log that a scheduler is writing to, with what that scheduler tells of it.
-func joinLive(path string, sealed *boltlog.Log) (records, error) {
-	joined, err := localapi.Join(path, sealed)
-	if err != nil {
-		last, lerr := sealed.Last()
-		if lerr != nil {
-			return nil, lerr
-		}
-		if !errors.Is(err, localapi.ErrNotServed) {
-			fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
-		}
-		fmt.Fprintf(os.Stderr, "rollcall: the log is being written to: read up to entry %d, which is the last that is sealed\n", last)
-		return sealed, nil
-	}
-	last, err := joined.Last()
-	if err != nil {
-		return nil, err
-	}
-	noteLive(last)
-	return joined, nil
-}
-
-// noteLive says that a log goes on behind what is read of it.
-func noteLive(last uint64) {
-	fmt.Fprintf(os.Stderr, "rollcall: the log is being written to: read up to entry %d\n", last)
 }
