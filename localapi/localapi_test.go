@@ -207,6 +207,53 @@ func TestWhatDoesNotContinueTheChainIsRefused(t *testing.T) {
 	}
 }
 
+// rewritten serves a log in which one entry was made anew, in its place in the chain and with a checksum that fits.
+type rewritten struct {
+	localapi.Log
+	seq uint64
+}
+
+func (w rewritten) Records(from uint64) iter.Seq2[boltlog.Record, error] {
+	return func(yield func(boltlog.Record, error) bool) {
+		for r, err := range w.Log.Records(from) {
+			if err == nil && r.Seq == w.seq {
+				var e eventlog.Entry
+				var prev [32]byte
+				if e, prev, err = eventlog.DecodeRecord(r.Bytes); err == nil {
+					e.Time--
+					r.Bytes, err = eventlog.AppendRecord(nil, e, prev)
+				}
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestAnEntryThatWasMadeAnewIsRefused(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "log"), 1000)
+	s.stop()
+	server, err := localapi.Serve(s.dir, rewritten{s.log, 995}, "", noTrouble(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	var failed error
+	for e, err := range s.mustJoin().Read(1) {
+		if failed = err; err == nil {
+			last = e.Seq
+		}
+	}
+	var damaged *eventlog.DamagedError
+	if !errors.As(failed, &damaged) || damaged.Seq != 996 || last != 995 || !strings.Contains(failed.Error(), "it follows a record of hash") {
+		t.Errorf("read up to entry %d, then %v; want damage at entry 996", last, failed)
+	}
+	if err := server.Close(s.dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestASocketCanLieDeepAndMayBeLeftBehind(t *testing.T) {
 	dir := t.TempDir()
 	for range 8 {

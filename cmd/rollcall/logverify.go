@@ -255,10 +255,8 @@ func (v *verifier) found(damage *eventlog.DamagedError) {
 
 // compare compares the log, in which nothing was found, with signed checkpoints.
 func (v *verifier) compare(s signed) (damage *eventlog.DamagedError, err error) {
-	if v.live.records == nil {
-		if v.live, err = v.open.quietly(v.facts.Path); err != nil {
-			return nil, err
-		}
+	if err := v.reopen(); err != nil {
+		return nil, err
 	}
 	v.facts.Checkpoints, damage, err = s.compare(v.live, v.facts.Path)
 	v.found(damage)

@@ -34,16 +34,15 @@ const (
 // nil for none. It returns that, or, as damage too, that the log's first entries are not there and no snapshot that
 // is good.
 func (v *verifier) compareSnapshots(damage *eventlog.DamagedError) (*eventlog.DamagedError, error) {
-	log, live, err := v.open.quietly(v.facts.Path)
+	err := v.reopen()
 	if err != nil && damage != nil {
 		return damage, nil // there is nothing to compare with
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	series, err := v.findSnapshots(log)
-	if err != nil || damage != nil || live || v.facts.First == 1 {
+	series, err := v.findSnapshots(v.live)
+	if err != nil || damage != nil || v.live.live || v.facts.First == 1 {
 		return damage, err
 	}
 	damage = v.needed(series)

@@ -41,6 +41,14 @@ func (v *verifier) list() (*boltlog.Files, error) {
 	return files, err
 }
 
+// reopen opens the log as a whole, unless list has.
+func (v *verifier) reopen() (err error) {
+	if v.live.records == nil {
+		v.live, err = v.open.quietly(v.facts.Path)
+	}
+	return err
+}
+
 // close lets go of what list has opened.
 func (v *verifier) close() {
 	if v.live.records != nil {

@@ -146,6 +146,52 @@ var plantedFaults = []struct {
 		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := log.OwnFirst()", "first, err := log.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
 		"./cmd/rollcall", "TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn", "there is no snapshot, but of",
 	},
+	{
+		"a scheduler leaves an entry out of what it tells", "localapi/server.go",
+		"\t\tif rec.Seq > to {", "\t\tif rec.Seq%100 == 99 {\n\t\t\tcontinue\n\t\t}\n\t\tif rec.Seq > to {",
+		"./localapi", "TestALogIsReadWhileItIsWrittenTo", "its record is that of entry",
+	},
+	{
+		"a scheduler ends its answer where it cannot read its log, without a word", "localapi/server.go",
+		"errors.Is(err, eventlog.ErrClosed) {\n\t\t\tbreak", "err != nil {\n\t\t\tbreak",
+		"./localapi", "TestWhatKeepsASchedulerFromReadingItsLogIsSaidOnBothSides", "the scheduler is not told",
+	},
+	{
+		"a reader takes the end of a connection for the end of the log", "localapi/client.go",
+		"if buf, err = readRecord(in, buf); err != nil {\n\t\t\t\tyield(boltlog.Record{}, err)",
+		"if buf, err = readRecord(in, buf); err != nil {",
+		"./localapi", "TestAReaderWhoseSchedulerEndsReadsOn", "want 8000",
+	},
+	{
+		"a reader does not check the chain of what it is told", "localapi/client.go",
+		"case at != prev:", "case false && at != prev:",
+		"./localapi", "TestAnEntryThatWasMadeAnewIsRefused", "want damage at entry 996",
+	},
+	{
+		"a reader goes on in a log without asking if it is the same", "localapi/read.go",
+		"if err == nil && hash != r.hash {", "if err == nil && hash != r.hash && false {",
+		"./localapi", "TestAReaderDoesNotGoOnInAnotherLog", "want \"it is another entry",
+	},
+	{
+		"a reader holds the lock as long as it reads", "eventlog/boltlog/open.go",
+		"free = !alone && settled(", "free = alone && settled(",
+		"./eventlog/boltlog", "TestAWriterComesAndAppendsWhileALogIsRead", "it is being read",
+	},
+	{
+		"a reader lets go of the lock and goes on in the file that a writer appends to", "eventlog/boltlog/open.go",
+		"copied = copyOf(end.Path)\n\t\tfree = copied != nil", "free = true",
+		"./eventlog/boltlog", "TestAWriterComesAndAppendsWhileALogIsRead", "the log is in use",
+	},
+	{
+		"log verify does not read what the writer tells", "cmd/rollcall/logverify.go",
+		"if err == nil && files.Live {", "if err != nil && files.Live {",
+		"./cmd/rollcall", "TestVerifyReadsOnInWhatTheWriterTells", "exit code 0",
+	},
+	{
+		"log verify calls whole what it could not read", "cmd/rollcall/logverify.go",
+		"damage == nil && v.facts.Unread == \"\"", "damage == nil",
+		"./cmd/rollcall", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
+	},
 }
 
 // usesRapid are the packages whose tests know -rapid.nofailfile.
