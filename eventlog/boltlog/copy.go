@@ -1,7 +1,6 @@
 package boltlog
 
 import (
-	"errors"
 	"io"
 	"os"
 )
@@ -27,11 +26,15 @@ func copyOf(path string) *os.File {
 	if flock(from, false) != nil {
 		return nil // a writer that has no LOCK to lock
 	}
-	to, err := os.CreateTemp("", "rollcall-*"+suffix)
+	to, err := os.CreateTemp("", "rollcall-*"+tmpSuffix)
 	if err != nil {
 		return nil
 	}
-	if _, err := io.Copy(to, from); errors.Join(os.Remove(to.Name()), err) != nil {
+	err = os.Remove(to.Name()) // at once: it takes a moment to fill
+	if err == nil {
+		_, err = io.Copy(to, from)
+	}
+	if err != nil {
 		_ = to.Close() // nobody needs it
 		return nil
 	}
