@@ -260,8 +260,8 @@ type Files struct {
 	lock *dirLock
 }
 
-// List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it cannot be told where the log
-// begins.
+// List finds the segments of the log at path. Errors: fs.ErrNotExist, ErrNotALog, an *eventlog.DamagedError if it
+// cannot be told where the log begins.
 func (o Options) List(path string) (*Files, error) {
 	paths, err := segmentPaths(path)
 	if err != nil {
