@@ -57,15 +57,17 @@ var (
 	_ fwk.SignPlugin        = (*Coscheduling)(nil)
 )
 
-// New makes the plugin. It fails on arguments that it does not know and on a handle without Groups.
-func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+// New makes the plugin. With the handle of this project's runtime its Groups come from the log; with any other, such as
+// that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that it does not
+// know, and on a handle that has neither Groups nor informers.
+func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
 		return nil, err
 	}
 	gh, ok := h.(GroupsHandle)
 	if !ok {
-		return nil, fmt.Errorf("handle %T offers no view of pod groups", h)
+		return newStock(ctx, h, args)
 	}
 	groups, ok := gh.Extra().(Groups)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -447,8 +448,10 @@ func TestArgsAreReadStrictly(t *testing.T) {
 	}
 }
 
-// plainHandle is kube-scheduler's handle, which knows nothing of groups.
+// plainHandle knows nothing of groups, and has no informers to make a view of them.
 type plainHandle struct{ fwk.Handle }
+
+func (plainHandle) SharedInformerFactory() informers.SharedInformerFactory { return nil }
 
 // otherExtra has an Extra that is something else.
 type otherExtra struct{ fwk.Handle }

@@ -14,11 +14,16 @@
 //     not enough, so that a gang that does not fit holds nothing.
 //
 // The plugin keeps no state: what it knows of a gang comes from Groups, which is rebuilt from the log.
+//
+// New also makes it for a stock kube-scheduler, which has no log: then it is standalone, which runs the same code on a
+// view that informers feed, under a lock, and takes the place of what this project's queue and Machine do for gangs
+// (standalone.go; docs/GANGS.md tells what differs). Nothing of that is used by this project's own scheduler.
+//
 // Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
 // being scheduled as if it had named none: members are often created before their group.
 //
 // Other Permit plugins can hold members as well: a gang goes when its minimum is held by nobody else, and is released
 // as a whole when one of them turns a member away or lets its deadline pass before that.
 //
-// Start reading at coscheduling.go.
+// Start reading at coscheduling.go; for the stock kube-scheduler go on at standalone.go.
 package coscheduling

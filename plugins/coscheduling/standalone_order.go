@@ -1,0 +1,81 @@
+package coscheduling
+
+import (
+	"cmp"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// standing is where an entity stands in the queue.
+type standing struct {
+	priority int32
+	since    time.Time
+	name     string
+}
+
+// Less orders by priority, higher first, then by time, then by name. All members of a gang, and of the gangs that are
+// admitted with it, stand in one place, so that two gangs do not take each other's nodes: by the gang's own priority
+// if it has one, and by the time at which its object was created, or for want of one its first member; of several gangs,
+// the first.
+func (s *standalone) Less(a, b fwk.QueuedEntityInfo) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, y := s.standing(a), s.standing(b)
+	if x.priority != y.priority {
+		return x.priority > y.priority
+	}
+	return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.name, y.name)) < 0
+}
+
+func (s *standalone) standing(e fwk.QueuedEntityInfo) standing {
+	at := standing{priority: e.GetPriority(), since: firstQueued(e)}
+	one, ok := e.(interface{ GetPod() *v1.Pod })
+	if !ok {
+		return at // the scheduler's own pod group
+	}
+	pod := one.GetPod()
+	at.name = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String()
+	if g := s.view.GroupOf(pod); g != nil {
+		p, own := g.Priority()
+		at.since, at.name = s.view.since(g), g.String()
+		if unit := g.Composite(); unit != nil {
+			p, own = unit.Priority()
+			at.name = unit.String()
+			for _, each := range unit.Gangs() {
+				if t := s.view.since(each); t.Before(at.since) {
+					at.since = t
+				}
+			}
+		}
+		if own {
+			at.priority = p
+		}
+	}
+	return at
+}
+
+// since returns the time by which g stands in the queue. Once asked for it does not change as long as there is the gang.
+func (v *view) since(g *cluster.Group) time.Time {
+	r := v.record(g)
+	if !r.since.IsZero() {
+		return r.since
+	}
+	for _, res := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+		if obj := v.state.Informers().Get(res, g.Namespace, g.Name); obj != nil {
+			r.since = obj.GetCreationTimestamp().Time
+			return r.since
+		}
+	}
+	for _, p := range g.Members() {
+		if t := p.Object.CreationTimestamp.Time; r.since.IsZero() || t.Before(r.since) {
+			r.since = t
+		}
+	}
+	return r.since
+}
