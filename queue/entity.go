@@ -114,6 +114,7 @@ type Entity struct {
 	stamp                       uint64 // changes when it came to rest
 	slot                        int    // in its heap or class
 	class                       *class
+	lane                        *lane // in which it stands, nil for none
 	gates                       []gateRef
 	lineBefore, lineAfter       *Entity
 	inLine                      bool

@@ -3,9 +3,9 @@ package queue
 import (
 	"errors"
 	"fmt"
-	v1 "k8s.io/api/core/v1"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -21,6 +21,9 @@ const (
 type Profile struct {
 	// GroupBackoff is the shortest backoff of a gang that was found unschedulable; 0 for that of a pod.
 	GroupBackoff time.Duration
+	// Lane says that Passes is asked whether one of the profile's entities may be attempted before another that comes
+	// before it in queue order.
+	Lane bool
 	// PreEnqueue are the plugins that may gate a pod, in the order in which they are asked.
 	PreEnqueue []fwk.PreEnqueuePlugin
 	// Hints are the events that each plugin registered with EventsToRegister, by plugin name. A plugin with
@@ -69,8 +72,12 @@ type Options struct {
 	// fail now. It is asked, by Settle, only for entities whose last attempt failed. nil means always true.
 	Room func(e *Entity) bool
 
+	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be attempted
+	// first. It is asked of profiles with a lane only. nil means always.
+	Passes func(e *Entity) bool
+
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have
-	// turned from false to true for a reason outside the entity (capacity was freed or added). It saves
+	// turned from false to true, or one of Passes has changed, for a reason outside the entity (capacity was freed or added). It saves
 	// asking again. nil means: it may have, with every Add, Update, Delete, Move, Recheck, Activate and
 	// Unhold. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -35,10 +36,12 @@ type Queue struct {
 
 	active  entityHeap
 	backoff entityHeap
-	flight  []*Entity // in the order of Begin
-	owed    []*Entity // in queue order; see room.go
-	classes []*class  // the other unschedulable ones by reason; see hints.go
-	line    line      // unschedulable (not owed) and gated, by since; see timers.go
+	flight  []*Entity        // in the order of Begin
+	owed    []*Entity        // in queue order; see room.go
+	classes []*class         // the other unschedulable ones by reason; see hints.go
+	lanes   map[string]*lane // by profile, of those that have one
+	lane    []*lane          // the same, by profile's name
+	line    line             // unschedulable (not owed) and gated, by since; see timers.go
 
 	classByReason map[string]*class
 	pluginsByName map[pluginName]*plugin
@@ -74,6 +77,13 @@ func New(opts Options) (*Queue, error) {
 		pluginsByName: map[pluginName]*plugin{},
 		pluginsOf:     map[string][]*plugin{},
 		events:        map[eventKind]int{},
+		lanes:         map[string]*lane{},
+	}
+	for _, name := range slices.Sorted(maps.Keys(opts.Profiles)) {
+		if opts.Profiles[name].Lane {
+			l := &lane{}
+			q.lanes[name], q.lane = l, append(q.lane, l)
+		}
 	}
 	q.active.less = q.less
 	q.backoff.less = func(a, b *Entity) bool {
@@ -152,7 +162,13 @@ func (q *Queue) Head() *Entity {
 	if len(q.flight) > 0 {
 		return q.flight[0]
 	}
-	return q.active.top()
+	head := q.active.top()
+	for _, l := range q.lane {
+		if e := l.head(q); e != nil && (head == nil || q.less(e, head)) {
+			head = e
+		}
+	}
+	return head
 }
 
 // Add tells of a new unscheduled pod: an entity of its own, or a member of a gang, as key says. PreEnqueue
@@ -411,6 +427,11 @@ func (q *Queue) reprioritise(e *Entity) {
 // reorder takes the entity out of its place, lets change do what its place may depend on, and puts it back.
 func (q *Queue) reorder(e *Entity, change func()) {
 	switch {
+	case e.lane != nil:
+		l := e.lane
+		l.remove(q, e)
+		change()
+		l.add(q, e)
 	case e.state == Active:
 		q.active.remove(e)
 		change()
@@ -435,7 +456,9 @@ func (q *Queue) put(e *Entity, s State) {
 		if e.firstActive == 0 {
 			e.setFirstActive(q.now)
 		}
-		q.active.push(e)
+		if q.laneOf(e) == nil {
+			q.active.push(e)
+		}
 	case Backoff:
 		q.backoff.push(e)
 	case InFlight:
@@ -446,6 +469,14 @@ func (q *Queue) put(e *Entity, s State) {
 	case Gated:
 		q.line.push(e, q.now, q.changes)
 	}
+	q.lineUp(e)
+}
+
+// lineUp puts an entity that waits for its turn into its lane, if it has one.
+func (q *Queue) lineUp(e *Entity) {
+	if l := q.laneOf(e); l != nil && (e.state == Active || e.state == Backoff || e.state == Unschedulable) {
+		l.add(q, e)
+	}
 }
 
 // take removes the entity from the place it is in.
@@ -453,9 +484,15 @@ func (q *Queue) take(e *Entity) {
 	if e.state == nowhere {
 		return
 	}
+	laned := e.lane != nil
+	if laned {
+		e.lane.remove(q, e)
+	}
 	switch e.state {
 	case Active:
-		q.active.remove(e)
+		if !laned {
+			q.active.remove(e)
+		}
 	case Backoff:
 		q.backoff.remove(e)
 	case InFlight:

@@ -144,9 +144,9 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		switch {
 		case rests(e):
 			resting = append(resting, e)
-		case e.owed:
+		case e.owed && q.laneOf(e) == nil:
 			q.owed = append(q.owed, e)
-		case e.state == Active:
+		case e.state == Active && q.laneOf(e) == nil:
 			q.active.push(e)
 		case e.state == Backoff:
 			q.backoff.push(e)
@@ -169,6 +169,9 @@ func (q *Queue) restorePlaces(flight []Key) error {
 			q.classify(e)
 		}
 		q.line.push(e, e.since, e.stamp)
+	}
+	for _, e := range q.sorted {
+		q.lineUp(e)
 	}
 	// Room is asked anew: no answer is remembered.
 	q.asked, q.roomVersion = 0, math.MaxUint64

@@ -16,12 +16,18 @@ import "slices"
 // owed, and has room if it failed last. Owed entities are kept in that order and asked from the front, each
 // once for every time that room may have grown.
 func (q *Queue) Settle() {
-	if q.opts.Room == nil || len(q.flight) > 0 {
+	if len(q.flight) > 0 {
 		return
 	}
 	version := q.changes + q.releases
 	if q.opts.RoomVersion != nil {
 		version = q.opts.RoomVersion()
+	}
+	for _, l := range q.lane {
+		l.settle(q, version)
+	}
+	if q.opts.Room == nil {
+		return
 	}
 	if version != q.roomVersion {
 		q.roomVersion, q.asked = version, 0
@@ -54,12 +60,17 @@ func (q *Queue) owe(e *Entity) int {
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
-	return q.own(e)
+	place := q.own(e)
+	q.lineUp(e)
+	return place
 }
 
 // own and disown put e among the owed and take it out.
 func (q *Queue) own(e *Entity) int {
 	e.owed = true
+	if q.laneOf(e) != nil {
+		return 0 // its lane asks
+	}
 	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
 	q.owed = slices.Insert(q.owed, i, e)
 	q.asked = min(q.asked, i)
@@ -68,6 +79,9 @@ func (q *Queue) own(e *Entity) int {
 
 func (q *Queue) disown(e *Entity) {
 	e.owed = false
+	if q.laneOf(e) != nil {
+		return
+	}
 	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
 	if i == len(q.owed) || q.owed[i] != e {
 		// What the order depends on was changed outside before Recheck told: look for it.

@@ -16,12 +16,23 @@ func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 }
 
 // Ahead returns how many entities have their turn before e: those in flight, and the active ones that come
-// first in the order of the queue. It is 0 for an entity that is not active.
+// first in the order of the queue; in a lane also those that do not let it pass. It is 0 for an entity that is not
+// active.
 func (q *Queue) Ahead(e *Entity) int {
 	if e.state != Active {
 		return 0
 	}
 	ahead := len(q.flight)
+	if e.lane != nil {
+		for _, other := range e.lane.entities {
+			if other == e {
+				break
+			}
+			if other.state != Active && !q.letsPass(other) {
+				ahead++
+			}
+		}
+	}
 	for _, other := range q.sorted {
 		if other != e && other.state == Active && q.less(other, e) {
 			ahead++

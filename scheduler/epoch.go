@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -41,6 +42,7 @@ func (m *Machine) configure(data []byte) error {
 		Room:           m.hasRoom,
 		RoomVersion:    m.cluster.RoomVersion,
 		Part:           m.partOf,
+		Passes:         m.letsPass,
 	}
 	profiles, err := m.newProfiles(cfg)
 	if err != nil {
@@ -54,7 +56,8 @@ func (m *Machine) configure(data []byte) error {
 		}
 		byName[prof.Name()] = prof
 		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
-		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof)}
+		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof),
+			Lane: queuePolicy(prof) != coscheduling.BestEffort}
 		options.Less = prof.Less()
 	}
 	q, err := queue.New(options)

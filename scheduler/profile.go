@@ -117,6 +117,9 @@ func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfi
 			return fmt.Errorf("profile %q orders the queue by %s, profile %q by %s: all profiles must have the same QueueSort plugin",
 				profiles[0].Name(), first, p.Name(), name)
 		}
+		if _, ok := p.Plugin(name).(interface{ OrdersWithoutArgs() }); ok {
+			continue
+		}
 		if !reflect.DeepEqual(argsOf(&cfg.Profiles[0], first), argsOf(&cfg.Profiles[i], first)) {
 			return fmt.Errorf("profiles %q and %q give the QueueSort plugin %s different arguments: they must be the same",
 				profiles[0].Name(), p.Name(), name)

@@ -14,6 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -448,7 +449,7 @@ func (h *history) checkQuiet() {
 		return true
 	})
 	h.checkFallen()
-	if c := h.m.Queue().Counts(); c.Active+c.InFlight > 0 {
+	if c := h.m.Queue().Counts(); c.InFlight > 0 || c.Active > 0 && !h.shape.strict {
 		h.fatalf("nothing is left to decide, and the queue has %+v", c)
 	}
 	if wake, ok := h.m.Wake(); ok && eventlog.TimeOf(wake) <= h.now {
@@ -469,8 +470,8 @@ func (b *books) pending() map[string][]*bookedPod {
 
 // checkPlaced: nothing pends that certainly fits, unless it is for somebody's approval that never comes.
 func (h *history) checkPlaced() {
-	if h.shape.approval {
-		return
+	if h.shape.approval || h.shape.strict && len(h.pending()) > 1 {
+		return // in a line, one may wait for another
 	}
 	// any order: each is looked at
 	for name, pods := range h.pending() {
@@ -527,4 +528,24 @@ func (b *books) fits(pods []*bookedPod, k int) bool {
 		places += here
 	}
 	return alike && places >= int64(k)
+}
+
+// checkTurn: an attempt begins on nobody while another one is before it that lacks something it needs.
+func (h *history) checkTurn(d *eventlog.Decision) {
+	e := h.m.Queue().Find(d.UID)
+	if h.pods[d.UID].stage != cluster.Pending || e == nil || e.State() == queue.InFlight {
+		return
+	}
+	for _, other := range h.m.Queue().All() {
+		if s := other.State(); s != queue.Active && s != queue.Backoff && s != queue.Unschedulable {
+			continue
+		}
+		key, its := other.Key(), e.Key()
+		before := cmp.Or(cmp.Compare(e.Priority(), other.Priority()), cmp.Compare(other.FirstActive(), e.FirstActive()), queue.CompareKeys(key, its)) < 0
+		minimum, _ := h.minimum(key.Name)
+		_, assigned := h.count(key.Name)
+		if enough := key.Type == fwk.PodGroupKeyType && assigned >= minimum; before && !enough {
+			h.fatalf("cycle %d is about %s, and %s %s is before it: %s", d.Cycle, its, key, other.State(), other.FirstActive())
+		}
+	}
 }

@@ -36,6 +36,17 @@ profiles:
           weight: 1
 `
 
+const strictProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args:
+      queuePolicy: StrictFIFO
+`
+
 const approvingProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -59,6 +70,7 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"InterruptedBesideOthers":    {schedulers: one, interrupts: true, foreign: true},
 		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
+		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true, strict: true},
 		"Composites":                 {schedulers: one, composites: true, foreign: true},
 		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
@@ -208,6 +220,9 @@ func (h *history) take(p eventlog.Payload) {
 	}
 	if _, ok := p.(*eventlog.EpochStarted); ok {
 		h.epoch++
+	}
+	if d, ok := p.(*eventlog.Decision); ok && h.shape.strict {
+		h.checkTurn(d)
 	}
 	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: h.epoch, Time: h.now, Payload: p}
 	h.must(h.m.Apply(e))

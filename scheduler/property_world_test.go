@@ -31,6 +31,7 @@ type shape struct {
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
+	strict     bool     // nobody may pass anybody
 	composites bool     // gangs are admitted with others
 	approval   bool     // the Permit plugin Approval holds some pods as well
 }

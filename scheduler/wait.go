@@ -87,6 +87,9 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 	if g != nil && g.Refusal() != "" {
 		return g.Refusal() // came up while the pod was held: by now nobody can know how many members are meant
 	}
+	if g != nil && !g.Declared() {
+		return "its pod group does not exist any more"
+	}
 	if g != nil && (allThere(g) || holdsOn(g)) {
 		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,19 +30,53 @@ type Args struct {
 	// still go on holding nodes; 0 to 100, default 10. Here a gang that lacks any holds nothing, and one that is
 	// NonStrict holds what it has until its deadline, so that it has no effect.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
+	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in queue
+	// order; BestEffort by default. It is Rollcall's own and has no effect in a stock kube-scheduler.
+	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
+	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody knows
+	// when there will be room for it, because pods that run declare no duration; at least 0, default 300.
+	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
 }
+
+// QueuePolicy says who may pass whom in the queue.
+type QueuePolicy string
+
+const (
+	// BestEffort: whoever fits may pass those that do not.
+	BestEffort QueuePolicy = "BestEffort"
+	// StrictFIFO: nobody passes anybody.
+	StrictFIFO QueuePolicy = "StrictFIFO"
+	// Backfill: the first that does not fit has a reservation at the earliest time at which, by declared durations, there
+	// is room for it, and others may pass it if they do not delay that: EASY backfill.
+	Backfill QueuePolicy = "Backfill"
+)
+
+// QueuePolicies are all of them.
+var QueuePolicies = []QueuePolicy{BestEffort, StrictFIFO, Backfill}
 
 // The defaults are those of scheduler-plugins.
 const (
 	defaultPermitWaitingTimeSeconds = 60
 	defaultPodGroupBackoffSeconds   = 0
 	defaultPodGroupRejectPercentage = 10
+	defaultBackfillHoldSeconds      = 300
 )
 
 // PodGroupBackoff is how long a gang that failed is left alone at the least.
 func (c *Coscheduling) PodGroupBackoff() time.Duration {
 	return time.Duration(*c.args.PodGroupBackoffSeconds) * time.Second
 }
+
+// QueuePolicy says who of the profile's pods and gangs may pass whom.
+func (c *Coscheduling) QueuePolicy() QueuePolicy { return c.args.QueuePolicy }
+
+// BackfillHold is how long the first in line lets others pass when nobody knows when there will be room for it.
+func (c *Coscheduling) BackfillHold() time.Duration {
+	return time.Duration(*c.args.BackfillHoldSeconds) * time.Second
+}
+
+// OrdersWithoutArgs says that the order of the queue does not depend on the arguments.
+func (c *Coscheduling) OrdersWithoutArgs() {}
 
 func (a Args) permitWaitingTime() time.Duration {
 	seconds := *a.PermitWaitingTimeSeconds
@@ -89,6 +124,12 @@ func (a *Args) setDefaults() {
 	if a.PodGroupBackoffSeconds == nil {
 		a.PodGroupBackoffSeconds = ptr.To[int64](defaultPodGroupBackoffSeconds)
 	}
+	if a.QueuePolicy == "" {
+		a.QueuePolicy = BestEffort
+	}
+	if a.BackfillHoldSeconds == nil {
+		a.BackfillHoldSeconds = ptr.To[int64](defaultBackfillHoldSeconds)
+	}
 	if a.PodGroupRejectPercentage == nil {
 		a.PodGroupRejectPercentage = ptr.To[int32](defaultPodGroupRejectPercentage)
 	}
@@ -100,6 +141,12 @@ func (a *Args) validate() error {
 	}
 	if s := *a.PodGroupBackoffSeconds; s < 0 {
 		return fmt.Errorf("CoschedulingArgs: podGroupBackoffSeconds is %d: want 0 or more", s)
+	}
+	if !slices.Contains(QueuePolicies, a.QueuePolicy) {
+		return fmt.Errorf("CoschedulingArgs: queuePolicy is %q: want one of %v", a.QueuePolicy, QueuePolicies)
+	}
+	if s := *a.BackfillHoldSeconds; s < 0 {
+		return fmt.Errorf("CoschedulingArgs: backfillHoldSeconds is %d: want 0 or more", s)
 	}
 	if p := *a.PodGroupRejectPercentage; p < 0 || p > 100 {
 		return fmt.Errorf("CoschedulingArgs: podGroupRejectPercentage is %d: want 0 to 100", p)

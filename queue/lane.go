@@ -1,0 +1,87 @@
+package queue
+
+import "slices"
+
+// A lane is the line of one profile's entities in which those behind may be attempted before those in front only if
+// Options.Passes says so. It has, in queue order, all that wait for their turn: active, backing off, unschedulable.
+type lane struct {
+	entities []*Entity
+	// asked is a memo: of those before it none is active, or owed an attempt that Room allows, and all let others pass,
+	// since version.
+	asked   int
+	version uint64
+}
+
+// add puts e in its place.
+func (l *lane) add(q *Queue, e *Entity) {
+	i, _ := slices.BinarySearchFunc(l.entities, e, q.compare)
+	l.entities = slices.Insert(l.entities, i, e)
+	l.asked = min(l.asked, i)
+	e.lane = l
+}
+
+// remove takes e out.
+func (l *lane) remove(q *Queue, e *Entity) {
+	i, _ := slices.BinarySearchFunc(l.entities, e, q.compare)
+	if i == len(l.entities) || l.entities[i] != e {
+		// What the order depends on was changed outside before Recheck told: look for it.
+		i = slices.Index(l.entities, e)
+	}
+	l.entities = slices.Delete(l.entities, i, i+1)
+	if i < l.asked {
+		l.asked--
+	}
+	e.lane = nil
+}
+
+// head returns the entity that is next to be attempted, which settle has seen to; nil for none.
+func (l *lane) head(q *Queue) *Entity {
+	for _, e := range l.entities[l.asked:] {
+		if e.state == Active {
+			return e
+		}
+		if !q.letsPass(e) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// settle finds the first entity that is worth an attempt and that everyone before it lets pass.
+func (l *lane) settle(q *Queue, version uint64) {
+	if version != l.version {
+		l.version, l.asked = version, 0
+	}
+	for ; l.asked < len(l.entities); l.asked++ {
+		e := l.entities[l.asked]
+		switch {
+		case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):
+			q.owe(e)
+		case e.owed && q.opts.Room(e):
+			q.put(e, Active)
+		}
+		if e.state == Active || !q.letsPass(e) {
+			return
+		}
+	}
+}
+
+func (q *Queue) letsPass(e *Entity) bool { return q.opts.Passes == nil || q.opts.Passes(e) }
+
+// laneOf returns the lane that entities of e's profile stand in, nil if they are in none.
+func (q *Queue) laneOf(e *Entity) *lane { return q.lanes[e.profile] }
+
+// FirstInLane returns the first entity, in queue order, of those of a profile with a lane that wait for their turn and
+// are as wanted; nil for none.
+func (q *Queue) FirstInLane(profile string, wanted func(*Entity) bool) *Entity {
+	l := q.lanes[profile]
+	if l == nil {
+		return nil
+	}
+	for _, e := range l.entities {
+		if wanted(e) {
+			return e
+		}
+	}
+	return nil
+}
