@@ -51,6 +51,7 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 		for _, slot := range at {
 			dst = binary.AppendUvarint(dst, uint64(slot))
 		}
+		dst = binary.AppendVarint(dst, int64(p.Since))
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(p.Volumes)))
 	for _, v := range p.Volumes {

@@ -146,6 +146,7 @@ func (s *State) nodeAt(name string) *node {
 
 // place books p on the node that it names.
 func (s *State) place(p *Pod, nodeName string) {
+	s.placements++
 	n := s.nodeAt(nodeName)
 	s.uncount(n)
 	n.info.AddPodInfo(p.info)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,12 +42,15 @@ type Pod struct {
 	Stage Stage
 	// Node is where it holds capacity, "" while Pending.
 	Node string
+	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound.
+	Since eventlog.Time
 	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
-	succeeded bool // it is about to go, having ended well
+	life      time.Duration // that its object declares, 0 for none
+	succeeded bool          // it is about to go, having ended well
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
@@ -125,6 +129,7 @@ func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 	}
 	p.Object, p.info = obj, info
+	p.life, _ = DeclaredDuration(obj)
 	s.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {

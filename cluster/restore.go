@@ -163,6 +163,7 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 			for list := range pods[i].at {
 				pods[i].at[list] = r.Int("slot")
 			}
+			p.Since = eventlog.Time(r.Varint("since"))
 		}
 		for range r.Count("volumes", 2) {
 			p.Volumes = append(p.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
@@ -186,6 +187,7 @@ func (s *State) restorePod(p *Pod, group string) error {
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
+	p.life, _ = DeclaredDuration(p.Object)
 	if p.info = info; p.Node != "" && p.Object.Spec.NodeName != p.Node {
 		p.info = onNode(info, p.Node)
 	}

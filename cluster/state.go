@@ -21,6 +21,7 @@ type State struct {
 	free   Capacity
 
 	roomVersion uint64
+	placements  uint64
 	version     uint64
 
 	withAffinity     nodeSet

@@ -17,6 +17,9 @@ const (
 	Error Outcome = 4
 	// Evicted: the pod had a node and is to leave it, as are the other Victims: what its gang asked for came about.
 	Evicted Outcome = 5
+	// Reserved: the pod, or its gang, is the first that does not fit; at WaitUntil, by what is declared of the pods that
+	// run, there is room for it at Places, and until then whoever passes it leaves that free.
+	Reserved Outcome = 6
 )
 
 // Decision is what one scheduling cycle decided. It is a fact: applying it needs no plugin to agree.
@@ -55,6 +58,14 @@ type Decision struct {
 	Nominated string
 	// Volumes are the claims that the pod's placement settles.
 	Volumes []VolumeClaim
+	// Places are where a reservation (Reserved) has each pod go, in the order in which they were found.
+	Places []Place
+}
+
+// Place is a pod's place on a node.
+type Place struct {
+	UID  types.UID
+	Node string
 }
 
 // Rejection is one reason for which nodes, or the pod as a whole, were refused.

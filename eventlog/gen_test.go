@@ -40,7 +40,7 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	d := &eventlog.Decision{
 		Cycle: rapid.Uint64().Draw(t, "cycle"), Namespace: strings.ReplaceAll(text.Draw(t, "namespace"), "/", "-"),
 		Name: text.Draw(t, "name"), UID: types.UID(text.Draw(t, "uid")), Group: text.Draw(t, "group"),
-		Outcome: eventlog.Outcome(rapid.IntRange(1, 4).Draw(t, "outcome")), Node: text.Draw(t, "node"),
+		Outcome: eventlog.Outcome(rapid.IntRange(1, 6).Draw(t, "outcome")), Node: text.Draw(t, "node"),
 		Score: rapid.Int64().Draw(t, "score"), Evaluated: rapid.Int64().Draw(t, "evaluated"), Feasible: rapid.Int64().Draw(t, "feasible"),
 		WaitFor: strs(t, "waitFor"), Allowed: uids(t, "allowed"), Rejected: uids(t, "rejected"), Victims: uids(t, "victims"),
 		Nominated: text.Draw(t, "nominated"), WaitUntil: eventlog.Time(rapid.Int64Range(-1<<62, 1<<62).Draw(t, "waitUntil")),
@@ -54,6 +54,9 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "volumes") {
 		d.Volumes = append(d.Volumes, eventlog.VolumeClaim{Claim: text.Draw(t, "claim"), Volume: text.Draw(t, "volume")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "places") {
+		d.Places = append(d.Places, eventlog.Place{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
 	}
 	return d
 }

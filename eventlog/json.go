@@ -240,6 +240,12 @@ func (w *jsonWriter) decision(d *Decision) {
 		w.str("volume", v.Volume)
 		w.close('}')
 	})
+	writeList(w, "places", d.Places, func(p Place) {
+		w.open('{')
+		w.str("uid", string(p.UID))
+		w.str("node", p.Node)
+		w.close('}')
+	})
 	w.close('}')
 }
 

@@ -199,6 +199,7 @@ type jsonDecision struct {
 	Approvals  []jsonApproval  `json:"approvals"`
 	Nominated  string          `json:"nominated"`
 	Volumes    []jsonVolume    `json:"volumes"`
+	Places     []jsonPlace     `json:"places"`
 }
 
 type jsonRejection struct {
@@ -216,6 +217,11 @@ type jsonApproval struct {
 type jsonVolume struct {
 	Claim  string `json:"claim"`
 	Volume string `json:"volume"`
+}
+
+type jsonPlace struct {
+	UID  types.UID `json:"uid"`
+	Node string    `json:"node"`
 }
 
 func (j *jsonDecisionEntry) payload() (Payload, error) {
@@ -261,6 +267,9 @@ func (j *jsonDecision) decision() (*Decision, error) {
 	}
 	for _, v := range j.Volumes {
 		d.Volumes = append(d.Volumes, VolumeClaim(v))
+	}
+	for _, p := range j.Places {
+		d.Places = append(d.Places, Place(p))
 	}
 	return d, nil
 }

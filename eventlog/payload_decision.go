@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,14 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("volume's claim", d.Volumes[i].Claim)
 		w.str("volume's volume", d.Volumes[i].Volume)
 	}
+	if len(d.Places) == 0 {
+		return // as in logs from before there were any
+	}
+	w.uvarint(uint64(len(d.Places)))
+	for i := range d.Places {
+		w.str("place's uid", string(d.Places[i].UID))
+		w.str("place's node", d.Places[i].Node)
+	}
 }
 
 func (w *payloadWriter) uids(field string, uids []types.UID) {
@@ -77,6 +86,13 @@ func (r *payloadReader) decision() *Decision {
 	d.Volumes = readList(r, "volumes", 2, func() VolumeClaim {
 		return VolumeClaim{Claim: r.str("claim"), Volume: r.str("volume")}
 	})
+	if r.err != nil || r.at == len(r.text) {
+		return d
+	}
+	d.Places = readList(r, "places", 2, func() Place { return Place{UID: r.uid("uid"), Node: r.str("node")} })
+	if r.err == nil && len(d.Places) == 0 {
+		r.fail("places", errors.New("an empty list is left out"))
+	}
 	return d
 }
 
@@ -100,7 +116,7 @@ func readList[T any](r *payloadReader, field string, size int, element func() T)
 }
 
 func checkOutcome(o Outcome) error {
-	if o < Scheduled || o > Evicted {
+	if o < Scheduled || o > Reserved {
 		return fmt.Errorf("unknown outcome %d", o)
 	}
 	return nil

@@ -39,6 +39,9 @@ type World struct {
 	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. One that has a method
 	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true.
 	Nominator fwk.PodNominator
+	// Reserved returns why a pod must not go to a node that every plugin finds feasible, nil if it may; its plugin is
+	// named in the status. Unlike what plugins say of nodes it is asked anew in every cycle. nil lets all pass.
+	Reserved func(pod *v1.Pod, node fwk.NodeInfo) *fwk.Status
 	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
 	Activate func(keys []string)
 	// Version returns a number that changes with everything that plugins can see besides what pods stand on

@@ -185,7 +185,11 @@ func (c *search) nominated() bool {
 	if err != nil {
 		return false
 	}
-	switch status := c.filterNode(node); {
+	status := c.filterNode(node)
+	if status == nil && c.p.world.Reserved != nil {
+		status = c.p.world.Reserved(c.pod, node)
+	}
+	switch {
 	case status == nil:
 		c.feasible = append(c.feasible, node)
 		return true

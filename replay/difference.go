@@ -39,6 +39,7 @@ var decisionFields = []decisionField{
 	{"victims", func(d *eventlog.Decision) string { return uids(d.Victims) }},
 	{"nominated", func(d *eventlog.Decision) string { return strconv.Quote(d.Nominated) }},
 	{"volumes", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Volumes) }},
+	{"places", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Places) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -74,5 +75,6 @@ func sameDecision(a, b *eventlog.Decision) bool {
 		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil && a.Nominated == b.Nominated &&
 		slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
 		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
-		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes)
+		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes) &&
+		slices.Equal(a.Places, b.Places)
 }

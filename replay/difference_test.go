@@ -34,6 +34,7 @@ var otherValues = []struct {
 	{"Victims", "victims", func(d *eventlog.Decision) { d.Victims = append(d.Victims, "more") }},
 	{"Nominated", "nominated", func(d *eventlog.Decision) { d.Nominated = "" }},
 	{"Volumes", "volumes", func(d *eventlog.Decision) { d.Volumes[0].Volume += "x" }},
+	{"Places", "places", func(d *eventlog.Decision) { d.Places[0].Node += "x" }},
 }
 
 // fullDecision has no field that is empty.
@@ -45,7 +46,7 @@ func fullDecision() *eventlog.Decision {
 		WaitUntil:  99, WaitFor: []string{"Coscheduling"},
 		Approvals: []eventlog.Approval{{UID: "uid-b", Plugin: "Coscheduling"}},
 		Allowed:   []types.UID{"uid-b", "uid-c"}, Rejected: []types.UID{"uid-d", "uid-e"}, Victims: []types.UID{"uid-f"},
-		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}},
+		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}}, Places: []eventlog.Place{{UID: "p", Node: "n3"}},
 	}
 }
 

@@ -42,6 +42,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 			return err
 		}
 	}
+	room := m.cluster.RoomVersion()
 	m.queue.Advance(e.Time)
 	if err := m.applyPayload(e); err != nil {
 		return err
@@ -50,6 +51,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		m.conclude(e.Key()) // its last member to try may just have gone
 	}
 	m.doubtWaits(e)
+	m.keepReservations(m.cluster.RoomVersion() != room)
 	m.queue.Settle()
 	return nil
 }
@@ -240,6 +242,9 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 			m.queue.Move(event, old, obj)
 		}
 	default:
+		if stage != cluster.Binding || node != p.Node {
+			p.Since = m.now
+		}
 		m.settlePod(p, stage)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
 		if stage != cluster.Pending && node != p.Node {

@@ -37,6 +37,9 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if d, ok := m.evictFallen(); ok {
 		return d, true
 	}
+	if d, ok := m.reserve(); ok {
+		return d, true
+	}
 	e := m.queue.Head()
 	if e == nil {
 		return eventlog.Decision{}, false

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -34,13 +34,14 @@ func (m *Machine) configure(data []byte) error {
 		return err
 	}
 	m.otherPermits = false
+	m.lanes, m.backfilled, m.sameShadow = map[string]*laneRules{}, nil, map[string]shadowed{}
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
 		Profiles:       map[string]queue.Profile{},
 		Priority:       m.priorityOf,
 		Room:           m.hasRoom,
-		RoomVersion:    m.cluster.RoomVersion,
+		RoomVersion:    m.roomVersion,
 		Part:           m.partOf,
 		Passes:         m.letsPass,
 	}
@@ -55,15 +56,17 @@ func (m *Machine) configure(data []byte) error {
 			return err
 		}
 		byName[prof.Name()] = prof
+		m.addLane(prof)
 		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
 		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof),
-			Lane: queuePolicy(prof) != coscheduling.BestEffort}
+			Lane: m.lanes[prof.Name()] != nil}
 		options.Less = prof.Less()
 	}
 	q, err := queue.New(options)
 	if err != nil {
 		return err
 	}
+	slices.Sort(m.backfilled)
 	m.config, m.profiles, m.queue = data, byName, q
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
 	return nil

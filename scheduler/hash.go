@@ -46,6 +46,7 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	}
 	dst = m.effects.appendState(dst)
 	dst = m.waiting.AppendState(dst)
+	dst = m.appendReservations(dst)
 	return m.queue.AppendState(dst), nil
 }
 

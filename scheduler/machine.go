@@ -41,6 +41,12 @@ type Machine struct {
 	cycle uint64        // the last decision's cycle
 	start int           // where the next cycle begins to look at nodes
 
+	lanes        map[string]*laneRules   // of the profiles in whose line not everybody may pass
+	backfilled   []string                // those with the policy Backfill, by name
+	reservations map[string]*reservation // by profile
+	reserved     uint64                  // counts their changes: a memo's version
+	sameShadow   map[string]shadowed     // a memo of reserve: by profile, of what nothing else came
+
 	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.
 	waitsDoubtful bool
 	noneOverdue   bool // a memo of overdueWait
@@ -61,6 +67,7 @@ func New(registry runtime.Registry) *Machine {
 		volumes:  map[string]*cluster.VolumeRecorder{},
 
 		roomChecked:   map[string]bool{},
+		reservations:  map[string]*reservation{},
 		waitsDoubtful: true,
 		effects:       effects{at: map[effectKey]int{}},
 	}
@@ -134,8 +141,14 @@ func (m *Machine) profileOf(pod *v1.Pod) *framework.Profile {
 // admitted together.
 func (m *Machine) hasRoom(e *queue.Entity) bool {
 	key := e.Key()
-	if key.Type == fwk.PodKeyType || !m.roomChecked[e.Profile()] {
+	if !m.roomChecked[e.Profile()] {
 		return true
+	}
+	if len(m.reservations) > 0 && !m.roomBeside(e) {
+		return false
+	}
+	if key.Type == fwk.PodKeyType {
+		return m.lanes[e.Profile()] == nil || m.podHasRoom(e)
 	}
 	gangs := m.gangsOf(key)
 	if slices.ContainsFunc(gangs, holdsOn) {
@@ -152,6 +165,18 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 	for _, g := range gangs {
 		if _, lacks := m.cluster.Lacks(g); lacks {
 			return false
+		}
+	}
+	return true
+}
+
+// podHasRoom says whether all nodes together have enough for a single pod.
+func (m *Machine) podHasRoom(e *queue.Entity) bool {
+	for _, p := range m.needed(e) {
+		for _, name := range resourcesOf([]*cluster.Pod{p}) {
+			if free, offered := m.cluster.Free(name); offered && p.Amount(name) > free {
+				return false
+			}
 		}
 	}
 	return true

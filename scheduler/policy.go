@@ -11,16 +11,17 @@ import (
 
 // Who may pass whom in the queue: the gang plugin's queuePolicy.
 
-// queuePolicy is that of the profile's gang plugin; BestEffort without one.
-func queuePolicy(p *framework.Profile) coscheduling.QueuePolicy {
-	if plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok {
-		return plugin.QueuePolicy()
+// addLane notes the rules of a profile in whose line not everybody may pass.
+func (m *Machine) addLane(p *framework.Profile) {
+	plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling)
+	if !ok || plugin.QueuePolicy() == coscheduling.BestEffort {
+		return
 	}
-	return coscheduling.BestEffort
+	m.lanes[p.Name()] = &laneRules{profile: p.Name(), policy: plugin.QueuePolicy(), hold: plugin.BackfillHold()}
+	if plugin.QueuePolicy() == coscheduling.Backfill {
+		m.backfilled = append(m.backfilled, p.Name())
+	}
 }
-
-// letsPass is the queue's Passes: what comes behind an entity may go first if the entity has all that it must have.
-func (m *Machine) letsPass(e *queue.Entity) bool { return m.hasEnough(e) }
 
 // hasEnough says whether an entity waits only for members beyond what it needs.
 func (m *Machine) hasEnough(e *queue.Entity) bool {

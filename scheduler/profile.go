@@ -30,6 +30,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Waiting:   m.waiting,
 		Version:   m.cluster.Version,
 		Now:       func() time.Time { return m.now.Std() },
+		Reserved:  m.reservedBy,
 		Extra:     view,
 	})
 	if err != nil {

@@ -137,6 +137,10 @@ func (h *history) enterResult(r *eventlog.BindResult) {
 // enterDecision checks that no node is given more than it has, and no gang's bind is released before its
 // minimum has nodes.
 func (h *history) enterDecision(d *eventlog.Decision) {
+	if d.Outcome == eventlog.Reserved {
+		h.enterReservation(d)
+		return
+	}
 	if d.Outcome == eventlog.Evicted {
 		h.enterEviction(d)
 		return
@@ -449,7 +453,7 @@ func (h *history) checkQuiet() {
 		return true
 	})
 	h.checkFallen()
-	if c := h.m.Queue().Counts(); c.InFlight > 0 || c.Active > 0 && !h.shape.strict {
+	if c := h.m.Queue().Counts(); c.InFlight > 0 || c.Active > 0 && !h.shape.strict && !h.shape.durations {
 		h.fatalf("nothing is left to decide, and the queue has %+v", c)
 	}
 	if wake, ok := h.m.Wake(); ok && eventlog.TimeOf(wake) <= h.now {
@@ -470,7 +474,7 @@ func (b *books) pending() map[string][]*bookedPod {
 
 // checkPlaced: nothing pends that certainly fits, unless it is for somebody's approval that never comes.
 func (h *history) checkPlaced() {
-	if h.shape.approval || h.shape.strict && len(h.pending()) > 1 {
+	if h.shape.approval || (h.shape.strict || h.shape.durations) && len(h.pending()) > 1 {
 		return // in a line, one may wait for another
 	}
 	// any order: each is looked at
@@ -547,5 +551,37 @@ func (h *history) checkTurn(d *eventlog.Decision) {
 		if enough := key.Type == fwk.PodGroupKeyType && assigned >= minimum; before && !enough {
 			h.fatalf("cycle %d is about %s, and %s %s is before it: %s", d.Cycle, its, key, other.State(), other.FirstActive())
 		}
+	}
+}
+
+// enterReservation checks that a reservation is for pods that pend, and has room for them once all that will have ended
+// by their own declarations are gone.
+func (h *history) enterReservation(d *eventlog.Decision) {
+	left := map[string]amounts{}
+	for _, place := range d.Places {
+		n, p := h.nodes[place.Node], h.pods[place.UID]
+		if n == nil || p == nil || p.stage != cluster.Pending || !p.ready() {
+			h.fatalf("cycle %d reserves %s for %s", d.Cycle, place.Node, place.UID)
+		}
+		if _, ok := left[place.Node]; !ok {
+			there := h.left(place.Node)
+			// any order: sums
+			for uid, other := range h.pods {
+				at, ends := h.m.Cluster().Pod(uid).Ends()
+				if other.node == place.Node && other.stage != cluster.Waiting && ends && at <= max(d.WaitUntil, h.now) {
+					for i, amount := range requests(other.object) {
+						there[i] += amount
+					}
+				}
+			}
+			left[place.Node] = there
+		}
+		there := left[place.Node]
+		for i, amount := range requests(p.object) {
+			if there[i] -= amount; amount > 0 && there[i] < 0 {
+				h.fatalf("cycle %d reserves more of %s than there will be at %s", d.Cycle, place.Node, d.WaitUntil)
+			}
+		}
+		left[place.Node] = there
 	}
 }

@@ -175,13 +175,13 @@ func (h *history) enlist(p *v1.Pod, group string) {
 	}
 	switch c.style {
 	case "koordinator":
-		p.Annotations = map[string]string{koordinator + "name": group, koordinator + "min-available": fmt.Sprint(c.min)}
+		p.Annotations[koordinator+"name"], p.Annotations[koordinator+"min-available"] = group, fmt.Sprint(c.min)
 		if c.waits {
 			p.Annotations[koordinator+"mode"], p.Annotations[koordinator+"waiting-time"] = "NonStrict", "20s"
 		}
 	case "kueue":
 		p.Labels[kueueName] = group
-		p.Annotations = map[string]string{kueueTotal: fmt.Sprint(c.min)}
+		p.Annotations[kueueTotal] = fmt.Sprint(c.min)
 	default:
 		if rapid.Bool().Draw(h.t, "by label") {
 			p.Labels[xscheduling.PodGroupLabel] = group

@@ -47,6 +47,18 @@ profiles:
       queuePolicy: StrictFIFO
 `
 
+const backfillProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args:
+      queuePolicy: Backfill
+      backfillHoldSeconds: 30
+`
+
 const approvingProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -71,6 +83,8 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
 		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true, strict: true},
+		"Backfill":                   {schedulers: one, config: backfillProfile, foreign: true, durations: true},
+		"BackfillInterrupted":        {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
 		"Composites":                 {schedulers: one, composites: true, foreign: true},
 		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},

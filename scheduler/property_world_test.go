@@ -31,6 +31,7 @@ type shape struct {
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
+	durations  bool     // pods mostly declare one, and somebody may have to wait for another
 	strict     bool     // nobody may pass anybody
 	composites bool     // gangs are admitted with others
 	approval   bool     // the Permit plugin Approval holds some pods as well
@@ -175,7 +176,10 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	if h.chance(10, "gated") {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/quota"}}
 	}
-	p.Labels = map[string]string{}
+	p.Labels, p.Annotations = map[string]string{}, map[string]string{}
+	if h.shape.durations && h.chance(75, "declares a duration") {
+		p.Annotations["rollcall.dev/duration"] = rapid.SampledFrom([]string{"1s", "3s", "10s", "1m", "1h"}).Draw(h.t, "duration")
+	}
 	if h.shape.approval {
 		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "wanted", "given"}).Draw(h.t, "approval")
 	}

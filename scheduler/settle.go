@@ -32,8 +32,11 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
 		m.start = (m.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
-	if d.Outcome == eventlog.Evicted {
+	switch d.Outcome {
+	case eventlog.Evicted:
 		return m.applyVerdicts(seq, d)
+	case eventlog.Reserved:
+		return m.applyReserved(p, d)
 	}
 	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
 	if !waited {
@@ -124,6 +127,7 @@ func (m *Machine) endHold(seq uint64, p *cluster.Pod) {
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
 	m.waiting.Release(o.UID)
 	m.cluster.Allow(p)
+	p.Since = m.now
 }
 
 // releasePod takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
@@ -160,6 +164,7 @@ func (m *Machine) holdPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	if err := m.cluster.Assume(p, d.Node, cluster.Waiting, d.Volumes); err != nil {
 		return err
 	}
+	p.Since = m.now
 	m.waiting.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
 	m.queue.Hold(key, d.UID)
 	m.conclude(key)
@@ -170,6 +175,7 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
 		return err
 	}
+	p.Since = m.now
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
 	m.queue.Hold(key, d.UID)
 	m.conclude(key)
@@ -178,7 +184,7 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 
 // blamesGang says whether the gang plugin had a part in a refusal.
 func blamesGang(d *eventlog.Decision) bool {
-	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name })
+	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name && r.Nodes == 0 })
 }
 
 // conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,

@@ -268,7 +268,12 @@ func (s *story) printDecision(d *eventlog.Decision) string {
 	if d.Node != "" {
 		fmt.Fprintf(&b, " on %s (score %d, %d of %d nodes feasible)", d.Node, d.Score, d.Feasible, d.Evaluated)
 	}
-	if d.WaitUntil != 0 {
+	if d.Outcome == eventlog.Reserved {
+		fmt.Fprintf(&b, " at %s:", d.WaitUntil.Std().Format("15:04:05"))
+		for _, place := range d.Places {
+			fmt.Fprintf(&b, " %s on %s", s.m.Cluster().Pod(place.UID).Object.Name, place.Node)
+		}
+	} else if d.WaitUntil != 0 {
 		fmt.Fprintf(&b, ", waits for %s until %s", strings.Join(d.WaitFor, ","), d.WaitUntil.Std().Format("15:04:05"))
 	}
 	for _, r := range d.Rejections {

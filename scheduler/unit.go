@@ -52,6 +52,14 @@ func (m *Machine) gangsOf(key queue.Key) []*cluster.Group {
 	return nil
 }
 
+// compositeOf returns the composite that an entity is, nil for none.
+func (m *Machine) compositeOf(e *queue.Entity) *cluster.Composite {
+	if key := e.Key(); key.Type == fwk.CompositePodGroupKeyType {
+		return m.cluster.Composite(key.Namespace, key.Name)
+	}
+	return nil
+}
+
 // partOf is the queue's Part: the gang of a member, by which a composite's members are told apart.
 func (m *Machine) partOf(pod *v1.Pod) string {
 	if name, ok := m.cluster.GangOf(pod); ok {

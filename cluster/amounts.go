@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// durationAnnotation declares how long a pod holds its resources once it has a node: a Go duration.
+const durationAnnotation = "rollcall.dev/duration"
+
+// DeclaredDuration returns how long a pod says that it will hold its resources, by the annotation rollcall.dev/duration
+// or by activeDeadlineSeconds, whichever is less; ok is false if it says neither. A value of the annotation that is no
+// duration above 0 declares nothing.
+func DeclaredDuration(pod *v1.Pod) (d time.Duration, ok bool) {
+	if text := pod.Annotations[durationAnnotation]; text != "" {
+		if said, err := time.ParseDuration(text); err == nil && said > 0 {
+			d, ok = said, true
+		}
+	}
+	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && *seconds > 0 && *seconds < int64(maxDuration/time.Second) {
+		if limit := time.Duration(*seconds) * time.Second; !ok || limit < d {
+			d, ok = limit, true
+		}
+	}
+	return d, ok
+}
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+// Ends returns when the pod, which has a node, will give it back by what it declares; ok is false if it declares nothing.
+func (p *Pod) Ends() (at eventlog.Time, ok bool) {
+	if p.life <= 0 {
+		return 0, false
+	}
+	return p.Since.Add(p.life), true
+}
+
+// Life is how long the pod says that it will hold its resources, 0 if it does not.
+func (p *Pod) Life() time.Duration { return p.life }
+
+// Amount is what the pod requests of a resource in its base unit; cpu in thousandths of a core.
+func (p *Pod) Amount(name v1.ResourceName) int64 {
+	r := p.Requests()
+	switch name {
+	case v1.ResourceCPU:
+		return r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return r.GetEphemeralStorage()
+	case v1.ResourcePods:
+		return 1
+	}
+	return r.GetScalarResources()[name]
+}
+
+// AmountOn is what a node has of a resource, and how much of it its pods request.
+func AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
+	a, r := info.GetAllocatable(), info.GetRequested()
+	switch name {
+	case v1.ResourceCPU:
+		return a.GetMilliCPU(), r.GetMilliCPU()
+	case v1.ResourceMemory:
+		return a.GetMemory(), r.GetMemory()
+	case v1.ResourceEphemeralStorage:
+		return a.GetEphemeralStorage(), r.GetEphemeralStorage()
+	case v1.ResourcePods:
+		return int64(a.GetAllowedPodNumber()), int64(len(info.GetPods()))
+	}
+	return a.GetScalarResources()[name], r.GetScalarResources()[name]
+}
+
+// Free is what all nodes together have free of a resource; ok is false for one that no node offers.
+func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free.of(name) }
+
+// Placements counts the times that a pod was put on a node. It is a memo's version, not state.
+func (s *State) Placements() uint64 { return s.placements }

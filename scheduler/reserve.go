@@ -1,0 +1,321 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Backfill: the first in line that does not fit has a reservation, and others pass it if they do not delay that.
+
+// Reservation is the room that the first in line will have.
+type Reservation struct {
+	// Key is whose it is, and Profile in which line.
+	Key     queue.Key
+	Profile string
+	// At is when the room will be there, by what is declared of the pods that run.
+	At eventlog.Time
+	// Places are the nodes of the pods that it is for.
+	Places []eventlog.Place
+}
+
+// reservation is one with what is kept beside it.
+type reservation struct {
+	Reservation
+	stale bool // room was freed or lost since it was decided
+
+	taken map[string][]*cluster.Pod // a memo: the pods by node
+}
+
+// line is what the Machine knows of a profile's line.
+type laneRules struct {
+	profile string
+	policy  coscheduling.QueuePolicy
+	hold    time.Duration
+	held    bool // a memo of holds, of the last entry
+}
+
+// Reservations returns those that stand, by profile.
+func (m *Machine) Reservations() []Reservation {
+	var out []Reservation
+	for _, profile := range slices.Sorted(maps.Keys(m.reservations)) {
+		out = append(out, m.reservations[profile].Reservation)
+	}
+	return out
+}
+
+// letsPass is the queue's Passes.
+func (m *Machine) letsPass(e *queue.Entity) bool {
+	if m.hasEnough(e) {
+		return true
+	}
+	l := m.lanes[e.Profile()]
+	if l == nil || l.policy != coscheduling.Backfill {
+		return l == nil
+	}
+	return !m.holds(l, e)
+}
+
+// holds says whether e, the first in line, lets nobody pass any more: nobody knows when there will be room for it, and it
+// has waited long enough.
+func (m *Machine) holds(l *laneRules, e *queue.Entity) bool {
+	if r := m.reservations[l.profile]; r != nil && r.Key == e.Key() {
+		return false
+	}
+	return m.firstInLine(l.profile) == e && e.FirstActive().Add(l.hold) <= m.now
+}
+
+// firstInLine returns the first entity in the line of a profile that lacks something it needs, nil for none.
+func (m *Machine) firstInLine(profile string) *queue.Entity {
+	return m.queue.FirstInLane(profile, func(e *queue.Entity) bool { return !m.hasEnough(e) })
+}
+
+// reserve decides on a reservation for the first of a line that does not fit, if it has none, or one that does not hold
+// any more as it is; ok is false if there is nothing to decide.
+func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
+	if m.queue.Counts().InFlight > 0 {
+		return eventlog.Decision{}, false
+	}
+	books := books{m.cluster.RoomVersion(), m.cluster.Placements()}
+	for _, profile := range m.backfilled {
+		e := m.firstInLine(profile)
+		if e == nil || !e.Failed() || e.State() == queue.Active {
+			continue
+		}
+		r := m.reservations[profile]
+		if r != nil && !r.stale {
+			continue
+		}
+		if m.sameShadow[profile] == (shadowed{e.Key(), books}) {
+			continue // looked at already
+		}
+		pods := m.needed(e)
+		if pods == nil {
+			continue
+		}
+		at, places, found := m.shadowTime(pods)
+		if !found && r == nil || found && r != nil && (at == r.At || at <= m.now && r.At <= m.now) && slices.Equal(places, r.Places) {
+			m.sameShadow[profile] = shadowed{e.Key(), books}
+			continue
+		}
+		d := m.decisionOn(pods[0])
+		d.Outcome, d.WaitUntil, d.Places = eventlog.Reserved, at, places
+		return d, true
+	}
+	return eventlog.Decision{}, false
+}
+
+// books are memo's versions of who is booked where: while they are the same, so is every answer of shadowTime.
+type books struct{ room, placements uint64 }
+
+// shadowed is whose time was looked for, and in which books.
+type shadowed struct {
+	key   queue.Key
+	books books
+}
+
+// applyReserved makes a decided reservation the one of its line.
+func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
+	profile := p.Object.Spec.SchedulerName
+	if m.profiles[profile] == nil {
+		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
+	}
+	m.reserved++
+	if len(d.Places) == 0 {
+		delete(m.reservations, profile) // nobody knows any more when there will be room
+		return nil
+	}
+	m.reservations[profile] = &reservation{Reservation: Reservation{Key: m.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places}}
+	return nil
+}
+
+// keepReservations drops the reservations of those that are not first in line any more, and has the others looked at
+// again if room was freed, or lost, by the last entry.
+func (m *Machine) keepReservations(roomChanged bool) {
+	for _, profile := range m.backfilled {
+		if r := m.reservations[profile]; r != nil {
+			e := m.queue.Get(r.Key)
+			switch {
+			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
+				delete(m.reservations, profile)
+				m.reserved++
+			case roomChanged:
+				r.stale, r.taken = true, nil
+			}
+		}
+		l := m.lanes[profile]
+		if e := m.firstInLine(profile); l.held != (e != nil && m.holds(l, e)) {
+			l.held = !l.held
+			m.reserved++
+		}
+	}
+}
+
+// roomVersion is the queue's RoomVersion.
+func (m *Machine) roomVersion() uint64 { return m.cluster.RoomVersion() + m.reserved }
+
+// passing returns the reservation that a pod must not delay, nil for none.
+func (m *Machine) passing(p *cluster.Pod) *reservation {
+	if len(m.reservations) == 0 || p == nil {
+		return nil
+	}
+	r := m.reservations[p.Object.Spec.SchedulerName]
+	if r == nil || m.keyOf(p) == r.Key {
+		return nil
+	}
+	if life := p.Life(); life > 0 && m.now.Add(life) <= r.At {
+		return nil // it will be gone
+	}
+	return r
+}
+
+// reservedBy is the framework's Reserved: why a pod must not go to a node that has room for it.
+func (m *Machine) reservedBy(pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+	p := m.cluster.Pod(pod.UID)
+	r := m.passing(p)
+	if r == nil || len(r.on(m, info.Node().Name)) == 0 {
+		return nil
+	}
+	for _, name := range resourcesOf([]*cluster.Pod{p}) {
+		if need := p.Amount(name); need > 0 && m.slack(r, info, name) < need {
+			status := fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At))
+			status.SetPlugin(coscheduling.Name)
+			return status
+		}
+	}
+	return nil
+}
+
+// nameOf is how messages name an entity.
+func nameOf(key queue.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// on returns the pods that the reservation has on a node.
+func (r *reservation) on(m *Machine, node string) []*cluster.Pod {
+	if r.taken == nil {
+		r.taken = map[string][]*cluster.Pod{}
+		for _, place := range r.Places {
+			if p := m.cluster.Pod(place.UID); p != nil && p.Stage == cluster.Pending {
+				r.taken[place.Node] = append(r.taken[place.Node], p)
+			}
+		}
+	}
+	return r.taken[node]
+}
+
+// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if nobody
+// comes.
+func (m *Machine) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
+	left, _ := cluster.AmountOn(info, name)
+	for _, running := range info.GetPods() {
+		p := m.cluster.Pod(running.GetPod().UID)
+		if p == nil {
+			continue
+		}
+		if at, ok := endOf(p); !ok || max(at, m.now) > r.At {
+			left -= p.Amount(name)
+		}
+	}
+	for _, p := range r.on(m, info.Node().Name) {
+		left -= p.Amount(name)
+	}
+	return left
+}
+
+// roomBeside says whether all nodes together have enough for an entity that must not delay its line's reservation: a
+// necessary condition only, as Lacks.
+func (m *Machine) roomBeside(e *queue.Entity) bool {
+	pods := m.needed(e)
+	if len(pods) == 0 {
+		return true
+	}
+	r := m.passing(pods[0])
+	if r == nil || slices.ContainsFunc(pods, func(p *cluster.Pod) bool { return m.passing(p) == nil }) {
+		return true
+	}
+	for _, name := range resourcesOf(pods) {
+		need := int64(0)
+		for _, p := range pods {
+			need += p.Amount(name)
+		}
+		if need > 0 && need > m.freeBeside(r, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
+func (m *Machine) freeBeside(r *reservation, name v1.ResourceName) int64 {
+	free, offered := m.cluster.Free(name)
+	if !offered {
+		return math.MaxInt64 // left to NodeResourcesFit
+	}
+	r.on(m, "")
+	// any order: a sum
+	for node := range r.taken {
+		info, err := m.cluster.Get(node)
+		if err != nil {
+			continue
+		}
+		allocatable, requested := cluster.AmountOn(info, name)
+		if now := max(0, allocatable-requested); now > 0 {
+			free -= now - min(now, max(0, m.slack(r, info, name)))
+		}
+	}
+	return free
+}
+
+// appendReservations appends them in one canonical form.
+func (m *Machine) appendReservations(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(m.reservations)))
+	for _, profile := range slices.Sorted(maps.Keys(m.reservations)) {
+		r := m.reservations[profile]
+		for _, s := range [...]string{profile, string(r.Key.Type), r.Key.Namespace, r.Key.Name} {
+			dst = canonical.AppendString(dst, s)
+		}
+		dst = binary.AppendVarint(dst, int64(r.At))
+		dst = append(dst, canonical.Flags(r.stale))
+		dst = binary.AppendUvarint(dst, uint64(len(r.Places)))
+		for _, place := range r.Places {
+			dst = canonical.AppendString(dst, string(place.UID))
+			dst = canonical.AppendString(dst, place.Node)
+		}
+	}
+	return dst
+}
+
+// restoreReservations reads what appendReservations wrote.
+func (m *Machine) restoreReservations(r *canonical.Reader) {
+	for range r.Count("reservations", 7) {
+		var x reservation
+		x.Profile = r.String("profile")
+		x.Key = queue.Key{Type: fwk.EntityKeyType(r.String("entity type")), Namespace: r.String("entity namespace"), Name: r.String("entity name")}
+		x.At = eventlog.Time(r.Varint("reserved at"))
+		x.stale = r.Flags("reservation flags", 1)[0]
+		for range r.Count("places", 2) {
+			x.Places = append(x.Places, eventlog.Place{UID: types.UID(r.String("place's uid")), Node: r.String("place's node")})
+		}
+		if r.Err() != nil {
+			return
+		}
+		m.reservations[x.Profile] = &x
+	}
+}
