@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -106,6 +107,25 @@ func (g *Group) Mode() Mode { return g.asked().mode }
 
 // MatchPolicy says which members with a node count toward the minimum.
 func (g *Group) MatchPolicy() MatchPolicy { return g.asked().policy }
+
+// Topology returns the labels of nodes of each of which all members' nodes must have one value, and those of which they
+// had better have one, the first one first; nil for none.
+func (g *Group) Topology() (required, preferred []string) {
+	t := g.asked()
+	if t.required != "" {
+		required = strings.Split(t.required, ",")
+	}
+	if t.preferred != "" {
+		preferred = strings.Split(t.preferred, ",")
+	}
+	return required, preferred
+}
+
+// HasTopology says whether Topology returns any label.
+func (g *Group) HasTopology() bool {
+	t := g.asked()
+	return t.required != "" || t.preferred != ""
+}
 
 // Priority is the priority that the group's object gives it, by number or by the name of a class that is there;
 // ok is false if it gives none.

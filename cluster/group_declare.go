@@ -56,6 +56,10 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	r := annotations{values: obj.GetAnnotations()}
 	r.koordinator(&d.terms, name)
 	r.belowMinimum(&d.terms)
+	r.topology(&d.terms)
+	if beta, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+		d.terms.requireAlso(beta.Spec.SchedulingConstraints)
+	}
 	d.fault = r.fault
 	s.roomVersion++
 	g := s.groupAt(name)
@@ -66,6 +70,23 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	s.realign(g)
 	s.observe(g)
 	return nil
+}
+
+// requireAlso adds the topology constraints of a PodGroup of scheduling.k8s.io to those of its annotation.
+func (t *terms) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConstraints) {
+	if constraints == nil {
+		return
+	}
+	var keys []string
+	if t.required != "" {
+		keys = strings.Split(t.required, ",")
+	}
+	for _, c := range constraints.Topology {
+		if c.Key != "" && !slices.Contains(keys, c.Key) {
+			keys = append(keys, c.Key)
+		}
+	}
+	t.required = strings.Join(keys, ",")
 }
 
 func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) {

@@ -28,7 +28,10 @@ const (
 	volcanoName = "scheduling.k8s.io/group-name"
 	volcanoMin  = "scheduling.volcano.sh/group-min-member"
 
-	belowMinimum = "rollcall.dev/below-minimum" // Rollcall's own
+	// Rollcall's own.
+	belowMinimum      = "rollcall.dev/below-minimum"
+	topologyRequired  = "rollcall.dev/topology-required"
+	topologyPreferred = "rollcall.dev/topology-preferred"
 )
 
 // naming is one of the ways in which a pod names its gang.

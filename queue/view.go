@@ -1,6 +1,10 @@
 package queue
 
-import "github.com/rollcall-sched/rollcall/eventlog"
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
 
 // RetryAt returns when e will be tried again, or looked at again if it is gated, though nothing but time
 // passes from now on. ok is false if only something else can bring that about: a change of the world, room, or
@@ -39,4 +43,10 @@ func (q *Queue) Ahead(e *Entity) int {
 		}
 	}
 	return ahead
+}
+
+// Untried says whether the pod is a ready member that the attempt under way, or else the next one, has still to come to.
+func (q *Queue) Untried(uid types.UID) bool {
+	m := q.byUID[uid]
+	return m != nil && !m.held && m.gate == nil && (m.entity.state != InFlight || !m.tried)
 }

@@ -166,6 +166,9 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		if _, lacks := m.cluster.Lacks(g); lacks {
 			return false
 		}
+		if g.HasTopology() && m.domainOf(g).Refusal != "" {
+			return false
+		}
 	}
 	return true
 }

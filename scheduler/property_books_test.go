@@ -175,6 +175,7 @@ func (h *history) checkNode(d *eventlog.Decision, waited bool) {
 	if n == nil || n.Spec.Unschedulable && !waited {
 		h.fatalf("cycle %d puts %s on node %s, which is gone or cordoned", d.Cycle, d.Name, d.Node)
 	}
+	h.checkRack(d, waited)
 	left, wants := h.left(d.Node), requests(h.pods[d.UID].object)
 	for i, name := range resourceNames {
 		if wants[i] > 0 && left[i] < 0 {
@@ -205,6 +206,28 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	assigned := func(group string) int { _, n := h.count(group); return n }
 	if !h.admits(composite, assigned) {
 		h.fatalf("cycle %d releases binds of gang %s, and of %s too few gangs have their minimum", d.Cycle, group, composite)
+	}
+}
+
+// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one.
+func (h *history) checkRack(d *eventlog.Decision, waited bool) {
+	group := h.pods[d.UID].group
+	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
+		return
+	}
+	rack := racks[d.Node]
+	if rack == "" {
+		h.fatalf("cycle %d puts %s, which must stay within a rack, on node %s, which is in none", d.Cycle, d.Name, d.Node)
+	}
+	others := map[string]bool{}
+	// any order: fills a set
+	for uid, p := range h.pods {
+		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil {
+			others[racks[p.node]] = true
+		}
+	}
+	if len(others) == 1 && !others[rack] {
+		h.fatalf("cycle %d puts %s into rack %s; the others of its gang are in %v", d.Cycle, d.Name, rack, others)
 	}
 }
 
@@ -489,6 +512,9 @@ func (h *history) checkPlaced() {
 			_, assigned := h.count(name)
 			free, _ := h.free()
 			missing = max(1, minimum-assigned)
+			if object, _ := h.object(name); object.inRack {
+				continue // whether a rack has room for it is not for the books
+			}
 			if !declared || missing > len(pods) || h.refused(name) || h.room(name) > free[0] {
 				continue
 			}

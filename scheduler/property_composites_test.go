@@ -22,8 +22,15 @@ var named = []string{"g0", "g1"}
 
 // drawComposite has a PodGroup say, mostly, that it is admitted with others.
 func (h *history) drawComposite(obj eventlog.Object) {
+	annotations := map[string]string{}
+	defer func() { obj.SetAnnotations(annotations) }()
 	if h.chance(20, "evicts") {
-		obj.SetAnnotations(map[string]string{"rollcall.dev/below-minimum": "Evict"})
+		annotations["rollcall.dev/below-minimum"] = "Evict"
+	}
+	if h.shape.topology && h.chance(40, "stays within a rack") {
+		annotations["rollcall.dev/topology-required"] = "rack"
+	} else if h.shape.topology && h.chance(30, "had better stay within a rack") {
+		annotations["rollcall.dev/topology-preferred"] = "rack"
 	}
 	if !h.shape.composites {
 		return
@@ -33,7 +40,7 @@ func (h *history) drawComposite(obj eventlog.Object) {
 		g.Spec.ParentCompositePodGroupName = &parent
 	}
 	if slices.Contains(named, obj.GetName()) && h.chance(30, "names others") {
-		obj.SetAnnotations(map[string]string{koordinator + "groups": `["ml/g0","ml/g1"]`})
+		annotations[koordinator+"groups"] = `["ml/g0","ml/g1"]`
 	}
 }
 
@@ -175,6 +182,9 @@ func (h *history) checkPlacedTogether(composite string, pods []*bookedPod) {
 			if p.group == group {
 				ready++
 			}
+		}
+		if object, _ := h.object(group); object.inRack {
+			return // whether a rack has room for it is not for the books
 		}
 		minimum, declared := h.minimum(group)
 		_, assigned := h.count(group)

@@ -31,18 +31,25 @@ type declared struct {
 	parent   string
 	named    bool
 	evicts   bool
+	inRack   bool // its members' nodes must be of one rack
 }
 
 func declaredBy(obj eventlog.Object) declared {
+	d := specOf(obj)
+	said := obj.GetAnnotations()
+	d.named, d.evicts = said[koordinator+"groups"] != "", said["rollcall.dev/below-minimum"] == "Evict"
+	d.inRack = said["rollcall.dev/topology-required"] != ""
+	return d
+}
+
+func specOf(obj eventlog.Object) declared {
 	switch g := obj.(type) {
 	case *xscheduling.PodGroup:
 		cpu := g.Spec.MinResources[v1.ResourceCPU]
-		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue(), named: g.Annotations[koordinator+"groups"] != "",
-			evicts: g.Annotations["rollcall.dev/below-minimum"] == "Evict"}
+		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue()}
 	case *schedulingv1beta1.PodGroup:
 		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority,
-			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, ""), named: g.Annotations[koordinator+"groups"] != "",
-			evicts: g.Annotations["rollcall.dev/below-minimum"] == "Evict"}
+			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, "")}
 	}
 	return declared{}
 }

@@ -85,6 +85,8 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true, strict: true},
 		"Backfill":                   {schedulers: one, config: backfillProfile, foreign: true, durations: true},
 		"BackfillInterrupted":        {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
+		"Topology":                   {schedulers: one, topology: true, foreign: true},
+		"TopologyInterrupted":        {schedulers: one, topology: true, composites: true, interrupts: true},
 		"Composites":                 {schedulers: one, composites: true, foreign: true},
 		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},

@@ -31,6 +31,7 @@ type shape struct {
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
+	topology   bool     // some nodes are in racks, and gangs in one of them
 	durations  bool     // pods mostly declare one, and somebody may have to wait for another
 	strict     bool     // nobody may pass anybody
 	composites bool     // gangs are admitted with others
@@ -64,6 +65,9 @@ func (h *history) joinNode() {
 func (h *history) nodeEntry(name string, cpus, gpus int64, cordoned bool) eventlog.Payload {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
 	n.Spec.Unschedulable = cordoned
+	if rack := racks[name]; h.shape.topology && rack != "" {
+		n.Labels = map[string]string{"rack": rack}
+	}
 	n.Status.Allocatable = v1.ResourceList{
 		v1.ResourceCPU:  *resource.NewQuantity(cpus, resource.DecimalSI),
 		v1.ResourcePods: *resource.NewQuantity(6, resource.DecimalSI),
@@ -93,6 +97,9 @@ func (h *history) loseNode() {
 		h.step(&eventlog.Deleted{Resource: eventlog.Nodes, Name: name, UID: h.nodes[name].UID})
 	}
 }
+
+// racks are those of nodes; one is in none.
+var racks = map[string]string{"n0": "a", "n1": "a", "n2": "b", "n3": "b"}
 
 // group actions
 

@@ -44,27 +44,32 @@ type ending struct {
 // shadowTime returns the earliest time at which there is room for the pods, and where; ok is false if there is none by
 // what is declared. A pod that has run longer than it declared is taken to end now.
 func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []eventlog.Place, ok bool) {
-	s := m.newShadow(pods)
+	s := m.shadowOf(pods, nil)
 	times := []eventlog.Time{m.now}
 	for _, e := range s.ends {
 		if e.at > times[len(times)-1] {
 			times = append(times, e.at)
 		}
 	}
-	i := sort.Search(len(times), func(i int) bool { return s.place(times[i]) != nil })
+	i := sort.Search(len(times), func(i int) bool { return s.count(times[i]) == len(pods) })
 	if i == len(times) {
 		return 0, nil, false
 	}
 	return times[i], s.place(times[i]), true
 }
 
-func (m *Machine) newShadow(pods []*cluster.Pod) *shadow {
+// shadowOf is the cluster, or one domain of it, as it matters for the pods.
+func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 	s := &shadow{pods: pods, resources: resourcesOf(pods)}
 	for _, p := range pods {
 		s.needs = append(s.needs, s.amounts(p))
 	}
 	nodes, _ := m.cluster.List()
-	for i, info := range nodes {
+	for _, info := range nodes {
+		if within != nil && !within.nodes[info.Node().Name] {
+			continue
+		}
+		i := len(s.nodes)
 		n := shadowNode{name: info.Node().Name, free: make([]int64, len(s.resources)), fits: eligible(pods, info.Node())}
 		for k, name := range s.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
@@ -157,7 +162,10 @@ func wouldDo(pod *v1.Pod, node *v1.Node) bool {
 	return err == nil && match
 }
 
-// place finds a node for each pod at a time, nil if there is not one for each. Room that comes free until then is taken
+// count returns how many of the pods, one after the other, find a node at a time.
+func (s *shadow) count(at eventlog.Time) int { return len(s.place(at)) }
+
+// place finds a node for each pod at a time, until it finds none for one. Room that comes free until then is taken
 // before room that is free now, so that who passes finds as much of that as can be.
 func (s *shadow) place(at eventlog.Time) []eventlog.Place {
 	coming := make([][]int64, len(s.nodes))
@@ -187,7 +195,7 @@ func (s *shadow) place(at eventlog.Time) []eventlog.Place {
 			node = s.nodeFor(i, &firstAny, func(n, k int) int64 { return now[n][k] + coming[n][k] })
 		}
 		if node < 0 {
-			return nil
+			return places
 		}
 		for k, need := range s.needs[i] {
 			part := min(need, max(0, coming[node][k]))

@@ -441,6 +441,9 @@ func (s *story) node(d *datadriven.TestData) *v1.Node {
 		k, v, _ := strings.Cut(l, ":")
 		n.Labels = map[string]string{k: v}
 	}
+	if more := pairs(d, "labels"); more != nil {
+		n.Labels = more
+	}
 	return n
 }
 
@@ -465,6 +468,12 @@ func (s *story) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Objec
 		q := resource.MustParse(v)
 		priority := int32(q.Value())
 		g.Spec.Priority = &priority
+	}
+	if more := pairs(d, "annotations"); more != nil {
+		g.Annotations = more
+	}
+	if key := arg(d, "topology", ""); key != "" {
+		g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
 	}
 	if c := arg(d, "parent", ""); c != "" {
 		g.Spec.ParentCompositePodGroupName = &c

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -25,11 +26,22 @@ type Groups interface {
 	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
 	// LacksTogether tells the same of the gangs of a composite, if all of them are needed.
 	LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool)
+	// Domain returns where the next member of g may go. It is asked of gangs with a topology only.
+	Domain(g *cluster.Group) Domain
 	// Cleared returns how many members of g are held on nodes by this plugin alone.
 	Cleared(g *cluster.Group) int
 	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
 	// included.
 	Left(g *cluster.Group) int
+}
+
+// Domain is where the next member of a gang may go by what the gang says of topology.
+type Domain struct {
+	// Refusal says that it may go nowhere, "" that it may.
+	Refusal string
+	// Limited says that it may go to Nodes only.
+	Limited bool
+	Nodes   []string
 }
 
 // GroupsHandle is the part of the handle by which the plugin finds its Groups.
@@ -128,33 +140,54 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 }
 
 // PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all the
-// gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under way.
+// gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under way. It
+// limits the nodes to those of the gang's domain.
 func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || g.Mode() == cluster.NonStrict {
+	if g == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if why := c.hopeless(g); why != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, why)
+	}
+	if !g.HasTopology() {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	switch d := c.groups.Domain(g); {
+	case d.Refusal != "":
+		return nil, fwk.NewStatus(fwk.Unschedulable, d.Refusal)
+	case d.Limited:
+		return &fwk.PreFilterResult{NodeNames: sets.New(d.Nodes...)}, nil
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// hopeless says why the member's cycle need not look at nodes, "" if it must.
+func (c *Coscheduling) hopeless(g *cluster.Group) string {
+	if g.Mode() == cluster.NonStrict {
+		return ""
 	}
 	unit := g.Composite()
 	if unit != nil && !g.Suffices(c.potential(nil, 0)) {
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s has too few members left that could be placed", g))
+		return fmt.Sprintf("pod group %s has too few members left that could be placed", g)
 	}
 	if holds(g) {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return ""
 	}
 	if short, lacks := c.groups.Lacks(g); lacks {
 		why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned())
 		if short.Asked {
 			why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
 		}
-		return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free)))
+		return fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free))
 	}
 	if unit != nil {
 		if short, lacks := c.groups.LacksTogether(unit); lacks {
-			return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("%s need %s %s; %s free",
-				title(unit), amount(short.Resource, short.Needed), short.Resource, amount(short.Resource, short.Free)))
+			return fmt.Sprintf("%s need %s %s; %s free",
+				title(unit), amount(short.Resource, short.Needed), short.Resource, amount(short.Resource, short.Free))
 		}
 	}
-	return nil, fwk.NewStatus(fwk.Skip)
+	return ""
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin: there are none.

@@ -56,6 +56,9 @@ func (w *world) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
+// Domain asks nothing of topology.
+func (w *world) Domain(*cluster.Group) Domain { return Domain{} }
+
 // Left counts the members of the group that are pending.
 func (w *world) Left(g *cluster.Group) int { return g.Ready() }
 

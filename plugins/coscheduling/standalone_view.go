@@ -125,6 +125,9 @@ func (v *view) Lacks(g *cluster.Group) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
+// Domain implements Groups: topology is Rollcall's own, and not looked at here.
+func (v *view) Domain(*cluster.Group) Domain { return Domain{} }
+
 // LacksTogether implements Groups: nothing is certain but minResources, which are each gang's own.
 func (v *view) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false

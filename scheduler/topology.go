@@ -1,0 +1,226 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+)
+
+// Gangs whose members' nodes must, or had better, have one value of a label: a domain.
+
+// domain is the nodes that have the same value of each of some labels.
+type domain struct {
+	value string // the values, joined
+	nodes map[string]bool
+	names []string
+}
+
+// domainsBy returns the domains of the nodes by the labels, by value; nodes without one of the labels are in none.
+func (m *Machine) domainsBy(labels []string) []*domain {
+	byValue := map[string]*domain{}
+	nodes, _ := m.cluster.List()
+	for _, info := range nodes {
+		value, ok := valueOf(info.Node(), labels)
+		if !ok {
+			continue
+		}
+		d := byValue[value]
+		if d == nil {
+			d = &domain{value: value, nodes: map[string]bool{}}
+			byValue[value] = d
+		}
+		d.nodes[info.Node().Name] = true
+		d.names = append(d.names, info.Node().Name)
+	}
+	domains := make([]*domain, 0, len(byValue))
+	// any order: sorted right below
+	for _, d := range byValue {
+		domains = append(domains, d)
+	}
+	slices.SortFunc(domains, func(a, b *domain) int { return strings.Compare(a.value, b.value) })
+	return domains
+}
+
+func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
+	values := make([]string, len(labels))
+	for i, label := range labels {
+		if values[i], ok = node.Labels[label]; !ok {
+			return "", false
+		}
+	}
+	return strings.Join(values, ", "), true
+}
+
+// Domain implements coscheduling.Groups.
+func (g *gangsOfProfile) Domain(group *cluster.Group) coscheduling.Domain {
+	return g.machine.domainOf(group)
+}
+
+// domainOf returns where the gang's next member may go. What is required holds for all members; within that, what is
+// preferred does if the domain has room for all that the gang still needs, the first label that can have it.
+func (m *Machine) domainOf(g *cluster.Group) coscheduling.Domain {
+	required, preferred := g.Topology()
+	var within *domain
+	if len(required) > 0 {
+		d, why := m.requiredDomain(g, required)
+		if why != "" {
+			return coscheduling.Domain{Refusal: why}
+		}
+		within = d
+	}
+	for i := range preferred {
+		labels := slices.Concat(required, preferred[i:i+1])
+		if d := m.preferredDomain(g, labels, within); d != nil {
+			within = d
+			break
+		}
+	}
+	return m.limitTo(within)
+}
+
+// limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
+func (m *Machine) limitTo(d *domain) coscheduling.Domain {
+	nodes, _ := m.cluster.List()
+	if d == nil || len(d.names) == len(nodes) {
+		return coscheduling.Domain{}
+	}
+	return coscheduling.Domain{Limited: true, Nodes: d.names}
+}
+
+// requiredDomain returns the domain in which members have nodes, or else the smallest that has room for the gang; why says
+// that there is none.
+func (m *Machine) requiredDomain(g *cluster.Group, labels []string) (d *domain, why string) {
+	domains := m.domainsBy(labels)
+	if d := holding(g, domains); d != nil {
+		return d, ""
+	}
+	if g.Placed()+g.Waiting() > 0 {
+		return nil, fmt.Sprintf("pod group %s must stay within one %s, and the nodes of its members have none", g, strings.Join(labels, ", "))
+	}
+	if len(domains) == 0 {
+		return nil, fmt.Sprintf("pod group %s must stay within one %s, and no node has that label", g, strings.Join(labels, ", "))
+	}
+	pods := m.lackingOf(g)
+	best, most := (*domain)(nil), -1
+	if d := m.smallestFor(pods, domains, func(d *domain, fit int) {
+		if fit > most {
+			best, most = d, fit
+		}
+	}); d != nil {
+		return d, ""
+	}
+	return nil, fmt.Sprintf("pod group %s must stay within one %s: the best, %s, has room for %d of the %d members it needs",
+		g, strings.Join(labels, ", "), best.value, most, len(pods))
+}
+
+// preferredDomain is requiredDomain of what is only preferred: nil if no domain has room for all that the gang needs.
+func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *domain) *domain {
+	domains := m.domainsBy(labels)
+	if within != nil {
+		domains = slices.DeleteFunc(domains, func(d *domain) bool { return !within.nodes[d.names[0]] })
+	}
+	pods := m.lackingOf(g)
+	if d := holding(g, domains); d != nil {
+		if len(pods) == 0 || m.fitIn(pods, d) == len(pods) {
+			return d
+		}
+		return nil
+	}
+	if g.Placed()+g.Waiting() > 0 {
+		return nil
+	}
+	return m.smallestFor(pods, domains, func(*domain, int) {})
+}
+
+// holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
+// first; nil for none.
+func holding(g *cluster.Group, domains []*domain) *domain {
+	if g.Placed()+g.Waiting() == 0 {
+		return nil
+	}
+	var best *domain
+	most := 0
+	members := g.Members()
+	for _, d := range domains {
+		n := 0
+		for _, p := range members {
+			if d.nodes[p.Node] {
+				n++
+			}
+		}
+		if n > most {
+			best, most = d, n
+		}
+	}
+	return best
+}
+
+// smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first; nil
+// if there is none. each is told how many of the pods find room in a domain.
+func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, each func(d *domain, fit int)) *domain {
+	type sized struct {
+		d    *domain
+		room int
+	}
+	var enough []sized
+	for _, d := range domains {
+		fit := m.fitIn(pods, d)
+		if each(d, fit); fit == len(pods) {
+			enough = append(enough, sized{d, m.roomIn(pods, d)})
+		}
+	}
+	if len(enough) == 0 {
+		return nil
+	}
+	return slices.MinFunc(enough, func(a, b sized) int {
+		return cmp.Or(cmp.Compare(a.room, b.room), strings.Compare(a.d.value, b.d.value))
+	}).d
+}
+
+// lackingOf returns the members that g has still to place to have its minimum, by name; the next one if it has it.
+func (m *Machine) lackingOf(g *cluster.Group) []*cluster.Pod {
+	k := max(1, g.Min()-g.Assigned()-g.Waiting())
+	var pods []*cluster.Pod
+	for _, p := range g.Members() {
+		if p.Stage == cluster.Pending && len(pods) < k && m.untried(p) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// untried says whether a cycle could place the pod in the attempt under way.
+func (m *Machine) untried(p *cluster.Pod) bool { return m.queue.Untried(p.Object.UID) }
+
+// fitIn counts how many of the pods, one after the other, find room in the domain now.
+func (m *Machine) fitIn(pods []*cluster.Pod, d *domain) int {
+	return m.shadowOf(pods, d).count(m.now)
+}
+
+// roomIn counts how many pods like the first one find room in the domain now.
+func (m *Machine) roomIn(pods []*cluster.Pod, d *domain) int {
+	if len(pods) == 0 {
+		return 0
+	}
+	s := m.shadowOf(pods[:1], d)
+	total := 0
+	for i := range s.nodes {
+		if !s.nodes[i].fits[0] {
+			continue
+		}
+		room := -1
+		for k, need := range s.needs[0] {
+			if n := int(max(0, s.nodes[i].free[k]) / max(1, need)); need > 0 && (room < 0 || n < room) {
+				room = n
+			}
+		}
+		total += max(0, room)
+	}
+	return total
+}
