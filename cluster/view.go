@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -26,6 +27,41 @@ func (s *State) AllPods() []*Pod {
 
 // Requests returns what the pod requests: init containers and overhead counted as kube-scheduler counts them.
 func (p *Pod) Requests() fwk.Resource { return p.info.CalculateResource().Resource }
+
+// Pending counts the members that have no node, whatever may keep them from one.
+func (g *Group) Pending() int { return g.stages[Pending] }
+
+// KeptBack counts the members of g without a node that no cycle could place: those that have a scheduling gate,
+// those that are being deleted, and else those of another scheduler.
+func (s *State) KeptBack(g *Group) (gated, deleted, foreign int) {
+	// any order: the sum is the same
+	for _, p := range g.members {
+		switch {
+		case p.Stage != Pending || s.isReady(p.Object):
+		case p.Object.DeletionTimestamp != nil:
+			deleted++
+		case len(p.Object.Spec.SchedulingGates) > 0:
+			gated++
+		default:
+			foreign++
+		}
+	}
+	return gated, deleted, foreign
+}
+
+// Named returns the names of the gangs that are to be admitted together as far as they are known: those that name each
+// other, whether or not they are there, or those that name the CompositePodGroup. By namespace and name; the slice must
+// not be changed.
+func (c *Composite) Named() []types.NamespacedName {
+	if c.named != nil {
+		return c.named
+	}
+	names := make([]types.NamespacedName, 0, len(c.gangs))
+	for _, g := range c.gangs {
+		names = append(names, g.Key())
+	}
+	return names
+}
 
 // Need is an amount of one resource, in its base unit; cpu in thousandths of a core.
 type Need struct {

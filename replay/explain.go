@@ -191,6 +191,8 @@ type PodExplanation struct {
 	Released *Point `json:"released,omitempty"`
 	// Bind is what was last heard of binding the pod.
 	Bind *BindExplanation `json:"bind,omitempty"`
+	// Reason is why it is pending, or why its gang is; nil if it is not.
+	Reason *Reason `json:"reason,omitempty"`
 
 	gang *gangNumbers // for the text; nil for a pod of no gang
 }
@@ -218,7 +220,7 @@ type QueueStanding struct {
 	State string `json:"state"`
 	// Owed says, of an Unschedulable entity, that it is due for a retry as soon as the nodes together have room.
 	Owed bool `json:"owed,omitempty"`
-	// Since is when it came to rest as Unschedulable or Gated.
+	// Since is when it came to rest as Unschedulable or Gated; it stays what it was while a retry is owed.
 	Since Instant `json:"since,omitzero"`
 	// Ahead is how many others have their turn first, if it is Active.
 	Ahead int `json:"ahead,omitempty"`
@@ -341,7 +343,8 @@ type GroupExplanation struct {
 	// KnownFrom is as PodExplanation's; attempts before it are counted in History.Omitted.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
-	// Pending, Placed (its minimum is on nodes for good), or Gone.
+	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
+	// and none that could follow), or Gone.
 	Stage string `json:"stage"`
 	// Refusal is what a Refused gang contradicts itself in.
 	Refusal string `json:"refusal,omitempty"`
@@ -353,6 +356,10 @@ type GroupExplanation struct {
 	Counts  GroupCounts   `json:"counts"`
 	// Queue is where it stands in the queue; nil if it does not.
 	Queue *QueueStanding `json:"queue,omitempty"`
+	// Reason is why it, or a member beyond its minimum, is pending; nil if nothing is.
+	Reason *Reason `json:"reason,omitempty"`
+	// Together is what it is admitted together with; nil for nothing.
+	Together *Together `json:"together,omitempty"`
 	// History is what happened to it.
 	History GroupHistory `json:"history"`
 	// LastFailure is the decision that made its last failed attempt fail, whether or not it was placed after.
@@ -392,27 +399,78 @@ type GroupHistory struct {
 	FirstSeen Point `json:"firstSeen"`
 	// Complete is where it was first declared and had as many members as it needs; nil if it never did.
 	Complete *Point `json:"complete,omitempty"`
+	// Declared is where it was first known how many members it needs.
+	Declared *Point `json:"declared,omitempty"`
 	// Placed is where its minimum first was on nodes for good.
 	Placed *Point `json:"placed,omitempty"`
+	// Milestones are the times when it was declared, complete or placed, and when it ceased to be: the last ones, in
+	// order, at most 50; OmittedMilestones is how many came before them.
+	Milestones        []Milestone `json:"milestones,omitempty"`
+	OmittedMilestones int         `json:"omittedMilestones,omitempty"`
+	// LetPast is who was given nodes while it last was complete and not placed; nil for nobody.
+	LetPast *LetPast `json:"letPast,omitempty"`
 	// Attempts are the last ones, in order, at most 100; Omitted is how many came before them.
 	Attempts []GroupAttempt `json:"attempts,omitempty"`
 	Omitted  int            `json:"omitted,omitempty"`
 }
 
+// Milestone is a change of what a gang has come to.
+type Milestone struct {
+	Point
+	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum.
+	What string `json:"what"`
+	// Detail is what brought it about, as far as that is not plain.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Together is what a gang is admitted together with.
+type Together struct {
+	// Composite is the CompositePodGroup (namespace/name); "" for gangs that name each other.
+	Composite string `json:"composite,omitempty"`
+	// Declared says that it is known how many gangs are enough, and Min is that number. Refusal is what the gangs
+	// together contradict themselves in.
+	Declared bool   `json:"declared"`
+	Min      int    `json:"min"`
+	Refusal  string `json:"refusal,omitempty"`
+	// Gangs are all of them, the gang itself among them, by name, at most 50; Others is how many more there are.
+	Gangs  []GangProgress `json:"gangs"`
+	Others int            `json:"others,omitempty"`
+}
+
+// GangProgress is how far a gang has come.
+type GangProgress struct {
+	Group string `json:"group"`
+	// Declared says that its minimum is known, Min; Refusal is what it contradicts itself in.
+	Declared bool   `json:"declared"`
+	Min      int    `json:"min"`
+	Refusal  string `json:"refusal,omitempty"`
+	// Present are the members that have a node or could get one; Held of them are held on nodes, and Placed have their
+	// node for good.
+	Present int `json:"present"`
+	Held    int `json:"held"`
+	Placed  int `json:"placed"`
+}
+
 // GroupAttempt is one attempt to place a gang: the cycles that ran back to back.
 type GroupAttempt struct {
+	// Number is which of the attempts it is, counted from 1; 0 if the queue does not know any more.
+	Number int `json:"number,omitempty"`
 	// First and Last are its first and last decision.
 	First      Point  `json:"first"`
 	Last       Point  `json:"last"`
 	FirstCycle uint64 `json:"firstCycle"`
 	LastCycle  uint64 `json:"lastCycle"`
-	// Placed is how many members found a node in it.
+	// Placed is how many members found a node in it, and NoNode how many found none.
 	Placed int `json:"placed"`
+	NoNode int `json:"noNode,omitempty"`
 	// Outcome is Placed, Failed, or Running if the point in question lies within it.
 	Outcome string `json:"outcome"`
-	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why.
+	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that one
+	// is what failed of those that are admitted together. Code is what a reason would say, and Why says it in short.
 	FailedMember string    `json:"failedMember,omitempty"`
 	Rejections   []Refusal `json:"rejections,omitempty"`
+	Code         Code      `json:"code,omitempty"`
+	Why          string    `json:"why,omitempty"`
 	// Allowed and Released count the held members that were let go to be bound, and taken off their nodes.
 	Allowed  int `json:"allowed,omitempty"`
 	Released int `json:"released,omitempty"`
@@ -435,14 +493,26 @@ func ExplainPod(ctx context.Context, read Reader, namespace, name string, opts E
 	if scan.gone != nil {
 		rerun.beginBefore(scan.gone.Seq)
 	}
+	gang := scan.history(opts.knownFrom())
+	if gang != nil {
+		rerun.beginBefore(gang.first.Seq)
+		rerun.alsoWanted = func(e eventlog.Entry) bool {
+			return gang.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name].at.Seq })
+		}
+	}
 	if err := rerun.start(); err != nil {
 		return nil, err
 	}
 	scan.noteStanding(rerun.machine)
-	if err := rerun.run(ctx, read, func(eventlog.Entry) { scan.noteStanding(rerun.machine) }); err != nil {
+	var w watcher = scan
+	if gang != nil {
+		gang.begun(rerun.machine)
+		w = podOfGang{scan, gang}
+	}
+	if err := rerun.run(ctx, read, w); err != nil {
 		return nil, err
 	}
-	return podExplanation(scan, rerun), nil
+	return podExplanation(scan, rerun, gang), nil
 }
 
 // ExplainGroup says where the gang stood at the point in question, and how it came there. The error is a
@@ -459,10 +529,13 @@ func ExplainGroup(ctx context.Context, read Reader, namespace, name string, opts
 	if err := rerun.start(); err != nil {
 		return nil, err
 	}
-	history := groupHistory{group: scan.name, first: scan.first}
+	history := &groupHistory{group: scan.name, first: scan.first}
+	rerun.alsoWanted = func(e eventlog.Entry) bool {
+		return history.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name] })
+	}
 	history.begun(rerun.machine)
-	if err := rerun.run(ctx, read, func(e eventlog.Entry) { history.take(rerun.machine, e) }); err != nil {
+	if err := rerun.run(ctx, read, history); err != nil {
 		return nil, err
 	}
-	return groupExplanation(scan, rerun, &history), nil
+	return groupExplanation(scan, rerun, history), nil
 }

@@ -14,7 +14,7 @@ import (
 func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyType }
 
 // podExplanation puts together what both readings of the log have brought.
-func podExplanation(s *podScan, r *rerun) *PodExplanation {
+func podExplanation(s *podScan, r *rerun, gang *groupHistory) *PodExplanation {
 	m := r.machine
 	x := &PodExplanation{
 		Pod: s.name.String(), UID: s.uid, At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Node: s.lastNode,
@@ -33,12 +33,13 @@ func podExplanation(s *podScan, r *rerun) *PodExplanation {
 	}
 	e := m.Queue().Find(s.uid)
 	if e != nil {
-		standing := queueStanding(m, e)
+		standing := s.standing(m, e, gang)
 		x.Queue, x.Attempts, x.FirstQueued = &standing, e.Attempts(), Instant(e.FirstActive())
 		x.GatingPlugin, x.GatingMessage, _ = e.Gate(s.uid)
 	}
 	if x.Node != "" {
 		x.Decision = r.explained(s.placed)
+		x.Reason = podReason(s, r, x, gang)
 		return x
 	}
 	x.Decision = r.explained(s.last)
@@ -47,7 +48,21 @@ func podExplanation(s *podScan, r *rerun) *PodExplanation {
 		!(s.last.failed() && s.last.at.Seq > stop.at.Seq) {
 		x.StoppedBy = r.explained(stop)
 	}
+	x.Reason = podReason(s, r, x, gang)
 	return x
+}
+
+// standing is where the pod, or its gang, stands in the queue, with since when, which the queue forgets when it owes a
+// retry.
+func (s *podScan) standing(m *scheduler.Machine, e *queue.Entity, gang *groupHistory) QueueStanding {
+	if isGang(e) && gang != nil {
+		return gang.standing(m, e)
+	}
+	standing := queueStanding(m, e)
+	if standing.Owed && standing.Since == 0 {
+		standing.Since = s.failedAt.Time
+	}
+	return standing
 }
 
 // queueStanding says where an entity stands in the queue.

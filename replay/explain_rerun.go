@@ -27,7 +27,9 @@ type rerun struct {
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
 	done    map[uint64]*DecisionExplanation
-	last    uint64 // the state to begin with may be this entry's, or an earlier one's
+	// alsoWanted says of an entry that is to be applied next whether it is a decision that is to be explained as well.
+	alsoWanted func(eventlog.Entry) bool
+	last       uint64 // the state to begin with may be this entry's, or an earlier one's
 }
 
 func newRerun(opts ExplainOptions, at Point) *rerun {
@@ -57,8 +59,14 @@ func (r *rerun) explain(decisions ...recorded) {
 // explained returns what was asked for, nil for a decision that does not exist.
 func (r *rerun) explained(d recorded) *DecisionExplanation { return r.done[d.at.Seq] }
 
-// run applies the entries up to the point in question and calls after for each.
-func (r *rerun) run(ctx context.Context, read Reader, after func(eventlog.Entry)) error {
+// watcher looks at each entry of the second reading before and after it is applied.
+type watcher interface {
+	before(m *scheduler.Machine, e eventlog.Entry)
+	after(m *scheduler.Machine, e eventlog.Entry)
+}
+
+// run applies the entries up to the point in question, before the eyes of w.
+func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 	if r.machine.Seq() == r.at.Seq {
 		return nil
 	}
@@ -72,13 +80,16 @@ func (r *rerun) run(ctx context.Context, read Reader, after func(eventlog.Entry)
 		if e.Seq > r.at.Seq {
 			return nil
 		}
+		w.before(r.machine, e)
 		if d, ok := r.wanted[e.Seq]; ok {
 			r.done[e.Seq] = r.again(d)
+		} else if r.alsoWanted != nil && r.alsoWanted(e) {
+			r.done[e.Seq] = r.again(recorded{pointOf(e), e.Payload.(*eventlog.Decision)})
 		}
 		if err := r.machine.Apply(e); err != nil {
 			return fmt.Errorf("replay: %w", err)
 		}
-		after(e)
+		w.after(r.machine, e)
 		r.opts.progress(e.Seq)
 	}
 	return nil
@@ -316,10 +327,7 @@ func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *c
 }
 
 func hold(holders map[holderKey]*Holder, p *cluster.Pod, amount int64) {
-	key := holderKey{"pod", p.Object.Namespace + "/" + p.Object.Name}
-	if p.Group != nil {
-		key = holderKey{"group", p.Group.String()}
-	}
+	key := holderOf(p)
 	h := holders[key]
 	if h == nil {
 		h = &Holder{Kind: key.kind, Name: key.name}

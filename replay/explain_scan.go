@@ -120,13 +120,18 @@ type podScan struct {
 	released     *Point
 	bind         *BindExplanation
 	stops        map[types.NamespacedName]recorded // by gang: the decision that made its last attempt fail
+	gangs        map[types.NamespacedName]Point    // where the log first has each
 	attempts     int                               // of its entity, when last seen in the queue
 	firstQueued  eventlog.Time
+	failedAs     Code // how the pod by itself was refused last, "" if it was not since it had a node
+	failedSince  Instant
+	failedAt     Point
 	lastNode     string // where it stood, when last seen in the cluster
 }
 
 func newPodScan(namespace, name string) *podScan {
-	s := &podScan{name: types.NamespacedName{Namespace: namespace, Name: name}, stops: map[types.NamespacedName]recorded{}}
+	s := &podScan{name: types.NamespacedName{Namespace: namespace, Name: name}, stops: map[types.NamespacedName]recorded{},
+		gangs: map[types.NamespacedName]Point{}}
 	s.near.wanted = s.name
 	return s
 }
@@ -149,6 +154,11 @@ func (s *podScan) begin(m *scheduler.Machine) {
 func (s *podScan) take(e eventlog.Entry) {
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
+		if gang, ok := gangOf(p); ok {
+			if _, known := s.gangs[gang]; !known {
+				s.gangs[gang] = pointOf(e)
+			}
+		}
 		if pod, ok := p.Object.(*v1.Pod); ok {
 			s.upserted(e, pod)
 		}
@@ -160,7 +170,10 @@ func (s *podScan) take(e eventlog.Entry) {
 		s.decided(recorded{pointOf(e), p})
 	case *eventlog.BindResult:
 		if s.seen && p.UID == s.uid {
-			s.bind = &BindExplanation{Point: pointOf(e), Node: p.Node, Outcome: p.Outcome.String(), Message: p.Message}
+			s.bind = bindOf(e, p)
+			if p.Outcome == eventlog.BindFailed || p.Outcome == eventlog.BindConflict {
+				s.fail(BindFailed, pointOf(e))
+			}
 		}
 	}
 }
@@ -176,7 +189,7 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 		if s.seen {
 			earlier++
 		}
-		*s = podScan{name: s.name, near: s.near, stops: s.stops, seen: true, uid: pod.UID, created: pointOf(e), earlier: earlier}
+		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID, created: pointOf(e), earlier: earlier}
 		s.group, _ = cluster.GroupName(pod)
 	}
 	s.object = pod
@@ -207,6 +220,7 @@ func (s *podScan) decided(r recorded) {
 		return
 	}
 	if d.UID == s.uid {
+		s.failedIn(r, s.last)
 		s.last, s.released = r, nil
 		if d.Node != "" {
 			s.placed, s.allowed, s.bind = r, nil, nil
@@ -216,8 +230,41 @@ func (s *podScan) decided(r recorded) {
 		s.allowed = &r.at
 	}
 	if slices.Contains(d.Rejected, s.uid) {
+		if d.UID != s.uid {
+			s.fail(BrokenOff, r.at)
+		}
 		s.released = &r.at
 	}
+}
+
+// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
+func (s *podScan) history(knownFrom uint64) *groupHistory {
+	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() {
+		return nil
+	}
+	first := s.gangs[s.group]
+	if knownFrom > 0 {
+		first = Point{} // it may have been there before
+	}
+	return &groupHistory{group: s.group, first: &first}
+}
+
+// before and after make the second reading one for the pod by itself.
+func (s *podScan) before(*scheduler.Machine, eventlog.Entry) {}
+
+func (s *podScan) after(m *scheduler.Machine, _ eventlog.Entry) { s.noteStanding(m) }
+
+// podOfGang watches a pod and the gang that it is pending with.
+type podOfGang struct {
+	*podScan
+	gang *groupHistory
+}
+
+func (w podOfGang) before(m *scheduler.Machine, e eventlog.Entry) { w.gang.before(m, e) }
+
+func (w podOfGang) after(m *scheduler.Machine, e eventlog.Entry) {
+	w.podScan.after(m, e)
+	w.gang.after(m, e)
 }
 
 // noteStanding remembers, in the second reading, what is lost when the pod leaves the queue and the cluster.
@@ -238,13 +285,15 @@ type groupScan struct {
 	name  types.NamespacedName
 	near  nearNames
 	first *Point
-	stop  recorded // the last decision that made an attempt fail
+	stop  recorded                        // the last decision that made an attempt fail
+	stops map[types.NamespacedName]uint64 // by gang: where that decision is
 
 	members map[types.UID]bool // true once gone
 }
 
 func newGroupScan(namespace, name string) *groupScan {
-	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]bool{}}
+	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]bool{},
+		stops: map[types.NamespacedName]uint64{}}
 	s.near.wanted = s.name
 	return s
 }
@@ -275,27 +324,32 @@ func (s *groupScan) take(e eventlog.Entry) {
 			s.members[p.UID] = true
 		}
 	case *eventlog.Decision:
-		r := recorded{pointOf(e), p}
-		if r.failed() && p.Namespace == s.name.Namespace && p.Group == s.name.Name {
-			s.stop = r
+		if r := (recorded{pointOf(e), p}); r.failed() && p.Group != "" {
+			gang := types.NamespacedName{Namespace: p.Namespace, Name: p.Group}
+			if s.stops[gang] = e.Seq; gang == s.name {
+				s.stop = r
+			}
 		}
 	}
 }
 
+// gangOf returns the gang whose member or PodGroup the entry brings; ok is false for another one.
+func gangOf(p *eventlog.Upserted) (name types.NamespacedName, ok bool) {
+	if pod, isPod := p.Object.(*v1.Pod); isPod {
+		return cluster.GroupName(pod)
+	}
+	if p.Resource == eventlog.PodGroups || p.Resource == eventlog.XPodGroups {
+		return types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()}, true
+	}
+	return name, false
+}
+
 func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
-	var name types.NamespacedName
-	pod, isPod := p.Object.(*v1.Pod)
-	switch {
-	case isPod:
-		var ok bool
-		if name, ok = cluster.GroupName(pod); !ok {
-			return
-		}
-	case p.Resource == eventlog.PodGroups || p.Resource == eventlog.XPodGroups:
-		name = types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()}
-	default:
+	name, ok := gangOf(p)
+	if !ok {
 		return
 	}
+	pod, isPod := p.Object.(*v1.Pod)
 	if name != s.name {
 		s.near.add(name)
 		return

@@ -15,6 +15,8 @@ const (
 	textHolders  = 3
 	textMembers  = 12
 	textAttempts = 6
+	textPassers  = 8
+	textFalls    = 4
 )
 
 // page collects a text: the answer, facts under labels, then tables.
@@ -143,6 +145,60 @@ func (f *facts) standing(q *QueueStanding, attempts int, firstQueued Instant) {
 	}
 	f.add("queue", "%s", text)
 	f.add("next try", "%s", q.NextRetry)
+}
+
+// history says when a gang came to what, but for its attempts.
+func (f *facts) history(h *GroupHistory, knownFrom uint64) {
+	f.add("first seen", "%s", place(h.FirstSeen, knownFrom))
+	if p := h.Declared; p != nil && *p != h.FirstSeen {
+		f.add("declared", "%s: it was known how many members it needs", place(*p, knownFrom))
+	}
+	if p := h.Complete; p != nil {
+		f.add("complete", "%s: as many members as it needs were there", place(*p, knownFrom))
+	}
+	if p := h.Placed; p != nil {
+		f.add("placed", "%s: its minimum was on nodes", place(*p, knownFrom))
+	}
+	var later []Milestone
+	for _, m := range h.Milestones {
+		first := m.What == "Declared" && m.Point == *h.Declared || m.What == "Complete" && m.Point == *h.Complete ||
+			m.What == "Placed" && m.Point == *h.Placed
+		if !first {
+			later = append(later, m)
+		}
+	}
+	if before := h.OmittedMilestones + len(later) - textFalls; before > 0 {
+		f.add("then", "%s", count(int64(before), "change more", "changes more"))
+	}
+	for _, m := range later[max(0, len(later)-textFalls):] {
+		f.add(milestoneWords[m.What], "%s", join2(place(m.Point, knownFrom), m.Detail))
+	}
+}
+
+// milestoneWords are the labels of what a gang comes to later than the first time.
+var milestoneWords = map[string]string{
+	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
+	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum",
+}
+
+// join2 puts what happened behind where it did.
+func join2(place, detail string) string {
+	if detail == "" {
+		return place
+	}
+	return place + ": " + detail
+}
+
+// reason says by which code it is pending, and since when.
+func (f *facts) reason(x *Reason) {
+	if x == nil {
+		return
+	}
+	text := string(x.Code)
+	if x.Since != 0 {
+		text += fmt.Sprintf(" since %s", x.Since)
+	}
+	f.add("reason", "%s", text)
 }
 
 // refusals writes the table of who refused what; reasons that differ in their code only are one row.

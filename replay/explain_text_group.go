@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-
-	"github.com/rollcall-sched/rollcall/queue"
+	"strings"
 )
 
 // WriteText writes the explanation for people: the answer in the first line, then what it rests on.
@@ -13,9 +12,12 @@ func (g *GroupExplanation) WriteText(w io.Writer) error {
 	var out page
 	fmt.Fprintf(&out.b, "Gang %s %s.\n\n", g.Group, g.answer())
 	out.columns(g.facts())
+	out.together(g.Together)
 	out.members(g.Members)
 	out.attempts(&g.History)
+	out.letPast(g.History.LetPast)
 	if g.failing() {
+		out.refusedMembers(g.Reason)
 		out.refusals(g.LastFailure)
 	}
 	if g.Needs != nil {
@@ -43,23 +45,20 @@ func (g *GroupExplanation) facts() facts {
 	}
 	f.add("members", "%s; %d placed, %d held, %d ready, %d gated, %d gone", minimum, c.Assigned, c.Waiting, c.Ready, c.Gated, c.Gone)
 	f.knownFrom(g.KnownFrom)
-	f.add("first seen", "%s", place(g.History.FirstSeen, g.KnownFrom))
-	if p := g.History.Complete; p != nil {
-		f.add("complete", "%s: as many members as it needs were there", place(*p, g.KnownFrom))
-	}
-	if p := g.History.Placed; p != nil {
-		f.add("placed", "%s: its minimum was on nodes", place(*p, g.KnownFrom))
-	}
-	if g.Queue != nil {
-		text := g.Queue.State
-		if g.Queue.Since != 0 {
-			text += fmt.Sprintf(" since %s", g.Queue.Since)
+	f.history(&g.History, g.KnownFrom)
+	f.reason(g.Reason)
+	if q := g.Queue; q != nil {
+		text := q.State
+		if q.Since != 0 {
+			text += fmt.Sprintf(" since %s", q.Since)
 		}
-		if g.Queue.GatingPlugin != "" {
-			text += fmt.Sprintf("; %s: %s", g.Queue.GatingPlugin, g.Queue.GatingMessage)
+		if g.Reason != nil && g.Reason.Attempts > 0 {
+			text += fmt.Sprintf("; %s", count(int64(g.Reason.Attempts), "attempt", "attempts"))
 		}
 		f.add("queue", "%s", text)
-		f.add("next try", "%s", g.Queue.NextRetry)
+	}
+	if g.Reason != nil {
+		f.add("next try", "%s", g.Reason.NextRetry.Words)
 	}
 	if g.LastFailure != nil {
 		f.decision("last failure", g.LastFailure)
@@ -80,46 +79,28 @@ func (g *GroupExplanation) answer() string {
 			return text + fmt.Sprintf("; it was placed at %s", p.Time)
 		}
 		return text + "; it was never placed"
-	case "Undeclared":
-		return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s", count(int64(len(g.Members)), "pod names it", "pods name it"))
-	case "Refused":
-		return "is refused: " + g.Refusal
-	case "Incomplete":
-		text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", c.Ready+c.Waiting+c.Assigned, g.Min)
-		if own := g.unready(); own > 0 {
-			text += fmt.Sprintf(", and %d more that are gated or being deleted", own)
-		}
-		if c.Gone > 0 {
-			text += fmt.Sprintf("; %d are gone", c.Gone)
-		}
-		return text
 	case "Placed":
 		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", count(int64(c.Assigned), "member", "members"), g.Min, count(int64(g.nodes()), "node", "nodes"))
 		if p := g.History.Placed; p != nil {
 			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
 		}
-		if more := c.Ready + c.Gated; more > 0 {
-			text += fmt.Sprintf("; %d more pending", more)
+		if x := g.Reason; x != nil && x.BeyondMinimum > 0 {
+			text += fmt.Sprintf("; %d more pending: it %s", x.BeyondMinimum, x.said)
+		} else if x != nil {
+			text += "; for the pending ones it " + x.said
 		}
 		return text
+	case "BelowMinimum":
+		return fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %d are gone", c.Assigned, g.Min, c.Gone)
 	}
-	switch {
-	case g.Queue != nil && g.Queue.State == queue.InFlight.String():
-		return fmt.Sprintf("is being placed right now: %d of %d members so far", c.Waiting+c.Assigned, g.Min)
-	case g.failing():
-		return "is pending: it " + gangStopped(g.LastFailure, g.Group)
-	case g.Queue != nil && g.History.Omitted > 0 && len(g.History.Attempts) == 0:
-		text := fmt.Sprintf("is pending: its %s came before entry %d, with which what is known begins", count(int64(g.History.Omitted), "attempt", "attempts"), g.KnownFrom)
-		return text + "; it is tried " + g.Queue.NextRetry
-	case g.Queue != nil:
-		return "is pending: no attempt has failed yet; it is tried " + g.Queue.NextRetry
+	switch x := g.Reason; {
+	case x == nil:
+		return "is not pending"
+	case g.Stage != "Pending", x.Code == InFlight, x.Code == NoProfile, x.Code == WaitsForOthers:
+		return x.said
+	default:
+		return "is pending: it " + x.said
 	}
-	return "is pending and not in the queue: no profile of the configuration places its pods as a gang"
-}
-
-// unready counts the members that do not count towards the minimum.
-func (g *GroupExplanation) unready() int {
-	return len(g.Members) - g.Counts.Ready - g.Counts.Waiting - g.Counts.Assigned
 }
 
 // nodes counts the nodes on which members are.
@@ -161,7 +142,99 @@ func (p *page) attempts(h *GroupHistory) {
 		if a.First.Seq == a.Last.Seq {
 			entries = fmt.Sprint(a.First.Seq)
 		}
-		rows = append(rows, []string{a.First.Time.String(), entries, a.Outcome, fmt.Sprint(a.Placed), fmt.Sprint(a.Released), a.FailedMember})
+		rows = append(rows, []string{a.First.Time.String(), entries, a.Outcome, fmt.Sprint(a.Placed), numberOr(a.NoNode, ""),
+			numberOr(a.Released, ""), a.FailedMember, a.Why})
 	}
-	p.table([]string{"ATTEMPT", "ENTRIES", "OUTCOME", "FOUND A NODE", "RELEASED", "STOPPED AT"}, rows)
+	p.table([]string{"ATTEMPT", "ENTRIES", "OUTCOME", "FOUND A NODE", "NO NODE", "RELEASED", "STOPPED AT", "WHY"}, rows)
+}
+
+// numberOr is n, or what stands for nothing.
+func numberOr(n int, nothing string) string {
+	if n == 0 {
+		return nothing
+	}
+	return fmt.Sprint(n)
+}
+
+// together shows how far those are that are admitted together.
+func (p *page) together(t *Together) {
+	if t == nil {
+		return
+	}
+	var rows [][]string
+	for i, g := range t.Gangs {
+		if i == textMembers && len(t.Gangs)+t.Others > textMembers+1 {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(t.Gangs)+t.Others-i)})
+			break
+		}
+		minimum := fmt.Sprint(g.Min)
+		if !g.Declared {
+			minimum = "not known"
+		}
+		rows = append(rows, []string{g.Group, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""), fmt.Sprint(g.Placed), g.Refusal})
+	}
+	p.table([]string{"TOGETHER WITH", "MINIMUM", "THERE", "HELD", "PLACED", "REFUSED"}, rows)
+}
+
+// refusedMembers shows which members found no node in the last attempt, if they are more than the one that ended it.
+func (p *page) refusedMembers(x *Reason) {
+	if x == nil || len(x.Members) == 0 || len(x.Members) == 1 && x.Members[0].Count == 1 {
+		return
+	}
+	var rows [][]string
+	for i, r := range x.Members {
+		if i == textReasons {
+			more := x.MoreMembers
+			for _, row := range x.Members[i:] {
+				more += row.Count
+			}
+			rows = append(rows, []string{fmt.Sprint(more), "others"})
+			break
+		}
+		rows = append(rows, []string{fmt.Sprint(r.Count), strings.Join(r.Examples, ", "), refusalsText(r.Refusals)})
+	}
+	p.table([]string{"NO NODE FOR", "MEMBERS", "WHY"}, rows)
+}
+
+// letPast shows who was given nodes while the gang waited.
+func (p *page) letPast(l *LetPast) {
+	if l == nil {
+		return
+	}
+	var rows [][]string
+	others, pods, took := l.Others, l.OtherPods, l.OthersTook
+	for i, by := range l.By {
+		if i >= textPassers {
+			others, pods, took = others+1, pods+by.Pods, sum(took, by.Took)
+			continue
+		}
+		kind := by.Kind
+		if kind == "group" {
+			kind = "gang"
+		}
+		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
+	}
+	if others > 0 {
+		rows = append(rows, []string{"", count(int64(others), "other", "others"), fmt.Sprint(pods), amountsText(took)})
+	}
+	p.table([]string{"LET PAST", "WHO", "PODS", "TOOK", "WHILE IT WAS"}, rows)
+}
+
+func amountsText(amounts []Amount) string {
+	var parts []string
+	for _, a := range amounts {
+		if a.Amount > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", amount(a.Resource, a.Amount), a.Resource))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sum adds amounts of the same resources.
+func sum(a, b []Amount) []Amount {
+	out := slices.Clone(b)
+	for i := range a {
+		out[i].Amount += a[i].Amount
+	}
+	return out
 }

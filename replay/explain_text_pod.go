@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // WriteText writes the explanation for people: the answer in the first line, then what it rests on.
@@ -59,6 +58,7 @@ func (p *PodExplanation) facts() facts {
 	if p.GatingPlugin != "" {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
+	f.reason(p.Reason)
 	f.decision("decision", p.Decision)
 	if p.Decision != nil && p.Decision.Node != "" {
 		if p.Allowed != nil {
@@ -80,23 +80,37 @@ func (p *PodExplanation) answer() string {
 	switch p.Stage {
 	case "Gone":
 		return p.answerGone()
-	case cluster.Pending.String():
-		return "is pending: " + p.whyPending()
-	case cluster.Waiting.String():
-		text := "is held on " + p.Node
-		if d := p.Decision; d != nil {
-			text += fmt.Sprintf(" since %s, until %s at the latest", d.Time, d.WaitUntil)
-		}
-		if g := p.gang; g != nil {
-			text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.assigned+g.waiting, g.min)
-		}
-		return text
+	case cluster.Pending.String(), cluster.Waiting.String():
+		return p.pending()
 	}
 	if d := p.Decision; d != nil && d.Node != p.Node {
 		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
 	}
 	return p.placed()
 }
+
+// pending says why the pod has no node yet, or may still lose it, to follow its name.
+func (p *PodExplanation) pending() string {
+	if p.Stage == cluster.Pending.String() {
+		return "is pending: " + p.whyPending()
+	}
+	text := "is held on " + p.Node
+	if d := p.Decision; d != nil {
+		text += fmt.Sprintf(" since %s, until %s at the latest", d.Time, d.WaitUntil)
+	}
+	switch g := p.gang; {
+	case p.ofGang() && p.Reason.Code != InFlight:
+		text += fmt.Sprintf(": its gang %s %s", p.Group, p.Reason.said)
+	case g != nil:
+		text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.assigned+g.waiting, g.min)
+	case p.Reason != nil:
+		text += fmt.Sprintf(": it waits for %s", list(p.Reason.WaitsFor.Plugins, "a plugin"))
+	}
+	return text
+}
+
+// ofGang says whether the reason is that of the pod's gang.
+func (p *PodExplanation) ofGang() bool { return p.Reason != nil && p.Reason.Group != "" }
 
 // said is the outcome with its message.
 func (b *BindExplanation) said() string {
@@ -159,11 +173,11 @@ func (p *PodExplanation) whyPending() string {
 		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name", p.SchedulerName)
 	case p.Terminating:
 		return "it is being deleted and will not be placed"
-	case p.GatingPlugin != "":
+	case p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !p.ofGang()):
 		return fmt.Sprintf("%s keeps it out of the queue: %s", p.GatingPlugin, p.GatingMessage)
 	}
-	if p.Queue != nil && p.Queue.State == queue.InFlight.String() && p.gang != nil {
-		return fmt.Sprintf("its gang %s is being placed right now, %d of %d members so far", p.Group, p.gang.assigned+p.gang.waiting, p.gang.min)
+	if p.ofGang() {
+		return p.whyOfGang()
 	}
 	if why := p.whyRefused(); why != "" {
 		return why
@@ -175,6 +189,20 @@ func (p *PodExplanation) whyPending() string {
 		return p.triedBefore()
 	}
 	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
+}
+
+// whyOfGang says what keeps the gang of a pod from its nodes, and the pod itself if it is that member.
+func (p *PodExplanation) whyOfGang() string {
+	if x := p.Reason; x.Code == Unplaceable && x.Member == p.Pod && p.Decision != nil && p.Decision.Node == "" {
+		if x.BeyondMinimum > 0 {
+			return noNode(p.Decision)
+		}
+		return fmt.Sprintf("%s, so that its gang %s cannot be complete", noNode(p.Decision), p.Group)
+	}
+	if x := p.Reason; x.BeyondMinimum > 0 && x.Pod != nil && x.Pod.Outcome == "NoNode" && p.Decision != nil {
+		return noNode(p.Decision)
+	}
+	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.said)
 }
 
 // triedBefore says what the queue still knows of attempts that are not in the log.

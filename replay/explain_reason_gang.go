@@ -1,0 +1,243 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// reason returns why the gang, or a member of it, is pending at the point in question; nil if nothing is. q is where it
+// stands in the queue, nil if it does not.
+func (h *groupHistory) reason(r *rerun, q *QueueStanding) *Reason {
+	m := r.machine
+	code := h.code(m)
+	if code == "" {
+		return nil
+	}
+	g := h.gang(m)
+	x := &Reason{Code: code, Group: g.String(), Since: h.now.since}
+	if e := h.entityIn(m); e != nil {
+		x.Attempts = e.Attempts()
+	}
+	if g.Assigned() >= g.Min() {
+		_, deleted, _ := m.Cluster().KeptBack(g)
+		x.BeyondMinimum = g.Pending() + g.Waiting() - deleted
+	}
+	x.KeptOut = keptOut(m, g)
+	var f *failure
+	if code.ofAnAttempt() || code == WaitsForOthers && h.entityIn(m) != nil && h.entityIn(m).Failed() {
+		f = h.relevant(g)
+	}
+	if f != nil {
+		x.addAttempt(h, f, r)
+		x.addShortfall(r, g, f)
+	}
+	h.addWait(x, m, g, f, q)
+	h.say(x, r, g, f)
+	return x
+}
+
+// addAttempt adds whom the last attempt found no node for.
+func (x *Reason) addAttempt(h *groupHistory, f *failure, r *rerun) {
+	x.Failed, x.Member = &f.at, f.pod
+	if f.decision != nil {
+		refusals := refusalsOf(f.decision.Rejections)
+		if d := r.explained(f.recorded); d != nil {
+			refusals = d.Refusals // with examples, and the words of errors
+		}
+		x.Refusals = ownRefusals(refusals)
+	}
+	x.Members, x.MoreMembers = h.rows.rows, h.rows.more
+	// A member of a gang that has too few left is not tried: who was refused by others than the gang plugin says more.
+	if f.code == Unplaceable && f.gang == h.group && ofGangOnly(x.Refusals) {
+		for _, row := range x.Members {
+			if !ofGangOnly(row.Refusals) {
+				x.Member, x.Refusals = row.Examples[0], row.Refusals
+				break
+			}
+		}
+	}
+}
+
+func ofGangOnly(refusals []Refusal) bool {
+	return !slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Plugin != gangPlugin })
+}
+
+// keptOut lists the members that no attempt can place. Those that the gang plugin keeps out are not among them: it
+// speaks of the gang.
+func keptOut(m *scheduler.Machine, g *cluster.Group) []KeptOut {
+	var out []KeptOut
+	add := func(p *cluster.Pod, plugin, message string) {
+		i := slices.IndexFunc(out, func(k KeptOut) bool { return k.Plugin == plugin && k.Message == message })
+		if i < 0 {
+			if len(out) == maxKeptOutRows {
+				return
+			}
+			i, out = len(out), append(out, KeptOut{Plugin: plugin, Message: message})
+		}
+		if out[i].Count++; len(out[i].Examples) < maxExamples {
+			out[i].Examples = append(out[i].Examples, nameOf(p.Object))
+		}
+	}
+	for _, p := range g.Members() {
+		if p.Stage != cluster.Pending {
+			continue
+		}
+		if p.Object.DeletionTimestamp != nil {
+			add(p, "", "is being deleted")
+		} else if plugin, message, gated := gateOf(m, p); gated && plugin != gangPlugin {
+			add(p, plugin, message)
+		}
+	}
+	return out
+}
+
+// gateOf returns what keeps a pending pod out of the queue.
+func gateOf(m *scheduler.Machine, p *cluster.Pod) (plugin, message string, gated bool) {
+	e := m.Queue().Find(p.Object.UID)
+	if e == nil || e.NumGated() == 0 {
+		return "", "", false
+	}
+	return e.Gate(p.Object.UID)
+}
+
+// addWait says what has to happen, and when the next attempt comes.
+func (h *groupHistory) addWait(x *Reason, m *scheduler.Machine, g *cluster.Group, f *failure, q *QueueStanding) {
+	w := &x.WaitsFor
+	switch x.Code {
+	case Undeclared:
+		w.Kind, w.Groups = "Object", []string{g.String()}
+		if c := g.Composite(); g.Declared() && c != nil {
+			w.Groups = []string{c.String()}
+		}
+	case Refused:
+		w.Kind = "Agreement"
+	case NoProfile:
+		w.Kind = "Configuration"
+	case InFlight:
+		w.Kind = "Cycles"
+	case Incomplete:
+		w.Kind, w.Members = "Members", g.Min()-presentIn(g)
+	case Gated:
+		w.Kind = "Gates"
+		for _, k := range x.KeptOut {
+			if k.Plugin != "" && !slices.Contains(w.Plugins, k.Plugin) {
+				w.Plugins = append(w.Plugins, k.Plugin)
+			}
+			if k.Plugin != "" {
+				w.Members += k.Count
+			}
+		}
+	case WaitsForOthers:
+		w.Kind = "Gangs"
+		w.Groups = awaited(g, f)
+	case HeldByPermit:
+		w.Kind = "Permit"
+	default:
+		w.ofQueue(q)
+	}
+	if g.Waiting() > 0 {
+		h.addHolds(w, m, x.Code == HeldByPermit)
+	}
+	x.NextRetry = nextRetryOf(x, f != nil, q)
+}
+
+// addHolds says which plugins hold members on nodes, and how long at the most.
+func (h *groupHistory) addHolds(w *WaitsFor, m *scheduler.Machine, plugins bool) {
+	m.WaitingPods().Each(func(held *framework.WaitingPod) bool {
+		if !h.isMember(m.Cluster().Pod(held.Pod.UID)) {
+			return true
+		}
+		if w.Until == 0 || Instant(held.Until) < w.Until {
+			w.Until = Instant(held.Until)
+		}
+		for _, plugin := range held.Plugins {
+			if plugins && plugin != gangPlugin && !slices.Contains(w.Plugins, plugin) {
+				w.Plugins = append(w.Plugins, plugin)
+			}
+		}
+		return true
+	})
+	slices.Sort(w.Plugins)
+}
+
+// awaited are the gangs that g waits for: the one that failed, or those that cannot be complete, or that have not their
+// minimum on nodes.
+func awaited(g *cluster.Group, f *failure) (names []string) {
+	if f != nil {
+		return []string{f.gang.String()}
+	}
+	c := g.Composite()
+	if c == nil {
+		return nil
+	}
+	for _, enough := range []func(*cluster.Group) int{presentIn, withNode} {
+		for _, name := range c.Named() {
+			other := c.Gang(name)
+			if other == g || other != nil && other.Declared() && other.Refusal() == "" && enough(other) >= other.Min() {
+				continue
+			}
+			if names = append(names, name.String()); len(names) == maxWaitedFor {
+				return names
+			}
+		}
+		if len(names) > 0 {
+			return names
+		}
+	}
+	return nil
+}
+
+// ofQueue says what an entity waits for that was tried, or could be.
+func (w *WaitsFor) ofQueue(q *QueueStanding) {
+	switch {
+	case q == nil:
+		w.Kind = "Nothing"
+	case q.Owed:
+		w.Kind = "Room"
+	case q.State == queue.Active.String():
+		w.Kind, w.Ahead = "Turn", q.Ahead
+	case q.State == queue.Backoff.String():
+		w.Kind, w.Until = "Time", q.BackoffUntil
+	case q.State == queue.Unschedulable.String():
+		w.Kind, w.Plugins = "Change", q.RejectedBy
+	case q.State == queue.Gated.String():
+		w.Kind, w.Plugins = "Gates", []string{q.GatingPlugin}
+	default:
+		w.Kind = "Nothing"
+	}
+}
+
+// nextRetryOf says when the next attempt comes; tried, that the last one is why it is pending.
+func nextRetryOf(x *Reason, tried bool, q *QueueStanding) NextRetry {
+	w := &x.WaitsFor
+	switch x.Code {
+	case Undeclared:
+		return NextRetry{Words: "when " + w.Groups[0] + " is there"}
+	case Refused:
+		return NextRetry{Words: "when the contradiction is gone"}
+	case NoProfile:
+		return NextRetry{Words: "when a configuration has a profile for it"}
+	case Incomplete:
+		return NextRetry{Words: "when " + count(int64(w.Members), "member more is", "members more are") + " there"}
+	case Gated:
+		words := "when " + list(w.Plugins, "a plugin") + " lets members in"
+		if q != nil && q.RetryAt != 0 {
+			return NextRetry{At: q.RetryAt, Words: words + "; asked again at " + q.RetryAt.String()}
+		}
+		return NextRetry{Words: words}
+	case HeldByPermit:
+		return NextRetry{Words: "when " + list(w.Plugins, "the plugin that holds it") + " lets it go, without another attempt; it is released at " + w.Until.String()}
+	case WaitsForOthers:
+		if !tried {
+			return NextRetry{Words: "when " + list(w.Groups, "the others") + " can be complete"}
+		}
+	}
+	if q == nil {
+		return NextRetry{Words: "not as long as it stays out of the queue"}
+	}
+	return NextRetry{At: q.RetryAt, Words: q.NextRetry}
+}
