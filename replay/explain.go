@@ -364,8 +364,9 @@ type GroupExplanation struct {
 	History GroupHistory `json:"history"`
 	// LastFailure is the decision that made its last failed attempt fail, whether or not it was placed after.
 	LastFailure *DecisionExplanation `json:"lastFailure,omitempty"`
-	// Needs is what it lacks to have its minimum and who has it: at the last failure, or for a gang that is
-	// pending without one, at the point in question. Nil if nothing is missing.
+	// Needs is what it lacks to have its minimum and who has it: at the last failure, or at the point in question for a
+	// gang that is pending without one, or for which all nodes together have too little then too. Nil if nothing is
+	// missing.
 	Needs *GangNeeds `json:"needs,omitempty"`
 }
 
@@ -463,7 +464,8 @@ type GroupAttempt struct {
 	// Placed is how many members found a node in it, and NoNode how many found none.
 	Placed int `json:"placed"`
 	NoNode int `json:"noNode,omitempty"`
-	// Outcome is Placed, Failed, or Running if the point in question lies within it.
+	// Outcome is Placed, Failed, Held (its members stay on their nodes and wait), or Running if the point in question
+	// lies within it.
 	Outcome string `json:"outcome"`
 	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that one
 	// is what failed of those that are admitted together. Code is what a reason would say, and Why says it in short.

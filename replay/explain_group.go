@@ -42,7 +42,7 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 	switch {
 	case e == nil:
 	case x.Stage != "Pending":
-	case x.LastFailure != nil && e.Failed() && x.LastFailure.Gang != nil:
+	case x.LastFailure != nil && e.Failed() && x.LastFailure.Gang != nil && !x.Reason.shortNow:
 		x.Needs = x.LastFailure.Gang
 	default:
 		x.Needs = gangNeeds(m.Cluster(), g, unusable(nil))

@@ -30,8 +30,9 @@ type groupHistory struct {
 	declared, complete, placed *Point // first times
 	was                        condition
 	milestones                 []Milestone
-	forgotten                  int // milestones that are not kept
-	cause                      string
+	forgotten                  int    // milestones that are not kept
+	cause                      string // of what the entry at hand takes from the gang, "" if it is plain
+	held                       bool   // the entry at hand is a decision on a pod that is held on a node
 
 	attempts []GroupAttempt
 	omitted  int
@@ -40,6 +41,7 @@ type groupHistory struct {
 	entity *queue.Entity // of the last attempt, and which of the entity's it is
 	number int
 	state  queue.State
+	blind  bool // there may have been attempts before the first entry that is taken
 
 	fail, ownFail failure // of the last attempt: of the entity's, and of the gang's own members
 	rest          Point   // where the last attempt failed
@@ -102,6 +104,7 @@ func (h *groupHistory) begun(m *scheduler.Machine) {
 	if m.Seq() == 0 {
 		return
 	}
+	h.blind = true
 	h.reached(m, Point{})
 	if h.entity = h.entityIn(m); h.entity != nil {
 		h.number, h.omitted, h.state = h.entity.Attempts(), h.entity.Attempts(), h.entity.State()
@@ -111,11 +114,15 @@ func (h *groupHistory) begun(m *scheduler.Machine) {
 
 // before looks at an entry that is to be applied next: at what the entry will have changed or taken away.
 func (h *groupHistory) before(m *scheduler.Machine, e eventlog.Entry) {
-	h.cause = ""
+	h.cause, h.held = "", false
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
+			h.held = pod.Stage == cluster.Waiting
 			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
+		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool { return h.concerns(m, m.Cluster().Pod(uid)) }); i >= 0 {
+			pod = m.Cluster().Pod(p.Rejected[i])
+			h.failed(failure{recorded: recorded{pointOf(e), p}, code: BrokenOff, gang: pod.Group.Key(), pod: nameOf(pod.Object)})
 		}
 	case *eventlog.BindResult:
 		pod := m.Cluster().Pod(p.UID)
@@ -225,7 +232,7 @@ func (h *groupHistory) after(m *scheduler.Machine, e eventlog.Entry) {
 		if touched = h.concerns(m, pod); touched {
 			h.decided(m, at, p, pod)
 		} else {
-			h.past.decided(m, at, p, h.state)
+			touched = h.decidedElsewhere(m, at, p)
 		}
 	case *eventlog.BindResult:
 		touched = h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
@@ -246,11 +253,34 @@ func (h *groupHistory) after(m *scheduler.Machine, e eventlog.Entry) {
 		return
 	}
 	h.state = state
+	if n := len(h.attempts); n > 0 && state != queue.InFlight && h.attempts[n-1].Outcome == "Running" {
+		h.attempts[n-1].Outcome = "Held"
+	}
 	h.reached(m, at)
 	if state != queue.InFlight && h.fail.known() && h.fail.at == at {
 		h.rest = at
 	}
 	h.note(m, at.Time)
+}
+
+// decidedElsewhere takes in a decision on a pod that has nothing to do with the gang, and says whether it let members of
+// the gang go, or took them off their nodes.
+func (h *groupHistory) decidedElsewhere(m *scheduler.Machine, at Point, d *eventlog.Decision) bool {
+	h.past.decided(m, at, d, h.state, func(p *cluster.Pod) bool { return h.concerns(m, p) })
+	allowed, released := h.members(m, d.Allowed), h.members(m, d.Rejected)
+	if allowed+released == 0 {
+		return false
+	}
+	if n := len(h.attempts); n > 0 {
+		a := &h.attempts[n-1]
+		a.Last, a.LastCycle = at, d.Cycle
+		a.Allowed += allowed
+		a.Released += released
+		if a.Outcome = "Placed"; allowed == 0 {
+			a.Outcome, a.FailedMember, a.Code, a.Why = "Failed", h.fail.pod, h.fail.code, h.fail.inShort()
+		}
+	}
+	return true
 }
 
 // sharesFate says whether the gang is admitted with others.
@@ -261,7 +291,7 @@ func (h *groupHistory) sharesFate(m *scheduler.Machine) bool {
 
 // note keeps since when the reason is what it is.
 func (h *groupHistory) note(m *scheduler.Machine, at Instant) {
-	code := h.code(m)
+	code, _ := h.code(m)
 	if code == h.now.code {
 		return
 	}
@@ -296,8 +326,10 @@ func (h *groupHistory) decided(m *scheduler.Machine, at Point, d *eventlog.Decis
 			a.Placed++
 		}
 	case eventlog.Scheduled:
+		if own && !h.held {
+			a.Placed++ // one that was held has been counted when it was
+		}
 		if own {
-			a.Placed++
 			a.Outcome = "Placed"
 		}
 	default:
@@ -311,7 +343,7 @@ func (h *groupHistory) decided(m *scheduler.Machine, at Point, d *eventlog.Decis
 // refused notes a member that found no node, and what that means for the attempt.
 func (h *groupHistory) refused(a *GroupAttempt, d *eventlog.Decision, own bool) {
 	refusals := refusalsOf(d.Rejections)
-	if own && h.fail.code != PermitTimedOut && h.fail.code != BrokenOff {
+	if own && (h.fail.code == Unplaceable || h.fail.code == PluginFailed) {
 		h.rows.add(podOf(d), refusals)
 		a.NoNode = h.rows.total()
 	}

@@ -120,8 +120,8 @@ func (p *passers) nothing() []Amount {
 }
 
 // decided takes in a decision on a pod that does not stand in the queue with the gang; state is where the gang stood
-// there before it.
-func (p *passers) decided(m *scheduler.Machine, at Point, d *eventlog.Decision, state queue.State) {
+// there before it. Pods that are the gang's own are not counted.
+func (p *passers) decided(m *scheduler.Machine, at Point, d *eventlog.Decision, state queue.State, own func(*cluster.Pod) bool) {
 	if !p.open {
 		return
 	}
@@ -129,7 +129,9 @@ func (p *passers) decided(m *scheduler.Machine, at Point, d *eventlog.Decision, 
 		p.passed(m.Cluster().Pod(d.UID), at, state)
 	}
 	for _, uid := range d.Allowed {
-		p.passed(m.Cluster().Pod(uid), at, state)
+		if pod := m.Cluster().Pod(uid); !own(pod) {
+			p.passed(pod, at, state)
+		}
 	}
 }
 

@@ -94,7 +94,8 @@ type Reason struct {
 	// Pod is the part of a pod of the gang, if a pod is explained.
 	Pod *PodPart `json:"pod,omitempty"`
 
-	said string // Message without its subject
+	said     string // Message without its subject
+	shortNow bool   // Shortfall is that of the point in question
 }
 
 // NextRetry is when the next attempt comes.
@@ -114,7 +115,8 @@ type WaitsFor struct {
 	Kind string `json:"kind"`
 	// Plugins are those that must change their mind: that refused, gate, or hold.
 	Plugins []string `json:"plugins,omitempty"`
-	// Groups are the gangs, or the object, that it waits for: namespace/name, at most 5.
+	// Groups are the gangs, or the object, that it waits for: namespace/name, at most 5. It is the CompositePodGroup that
+	// is to have more gangs below it if those are not known.
 	Groups []string `json:"groups,omitempty"`
 	// Members is how many members are missing, Ahead how many others have their turn first.
 	Members int `json:"members,omitempty"`

@@ -9,28 +9,29 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// code returns why the gang, or a member of it, is pending in the state as it stands; "" if nothing is. It is asked
-// whenever something about the gang has changed, so that it looks at members one by one only where it has to.
-func (h *groupHistory) code(m *scheduler.Machine) Code {
+// code returns why the gang, or a member of it, is pending in the state as it stands; "" if nothing is; and the failure
+// that it is by, if it is by a known one. It is asked whenever something about the gang has changed, so that it looks at
+// members one by one only where it has to.
+func (h *groupHistory) code(m *scheduler.Machine) (Code, *failure) {
 	g := h.gang(m)
 	if g == nil {
-		return ""
+		return "", nil
 	}
 	var gated, foreign int
 	if g.Pending() > g.Ready() {
 		gated, _, foreign = m.Cluster().KeptBack(g)
 	}
-	if g.Placed() > 0 && g.Ready()+g.Waiting()+gated+foreign == 0 {
-		return ""
+	if (g.Placed() > 0 || h.placed != nil) && g.Ready()+g.Waiting()+gated+foreign == 0 {
+		return "", nil // all that there were have come to something
 	}
 	if code := h.codeOfTerms(g); code != "" {
-		return code
+		return code, nil
 	}
 	if e := h.entityIn(m); e != nil && e.State() == queue.InFlight {
-		return InFlight
+		return InFlight, nil
 	}
 	if code := h.codeOfMembers(m, g, gated, foreign); code != "" {
-		return code
+		return code, nil
 	}
 	return h.codeInQueue(m, g)
 }
@@ -81,7 +82,7 @@ func (h *groupHistory) codeOfMembers(m *scheduler.Machine, g *cluster.Group, gat
 }
 
 // codeInQueue says why a gang that could be placed is not.
-func (h *groupHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) Code {
+func (h *groupHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (Code, *failure) {
 	e := h.entityIn(m)
 	ready := e.NumReady()
 	if g.Composite() != nil {
@@ -89,25 +90,31 @@ func (h *groupHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) Code 
 	}
 	switch {
 	case ready == 0:
-		return Gated
+		return Gated, nil
 	case e.Failed():
 		return h.failureOf(g)
 	case e.State() == queue.Backoff:
-		return Backoff
+		return Backoff, nil
 	}
-	return InTurn
+	return InTurn, nil
 }
 
+// failedBeforeItJoined is the failure of gangs that are admitted together which failed when this one was not yet one of
+// them.
+var failedBeforeItJoined = &failure{code: WaitsForOthers}
+
 // failureOf says how the last attempt failed, of which it is known that it did.
-func (h *groupHistory) failureOf(g *cluster.Group) Code {
+func (h *groupHistory) failureOf(g *cluster.Group) (Code, *failure) {
 	f := h.relevant(g)
 	switch {
+	case f == nil && g.Composite() != nil && (!h.blind || len(h.attempts) > 0):
+		return WaitsForOthers, failedBeforeItJoined
 	case f == nil:
-		return FailedBefore
+		return FailedBefore, nil
 	case f.gang != h.group && !f.together:
-		return WaitsForOthers
+		return WaitsForOthers, f
 	}
-	return f.code
+	return f.code, f
 }
 
 // relevant is the failure that counts for the gang: that of one of its own members if the gang failed by that, and else

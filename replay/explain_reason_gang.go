@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -13,7 +16,7 @@ import (
 // stands in the queue, nil if it does not.
 func (h *groupHistory) reason(r *rerun, q *QueueStanding) *Reason {
 	m := r.machine
-	code := h.code(m)
+	code, f := h.code(m)
 	if code == "" {
 		return nil
 	}
@@ -26,13 +29,13 @@ func (h *groupHistory) reason(r *rerun, q *QueueStanding) *Reason {
 		_, deleted, _ := m.Cluster().KeptBack(g)
 		x.BeyondMinimum = g.Pending() + g.Waiting() - deleted
 	}
-	x.KeptOut = keptOut(m, g)
-	var f *failure
-	if code.ofAnAttempt() || code == WaitsForOthers && h.entityIn(m) != nil && h.entityIn(m).Failed() {
-		f = h.relevant(g)
+	if x.KeptOut = keptOut(m, g, false); code == Gated && len(x.KeptOut) == 0 {
+		x.KeptOut = keptOut(m, g, true)
 	}
-	if f != nil {
+	if f != nil && f != failedBeforeItJoined {
 		x.addAttempt(h, f, r)
+	}
+	if code.ofAnAttempt() {
 		x.addShortfall(r, g, f)
 	}
 	h.addWait(x, m, g, f, q)
@@ -66,9 +69,9 @@ func ofGangOnly(refusals []Refusal) bool {
 	return !slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Plugin != gangPlugin })
 }
 
-// keptOut lists the members that no attempt can place. Those that the gang plugin keeps out are not among them: it
-// speaks of the gang.
-func keptOut(m *scheduler.Machine, g *cluster.Group) []KeptOut {
+// keptOut lists the members that no attempt can place. Those that the gang plugin keeps out are not among them unless
+// they are asked for: it speaks of the gang.
+func keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []KeptOut {
 	var out []KeptOut
 	add := func(p *cluster.Pod, plugin, message string) {
 		i := slices.IndexFunc(out, func(k KeptOut) bool { return k.Plugin == plugin && k.Message == message })
@@ -88,15 +91,23 @@ func keptOut(m *scheduler.Machine, g *cluster.Group) []KeptOut {
 		}
 		if p.Object.DeletionTimestamp != nil {
 			add(p, "", "is being deleted")
-		} else if plugin, message, gated := gateOf(m, p); gated && plugin != gangPlugin {
+		} else if plugin, message, gated := gateOf(m, p); gated && (byGang || plugin != gangPlugin) {
 			add(p, plugin, message)
 		}
 	}
 	return out
 }
 
-// gateOf returns what keeps a pending pod out of the queue.
+// gateOf returns what keeps a pending pod out of the queue: its own scheduling gates, also if the queue has been told by
+// another plugin first.
 func gateOf(m *scheduler.Machine, p *cluster.Pod) (plugin, message string, gated bool) {
+	if gates := p.Object.Spec.SchedulingGates; len(gates) > 0 {
+		var of []string
+		for _, g := range gates {
+			of = append(of, g.Name)
+		}
+		return names.SchedulingGates, fmt.Sprintf("waiting for scheduling gates: %v", of), true
+	}
 	e := m.Queue().Find(p.Object.UID)
 	if e == nil || e.NumGated() == 0 {
 		return "", "", false
@@ -166,29 +177,34 @@ func (h *groupHistory) addHolds(w *WaitsFor, m *scheduler.Machine, plugins bool)
 
 // awaited are the gangs that g waits for: the one that failed, or those that cannot be complete, or that have not their
 // minimum on nodes.
-func awaited(g *cluster.Group, f *failure) (names []string) {
-	if f != nil {
+func awaited(g *cluster.Group, f *failure) (gangs []string) {
+	if f != nil && f != failedBeforeItJoined {
 		return []string{f.gang.String()}
 	}
 	c := g.Composite()
 	if c == nil {
 		return nil
 	}
-	for _, enough := range []func(*cluster.Group) int{presentIn, withNode} {
-		for _, name := range c.Named() {
-			other := c.Gang(name)
-			if other == g || other != nil && other.Declared() && other.Refusal() == "" && enough(other) >= other.Min() {
-				continue
-			}
-			if names = append(names, name.String()); len(names) == maxWaitedFor {
-				return names
-			}
-		}
-		if len(names) > 0 {
-			return names
+	for _, enough := range []func(*cluster.Group) int{presentIn, withNode, (*cluster.Group).Assigned} {
+		if gangs = lackingIn(g, c, enough); len(gangs) > 0 {
+			return gangs
 		}
 	}
-	return nil
+	return []string{c.String()} // for gangs that nobody has named yet
+}
+
+// lackingIn are the gangs of c other than g that by count have not their minimum.
+func lackingIn(g *cluster.Group, c *cluster.Composite, count func(*cluster.Group) int) (gangs []string) {
+	for _, name := range c.Named() {
+		other := c.Gang(name)
+		if other == g || other != nil && other.Declared() && other.Refusal() == "" && count(other) >= other.Min() {
+			continue
+		}
+		if gangs = append(gangs, name.String()); len(gangs) == maxWaitedFor {
+			break
+		}
+	}
+	return gangs
 }
 
 // ofQueue says what an entity waits for that was tried, or could be.

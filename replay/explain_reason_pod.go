@@ -44,7 +44,7 @@ func podReason(s *podScan, r *rerun, x *PodExplanation, gang *groupHistory) *Rea
 	}
 	if !x.Ignored && !x.Terminating && gang != nil && isGang(m.Queue().Find(s.uid)) {
 		if reason := gang.reason(r, x.Queue); reason != nil {
-			reason.Pod = podPart(s, p, x, gang)
+			reason.Pod = podPart(s, m, p, gang)
 			return reason
 		}
 	}
@@ -127,11 +127,12 @@ func (s *podScan) code(m *scheduler.Machine, x *PodExplanation, p *cluster.Pod) 
 }
 
 // podPart is what is to be said of the pod beside the reason of its gang.
-func podPart(s *podScan, p *cluster.Pod, x *PodExplanation, gang *groupHistory) *PodPart {
+func podPart(s *podScan, m *scheduler.Machine, p *cluster.Pod, gang *groupHistory) *PodPart {
 	var begun uint64 // the last attempt
 	if n := len(gang.attempts); n > 0 {
 		begun = gang.attempts[n-1].First.Seq
 	}
+	plugin, message, gated := gateOf(m, p)
 	tried := s.last.exists() && s.last.at.Seq >= begun
 	switch {
 	case p.Stage == cluster.Waiting:
@@ -141,8 +142,8 @@ func podPart(s *podScan, p *cluster.Pod, x *PodExplanation, gang *groupHistory) 
 		}
 		part.Message = fmt.Sprintf("It is held on %s until %s at the latest", part.Node, part.Until)
 		return part
-	case x.GatingPlugin != "" && x.GatingPlugin != gangPlugin:
-		return &PodPart{Outcome: "KeptOut", Message: fmt.Sprintf("%s keeps it out of the queue: %s", x.GatingPlugin, x.GatingMessage)}
+	case gated && plugin != gangPlugin:
+		return &PodPart{Outcome: "KeptOut", Message: fmt.Sprintf("%s keeps it out of the queue: %s", plugin, message)}
 	case tried && s.released != nil && s.placed.exists():
 		return &PodPart{Outcome: "Released", At: s.released, Node: s.placed.decision.Node,
 			Message: fmt.Sprintf("It gave back %s, on which it was held", s.placed.decision.Node)}

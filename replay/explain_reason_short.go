@@ -9,17 +9,19 @@ import (
 )
 
 // addShortfall adds what there is too little of: now, if all nodes together have too little at the point in question
-// as well, and else when the attempt failed.
+// as well, and else when the attempt failed. f is nil if that is not known.
 func (x *Reason) addShortfall(r *rerun, g *cluster.Group, f *failure) {
-	c := r.machine.Cluster()
-	if f.code == LacksRoom || f.code == Unplaceable {
-		if x.Shortfall = shortNow(c, g); len(x.Shortfall) > 0 {
-			x.ShortfallAt = &r.at
+	if x.Code == LacksRoom || x.Code == Unplaceable || x.Code == FailedBefore {
+		if x.Shortfall = shortNow(r.machine.Cluster(), g); len(x.Shortfall) > 0 {
+			x.ShortfallAt, x.shortNow = &r.at, true
 			return
 		}
 	}
+	if f == nil || f.gang != g.Key() && !f.together {
+		return
+	}
 	d := r.explained(f.recorded)
-	if d == nil || f.gang != g.Key() && !f.together {
+	if d == nil {
 		return
 	}
 	if x.Shortfall = shortOf(d, f); len(x.Shortfall) > 0 {

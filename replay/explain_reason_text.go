@@ -35,12 +35,18 @@ func (h *groupHistory) predicate(x *Reason, r *rerun, g *cluster.Group, f *failu
 	case Incomplete, Gated:
 		return shortOfMembers(x, g)
 	case HeldByPermit:
-		return fmt.Sprintf("has the %s on nodes, and waits for %s to let %s go, until %s at the latest", membersNeeded(g),
-			list(x.WaitsFor.Plugins, "a plugin"), count(int64(g.Waiting()), "of them", "of them"), x.WaitsFor.Until)
+		return fmt.Sprintf("has the %s on nodes, and waits for %s, until %s at the latest", membersNeeded(g),
+			list(x.WaitsFor.Plugins, "a plugin"), x.WaitsFor.Until)
 	case WaitsForOthers:
+		if f == failedBeforeItJoined {
+			return "waits for those that it is admitted together with: their last attempt failed before it was one of them"
+		}
 		return waitsForOthers(x, r, g, f)
 	case FailedBefore:
-		text := fmt.Sprintf("was tried before entry %d, with which what is known begins: %s", max(r.opts.knownFrom(), 1), count(int64(x.Attempts), "attempt", "attempts"))
+		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins", count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+		if len(x.Shortfall) > 0 {
+			text += "; it " + x.Shortfall[0].said()
+		}
 		return text + "; it is tried " + x.NextRetry.Words
 	case Backoff:
 		return fmt.Sprintf("waits for the end of a backoff at %s; nothing has failed since", x.WaitsFor.Until)
@@ -66,7 +72,11 @@ func undeclaredText(g *cluster.Group) string {
 
 // shortOfMembers says how many members there are, and what keeps out those that do not count.
 func shortOfMembers(x *Reason, g *cluster.Group) string {
+	more := "more "
 	text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", presentIn(g), g.Min())
+	if presentIn(g) >= g.Min() {
+		text, more = "has enough members, of which some are kept out of the queue", ""
+	}
 	if held := g.Waiting(); held > 0 {
 		text += fmt.Sprintf(", %d of them held on nodes until %s at the latest", held, x.WaitsFor.Until)
 	}
@@ -77,7 +87,7 @@ func shortOfMembers(x *Reason, g *cluster.Group) string {
 		if k.Plugin == "" {
 			text += fmt.Sprintf("; %s being deleted", count(int64(k.Count), "more is", "more are"))
 		} else {
-			text += fmt.Sprintf("; %s kept out by %s: %s", count(int64(k.Count), "more is", "more are"), k.Plugin, k.Message)
+			text += fmt.Sprintf("; %s kept out by %s: %s", count(int64(k.Count), more+"is", more+"are"), k.Plugin, k.Message)
 		}
 	}
 	return text
@@ -96,6 +106,9 @@ func waitsForOthers(x *Reason, r *rerun, g *cluster.Group, f *failure) string {
 	lacking, _, _ := c.Lacking(counts)
 	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s", c.Min()-lacking, c.Min(), verb)
 	for i, name := range x.WaitsFor.Groups {
+		if name == c.String() {
+			return text + "; no other names it"
+		}
 		if i == 2 {
 			return text + ", and more"
 		}
@@ -124,7 +137,7 @@ func failedText(x *Reason, r *rerun, f *failure) string {
 	switch f.code {
 	case LacksRoom:
 		if len(x.Shortfall) > 0 {
-			return x.Shortfall[0].said(f.gang.String())
+			return x.Shortfall[0].said()
 		}
 		return wordsOf(x.Refusals, f.gang.String())
 	case PluginFailed:
@@ -198,7 +211,7 @@ func wordsOf(refusals []Refusal, gang string) string {
 }
 
 // said is the shortfall in words, to follow the name of who has it.
-func (s *Shortfall) said(gang string) string {
+func (s *Shortfall) said() string {
 	needed := fmt.Sprintf("%s %s", amount(s.Resource, s.Needed), s.Resource)
 	var text string
 	switch s.Of {

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +24,6 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -32,24 +33,36 @@ import (
 //
 // Commands:
 //
+//	config                             the KubeSchedulerConfiguration that stands below, before the first log
 //	log [binds=keep]           takes in what stands below, line by line, deciding after each; binds are
 //	                           answered at once, unless they are kept
-//	pod|group NS/NAME [at=SEQ] [after=DURATION] [runnersup=N] [json]
+//	pod|group NS/NAME [at=SEQ] [after=DURATION] [from=SEQ] [runnersup=N] [json|reason|history]
+//	                                   from: what is known begins behind that entry; reason, history: only that, as JSON
 //
 // Lines of a log:
 //
-//	node NAME cpu=4 [memory=] [gpu=] [taint=KEY] [label=k:v]
-//	group NS/NAME min=3
-//	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [node=N] [gate=G] [scheduler=S] [selector=k:v]
-//	ungate|delete|fail|bound NS/NAME            of a pod: its gates go, it goes, its bind fails, is done
+//	node NAME cpu=4 [memory=] [gpu=] [pods=110] [taint=KEY] [label=k:v]
+//	group NS/NAME min=3 [parent=C] [mode=NonStrict] [asks=GPUS] [timeout=30s]
+//	composite NS/NAME min=2
+//	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [node=N] [gate=G] [scheduler=S] [selector=k:v] [label=k:v] [count=N]
+//	                                            count: NAME is followed by a number from 0 on
+//	ungate|delete|terminate|finish|fail|bound NS/NAME
+//	                                            of a pod: its gates go, it goes, its deletion begins, it has
+//	                                            succeeded, its bind fails, is done
 //	delete-node NAME
+//	delete-group NS/NAME
 //	wait DURATION
 func TestExplanations(t *testing.T) {
 	datadriven.Walk(t, "testdata/explain", func(t *testing.T, path string) {
-		s := newStory(t)
+		var s *story
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if s == nil {
+				s = newStoryWith(t, configurationOf(d))
+			}
 			s.t = t
 			switch d.Cmd {
+			case "config":
+				return "ok"
 			case "log":
 				return s.write(d)
 			case "pod", "group":
@@ -73,14 +86,23 @@ type story struct {
 	keep   bool // binds are not answered
 }
 
-func newStory(t *testing.T) *story {
+func newStory(t *testing.T) *story { return newStoryWith(t, "") }
+
+// newStoryWith begins a story with a configuration, "" for the default one.
+func newStoryWith(t *testing.T, configuration string) *story {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &story{t: t, now: start, log: eventlog.NewMemory()}
-	s.engine, err = engine.Open(context.Background(), s.log, s.now, engine.Options{Registry: plugins.NewRegistry(),
+	if configuration != "" {
+		loaded, err := framework.LoadConfig([]byte(configuration), "configuration")
+		s.must(err)
+		config, err = framework.EncodeConfig(loaded)
+		s.must(err)
+	}
+	s.engine, err = engine.Open(context.Background(), s.log, s.now, engine.Options{Registry: registry(),
 		Config: config, Version: "test", NewID: func() string { return "epoch" }})
 	if err != nil {
 		t.Fatal(err)
@@ -115,18 +137,40 @@ func (s *story) line(verb, name string, args []string) {
 	case "node":
 		s.step(&eventlog.Upserted{Resource: eventlog.Nodes, Object: node(name, args)})
 	case "group":
+		if arg(args, "mode")+arg(args, "asks")+arg(args, "timeout") != "" {
+			s.step(&eventlog.Upserted{Resource: eventlog.XPodGroups, Object: xgroup(s.t, namespace, short, args)})
+			break
+		}
 		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: short, UID: types.UID("group-" + short)}}
 		n, err := strconv.Atoi(arg(args, "min"))
 		s.must(err)
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(n)}
+		if c := arg(args, "parent"); c != "" {
+			g.Spec.ParentCompositePodGroupName = &c
+		}
 		s.step(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: g})
+	case "composite":
+		c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: short, UID: types.UID("composite-" + short)}}
+		n, err := strconv.Atoi(arg(args, "min"))
+		s.must(err)
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: int32(n)}
+		s.step(&eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c})
 	case "pod":
-		s.uids++
-		s.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod(namespace, short, fmt.Sprintf("uid-%d", s.uids), args)})
+		s.pods(namespace, short, args)
 	case "ungate":
 		open := p.Object.DeepCopy()
 		open.Spec.SchedulingGates = nil
 		s.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: open})
+	case "terminate":
+		ending := p.Object.DeepCopy()
+		ending.DeletionTimestamp = &metav1.Time{Time: s.now}
+		s.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: ending})
+	case "finish":
+		done := p.Object.DeepCopy()
+		done.Spec.NodeName, done.Status.Phase = p.Node, v1.PodSucceeded
+		s.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: done})
+	case "delete-group":
+		s.step(&eventlog.Deleted{Resource: eventlog.PodGroups, Namespace: namespace, Name: short, UID: types.UID("group-" + short)})
 	case "delete":
 		s.step(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: short, UID: p.Object.UID})
 	case "delete-node":
@@ -143,6 +187,22 @@ func (s *story) line(verb, name string, args []string) {
 	default:
 		s.t.Fatalf("unknown line %q", verb)
 	}
+}
+
+// pods brings one pod, or as many as args say in one step.
+func (s *story) pods(namespace, name string, args []string) {
+	n, err := strconv.Atoi(cmp.Or(arg(args, "count"), "0"))
+	s.must(err)
+	var inputs []eventlog.Payload
+	for i := range max(1, n) {
+		s.uids++
+		each := name
+		if n > 0 {
+			each += strconv.Itoa(i)
+		}
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: pod(namespace, each, fmt.Sprintf("uid-%d", s.uids), args)})
+	}
+	s.step(inputs...)
 }
 
 // step takes inputs in and, unless binds are kept, answers those that are asked for.
@@ -162,7 +222,7 @@ func (s *story) step(inputs ...eventlog.Payload) {
 }
 
 func (s *story) ask(d *datadriven.TestData) string {
-	opts := replay.ExplainOptions{Registry: plugins.NewRegistry()}
+	opts := replay.ExplainOptions{Registry: registry()}
 	if d.HasArg("at") {
 		d.ScanArgs(s.t, "at", &opts.AtSeq)
 	}
@@ -175,6 +235,10 @@ func (s *story) ask(d *datadriven.TestData) string {
 		by, err := time.ParseDuration(after)
 		s.must(err)
 		opts.AtTime = eventlog.TimeOf(start.Add(by))
+	}
+	if d.HasArg("from") {
+		d.ScanArgs(s.t, "from", &opts.Base)
+		opts.Restore = s.restore(opts.Base)
 	}
 	namespace, name, _ := strings.Cut(d.CmdArgs[0].Key, "/")
 	var x interface{ WriteText(io.Writer) error }
@@ -192,9 +256,49 @@ func (s *story) ask(d *datadriven.TestData) string {
 		s.must(err)
 		return string(b)
 	}
+	if d.HasArg("history") {
+		b, err := json.MarshalIndent(x.(*replay.GroupExplanation).History, "", " ")
+		s.must(err)
+		return string(b)
+	}
+	if d.HasArg("reason") {
+		b, err := json.MarshalIndent(reasonOf(x), "", " ")
+		s.must(err)
+		return string(b)
+	}
 	var b strings.Builder
 	s.must(x.WriteText(&b))
 	return b.String()
+}
+
+func reasonOf(x any) *replay.Reason {
+	if pod, ok := x.(*replay.PodExplanation); ok {
+		return pod.Reason
+	}
+	return x.(*replay.GroupExplanation).Reason
+}
+
+// restore makes the state after an entry from the log, as a snapshot would.
+func (s *story) restore(seq uint64) func(uint64) (*scheduler.Machine, error) {
+	return func(uint64) (*scheduler.Machine, error) {
+		m := scheduler.New(registry())
+		for e, err := range s.log.Read(1) {
+			if err != nil || e.Seq > seq {
+				return m, err
+			}
+			if err := m.Apply(e); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+}
+
+func configurationOf(d *datadriven.TestData) string {
+	if d.Cmd == "config" {
+		return d.Input
+	}
+	return ""
 }
 
 func arg(args []string, key string) string {
@@ -219,7 +323,7 @@ func resources(args []string) v1.ResourceList {
 func node(name string, args []string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
 	n.Status.Allocatable = resources(args)
-	n.Status.Allocatable[v1.ResourcePods] = resource.MustParse("110")
+	n.Status.Allocatable[v1.ResourcePods] = resource.MustParse(cmp.Or(arg(args, "pods"), "110"))
 	if key := arg(args, "taint"); key != "" {
 		n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
 	}
@@ -239,6 +343,9 @@ func pod(namespace, name, uid string, args []string) *v1.Pod {
 	p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: resources(args)}}}
 	if g := arg(args, "group"); g != "" {
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &g}
+	}
+	if k, v, ok := strings.Cut(arg(args, "label"), ":"); ok {
+		p.Labels = map[string]string{k: v}
 	}
 	if g := arg(args, "gate"); g != "" {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: g}}
@@ -271,7 +378,7 @@ func TestADecisionThatThisProgramWouldNotMakeIsExplainedAsRecordedAndSaysSo(t *t
 	s.line("node", "n2", []string{"cpu=8"})
 	s.line("pod", "ml/a", []string{"cpu=1"})
 	read := s.tampered(func(d *eventlog.Decision) { d.Node, d.Score = "n1", 1 })
-	x, err := replay.ExplainPod(context.Background(), stopAfter(read, 4+1), "ml", "a", replay.ExplainOptions{Registry: plugins.NewRegistry()})
+	x, err := replay.ExplainPod(context.Background(), stopAfter(read, 4+1), "ml", "a", replay.ExplainOptions{Registry: registry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +418,7 @@ func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := func(read replay.Reader, at uint64) string {
-		opts := replay.ExplainOptions{Registry: plugins.NewRegistry(), AtSeq: at}
+		opts := replay.ExplainOptions{Registry: registry(), AtSeq: at}
 		pod, podErr := replay.ExplainPod(context.Background(), read, "ml", "a", opts)
 		group, groupErr := replay.ExplainGroup(context.Background(), read, "ml", "g", opts)
 		b, err := json.Marshal([]any{pod, group})
@@ -330,7 +437,7 @@ func TestACancelledExplanationEndsWithTheContextsError(t *testing.T) {
 	s.line("pod", "ml/a", []string{"cpu=1"})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := replay.ExplainPod(ctx, s.log.Read, "ml", "a", replay.ExplainOptions{Registry: plugins.NewRegistry()}); !errors.Is(err, context.Canceled) {
+	if _, err := replay.ExplainPod(ctx, s.log.Read, "ml", "a", replay.ExplainOptions{Registry: registry()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -128,7 +128,7 @@ func (f *facts) decision(label string, d *DecisionExplanation) {
 	}
 }
 
-func (f *facts) standing(q *QueueStanding, attempts int, firstQueued Instant) {
+func (f *facts) standing(q *QueueStanding, x *Reason, attempts int, firstQueued Instant) {
 	if q == nil {
 		if attempts > 0 {
 			f.add("queue", "left it after %s; first queued %s", count(int64(attempts), "attempt", "attempts"), firstQueued)
@@ -144,7 +144,11 @@ func (f *facts) standing(q *QueueStanding, attempts int, firstQueued Instant) {
 		text += fmt.Sprintf("; first queued %s", firstQueued)
 	}
 	f.add("queue", "%s", text)
-	f.add("next try", "%s", q.NextRetry)
+	if x != nil {
+		f.add("next try", "%s", x.NextRetry.Words)
+	} else {
+		f.add("next try", "%s", q.NextRetry)
+	}
 }
 
 // history says when a gang came to what, but for its attempts.

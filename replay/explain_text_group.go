@@ -81,7 +81,7 @@ func (g *GroupExplanation) answer() string {
 		return text + "; it was never placed"
 	case "Placed":
 		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", count(int64(c.Assigned), "member", "members"), g.Min, count(int64(g.nodes()), "node", "nodes"))
-		if p := g.History.Placed; p != nil {
+		if p := g.History.lastPlaced(); p != nil {
 			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
 		}
 		if x := g.Reason; x != nil && x.BeyondMinimum > 0 {
@@ -91,6 +91,9 @@ func (g *GroupExplanation) answer() string {
 		}
 		return text
 	case "BelowMinimum":
+		if c.Assigned == 0 {
+			return fmt.Sprintf("has no member left: %s gone; it was placed at %s", count(int64(c.Gone), "is", "are"), moment(*g.History.Placed, g.KnownFrom))
+		}
 		return fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %d are gone", c.Assigned, g.Min, c.Gone)
 	}
 	switch x := g.Reason; {
@@ -101,6 +104,16 @@ func (g *GroupExplanation) answer() string {
 	default:
 		return "is pending: it " + x.said
 	}
+}
+
+// lastPlaced is where the gang came to its minimum the last time.
+func (h *GroupHistory) lastPlaced() *Point {
+	for _, m := range slices.Backward(h.Milestones) {
+		if m.What == "Placed" {
+			return &m.Point
+		}
+	}
+	return h.Placed
 }
 
 // nodes counts the nodes on which members are.
@@ -123,7 +136,7 @@ func (p *page) members(members []GroupMember) {
 			break
 		}
 		gate := ""
-		if m.GatingPlugin != "" {
+		if m.GatingPlugin != "" && m.GatingPlugin != gangPlugin {
 			gate = m.GatingPlugin + ": " + m.GatingMessage
 		}
 		rows = append(rows, []string{m.Pod, m.Stage, m.Node, gate})

@@ -14,6 +14,8 @@ func (p *PodExplanation) WriteText(w io.Writer) error {
 	fmt.Fprintf(&out.b, "Pod %s %s.\n\n", p.Pod, p.answer())
 	out.columns(p.facts())
 	switch {
+	case p.Reason != nil && p.Reason.shortNow:
+		out.shortfall(p.Reason)
 	case p.StoppedBy != nil:
 		out.cause(p.StoppedBy)
 	case p.Decision != nil && p.Decision.Node == "":
@@ -23,6 +25,19 @@ func (p *PodExplanation) WriteText(w io.Writer) error {
 		out.refusals(p.Decision)
 	}
 	return out.writeTo(w)
+}
+
+// shortfall shows what there is too little of at the point in question.
+func (p *page) shortfall(x *Reason) {
+	var uses []ResourceUse
+	for _, s := range x.Shortfall {
+		uses = append(uses, s.ResourceUse)
+	}
+	title := "FOR ALL"
+	if n := x.Shortfall[0].Members; n > 0 {
+		title = "FOR " + count(int64(n), "MEMBER", "MEMBERS")
+	}
+	p.resources(title, uses)
 }
 
 // cause shows what a decision that placed nothing rests on.
@@ -54,8 +69,8 @@ func (p *PodExplanation) facts() facts {
 	default:
 		f.add("gang", "%s: minimum %d; %d placed, %d held, %d ready", p.Group, g.min, g.assigned, g.waiting, g.ready)
 	}
-	f.standing(p.Queue, p.Attempts, p.FirstQueued)
-	if p.GatingPlugin != "" {
+	f.standing(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
+	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !p.ofGang()) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
 	f.reason(p.Reason)

@@ -26,8 +26,12 @@ func newExplain() *cobra.Command {
 		Short: "Say why a pod or a gang was placed where it is, or why it was not",
 		Long: `Rebuilds the scheduler's state just before the decision in question from the log and runs
 that one cycle again with a trace. For a pending pod: which plugins refused how many nodes, and
-who holds what it needs; for a gang: which member failed; for a placed pod: the winning node's
-score by plugin and the runners-up. --at asks for an earlier point: what was known then.
+who holds what it needs; for a placed pod: the winning node's score by plugin and the runners-up.
+For a gang: why it is pending, and its whole history: when it was complete, each attempt and why it
+failed, who was let past, when it was placed or fell below its minimum. --at asks for an earlier
+point: what was known then.
+
+With -o json, what is pending has a "reason" with a code: docs/GANGS.md has the table.
 
 The state is rebuilt from the newest snapshot that is old enough, and from the first entry if there is
 none. If a log's first entries were archived and are not there, and in a bundle, the answer rests on
@@ -63,7 +67,10 @@ the first snapshot and says from which entry on the history is known.`,
 		if !ok {
 			return usageError{fmt.Errorf("explain %q: want pod or group", args[1])}
 		}
-		opts := replay.ExplainOptions{Registry: plugins.NewRegistry(), RunnersUp: runnersUp}
+		opts := replay.ExplainOptions{Registry: plugins.NewRegistry()}
+		if err := setRunnersUp(runnersUp, &opts); err != nil {
+			return err
+		}
 		if err := parseAt(at, &opts); err != nil {
 			return err
 		}
@@ -72,8 +79,22 @@ the first snapshot and says from which entry on the history is known.`,
 	out.register(cmd)
 	from.register(cmd)
 	cmd.Flags().StringVar(&at, "at", "", "the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end")
-	cmd.Flags().IntVar(&runnersUp, "runners-up", 5, "how many of the next best nodes to show")
+	cmd.Flags().IntVar(&runnersUp, "runners-up", 5, fmt.Sprintf("how many of the next best nodes to show, from 0 to %d", maxRunnersUp))
 	return cmd
+}
+
+// maxRunnersUp is how many of the next best nodes can be asked for.
+const maxRunnersUp = 1000
+
+func setRunnersUp(n int, opts *replay.ExplainOptions) error {
+	switch {
+	case n < 0 || n > maxRunnersUp:
+		return usageError{fmt.Errorf("--runners-up is %d: want a number from 0 to %d", n, maxRunnersUp)}
+	case n == 0:
+		n = -1 // 0 would stand for the default
+	}
+	opts.RunnersUp = n
+	return nil
 }
 
 func explainOne(cmd *cobra.Command, explain explainer, from reading, path, target string, opts replay.ExplainOptions, out *output) error {

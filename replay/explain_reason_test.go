@@ -1,0 +1,301 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Every code has a row in the table of docs/GANGS.md, which names a story in testdata/explain that tells it; and the
+// table has no other row.
+func TestEveryCodeOfAReasonHasAStory(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "docs", "GANGS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(text), "| **Code** | ")
+	if !ok {
+		t.Fatal("there is no table of codes")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows []replay.Code
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		code := strings.Trim(strings.TrimSpace(cells[0]), "`")
+		rows = append(rows, replay.Code(code))
+		last := cells[len(cells)-1]
+		_, story, ok := strings.Cut(last, "`explain/")
+		story, _, _ = strings.Cut(story, "`")
+		told, err := os.ReadFile(filepath.Join("testdata", "explain", story))
+		if !ok || err != nil {
+			t.Errorf("the row of %s names no story: %q", code, last)
+		} else if !strings.Contains(string(told), fmt.Sprintf("\n \"code\": %q", code)) {
+			t.Errorf("%s tells nothing of %s", story, code)
+		}
+	}
+	if !slices.Equal(rows, replay.Codes()) {
+		t.Errorf("the table has\n%v\nthe codes are\n%v", rows, replay.Codes())
+	}
+}
+
+// configurationOfHistories has both plugins of the stories.
+const configurationOfHistories = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    permit:
+      enabled:
+      - name: Approval
+    filter:
+      enabled:
+      - name: Faulty
+`
+
+// drawStep draws one line of a story, or of several members of a gang.
+func drawStep(t *rapid.T, s *story) {
+	group := func() string { return fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(t, "group")) }
+	sample := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+	var all []string
+	for _, p := range s.engine.Machine().Cluster().AllPods() {
+		all = append(all, p.Object.Namespace+"/"+p.Object.Name)
+	}
+	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "wait", "composite", "delete-node", "delete-group", "rest"}
+	if len(all) > 0 {
+		verbs = append(verbs, "delete", "terminate", "finish", "ungate", "fail", "bound")
+	}
+	name, args := "", []string(nil)
+	verb := sample("verb", verbs...)
+	switch verb {
+	case "node":
+		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
+		args = []string{"cpu=" + sample("cpu", "1", "2", "4"), "gpu=" + sample("gpu", "0", "2"), sample("label", "", "label=disk:ssd")}
+	case "delete-node":
+		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
+	case "group":
+		name = "ml/" + group()
+		args = []string{"min=" + sample("min", "1", "2", "3")}
+		switch sample("kind", "plain", "below", "NonStrict", "asks") {
+		case "below":
+			args = append(args, "parent=c")
+		case "NonStrict":
+			args = append(args, "mode=NonStrict", "timeout=20s")
+		case "asks":
+			args = append(args, "asks=2")
+		}
+	case "delete-group":
+		name = "ml/" + group()
+	case "composite":
+		name, args = "ml/c", []string{"min=" + sample("min", "1", "2")}
+	case "pod":
+		s.uids++
+		name = fmt.Sprintf("ml/p%d-", s.uids)
+		args = []string{"cpu=" + sample("cpu", "1", "1", "3"), "gpu=" + sample("gpu", "0", "1"), "count=" + sample("count", "1", "2", "3"),
+			sample("gate", "", "", "", "gate=example.com/quota"), sample("selector", "", "", "", "selector=disk:ssd"),
+			sample("label", "", "", "", "label=approval:wanted", "label=approval:given", "label=fault:yes"),
+			sample("scheduler", "", "", "", "", "", "scheduler=another")}
+		if g := group(); g != "g3" {
+			args = append(args, "group="+g)
+		}
+	case "wait":
+		name = sample("for", "1s", "5s", "20s", "400s")
+	case "rest":
+		s.keep = !s.keep
+		return
+	default:
+		name = sample("pod", all...)
+	}
+	s.line(verb, name, args)
+}
+
+// In whatever state a gang comes: as long as a member of it has no node for good, there is one reason with a code that
+// we know, of which what can be told by other means is true.
+func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
+	told := map[replay.Code]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStoryWith(t, configurationOfHistories)
+		s.keep = rapid.Bool().Draw(rt, "binds are kept")
+		if rapid.Bool().Draw(rt, "begins with a cluster") {
+			s.line("node", "n0", []string{"cpu=4", "gpu=2"})
+			s.line("group", "ml/g0", []string{"min=2"})
+			s.line("group", "ml/g1", []string{"min=2", "parent=c"})
+			s.line("group", "ml/g2", []string{"min=1", "parent=c"})
+			s.line("composite", "ml/c", []string{"min=2"})
+		}
+		for range rapid.IntRange(5, 40).Draw(rt, "steps") {
+			drawStep(rt, s)
+		}
+		since := map[types.NamespacedName]*replay.Reason{}
+		err := replay.ReasonsAlong(s.log.Read, registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *replay.Reason) {
+			if complaint := doubt(m, name, x); complaint != "" {
+				rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
+			}
+			before := since[name]
+			since[name] = x
+			if x == nil {
+				return
+			}
+			told[x.Code]++
+			if before != nil && before.Code == x.Code && before.Since != x.Since {
+				rt.Fatalf("entry %d, gang %s: %s since %s, and just before since %s", e.Seq, name, x.Code, x.Since, before.Since)
+			}
+			if now := replay.Instant(e.Time); (before == nil || before.Code != x.Code && before.Code != replay.InFlight) && x.Since != now {
+				rt.Fatalf("entry %d, gang %s: %s since %s, though it came up at %s", e.Seq, name, x.Code, x.Since, now)
+			}
+		})
+		if err != nil {
+			rt.Fatal(err)
+		}
+	})
+	var counts []string
+	for code, n := range told {
+		counts = append(counts, fmt.Sprintf("%s %d", code, n))
+	}
+	slices.Sort(counts)
+	t.Log(counts)
+}
+
+// doubt says what cannot be true of a reason; "" for nothing.
+func doubt(m *scheduler.Machine, name types.NamespacedName, x *replay.Reason) string {
+	g := m.Cluster().Group(name.Namespace, name.Name)
+	if g == nil {
+		if x != nil {
+			return "a gang that is not there has a reason"
+		}
+		return ""
+	}
+	living, withNode := 0, 0
+	for _, p := range g.Members() {
+		switch {
+		case p.Stage == cluster.Waiting, p.Stage == cluster.Pending && p.Object.DeletionTimestamp == nil:
+			living++
+		}
+		if p.Stage != cluster.Pending {
+			withNode++
+		}
+	}
+	switch {
+	case x == nil && living > 0:
+		return "a member is pending without a reason"
+	case x == nil:
+		return ""
+	case !slices.Contains(replay.Codes(), x.Code):
+		return "the code is not known"
+	case !strings.HasPrefix(x.Message, "Gang "+name.String()+" "), x.WaitsFor.Kind == "", x.NextRetry.Words == "":
+		return "something is not said"
+	case x.Since == 0 || x.Since > replay.Instant(m.Now()):
+		return "it cannot be so since then"
+	}
+	return doubtCode(m, g, x, withNode)
+}
+
+// doubtCode compares the code with the state.
+func doubtCode(m *scheduler.Machine, g *cluster.Group, x *replay.Reason, withNode int) string {
+	e := m.GangEntity(g.Namespace, g.Name)
+	present := g.Ready() + g.Waiting() + g.Assigned()
+	failed := slices.Contains([]replay.Code{replay.LacksRoom, replay.Unplaceable, replay.PluginFailed, replay.PermitTimedOut,
+		replay.BrokenOff, replay.BindFailed}, x.Code)
+	inFlight := e != nil && e.State() == queue.InFlight
+	switch {
+	case x.Code == replay.FailedBefore:
+		return "the whole log is known"
+	case x.Code == replay.BeingDeleted:
+		return "this is no pod"
+	case x.Code != replay.Undeclared && !g.Declared():
+		return "it is not declared"
+	case g.Declared() && x.Code != replay.Refused && g.Refusal() != "":
+		return "it is refused"
+	case x.Code == replay.InFlight && !inFlight:
+		return "no cycle of it runs"
+	case inFlight && x.Code != replay.InFlight && x.Code != replay.Undeclared && x.Code != replay.Refused:
+		return "its cycles run"
+	case x.Code == replay.Incomplete && present >= g.Min():
+		return "enough members are there"
+	case failed && (x.Failed == nil || x.Member == "" || e == nil || !e.Failed()):
+		return "nothing has failed"
+	case x.Code == replay.Gated && len(x.KeptOut) == 0:
+		return "nothing is gated"
+	case x.Code == replay.InTurn && e.State() != queue.Active:
+		return "it does not stand in line: " + e.State().String()
+	case x.Code == replay.HeldByPermit && (g.Waiting() == 0 || withNode < g.Min() && g.MatchPolicy() != cluster.OnceSatisfied):
+		return "nothing is held"
+	case x.Code == replay.WaitsForOthers && (g.Composite() == nil || len(x.WaitsFor.Groups) == 0 || slices.Contains(x.WaitsFor.Groups, g.String())):
+		return "it waits for no other"
+	case x.Code == replay.LacksRoom && len(x.Refusals) == 0:
+		return "nobody refused it"
+	}
+	return ""
+}
+
+// What is told of the gang's waiting is the same whether one reads the whole history or asks at that point.
+func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newStoryWith(t, configurationOfHistories)
+		for range rapid.IntRange(5, 15).Draw(rt, "steps") {
+			drawStep(rt, s)
+		}
+		last, err := s.log.Last()
+		s.must(err)
+		at := rapid.Uint64Range(1, last).Draw(rt, "at")
+		want := map[types.NamespacedName]*replay.Reason{}
+		err = replay.ReasonsAlong(s.log.Read, registry(), func(_ *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *replay.Reason) {
+			if e.Seq == at {
+				want[name] = x
+			}
+		})
+		s.must(err)
+		for name, x := range want {
+			got, err := replay.ExplainGroup(context.Background(), s.log.Read, name.Namespace, name.Name, replay.ExplainOptions{Registry: registry(), AtSeq: at})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if (got.Reason == nil) != (x == nil) || x != nil && (got.Reason.Code != x.Code || got.Reason.Since != x.Since || got.Reason.Attempts != x.Attempts) {
+				rt.Fatalf("at entry %d gang %s has the reason %+v, on the way it was %+v", at, name, got.Reason, x)
+			}
+		}
+	})
+}
+
+// The lists of an explanation are bounded, however much there was.
+func TestTheListsOfAnExplanationAreBounded(t *testing.T) {
+	s := newStory(t)
+	s.line("node", "n1", []string{"cpu=6000", "gpu=4", "pods=6000"})
+	s.line("group", "ml/g", []string{"min=2"})
+	s.line("pod", "ml/g-0", []string{"cpu=1", "gpu=3", "group=g"})
+	s.line("pod", "ml/g-1", []string{"cpu=1", "gpu=3", "group=g"})
+	const others = 5000
+	for i := range others / 100 {
+		s.line("pod", fmt.Sprintf("ml/o%d-", i), []string{"cpu=1", "count=100"})
+		s.now = s.now.Add(time.Second)
+	}
+	x, err := replay.ExplainGroup(context.Background(), s.log.Read, "ml", "g", replay.ExplainOptions{Registry: registry()})
+	s.must(err)
+	past := x.History.LetPast
+	if past == nil || len(past.By) != 20 || past.Pods != others || past.Pods != len(past.By)+past.OtherPods {
+		t.Fatalf("let past: %+v", past)
+	}
+	var sum int64
+	for _, by := range past.By {
+		sum += by.Took[0].Amount
+	}
+	if sum += past.OthersTook[0].Amount; sum != past.Took[0].Amount || past.Took[0].Amount != int64(past.Pods)*1000 {
+		t.Errorf("%d pods took %d, in the list are %d", past.Pods, past.Took[0].Amount, sum)
+	}
+}
