@@ -228,6 +228,9 @@ func (s *Shortfall) said() string {
 		text = fmt.Sprintf("needs %s for %s", needed, count(int64(s.Members), "member", "members"))
 	}
 	text += "; " + amount(s.Resource, s.Free) + " free"
+	if s.Allocatable > 0 && s.Needed > s.Allocatable {
+		text += fmt.Sprintf(", and all nodes together have only %s", amount(s.Resource, s.Allocatable))
+	}
 	if s.Usable < s.Free {
 		text += fmt.Sprintf(", %s of them on nodes that take it", amount(s.Resource, s.Usable))
 	}
