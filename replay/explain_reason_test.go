@@ -142,7 +142,7 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 		for range rapid.IntRange(5, 40).Draw(rt, "steps") {
 			drawStep(rt, s)
 		}
-		since := map[types.NamespacedName]*replay.Reason{}
+		since, settled := map[types.NamespacedName]*replay.Reason{}, map[types.NamespacedName]*replay.Reason{}
 		err := replay.ReasonsAlong(s.log.Read, registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *replay.Reason) {
 			if complaint := doubt(m, name, x); complaint != "" {
 				rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
@@ -150,11 +150,18 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 			before := since[name]
 			since[name] = x
 			if x == nil {
+				settled[name] = nil
 				return
 			}
 			told[x.Code]++
 			if before != nil && before.Code == x.Code && before.Since != x.Since {
 				rt.Fatalf("entry %d, gang %s: %s since %s, and just before since %s", e.Seq, name, x.Code, x.Since, before.Since)
+			}
+			if old := settled[name]; before != nil && before.Code == replay.InFlight && old != nil && old.Code == x.Code && old.Since != x.Since {
+				rt.Fatalf("entry %d, gang %s: %s since %s, and before the attempt since %s", e.Seq, name, x.Code, x.Since, old.Since)
+			}
+			if x.Code != replay.InFlight {
+				settled[name] = x
 			}
 			if now := replay.Instant(e.Time); (before == nil || before.Code != x.Code && before.Code != replay.InFlight) && x.Since != now {
 				rt.Fatalf("entry %d, gang %s: %s since %s, though it came up at %s", e.Seq, name, x.Code, x.Since, now)
