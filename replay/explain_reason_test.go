@@ -251,7 +251,8 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *replay.Reason, withNod
 	return ""
 }
 
-// What is told of the gang's waiting is the same whether one reads the whole history or asks at that point.
+// What is told of the gang's waiting is the same whether one reads the whole history or asks at that point, of the gang
+// or of a pod of it; and each pod that has no node for good has a reason.
 func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newStoryWith(t, configurationOfHistories)
@@ -262,12 +263,30 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 		s.must(err)
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		want := map[types.NamespacedName]*replay.Reason{}
-		err = replay.ReasonsAlong(s.log.Read, registry(), func(_ *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *replay.Reason) {
-			if e.Seq == at {
-				want[name] = x
+		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
+		err = replay.ReasonsAlong(s.log.Read, registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *replay.Reason) {
+			if e.Seq != at {
+				return
+			}
+			want[name] = x
+			for _, p := range m.Cluster().AllPods() {
+				pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
 			}
 		})
 		s.must(err)
+		for name, is := range pending {
+			got, err := replay.ExplainPod(context.Background(), s.log.Read, "ml", name, replay.ExplainOptions{Registry: registry(), AtSeq: at})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if is != (got.Reason != nil) {
+				rt.Fatalf("at entry %d pod %s, pending %t, has the reason %+v", at, name, is, got.Reason)
+			}
+			if x := got.Reason; x != nil && (!slices.Contains(replay.Codes(), x.Code) || x.Code == replay.FailedBefore || x.Message == "" || x.NextRetry.Words == "" ||
+				x.WaitsFor.Kind == "" || x.Group != "" && (x.Pod == nil || x.Group != got.Group || x.Code != want[types.NamespacedName{Namespace: "ml", Name: strings.TrimPrefix(got.Group, "ml/")}].Code)) {
+				rt.Fatalf("at entry %d pod %s has the reason %+v", at, name, x)
+			}
+		}
 		for name, x := range want {
 			got, err := replay.ExplainGroup(context.Background(), s.log.Read, name.Namespace, name.Name, replay.ExplainOptions{Registry: registry(), AtSeq: at})
 			if err != nil {

@@ -175,7 +175,7 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 		f.add("then", "%s", count(int64(before), "change more", "changes more"))
 	}
 	for _, m := range later[max(0, len(later)-textFalls):] {
-		f.add(milestoneWords[m.What], "%s", join2(place(m.Point, knownFrom), m.Detail))
+		f.add(milestoneWords[m.What], "%s", withDetail(place(m.Point, knownFrom), m.Detail))
 	}
 }
 
@@ -185,8 +185,8 @@ var milestoneWords = map[string]string{
 	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum",
 }
 
-// join2 puts what happened behind where it did.
-func join2(place, detail string) string {
+// withDetail puts what happened behind where it did.
+func withDetail(place, detail string) string {
 	if detail == "" {
 		return place
 	}

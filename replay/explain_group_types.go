@@ -1,0 +1,147 @@
+package replay
+
+import "k8s.io/apimachinery/pkg/types"
+
+// GroupExplanation is where a gang stood at one point of the log, and how it came there.
+type GroupExplanation struct {
+	// Group is namespace/name.
+	Group string `json:"group"`
+	// At is the last entry that takes part in the answer.
+	At Point `json:"at"`
+	// KnownFrom is as PodExplanation's; attempts before it are counted in History.Omitted.
+	KnownFrom uint64 `json:"knownFrom,omitempty"`
+	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
+	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
+	// and none that could follow), or Gone.
+	Stage string `json:"stage"`
+	// Refusal is what a Refused gang contradicts itself in.
+	Refusal string `json:"refusal,omitempty"`
+	// Declared says that its PodGroup is there; Min is how many members are placed together.
+	Declared bool `json:"declared"`
+	Min      int  `json:"min"`
+	// Members are its pods at that point, by name, and Counts adds them up.
+	Members []GroupMember `json:"members"`
+	Counts  GroupCounts   `json:"counts"`
+	// Queue is where it stands in the queue; nil if it does not.
+	Queue *QueueStanding `json:"queue,omitempty"`
+	// Reason is why it, or a member beyond its minimum, is pending; nil if nothing is.
+	Reason *Reason `json:"reason,omitempty"`
+	// Together is what it is admitted together with; nil for nothing.
+	Together *Together `json:"together,omitempty"`
+	// History is what happened to it.
+	History GroupHistory `json:"history"`
+	// LastFailure is the decision that made its last failed attempt fail, whether or not it was placed after.
+	LastFailure *DecisionExplanation `json:"lastFailure,omitempty"`
+	// Needs is what it lacks to have its minimum and who has it: at the last failure, or at the point in question for a
+	// gang that is pending without one, or for which all nodes together have too little then too. Nil if nothing is
+	// missing.
+	Needs *GangNeeds `json:"needs,omitempty"`
+}
+
+// GroupMember is one pod of a gang.
+type GroupMember struct {
+	Pod  string    `json:"pod"`
+	UID  types.UID `json:"uid"`
+	Node string    `json:"node,omitempty"`
+	// Stage is Pending, Waiting, Binding or Bound.
+	Stage string `json:"stage"`
+	// GatingPlugin keeps a Pending member out of the queue, and GatingMessage is what it says.
+	GatingPlugin  string `json:"gatingPlugin,omitempty"`
+	GatingMessage string `json:"gatingMessage,omitempty"`
+}
+
+// GroupCounts counts the members of a gang.
+type GroupCounts struct {
+	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion.
+	// Waiting are held on nodes; Assigned have their node for good; Gone were deleted or have finished. Gated
+	// are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is incomplete.
+	Ready    int `json:"ready"`
+	Waiting  int `json:"waiting"`
+	Assigned int `json:"assigned"`
+	Gated    int `json:"gated"`
+	Gone     int `json:"gone"`
+}
+
+// GroupHistory is what happened to a gang, up to the point in question.
+type GroupHistory struct {
+	// FirstSeen is where the log first has its PodGroup or a member.
+	FirstSeen Point `json:"firstSeen"`
+	// Complete is where it was first declared and had as many members as it needs; nil if it never did.
+	Complete *Point `json:"complete,omitempty"`
+	// Declared is where it was first known how many members it needs.
+	Declared *Point `json:"declared,omitempty"`
+	// Placed is where its minimum first was on nodes for good.
+	Placed *Point `json:"placed,omitempty"`
+	// Milestones are the times when it was declared, complete or placed, and when it ceased to be: the last ones, in
+	// order, at most 50; OmittedMilestones is how many came before them.
+	Milestones        []Milestone `json:"milestones,omitempty"`
+	OmittedMilestones int         `json:"omittedMilestones,omitempty"`
+	// LetPast is who was given nodes while it last was complete and not placed; nil for nobody.
+	LetPast *LetPast `json:"letPast,omitempty"`
+	// Attempts are the last ones, in order, at most 100; Omitted is how many came before them.
+	Attempts []GroupAttempt `json:"attempts,omitempty"`
+	Omitted  int            `json:"omitted,omitempty"`
+}
+
+// Milestone is a change of what a gang has come to.
+type Milestone struct {
+	Point
+	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum.
+	What string `json:"what"`
+	// Detail is what brought it about, as far as that is not plain.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Together is what a gang is admitted together with.
+type Together struct {
+	// Composite is the CompositePodGroup (namespace/name); "" for gangs that name each other.
+	Composite string `json:"composite,omitempty"`
+	// Declared says that it is known how many gangs are enough, and Min is that number. Refusal is what the gangs
+	// together contradict themselves in.
+	Declared bool   `json:"declared"`
+	Min      int    `json:"min"`
+	Refusal  string `json:"refusal,omitempty"`
+	// Gangs are all of them, the gang itself among them, by name, at most 50; Others is how many more there are.
+	Gangs  []GangProgress `json:"gangs"`
+	Others int            `json:"others,omitempty"`
+}
+
+// GangProgress is how far a gang has come.
+type GangProgress struct {
+	Group string `json:"group"`
+	// Declared says that its minimum is known, Min; Refusal is what it contradicts itself in.
+	Declared bool   `json:"declared"`
+	Min      int    `json:"min"`
+	Refusal  string `json:"refusal,omitempty"`
+	// Present are the members that have a node or could get one; Held of them are held on nodes, and Placed have their
+	// node for good.
+	Present int `json:"present"`
+	Held    int `json:"held"`
+	Placed  int `json:"placed"`
+}
+
+// GroupAttempt is one attempt to place a gang: the cycles that ran back to back.
+type GroupAttempt struct {
+	// Number is which of the attempts it is, counted from 1; 0 if the queue does not know any more.
+	Number int `json:"number,omitempty"`
+	// First and Last are its first and last decision.
+	First      Point  `json:"first"`
+	Last       Point  `json:"last"`
+	FirstCycle uint64 `json:"firstCycle"`
+	LastCycle  uint64 `json:"lastCycle"`
+	// Placed is how many members found a node in it, and NoNode how many found none.
+	Placed int `json:"placed"`
+	NoNode int `json:"noNode,omitempty"`
+	// Outcome is Placed, Failed, Held (its members stay on their nodes and wait), or Running if the point in question
+	// lies within it.
+	Outcome string `json:"outcome"`
+	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that one
+	// is what failed of those that are admitted together. Code is what a reason would say, and Why says it in short.
+	FailedMember string    `json:"failedMember,omitempty"`
+	Rejections   []Refusal `json:"rejections,omitempty"`
+	Code         Code      `json:"code,omitempty"`
+	Why          string    `json:"why,omitempty"`
+	// Allowed and Released count the held members that were let go to be bound, and taken off their nodes.
+	Allowed  int `json:"allowed,omitempty"`
+	Released int `json:"released,omitempty"`
+}
