@@ -39,7 +39,8 @@
 // ends in Permit, where the gang plugin answers Wait, and the pod is held on its node; the cycle that
 // completes the minimum allows them all in its own Decision, and only then are their binds released. A member
 // that finds no node is passed over while those not tried yet are enough without it; when they are not, the same
-// Decision releases the held ones.
+// Decision releases the held ones. Several gangs can be one entity: unit.go. Who may pass whom is in policy.go and
+// reserve.go, where in a cluster a gang may be in topology.go, what becomes of held pods in wait.go.
 //
 // Start reading at machine.go; testdata has whole stories as transcripts.
 package scheduler
