@@ -43,8 +43,25 @@ func (p *Pod) Ends() (at eventlog.Time, ok bool) {
 func (p *Pod) Life() time.Duration { return p.life }
 
 // Amount is what the pod requests of a resource in its base unit; cpu in thousandths of a core.
-func (p *Pod) Amount(name v1.ResourceName) int64 {
-	r := p.Requests()
+func (p *Pod) Amount(name v1.ResourceName) int64 { return AmountOf(p.Requests(), name) }
+
+// AmountOf is how much of a resource a pod takes that requests r: of pods, one.
+func AmountOf(r fwk.Resource, name v1.ResourceName) int64 {
+	if name == v1.ResourcePods {
+		return 1
+	}
+	return amountIn(r, name)
+}
+
+// AmountOn is what a node has of a resource, and how much of it its pods request.
+func AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
+	if name == v1.ResourcePods {
+		return int64(info.GetAllocatable().GetAllowedPodNumber()), int64(len(info.GetPods()))
+	}
+	return amountIn(info.GetAllocatable(), name), amountIn(info.GetRequested(), name)
+}
+
+func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
 	switch name {
 	case v1.ResourceCPU:
 		return r.GetMilliCPU()
@@ -52,26 +69,8 @@ func (p *Pod) Amount(name v1.ResourceName) int64 {
 		return r.GetMemory()
 	case v1.ResourceEphemeralStorage:
 		return r.GetEphemeralStorage()
-	case v1.ResourcePods:
-		return 1
 	}
 	return r.GetScalarResources()[name]
-}
-
-// AmountOn is what a node has of a resource, and how much of it its pods request.
-func AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
-	a, r := info.GetAllocatable(), info.GetRequested()
-	switch name {
-	case v1.ResourceCPU:
-		return a.GetMilliCPU(), r.GetMilliCPU()
-	case v1.ResourceMemory:
-		return a.GetMemory(), r.GetMemory()
-	case v1.ResourceEphemeralStorage:
-		return a.GetEphemeralStorage(), r.GetEphemeralStorage()
-	case v1.ResourcePods:
-		return int64(a.GetAllowedPodNumber()), int64(len(info.GetPods()))
-	}
-	return a.GetScalarResources()[name], r.GetScalarResources()[name]
 }
 
 // Free is what all nodes together have free of a resource; ok is false for one that no node offers.

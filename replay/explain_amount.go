@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 )
@@ -25,37 +24,9 @@ func podNeeds(p *cluster.Pod) []cluster.Need {
 	slices.Sort(scalars)
 	var needs []cluster.Need
 	for _, name := range append(names, scalars...) {
-		needs = append(needs, cluster.Need{Resource: name, Amount: amountOf(requests, name)})
+		needs = append(needs, cluster.Need{Resource: name, Amount: cluster.AmountOf(requests, name)})
 	}
 	return needs
-}
-
-// amountOf is what one pod that requests r takes of a resource.
-func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
-	if name == resourcePods {
-		return 1
-	}
-	return amountIn(r, name)
-}
-
-// nodeAmounts is how much of a resource a node has and how much of it is requested.
-func nodeAmounts(n fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
-	if name == resourcePods {
-		return int64(n.GetAllocatable().GetAllowedPodNumber()), int64(len(n.GetPods()))
-	}
-	return amountIn(n.GetAllocatable(), name), amountIn(n.GetRequested(), name)
-}
-
-func amountIn(r fwk.Resource, name v1.ResourceName) int64 {
-	switch name {
-	case v1.ResourceCPU:
-		return r.GetMilliCPU()
-	case v1.ResourceMemory:
-		return r.GetMemory()
-	case v1.ResourceEphemeralStorage:
-		return r.GetEphemeralStorage()
-	}
-	return r.GetScalarResources()[name]
 }
 
 // amount prints an amount of a resource as people write it, with at most three decimals.

@@ -94,7 +94,7 @@ func (p *passers) measure(c *cluster.State, g *cluster.Group) {
 		}
 		short := cluster.Shortfall{Resource: need.Resource, Needed: need.Amount}
 		for _, n := range nodes {
-			allocatable, requested := nodeAmounts(n, need.Resource)
+			allocatable, requested := cluster.AmountOn(n, need.Resource)
 			short.Free += max(0, allocatable-requested)
 		}
 		p.asks = append(p.asks, need.Resource)
@@ -152,7 +152,7 @@ func (p *passers) passed(pod *cluster.Pod, at Point, state queue.State) {
 	by.Last = at
 	requests := pod.Requests()
 	for i, name := range p.asks {
-		by.Took[i].Amount += amountOf(requests, name)
+		by.Took[i].Amount += cluster.AmountOf(requests, name)
 	}
 }
 

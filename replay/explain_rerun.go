@@ -285,7 +285,7 @@ func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group, 
 		holders := map[holderKey]*Holder{}
 		for _, n := range nodes {
 			back := holdersOn(c, n, need.Resource, except, holders)
-			allocatable, requested := nodeAmounts(n, need.Resource)
+			allocatable, requested := cluster.AmountOn(n, need.Resource)
 			use.add(n.Node().Name, allocatable, max(0, allocatable-requested+back), !unusable(n.Node().Name))
 		}
 		if need.Resource == resourcePods && use.Usable >= need.Amount {
@@ -313,7 +313,7 @@ func (u *ResourceUse) add(node string, allocatable, free int64, usable bool) {
 // holdersOn adds up who has the resource on a node, and returns what waiting members of except have of it.
 func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *cluster.Group, holders map[holderKey]*Holder) (back int64) {
 	for _, info := range n.GetPods() {
-		amount := amountOf(info.CalculateResource().Resource, name)
+		amount := cluster.AmountOf(info.CalculateResource().Resource, name)
 		p := c.Pod(info.GetPod().UID)
 		switch {
 		case amount == 0 || p == nil:
