@@ -38,6 +38,8 @@ type Group struct {
 	met             bool
 	succeeded, lost int
 
+	avoided []string // domains in which an attempt has failed since one was last begun anew, sorted
+
 	composite *Composite // what it says that it is admitted with, nil for nothing
 
 	refusal string // a memo, if judged

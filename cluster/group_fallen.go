@@ -11,7 +11,24 @@ import (
 	"github.com/rollcall-sched/rollcall/canonical"
 )
 
-// What becomes of a gang that had its minimum and has not any more.
+// What is remembered of a gang beyond what its pods and objects show: whether it had its minimum, and has not any more; and
+// in which domains it could not be placed.
+
+// Avoid notes that an attempt in a domain has failed, so that the next one looks elsewhere.
+func (g *Group) Avoid(domain string) {
+	if i, known := slices.BinarySearch(g.avoided, domain); !known {
+		g.avoided = slices.Insert(g.avoided, i, domain)
+	}
+}
+
+// Avoids says whether Avoid was told of the domain.
+func (g *Group) Avoids(domain string) bool {
+	_, known := slices.BinarySearch(g.avoided, domain)
+	return known
+}
+
+// AvoidNothing forgets what Avoid was told.
+func (g *Group) AvoidNothing() { g.avoided = nil }
 
 // observe notes whether g has its minimum, and whether it has fallen below it.
 func (s *State) observe(g *Group) {
@@ -68,7 +85,7 @@ func (s *State) appendHistories(dst []byte) []byte {
 	var met []*Group
 	// any order: sorted right below
 	for _, g := range s.groups {
-		if g.met {
+		if g.met || len(g.avoided) > 0 {
 			met = append(met, g)
 		}
 	}
@@ -79,6 +96,11 @@ func (s *State) appendHistories(dst []byte) []byte {
 		dst = canonical.AppendString(dst, g.Name)
 		dst = binary.AppendUvarint(dst, uint64(g.succeeded))
 		dst = binary.AppendUvarint(dst, uint64(g.lost))
+		dst = append(dst, canonical.Flags(g.met))
+		dst = binary.AppendUvarint(dst, uint64(len(g.avoided)))
+		for _, domain := range g.avoided {
+			dst = canonical.AppendString(dst, domain)
+		}
 	}
 	return dst
 }
@@ -91,9 +113,13 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 	for _, g := range s.groups {
 		g.met, g.succeeded, g.lost = false, 0, 0
 	}
-	for range r.Count("gangs", 4) {
+	for range r.Count("gangs", 6) {
 		name := types.NamespacedName{Namespace: r.String("namespace"), Name: r.String("name")}
-		succeeded, lost := r.Int("succeeded"), r.Int("lost")
+		succeeded, lost, met := r.Int("succeeded"), r.Int("lost"), r.Flags("gang's flags", 1)[0]
+		avoided := make([]string, r.Count("avoided domains", 1))
+		for i := range avoided {
+			avoided[i] = r.String("avoided domain")
+		}
 		if r.Err() != nil {
 			return r.Err()
 		}
@@ -102,7 +128,10 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 			r.Fail("gang", errors.New(name.String()+" is not there"))
 			return r.Err()
 		}
-		g.met, g.succeeded, g.lost = true, succeeded, lost
+		g.met, g.succeeded, g.lost = met, succeeded, lost
+		for _, domain := range avoided {
+			g.Avoid(domain)
+		}
 		s.observe(g)
 	}
 	return r.Err()

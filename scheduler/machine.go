@@ -166,8 +166,10 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		if _, lacks := m.cluster.Lacks(g); lacks {
 			return false
 		}
-		if g.HasTopology() && m.domainOf(g).Refusal != "" {
-			return false
+		if g.HasTopology() {
+			if _, why := m.domainOf(g, false); why != "" {
+				return false
+			}
 		}
 	}
 	return true

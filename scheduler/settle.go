@@ -17,7 +17,7 @@ import (
 )
 
 // applyDecision makes a recorded decision the state. It asks no plugin whether it agrees.
-func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
+func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 	p := m.cluster.Pod(d.UID)
 	if p == nil {
 		return fmt.Errorf("decision on pod %s/%s (%s): %w", d.Namespace, d.Name, d.UID, errUnknownPod)
@@ -39,6 +39,17 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 		return m.applyReserved(p, d)
 	}
 	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
+	if g := p.Group; g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0 {
+		tried, _ := m.domainOf(g, false)
+		defer func() {
+			switch e := m.queue.Get(key); {
+			case g.Placed() > 0:
+				g.AvoidNothing()
+			case err == nil && e != nil && e.State() != queue.InFlight && e.Failed() && withNode(g) == 0:
+				m.avoidDomain(key, g, tried)
+			}
+		}()
+	}
 	if !waited {
 		m.queue.Begin(key) // the end of a wait is not another attempt
 	}

@@ -10,15 +10,17 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Gangs whose members' nodes must, or had better, have one value of a label: a domain.
 
 // domain is the nodes that have the same value of each of some labels.
 type domain struct {
-	value string // the values, joined
-	nodes map[string]bool
-	names []string
+	labels []string
+	value  string // their values, joined
+	nodes  map[string]bool
+	names  []string
 }
 
 // domainsBy returns the domains of the nodes by the labels, by value; nodes without one of the labels are in none.
@@ -32,7 +34,7 @@ func (m *Machine) domainsBy(labels []string) []*domain {
 		}
 		d := byValue[value]
 		if d == nil {
-			d = &domain{value: value, nodes: map[string]bool{}}
+			d = &domain{labels: labels, value: value, nodes: map[string]bool{}}
 			byValue[value] = d
 		}
 		d.nodes[info.Node().Name] = true
@@ -57,45 +59,50 @@ func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
 	return strings.Join(values, ", "), true
 }
 
+// key tells domains of different labels apart.
+func (d *domain) key() string { return strings.Join(d.labels, ",") + "=" + d.value }
+
 // Domain implements coscheduling.Groups.
 func (g *gangsOfProfile) Domain(group *cluster.Group) coscheduling.Domain {
-	return g.machine.domainOf(group)
+	d, why := g.machine.domainOf(group, false)
+	return g.machine.limitTo(d, why)
 }
 
-// domainOf returns where the gang's next member may go. What is required holds for all members; within that, what is
-// preferred does if the domain has room for all that the gang still needs, the first label that can have it.
-func (m *Machine) domainOf(g *cluster.Group) coscheduling.Domain {
+// domainOf returns where the gang's next member may go, nil for anywhere. What is required holds for all members; within
+// that, what is preferred does if the domain has room for all that the gang still needs, the first label that can have it.
+// Domains in which an attempt has failed come last, or, if strict, not at all. why says that there is none.
+func (m *Machine) domainOf(g *cluster.Group, strict bool) (d *domain, why string) {
 	required, preferred := g.Topology()
 	var within *domain
 	if len(required) > 0 {
-		d, why := m.requiredDomain(g, required)
-		if why != "" {
-			return coscheduling.Domain{Refusal: why}
+		if within, why = m.requiredDomain(g, required, true); why != "" && !strict {
+			within, why = m.requiredDomain(g, required, false)
 		}
-		within = d
+		if why != "" {
+			return nil, why
+		}
 	}
 	for i := range preferred {
 		labels := slices.Concat(required, preferred[i:i+1])
 		if d := m.preferredDomain(g, labels, within); d != nil {
-			within = d
-			break
+			return d, ""
 		}
 	}
-	return m.limitTo(within)
+	return within, ""
 }
 
 // limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
-func (m *Machine) limitTo(d *domain) coscheduling.Domain {
+func (m *Machine) limitTo(d *domain, why string) coscheduling.Domain {
 	nodes, _ := m.cluster.List()
-	if d == nil || len(d.names) == len(nodes) {
-		return coscheduling.Domain{}
+	if why != "" || d == nil || len(d.names) == len(nodes) {
+		return coscheduling.Domain{Refusal: why}
 	}
 	return coscheduling.Domain{Limited: true, Nodes: d.names}
 }
 
-// requiredDomain returns the domain in which members have nodes, or else the smallest that has room for the gang; why says
-// that there is none.
-func (m *Machine) requiredDomain(g *cluster.Group, labels []string) (d *domain, why string) {
+// requiredDomain returns the domain in which members have nodes, or else the smallest that has room for the gang and is
+// not avoided; why says that there is none.
+func (m *Machine) requiredDomain(g *cluster.Group, labels []string, avoiding bool) (d *domain, why string) {
 	domains := m.domainsBy(labels)
 	if d := holding(g, domains); d != nil {
 		return d, ""
@@ -107,12 +114,14 @@ func (m *Machine) requiredDomain(g *cluster.Group, labels []string) (d *domain, 
 		return nil, fmt.Sprintf("pod group %s must stay within one %s, and no node has that label", g, strings.Join(labels, ", "))
 	}
 	pods := m.lackingOf(g)
-	best, most := (*domain)(nil), -1
-	if d := m.smallestFor(pods, domains, func(d *domain, fit int) {
+	best, most := domains[0], -1
+	d = m.smallestFor(pods, domains, func(d *domain, fit int) bool {
 		if fit > most {
 			best, most = d, fit
 		}
-	}); d != nil {
+		return !avoiding || !g.Avoids(d.key())
+	})
+	if d != nil {
 		return d, ""
 	}
 	return nil, fmt.Sprintf("pod group %s must stay within one %s: the best, %s, has room for %d of the %d members it needs",
@@ -127,7 +136,7 @@ func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *dom
 	}
 	pods := m.lackingOf(g)
 	if d := holding(g, domains); d != nil {
-		if len(pods) == 0 || m.fitIn(pods, d) == len(pods) {
+		if m.fitIn(pods, d) == len(pods) {
 			return d
 		}
 		return nil
@@ -135,7 +144,20 @@ func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *dom
 	if g.Placed()+g.Waiting() > 0 {
 		return nil
 	}
-	return m.smallestFor(pods, domains, func(*domain, int) {})
+	return m.smallestFor(pods, domains, func(d *domain, _ int) bool { return !g.Avoids(d.key()) })
+}
+
+// avoidDomain is called when an attempt has failed and left nothing of the gang on nodes: if there is another domain to
+// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time.
+func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
+	if failed != nil {
+		g.Avoid(failed.key())
+		if d, why := m.domainOf(g, true); why == "" && (d == nil || !g.Avoids(d.key())) {
+			m.queue.Activate(key)
+			return
+		}
+	}
+	g.AvoidNothing()
 }
 
 // holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
@@ -162,8 +184,8 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 }
 
 // smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first; nil
-// if there is none. each is told how many of the pods find room in a domain.
-func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, each func(d *domain, fit int)) *domain {
+// if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
+func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
 	type sized struct {
 		d    *domain
 		room int
@@ -171,7 +193,7 @@ func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, each func(
 	var enough []sized
 	for _, d := range domains {
 		fit := m.fitIn(pods, d)
-		if each(d, fit); fit == len(pods) {
+		if may(d, fit) && fit == len(pods) {
 			enough = append(enough, sized{d, m.roomIn(pods, d)})
 		}
 	}

@@ -134,9 +134,11 @@ func (m *Machine) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 
 // standing is what holds for a gang as a whole.
 type standing struct {
-	refused, declared bool
-	min               int // 0 for one that is refused
-	key               queue.Key
+	declared  bool
+	refused   bool // by what it says itself
+	unrefused bool // what it is admitted with is not refused
+	min       int  // 0 for one that is refused
+	key       queue.Key
 }
 
 func (m *Machine) standingOf(name types.NamespacedName) standing {
@@ -145,10 +147,12 @@ func (m *Machine) standingOf(name types.NamespacedName) standing {
 		return standing{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
 	}
 	key := keyOfGang(g)
-	if c := g.Composite(); g.Refusal() != "" || c != nil && c.Refusal() != "" {
-		return standing{refused: true, key: key}
+	c := g.Composite()
+	s := standing{refused: g.Refusal() != "", unrefused: c == nil || c.Refusal() == "", key: key}
+	if !s.refused && s.unrefused {
+		s.declared, s.min = g.Declared(), g.Min()
 	}
-	return standing{declared: g.Declared(), min: g.Min(), key: key}
+	return s
 }
 
 // restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
