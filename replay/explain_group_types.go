@@ -86,7 +86,8 @@ type GroupHistory struct {
 // Milestone is a change of what a gang has come to.
 type Milestone struct {
 	Point
-	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum.
+	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, or Evicted: the
+	// rest of a gang that fell below its minimum was sent away, as it asked for.
 	What string `json:"what"`
 	// Detail is what brought it about, as far as that is not plain.
 	Detail string `json:"detail,omitempty"`

@@ -217,8 +217,9 @@ func (f *failure) judge(m *scheduler.Machine, p *cluster.Pod) {
 	}
 }
 
+// blames says whether the plugin refused the pod as a whole.
 func blames(d *eventlog.Decision, plugin string) bool {
-	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == plugin })
+	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == plugin && r.Nodes == 0 })
 }
 
 // after looks at what an entry, just applied, meant for the gang.
@@ -309,6 +310,15 @@ func (h *groupHistory) note(m *scheduler.Machine, at Instant) {
 // decided takes in a decision on a pod that stands in the queue with the gang.
 func (h *groupHistory) decided(m *scheduler.Machine, at Point, d *eventlog.Decision, pod *cluster.Pod) {
 	own := h.isMember(pod)
+	switch {
+	case d.Outcome == eventlog.Reserved:
+		return // it is no attempt; a reason tells of it as long as it stands
+	case d.Outcome == eventlog.Evicted && own:
+		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s", count(int64(len(d.Victims)), "member", "members"), refusalsText(refusalsOf(d.Rejections))))
+		return
+	case d.Outcome == eventlog.Evicted:
+		return
+	}
 	entity := h.entityIn(m)
 	if len(h.attempts) == 0 || entity != h.entity || entity != nil && entity.Attempts() != h.number {
 		h.begin(at, d.Cycle, entity)

@@ -1,6 +1,11 @@
 package replay
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
 
 // Code says in one word why a pod or a gang is pending. docs/GANGS.md has a table of them. Codes may be added; none
 // changes its meaning.
@@ -91,11 +96,37 @@ type Reason struct {
 	Shortfall   []Shortfall `json:"shortfall,omitempty"`
 	ShortfallAt *Point      `json:"shortfallAt,omitempty"`
 
+	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
+	Reserved *Reserved `json:"reserved,omitempty"`
+
 	// Pod is the part of a pod of the gang, if a pod is explained.
 	Pod *PodPart `json:"pod,omitempty"`
 
 	said     string // Message without its subject
 	shortNow bool   // Shortfall is that of the point in question
+}
+
+// Reserved is a reservation: At is when there is room by what is declared of the pods that run, on so many Nodes.
+type Reserved struct {
+	At    Instant `json:"at"`
+	Nodes int     `json:"nodes"`
+}
+
+// reservedFor returns the reservation of what stands in the queue, nil for none.
+func reservedFor(m *scheduler.Machine, e *queue.Entity) *Reserved {
+	if e == nil {
+		return nil
+	}
+	for _, r := range m.Reservations() {
+		if r.Key == e.Key() {
+			nodes := map[string]bool{}
+			for _, place := range r.Places {
+				nodes[place.Node] = true
+			}
+			return &Reserved{At: Instant(r.At), Nodes: len(nodes)}
+		}
+	}
+	return nil
 }
 
 // NextRetry is when the next attempt comes.

@@ -38,6 +38,7 @@ func (h *groupHistory) reason(r *rerun, q *QueueStanding) *Reason {
 	if code.ofAnAttempt() {
 		x.addShortfall(r, g, f)
 	}
+	x.Reserved = reservedFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
 	h.say(x, r, g, f)
 	return x

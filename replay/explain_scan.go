@@ -216,8 +216,8 @@ func (s *podScan) decided(r recorded) {
 			delete(s.stops, group) // the gang has its minimum: what stopped it before does so no more
 		}
 	}
-	if !s.seen {
-		return
+	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted {
+		return // no cycle of a pod's
 	}
 	if d.UID == s.uid {
 		s.failedIn(r, s.last)

@@ -42,9 +42,9 @@ import (
 // Lines of a log:
 //
 //	node NAME cpu=4 [memory=] [gpu=] [pods=110] [taint=KEY] [label=k:v]
-//	group NS/NAME min=3 [parent=C] [mode=NonStrict] [asks=GPUS] [timeout=30s]
+//	group NS/NAME min=3 [parent=C] [mode=NonStrict] [asks=GPUS] [timeout=30s] [below=Evict]
 //	composite NS/NAME min=2
-//	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [node=N] [gate=G] [scheduler=S] [selector=k:v] [label=k:v] [count=N]
+//	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [node=N] [gate=G] [scheduler=S] [selector=k:v] [label=k:v] [lasts=10s] [count=N]
 //	                                            count: NAME is followed by a number from 0 on
 //	ungate|delete|terminate|finish|fail|bound NS/NAME
 //	                                            of a pod: its gates go, it goes, its deletion begins, it has
@@ -145,6 +145,9 @@ func (s *story) line(verb, name string, args []string) {
 		n, err := strconv.Atoi(arg(args, "min"))
 		s.must(err)
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(n)}
+		if policy := arg(args, "below"); policy != "" {
+			g.Annotations = map[string]string{"rollcall.dev/below-minimum": policy}
+		}
 		if c := arg(args, "parent"); c != "" {
 			g.Spec.ParentCompositePodGroupName = &c
 		}
@@ -346,6 +349,9 @@ func pod(namespace, name, uid string, args []string) *v1.Pod {
 	}
 	if k, v, ok := strings.Cut(arg(args, "label"), ":"); ok {
 		p.Labels = map[string]string{k: v}
+	}
+	if d := arg(args, "lasts"); d != "" {
+		p.Annotations = map[string]string{"rollcall.dev/duration": d}
 	}
 	if g := arg(args, "gate"); g != "" {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: g}}

@@ -182,7 +182,7 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 // milestoneWords are the labels of what a gang comes to later than the first time.
 var milestoneWords = map[string]string{
 	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
-	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum",
+	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum", "Evicted": "evicted",
 }
 
 // withDetail puts what happened behind where it did.
@@ -203,6 +203,9 @@ func (f *facts) reason(x *Reason) {
 		text += fmt.Sprintf(" since %s", x.Since)
 	}
 	f.add("reason", "%s", text)
+	if v := x.Reserved; v != nil {
+		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At, count(int64(v.Nodes), "node", "nodes"))
+	}
 }
 
 // refusals writes the table of who refused what; reasons that differ in their code only are one row.
