@@ -43,6 +43,10 @@ type Options struct {
 	// Quiet ends the simulation once no event of the virtual cluster is to come and the scheduler, woken by time
 	// alone, has done nothing for that long. 0 is DefaultQuiet.
 	Quiet time.Duration
+	// Singles keeps the times of pods of no group too, for Report. It costs 40 bytes a pod.
+	Singles bool
+	// Timeline keeps what Timeline returns.
+	Timeline bool
 }
 
 // Progress is where a simulation stands.
@@ -76,6 +80,11 @@ type Cluster struct {
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
 	answers []eventlog.Payload
 	stats   statistics
+	// singles has the times of pods of no group, by the pod's index; nil if nobody asked for them.
+	singles  []jobTimes
+	timeline *Timeline // nil if nobody asked for it
+	// attempts returns how often the scheduler has begun to place what stands in its queue.
+	attempts attemptsFunc
 }
 
 // nodeChange is a planned change of a node: to another object, or to another spec.unschedulable.
@@ -107,9 +116,11 @@ type podState struct {
 	phase phase
 	// group is the index of its group, -1 for none.
 	group int32
-	// arrived, and ends if it is running and does not run for ever (then 0), are offsets.
-	arrived, ends time.Duration
-	node          *liveNode
+	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
+	arrived, bound, ends time.Duration
+	node                 *liveNode
+	// told says that the scheduler knows the pod.
+	told bool
 	// uid is the pod's while it is there.
 	uid types.UID
 	// template is what the pod is now, but for its identity.
@@ -130,11 +141,12 @@ type groupState struct {
 	asked   int
 	evicts  bool // the rest of it, when it falls below its minimum
 	counted bool // among the gangs of the summary
-	// left counts planned members that have not ended; arrived and bound those that ever were.
-	left, arrived, bound int
-	// complete and placed say that enough members had arrived and were bound; completeAt is when.
-	complete, placed bool
-	completeAt       time.Duration
+	// left counts planned members that have not ended; arrived and bound those that ever were; pending those that
+	// have arrived and are not bound; told those that the scheduler knows.
+	left, arrived, bound, pending, told int
+	// waits says that it is counted as a gang that waits.
+	waits bool
+	jobTimes
 }
 
 type groupObject struct {
@@ -143,10 +155,11 @@ type groupObject struct {
 	minimum  int // 0 for a group that asks for none
 }
 
-// minimum is how many members are needed at once; gang is false if nobody says.
+// minimum is how many members are needed at once, 0 if nobody says; gang is false for a group that asks for none, and
+// that is placed when one of its members is.
 func (g *groupState) minimum() (n int, gang bool) {
 	if len(g.objects) > 0 {
-		return g.objects[0].minimum, g.objects[0].minimum > 0
+		return max(1, g.objects[0].minimum), g.objects[0].minimum > 0
 	}
 	return g.asked, g.asked > 0
 }
@@ -171,6 +184,12 @@ func New(nodes []NodePlan, work *Workload, opts Options) (*Cluster, error) {
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
 		stats:      newStatistics(),
+	}
+	if opts.Singles {
+		c.singles = make([]jobTimes, len(work.Pods))
+	}
+	if opts.Timeline {
+		c.timeline = newTimeline()
 	}
 	if err := c.planNodes(); err != nil {
 		return nil, err
@@ -323,6 +342,7 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // progress, if that is not nil. The summary has everything but the scheduler's own speed; see
 // Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (Summary, error) {
+	c.attempts = attemptsOf(s)
 	idle := 0
 	for {
 		if err := ctx.Err(); err != nil {
@@ -356,10 +376,12 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 				return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
 			}
 		}
+		c.timeline.sample(c, s)
 		if progress != nil {
 			progress(c.progress())
 		}
 	}
+	c.countRest()
 	return c.summary(), nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -63,6 +64,9 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 		batch = &Batch{Parallelism: int(parallelism)}
 	}
 	template := jobTemplate(job)
+	if text, given := job.Annotations[DurationAnnotation]; given && template.Annotations[DurationAnnotation] == "" {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, DurationAnnotation, text)
+	}
 	if err := m.finishPod(d, template, templatePrefix); err != nil {
 		return err
 	}

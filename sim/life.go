@@ -116,7 +116,11 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	p.phase, p.arrived, p.uid = pending, c.now, uid
 	if p.group >= 0 {
 		g := &c.groups[p.group]
+		if g.arrived == 0 {
+			g.submitted = c.now
+		}
 		g.arrived++
+		g.pending++
 		g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
 		g.evicts = g.evicts || cluster.AsksForEviction(plan.Template.Annotations)
 		c.checkGang(g)
@@ -125,6 +129,8 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		// Its arrival and its end cancel out; whatever follows from its end does not.
 		return c.endPod(i, failed)[1:], nil
 	}
+	c.tell(p)
+	c.single(i, func(t *jobTimes) { *t = jobTimes{submitted: c.now, completeAt: c.now, complete: true} })
 	if node != nil {
 		c.start(i, node)
 	}
@@ -149,7 +155,7 @@ func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
 // start lets a pod run on a node.
 func (c *Cluster) start(i int32, node *liveNode) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	p.phase, p.node = running, node
+	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
 	c.stats.start(p.template, c.now-p.arrived)
 	if runs := plan.runs(); runs > 0 {
@@ -159,26 +165,51 @@ func (c *Cluster) start(i int32, node *liveNode) {
 	if p.group >= 0 {
 		g := &c.groups[p.group]
 		g.bound++
+		g.pending--
 		c.checkGang(g)
+	} else if p.template.Spec.NodeName == "" {
+		c.stats.jobs.place(c.now - p.arrived)
 	}
+	c.single(i, func(t *jobTimes) { t.placed, t.placedAt = true, c.now })
 }
 
 // checkGang notes when a gang has its members and when they are placed.
 func (c *Cluster) checkGang(g *groupState) {
 	minimum, gang := g.minimum()
-	if !gang {
+	if minimum == 0 {
 		return
 	}
-	if !g.counted {
+	if gang && !g.counted {
 		g.counted = true
 		c.stats.gangs++
+		if g.placed {
+			c.stats.gangPlaced(g.placedAt - g.completeAt)
+		}
 	}
 	if !g.complete && g.arrived >= minimum {
 		g.complete, g.completeAt = true, c.now
 	}
 	if g.complete && !g.placed && g.bound >= minimum {
-		g.placed = true
-		c.stats.gangPlaced(c.now - g.completeAt)
+		g.placed, g.placedAt = true, c.now
+		c.stats.jobs.place(c.now - g.completeAt)
+		if g.counted {
+			c.stats.gangPlaced(c.now - g.completeAt)
+		}
+	}
+	c.checkWaiting(g)
+}
+
+// checkWaiting counts the gangs that have members which wait for their minimum to be placed.
+func (c *Cluster) checkWaiting(g *groupState) {
+	waits := g.counted && !g.placed && g.pending > 0
+	if waits == g.waits {
+		return
+	}
+	g.waits = waits
+	if waits {
+		c.stats.gangsWaiting++
+	} else {
+		c.stats.gangsWaiting--
 	}
 }
 
@@ -186,7 +217,9 @@ func (c *Cluster) checkGang(g *groupState) {
 // member.
 func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	if p.phase == running {
+	c.untell(i)
+	ran := p.phase == running
+	if ran {
 		delete(p.node.pods, i)
 		c.stats.stop(p.template)
 	} else if how == completed || how == withdrawn && p.phase == planned {
@@ -195,6 +228,10 @@ func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 		c.stats.leave()
 	}
 	c.stats.end(how)
+	if p.group < 0 && ran && p.template.Spec.NodeName == "" {
+		c.stats.jobs.finish(p.bound-p.arrived, c.now-p.bound)
+	}
+	c.single(i, func(t *jobTimes) { t.finished, t.finishedAt = true, c.now })
 	uid, on := p.uid, p.node
 	delete(c.live, uid)
 	p.phase, p.node, p.uid = gone, nil, ""
@@ -209,19 +246,24 @@ func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
 	}
 	inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid})
-	return append(inputs, c.leaveGroup(p)...)
+	return append(inputs, c.leaveGroup(p, ran)...)
 }
 
-// leaveGroup counts a member off, and deletes its group if it was the last one.
-func (c *Cluster) leaveGroup(p *podState) []eventlog.Payload {
+// leaveGroup counts a member off that ran or did not, and deletes its group if it was the last one.
+func (c *Cluster) leaveGroup(p *podState, ran bool) []eventlog.Payload {
 	if p.group < 0 {
 		return nil
 	}
 	g := &c.groups[p.group]
+	if !ran {
+		g.pending--
+		c.checkWaiting(g)
+	}
 	g.left--
 	if g.left > 0 {
 		return nil
 	}
+	c.finishGroup(g)
 	var gone []eventlog.Payload
 	for _, o := range g.objects {
 		gone = append(gone, &eventlog.Deleted{Resource: o.resource, Namespace: g.name.Namespace, Name: g.name.Name, UID: o.uid})

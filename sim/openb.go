@@ -154,10 +154,12 @@ type openbShape struct {
 }
 
 // readOpenbPods reads a pod list. A pod arrives at its creation time and runs, once bound, as long as it existed
-// in the trace; one that was created and deleted in the same second runs for one.
+// in the trace; one that was created and deleted in the same second runs for one. That is also what it declares, by the
+// annotation DurationAnnotation: the trace does not say what its users expected.
 func readOpenbPods(in *input, path string, r io.Reader) error {
 	seen := map[string]bool{}
 	templates := map[openbShape]*corev1.Pod{}
+	declared := declarations{}
 	return readOpenb(path, r, openbPodColumns, func(row openbRow) error {
 		name := row.text("name")
 		if err := newName("pod", name, seen, MaxPods); err != nil {
@@ -183,9 +185,10 @@ func readOpenbPods(in *input, path string, r io.Reader) error {
 			template = shape.template()
 			templates[shape] = template
 		}
+		ran := wholeSeconds(deleted - created)
 		in.workload.Pods = append(in.workload.Pods, PodPlan{
 			Namespace: metav1.NamespaceDefault, Name: name, Template: template,
-			Arrival: time.Duration(created) * time.Second, Duration: wholeSeconds(deleted - created),
+			Arrival: time.Duration(created) * time.Second, Duration: ran, Annotations: declared.of(ran),
 		})
 		return nil
 	})

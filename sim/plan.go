@@ -92,6 +92,8 @@ type PodPlan struct {
 	// Template is what the pod is built from: it gives everything but name, namespace, UID and creation time.
 	// A template with spec.nodeName makes a pod that arrives already bound. Shared by pods, never changed.
 	Template *corev1.Pod
+	// Annotations, if not nil, are the pod's instead of the template's. Shared by pods, never changed.
+	Annotations map[string]string
 	// PodGroup, if not empty, becomes the pod's spec.schedulingGroup.podGroupName.
 	PodGroup string
 	// Batch, if not nil, holds the pod back until its turn.
@@ -127,11 +129,26 @@ func UID(resource eventlog.Resource, namespace, name string) types.UID {
 	return types.UID(uuid.NewSHA1(uidSpace, []byte(key)).String())
 }
 
+// declarations are the annotations that declare how long pods will hold what they get, one for all pods of a duration.
+type declarations map[time.Duration]map[string]string
+
+func (d declarations) of(duration time.Duration) map[string]string {
+	annotations := d[duration]
+	if annotations == nil {
+		annotations = map[string]string{DurationAnnotation: duration.String()}
+		d[duration] = annotations
+	}
+	return annotations
+}
+
 // build makes the pod, of that UID, that arrived at t and is now as template says. It shares the template's fields
 // below their first level.
 func (p *PodPlan) build(template *corev1.Pod, uid types.UID, t time.Duration) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec, Status: template.Status}
 	pod.Namespace, pod.Name, pod.UID = p.Namespace, p.Name, uid
+	if p.Annotations != nil {
+		pod.Annotations = p.Annotations
+	}
 	if pod.CreationTimestamp.IsZero() {
 		pod.CreationTimestamp = metav1.NewTime(Start.Add(t))
 	}

@@ -79,6 +79,15 @@ func (r *Resumption) Finished() error {
 	}
 }
 
+// Machine returns the state that the log's entries, as far as they are told, or the new scheduler's have led to; it is to be
+// read only.
+func (r *Resumption) Machine() *scheduler.Machine {
+	if live, ok := r.live.(interface{ Machine() *scheduler.Machine }); ok {
+		return live.Machine()
+	}
+	return r.machine
+}
+
 // Wake implements Scheduler.
 func (r *Resumption) Wake() (time.Time, bool) {
 	if r.live != nil {

@@ -26,6 +26,8 @@ type Summary struct {
 	// instant at which enough members existed to the bind that made them enough on nodes.
 	PodWait  Waits `json:"podWait"`
 	GangWait Waits `json:"gangWait"`
+	// Jobs are the groups, and the pods of no group that did not arrive bound.
+	Jobs JobMeans `json:"jobs"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
 	// Decisions, RealSeconds and DecisionsPerSecond are the scheduler's own; see Measured.
@@ -68,6 +70,22 @@ type Waits struct {
 	MaxSeconds float64 `json:"maxSeconds"`
 }
 
+// JobMeans are the figures by which schedulers of jobs are compared.
+type JobMeans struct {
+	// Placed is how many were placed: with their minimum, if they are groups.
+	Placed int `json:"placed"`
+	// MeanWaitSeconds is how long those waited in the mean, from the instant at which enough of their pods existed.
+	MeanWaitSeconds float64 `json:"meanWaitSeconds"`
+	// Finished is how many of them ended, with all their pods.
+	Finished int `json:"finished"`
+	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run time
+	// is that from placed to finished.
+	MeanBoundedSlowdown float64 `json:"meanBoundedSlowdown"`
+}
+
+// slowdownBound is the run time below which the slowdown is that of a job of this run time.
+const slowdownBound = 10 * time.Second
+
 // Utilisation is the part of a resource that pods requested: the integral over time of what the pods on nodes
 // requested, divided by that of what the nodes offered, from the first pod's arrival to the last pod's end (to the summary's
 // End if pods still run).
@@ -97,6 +115,12 @@ func (s Summary) WriteText(w io.Writer) error {
 		count{s.Gangs.Placed, "placed", true}, count{s.Gangs.Pending, "pending", true}))
 	fmt.Fprintf(t, "pod wait\t%s\n", s.PodWait)
 	fmt.Fprintf(t, "gang wait\t%s\n", s.GangWait)
+	if s.Jobs.Placed > 0 {
+		fmt.Fprintf(t, "mean wait\t%s of %d jobs\n", seconds(s.Jobs.MeanWaitSeconds), s.Jobs.Placed)
+	}
+	if s.Jobs.Finished > 0 {
+		fmt.Fprintf(t, "mean slowdown\t%.2f of %d jobs, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, s.Jobs.Finished, slowdownBound)
+	}
 	for i, u := range s.Utilisation {
 		label := ""
 		if i == 0 {
@@ -175,9 +199,39 @@ type statistics struct {
 	pending, running       int
 	endings                [3]int
 	podWaits, gangWaits    []time.Duration
+	gangsWaiting           int // have members that wait for their minimum to be placed
+	jobs                   jobSums
 	usage                  usage
 	// atLastEnd and atLastMove are the integrals when the last pod went and when anything last happened.
 	atLastEnd, atLastMove []resourceUsage
+}
+
+// jobSums add up what JobMeans are of.
+type jobSums struct {
+	placed, finished int
+	wait, slowdown   float64
+}
+
+func (j *jobSums) place(wait time.Duration) {
+	j.placed++
+	j.wait += wait.Seconds()
+}
+
+// finish counts a job that was placed and has ended.
+func (j *jobSums) finish(wait, run time.Duration) {
+	j.finished++
+	j.slowdown += max(1, (wait+run).Seconds()/max(run, slowdownBound).Seconds())
+}
+
+func (j *jobSums) means() JobMeans {
+	m := JobMeans{Placed: j.placed, Finished: j.finished}
+	if j.placed > 0 {
+		m.MeanWaitSeconds = j.wait / float64(j.placed)
+	}
+	if j.finished > 0 {
+		m.MeanBoundedSlowdown = j.slowdown / float64(j.finished)
+	}
+	return m
 }
 
 func newStatistics() statistics { return statistics{usage: newUsage()} }
@@ -234,6 +288,7 @@ func (c *Cluster) summary() Summary {
 		Gangs:    GangCounts{Total: s.gangs, Placed: len(s.gangWaits), Pending: s.gangs - len(s.gangWaits)},
 		PodWait:  waitsOf(s.podWaits),
 		GangWait: waitsOf(s.gangWaits),
+		Jobs:     s.jobs.means(),
 	}
 	totals := s.atLastEnd
 	if s.running > 0 {

@@ -34,11 +34,15 @@ const swfCancelled = 5
 // swfLine is what is read of a line.
 type swfLine struct {
 	job, submit, run, processors int64
+	// declared is the time that the user asked for, or else the run time.
+	declared int64
 }
 
 // readSWF reads a Standard Workload Format file. A job of N processors becomes the PodGroup job-ID
 // (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each.
-// They arrive at the submit time and run for the run time, for one second if that is 0.
+// They arrive at the submit time and run for the run time, for one second if that is 0. By the annotation
+// DurationAnnotation they declare the requested time, or else the run time: a scheduler may count on it, and the pods run
+// as long as they do all the same, shorter or longer.
 //
 // What -1 (unknown) stands for follows the format's definition: processors are the allocated ones, else the
 // requested ones; the run time is the measured one, else the requested one. Two kinds of line are no work, and
@@ -46,6 +50,7 @@ type swfLine struct {
 // that has a line of its own as a whole. A field that is needed and unknown otherwise is an error.
 func readSWF(in *input, path string, r io.Reader) error {
 	template := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, nil)
+	declared := declarations{}
 	seen := map[int64]bool{}
 	cancelled, parts := 0, 0
 	err := lines(path, r, func(_ int, text []byte) error {
@@ -76,7 +81,7 @@ func readSWF(in *input, path string, r io.Reader) error {
 		if int64(len(in.workload.Pods))+job.processors > MaxPods {
 			return fmt.Errorf("more than %d pods", MaxPods)
 		}
-		in.addGang(job, template)
+		in.addGang(job, template, declared.of(wholeSeconds(job.declared)))
 		return nil
 	})
 	if cancelled > 0 {
@@ -125,6 +130,9 @@ func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
 	if l.run < 0 {
 		return l, fmt.Errorf("fields %d and %d: run time unknown", swfRun+1, swfTime+1)
 	}
+	if l.declared = numbers[swfTime]; l.declared <= 0 {
+		l.declared = l.run
+	}
 	if l.processors <= 0 {
 		l.processors = numbers[swfRequested]
 	}
@@ -136,7 +144,7 @@ func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
 
 // addGang adds a job's group and pods. Names are parts of one string, so that a pod costs its plan and little
 // else.
-func (in *input) addGang(job swfLine, template *corev1.Pod) {
+func (in *input) addGang(job swfLine, template *corev1.Pod, annotations map[string]string) {
 	name := "job-" + strconv.FormatInt(job.job, 10)
 	at := time.Duration(job.submit) * time.Second
 	in.workload.Objects = append(in.workload.Objects, ObjectPlan{
@@ -151,7 +159,7 @@ func (in *input) addGang(job swfLine, template *corev1.Pod) {
 	for k := range job.processors {
 		in.workload.Pods = append(in.workload.Pods, PodPlan{
 			Namespace: metav1.NamespaceDefault, Name: name + "-" + strconv.FormatInt(k, 10), PodGroup: name,
-			Arrival: at, Duration: wholeSeconds(job.run), Template: template,
+			Arrival: at, Duration: wholeSeconds(job.run), Template: template, Annotations: annotations,
 		})
 	}
 }

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// MaxLinePoints bounds the points of a Line that is asked for, and so what is drawn of it.
+const MaxLinePoints = 2000
+
+// The bounds of what a Timeline keeps while it is made.
+const (
+	rawLinePoints  = 1 << 16
+	maxReservation = 100_000
+)
+
+// Timeline is how a simulation went: values that hold from one instant to the next, as they stood when all was over that
+// happened at the instant.
+type Timeline struct {
+	// shares are those of the resources, by their index in usage.
+	shares      []line
+	names       []corev1.ResourceName
+	pods, gangs line
+	end         time.Duration
+
+	reservations []Reserved
+	standing     map[reservationKey]int // those that stand, by their place in reservations
+	unkept       int
+}
+
+// Line is one value over time.
+type Line struct {
+	// Name is the resource's, or what is counted.
+	Name string
+	// Points are the instants from which on the value is another one. At most MaxLinePoints are left of them: each part of the
+	// time keeps its least, its greatest and its last value.
+	Points []LinePoint
+}
+
+// LinePoint is a value that holds from an offset on.
+type LinePoint struct {
+	At    time.Duration
+	Value float64
+}
+
+// Reservation is room that a scheduler has set aside.
+type Reservation struct {
+	// Group is for whom: namespace/name.
+	Group string
+	// From is when the room is there at the latest, by what is declared of durations. Until is when it is expected to
+	// come free again; zero if nobody knows.
+	From, Until time.Time
+	// Amount is how much is set aside: thousandths of cpu, units of everything else.
+	Amount map[corev1.ResourceName]int64
+}
+
+// Reserver is a Scheduler that sets room aside. One that does not is no Reserver, or returns none.
+type Reserver interface {
+	// Reservations returns those that stand after the last step.
+	Reservations() []Reservation
+}
+
+// Reserved is a Reservation and how long it stood: from the instant at which it was made to that at which it was given up,
+// used, or changed.
+type Reserved struct {
+	Reservation
+	Made, Gone time.Duration
+}
+
+type reservationKey struct {
+	group       string
+	from, until time.Time
+}
+
+func newTimeline() *Timeline {
+	return &Timeline{standing: map[reservationKey]int{}}
+}
+
+// Timeline returns how the simulation went; nil without Options.Timeline. It is called after Run.
+func (c *Cluster) Timeline() *Timeline { return c.timeline }
+
+// sample takes down how things stand after a step at this instant. A nil Timeline takes nothing down.
+func (t *Timeline) sample(c *Cluster, s Scheduler) {
+	if t == nil {
+		return
+	}
+	t.end = c.now
+	for i := range c.stats.usage.resources {
+		r := &c.stats.usage.resources[i]
+		if i == len(t.shares) {
+			t.shares = append(t.shares, line{})
+			t.names = append(t.names, r.name)
+		}
+		share := 0.0
+		if r.offered > 0 {
+			share = float64(r.used) / float64(r.offered)
+		}
+		t.shares[i].add(c.now, share)
+	}
+	t.pods.add(c.now, float64(c.stats.pending))
+	t.gangs.add(c.now, float64(c.stats.gangsWaiting))
+	if r, ok := s.(Reserver); ok {
+		t.reserve(c.now, r.Reservations())
+	}
+}
+
+// reserve compares what stands now with what stood before.
+func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
+	before := t.standing
+	t.standing = make(map[reservationKey]int, len(standing))
+	for _, r := range standing {
+		key := reservationKey{r.Group, r.From, r.Until}
+		i, stood := before[key]
+		switch {
+		case stood:
+			delete(before, key)
+		case len(t.reservations) == maxReservation:
+			t.unkept++
+			i = -1
+		default:
+			i = len(t.reservations)
+			t.reservations = append(t.reservations, Reserved{Reservation: r, Made: now, Gone: -1})
+		}
+		t.standing[key] = i
+	}
+	// any order: each of them is noted by itself
+	for _, i := range before {
+		if i >= 0 {
+			t.reservations[i].Gone = now
+		}
+	}
+}
+
+// End is the last instant of which anything was taken down.
+func (t *Timeline) End() time.Duration { return t.end }
+
+// Shares returns, by name, what part of each resource pods requested of what nodes offered: 0 to 1, more if they were
+// overcommitted.
+func (t *Timeline) Shares() []Line {
+	var lines []Line
+	for i := range t.shares {
+		lines = append(lines, Line{string(t.names[i]), t.shares[i].thinned(MaxLinePoints)})
+	}
+	slices.SortFunc(lines, func(a, b Line) int { return strings.Compare(a.Name, b.Name) })
+	return lines
+}
+
+// PendingPods returns how many pods had arrived and were not bound.
+func (t *Timeline) PendingPods() Line { return Line{"pods", t.pods.thinned(MaxLinePoints)} }
+
+// PendingGangs returns how many gangs had pods that were not bound, and not their minimum bound.
+func (t *Timeline) PendingGangs() Line { return Line{"gangs", t.gangs.thinned(MaxLinePoints)} }
+
+// Reservations returns the reservations in the order in which they were made, and how many more there were than are kept.
+// One that stood at the end is gone then.
+func (t *Timeline) Reservations() (reserved []Reserved, more int) {
+	reserved = slices.Clone(t.reservations)
+	for i := range reserved {
+		if reserved[i].Gone < 0 {
+			reserved[i].Gone = t.end
+		}
+	}
+	return reserved, t.unkept
+}
+
+// line is a value that holds from each of its points to the next. The points' times grow, and neighbours differ.
+type line struct{ points []LinePoint }
+
+// add says that the value is v from now on.
+func (l *line) add(now time.Duration, v float64) {
+	if n := len(l.points); n > 0 && l.points[n-1].At == now {
+		l.points = l.points[:n-1]
+	}
+	if n := len(l.points); n > 0 && l.points[n-1].Value == v {
+		return
+	}
+	if len(l.points) == rawLinePoints {
+		l.points = thin(l.points, rawLinePoints/2)
+	}
+	l.points = append(l.points, LinePoint{now, v})
+}
+
+func (l *line) thinned(most int) []LinePoint { return thin(slices.Clone(l.points), most) }
+
+// thin leaves most points of them, in their place: of as many equal parts of the time as that allows, the least value, the
+// greatest and the last one each.
+func thin(points []LinePoint, most int) []LinePoint {
+	if len(points) <= most {
+		return points
+	}
+	first := points[0].At
+	width := (points[len(points)-1].At-first)/time.Duration(most/3) + 1
+	kept := points[:0]
+	for from := 0; from < len(points); {
+		part := (points[from].At - first) / width
+		to, least, greatest := from, from, from
+		for ; to < len(points) && (points[to].At-first)/width == part; to++ {
+			if points[to].Value < points[least].Value {
+				least = to
+			}
+			if points[to].Value > points[greatest].Value {
+				greatest = to
+			}
+		}
+		keep := []int{least, greatest, to - 1}
+		slices.SortFunc(keep, cmp.Compare[int])
+		for _, i := range slices.Compact(keep) {
+			kept = append(kept, points[i]) // never ahead of what is still to be read
+		}
+		from = to
+	}
+	return kept
+}
