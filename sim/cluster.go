@@ -119,8 +119,8 @@ type podState struct {
 	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
 	arrived, bound, ends time.Duration
 	node                 *liveNode
-	// told says that the scheduler knows the pod.
-	told bool
+	// queued says that it stands in the scheduler's queue.
+	queued bool
 	// uid is the pod's while it is there.
 	uid types.UID
 	// template is what the pod is now, but for its identity.
@@ -142,8 +142,8 @@ type groupState struct {
 	evicts  bool // the rest of it, when it falls below its minimum
 	counted bool // among the gangs of the summary
 	// left counts planned members that have not ended; arrived and bound those that ever were; pending those that
-	// have arrived and are not bound; told those that the scheduler knows.
-	left, arrived, bound, pending, told int
+	// have arrived and are not bound; queued those in the scheduler's queue.
+	left, arrived, bound, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
 	jobTimes

@@ -129,7 +129,9 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		// Its arrival and its end cancel out; whatever follows from its end does not.
 		return c.endPod(i, failed)[1:], nil
 	}
-	c.tell(p)
+	if node == nil {
+		c.enqueue(p)
+	}
 	c.single(i, func(t *jobTimes) { *t = jobTimes{submitted: c.now, completeAt: c.now, complete: true} })
 	if node != nil {
 		c.start(i, node)
@@ -155,6 +157,7 @@ func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
 // start lets a pod run on a node.
 func (c *Cluster) start(i int32, node *liveNode) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
+	c.dequeue(i)
 	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
 	c.stats.start(p.template, c.now-p.arrived)
@@ -217,7 +220,7 @@ func (c *Cluster) checkWaiting(g *groupState) {
 // member.
 func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	c.untell(i)
+	c.dequeue(i)
 	ran := p.phase == running
 	if ran {
 		delete(p.node.pods, i)

@@ -121,27 +121,28 @@ func attemptsOf(s Scheduler) attemptsFunc {
 	}
 }
 
-// tell notes that the scheduler will be told of the pod.
-func (c *Cluster) tell(p *podState) {
-	p.told = true
+// enqueue notes that the pod will stand in the scheduler's queue once that is told of it.
+func (c *Cluster) enqueue(p *podState) {
+	p.queued = true
 	if p.group >= 0 {
-		c.groups[p.group].told++
+		c.groups[p.group].queued++
 	}
 }
 
-// untell notes that it will be told of the pod's end. With the last pod that it knows of a group goes what it has counted.
-func (c *Cluster) untell(i int32) {
+// dequeue notes that it will not when the scheduler is told next, of its bind or its end. With the last pod of a group in
+// its queue goes what it has counted.
+func (c *Cluster) dequeue(i int32) {
 	p := &c.pods[i]
-	if !p.told {
+	if !p.queued {
 		return
 	}
-	p.told = false
+	p.queued = false
 	if p.group < 0 {
 		c.countAttempts(i)
 		return
 	}
 	g := &c.groups[p.group]
-	if g.told--; g.told == 0 {
+	if g.queued--; g.queued == 0 {
 		g.attempts += c.attempts(true, g.name.Namespace, g.name.Name)
 	}
 }
@@ -154,15 +155,15 @@ func (c *Cluster) countAttempts(i int32) {
 	}
 }
 
-// countRest takes down the attempts at whatever is still there.
+// countRest takes down the attempts at whatever still stands in the queue.
 func (c *Cluster) countRest() {
 	for i := range c.groups {
-		if g := &c.groups[i]; g.told > 0 {
+		if g := &c.groups[i]; g.queued > 0 {
 			g.attempts += c.attempts(true, g.name.Namespace, g.name.Name)
 		}
 	}
 	for i := range c.pods {
-		if p := &c.pods[i]; p.told && p.group < 0 {
+		if p := &c.pods[i]; p.queued && p.group < 0 {
 			c.countAttempts(int32(i))
 		}
 	}

@@ -45,12 +45,16 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	config, err := readConfig("")
+	config, err := readConfig("", "")
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in virtual time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
-	summary, err := simulate(cmd.Context(), nodes, work, keeping{log: path}, config, 0)
+	cluster, err := sim.New(nodes, work, sim.Options{})
+	if err != nil {
+		return err
+	}
+	summary, err := simulate(cmd.Context(), cluster, keeping{log: path}, config)
 	if err != nil {
 		return err
 	}

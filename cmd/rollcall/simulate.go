@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"time"
@@ -15,18 +16,22 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/svgplot"
 )
 
 // simulation is what the simulate command is asked to do.
 type simulation struct {
 	nodes, workload, config string
+	queuePolicy             queuePolicy
 	until                   time.Duration
+	report, plot            target
+	reportPods              bool
 	keep                    keeping
 	out                     output
 }
 
 func newSimulate() *cobra.Command {
-	var s simulation
+	s := simulation{report: target{flag: "--report"}, plot: target{flag: "--plot"}}
 	cmd := &cobra.Command{
 		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log DIR]",
 		Short: "Schedule a workload on a virtual cluster in virtual time",
@@ -42,9 +47,21 @@ the output of rollcall log cat. Readers are chosen by content.
 
 If the process ended before the simulation did (it was killed, the disk was full), the same command
 with --resume goes on behind the last entry of the log, and comes to the same end. With --effects each
-bind is told when the virtual cluster carries it out, which is after its decision is on the disk.`,
+bind is told when the virtual cluster carries it out, which is after its decision is on the disk.
+
+--report writes a CSV file with a line for each group: its name, how many pods of it came, when the
+first of them was submitted, when as many were there as its minimum (complete), when as many were
+on nodes (placed), when the last one was gone (finished), and how many attempts the scheduler made.
+Times are seconds since the start of the simulation, with up to nine decimals and as many as they
+have; what did not happen is empty. --report-pods adds a line for each pod of no group. --plot draws
+utilisation and queue length over time as an SVG file. Both appear under their names when they are whole.
+
+A pod declares by activeDeadlineSeconds or the annotation rollcall.dev/duration how long it will hold
+its resources, which --queue-policy Backfill plans with. Jobs of the Standard Workload Format
+declare their requested time (or else their run time) and run for their run time.`,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
+  rollcall simulate --nodes 16x16cpu --workload jobs.swf --report jobs.csv --plot jobs.svg
   rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
@@ -53,7 +70,11 @@ bind is told when the virtual cluster carries it out, which is after its decisio
 	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
 	f.StringVar(&s.workload, "workload", "", "the workload: a file")
 	f.StringVar(&s.config, "config", "", "a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
+	s.queuePolicy.register(cmd)
 	f.DurationVar(&s.until, "until", 0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	f.StringVar(&s.report.path, "report", "", "write a line of CSV for each group to this file; - for standard output, the summary then goes to standard error")
+	f.BoolVar(&s.reportPods, "report-pods", false, "with --report, write a line for each pod of no group too")
+	f.StringVar(&s.plot.path, "plot", "", "draw utilisation and queue length over time to this SVG file; - for standard output, as above")
 	s.keep.register(cmd)
 	s.out.register(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
@@ -64,7 +85,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	config, err := readConfig(s.config)
+	config, err := readConfig(s.config, s.queuePolicy)
 	if err != nil {
 		return err
 	}
@@ -79,11 +100,46 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	for _, note := range work.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
-	summary, err := simulate(cmd.Context(), nodes, work, s.keep, config, s.until)
+	cluster, err := sim.New(nodes, work, sim.Options{Until: s.until, Singles: s.reportPods, Timeline: s.plot.path != ""})
 	if err != nil {
 		return err
 	}
-	return s.out.write(cmd.OutOrStdout(), summary, summary.WriteText)
+	for _, t := range []*target{&s.report, &s.plot} { // what cannot be written is said before the work
+		if err := t.open(); err != nil {
+			return err
+		}
+		defer t.discard()
+	}
+	summary, err := simulate(cmd.Context(), cluster, s.keep, config)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if err := s.writeFiles(cmd, cluster, summary); err != nil {
+		return s.keep.explainStop(err)
+	}
+	if s.report.path == "-" || s.plot.path == "-" {
+		out = cmd.ErrOrStderr()
+	}
+	return s.out.write(out, summary, summary.WriteText)
+}
+
+// writeFiles writes the report and the plot, if they are asked for.
+func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summary sim.Summary) error {
+	if s.report.path != "" {
+		rows := cluster.Report()
+		if len(rows) == 0 && !s.reportPods {
+			fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
+		}
+		if err := s.report.write(cmd.OutOrStdout(), func(w io.Writer) error { return sim.WriteReport(w, rows) }); err != nil {
+			return err
+		}
+	}
+	if s.plot.path == "" {
+		return nil
+	}
+	figure := s.figure(cluster.Timeline(), summary)
+	return s.plot.write(cmd.OutOrStdout(), func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
 }
 
 func (s *simulation) check() error {
@@ -92,6 +148,15 @@ func (s *simulation) check() error {
 	}
 	if s.until < 0 {
 		return usageError{fmt.Errorf("--until is %s: want a duration above zero", s.until)}
+	}
+	switch {
+	case s.reportPods && s.report.path == "":
+		return usageError{errors.New("--report-pods needs --report")}
+	case s.report.path != "" && s.report.path == s.plot.path:
+		return usageError{fmt.Errorf("--report and --plot are both %s", s.plot.path)}
+	}
+	if err := s.queuePolicy.check(); err != nil {
+		return err
 	}
 	if err := s.keep.check(); err != nil {
 		return err
@@ -111,29 +176,34 @@ func readNodes(value string) ([]sim.NodePlan, error) {
 	return nodes, nil
 }
 
-// readConfig returns the effective configuration: the file's, or the default one for "". What is wrong with it is
-// said before any log is made.
-func readConfig(path string) ([]byte, error) {
-	if path == "" {
-		return framework.EncodeConfig(framework.DefaultConfig())
+// readConfig returns the effective configuration: the file's, or the default one for "", with the queue policy if one is
+// given. What is wrong with it is said before any log is made.
+func readConfig(path string, policy queuePolicy) ([]byte, error) {
+	cfg, source := framework.DefaultConfig(), "--queue-policy"
+	if path != "" {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if cfg, err = framework.LoadConfig(data, path); err != nil {
+			return nil, err
+		}
+		source = path
+		if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
+			return nil, fmt.Errorf("%s: %w", source, err)
+		}
+	} else if policy == "" {
+		return framework.EncodeConfig(cfg)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	if err := policy.into(cfg, path); err != nil {
 		return nil, err
-	}
-	cfg, err := framework.LoadConfig(data, path)
-	if err != nil {
-		return nil, err
-	}
-	if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	config, err := framework.EncodeConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if err := tryConfig(config); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	return config, nil
 }
@@ -147,13 +217,9 @@ func tryConfig(config []byte) error {
 	return err
 }
 
-// simulate runs work on nodes and returns the summary. What is kept of it, and whether it goes on with what was
+// simulate runs the cluster and returns the summary. What is kept of it, and whether it goes on with what was
 // kept before, keep says.
-func simulate(ctx context.Context, nodes []sim.NodePlan, work *sim.Workload, keep keeping, config []byte, until time.Duration) (s sim.Summary, err error) {
-	cluster, err := sim.New(nodes, work, sim.Options{Until: until})
-	if err != nil {
-		return s, err
-	}
+func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (s sim.Summary, err error) {
 	w, err := keep.open(config)
 	if err != nil {
 		return s, err

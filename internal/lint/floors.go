@@ -48,6 +48,7 @@ var rooms = []room{
 	{dir: "localapi", floor: edge},
 	{dir: "kube", floor: edge},
 	{dir: "sim", floor: edge},
+	{dir: "sim/svgplot", floor: edge},
 	{dir: "cmd/rollcall", floor: top},
 	{dir: "deploy", floor: top},
 	{dir: "internal/crashfs", floor: side, testSupport: true},

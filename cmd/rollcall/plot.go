@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/svgplot"
+)
+
+// The heights of a plot's panels, in pixels.
+const (
+	shareHeight = 200
+	queueHeight = 110
+)
+
+// maxShares is how many resources' utilisation is drawn.
+const maxShares = 5
+
+// figure is what --plot draws.
+func (s *simulation) figure(t *sim.Timeline, sum sim.Summary) svgplot.Figure {
+	f := svgplot.Figure{
+		Title:    fmt.Sprintf("%s on %s", filepath.Base(s.workload), filepath.Base(s.nodes)),
+		Subtitle: s.subtitle(sum),
+		Since:    sim.Start.Format(time.RFC3339),
+		Span:     t.End().Seconds(),
+	}
+	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true, Height: shareHeight}
+	for _, l := range t.Shares() {
+		// Extended resources have a domain's name: GPUs and their like. Memory is hardly ever what is short.
+		if drawn := l.Name == string(corev1.ResourceCPU) || strings.Contains(l.Name, "/"); drawn && len(shares.Lines) < maxShares {
+			shares.Lines = append(shares.Lines, plotLine(l))
+		}
+	}
+	if len(shares.Lines) == 1 {
+		shares.Title = fmt.Sprintf("Utilisation of %s: what pods on nodes request of what nodes offer", shares.Lines[0].Name)
+	}
+	f.Panels = append(f.Panels, shares,
+		svgplot.Panel{Title: "Queue: pods that wait for a node", Height: queueHeight, Lines: []svgplot.Line{plotLine(t.PendingPods())}})
+	if sum.Gangs.Total > 0 {
+		f.Panels = append(f.Panels,
+			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight, Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
+	}
+	f.Strip = reservationStrip(t)
+	return f
+}
+
+// subtitle sums up in a line.
+func (s *simulation) subtitle(sum sim.Summary) string {
+	text := fmt.Sprintf("%d pods", sum.Pods.Total)
+	if sum.Gangs.Total > 0 {
+		text += fmt.Sprintf(" (%d gangs)", sum.Gangs.Total)
+	}
+	text += fmt.Sprintf(", %d nodes", sum.Nodes)
+	if s.queuePolicy != "" {
+		text += ", queue policy " + string(s.queuePolicy)
+	}
+	if sum.Jobs.Placed > 0 {
+		wait := time.Duration(sum.Jobs.MeanWaitSeconds * float64(time.Second)).Round(time.Second)
+		text += ", mean wait " + wait.String()
+	}
+	return text
+}
+
+func plotLine(l sim.Line) svgplot.Line {
+	points := make([]svgplot.Point, len(l.Points))
+	for i, p := range l.Points {
+		points[i] = svgplot.Point{X: p.At.Seconds(), Y: p.Value}
+	}
+	return svgplot.Line{Name: l.Name, Points: points}
+}
+
+// reservationStrip has a bar for each reservation.
+func reservationStrip(t *sim.Timeline) svgplot.Strip {
+	reserved, more := t.Reservations()
+	s := svgplot.Strip{Title: "Reservations", Waiting: "made, until its time", Taken: "reserved time"}
+	if more > 0 {
+		s.Title += fmt.Sprintf(" (the first %d of %d)", len(reserved), len(reserved)+more)
+	}
+	for _, r := range reserved {
+		bar := svgplot.Bar{Made: r.Made.Seconds(), From: r.From.Sub(sim.Start).Seconds()}
+		bar.Until = bar.From
+		label := fmt.Sprintf("%s: %s from %s", r.Group, reservedAmount(r.Amount), r.From.Format(time.RFC3339))
+		if !r.Until.IsZero() {
+			bar.Until = r.Until.Sub(sim.Start).Seconds()
+			label += " until " + r.Until.Format(time.RFC3339)
+		}
+		bar.Label = label + fmt.Sprintf("; stood from %s to %s", sim.Start.Add(r.Made).Format(time.RFC3339), sim.Start.Add(r.Gone).Format(time.RFC3339))
+		s.Bars = append(s.Bars, bar)
+	}
+	return s
+}
+
+// reservedAmount writes resources for people.
+func reservedAmount(list map[corev1.ResourceName]int64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		number := strconv.FormatInt(list[name], 10)
+		if name == corev1.ResourceCPU {
+			number = strconv.FormatFloat(float64(list[name])/1000, 'f', -1, 64)
+		}
+		parts = append(parts, number+" "+string(name))
+	}
+	return strings.Join(parts, ", ")
+}

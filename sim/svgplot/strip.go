@@ -1,0 +1,72 @@
+package svgplot
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// stripHeight is that of a strip's inside: a row of what is waited for above one of what is taken.
+const stripHeight = 2*barHeight + 14
+
+// maxBars is how many bars are drawn one by one. Of more, those that touch each other become one.
+const maxBars = 400
+
+// strip draws the bars below y and returns where it ends.
+func (d *drawing) strip(y float64) float64 {
+	s := d.f.Strip
+	d.text(left, y+headroom-10, "head", "", s.Title)
+	x := width - right
+	for _, part := range []struct{ name, class string }{{s.Taken, "taken"}, {s.Waiting, "waits"}} {
+		x = d.key(x, y+headroom-10, part.name, part.class)
+	}
+	y += headroom
+	d.instants("grid", y, y+stripHeight)
+	d.bars("waits", y+4, func(b Bar) (float64, float64) { return b.Made, b.From })
+	d.bars("taken", y+10+barHeight, func(b Bar) (float64, float64) { return b.From, b.Until })
+	d.rule("axis", left, y+stripHeight, width-right, y+stripHeight)
+	return y + stripHeight
+}
+
+// extent is a bar's place on the time axis.
+type extent struct {
+	from, to float64
+	label    string
+}
+
+// bars draws a part of each bar.
+func (d *drawing) bars(class string, y float64, part func(Bar) (from, to float64)) {
+	var all []extent
+	for _, b := range d.f.Strip.Bars {
+		if from, to := part(b); to >= from && from <= d.f.Span {
+			all = append(all, extent{d.x(from), d.x(to), b.Label})
+		}
+	}
+	if len(all) > maxBars {
+		all = merged(all)
+	}
+	for _, e := range all {
+		d.printf(`<rect class="%s" x="%s" y="%s" width="%s" height="%s">`, class, num(e.from), num(y), num(max(e.to-e.from, 0.75)), num(barHeight))
+		if e.label != "" {
+			d.printf("<title>%s</title>", escape(e.label))
+		}
+		d.printf("</rect>\n")
+	}
+}
+
+// merged makes one bar of those that share a pixel, so that there are no more than half as many as pixels.
+func merged(all []extent) []extent {
+	for i, e := range all {
+		all[i] = extent{from: math.Floor(e.from), to: math.Ceil(e.to)}
+	}
+	slices.SortFunc(all, func(a, b extent) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	out := all[:1]
+	for _, e := range all[1:] {
+		if last := &out[len(out)-1]; e.from <= last.to {
+			last.to = max(last.to, e.to)
+		} else {
+			out = append(out, e)
+		}
+	}
+	return out
+}
