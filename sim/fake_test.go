@@ -108,8 +108,8 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 		case *corev1.PersistentVolumeClaim:
 			suffix = " bound to " + o.Spec.VolumeName
 		}
-		if minimum, gang := groupMinimum(in.Object); gang {
-			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = minimum
+		if minimum, gang := groupMinimum(in.Object); gang || in.Resource == eventlog.PodGroups {
+			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = max(1, minimum)
 		}
 		f.tell(now, "+ %s %s%s", in.Resource, in.Object.GetName(), suffix)
 		if created := in.Object.GetCreationTimestamp(); in.Object.GetUID() == "" || created.IsZero() {

@@ -116,10 +116,10 @@ func (s Summary) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "pod wait\t%s\n", s.PodWait)
 	fmt.Fprintf(t, "gang wait\t%s\n", s.GangWait)
 	if s.Jobs.Placed > 0 {
-		fmt.Fprintf(t, "mean wait\t%s of %d jobs\n", seconds(s.Jobs.MeanWaitSeconds), s.Jobs.Placed)
+		fmt.Fprintf(t, "job wait\tmean %s of %s\n", seconds(s.Jobs.MeanWaitSeconds), jobs(s.Jobs.Placed))
 	}
 	if s.Jobs.Finished > 0 {
-		fmt.Fprintf(t, "mean slowdown\t%.2f of %d jobs, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, s.Jobs.Finished, slowdownBound)
+		fmt.Fprintf(t, "slowdown\tmean %.2f of %s, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, jobs(s.Jobs.Finished), slowdownBound)
 	}
 	for i, u := range s.Utilisation {
 		label := ""
@@ -135,6 +135,13 @@ func (s Summary) WriteText(w io.Writer) error {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
+}
+
+func jobs(n int) string {
+	if n == 1 {
+		return "1 job"
+	}
+	return fmt.Sprintf("%d jobs", n)
 }
 
 // String is the waits for people.
