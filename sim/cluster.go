@@ -382,6 +382,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		}
 	}
 	c.countRest()
+	c.timeline.finish(c.moved)
 	return c.summary(), nil
 }
 

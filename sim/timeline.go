@@ -88,7 +88,6 @@ func (t *Timeline) sample(c *Cluster, s Scheduler) {
 	if t == nil {
 		return
 	}
-	t.end = c.now
 	for i := range c.stats.usage.resources {
 		r := &c.stats.usage.resources[i]
 		if i == len(t.shares) {
@@ -105,6 +104,13 @@ func (t *Timeline) sample(c *Cluster, s Scheduler) {
 	t.gangs.add(c.now, float64(c.stats.gangsWaiting))
 	if r, ok := s.(Reserver); ok {
 		t.reserve(c.now, r.Reservations())
+	}
+}
+
+// finish notes where the simulation ended.
+func (t *Timeline) finish(end time.Duration) {
+	if t != nil {
+		t.end = end
 	}
 }
 
@@ -135,7 +141,7 @@ func (t *Timeline) reserve(now time.Duration, standing []Reservation) {
 	}
 }
 
-// End is the last instant of which anything was taken down.
+// End is the last instant at which anything happened, as Summary.End.
 func (t *Timeline) End() time.Duration { return t.end }
 
 // Shares returns, by name, what part of each resource pods requested of what nodes offered: 0 to 1, more if they were

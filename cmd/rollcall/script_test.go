@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -21,12 +22,21 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
+//
+// and the condition [queue-policies]: the plugin Coscheduling has them.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"samelog": sameLog,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "queue-policies" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			_, err := readConfig("", "StrictFIFO")
+			return err == nil, nil
 		},
 		RequireExplicitExec: true,
 	})

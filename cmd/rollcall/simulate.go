@@ -116,12 +116,23 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	}
 	out := cmd.OutOrStdout()
 	if err := s.writeFiles(cmd, cluster, summary); err != nil {
-		return s.keep.explainStop(err)
+		return fmt.Errorf("%w\n%s", err, s.adviceOnFiles())
 	}
 	if s.report.path == "-" || s.plot.path == "-" {
 		out = cmd.ErrOrStderr()
 	}
 	return s.out.write(out, summary, summary.WriteText)
+}
+
+// adviceOnFiles is what to do about a report or a plot that could not be written.
+func (s *simulation) adviceOnFiles() string {
+	switch {
+	case s.keep.log == "":
+		return "See that the file can be written, then run the same command again: no log was kept (--log) that it could be made of."
+	case s.keep.resume:
+		return "The simulation has come to its end and its log is whole. See that the file can be written, then run the same command again."
+	}
+	return "The simulation has come to its end and its log is whole. See that the file can be written, then run the same command with --resume."
 }
 
 // writeFiles writes the report and the plot, if they are asked for.
