@@ -25,6 +25,7 @@ type Group struct {
 	stages       [Bound + 1]int // members by stage
 	ready        int            // Pending members that no scheduling gate and no deletion keep back
 	needs        []resourceNeed // of the ready members; nil when they changed since
+	longest      time.Duration  // that one of them declares, 0 if one declares nothing; as good as needs
 
 	// What the members say of the gang and of themselves.
 	namings    census[string]

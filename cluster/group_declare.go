@@ -196,8 +196,30 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 			}
 		}
 		g.needs = needsOf(ready)
+		g.longest = 0
+		for _, p := range ready {
+			if p.life == 0 {
+				g.longest = 0
+				break
+			}
+			g.longest = max(g.longest, p.life)
+		}
 	}
 	return g.needs
+}
+
+// Needs tells each resource of which the members that g lacks to have its minimum request some, and how much at the
+// least, as Lacks counts it. longest is the longest that a ready member declares to hold its resources, 0 if one of them
+// declares nothing.
+func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64)) (longest time.Duration) {
+	k := g.Min() - g.Assigned() - g.Waiting()
+	needs := s.needsOf(g)
+	for i := range needs {
+		if amount := needs[i].smallest(max(1, k)); amount > 0 {
+			each(needs[i].resource, amount)
+		}
+	}
+	return g.longest
 }
 
 // lacksRoom compares what is free with the group's minResources, until one of its members has a node.

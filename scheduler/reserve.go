@@ -37,7 +37,10 @@ type reservation struct {
 	Reservation
 	stale bool // room was freed or lost since it was decided
 
-	taken map[string][]*cluster.Pod // a memo: the pods by node
+	// Memos: the pods by node, and what is free beside them.
+	taken  map[string][]*cluster.Pod
+	beside beside
+	free   map[v1.ResourceName]int64
 }
 
 // line is what the Machine knows of a profile's line.
@@ -242,28 +245,87 @@ func (m *Machine) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 // roomBeside says whether all nodes together have enough for an entity that must not delay its line's reservation: a
 // necessary condition only, as Lacks.
 func (m *Machine) roomBeside(e *queue.Entity) bool {
-	pods := m.needed(e)
-	if len(pods) == 0 {
+	r := m.reservations[e.Profile()]
+	if r == nil || e.Key() == r.Key {
 		return true
 	}
-	r := m.passing(pods[0])
-	if r == nil || slices.ContainsFunc(pods, func(p *cluster.Pod) bool { return m.passing(p) == nil }) {
+	var needs []need
+	longest, ok := m.needsOf(e, &needs)
+	if !ok || longest > 0 && m.now.Add(longest) <= r.At {
 		return true
 	}
-	for _, name := range resourcesOf(pods) {
-		need := int64(0)
-		for _, p := range pods {
-			need += p.Amount(name)
-		}
-		if need > 0 && need > m.freeBeside(r, name) {
+	for _, n := range needs {
+		if n.amount > m.freeBeside(r, n.resource) {
 			return false
 		}
 	}
 	return true
 }
 
+// need is an amount of a resource.
+type need struct {
+	resource v1.ResourceName
+	amount   int64
+}
+
+// needsOf adds what an entity needs at the least, and returns the longest that its pods declare to hold it, 0 if one of
+// them declares nothing; ok is false if it is not known which of its gangs will be placed.
+func (m *Machine) needsOf(e *queue.Entity, needs *[]need) (longest time.Duration, ok bool) {
+	if e.Type() == fwk.PodKeyType {
+		next := e.Next()
+		if next == nil {
+			return 0, false
+		}
+		p := m.cluster.Pod(next.UID)
+		for _, name := range resourcesOf([]*cluster.Pod{p}) {
+			*needs = append(*needs, need{name, p.Amount(name)})
+		}
+		return p.Life(), true
+	}
+	gangs := m.gangsOf(e.Key())
+	if c := m.compositeOf(e); c != nil && c.Min() < len(gangs) {
+		return 0, false
+	}
+	for i, g := range gangs {
+		its := m.cluster.Needs(g, func(resource v1.ResourceName, amount int64) {
+			at := slices.IndexFunc(*needs, func(n need) bool { return n.resource == resource })
+			if at < 0 {
+				*needs = append(*needs, need{resource, amount})
+				return
+			}
+			(*needs)[at].amount += amount
+		})
+		if i == 0 || its == 0 || longest > 0 && its > longest {
+			longest = its
+		}
+		if its == 0 {
+			longest = -1
+		}
+	}
+	return max(0, longest), len(gangs) > 0
+}
+
 // freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
 func (m *Machine) freeBeside(r *reservation, name v1.ResourceName) int64 {
+	now := beside{books{m.cluster.RoomVersion(), m.cluster.Placements()}, m.now > r.At}
+	if r.beside != now || r.free == nil {
+		r.beside, r.free = now, map[v1.ResourceName]int64{}
+	}
+	free, known := r.free[name]
+	if !known {
+		free = m.countFreeBeside(r, name)
+		r.free[name] = free
+	}
+	return free
+}
+
+// beside is a memo's version: while it is the same, so is what is free beside a reservation.
+type beside struct {
+	books   books
+	overdue bool
+}
+
+func (m *Machine) countFreeBeside(r *reservation, name v1.ResourceName) int64 {
 	free, offered := m.cluster.Free(name)
 	if !offered {
 		return math.MaxInt64 // left to NodeResourcesFit
