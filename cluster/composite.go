@@ -129,14 +129,14 @@ func (c *Composite) String() string {
 
 // Suffices says whether g can be admitted if its gang, and each that is admitted together with it, comes to as many
 // members with a node as count says: it has its minimum, and so have enough of the others. A gang that is not
-// declared or contradicts itself never does. One of which a member has its node for good was admitted with the others
-// once, and needs them no more: they may be done by now.
+// declared or contradicts itself never does. One that had its minimum was admitted with the others once, and
+// needs them no more: they may be done by now.
 func (g *Group) Suffices(count func(*Group) int) bool {
 	if !g.hasMinimum(count) {
 		return false
 	}
 	c := g.Composite()
-	return c == nil || c.suffices(count) || g.Placed() > 0 && c.Refusal() == ""
+	return c == nil || c.suffices(count) || g.met && c.Refusal() == ""
 }
 
 func (g *Group) hasMinimum(count func(*Group) int) bool {

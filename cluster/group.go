@@ -22,7 +22,8 @@ type Group struct {
 	informers    *Informers
 	declarations []declaration // at most one by API, scheduling.k8s.io first, which alone counts
 	members      map[types.UID]*Pod
-	stages       [Bound + 1]int // members by stage
+	stages       [Bound + 1]int // members by stage, without those that are leaving
+	leaving      int
 	ready        int            // Pending members that no scheduling gate and no deletion keep back
 	needs        []resourceNeed // of the ready members; nil when they changed since
 	longest      time.Duration  // that one of them declares, 0 if one declares nothing; as good as needs
@@ -157,25 +158,29 @@ func (g *Group) Ready() int { return g.ready }
 // Waiting counts the members that are held on nodes.
 func (g *Group) Waiting() int { return g.stages[Waiting] }
 
-// Assigned counts the members that have their node for good (they are being bound or are bound) as far as they
-// count toward the minimum, which the group's MatchPolicy says: with OnlyWaiting those that are bound do not, and
-// with OnceSatisfied one is as good as the minimum.
+// Assigned counts the members that count toward the minimum: those that have their node for good (see Placed), as far as
+// the group's MatchPolicy says (with OnlyWaiting those that are bound do not, and with OnceSatisfied one is as good as the
+// minimum), and those that have ended well since it last had its minimum.
 func (g *Group) Assigned() int {
 	placed := g.Placed()
-	if placed == 0 {
+	t := g.asked()
+	switch {
+	case placed+g.succeeded == 0:
 		return 0
-	}
-	switch t := g.asked(); t.policy {
-	case OnlyWaiting:
-		return g.stages[Binding]
-	case OnceSatisfied:
+	case t.policy == OnceSatisfied && placed > 0:
 		return max(placed, t.min)
+	case t.policy == OnlyWaiting && !(g.met && g.lost == 0 && placed+g.succeeded < t.min):
+		return g.stages[Binding]
 	}
-	return placed
+	return placed + g.succeeded
 }
 
-// Placed counts the members that have their node for good, whether or not they count toward the minimum.
+// Placed counts the members that have their node for good, whether or not they count toward the minimum. Those that are
+// leaving have not: they are being deleted, or asked to go, or their node is gone.
 func (g *Group) Placed() int { return g.stages[Binding] + g.stages[Bound] }
+
+// Leaving counts the members that are on nodes and are leaving them.
+func (g *Group) Leaving() int { return g.leaving }
 
 // Members returns the group's pods, by name.
 func (g *Group) Members() []*Pod {
@@ -276,11 +281,73 @@ func (s *State) setStage(p *Pod, stage Stage) {
 // tally counts p in or out of its group's numbers.
 func (s *State) tally(p *Pod, sign int) {
 	g := p.Group
-	g.stages[p.Stage] += sign
+	if sign > 0 {
+		p.leaving = s.isLeaving(p)
+	}
+	if p.leaving {
+		g.leaving += sign
+	} else {
+		g.stages[p.Stage] += sign
+	}
 	if p.Stage == Pending && s.isReady(p.Object) {
 		g.ready += sign
 	}
 	g.needs = nil
+}
+
+// isLeaving says of a pod that has its node for good whether it is to give it up.
+func (s *State) isLeaving(p *Pod) bool {
+	if p.Stage != Binding && p.Stage != Bound {
+		return false
+	}
+	n := s.nodes[p.Node]
+	return p.Object.DeletionTimestamp != nil || p.evicted || n == nil || !n.exists
+}
+
+// Evicting notes that a pod is asked to go.
+func (s *State) Evicting(p *Pod) {
+	if p.Group == nil {
+		p.evicted = true
+		return
+	}
+	s.tally(p, -1)
+	p.evicted = true
+	s.tally(p, +1)
+	s.observe(p.Group)
+}
+
+// GangsOn returns the gangs that have members on a node, whether or not it is there, by namespace and name.
+func (s *State) GangsOn(node string) []*Group {
+	var gangs []*Group
+	if n := s.nodes[node]; n != nil {
+		for _, info := range n.info.Pods {
+			if p := s.pods[info.GetPod().UID]; p != nil && p.Group != nil && !slices.Contains(gangs, p.Group) {
+				gangs = append(gangs, p.Group)
+			}
+		}
+	}
+	slices.SortFunc(gangs, compareGroups)
+	return gangs
+}
+
+// recount calls change, which brings or takes a node away, and counts the members on it anew.
+func (s *State) recount(node string, change func()) {
+	var members []*Pod
+	if n := s.nodes[node]; n != nil {
+		for _, info := range n.info.Pods {
+			if p := s.pods[info.GetPod().UID]; p != nil && p.Group != nil {
+				members = append(members, p)
+			}
+		}
+	}
+	for _, p := range members {
+		s.tally(p, -1)
+	}
+	change()
+	for _, p := range members {
+		s.tally(p, +1)
+		s.observe(p.Group)
+	}
 }
 
 // isReady says of a Pending pod whether a cycle of this scheduler could place it.

@@ -34,7 +34,9 @@ func (g *Group) AvoidNothing() { g.avoided = nil }
 func (s *State) observe(g *Group) {
 	placed := g.Placed()
 	switch {
-	case placed == 0:
+	case placed == 0 && (g.lost > 0 && g.succeeded == 0 || g.succeeded >= g.Min() || len(g.members) == 0 || g.leaving > 0):
+		// All of it is gone, or done: whoever comes now is another gang of the name. Where some ended well and the last
+		// one did not, one that takes its place belongs to them; so does one whose bind failed.
 		g.met, g.succeeded, g.lost = false, 0, 0
 	case g.Declared() && placed >= g.Min():
 		g.met, g.succeeded, g.lost = true, 0, 0
@@ -62,11 +64,14 @@ func AsksForEviction(annotations map[string]string) bool { return annotations[be
 
 // Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it.
 func (s *State) Succeeded(uid types.UID) {
-	if p := s.pods[uid]; p != nil && p.Group != nil && p.Stage == Bound && p.Group.met {
+	if p := s.pods[uid]; p != nil && p.Group != nil && (p.Stage == Bound || p.Stage == Binding) && p.Group.met {
 		p.succeeded = true
 		p.Group.succeeded++
 	}
 }
+
+// Met says that the gang had its minimum, and that it is not all gone since.
+func (g *Group) Met() bool { return g.met }
 
 // Succeeded counts the members that have ended well since the gang last had its minimum.
 func (g *Group) Succeeded() int { return g.succeeded }

@@ -74,7 +74,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 	n.info.SetNode(obj)
 	s.countImages(obj, n.info)
 	if !n.exists {
-		n.exists = true
+		s.recount(obj.Name, func() { n.exists = true })
 		at, _ := s.findListed(obj.Name)
 		s.listed = slices.Insert(s.listed, at, fwk.NodeInfo(n.info))
 	}
@@ -100,7 +100,7 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	if at, found := s.findListed(name); found {
 		s.listed = slices.Delete(s.listed, at, at+1)
 	}
-	n.exists = false
+	s.recount(name, func() { n.exists = false })
 	n.info.RemoveNode()
 	n.info.ImageStates = nil
 	if len(n.info.Pods) == 0 {

@@ -51,6 +51,8 @@ type Pod struct {
 
 	life      time.Duration // that its object declares, 0 for none
 	succeeded bool          // it is about to go, having ended well
+	evicted   bool          // it is asked to go
+	leaving   bool          // it is counted among its group's that are
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node

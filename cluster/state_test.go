@@ -132,7 +132,7 @@ func TestAPodHoldsItsPlaceAtEveryStageButPending(t *testing.T) {
 			s.pod(podOf("p", 1, memberOf("g"), standsOn("b")))
 		}, "p Bound on b; a 4000; b 3000; g ready 0 waiting 0 assigned 1"},
 		{"seen bound on a node that is not there", func(s testState, _ *Pod) { s.pod(podOf("p", 1, memberOf("g"), standsOn("c"))) },
-			"p Bound on c; a 4000; b 4000; g ready 0 waiting 0 assigned 1"},
+			"p Bound on c; a 4000; b 4000; g ready 0 waiting 0 assigned 0"},
 		{"changed while held", func(s testState, p *Pod) {
 			s.must(s.Assume(p, "a", Waiting, nil))
 			s.pod(podOf("p", 3, memberOf("g")))

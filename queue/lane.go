@@ -85,3 +85,17 @@ func (q *Queue) FirstInLane(profile string, wanted func(*Entity) bool) *Entity {
 	}
 	return nil
 }
+
+// RetryInLane has those in a profile's lane that a plugin refused retried after their backoff: what it refused them for has
+// changed.
+func (q *Queue) RetryInLane(profile, plugin string) {
+	l := q.lanes[profile]
+	if l == nil {
+		return
+	}
+	for _, e := range slices.Clone(l.entities) {
+		if e.state == Unschedulable && !e.owed && slices.Contains(e.plugins, plugin) {
+			q.Retry(e.key)
+		}
+	}
+}

@@ -360,6 +360,9 @@ func (q *Queue) rest(e *Entity) {
 	if e.owed {
 		q.asked = 0 // the entity changed: Room may answer otherwise
 	}
+	if e.lane != nil {
+		e.lane.asked = 0
+	}
 	switch {
 	case e.state == InFlight:
 	case e.ready > 0:
@@ -418,7 +421,12 @@ func (q *Queue) activateTested(e *Entity) {
 	}
 }
 
+// reprioritise finds anew what follows from an entity's members: its profile, and its place in the order.
 func (q *Queue) reprioritise(e *Entity) {
+	if profile := e.members[0].pod.Spec.SchedulerName; profile != e.profile && e.state != InFlight {
+		q.take(e) // and rest puts it where it belongs now
+		e.profile = profile
+	}
 	if p := q.priorityOf(e); p != e.priority {
 		q.reorder(e, func() { e.priority = p })
 	}

@@ -109,6 +109,9 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 		return m.deletePod(p.UID)
 	case eventlog.Nodes:
 		if old := m.cluster.DeleteNode(p.Name); old != nil {
+			for _, g := range m.cluster.GangsOn(p.Name) {
+				m.recheck(keyOfGang(g)) // those of its members that are there count no more
+			}
 			m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, old, nil)
 		}
 		return nil
@@ -240,6 +243,9 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	case stage == cluster.Bound:
 		for _, event := range upstream.PodSchedulingPropertiesChange(obj, old, false) {
 			m.queue.Move(event, old, obj)
+		}
+		if obj.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
+			m.recheckGroup(p) // it counts no more
 		}
 	default:
 		if stage != cluster.Binding || node != p.Node {

@@ -91,6 +91,8 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
+	m.reservations = map[string]*reservation{} // of lines that may not be there any more
+	m.reserved++
 	waiting, old := m.waiting.AppendState(nil), m.queue
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
 	m.cluster, m.waiting = cluster.New(), &framework.WaitingPods{}

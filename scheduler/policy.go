@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"slices"
-
-	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -25,5 +22,15 @@ func (m *Machine) addLane(p *framework.Profile) {
 
 // hasEnough says whether an entity waits only for members beyond what it needs.
 func (m *Machine) hasEnough(e *queue.Entity) bool {
-	return slices.ContainsFunc(m.gangsOf(e.Key()), func(g *cluster.Group) bool { return g.Placed() > 0 && g.Assigned() >= g.Min() })
+	gangs := m.gangsOf(e.Key())
+	need := min(1, len(gangs))
+	if c := m.compositeOf(e); c != nil {
+		need = c.Min()
+	}
+	for _, g := range gangs {
+		if g.Met() && g.Assigned() >= g.Min() {
+			need--
+		}
+	}
+	return len(gangs) > 0 && need <= 0
 }

@@ -188,7 +188,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	if group == "" {
 		return
 	}
-	terms, placed := h.terms(group), h.placed()[group]
+	terms := h.terms(group)
+	_, placed := h.count(group)
 	if terms.once && before[group] > 0 {
 		return // the gang had its minimum once
 	}
@@ -200,7 +201,7 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	if composite == "" {
 		return
 	}
-	if _, clear := h.needed(composite); before[group] > 0 && clear || h.terms(group).unclear {
+	if _, clear := h.needed(composite); h.pasts[group].met && clear || h.terms(group).unclear {
 		return // it was admitted with the others once
 	}
 	assigned := func(group string) int { _, n := h.count(group); return n }
@@ -242,15 +243,15 @@ func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int)
 	stages = map[cluster.Stage]int{}
 	// any order: counts
 	for _, p := range b.pods {
-		if p.group == group {
+		if p.group == group && !b.leaving(p) {
 			stages[p.stage]++
 		}
 	}
 	assigned = stages[cluster.Binding] + stages[cluster.Bound]
 	if terms := b.terms(group); terms.once && assigned > 0 {
-		assigned = max(assigned, terms.min)
+		return stages, max(assigned, terms.min)
 	}
-	return stages, assigned
+	return stages, assigned + b.pasts[group].succeeded
 }
 
 // placed counts, by gang, the members that have their node for good.
@@ -258,7 +259,7 @@ func (b *books) placed() map[string]int {
 	placed := map[string]int{}
 	// any order: counts
 	for _, p := range b.pods {
-		if p.stage == cluster.Binding || p.stage == cluster.Bound {
+		if (p.stage == cluster.Binding || p.stage == cluster.Bound) && !b.leaving(p) {
 			placed[p.group]++
 		}
 	}

@@ -24,7 +24,7 @@ type past struct {
 func (h *history) remember(gone *bookedPod, succeeded bool) {
 	if gone != nil && gone.group != "" && h.pasts[gone.group].met && (gone.stage == cluster.Binding || gone.stage == cluster.Bound) {
 		p := h.pasts[gone.group]
-		if succeeded && gone.stage == cluster.Bound {
+		if succeeded {
 			p.succeeded++
 		} else {
 			p.lost++
@@ -33,13 +33,32 @@ func (h *history) remember(gone *bookedPod, succeeded bool) {
 	}
 	placed := h.placed()
 	for _, group := range []string{"g0", "g1", "g2", "g3"} {
+		members, leaving := 0, 0
+		// any order: counts
+		for _, b := range h.pods {
+			if b.group == group {
+				members++
+				if h.leaving(b) {
+					leaving++
+				}
+			}
+		}
+		p := h.pasts[group]
 		switch terms := h.terms(group); {
-		case placed[group] == 0:
+		case placed[group] == 0 && (p.lost > 0 && p.succeeded == 0 || p.succeeded >= terms.min || members == 0 || leaving > 0):
 			delete(h.pasts, group)
 		case terms.declared && placed[group] >= terms.min:
 			h.pasts[group] = past{met: true}
 		}
 	}
+}
+
+// leaving says whether a pod that has its node for good is to give it up.
+func (b *books) leaving(p *bookedPod) bool {
+	if p.stage != cluster.Binding && p.stage != cluster.Bound {
+		return false
+	}
+	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID] || b.nodes[p.node] == nil
 }
 
 // fallen returns the gang's members that are to be evicted.

@@ -78,7 +78,23 @@ func (m *Machine) holds(l *laneRules, e *queue.Entity) bool {
 	if r := m.reservations[l.profile]; r != nil && r.Key == e.Key() {
 		return false
 	}
-	return m.firstInLine(l.profile) == e && e.FirstActive().Add(l.hold) <= m.now
+	return m.firstInLine(l.profile) == e && e.FirstActive().Add(l.hold) <= m.now && !m.roomIsNotIt(e)
+}
+
+// roomIsNotIt says that no room that comes free will help e: it fits not even if everybody is gone, or there is room for it
+// now and another plugin has refused it.
+func (m *Machine) roomIsNotIt(e *queue.Entity) bool {
+	pods := m.needed(e)
+	if pods == nil {
+		return false
+	}
+	s := m.shadowOf(pods, nil)
+	return s.countEmpty() < len(pods) || s.refusedElsewhere(e)
+}
+
+// refusedElsewhere says that there is room for e now, and that it rests because another plugin has refused it.
+func (s *shadow) refusedElsewhere(e *queue.Entity) bool {
+	return e.State() == queue.Unschedulable && !e.Owed() && len(s.placeIn(nil)) == len(s.pods)
 }
 
 // firstInLine returns the first entity in the line of a profile that lacks something it needs, nil for none.
@@ -102,16 +118,19 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 		if r != nil && !r.stale {
 			continue
 		}
-		if m.sameShadow[profile] == (shadowed{e.Key(), books}) {
+		if looked := m.sameShadow[profile]; looked.key == e.Key() && looked.books == books && m.now < looked.until {
 			continue // looked at already
 		}
 		pods := m.needed(e)
 		if pods == nil {
 			continue
 		}
-		at, places, found := m.shadowTime(pods)
+		at, places, until, found := m.shadowTime(pods)
+		if found && at <= m.now && m.shadowOf(pods, nil).refusedElsewhere(e) {
+			found = false // room is not what it waits for
+		}
 		if !found && r == nil || found && r != nil && (at == r.At || at <= m.now && r.At <= m.now) && slices.Equal(places, r.Places) {
-			m.sameShadow[profile] = shadowed{e.Key(), books}
+			m.sameShadow[profile] = shadowed{e.Key(), books, until}
 			continue
 		}
 		d := m.decisionOn(pods[0])
@@ -121,13 +140,15 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// books are memo's versions of who is booked where: while they are the same, so is every answer of shadowTime.
+// books are memo's versions of who is booked where: while they are the same, and until the next pod has run as long as it
+// declared, so is every answer of shadowTime.
 type books struct{ room, placements uint64 }
 
 // shadowed is whose time was looked for, and in which books.
 type shadowed struct {
 	key   queue.Key
 	books books
+	until eventlog.Time
 }
 
 // applyReserved makes a decided reservation the one of its line.
@@ -136,13 +157,19 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	if m.profiles[profile] == nil {
 		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
 	}
-	m.reserved++
+	m.reservationChanged(profile)
 	if len(d.Places) == 0 {
 		delete(m.reservations, profile) // nobody knows any more when there will be room
 		return nil
 	}
 	m.reservations[profile] = &reservation{Reservation: Reservation{Key: m.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places}}
 	return nil
+}
+
+// reservationChanged has those looked at again that a reservation has kept back.
+func (m *Machine) reservationChanged(profile string) {
+	m.reserved++
+	m.queue.RetryInLane(profile, coscheduling.Name)
 }
 
 // keepReservations drops the reservations of those that are not first in line any more, and has the others looked at
@@ -154,7 +181,7 @@ func (m *Machine) keepReservations(roomChanged bool) {
 			switch {
 			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
 				delete(m.reservations, profile)
-				m.reserved++
+				m.reservationChanged(profile)
 			case roomChanged:
 				r.stale, r.taken = true, nil
 			}

@@ -34,7 +34,9 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 	}
 	switch d.Outcome {
 	case eventlog.Evicted:
-		return m.applyVerdicts(seq, d)
+		err := m.applyVerdicts(seq, d)
+		m.recheckGroup(p) // who comes now is not one of theirs
+		return err
 	case eventlog.Reserved:
 		return m.applyReserved(p, d)
 	}
@@ -127,6 +129,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	for _, uid := range d.Victims {
 		if p := m.cluster.Pod(uid); p != nil {
 			m.effects.add(Effect{Kind: Evict, Seq: seq, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: uid, Node: p.Node})
+			m.cluster.Evicting(p)
 		}
 	}
 	return nil

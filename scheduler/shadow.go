@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -31,6 +32,7 @@ type shadowNode struct {
 	name string
 	fits []bool  // by pod: nothing but what its pods hold is in the way
 	free []int64 // now
+	all  []int64 // when nothing runs there
 }
 
 // ending is that of a pod that runs, by what it declares.
@@ -42,8 +44,9 @@ type ending struct {
 }
 
 // shadowTime returns the earliest time at which there is room for the pods, and where; ok is false if there is none by
-// what is declared. A pod that has run longer than it declared is taken to end now.
-func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []eventlog.Place, ok bool) {
+// what is declared. A pod that has run longer than it declared is taken to end now. Until until, when the next one will
+// have, the answer is the same as long as nobody comes or goes.
+func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	s := m.shadowOf(pods, nil)
 	times := []eventlog.Time{m.now}
 	for _, e := range s.ends {
@@ -51,11 +54,15 @@ func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []ev
 			times = append(times, e.at)
 		}
 	}
+	until = math.MaxInt64
+	if len(times) > 1 {
+		until = times[1]
+	}
 	i := sort.Search(len(times), func(i int) bool { return s.count(times[i]) == len(pods) })
 	if i == len(times) {
-		return 0, nil, false
+		return 0, nil, until, false
 	}
-	return times[i], s.place(times[i]), true
+	return times[i], s.place(times[i]), until, true
 }
 
 // shadowOf is the cluster, or one domain of it, as it matters for the pods.
@@ -74,6 +81,7 @@ func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 		for k, name := range s.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested
+			n.all = append(n.all, allocatable)
 		}
 		s.nodes = append(s.nodes, n)
 		for _, running := range info.GetPods() {
@@ -168,14 +176,32 @@ func (s *shadow) count(at eventlog.Time) int { return len(s.place(at)) }
 // place finds a node for each pod at a time, until it finds none for one. Room that comes free until then is taken
 // before room that is free now, so that who passes finds as much of that as can be.
 func (s *shadow) place(at eventlog.Time) []eventlog.Place {
+	n, _ := slices.BinarySearchFunc(s.ends, at, func(e ending, at eventlog.Time) int {
+		if e.at > at {
+			return 1
+		}
+		return -1
+	})
+	return s.placeIn(s.ends[:n])
+}
+
+// countEmpty is count of a cluster on which nothing runs.
+func (s *shadow) countEmpty() int {
+	empty := *s
+	empty.nodes = slices.Clone(s.nodes)
+	for i := range empty.nodes {
+		empty.nodes[i].free = empty.nodes[i].all
+	}
+	return len(empty.placeIn(nil))
+}
+
+// placeIn is place when those that are given have ended.
+func (s *shadow) placeIn(ended []ending) []eventlog.Place {
 	coming := make([][]int64, len(s.nodes))
 	for i := range s.nodes {
 		coming[i] = make([]int64, len(s.resources))
 	}
-	for _, e := range s.ends {
-		if e.at > at {
-			break
-		}
+	for _, e := range ended {
 		for k, amount := range e.amounts {
 			coming[e.node][k] += amount
 		}

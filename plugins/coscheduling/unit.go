@@ -101,7 +101,7 @@ func incomplete(g *cluster.Group) string {
 		return fmt.Sprintf("%s does not exist yet", title(unit))
 	}
 	lacking, first, ok := unit.Lacking(present)
-	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Placed() > 0 {
+	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Met() {
 		return ""
 	}
 	why := fmt.Sprintf("%s: %d of the %d pod groups needed can be complete", title(unit), unit.Min()-lacking, unit.Min())
