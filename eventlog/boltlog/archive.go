@@ -11,8 +11,12 @@ import (
 	"slices"
 )
 
-// archiveLockName is the file whose lock is the right to archive segments of a log.
-const archiveLockName = "ORIGIN.lock"
+const (
+	// archiveLockName is the file whose lock is the right to archive segments of a log.
+	archiveLockName = "ORIGIN.lock"
+	// intoLockName is the file in the directory that they are moved to whose lock is the right to put segments there.
+	intoLockName = "ARCHIVE.lock"
+)
 
 // Archived says what Archive has moved. The zero Archived is nothing.
 type Archived struct {
@@ -23,8 +27,8 @@ type Archived struct {
 	Bytes    int64
 }
 
-// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made
-// if it is not there. The log then begins with its next segment; where the archived ones are stands in the
+// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made,
+// with the directories above it, if it is not there. The log then begins with its next segment; where the archived ones are stands in the
 // log's directory, and whoever opens the log finds them there as long as they are there.
 //
 // A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again.
@@ -33,8 +37,9 @@ type Archived struct {
 //
 // Each segment stands whole and durable in dir, and what is archived durably in the log's directory, before the
 // first file disappears: whatever step a crash interrupts, the log can be read as before, and Archive with the
-// same arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; and
-// fs.ErrExist if dir has segments of another log. A damaged log is not archived.
+// same arguments does the rest. Errors: those of OpenReadOnly; ErrInUse if someone else is archiving; ErrInside if dir
+// is the log's directory or lies in it; and fs.ErrExist if dir is a log itself or has segments of another. A damaged
+// log is not archived.
 func Archive(path string, before uint64, dir string, progress func(done, total int64)) (Archived, error) {
 	done, err := archive(path, before, dir, progress)
 	if err != nil {
@@ -53,7 +58,10 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	} else if paths[0] == path {
 		return done, fmt.Errorf("%w: a log that is one file has no segments", ErrReadOnly)
 	}
-	lock, err := lockArchiving(path)
+	if err := outside(dir, path); err != nil {
+		return done, err
+	}
+	lock, err := lockArchiving(filepath.Join(path, archiveLockName))
 	if err != nil {
 		return done, err
 	}
@@ -78,9 +86,11 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if end.Tree, err = l.Tree(end.Seq); err != nil {
 		return done, fmt.Errorf("compute the hash tree: %w", err)
 	}
-	if err := prepare(dir); err != nil {
+	into, err := prepare(dir)
+	if err != nil {
 		return done, err
 	}
+	defer func() { err = errors.Join(err, into.Close()) }()
 	if err := l.mayShare(dir); err != nil {
 		return done, err
 	}
@@ -92,17 +102,45 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if err := l.begin.with(end, done.Part).write(path); err != nil {
 		return Archived{}, err
 	}
-	return done, discard(segments)
+	return done, discard(segments, dir)
 }
 
-// lockArchiving takes the right to archive segments of the log at path, and lets go of it when it is closed.
+// ErrInside says that a log's segments cannot be moved to a directory because that is the log's own.
+var ErrInside = errors.New("it is the log's own directory, or lies in it: name one outside of it")
+
+// outside returns an error, ErrInside, if dir, which may not be there yet, is the log at path or lies in it, whatever
+// names the two are known by.
+func outside(dir, path string) error {
+	log, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	at, err := filepath.EvalSymlinks(dir)
+	for above := dir; errors.Is(err, fs.ErrNotExist) && above != filepath.Dir(above); {
+		above = filepath.Dir(above)
+		at, err = filepath.EvalSymlinks(above)
+	}
+	for err == nil {
+		var info fs.FileInfo
+		if info, err = os.Stat(at); err == nil && os.SameFile(info, log) {
+			return &fs.PathError{Op: "archive", Path: dir, Err: ErrInside}
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+		at = filepath.Dir(at)
+	}
+	return err
+}
+
+// lockArchiving locks the file at path, until it is closed.
 func lockArchiving(path string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, archiveLockName), os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
 	}
 	if err := flock(f, true); errors.Is(err, errLocked) {
-		return nil, errors.Join(fmt.Errorf("%w: someone else is archiving", ErrInUse), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: someone else is archiving (%s)", ErrInUse, path), f.Close())
 	} else if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -158,20 +196,40 @@ func (b *beginning) with(end Origin, part Part) *beginning {
 	return next
 }
 
-// prepare makes dir, durably, and removes what a crash left in it.
-func prepare(dir string) error {
-	switch err := os.Mkdir(dir, 0o700); {
-	case err == nil:
-		if err := syncPath(filepath.Dir(dir)); err != nil {
-			return err
+// prepare makes dir, durably, locks it for one who archives, until what it returns is closed, and removes what a crash
+// left in it.
+func prepare(dir string) (*os.File, error) {
+	if err := makeDurably(dir); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{lockName, originName} { // a copy of a log may lack either
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return nil, fmt.Errorf("%s is a log itself: %w", dir, fs.ErrExist)
 		}
-	case !errors.Is(err, fs.ErrExist):
+	}
+	lock, err := lockArchiving(filepath.Join(dir, intoLockName))
+	if err != nil {
+		return nil, err
+	}
+	if err := removeLeftovers(dir, "*"+suffix); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// makeDurably makes the directory dir, and those above it, unless they are there.
+func makeDurably(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, lockName)); err == nil {
-		return fmt.Errorf("%s is a log itself: %w", dir, fs.ErrExist)
+	parent := filepath.Dir(dir)
+	if err := makeDurably(parent); err != nil {
+		return err
 	}
-	return removeLeftovers(dir, "*"+suffix)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncPath(parent)
 }
 
 // mayShare says, with fs.ErrExist, why no segments of this log may be put into dir: there are some of another, which
@@ -232,7 +290,11 @@ func stage(segments []Facts, dir string, progress func(done, total int64)) (tota
 // stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file
 // system. What stands there already must be the same.
 func stageOne(from, to string) error {
-	err := os.Link(from, to)
+	from, err := filepath.EvalSymlinks(from) // a link to a link may lead to nothing from there
+	if err != nil {
+		return err
+	}
+	err = os.Link(from, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		err = copyFile(from, to)
 	}
@@ -271,9 +333,12 @@ func sameFile(a, b string) error {
 	if err != nil {
 		return err
 	}
-	infoB, err := os.Stat(b)
+	infoB, err := os.Lstat(b)
 	if err != nil {
 		return err
+	}
+	if !infoB.Mode().IsRegular() {
+		return &fs.PathError{Op: "archive", Path: b, Err: fmt.Errorf("it is no file of its own: %w", fs.ErrExist)}
 	}
 	if os.SameFile(infoA, infoB) {
 		return nil
@@ -321,15 +386,37 @@ func sameContent(a, b string) (bool, error) {
 }
 
 // discard removes the segments from the log's directory, the first one first, each durably before the next: what
-// is left has no gap.
-func discard(segments []Facts) error {
+// is left has no gap. None is removed that does not stand in dir too.
+func discard(segments []Facts, dir string) error {
 	for _, f := range segments {
+		if err := standsTwice(f.Path, filepath.Join(dir, filepath.Base(f.Path))); err != nil {
+			return err
+		}
 		if err := os.Remove(f.Path); err != nil {
 			return err
 		}
 		if err := syncPath(filepath.Dir(f.Path)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// standsTwice returns an error unless the second file is there whatever becomes of the first one's name.
+func standsTwice(path, staged string) error {
+	var infos [3]fs.FileInfo
+	for i, p := range []string{filepath.Dir(path), filepath.Dir(staged), path} {
+		var err error
+		if infos[i], err = os.Stat(p); err != nil {
+			return err
+		}
+	}
+	second, err := os.Lstat(staged)
+	if err != nil {
+		return err
+	}
+	if os.SameFile(infos[0], infos[1]) || !second.Mode().IsRegular() || second.Size() != infos[2].Size() {
+		return fmt.Errorf("%s is not removed: %s is no second file of the same entries", path, staged)
 	}
 	return nil
 }

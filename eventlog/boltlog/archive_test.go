@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,15 +238,24 @@ func TestArchivingIsRefused(t *testing.T) {
 			t.Errorf("%s: the log was changed", name)
 		}
 	}
-	lock, err := lockArchiving(path)
-	must(t, err)
-	want("someone else is at it", "someone else is archiving", ErrInUse, 21, dir)
-	must(t, lock.Close())
-	want("no parent directory", "no such file", fs.ErrNotExist, 21, filepath.Join(dir, "a", "b"))
-	want("the log's own directory", "is a log itself", fs.ErrExist, 21, path)
+	for _, name := range []string{filepath.Join(path, archiveLockName), filepath.Join(dir, intoLockName)} {
+		lock, err := lockArchiving(name)
+		must(t, err)
+		tmp := segment(dir, 1) + ".1" + tmpSuffix // which who has the lock is making
+		must(t, os.WriteFile(tmp, nil, fileMode))
+		want("someone else is at it", "someone else is archiving", ErrInUse, 21, dir)
+		if _, err := os.Stat(tmp); err != nil {
+			t.Errorf("what someone else is making was removed: %v", err)
+		}
+		must(t, lock.Close())
+	}
 	want("another log", "is a log itself", fs.ErrExist, 21, newSegments(t, 1, 1))
 	must(t, os.WriteFile(segment(dir, 11), []byte("something else"), fileMode))
 	want("a file of that name", segment(dir, 11)+": it is a segment of another log", fs.ErrExist, 21, dir)
+	must(t, os.Remove(segment(dir, 11)))
+	must(t, os.Symlink(segment(path, 11), segment(dir, 11)))
+	want("a link to the log's own segment", "is no file of its own", fs.ErrExist, 21, dir)
+	must(t, os.Remove(segment(dir, 11)))
 	content, err := os.ReadFile(segment(otherSegments(t), 11))
 	must(t, err)
 	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
@@ -264,6 +274,55 @@ func TestArchivingIsRefused(t *testing.T) {
 	if _, err := Archive(filepath.Join(dir, "nolog"), 21, dir, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no log: error %v", err)
 	}
+}
+
+// TestALogIsNotArchivedIntoItself names the log's directory, with LOCK and without, and what lies in it in every way.
+func TestALogIsNotArchivedIntoItself(t *testing.T) {
+	for _, locked := range []bool{true, false} {
+		path := newSegments(t, 4, 10)
+		must(t, os.Mkdir(filepath.Join(path, "snapshots"), 0o700))
+		if !locked { // as copies may
+			must(t, os.Remove(filepath.Join(path, lockName)))
+		}
+		links := t.TempDir()
+		must(t, os.Symlink(path, filepath.Join(links, "log")))
+		must(t, os.Symlink(filepath.Join(path, "snapshots"), filepath.Join(links, "below")))
+		t.Chdir(path)
+		for _, to := range []string{path, path + "/", ".", "..//" + filepath.Base(path), "snapshots", filepath.Join(path, "snapshots"), filepath.Join(path, "new", "er"),
+			filepath.Join(links, "log"), filepath.Join(links, "log", "new"), filepath.Join(links, "below"), filepath.Join(links, "below", "a", "b")} {
+			listed := filesBelow(t, path)
+			if _, err := Archive(path, 21, to, nil); !errors.Is(err, ErrInside) {
+				t.Errorf("to %s: error %v, want %v", to, err, ErrInside)
+			}
+			if now := filesBelow(t, path); !maps.Equal(now, listed) {
+				t.Fatalf("to %s: the log was changed, there are %d files, want %d", to, len(now), len(listed))
+			}
+		}
+		// Nor if nobody had seen that it is the same.
+		l, err := OpenReadOnly(path)
+		must(t, err)
+		if err := discard(l.segments[:1], filepath.Join(links, "log")); err == nil {
+			t.Error("a segment was removed that stands nowhere else")
+		}
+		must(t, l.Close())
+		openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	}
+}
+
+// TestArchivingMakesTheDirectoriesAboveToo also through a link in the log's directory to a segment on another disk.
+func TestArchivingMakesTheDirectoriesAboveToo(t *testing.T) {
+	path, dir := newSegments(t, 4, 10), t.TempDir()
+	elsewhere := segment(dir, 1)
+	must(t, os.Rename(segment(path, 1), elsewhere))
+	relative, err := filepath.Rel(path, elsewhere)
+	must(t, err)
+	must(t, os.Symlink(relative, segment(path, 1)))
+	done, err := Archive(path, 21, filepath.Join(dir, "a", "b", "c"), nil)
+	must(t, err)
+	if done.Segments != 2 {
+		t.Errorf("%+v", done)
+	}
+	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 }
 
 // A segment that a crash left sealed and without a successor is the writer's to go on from.

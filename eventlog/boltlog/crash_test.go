@@ -255,6 +255,9 @@ type crashSearch struct {
 	scratch   string
 	// from and to bound the moments; stopAt is how many failures are enough.
 	from, to, stopAt int
+	// seen are the states that were tried, with the entry that was acknowledged before. It may be kept from search to
+	// search, so that none is tried, or counted, twice.
+	seen map[[2]uint64]bool
 }
 
 // A crashResult is what a search found.
@@ -270,7 +273,10 @@ func (s crashSearch) run() crashResult {
 		result crashResult
 		wait   sync.WaitGroup
 	)
-	seen := map[[2]uint64]bool{}
+	seen := s.seen
+	if seen == nil {
+		seen = map[[2]uint64]bool{}
+	}
 	// fresh counts a state, and says whether it has still to be tried.
 	fresh := func(sum, acked uint64) bool {
 		mu.Lock()
@@ -336,13 +342,14 @@ func TestEveryCrashStateRecovers(t *testing.T) {
 	r := recordRun(t)
 	search := crashSearch{recording: r, oracle: newCrashOracle(t, r), scratch: scratchDir(t), seed: 1, to: len(r) + 1, stopAt: 5,
 		effort: crashfs.Effort{Subsets: 16, Tears: 16, LastWrites: 4}}
-	rounds, want := uint64(1), 10_000
+	search.seen = map[[2]uint64]bool{}
+	rounds, want := 1, 10_000
 	if os.Getenv("ROLLCALL_SOAK") != "" {
-		rounds, search.effort = 10, crashfs.Effort{Subsets: 20, Tears: 20, LastWrites: 4}
+		rounds, search.effort = 40, crashfs.Effort{Subsets: 40, Tears: 40, LastWrites: 4}
 		want = 200_000
 	}
 	var total crashResult
-	for range rounds {
+	for round := 0; round < rounds && total.distinct < want; round++ {
 		result := search.run()
 		total.states += result.states
 		total.distinct += result.distinct
@@ -352,6 +359,7 @@ func TestEveryCrashStateRecovers(t *testing.T) {
 		if t.Failed() {
 			break
 		}
+		t.Logf("round %d: %d states, %d of them new", round+1, result.states, result.distinct)
 		search.seed++
 	}
 	t.Logf("%d operations, %d states, %d of them distinct", len(r), total.states, total.distinct)
