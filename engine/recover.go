@@ -80,9 +80,12 @@ func (e *Engine) restore() error {
 	}
 	series := snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry,
 		Position: func(seq uint64) ([32]byte, error) { return PositionOf(e.log, seq) }}
-	lost, refused := series.Beyond(last)
+	lost, refused, err := series.Beyond(last)
 	if lost != nil {
 		return &eventlog.DamagedError{Seq: last + 1, Err: lost}
+	}
+	if err != nil {
+		return err
 	}
 	m, more := series.Newest(1, last)
 	e.recovery.Refused = append(refused, more...)

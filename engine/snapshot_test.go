@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -18,10 +19,11 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// memoryStore keeps every snapshot, unless it is to fail.
+// memoryStore keeps every snapshot, unless writing is to fail; reading may be to fail, too.
 type memoryStore struct {
-	kept map[uint64][]byte
-	fail error
+	kept          map[uint64][]byte
+	fail          error
+	unlisted, bad error // of List and Get
 }
 
 func (s *memoryStore) Put(seq uint64, data []byte) error {
@@ -32,10 +34,10 @@ func (s *memoryStore) Put(seq uint64, data []byte) error {
 }
 
 func (s *memoryStore) List() ([]uint64, error) {
-	return slices.Sorted(maps.Keys(s.kept)), s.fail
+	return slices.Sorted(maps.Keys(s.kept)), s.unlisted
 }
 
-func (s *memoryStore) Get(seq uint64) ([]byte, error) { return s.kept[seq], nil }
+func (s *memoryStore) Get(seq uint64) ([]byte, error) { return s.kept[seq], s.bad }
 
 func (s *memoryStore) Drop(seq uint64) error {
 	delete(s.kept, seq)
@@ -184,7 +186,7 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 	copy(newer[len(newer)-sha256.Size:], sum[:])
 	damaged := slices.Clone(newer)
 	damaged[100] ^= 1
-	open := func(t *testing.T, last uint64, data []byte) error {
+	openWith := func(t *testing.T, last uint64, store *memoryStore) error {
 		t.Helper()
 		kept := eventlog.NewMemory()
 		if err := kept.Append(0, all[:last]); err != nil {
@@ -195,12 +197,16 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = engine.Open(context.Background(), kept, w.now, engine.Options{
-			Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: &memoryStore{kept: map[uint64][]byte{newest: data}},
+			Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: store,
 		})
 		if now, _ := kept.Last(); err != nil && now != last {
 			t.Errorf("cut behind entry %d: an entry was appended", last)
 		}
 		return err
+	}
+	open := func(t *testing.T, last uint64, data []byte) error {
+		t.Helper()
+		return openWith(t, last, &memoryStore{kept: map[uint64][]byte{newest: data}})
 	}
 	for last := range newest {
 		for name, data := range map[string][]byte{"whole": store.kept[newest], "of a newer format": newer} {
@@ -217,6 +223,16 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 	}
 	if err := open(t, newest, store.kept[newest]); err != nil {
 		t.Errorf("a log that ends with its snapshot: %v", err)
+	}
+	// What cannot be read may be of a later entry.
+	for name, unread := range map[string]memoryStore{"the list": {unlisted: fs.ErrPermission}, "a snapshot": {bad: fs.ErrPermission}} {
+		unread.kept = store.kept
+		if err := openWith(t, newest-1, &unread); !errors.Is(err, fs.ErrPermission) || !errors.Is(err, snapshot.ErrUnreadable) {
+			t.Errorf("%s cannot be read: error %v", name, err)
+		}
+	}
+	if err := openWith(t, newest-1, &memoryStore{kept: map[uint64][]byte{newest: nil}, bad: fs.ErrNotExist}); err != nil {
+		t.Errorf("a snapshot that was dropped meanwhile: error %v", err)
 	}
 }
 

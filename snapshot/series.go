@@ -1,8 +1,10 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -17,6 +19,10 @@ var ErrForeign = errors.New("it is not of this log")
 // ErrNotTheEntries says that a snapshot is whole and of this log, but that its state is not the one that the log's
 // entries make: it was written by a program with a fault, or forged.
 var ErrNotTheEntries = errors.New("its state is not the one that the log's entries make")
+
+// ErrUnreadable says that what there may be of snapshots was not seen, because a file or the directory cannot be
+// read. It tells nothing of the snapshots.
+var ErrUnreadable = errors.New("it cannot be read")
 
 // RefusedError says that the snapshot of entry Seq is not used, and why.
 type RefusedError struct {
@@ -58,41 +64,50 @@ type Series struct {
 // none. refused says, in the order in which they were tried, which could not be used and why: none of that is
 // an error, for the log says the same.
 func (s *Series) Newest(first, last uint64) (m *scheduler.Machine, refused []error) {
-	seqs, refused := s.list(first, last)
+	seqs, err := s.list(first, last)
 	slices.Reverse(seqs)
-	return s.restoreFirst(seqs, refused)
+	return s.restoreFirst(seqs, err)
 }
 
 // Oldest is Newest from the other end.
 func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []error) {
-	seqs, refused := s.list(first, last)
-	return s.restoreFirst(seqs, refused)
+	seqs, err := s.list(first, last)
+	return s.restoreFirst(seqs, err)
 }
 
 // Beyond looks at the snapshots of entries behind last, the log's last one. One that is whole, and that says of
 // itself what its name says, shows that entries were lost; it need not be of a format that this program reads. One
 // that is not shows nothing: it is refused, newest first.
-func (s *Series) Beyond(last uint64) (lost *LostError, refused []error) {
+//
+// An error, which wraps ErrUnreadable, says that nothing is lost as far as can be seen, but that not all can be: the log
+// may have had more entries, and must not be appended to.
+func (s *Series) Beyond(last uint64) (lost *LostError, refused []error, err error) {
 	if last == math.MaxUint64 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	seqs, refused := s.list(last+1, math.MaxUint64)
-	slices.Reverse(seqs)
-	for _, seq := range seqs {
-		_, err := s.read(seq)
+	seqs, err := s.list(last+1, math.MaxUint64)
+	for _, seq := range slices.Backward(seqs) {
+		_, rerr := s.read(seq)
 		var newer *NewerFormatError
-		if err == nil || errors.As(err, &newer) {
-			return &LostError{Last: last, Seq: seq}, refused
+		switch {
+		case rerr == nil || errors.As(rerr, &newer):
+			return &LostError{Last: last, Seq: seq}, refused, nil
+		case errors.Is(rerr, ErrUnreadable):
+			err = cmp.Or[error](err, &RefusedError{Seq: seq, Err: rerr})
+		case !errors.Is(rerr, fs.ErrNotExist): // or it was dropped meanwhile
+			refused = append(refused, &RefusedError{Seq: seq, Err: rerr})
 		}
-		refused = append(refused, &RefusedError{Seq: seq, Err: err})
 	}
-	return nil, refused
+	if err != nil {
+		err = fmt.Errorf("the log ends with entry %d, and whether it had more is not known: %w", last, err)
+	}
+	return nil, refused, err
 }
 
-func (s *Series) list(first, last uint64) (seqs []uint64, refused []error) {
+func (s *Series) list(first, last uint64) (seqs []uint64, err error) {
 	all, err := s.Store.List()
 	if err != nil {
-		return nil, []error{err}
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	for _, seq := range all {
 		if seq >= first && seq <= last {
@@ -102,7 +117,11 @@ func (s *Series) list(first, last uint64) (seqs []uint64, refused []error) {
 	return seqs, nil
 }
 
-func (s *Series) restoreFirst(seqs []uint64, refused []error) (*scheduler.Machine, []error) {
+// restoreFirst restores the first of seqs that can be, which were listed with err.
+func (s *Series) restoreFirst(seqs []uint64, err error) (m *scheduler.Machine, refused []error) {
+	if err != nil {
+		refused = append(refused, err)
+	}
 	for _, seq := range seqs {
 		snap, err := s.Load(seq)
 		if err == nil {
@@ -144,6 +163,9 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 // read returns the snapshot that is kept as that of entry seq, whole; of which log is not asked.
 func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type Store interface {
 	Put(seq uint64, data []byte) error
 	// List returns the entries of which there are snapshots, ascending.
 	List() ([]uint64, error)
-	// Get returns the snapshot of entry seq.
+	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, any other error nothing.
 	Get(seq uint64) ([]byte, error)
 	// Drop removes the snapshot of entry seq, if there is one, durably.
 	Drop(seq uint64) error
@@ -54,6 +54,9 @@ var _ Store = (*Dir)(nil)
 // NewDir returns the Store over the directory, which is made by the first Put if it is not there. It keeps
 // the last keep snapshots, at least one.
 func NewDir(path string, keep int) *Dir { return &Dir{path: path, keep: max(1, keep)} }
+
+// Path returns the directory's path.
+func (d *Dir) Path() string { return d.path }
 
 // File returns the path of the file that is, or would be, the snapshot of entry seq.
 func (d *Dir) File(seq uint64) string { return d.file(seq) }
@@ -173,8 +176,10 @@ func (d *Dir) superfluous(seqs []uint64, newest, base uint64) (drop []uint64) {
 // are passed over.
 func (d *Dir) List() ([]uint64, error) {
 	files, err := os.ReadDir(d.path)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // beside a log of one file is none
-		return nil, nil
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if _, lerr := os.Lstat(d.path); lerr != nil { // of a log that is one file, too
+			return nil, nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
@@ -193,6 +198,11 @@ func (d *Dir) List() ([]uint64, error) {
 // Get implements Store.
 func (d *Dir) Get(seq uint64) ([]byte, error) {
 	data, err := os.ReadFile(d.file(seq))
+	if errors.Is(err, os.ErrNotExist) {
+		if _, lerr := os.Lstat(d.file(seq)); lerr == nil { // a link to what is not there, or not now
+			return nil, fmt.Errorf("read the snapshot of entry %d: %v", seq, err)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot of entry %d: %w", seq, err)
 	}

@@ -83,6 +83,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rollcall(t, "log", "snapshot", other, "--at", fmt.Sprint(seq))
 	foreign, err := snapshotsOf(other).Get(seq)
 	if err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func (k keeping) openLog() (eventlog.Log, error) {
 	return log, nil
 }
 
-// mayGoOn says whether a log has lost its end, unless that is given up. engine.Open would say so, too, but only once
+// mayGoOn says whether a log has lost its end, or may have, unless that is given up. engine.Open would say so, too, but only once
 // all of the log was told again.
 func (k keeping) mayGoOn(log *boltlog.Log) error {
 	last, err := log.Last()
@@ -137,11 +137,15 @@ func (k keeping) mayGoOn(log *boltlog.Log) error {
 	if k.giveUpAfter != 0 && k.giveUpAfter != last {
 		return usageError{fmt.Errorf("--give-up-after is %d, but the log ends with entry %d: nothing is given up", k.giveUpAfter, last)}
 	}
+	if k.giveUpAfter != 0 {
+		return nil
+	}
 	series := snapshot.Series{Store: snapshotsOf(k.log)}
-	if lost, _ := series.Beyond(last); lost != nil && k.giveUpAfter == 0 {
+	lost, _, err := series.Beyond(last)
+	if lost != nil {
 		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: k.log, Seq: last + 1, Err: lost}, adviceOnLoss(k.log, lost))
 	}
-	return nil
+	return adviseOnDoubt(k.log, err)
 }
 
 // giveUp removes the snapshots of entries behind the log's last one.

@@ -40,8 +40,10 @@ type verifyFacts struct {
 	Live        bool              `json:"live"`
 	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
 	// had: then Whole is false, and what stands behind the Entries is not known.
-	Tail             *tailFacts   `json:"tail,omitempty"`
-	Unread           string       `json:"unread,omitempty"`
+	Tail   *tailFacts `json:"tail,omitempty"`
+	Unread string     `json:"unread,omitempty"`
+	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are good.
+	Doubt            string       `json:"doubt,omitempty"`
 	Damage           *damageFacts `json:"damage,omitempty"`
 	Seconds          float64      `json:"seconds"`
 	EntriesPerSecond float64      `json:"entriesPerSecond"`
@@ -71,7 +73,8 @@ code is 4. Of a log that is being written to, the last segment's entries are tho
 and all of the above but the file's structure is checked; if it does not tell, the exit code is 1.
 
 Snapshots are checked too: each must be whole, and of an entry that the log has. One that is not is named
-and never used; the log is whole without it, and the exit code is 1. It is 4 if there is none that is good
+and never used; the log is whole without it, and the exit code is 1. If one cannot be read, it is not known whether
+the log had more entries: then it is not called whole, and the exit code is 1. It is 4 if there is none that is good
 and the log's first entries are not there. Whether a snapshot's state is the one that the entries make,
 rollcall replay says.
 
@@ -111,7 +114,7 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 			if damage != nil {
 				return damage
 			}
-			if err := v.unread(); err != nil {
+			if err := errors.Join(v.unread(), v.doubt()); err != nil {
 				return err
 			}
 			return v.facts.badSnapshots()
@@ -204,7 +207,10 @@ func (v *verifier) run(ctx context.Context) (*eventlog.DamagedError, error) {
 func (v *verifier) loss() *eventlog.DamagedError {
 	last := v.facts.First + v.facts.Entries - 1
 	series := snapshot.Series{Store: snapshotsOf(v.facts.Path)}
-	lost, _ := series.Beyond(last)
+	lost, _, err := series.Beyond(last)
+	if err != nil {
+		v.facts.Doubt = err.Error()
+	}
 	if lost == nil {
 		return nil
 	}
@@ -241,7 +247,7 @@ func (v *verifier) bundle(context.Context) (*eventlog.DamagedError, error) {
 
 // found writes the damage into the facts, or that there is none.
 func (v *verifier) found(damage *eventlog.DamagedError) {
-	if v.facts.Whole = damage == nil && v.facts.Unread == ""; damage == nil {
+	if v.facts.Whole = damage == nil && v.facts.Unread == "" && v.facts.Doubt == ""; damage == nil {
 		return
 	}
 	v.facts.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
@@ -389,6 +395,9 @@ func (f *verifyFacts) writeText(w io.Writer) error {
 		}
 	case f.Whole:
 		_, err := fmt.Fprintln(w, "whole")
+		return err
+	case f.Damage == nil:
+		_, err := fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", f.First, f.First+f.Entries-1, f.Doubt)
 		return err
 	}
 	readable := "nothing before it can be read"

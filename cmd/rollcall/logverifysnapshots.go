@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ const (
 	snapshotBad     = "bad"          // damaged, or of another log
 	snapshotNewer   = "newer"        // whole, of a format that this program does not read
 	snapshotUnknown = "not compared" // whole, but its entry cannot be read
+	snapshotUnread  = "unreadable"   // nothing is known of it
 )
 
 // compareSnapshots looks at the snapshots of a log whose segments were checked, with the damage that was found in them,
@@ -55,7 +57,9 @@ func (v *verifier) findSnapshots(log records) (*snapshot.Series, error) {
 	series := &snapshot.Series{Store: storeOf(v.facts.Path, log), Position: log.RecordHash, Registry: plugins.NewRegistry()}
 	seqs, err := series.Store.List()
 	if err != nil {
-		return nil, err
+		v.facts.Doubt = cmp.Or(v.facts.Doubt, err.Error())
+		v.found(nil)
+		return series, nil
 	}
 	first, last := v.facts.First, v.facts.First+v.facts.Entries-1
 	for _, seq := range seqs {
@@ -73,6 +77,8 @@ func (v *verifier) findSnapshots(log records) (*snapshot.Series, error) {
 			continue
 		case errors.As(err, &newer):
 			found.State, found.Reason = snapshotNewer, err.Error()
+		case errors.Is(err, snapshot.ErrUnreadable):
+			found.State, found.Reason = snapshotUnread, err.Error()
 		case err != nil:
 			found.State, found.Reason = snapshotBad, err.Error()
 		default:
@@ -92,15 +98,30 @@ func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 	if m != nil || len(refused) == 0 {
 		return nil
 	}
+	if err := errors.Join(refused...); errors.Is(err, snapshot.ErrUnreadable) {
+		v.facts.Doubt = cmp.Or(v.facts.Doubt, err.Error())
+		return nil
+	}
 	return &eventlog.DamagedError{Path: v.facts.Path, Seq: first, Err: fmt.Errorf(
 		"the entries before it are not there, and no snapshot of entry %d or a later one that is good: %w", first-1, errors.Join(refused...))}
+}
+
+// doubt is the error for a log of which it is not known whether it had more entries.
+func (v *verifier) doubt() error {
+	if v.facts.Doubt == "" {
+		return nil
+	}
+	return adviseOnDoubt(v.facts.Path, errors.New(v.facts.Doubt))
 }
 
 // badSnapshots is the error for snapshots of a log that is whole itself.
 func (f *verifyFacts) badSnapshots() error {
 	var bad []error
 	for _, s := range f.Snapshots {
-		if s.State == snapshotBad {
+		switch s.State {
+		case snapshotUnread:
+			bad = append(bad, fmt.Errorf("%s: the snapshot of entry %d: %s", f.Path, s.Seq, s.Reason))
+		case snapshotBad:
 			bad = append(bad, fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; remove %s",
 				f.Path, s.Seq, s.Reason, snapshotsOf(f.Path).File(s.Seq)))
 		}
@@ -115,6 +136,8 @@ func (f *verifyFacts) writeSnapshots(w io.Writer) {
 			fmt.Fprintf(w, "snapshot  of entry %d, good, state %s\n", s.Seq, s.Hash)
 		case snapshotBad:
 			fmt.Fprintf(w, "snapshot  of entry %d, BAD: %s\n", s.Seq, s.Reason)
+		case snapshotUnread:
+			fmt.Fprintf(w, "snapshot  of entry %d, NOT KNOWN: %s\n", s.Seq, s.Reason)
 		default:
 			fmt.Fprintf(w, "snapshot  of entry %d, not compared: %s\n", s.Seq, s.Reason)
 		}

@@ -53,6 +53,14 @@ func cutBySegments(t testing.TB, log string) (last uint64) {
 	return 0
 }
 
+// must ends the test with an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wants runs the command, and wants that exit code and each of the texts in what it prints.
 func wants(t testing.TB, code int, texts []string, args ...string) (stdout string) {
 	t.Helper()
@@ -103,6 +111,73 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	wants(t, exitDone, []string{fmt.Sprintf("entries %d to %d are given up", last+1, newest)}, append(args, "--resume", "--give-up-after", fmt.Sprint(last))...)
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log)
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
+}
+
+// TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing takes the newest segments away, and lets each thing that could tell
+// so be there and not be readable, in ways that root cannot read either.
+func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
+	log, args := small(t)
+	last := cutBySegments(t, log)
+	dir := filepath.Join(log, snapshotDir)
+	later := slices.DeleteFunc(snapshotSeqs(t, log), func(seq uint64) bool { return seq <= last })
+	inTheirPlace := func(target string) func() {
+		return func() {
+			for _, seq := range later {
+				must(t, os.Rename(snapshotsOf(log).File(seq), filepath.Join(log, fmt.Sprint(seq))))
+				must(t, os.Symlink(target, snapshotsOf(log).File(seq)))
+			}
+		}
+	}
+	ofAll := func(target string) func() {
+		return func() {
+			must(t, os.Rename(dir, dir+".away"))
+			must(t, os.Symlink(target, dir))
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		spoil func()
+	}{
+		{"files that are links to themselves", inTheirPlace(filepath.Base(snapshotsOf(log).File(later[0])))},
+		{"files that are links to nothing", inTheirPlace("nowhere")},
+		{"a directory that is a link to itself", ofAll(snapshotDir)},
+		{"a directory that is a link to nothing", ofAll("nowhere")},
+		{"a file for a directory", ofAll("LOCK")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.spoil()
+			why := []string{fmt.Sprintf("the log ends with entry %d, and whether it had more is not known", last), "it cannot be read", "See that everything in " + dir + " can be read"}
+			facts, stderr, code := verified(t, log)
+			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.Doubt == "" || facts.Entries != last || strings.Contains(strings.ToLower(stderr), "remove") {
+				t.Errorf("log verify: exit code %d, %+v\n%s", code, facts, stderr)
+			}
+			wants(t, exitFailed, append(why, fmt.Sprintf("NOT KNOWN to be whole; entries 1 to %d are good", last)), "log", "verify", log)
+			if got := wants(t, exitFailed, why, "log", "cat", log); strings.Count(got, "\n") != int(last) {
+				t.Errorf("log cat prints %d entries, want %d", strings.Count(got, "\n"), last)
+			}
+			for _, command := range [][]string{{"log", "info", log}, {"replay", log}} {
+				wants(t, exitFailed, nil, command...)
+			}
+			for _, command := range [][]string{{"log", "archive", log, "--before", "500", "--to", log + ".archive"},
+				{"log", "export", log, "--out", log + ".bundle"}, append(args, "--resume")} {
+				wants(t, exitFailed, why[1:2], command...)
+			}
+			if facts, _, _ := verified(t, log); facts.Entries != last {
+				t.Errorf("the log has %d entries, had %d", facts.Entries, last)
+			}
+			must(t, os.RemoveAll(log+".bundle"))
+			wants(t, exitDone, []string{"exported what is good"}, "log", "export", log, "--up-to", fmt.Sprint(last+1), "--out", log+".bundle")
+			must(t, os.RemoveAll(log+".bundle"))
+			if _, err := os.Lstat(dir + ".away"); err == nil {
+				must(t, os.Remove(dir))
+				must(t, os.Rename(dir+".away", dir))
+				return
+			}
+			for _, seq := range later {
+				must(t, os.Rename(filepath.Join(log, fmt.Sprint(seq)), snapshotsOf(log).File(seq)))
+			}
+		})
+	}
 }
 
 // TestASnapshotThatIsAskedForComesAfterItsEntry looks at the calls of log snapshot: a log may have been left by a

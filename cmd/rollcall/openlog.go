@@ -109,16 +109,18 @@ func (s *source) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 }
 
 // findLoss lets reading end with damage if the log, which no writer has, ends before an entry of which there is a
-// snapshot.
+// snapshot, and with another error if that cannot be told.
 func findLoss(log *boltlog.Log) error {
 	last, err := log.Last()
 	if err != nil {
 		return err
 	}
 	series := snapshot.Series{Store: snapshotsOf(log.Path())}
-	if lost, _ := series.Beyond(last); lost != nil {
+	lost, _, err := series.Beyond(last)
+	if lost != nil {
 		log.Lacks(lost)
 	}
+	log.Doubt(adviseOnDoubt(log.Path(), err))
 	return nil
 }
 
@@ -127,6 +129,14 @@ func adviceOnLoss(path string, lost *snapshot.LostError) string {
 	return fmt.Sprintf("Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are lost for good, save what is there with "+
 		"rollcall log export %s --up-to %d --out FILE, and make a new log of that with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
 		path, lost.Last+1, lost.Seq, path, lost.Last, lost.Last, lost.Last)
+}
+
+// adviseOnDoubt adds to an error of Series.Beyond, nil for none, what to do about it.
+func adviseOnDoubt(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w\nSee that everything in %s can be read, and run the command again", path, err, snapshotsOf(path).Path())
 }
 
 // advise adds to an error of reading what can be done about it.

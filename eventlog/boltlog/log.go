@@ -40,6 +40,7 @@ type Log struct {
 	live     bool // a writer has the log: the live segment is not among segments
 	lock     *dirLock
 	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
+	doubt    error                  // what it ends with otherwise; nil for nothing
 
 	appending sync.Mutex    // held by Append and Close; guards what follows, and writes of what mu guards
 	prev      [32]byte      // hash of the last record
@@ -75,6 +76,10 @@ func (l *Log) Lacks(why error) {
 		l.damage = &eventlog.DamagedError{Path: l.path, Seq: l.last + 1, Err: why}
 	}
 }
+
+// Doubt lets reading end with why, which is no damage: whoever opened the log cannot tell whether it had more. It is
+// called before the Log is used by others.
+func (l *Log) Doubt(why error) { l.doubt = why }
 
 // Sync brings to the disk what can be read of the log, which a writer that died may not have done: what is written
 // down elsewhere of an entry must not outlive it. Sealed segments before the last were synced when they were sealed.
@@ -257,6 +262,8 @@ func read[T any](l *Log, from uint64, decode func(*cursor, []byte) (T, error)) i
 		}
 		if l.damage != nil {
 			yield(none, l.damage)
+		} else if l.doubt != nil {
+			yield(none, l.doubt)
 		}
 	}
 }
