@@ -25,7 +25,8 @@ func newLogCheckpoint() *cobra.Command {
 		Long: `Prints a checkpoint: which log, how many entries it has, the root of the hash tree over them, and the
 hash of the last one, signed. Whoever keeps it can tell later whether any of these entries was
 changed, removed or added. It is a signed note as of C2SP's tlog-checkpoint. Entries before the
-live segment are not read: rollcall log verify does that. A log that is being written to is signed as
+live segment are not read: rollcall log verify does that. A log that is known to be damaged, or to have
+lost its end, is signed only up to an entry before that which --at names. A log that is being written to is signed as
 far as it goes by now, or as far as it is sealed if its writer does not serve it.`,
 		Example: "  rollcall log checkpoint jobs.log --key gpu-west.key > gpu-west.2026-03-01",
 		Args:    cobra.ExactArgs(1),
@@ -54,12 +55,10 @@ func checkpoint(cmd *cobra.Command, open reading, path, key string, at uint64) e
 	if err != nil {
 		return fmt.Errorf("read the key in %s: %w", key, err)
 	}
-	return proving(open, path, func(p *proof.Prover, last uint64) error {
-		if at == 0 {
-			at = last
-		}
-		if at > last {
-			return beyond(path, at, last)
+	return proving(open, path, func(p *proof.Prover, end logEnd) error {
+		at, err := end.reach(at)
+		if err != nil {
+			return err
 		}
 		if at == 0 {
 			return fmt.Errorf("%s is empty: there is nothing to sign yet", path)
@@ -77,13 +76,31 @@ func checkpoint(cmd *cobra.Command, open reading, path, key string, at uint64) e
 	})
 }
 
-// beyond says that a log ends earlier than was asked for.
-func beyond(path string, at, last uint64) error {
-	return usageError{fmt.Errorf("there is no entry %d in %s: the last that can be read is %d", at, path, last)}
+// A logEnd is where a log ends of which something is to be signed or proven.
+type logEnd struct {
+	path   string
+	last   uint64 // the last entry that can be read
+	damage error  // what is wrong with the log behind that; nil for nothing that is known
 }
 
-// proving opens a log for f, which is given the last entry's number, and shows how far it has come.
-func proving(open reading, path string, f func(p *proof.Prover, last uint64) error) error {
+// reach returns the entry at, or the log's last one if at is 0, unless the log has it not. Of a log that is known to be
+// damaged the last one is not: then at has to be said, and that there is damage is said on stderr.
+func (e logEnd) reach(at uint64) (uint64, error) {
+	switch {
+	case e.damage != nil && (at == 0 || at > e.last):
+		return 0, e.damage
+	case e.damage != nil:
+		fmt.Fprintf(os.Stderr, "rollcall: this is of the first %d entries; behind entry %d the log cannot be read: %v\n", at, e.last, e.damage)
+	case at == 0:
+		return e.last, nil
+	case at > e.last:
+		return 0, usageError{fmt.Errorf("there is no entry %d in %s: the last that can be read is %d", at, e.path, e.last)}
+	}
+	return at, nil
+}
+
+// proving opens a log for f, which is told where it ends, and shows how far it has come.
+func proving(open reading, path string, f func(p *proof.Prover, end logEnd) error) error {
 	log, err := open.open(path)
 	if err != nil {
 		return err
@@ -95,7 +112,7 @@ func proving(open reading, path string, f func(p *proof.Prover, last uint64) err
 	}
 	shown := newProgress()
 	p := &proof.Prover{Log: provable{log}, Progress: func(seq uint64) { shown.show("entry %d of %d", seq, last) }}
-	err = f(p, last)
+	err = f(p, logEnd{path, last, log.damageBehind(last)})
 	shown.done()
 	return log.advise(err)
 }

@@ -30,7 +30,8 @@ With --seq, it proves that the entry is in the log of a checkpoint, and contains
 to those who may see that. With --from and --to, it proves that the first A entries of the log of B
 entries are those of the log when it had A: nothing was changed, removed or put between them. The
 numbers are those of checkpoints; with --checkpoint they are taken from there, the log is compared
-with the checkpoints, and the proof carries them.`,
+with the checkpoints, and the proof carries them. Of a log that is known to be damaged, or to have lost
+its end, nothing is proven against its last entry: say how many entries.`,
 		Example: `  rollcall log prove jobs.log --seq 4711 --checkpoint gpu-west.2026-03-01 > placement.proof
   rollcall log prove jobs.log --checkpoint gpu-west.2026-02-01 --checkpoint gpu-west.2026-03-01 > february.proof`,
 		Args: cobra.ExactArgs(1),
@@ -71,14 +72,17 @@ func (c claim) prove(open reading, path string) (*proof.Proof, error) {
 		return nil, usageError{err}
 	}
 	var p *proof.Proof
-	err = proving(open, path, func(prover *proof.Prover, last uint64) (err error) {
-		if c.seq > 0 && c.size == 0 {
-			c.size = last
-		} else if c.seq == 0 && c.to == 0 {
-			c.to = last
+	err = proving(open, path, func(prover *proof.Prover, end logEnd) (err error) {
+		size := &c.to
+		if c.seq > 0 {
+			size = &c.size
 		}
-		if most := max(c.seq, c.size, c.from, c.to); most > last {
-			return beyond(path, most, last)
+		if *size, err = end.reach(*size); err != nil {
+			return err
+		}
+		if most := max(c.seq, c.from); most > *size { // which was the log's last, or claim.fill would have said so
+			_, err := end.reach(most)
+			return err
 		}
 		if c.seq > 0 {
 			p, err = prover.Inclusion(c.seq, c.size)
