@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
@@ -22,15 +23,22 @@ import (
 // API server is not.
 const maxRecord = 64 << 20
 
-// client asks the scheduler whose log is in dir.
+// idleTime is how long a reader waits for the next byte of what it is told. It is a variable for the tests alone.
+var idleTime = 10 * time.Second
+
+// errSilent says that the scheduler has not ended, and tells nothing.
+var errSilent = errors.New("told nothing for too long")
+
+// client asks the scheduler whose log is in dir, until ctx ends.
 type client struct {
+	ctx  context.Context
 	path string // of the socket
 	http http.Client
 }
 
-func newClient(dir string) *client {
+func newClient(ctx context.Context, dir string) *client {
 	path := filepath.Join(dir, socketName)
-	return &client{path, http.Client{Transport: &http.Transport{
+	return &client{ctx, path, http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			short, done, err := shorten(path)
 			if err != nil {
@@ -51,7 +59,7 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, &brokenOffError{err}
+		return nil, brokenOff(ctx, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -60,7 +68,9 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 	return nil, errors.Join(fmt.Errorf("the scheduler answers %s: %s", resp.Status, strings.TrimSpace(string(text))), err, resp.Body.Close())
 }
 
-func (c *client) info(ctx context.Context) (info Info, err error) {
+func (c *client) info() (info Info, err error) {
+	ctx, cancel := context.WithTimeoutCause(c.ctx, dialTime, fmt.Errorf("it has not answered for %v", dialTime))
+	defer cancel()
 	body, err := c.get(ctx, "log")
 	if err != nil {
 		return info, err
@@ -79,23 +89,48 @@ func (e *brokenOffError) Error() string { return fmt.Sprintf("the scheduler told
 // Unwrap returns why.
 func (e *brokenOffError) Unwrap() error { return e.err }
 
+// brokenOff returns what err, with which asking the scheduler until ctx ends has failed, says of it.
+func brokenOff(ctx context.Context, err error) error {
+	if why := context.Cause(ctx); why != nil {
+		return why
+	}
+	return &brokenOffError{err}
+}
+
+// A waiting reader ends ctx, by cancel and with errSilent, when it has waited for too long.
+type waiting struct {
+	io.Reader
+	cancel context.CancelCauseFunc
+}
+
+// Read implements io.Reader.
+func (w waiting) Read(p []byte) (int, error) {
+	defer time.AfterFunc(idleTime, func() { w.cancel(errSilent) }).Stop()
+	return w.Reader.Read(p)
+}
+
 // records yields the records from and to, each of which carries the hash of the one before it; prev is what the first
-// must carry. Errors: a *brokenOffError, an *eventlog.DamagedError, or what the scheduler says that keeps it from
-// reading its own log.
+// must carry. Errors: a *brokenOffError, errSilent, that the client's context has ended, an *eventlog.DamagedError, or what
+// the scheduler says that keeps it from reading its own log.
 func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Record, error] {
 	return func(yield func(boltlog.Record, error) bool) {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(c.ctx)
+		defer cancel(nil)
+		answer := time.AfterFunc(idleTime, func() { cancel(errSilent) })
 		body, err := c.get(ctx, fmt.Sprintf("records?from=%d&to=%d", from, to))
+		answer.Stop()
 		if err != nil {
 			yield(boltlog.Record{}, err)
 			return
 		}
 		defer body.Close()
-		in := bufio.NewReaderSize(body, 1<<16)
+		in := bufio.NewReaderSize(waiting{body, cancel}, 1<<16)
 		var buf []byte
 		for seq := from; seq <= to; seq++ {
 			if buf, err = readRecord(in, buf); err != nil {
+				if why := context.Cause(ctx); why != nil {
+					err = why
+				}
 				yield(boltlog.Record{}, err)
 				return
 			}

@@ -42,12 +42,14 @@ type part struct {
 	told   bool         // a scheduler tells what is behind them
 	sealed uint64       // the last entry of log, or the one before its first
 	prev   [32]byte     // its hash
+	pid    int          // the scheduler's process, if told
 }
 
 // Join joins what the scheduler tells to sealed, the log that it is writing to (sealed.Live), whose directory is dir.
-// Closing the joined log closes sealed; after an error sealed is as it was.
-func Join(dir string, sealed *boltlog.Log) (*Joined, error) {
-	j := &Joined{dir: dir, client: newClient(dir)}
+// Closing the joined log closes sealed; after an error sealed is as it was. When ctx ends, so does reading what the
+// scheduler tells, with ctx's error.
+func Join(ctx context.Context, dir string, sealed *boltlog.Log) (*Joined, error) {
+	j := &Joined{dir: dir, client: newClient(ctx, dir)}
 	var err error
 	if j.now, j.info, err = j.join(sealed); err != nil {
 		j.client.close()
@@ -59,9 +61,7 @@ func Join(dir string, sealed *boltlog.Log) (*Joined, error) {
 
 // join asks the scheduler what there is, and where log ends.
 func (j *Joined) join(log *boltlog.Log) (*part, Info, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
-	defer cancel()
-	info, err := j.client.info(ctx)
+	info, err := j.client.info()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, info, fmt.Errorf("log %s: %w", j.dir, ErrNotServed)
 	}
@@ -69,6 +69,9 @@ func (j *Joined) join(log *boltlog.Log) (*part, Info, error) {
 		return nil, info, fmt.Errorf("ask the scheduler that writes to %s: %w", j.dir, err)
 	}
 	p, err := newPart(log)
+	if err == nil {
+		p.pid = info.PID
+	}
 	return p, info, err
 }
 

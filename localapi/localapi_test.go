@@ -97,7 +97,7 @@ func (s *served) join() (*localapi.Joined, error) {
 	if !sealed.Live() {
 		s.t.Fatal("the log is not being written to")
 	}
-	return localapi.Join(s.dir, sealed)
+	return localapi.Join(s.t.Context(), s.dir, sealed)
 }
 
 func (s *served) mustJoin() *localapi.Joined {

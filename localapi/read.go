@@ -91,6 +91,10 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 	// All that are told, so that their chain reaches back to what was read here.
 	for rec, err := range r.log.client.records(p.sealed+1, r.log.last, p.prev) {
 		var broken *brokenOffError
+		if errors.Is(err, errSilent) {
+			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: it has not ended, and sent nothing for %v. "+
+				"See whether it, or its disk, hangs, and run the command again when it answers or has ended", max(r.seen, p.sealed)+1, p.pid, r.log.dir, idleTime)
+		}
 		if err != nil {
 			return errors.As(err, &broken), err
 		}
@@ -134,6 +138,9 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 	if r.stuck++; r.stuck <= maxStuck {
 		err = r.log.reopen(p)
 	}
+	if err != nil && r.log.client.ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("entry %d: %w; and the rest of %s cannot be had (%w): run the command again when its scheduler has ended, or answers again",
 			max(r.seen, p.sealed)+1, broken, r.log.dir, err)
@@ -149,6 +156,9 @@ func (j *Joined) reopen(old *part) error {
 	for began := time.Now(); j.now == old; time.Sleep(reopenEvery) {
 		if j.closed {
 			return eventlog.ErrClosed
+		}
+		if err := j.client.ctx.Err(); err != nil {
+			return err
 		}
 		next, err := j.reopened()
 		if err == nil {

@@ -307,7 +307,11 @@ func (k keeping) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
 	var archived *boltlog.ArchivedError
+	var damaged *eventlog.DamagedError
+	var lost *snapshot.LostError
 	switch {
+	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which mayGoOn has said it
+		return fmt.Errorf("%w\n%s", err, adviceOnDamage(k.log, 1, damaged.Seq))
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
 		return fmt.Errorf("cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they are now", err)
 	case errors.As(err, &other):

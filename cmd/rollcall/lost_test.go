@@ -231,3 +231,35 @@ func TestALogThatLostAllItsSegmentsIsDamaged(t *testing.T) {
 	remove("snapshots")
 	want(exitFailed, "a directory without segments")
 }
+
+// TestOneBadFileIsNotTakenForALogWithoutAny: a log has snapshots, and one of its segments is emptied, or beside them
+// stands a file with a name that none has.
+func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		at   func(segments int) int
+	}{{"first", func(int) int { return 0 }}, {"middle", func(n int) int { return n / 2 }}, {"last", func(n int) int { return n - 1 }}} {
+		t.Run(tc.name, func(t *testing.T) {
+			log, args := small(t)
+			segments, _ := filepath.Glob(filepath.Join(log, "*.seg"))
+			file := segments[tc.at(len(segments))]
+			var first uint64
+			_, err := fmt.Sscanf(filepath.Base(file), "%d.seg", &first)
+			must(t, err)
+			must(t, os.Truncate(file, 0))
+			texts := []string{fmt.Sprintf("%s: log damaged at entry %d", file, first), "it has only 0 bytes"}
+			if first > 1 {
+				texts = append(texts, fmt.Sprintf("Entries 1 to %d are good: save them with rollcall log export %s --up-to %d --out FILE", first-1, log, first-1))
+			}
+			for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log}, {"replay", log}, append(args, "--resume")} {
+				wants(t, exitDamaged, texts, command...)
+			}
+		})
+	}
+	log, args := small(t)
+	stray := filepath.Join(log, "foo.seg")
+	must(t, os.WriteFile(stray, nil, 0o600))
+	for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log}, {"replay", log}, append(args, "--resume")} {
+		wants(t, exitFailed, []string{stray, "no segment has this name"}, command...)
+	}
+}

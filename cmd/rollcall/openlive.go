@@ -40,7 +40,7 @@ func (r reading) openLog(path string) (liveLog, error) {
 			}
 			return liveLog{records: log}, nil
 		}
-		joined, err := localapi.Join(path, log)
+		joined, err := localapi.Join(r.context(), path, log)
 		if err == nil {
 			return liveLog{records: joined, live: true}, nil
 		}

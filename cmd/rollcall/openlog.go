@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,12 +21,22 @@ import (
 
 // reading is how a log is opened for reading.
 type reading struct {
-	archive string // the directory with archived segments; "" for where the log says
+	archive string         // the directory with archived segments; "" for where the log says
+	cmd     *cobra.Command // who reads, nil for nobody: when its context ends, so does reading beside a writer
 }
 
 func (r *reading) register(cmd *cobra.Command) {
+	r.cmd = cmd
 	cmd.Flags().StringVar(&r.archive, "archive", "", "the directory with the log's archived segments; default: where they were archived")
 	_ = cmd.MarkFlagDirname("archive")
+}
+
+// context returns that of the command.
+func (r reading) context() context.Context {
+	if r.cmd == nil {
+		return context.Background()
+	}
+	return r.cmd.Context()
 }
 
 // A source is a log to read, or a bundle, with its snapshots.
@@ -249,9 +260,9 @@ func explainAbsence(path string, err error) error {
 	return emptied(path, err)
 }
 
-// emptied says of a directory that is no log, but has snapshots of one, that its entries are missing.
+// emptied says of a directory without segments that has snapshots of some that its entries are missing.
 func emptied(path string, err error) error {
-	if !errors.Is(err, boltlog.ErrNotALog) {
+	if !errors.Is(err, boltlog.ErrNoSegments) {
 		return err
 	}
 	if seqs, _ := snapshotsOf(path).List(); len(seqs) > 0 {

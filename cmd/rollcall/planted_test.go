@@ -77,6 +77,11 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver", "exit code 0, want 4",
 	},
 	{
+		"a snapshot that cannot be read is taken for none", "snapshot/series.go",
+		"case errors.Is(rerr, ErrUnreadable):", "case errors.Is(rerr, ErrUnreadable) && seq == 0:",
+		"./cmd/rollcall", "TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing", "exit code 0, want 1",
+	},
+	{
 		"log snapshot does not sync what it has read", "eventlog/boltlog/log.go",
 		"for _, path := range paths {\n\t\tif err := syncPath", "for _, path := range paths[len(paths):] {\n\t\tif err := syncPath",
 		"./cmd/rollcall", "TestASnapshotThatIsAskedForComesAfterItsEntry", "is not synced before there is a snapshot",
@@ -122,6 +127,11 @@ var plantedFaults = []struct {
 		"./proof", "TestEveryAlteredByteIsRefused", "proof_test.go",
 	},
 	{
+		"a damaged log is signed as it stands", "cmd/rollcall/logcheckpoint.go",
+		"err = f(p, logEnd{path, last, log.damageBehind(last)})", "err = f(p, logEnd{path, last, nil})",
+		"./cmd/rollcall", "TestADamagedLogIsNotSignedAsIfItWereWhole", "exit code 0, want 4",
+	},
+	{
 		"a checkpoint's chain is not compared with the log", "cmd/rollcall/logverifycheckpoint.go",
 		"if at.Hash != c.Chain {", "if at.Hash != c.Chain && c.Size == 0 {",
 		"./cmd/rollcall", "TestVerifyComparesEverythingThatIsSigned", "exit code 0, want 4",
@@ -135,6 +145,16 @@ var plantedFaults = []struct {
 		"a segment of another log in the archive ends the search", "eventlog/boltlog/archived.go",
 		"\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()", "\t\tif ferr == nil && facts.Last > 0 {\n\t\t\tbreak\n\t\t}\n\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()",
 		"./eventlog/boltlog", "TestArchivesOfTwoLogsDoNotHideEachOther", "the first entry is",
+	},
+	{
+		"a log is archived into itself", "eventlog/boltlog/archive.go",
+		"os.SameFile(info, log) {", "os.SameFile(info, log) && at == \"\" {",
+		"./eventlog/boltlog", "TestALogIsNotArchivedIntoItself", "want it is the log's own directory",
+	},
+	{
+		"and its segments are removed", "eventlog/boltlog/archive.go",
+		"os.SameFile(infos[0], infos[1])", "os.SameFile(infos[0], nil)",
+		"./eventlog/boltlog", "TestALogIsNotArchivedIntoItself", "a segment was removed that stands nowhere else",
 	},
 	{
 		"the names of archived segments are not synced", "eventlog/boltlog/archive.go",
@@ -171,6 +191,16 @@ var plantedFaults = []struct {
 		"a reader goes on in a log without asking if it is the same", "localapi/read.go",
 		"if err == nil && hash != r.hash {", "if err == nil && hash != r.hash && false {",
 		"./localapi", "TestAReaderDoesNotGoOnInAnotherLog", "want \"it is another entry",
+	},
+	{
+		"a reader that is interrupted waits for its scheduler", "localapi/client.go",
+		"context.WithCancelCause(c.ctx)", "context.WithCancelCause(context.Background())",
+		"./localapi", "TestAReaderThatIsInterruptedWaitsNoMore", "tells no more",
+	},
+	{
+		"a writer is known by LOCK alone", "eventlog/boltlog/lock.go",
+		"if !errors.Is(flock(f, false), errLocked) {", "if f != nil {",
+		"./eventlog/boltlog", "TestAWriterWhoseLockIsTakenAwayStillHasTheLog", "the log is in use",
 	},
 	{
 		"a reader holds the lock as long as it reads", "eventlog/boltlog/open.go",

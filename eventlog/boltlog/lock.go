@@ -21,7 +21,7 @@ var errLocked = errors.New("locked")
 type dirLock struct{ f *os.File }
 
 // lockForWriting takes the log at dir for one writer, and leaves in LOCK who that is. Others have it: the
-// error is an ErrInUse that names them.
+// error is an ErrInUse that names them. A writer whose LOCK was taken away has it, too.
 func lockForWriting(dir string) (*dirLock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -34,6 +34,12 @@ func lockForWriting(dir string) (*dirLock, error) {
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock log %s: %w", dir, err), f.Close())
 	}
+	if writer, err := writerWithoutLock(dir); writer != nil || err != nil {
+		if writer != nil {
+			err = fmt.Errorf("open log %s: %w: %w", dir, ErrInUse, writer)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
 	// Only people read it, and a full disk is no reason not to open the log: errors do not matter.
 	_ = f.Truncate(0)
 	_, _ = f.WriteAt([]byte(self()), 0)
@@ -41,22 +47,48 @@ func lockForWriting(dir string) (*dirLock, error) {
 }
 
 // lockForReading shares the log at dir with other readers; it is nil, with no error, if a writer has it, and
-// empty if the log has no LOCK, as copies may.
+// empty if the log has no LOCK, as copies may, and no writer.
 func lockForReading(dir string) (*dirLock, error) {
+	lock := &dirLock{}
 	f, err := os.Open(filepath.Join(dir, lockName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &dirLock{}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	switch err := flock(f, false); {
-	case errors.Is(err, errLocked):
-		return nil, f.Close()
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("lock log %s: %w", dir, err), f.Close())
+	if err == nil {
+		switch err := flock(f, false); {
+		case errors.Is(err, errLocked):
+			return nil, f.Close()
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock log %s: %w", dir, err), f.Close())
+		}
+		lock.f = f
 	}
-	return &dirLock{f}, nil
+	if writer, err := writerWithoutLock(dir); writer != nil || err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	return lock, nil
+}
+
+// writerWithoutLock says who writes to the log at dir though its LOCK does not show it: the file was removed, and
+// perhaps made anew. bbolt has a lock of its own on the file that it writes to.
+func writerWithoutLock(dir string) (writer, err error) {
+	paths, err := segmentPaths(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(paths[len(paths)-1])
+	if err != nil {
+		return nil, nil // it is found by who reads it
+	}
+	defer f.Close()
+	if !errors.Is(flock(f, false), errLocked) {
+		return nil, nil
+	}
+	who := "someone"
+	if writers := lockedBy(f, "WRITE"); len(writers) > 0 {
+		who = strings.Join(writers, ", ")
+	}
+	return fmt.Errorf("%s is writing to it, and its file %s was removed or replaced meanwhile", who, lockName), nil
 }
 
 // release lets go of the lock, if there is one.
@@ -79,7 +111,7 @@ func self() string {
 // holder says who has the lock of f: a writer, by what stands in it, or readers. The file's time is when the
 // writer came.
 func holder(f *os.File) error {
-	readers := lockedForReading(f)
+	readers := lockedBy(f, "READ")
 	if flock(f, false) == nil {
 		if len(readers) > 0 {
 			return fmt.Errorf("%w by %s", ErrBeingRead, strings.Join(readers, ", "))

@@ -23,9 +23,9 @@ func flock(f *os.File, exclusive bool) error {
 	return err
 }
 
-// lockedForReading returns the processes that share the lock of f, as far as the system tells: Linux does, in
-// /proc/locks (proc_locks(5)).
-func lockedForReading(f *os.File) (processes []string) {
+// lockedBy returns the processes that have the lock of f, as mode, READ (shared) or WRITE, as far as the system tells:
+// Linux does, in /proc/locks (proc_locks(5)).
+func lockedBy(f *os.File, mode string) (processes []string) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil
@@ -42,7 +42,7 @@ func lockedForReading(f *os.File) (processes []string) {
 	for line := range strings.Lines(string(locks)) {
 		// 1: FLOCK ADVISORY READ 4711 fe:00:131 0 EOF
 		part := strings.Fields(line)
-		if len(part) < 6 || part[1] != "FLOCK" || part[3] != "READ" || !strings.HasSuffix(part[5], inode) {
+		if len(part) < 6 || part[1] != "FLOCK" || part[3] != mode || !strings.HasSuffix(part[5], inode) {
 			continue
 		}
 		process := "process " + part[4]

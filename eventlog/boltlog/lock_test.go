@@ -160,6 +160,55 @@ func TestLogWithoutLockFile(t *testing.T) {
 	}
 }
 
+// TestAWriterWhoseLockIsTakenAwayStillHasTheLog removes LOCK beside a writer, or puts another file in its place.
+func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
+	path := newSegments(t, 3, 10)
+	w := startWriter(t, path)
+	making := segment(path, 71) + ".1" + tmpSuffix
+	must(t, os.WriteFile(making, nil, fileMode))
+	look := func(how string, sealed uint64) {
+		t.Helper()
+		l, err := OpenReadOnly(path)
+		must(t, err)
+		if last, err := l.Last(); !l.Live() || last != sealed || err != nil {
+			t.Errorf("%s: a reader's log is live: %t, last is %d, error %v, want the sealed entries up to %d", how, l.Live(), last, err, sealed)
+		}
+		must(t, l.Close())
+		files, err := List(path)
+		must(t, err)
+		if !files.Live {
+			t.Errorf("%s: the log is not listed as live", how)
+		}
+		must(t, files.Close())
+	}
+	refuse := func(how string) {
+		t.Helper()
+		l, err := Open(path)
+		if !errors.Is(err, ErrInUse) || errors.Is(err, ErrBeingRead) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("process %d (", w.cmd.Process.Pid)) {
+			t.Errorf("%s: a second writer: error %v, want ErrInUse and who it is", how, err)
+		}
+		if err == nil {
+			must(t, l.Close())
+		}
+		if _, err := os.Stat(making); err != nil {
+			t.Errorf("%s: what the writer is making was removed: %v", how, err)
+		}
+	}
+	must(t, os.Remove(path+"/"+lockName))
+	look("removed", 20)
+	refuse("removed")
+	look("made anew", 20)
+	w.append(t, 40)
+	look("made anew", 30)
+	refuse("made anew")
+	w.kill()
+	l, err := Open(path)
+	must(t, err)
+	must(t, l.Append(40, logtest.Entries(41, 1)))
+	must(t, l.Close())
+	wantWhole(t, path)
+}
+
 // Logs of format 1 were one file.
 func TestSingleFileIsReadAsOneSegment(t *testing.T) {
 	log := newLog(t, 1000)

@@ -21,6 +21,8 @@ var (
 	ErrBeingRead = errors.New("it is being read")
 	// ErrNotALog says that a file or directory is no Rollcall log.
 	ErrNotALog = errors.New("not a Rollcall log")
+	// ErrNoSegments is the ErrNotALog of a directory in which nothing tells that there was a log.
+	ErrNoSegments = fmt.Errorf("%w: it is a directory without segments", ErrNotALog)
 )
 
 // FormatError says that a file has a layout that this program does not know.
@@ -348,14 +350,14 @@ func segmentPaths(path string) ([]string, error) {
 			paths = append(paths, filepath.Join(path, e.Name()))
 		} else if strings.HasSuffix(e.Name(), suffix) {
 			return nil, &fs.PathError{Op: "open", Path: filepath.Join(path, e.Name()),
-				Err: fmt.Errorf("%w: no segment has this name", ErrNotALog)}
+				Err: fmt.Errorf("%w: no segment has this name: move the file elsewhere", ErrNotALog)}
 		}
 	}
 	if len(paths) == 0 {
 		if damage := emptied(path); damage != nil {
 			return nil, damage
 		}
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is a directory without segments", ErrNotALog)}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: ErrNoSegments}
 	}
 	slices.Sort(paths) // twenty digits each: the order of their numbers
 	return paths, nil
