@@ -92,6 +92,26 @@ var plantedFaults = []struct {
 		"./snapshot", "TestRefusalsAreByName", "flipped",
 	},
 	{
+		"when a pod was placed is left out of the restore", "cluster/restore.go",
+		"p.Since = eventlog.Time(r.Varint(\"since\"))", "_ = r.Varint(\"since\")",
+		"./engine", "TestEverySnapshotAndItsTailAreTheWholeLog", "what was restored is not what was written down",
+	},
+	{
+		"a restored state is another one, and Restore does not see it", "scheduler/restore.go",
+		"\tif !bytes.Equal(again, state) {", "\tm.cycle++\n\tif !bytes.Equal(again, state) {",
+		"./snapshot", "TestASnapshotIsTheMachine", "the restored Machine has another hash",
+	},
+	{
+		"and the tail goes on from it", "scheduler/restore.go",
+		"\tif !bytes.Equal(again, state) {", "\tm.cycle++\n\tif !bytes.Equal(again, state) {",
+		"./engine", "TestEverySnapshotAndItsTailAreTheWholeLog", "recover: apply entry",
+	},
+	{
+		"what a snapshot has not, since it follows from the rest, is not made again", "queue/restore.go",
+		"\te.priority = q.priorityOf(e)\n", "",
+		"./scheduler", "TestARestoredMachineGoesOnAsTheOriginal", "restore_test.go",
+	},
+	{
 		"a snapshot of another log is taken for one of this", "snapshot/series.go",
 		"if position != snap.Position {", "if position != snap.Position && seq == 0 {",
 		"./cmd/rollcall", "TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole", "is another one here: exit code 0",
@@ -225,7 +245,7 @@ var plantedFaults = []struct {
 }
 
 // usesRapid are the packages whose tests know -rapid.nofailfile.
-var usesRapid = []string{"./engine", "./sim"}
+var usesRapid = []string{"./engine", "./scheduler", "./sim"}
 
 // TestSoakPlantedFaults plants each fault and wants its test to fail. It compiles the program anew for each.
 func TestSoakPlantedFaults(t *testing.T) {
