@@ -168,9 +168,63 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 	wants(t, exitDone, nil, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
 
+	// Nor is one believed because those before it say the same.
+	left := snapshotSeqs(t, log)
+	for _, seq := range left {
+		forge(t, log, seq)
+	}
+	last := left[len(left)-1]
+	complaint = []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", last)}
+	must(t, os.Remove(file))
+	wants(t, exitDamaged, complaint, "log", "export", log, "--out", file, "--from", fmt.Sprint(last+5))
+	before := filesIn(t, log)
+	wants(t, exitDamaged, complaint, "log", "archive", log, "--before", fmt.Sprint(last+1), "--to", file+".d")
+	if after := filesIn(t, log); !slices.Equal(after, before) {
+		t.Errorf("there is %q in the log, and was %q", after, before)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a bundle was made")
+	}
+	for _, seq := range left {
+		must(t, os.Remove(snapshotsOf(log).File(seq)))
+		rollcall(t, "log", "snapshot", log, "--at", fmt.Sprint(seq))
+	}
+
 	// One that cannot be compared is said to be.
 	if err := os.Truncate(snapshotsOf(log).File(seqs[0]), 100); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, exitDone, []string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])}, "replay", log)
+	flipABit(t, segmentOf(log, 1), []byte("node-03"))
+	notCompared := fmt.Sprintf("the snapshot of entry %d is not compared with the entries before it", last)
+	wants(t, exitDone, []string{notCompared}, "log", "export", log, "--out", file, "--from", fmt.Sprint(last+5))
+	before = filesIn(t, log)
+	wants(t, exitDamaged, []string{"nothing is archived", notCompared}, "log", "archive", log, "--before", fmt.Sprint(last+1), "--to", file+".d")
+	if after := filesIn(t, log); !slices.Equal(after, before) {
+		t.Errorf("there is %q in the log, and was %q", after, before)
+	}
+}
+
+// filesIn names what a directory has.
+func filesIn(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// flipABit flips one of the first place where the file has that text.
+func flipABit(t testing.TB, file string, text []byte) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	must(t, err)
+	at := bytes.Index(content, text)
+	if at < 0 {
+		t.Fatalf("%s has no %q", file, text)
+	}
+	content[at] ^= 1
+	must(t, os.WriteFile(file, content, 0o600))
 }

@@ -39,10 +39,12 @@ func newLogArchive() *cobra.Command {
 		Use:   "archive LOG --before SEQ|AGE --to DIR",
 		Short: "Move old segments of a log to another directory",
 		Long: `Moves the sealed segments that lie wholly before a point and below a snapshot. The snapshot is
-restored first, and compared with what the entries make: without one that can be trusted nothing is moved. What was moved where stands in the
-log, whose chain and hash tree stay whole: every command reads the whole log as long as the files
-are there, or with --archive where they are then. Without them, commands begin with the snapshot.
-A writer may have the log.`,
+restored first, and compared with the state that the entries make: all of them from the log's first one
+on, or from its first snapshot on if the entries before that are not found. Nothing is moved if it is
+another state, or if they cannot be compared. What was moved where stands in the log, whose chain and
+hash tree stay whole: every command reads the whole log as long as the files are there, or with
+--archive where they are then. Without them, commands begin with the snapshot. A writer may have the
+log. On a disk that is full, remove the log's oldest snapshot first: archiving writes a page of its own.`,
 		Example: `  rollcall log archive jobs.db --before 720h --to /mnt/archive/jobs
   rollcall log archive jobs.db --before 2000000 --to /mnt/archive/jobs`,
 		Args: cobra.ExactArgs(1),
@@ -155,8 +157,13 @@ func (f *archiveFacts) adviceOnSnapshots(log *source, last uint64) string {
 	return advice + "there is none yet, wait for the first"
 }
 
-// checkWhole reads what is to be archived: damage must be found before it is out of the way, behind a snapshot.
+// checkWhole reads what is to be archived and was not read to compare the snapshot: damage must be found before it is out
+// of the way, behind that one.
 func (f *archiveFacts) checkWhole(cmd *cobra.Command, log *source) error {
+	base, err := log.base()
+	if err != nil {
+		return err
+	}
 	p := newProgress()
 	defer p.done()
 	for r, err := range log.Records(log.First()) {
@@ -166,7 +173,7 @@ func (f *archiveFacts) checkWhole(cmd *cobra.Command, log *source) error {
 		if err != nil {
 			return fmt.Errorf("nothing is archived: %w", err)
 		}
-		if r.Seq >= min(f.Before, f.Snapshot+1) {
+		if r.Seq > base {
 			return nil
 		}
 		if r.Seq%10000 == 0 {

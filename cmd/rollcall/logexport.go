@@ -48,7 +48,9 @@ read the file as it is, and log import makes a log of it.
 
 The file begins behind the newest snapshot that is old enough, hence somewhat before --from. If
 there is none, it begins with entry 1. That snapshot is compared with the state which the entries
-make behind the snapshot before it: if it is another one, it is named, and the exit code is 4.
+make: all of them from the log's first one on, archived ones too, or from the first snapshot on if the
+entries before that are not found; which is what a large log takes its time for. If it is another
+state, the snapshot is named, and the exit code is 4. If entries are damaged it is not compared, which is said.
 
 With --to the whole range must be there. With --up-to the file ends earlier if the log is damaged
 before that entry: it carries what is good, and says why it ends there.`,
@@ -165,7 +167,10 @@ func (x *export) plan(ctx context.Context, log *source) (*bundle.Plan, error) {
 	if err != nil || m == nil {
 		return plan, err
 	}
-	if err := log.follows(ctx, m); err != nil {
+	var unknown *notComparedError
+	if err := log.follows(ctx, m); errors.As(err, &unknown) {
+		fmt.Fprintf(os.Stderr, "rollcall: %v\n", unknown) // what is good of a damaged log is to be saved
+	} else if err != nil {
 		return nil, err
 	}
 	return plan, begin(plan, log, m)

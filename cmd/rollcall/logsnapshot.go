@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -122,29 +121,43 @@ func (s *source) stateAfter(ctx context.Context, at uint64) (*scheduler.Machine,
 	return m, s.apply(ctx, m, at)
 }
 
-// follows says whether a state that a snapshot has is the one that the entries behind the snapshot before it make. Where
-// these cannot be read, or nothing is known before it, it cannot be told; that is said on stderr if there is something
-// wrong.
+// notComparedError says that a snapshot's state could not be compared with what the entries make.
+type notComparedError struct {
+	at  uint64
+	err error
+}
+
+// Error implements error.
+func (e *notComparedError) Error() string {
+	return fmt.Sprintf("the snapshot of entry %d is not compared with the entries before it: %v", e.at, e.err)
+}
+
+// Unwrap returns why.
+func (e *notComparedError) Unwrap() error { return e.err }
+
+// follows says whether a state that a snapshot has is the one that the entries make, from the log's first one on, or from
+// its first snapshot if that is where it is known from: then what that one says is taken for granted. No other snapshot
+// is: whoever can forge one can forge two. Where the entries cannot be read the error is a *notComparedError.
 func (s *source) follows(ctx context.Context, m *scheduler.Machine) error {
 	at := m.Seq()
 	base, err := s.base()
 	if err != nil || at == base {
 		return err
 	}
-	before, _ := s.snapshots.Newest(base, at-1) // of those that are refused, others tell
-	if before == nil && base > 0 {
-		return nil
-	}
-	if before == nil {
-		before = scheduler.New(plugins.NewRegistry())
-	}
-	if err := s.apply(ctx, before, at); err != nil {
-		if ctx.Err() == nil {
-			fmt.Fprintf(os.Stderr, "rollcall: the snapshot of entry %d is not compared with the entries before it: %v\n", at, err)
+	made := scheduler.New(plugins.NewRegistry())
+	if base > 0 {
+		var refused []error
+		if made, refused = s.snapshots.Newest(base, base); made == nil {
+			return &notComparedError{at, errors.Join(refused...)}
 		}
-		return ctx.Err()
 	}
-	if before.Hash() != m.Hash() {
+	if err := s.apply(ctx, made, at); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &notComparedError{at, err}
+	}
+	if made.Hash() != m.Hash() {
 		return notTheEntries(s.path, at)
 	}
 	return nil

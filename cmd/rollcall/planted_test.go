@@ -123,8 +123,13 @@ var plantedFaults = []struct {
 	},
 	{
 		"an export does not compare the state that it begins with", "cmd/rollcall/logsnapshot.go",
-		"if before.Hash() != m.Hash() {", "if before.Hash() != m.Hash() && at == 0 {",
+		"if made.Hash() != m.Hash() {", "if made.Hash() != m.Hash() && at == 0 {",
 		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "a bundle was made",
+	},
+	{
+		"it takes the snapshot before that for granted", "cmd/rollcall/logsnapshot.go",
+		"made := scheduler.New(plugins.NewRegistry())", "made, _ := s.snapshots.Newest(base+1, at-1)",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "exit code 0, want 4",
 	},
 	{
 		"a bundle's records need not follow one another", "bundle/manifest.go",
