@@ -131,6 +131,9 @@ func (j *Joined) Close() error {
 // First returns the first entry that can be read, as that of boltlog.Log.
 func (j *Joined) First() uint64 { return j.part().log.First() }
 
+// Archivable says whether there are segments to archive, as that of boltlog.Log.
+func (j *Joined) Archivable(before uint64) bool { return j.part().log.Archivable(before) }
+
 // RecordHash returns the hash of entry seq's record, as that of boltlog.Log.
 func (j *Joined) RecordHash(seq uint64) ([32]byte, error) {
 	if p := j.part(); seq <= min(p.sealed, j.last) {

@@ -107,6 +107,9 @@ func explainOne(cmd *cobra.Command, explain explainer, from reading, path, targe
 		return err
 	}
 	defer log.Close()
+	if err := log.mustHave(opts.AtSeq); err != nil {
+		return err
+	}
 	if opts.Base, err = log.base(); err != nil {
 		return err
 	}

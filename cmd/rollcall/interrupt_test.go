@@ -8,11 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation as soon as its log is there, and
+// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or has it end by SIGTERM, as soon as its log is there, and
 // once it has grown.
 func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 	dir := t.TempDir()
@@ -24,7 +25,7 @@ func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 	if err := os.WriteFile(workload, []byte(jobs.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, changes := range []int{0, 50} {
+	for changes, signal := range map[int]os.Signal{0: os.Interrupt, 50: os.Interrupt, 30: syscall.SIGTERM} {
 		log := filepath.Join(dir, fmt.Sprintf("after-%d.db", changes))
 		cmd := exec.Command("rollcall", "simulate", "--nodes", "4x4cpu", "--workload", workload, "--log", log)
 		var stderr bytes.Buffer
@@ -33,7 +34,7 @@ func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitChanges(t, segmentOf(log, 1), changes)
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), "rollcall: interrupted") {

@@ -31,7 +31,7 @@ type keeping struct {
 	reading     reading // of the log that is resumed
 	giveUpAfter uint64  // the log's last entry, if those behind it are given up; 0 for none
 	effects     string  // the file; "" for none
-	segmentSize int64   // bytes; 0 for the default
+	segmentSize size    // 0 for the default
 	snapshots   snapshotting
 }
 
@@ -42,7 +42,7 @@ func (k *keeping) register(cmd *cobra.Command) {
 	f.Uint64Var(&k.giveUpAfter, "give-up-after", 0, "with --resume, go on behind this entry, the log's last one, although snapshots show that the log had more; they are removed")
 	k.reading.register(cmd)
 	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
-	f.Int64Var(&k.segmentSize, "segment-size", 0, "begin a new file of the log after this many `bytes`; default: 268435456")
+	f.Var(&k.segmentSize, "segment-size", "begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
 	k.snapshots.register(cmd)
 }
 
@@ -50,12 +50,10 @@ func (k *keeping) check() error {
 	switch {
 	case k.log == "" && (k.resume || k.segmentSize != 0):
 		return usageError{errors.New("--resume and --segment-size need --log: without it there is no log")}
-	case k.reading.archive != "" && !k.resume:
+	case len(k.reading.archives) > 0 && !k.resume:
 		return usageError{errors.New("--archive needs --resume: nothing of a new log is archived")}
 	case k.giveUpAfter != 0 && !k.resume:
 		return usageError{errors.New("--give-up-after needs --resume: a new log has lost nothing")}
-	case k.segmentSize < 0:
-		return usageError{fmt.Errorf("--segment-size is %d: want a number of bytes above zero", k.segmentSize)}
 	}
 	return k.snapshots.check(k.log)
 }
@@ -99,7 +97,7 @@ const lockTime = 10 * time.Second
 func (k keeping) openLog() (eventlog.Log, error) {
 	opts := boltlog.DefaultOptions()
 	if k.segmentSize > 0 {
-		opts.SegmentBytes = k.segmentSize
+		opts.SegmentBytes = int64(k.segmentSize)
 	}
 	if !k.resume {
 		log, err := opts.Create(k.log)
@@ -110,12 +108,12 @@ func (k keeping) openLog() (eventlog.Log, error) {
 			return log, err
 		}
 	}
-	opts.Archive = k.reading.archive
+	opts.Archives = k.reading.archives
 	log, err := opts.Open(k.log)
 	for began := time.Now(); errors.Is(err, boltlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(k.log) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, serr := os.Stat(k.log); errors.Is(err, fs.ErrNotExist) && serr != nil {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
 	}
 	if err != nil {

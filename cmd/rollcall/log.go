@@ -54,6 +54,11 @@ func newLogCat() *cobra.Command {
 				noteLater(log)
 				from = first
 			}
+			if cmd.Flags().Changed("from") {
+				if err := log.mustHave(from); err != nil {
+					return err
+				}
+			}
 			return cat(cmd, log, from, to)
 		},
 	}

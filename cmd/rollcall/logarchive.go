@@ -21,7 +21,8 @@ type archiveFacts struct {
 	Path string `json:"path"`
 	// Before is the entry that --before stands for.
 	Before uint64 `json:"before"`
-	// Snapshot is the entry of the snapshot that makes what is archived dispensable.
+	// Snapshot is the entry of the snapshot that makes what is archived dispensable; 0 if none was looked for, because
+	// nothing is that old.
 	Snapshot uint64 `json:"snapshot"`
 	// Segments is how many files were moved, with First to Last in them; 0 if there were none to move.
 	Segments int    `json:"segments"`
@@ -80,12 +81,21 @@ func archive(cmd *cobra.Command, open reading, path, before, to string) (*archiv
 	if err != nil {
 		return nil, err
 	}
+	if snap == nil {
+		return facts, nil
+	}
 	p := newProgress()
 	done, err := boltlog.Archive(path, min(facts.Before, facts.Snapshot+1), to, func(done, total int64) {
 		p.show("%d of %d bytes", done, total)
 	})
 	p.done()
-	if err != nil {
+	switch {
+	case errors.Is(err, boltlog.ErrInside):
+		return nil, usageError{err}
+	case isOfDisk(err):
+		return nil, fmt.Errorf("%w\nThe log is as it was, or its first segments are in %s already, and every command finds them. If its disk is full, remove its oldest snapshot, "+
+			"the first of %s, and run the command again", err, to, snapshotsOf(path).Path())
+	case err != nil:
 		return nil, err
 	}
 	facts.Segments, facts.Bytes = done.Segments, done.Bytes
@@ -108,7 +118,7 @@ func (f *archiveFacts) keepSnapshot(data []byte) error {
 }
 
 // findSnapshot finds the entry that before stands for, and the newest usable snapshot of it or of one before it,
-// which it returns.
+// which it returns; none, and no error, if nothing is that old.
 func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, before string) ([]byte, error) {
 	log, err := open.open(path)
 	if err != nil {
@@ -124,6 +134,9 @@ func (f *archiveFacts) findSnapshot(cmd *cobra.Command, open reading, path, befo
 	}
 	if damage := log.damageBehind(last); damage != nil {
 		return nil, fmt.Errorf("nothing is archived: %w", log.advise(damage))
+	}
+	if segments, ok := log.records.(interface{ Archivable(before uint64) bool }); ok && !segments.Archivable(f.Before) {
+		return nil, nil
 	}
 	m, refused := log.snapshots.Newest(1, min(f.Before, last))
 	noteRefused(refused)
@@ -230,6 +243,10 @@ func lastTime(log *source) (eventlog.Time, error) {
 }
 
 func (f *archiveFacts) writeText(w io.Writer) error {
+	if f.Segments == 0 && f.Snapshot == 0 {
+		_, err := fmt.Fprintf(w, "nothing to archive: no segment that is sealed lies wholly before entry %d\n", f.Before)
+		return err
+	}
 	if f.Segments == 0 {
 		_, err := fmt.Fprintf(w, "nothing to archive: no segment that is sealed lies wholly before entry %d and below the snapshot of entry %d\n", f.Before, f.Snapshot)
 		return err

@@ -94,9 +94,26 @@ func (e logEnd) reach(at uint64) (uint64, error) {
 	case at == 0:
 		return e.last, nil
 	case at > e.last:
-		return 0, usageError{fmt.Errorf("there is no entry %d in %s: the last that can be read is %d", at, e.path, e.last)}
+		return 0, beyond(e.path, at, e.last)
 	}
 	return at, nil
+}
+
+// beyond says that a log ends earlier than was asked for.
+func beyond(path string, at, last uint64) error {
+	return usageError{fmt.Errorf("there is no entry %d in %s: the last that can be read is %d", at, path, last)}
+}
+
+// mustHave returns an error if the log ends before entry at: that it is damaged there, or bad usage.
+func (s *source) mustHave(at uint64) error {
+	last, err := s.Last()
+	if err != nil || at <= last {
+		return err
+	}
+	if damage := s.damageBehind(last); damage != nil {
+		return s.advise(damage)
+	}
+	return beyond(s.path, at, last)
 }
 
 // proving opens a log for f, which is told where it ends, and shows how far it has come.

@@ -32,6 +32,9 @@ entries before it be archived. Schedulers that write a log write snapshots by th
 			if err := out.check(); err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("at") && at == 0 {
+				return usageError{errors.New("--at is 0: entries are numbered from 1")}
+			}
 			facts, err := takeSnapshot(cmd.Context(), open, args[0], at)
 			if err != nil {
 				return err
@@ -66,11 +69,14 @@ func takeSnapshot(ctx context.Context, open reading, path string, at uint64) (*s
 	if err != nil {
 		return nil, err
 	}
+	if at > last {
+		return nil, usageError{fmt.Errorf("--at is %d: the log ends with entry %d", at, last)}
+	}
 	if at == 0 {
 		at = last
 	}
-	if at > last || at == 0 {
-		return nil, usageError{fmt.Errorf("--at is %d: the log ends with entry %d", at, last)}
+	if at == 0 {
+		return nil, fmt.Errorf("%s is empty: there is no state to write yet", path)
 	}
 	m, err := log.stateAfter(ctx, at)
 	if err != nil {

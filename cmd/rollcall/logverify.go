@@ -35,6 +35,8 @@ type verifyFacts struct {
 	Root string `json:"root,omitempty"`
 	// Snapshots are those in the log's directory, or the bundle's.
 	Snapshots []verifiedSnapshot `json:"snapshots,omitempty"`
+	// Stateless says that no state can be made of the entries: those before are not there, nor is there a snapshot.
+	Stateless bool `json:"stateless,omitempty"`
 	// Checkpoints are the signed ones that the log agrees with.
 	Checkpoints []checkpointFacts `json:"checkpoints,omitempty"`
 	Live        bool              `json:"live"`
@@ -75,7 +77,8 @@ and all of the above but the file's structure is checked; if it does not tell, t
 Snapshots are checked too: each must be whole, and of an entry that the log has. One that is not is named
 and never used; the log is whole without it, and the exit code is 1. If one cannot be read, it is not known whether
 the log had more entries: then it is not called whole, and the exit code is 1. It is 4 if there is none that is good
-and the log's first entries are not there. Whether a snapshot's state is the one that the entries make,
+and the log's first entries are not there. If they are not and there is no snapshot at all, the entries are
+checked as ever; but no state can be made of them, and the exit code is 1. Whether a snapshot's state is the one that the entries make,
 rollcall replay says.
 
 A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed
@@ -87,6 +90,9 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err
+			}
+			if dir, ok := boltlog.SegmentOf(args[0]); ok {
+				return usageError{fmt.Errorf("%s is a file of a log, which cannot be checked without the one before it: verify the log, %s", args[0], dir)}
 			}
 			signed, err := readSigned(keys, checkpoints)
 			if err != nil {
@@ -117,7 +123,7 @@ checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is
 			if err := errors.Join(v.unread(), v.doubt()); err != nil {
 				return err
 			}
-			return v.facts.badSnapshots()
+			return errors.Join(v.facts.stateless(), v.facts.badSnapshots())
 		},
 	}
 	cmd.Flags().StringArrayVar(&checkpoints, "checkpoint", nil, "a file with a signed checkpoint to compare the log with; may be given more than once")
@@ -271,7 +277,7 @@ func (v *verifier) compare(s signed) (damage *eventlog.DamagedError, err error) 
 
 // list finds the segments of the log at path.
 func (r reading) list(path string) (*boltlog.Files, error) {
-	files, err := boltlog.Options{Archive: r.archive}.List(path)
+	files, err := boltlog.Options{Archives: r.archives}.List(path)
 	return files, explainAbsence(path, err)
 }
 
@@ -385,6 +391,9 @@ func (f *verifyFacts) writeText(w io.Writer) error {
 		fmt.Fprintf(w, "tree      %s\n", f.Root)
 	}
 	f.writeSnapshots(w)
+	if f.Stateless {
+		fmt.Fprintf(w, "snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on from\n")
+	}
 	for _, c := range f.Checkpoints {
 		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
 	}

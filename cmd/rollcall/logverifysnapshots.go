@@ -91,11 +91,15 @@ func (v *verifier) findSnapshots(log records) (*snapshot.Series, error) {
 }
 
 // needed says what is wrong with a log that begins later than with entry 1 if no snapshot of those that could be
-// begun with is good. That there is none is for whoever took them away to know.
+// begun with is good. That there is none at all is noted in the facts.
 func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 	first, last := v.facts.First, v.facts.First+v.facts.Entries-1
 	m, refused := series.Oldest(first-1, last)
-	if m != nil || len(refused) == 0 {
+	if m != nil {
+		return nil
+	}
+	if len(refused) == 0 {
+		v.facts.Stateless = true
 		return nil
 	}
 	if err := errors.Join(refused...); errors.Is(err, snapshot.ErrUnreadable) {
@@ -112,6 +116,15 @@ func (v *verifier) doubt() error {
 		return nil
 	}
 	return adviseOnDoubt(v.facts.Path, errors.New(v.facts.Doubt))
+}
+
+// stateless is the error for a log of whose entries no state can be made.
+func (f *verifyFacts) stateless() error {
+	if !f.Stateless {
+		return nil
+	}
+	return fmt.Errorf("%s: its entries %d to %d are whole, but those before are not there, nor a snapshot of entry %d or a later one: no state can be made of them. "+
+		"Bring the archived segments back, or say with --archive where they are", f.Path, f.First, f.First+f.Entries-1, f.First-1)
 }
 
 // badSnapshots is the error for snapshots of a log that is whole itself.

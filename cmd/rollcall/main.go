@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -41,9 +42,9 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	klog.SetLogger(logr.Discard()) // what Kubernetes' packages would say of a configuration is in our errors
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process, whatever it is at
+	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at
 	root := newRoot()
 	err := root.ExecuteContext(ctx)
 	switch {

@@ -28,7 +28,7 @@ const (
 // openLog opens the log at path, and joins to it what the scheduler tells that is writing to it, if one is.
 func (r reading) openLog(path string) (liveLog, error) {
 	opts := boltlog.DefaultOptions()
-	opts.Archive = r.archive
+	opts.Archives = r.archives
 	for began := time.Now(); ; time.Sleep(serveEvery) {
 		log, err := opts.OpenReadOnly(path)
 		if err != nil {

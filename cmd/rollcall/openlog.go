@@ -21,13 +21,13 @@ import (
 
 // reading is how a log is opened for reading.
 type reading struct {
-	archive string         // the directory with archived segments; "" for where the log says
-	cmd     *cobra.Command // who reads, nil for nobody: when its context ends, so does reading beside a writer
+	archives []string       // directories with archived segments, beside those that the log names
+	cmd      *cobra.Command // who reads, nil for nobody: when its context ends, so does reading beside a writer
 }
 
 func (r *reading) register(cmd *cobra.Command) {
 	r.cmd = cmd
-	cmd.Flags().StringVar(&r.archive, "archive", "", "the directory with the log's archived segments; default: where they were archived")
+	cmd.Flags().StringArrayVar(&r.archives, "archive", nil, "a directory with archived segments of the log, to be searched before those where they were archived; may be given more than once")
 	_ = cmd.MarkFlagDirname("archive")
 }
 
@@ -254,7 +254,7 @@ func snapshotsOf(path string) *snapshot.Dir {
 
 // explainAbsence says of a log that is not there how to make one.
 func explainAbsence(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) && serr != nil { // or it is of an archive
 		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
 	}
 	return emptied(path, err)

@@ -164,6 +164,9 @@ func (l *Log) archivable(before uint64) []Facts {
 	return out
 }
 
+// Archivable says whether there are segments that Archive would move, as far as is known without it.
+func (l *Log) Archivable(before uint64) bool { return len(l.archivable(before)) > 0 }
+
 // with returns what ORIGIN is to say when part, which ends at end, was archived too.
 func (b *beginning) with(end Origin, part Part) *beginning {
 	next := &beginning{Origin: end}
@@ -237,7 +240,7 @@ func makeDurably(dir string) error {
 func (l *Log) mayShare(dir string) error {
 	known := slices.Clone(l.segments)
 	if len(known) > 0 && l.absent != nil { // they may have been moved here
-		moved, _ := Options{Archive: dir}.recall(l.begin, known[0].predecessor())
+		moved, _ := Options{Archives: []string{dir}}.recall(l.begin, known[0].predecessor())
 		known = append(known, moved...)
 	}
 	entries, err := os.ReadDir(dir)

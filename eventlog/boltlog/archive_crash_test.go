@@ -59,6 +59,7 @@ func recordArchiving(t *testing.T) (r crashfs.Recording, created int) {
 	}
 	must(t, err)
 	wantSameFiles(t, r, root)
+	must(t, os.RemoveAll(filepath.Join(root, archivingDir))) // where ORIGIN says that the segments are
 	for i, op := range r {
 		if op.Kind == crashfs.Note && strings.HasPrefix(op.Text, noteCreated) {
 			return r, i + 1
@@ -72,7 +73,8 @@ func recordArchiving(t *testing.T) (r crashfs.Recording, created int) {
 // go on, an archiving that cannot be finished.
 func checkArchived(dir string) error {
 	path, opts := filepath.Join(dir, recordedLog), everyAppend
-	opts.Archive = filepath.Join(dir, archivingDir) // ORIGIN knows where the run had it
+	archive := filepath.Join(dir, archivingDir)
+	opts.Archives = []string{archive} // ORIGIN knows where the run had it, which is gone
 	whole := func(open func(string) (*Log, error), want uint64, use func(l *Log) error) error {
 		l, err := open(path)
 		if err != nil {
@@ -93,7 +95,7 @@ func checkArchived(dir string) error {
 	if err := whole(opts.Open, archivingLast, func(l *Log) error { return l.Append(archivingLast, logtest.Entries(archivingLast+1, 5)) }); err != nil {
 		return fmt.Errorf("open for appending: %w", err)
 	}
-	if _, err := Archive(path, archivingBefore, opts.Archive, nil); err != nil {
+	if _, err := Archive(path, archivingBefore, archive, nil); err != nil {
 		return fmt.Errorf("archive again: %w", err)
 	}
 	if _, err := os.Stat(segment(path, 11)); err == nil {

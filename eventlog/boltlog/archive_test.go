@@ -116,11 +116,11 @@ func TestArchiveThatIsNotThere(t *testing.T) {
 			}
 		}
 	})
-	openBoth(t, Options{Archive: moved}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
-	if _, err := (Options{Archive: dir}).OpenReadOnly(path); !errors.Is(err, fs.ErrNotExist) {
+	openBoth(t, Options{Archives: []string{moved}}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	if _, err := (Options{Archives: []string{dir}}).OpenReadOnly(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an archive that is named and not there: error %v", err)
 	}
-	if _, err := (Options{Archive: t.TempDir()}).Open(path); err == nil || !strings.Contains(err.Error(), "the segment that ends with entry 20 is not there") {
+	if _, err := (Options{Archives: []string{t.TempDir()}}).Open(path); err == nil || !strings.Contains(err.Error(), "the segment that ends with entry 20 is not there") {
 		t.Errorf("an archive that has nothing: error %v", err)
 	}
 	// Some of it is there.
@@ -469,7 +469,7 @@ func TestArchivingGoesOnWhereTheArchiveIs(t *testing.T) {
 	must(t, os.Rename(dir, moved))
 	_, err := Archive(path, 31, moved, nil)
 	must(t, err)
-	openBoth(t, Options{Archive: moved}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
+	openBoth(t, Options{Archives: []string{moved}}, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 
 	path, dir = archivedLog(t)
 	must(t, os.Remove(segment(dir, 11)))

@@ -76,7 +76,7 @@ func (b *beginning) agrees(dir string, f Facts) error {
 		Err: fmt.Errorf("it says that the record of entry %d has the hash %x, but it has %x", f.Last, b.Origin.Hash, f.Hash)}
 }
 
-// recall finds the archived segments before next, in o.Archive or where b says, as far back as they follow one
+// recall finds the archived segments before next, in o.Archives or where b says, as far back as they follow one
 // another, in order. The error says why there are no more, if there should be.
 func (o Options) recall(b *beginning, next Facts) (segments []Facts, err error) {
 	if b == nil {
@@ -124,13 +124,10 @@ func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err er
 	return Facts{}, nil, cmp.Or(err, another)
 }
 
-// archivedPaths returns the files in o.Archive, or where b says, that are named like segments which begin
+// archivedPaths returns the files in o.Archives, or where b says, that are named like segments which begin
 // before entry end, in the order of their first entries.
 func (o Options) archivedPaths(b *beginning, end uint64) ([]string, error) {
-	dirs := b.dirs()
-	if o.Archive != "" {
-		dirs = []string{o.Archive}
-	}
+	dirs := slices.Concat(o.Archives, b.dirs())
 	var paths []string
 	var errs []error
 	for i, dir := range dirs {
@@ -193,10 +190,7 @@ func (l *Log) archived(seq uint64) error {
 	defer l.mu.Unlock()
 	e := &ArchivedError{Path: l.path, Seq: seq, First: first, Err: l.absent}
 	if l.begin != nil && seq > l.begin.base() {
-		e.Dirs = l.begin.dirs()
-		if l.opts.Archive != "" {
-			e.Dirs = []string{l.opts.Archive}
-		}
+		e.Dirs = slices.Concat(l.opts.Archives, l.begin.dirs())
 	}
 	return e
 }

@@ -24,8 +24,9 @@ type Options struct {
 	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
 	// 0: no limit.
 	SegmentAge time.Duration
-	// Archive is the directory with the segments that were archived. Empty: where the log says that they are.
-	Archive string
+	// Archives are directories with segments that were archived, beside those of which the log says that they are there.
+	// If there are any, it is an error that one is not found.
+	Archives []string
 }
 
 // DefaultOptions returns the options for everyone who has no reason for others: 256 MiB, 24 hours.

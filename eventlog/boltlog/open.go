@@ -129,8 +129,8 @@ func (l *Log) scan() (*eventlog.DamagedError, error) {
 			return nil, err
 		}
 		archived, absent := l.opts.recall(l.begin, before)
-		if l.absent = absent; absent != nil && l.opts.Archive != "" {
-			return nil, fmt.Errorf("open log %s: the archive %s: %w", l.path, l.opts.Archive, absent)
+		if l.absent = absent; absent != nil && len(l.opts.Archives) > 0 {
+			return nil, fmt.Errorf("open log %s: the archive %s: %w", l.path, strings.Join(l.opts.Archives, ", "), absent)
 		}
 		l.segments = append(archived, segments...)
 		return damage, nil
@@ -301,8 +301,8 @@ func (f *Files) fill(path string, o Options) error {
 	}
 	f.Before = begin.before(paths)
 	archived, absent := o.recall(begin, f.Before)
-	if f.Absent = absent; absent != nil && o.Archive != "" {
-		return fmt.Errorf("open log %s: the archive %s: %w", path, o.Archive, absent)
+	if f.Absent = absent; absent != nil && len(o.Archives) > 0 {
+		return fmt.Errorf("open log %s: the archive %s: %w", path, strings.Join(o.Archives, ", "), absent)
 	}
 	if len(archived) > 0 {
 		f.Before = archived[0].predecessor()
@@ -329,6 +329,15 @@ func (f *Files) Close() error {
 		err = f.Tail.Close()
 	}
 	return errors.Join(err, f.lock.release())
+}
+
+// SegmentOf says whether path is a segment in the directory of a log, which it returns, by their names.
+func SegmentOf(path string) (log string, ok bool) {
+	if _, ok := parseName(filepath.Base(path)); !ok {
+		return "", false
+	}
+	info, err := os.Stat(path)
+	return filepath.Dir(path), err == nil && !info.IsDir()
 }
 
 // segmentPaths returns the segments of the log at path in order: path itself if it is a file.
