@@ -300,8 +300,11 @@ func (s *State) isLeaving(p *Pod) bool {
 	if p.Stage != Binding && p.Stage != Bound {
 		return false
 	}
+	if p.Object.DeletionTimestamp != nil || p.evicted {
+		return true
+	}
 	n := s.nodes[p.Node]
-	return p.Object.DeletionTimestamp != nil || p.evicted || n == nil || !n.exists
+	return !s.withoutNodes && (n == nil || !n.exists)
 }
 
 // Evicting notes that a pod is asked to go.

@@ -36,7 +36,8 @@ type State struct {
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
-	mine func(schedulerName string) bool // nil: every pod is
+	withoutNodes bool
+	mine         func(schedulerName string) bool // nil: every pod is
 
 	lastPlain *framework.PodInfo // a memo of newPodInfo
 }
@@ -61,6 +62,9 @@ func New() *State {
 // SetMine says which pods, by the scheduler that they name, this scheduler places: no other member of a gang can
 // be counted on. It must be called before any pod comes; without it all are.
 func (s *State) SetMine(mine func(schedulerName string) bool) { s.mine = mine }
+
+// WithoutNodes says that s is told of no nodes: a pod that has one has it, then. It must be called before any pod comes.
+func (s *State) WithoutNodes() { s.withoutNodes = true }
 
 // Informers returns the log-fed informers over the state's objects.
 func (s *State) Informers() *Informers { return s.informers }
