@@ -35,7 +35,7 @@ type Reservation struct {
 // reservation is one with what is kept beside it.
 type reservation struct {
 	Reservation
-	stale bool // room was freed or lost since it was decided
+	stale bool // somebody came or went since it was decided
 
 	// Memos: the pods by node, and what is free beside them.
 	taken  map[string][]*cluster.Pod
@@ -173,8 +173,9 @@ func (m *Machine) reservationChanged(profile string) {
 }
 
 // keepReservations drops the reservations of those that are not first in line any more, and has the others looked at
-// again if room was freed, or lost, by the last entry.
-func (m *Machine) keepReservations(roomChanged bool) {
+// again if by the last entry room was taken, freed or lost: others that will be gone by then may have taken what was not
+// reserved, so that the same room may be had elsewhere, and more is left to who will not.
+func (m *Machine) keepReservations(changed bool) {
 	for _, profile := range m.backfilled {
 		if r := m.reservations[profile]; r != nil {
 			e := m.queue.Get(r.Key)
@@ -182,7 +183,7 @@ func (m *Machine) keepReservations(roomChanged bool) {
 			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
 				delete(m.reservations, profile)
 				m.reservationChanged(profile)
-			case roomChanged:
+			case changed:
 				r.stale, r.taken = true, nil
 			}
 		}
