@@ -91,6 +91,7 @@ text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:
 .s2{stroke:#009e73}.f2{fill:#009e73}
 .s3{stroke:#cc79a7}.f3{fill:#cc79a7}
 .s4{stroke:#a97700}.f4{fill:#a97700}
+.bar{stroke:#ffffff;stroke-width:.5}
 .waits{fill:#a97700;opacity:.4}
 .taken{fill:#a97700}
 @media (prefers-color-scheme:dark){
@@ -105,6 +106,7 @@ text{fill:#9198a1}
 .s2{stroke:#2fbf91}.f2{fill:#2fbf91}
 .s3{stroke:#e29cc4}.f3{fill:#e29cc4}
 .s4{stroke:#e3b341}.f4{fill:#e3b341}
+.bar{stroke:#0d1117}
 .waits,.taken{fill:#e3b341}
 }
 `

@@ -57,8 +57,8 @@ func TestAFigureHasItsPanelsAxesLegendAndReservations(t *testing.T) {
 		`<path class="line s1" d="M292 250H976"/>`,                 // a quarter, from a quarter on
 		`<path class="area f1" d="M64 436H71.6V366H976V436H64Z"/>`, // 7 of 10
 		`<title>ml/a</title>`, `>Reservations</text>`, `>made</text>`, `>reserved</text>`,
-		`<rect class="waits" x="64" y="476" width="456" height="9">`,
-		`<rect class="taken" x="520" y="491" width="456" height="9">`, // cut off at the end
+		`<rect class="bar waits" x="64" y="476" width="456" height="9">`,
+		`<rect class="bar taken" x="520" y="491" width="456" height="9">`, // cut off at the end
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s", want)
