@@ -73,7 +73,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"and by whoever reads it", "snapshot/series.go",
-		"if err == nil || errors.As(err, &newer) {", "if err != nil && errors.As(err, &newer) {",
+		"case rerr == nil || errors.As(rerr, &newer):", "case rerr != nil && errors.As(rerr, &newer):",
 		"./cmd/rollcall", "TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver", "exit code 0, want 4",
 	},
 	{
@@ -203,8 +203,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a reader takes the end of a connection for the end of the log", "localapi/client.go",
-		"if buf, err = readRecord(in, buf); err != nil {\n\t\t\t\tyield(boltlog.Record{}, err)",
-		"if buf, err = readRecord(in, buf); err != nil {",
+		"\t\t\t\t\terr = why\n\t\t\t\t}\n\t\t\t\tyield(boltlog.Record{}, err)", "\t\t\t\t\terr = why\n\t\t\t\t}",
 		"./localapi", "TestAReaderWhoseSchedulerEndsReadsOn", "want 8000",
 	},
 	{
@@ -216,6 +215,11 @@ var plantedFaults = []struct {
 		"a reader goes on in a log without asking if it is the same", "localapi/read.go",
 		"if err == nil && hash != r.hash {", "if err == nil && hash != r.hash && false {",
 		"./localapi", "TestAReaderDoesNotGoOnInAnotherLog", "want \"it is another entry",
+	},
+	{
+		"a bucket in the page of buckets is not looked at", "eventlog/boltlog/branches.go",
+		"else if err := checkInline(value[16:]); err != nil {", "else if err := checkInline(value[16:]); err != nil && i > 2 {",
+		"./eventlog/boltlog", "TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused", "zero-length inode key",
 	},
 	{
 		"a reader that is interrupted waits for its scheduler", "localapi/client.go",

@@ -3,7 +3,6 @@ package boltlog
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 )
@@ -114,15 +113,41 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 		if inline := valueSize > 16; inline != (root == 0) {
 			return nil, fmt.Errorf("the bucket %q is said to begin at page %d", name, root)
 		}
-		switch {
-		case root != 0:
+		if root != 0 {
 			roots = append(roots, root)
-		case i == 0 && int(binary.NativeEndian.Uint16(value[16+8:])) != flagLeaf:
-			return nil, errors.New("the bucket of entries is of no known kind")
+		} else if err := checkInline(value[16:]); err != nil {
+			return nil, fmt.Errorf("the bucket %q: %w", name, err)
 		}
 		end = stop
 	}
 	return roots, nil
+}
+
+// checkInline sees that the page of a bucket that stands in the root page itself is a leaf whose elements lie one behind
+// the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less of them.
+func checkInline(page []byte) error {
+	if len(page) < pageHeaderSize {
+		return fmt.Errorf("it has %d bytes", len(page))
+	}
+	self, flags, count := binary.NativeEndian.Uint64(page), binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
+	over := binary.NativeEndian.Uint32(page[pageOverflowAt:])
+	end := uint64(pageHeaderSize + count*elementSize)
+	if self != 0 || flags != flagLeaf || over != 0 || end > uint64(len(page)) {
+		return fmt.Errorf("it is said to be page %d of kind %#x, to hold %d, and to go on over %d pages", self, flags, count, over)
+	}
+	for i := range count {
+		at := pageHeaderSize + i*elementSize
+		start := uint64(at) + uint64(binary.NativeEndian.Uint32(page[at+4:]))
+		keySize, valueSize := binary.NativeEndian.Uint32(page[at+8:]), binary.NativeEndian.Uint32(page[at+12:])
+		if start != end || keySize == 0 || binary.NativeEndian.Uint32(page[at:]) != 0 {
+			return fmt.Errorf("the %d. of its %d elements is not where it must be", i+1, count)
+		}
+		end = start + uint64(keySize) + uint64(valueSize)
+	}
+	if end != uint64(len(page)) {
+		return fmt.Errorf("its %d elements end at byte %d of %d", count, end, len(page))
+	}
+	return nil
 }
 
 // descend goes through the tree below page id. All leaves are at one depth, so that one child of a page tells

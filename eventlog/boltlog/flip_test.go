@@ -417,3 +417,27 @@ func TestEveryDamagedByteIsFoundOrUnused(t *testing.T) {
 		t.Errorf("%d tries were made, want %d", got, total.Total)
 	}
 }
+
+// TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused flips every bit, and not one of each byte, where that page has
+// the bucket meta: its header, its page's and its elements'.
+func TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused(t *testing.T) {
+	t.Setenv(damageScratch, scratchDir(t))
+	d := loadForDamage(t, logForDamage(t))
+	tried := 0
+	for _, try := range d.tries(true) {
+		at := try.at % pageSize
+		page := d.files[try.name][try.at-at:]
+		const names, key, headers = pageHeaderSize + 3*elementSize, pageHeaderSize + 3*elementSize + 3 + 16, 4 + 16 + pageHeaderSize + 7*elementSize
+		if len(page) < pageSize || string(page[names:names+3]) != "log" || at < key || at >= key+headers || try.bits == 0 {
+			continue
+		}
+		var count damageCount
+		if err := d.try(try, true, &count, func(bool) {}); err != nil {
+			t.Errorf("%s, byte %d, bits %#x: %v", try.name, try.at, try.bits, err)
+		}
+		tried++
+	}
+	if tried < 1000 {
+		t.Errorf("only %d bits were flipped", tried)
+	}
+}
