@@ -60,6 +60,9 @@ type terms struct {
 	together  string // namespace/name of all gangs that are admitted together, sorted, joined by commas; "" for none
 }
 
+// OwnAnnotations are Rollcall's own, by which PodGroups and members say more of a gang.
+func OwnAnnotations() []string { return []string{belowMinimum, topologyRequired, topologyPreferred} }
+
 // compare orders terms, those that ask for more last.
 func (t terms) compare(u terms) int {
 	return cmp.Or(cmp.Compare(t.min, u.min), cmp.Compare(t.total, u.total), cmp.Compare(t.timeout, u.timeout), cmp.Compare(t.mode, u.mode),

@@ -139,7 +139,6 @@ type groupState struct {
 	// minimum that members ask for, 0 for none.
 	objects []groupObject
 	asked   int
-	evicts  bool // the rest of it, when it falls below its minimum
 	counted bool // among the gangs of the summary
 	// left counts planned members that have not ended; arrived and bound those that ever were; pending those that
 	// have arrived and are not bound; queued those in the scheduler's queue.

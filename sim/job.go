@@ -33,11 +33,12 @@ func (m *manifest) addJob(d *document) error {
 // as many as there are completions (or, without completions, as the parallelism), of which parallelism exist
 // at a time. activeDeadlineSeconds deletes those that are left, counted from the Job's arrival.
 func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
-	times, err := d.times("", job.Annotations, ArrivalAnnotation, DurationAnnotation)
+	times, err := d.times("", job.Annotations, nil, ArrivalAnnotation, DurationAnnotation)
 	if err != nil {
 		return err
 	}
-	inner, err := d.times(templatePrefix, job.Spec.Template.Annotations, DurationAnnotation)
+	template := jobTemplate(job)
+	inner, err := d.times(templatePrefix, job.Spec.Template.Annotations, memberAnnotations(template), DurationAnnotation)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,6 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	if parallelism < count {
 		batch = &Batch{Parallelism: int(parallelism)}
 	}
-	template := jobTemplate(job)
 	if text, given := job.Annotations[DurationAnnotation]; given && template.Annotations[DurationAnnotation] == "" {
 		metav1.SetMetaDataAnnotation(&template.ObjectMeta, DurationAnnotation, text)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	schedulinghelpers "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -205,7 +206,11 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	if err := d.invalid(validate(object), ""); err != nil {
 		return err
 	}
-	times, err := d.times("", object.GetAnnotations(), ArrivalAnnotation)
+	var says []string
+	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
+		says = cluster.OwnAnnotations()
+	}
+	times, err := d.times("", object.GetAnnotations(), says, ArrivalAnnotation)
 	if err != nil {
 		return err
 	}
@@ -235,7 +240,7 @@ func (m *manifest) addNode(d *document, node *corev1.Node) error {
 	if err := d.invalid(validate(node), ""); err != nil {
 		return err
 	}
-	times, err := d.times("", node.Annotations, JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation)
+	times, err := d.times("", node.Annotations, nil, JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation)
 	if err != nil {
 		return err
 	}
@@ -263,7 +268,7 @@ func (m *manifest) addPods(s podSource) error {
 		m.ended++
 		return nil
 	}
-	times, err := s.doc.times("", s.pod.Annotations, ArrivalAnnotation, DurationAnnotation)
+	times, err := s.doc.times("", s.pod.Annotations, memberAnnotations(s.pod), ArrivalAnnotation, DurationAnnotation)
 	if err != nil {
 		return err
 	}
@@ -323,13 +328,21 @@ func (m *manifest) setPriority(pod *corev1.Pod) error {
 	return nil
 }
 
-// times reads the annotations that are ours: those allowed, all others are errors.
-// prefix is where the annotated object stands in the document.
-func (d *document) times(prefix string, annotations map[string]string, allowed ...string) (map[string]time.Duration, error) {
+// memberAnnotations are those of ours that say something of the pod's gang; there are none without a gang.
+func memberAnnotations(pod *corev1.Pod) []string {
+	if _, ok := cluster.GroupName(pod); !ok {
+		return nil
+	}
+	return cluster.OwnAnnotations()
+}
+
+// times reads the annotations that are ours: of those that says has the values are left to the scheduler, those allowed
+// are times, and all others are errors. prefix is where the annotated object stands in the document.
+func (d *document) times(prefix string, annotations map[string]string, says []string, allowed ...string) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	prefix += "metadata.annotations."
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) {
+		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) && !slices.Contains(says, name) {
 			return nil, d.errorf(prefix+name, "annotation %s has no meaning here", cut(name, 60))
 		}
 	}

@@ -94,7 +94,6 @@ func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
 		g := &c.groups[c.group(key)]
 		minimum, _ := groupMinimum(object)
 		g.declare(groupObject{plan.Resource, uid, minimum})
-		g.evicts = g.evicts || cluster.AsksForEviction(object.GetAnnotations())
 		c.checkGang(g)
 	}
 	c.store.remember(object)
@@ -122,7 +121,6 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 		g.arrived++
 		g.pending++
 		g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
-		g.evicts = g.evicts || cluster.AsksForEviction(plan.Template.Annotations)
 		c.checkGang(g)
 	}
 	if nodeName != "" && node == nil {
@@ -242,8 +240,8 @@ func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 		c.startNext(plan.Batch)
 	}
 	var inputs []eventlog.Payload
-	if how == completed && p.group >= 0 && c.groups[p.group].evicts {
-		// Whether a member that goes is missed depends on how it ended.
+	if how == completed && p.group >= 0 {
+		// Whether a gang misses a member that goes depends on how it ended.
 		pod := plan.build(p.template, uid, p.arrived)
 		pod.Spec.NodeName, pod.Status.Phase = on.object.Name, corev1.PodSucceeded
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
