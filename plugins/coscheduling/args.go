@@ -31,11 +31,14 @@ type Args struct {
 	// NonStrict holds what it has until its deadline, so that it has no effect.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
 	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in queue
-	// order; BestEffort by default. It is Rollcall's own and has no effect in a stock kube-scheduler.
+	// order; BestEffort by default. It is Rollcall's own: a stock kube-scheduler
+	// does not start with another.
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
 	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody knows
 	// when there will be room for it, because pods that run declare no duration; at least 0, default 300.
 	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
+
+	holdGiven bool // BackfillHoldSeconds is no default
 }
 
 // QueuePolicy says who may pass whom in the queue.
@@ -110,6 +113,7 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	if k := args.Kind; k != "" && k != "CoschedulingArgs" {
 		return Args{}, fmt.Errorf("CoschedulingArgs: kind is %q", k)
 	}
+	args.holdGiven = args.BackfillHoldSeconds != nil
 	args.setDefaults()
 	if err := args.validate(); err != nil {
 		return Args{}, err
@@ -150,6 +154,17 @@ func (a *Args) validate() error {
 	}
 	if p := *a.PodGroupRejectPercentage; p < 0 || p > 100 {
 		return fmt.Errorf("CoschedulingArgs: podGroupRejectPercentage is %d: want 0 to 100", p)
+	}
+	return nil
+}
+
+// stock refuses what only a scheduler can do that asks the plugin about its whole queue.
+func (a *Args) stock() error {
+	if a.QueuePolicy != BestEffort {
+		return fmt.Errorf("CoschedulingArgs: queuePolicy %s is Rollcall's own: kube-scheduler lets whoever fits pass; leave it out, or run Rollcall", a.QueuePolicy)
+	}
+	if a.holdGiven {
+		return errors.New("CoschedulingArgs: backfillHoldSeconds is Rollcall's own: kube-scheduler has no backfill; leave it out, or run Rollcall")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package coscheduling
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,8 +75,15 @@ func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	if s.view.counts(pod) && s.view.state.Pod(pod.UID) == nil {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod is deleted or finished")
 	}
-	status := s.gang.PreEnqueue(ctx, pod)
-	if g := s.view.GroupOf(pod); g != nil && !status.IsSuccess() {
+	status, g := s.gang.PreEnqueue(ctx, pod), s.view.GroupOf(pod)
+	if status.IsSuccess() && g != nil {
+		// Nobody here keeps the members in one domain: better none than all over the place.
+		if required, _ := g.Topology(); len(required) > 0 {
+			status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+				fmt.Sprintf("pod group %s requires one value of %s: a required topology is supported by Rollcall only", g, strings.Join(required, ", ")))
+		}
+	}
+	if g != nil && !status.IsSuccess() {
 		s.view.record(g).turnedAway = true
 	}
 	return status

@@ -29,6 +29,9 @@ import (
 // scheduler waits for all of its own to be filled before it schedules anything, and so would not start where one of
 // the APIs is not served. These here ask again, at most 30 seconds apart, until it is.
 func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) {
+	if err := args.stock(); err != nil {
+		return nil, err
+	}
 	shared := h.SharedInformerFactory()
 	if shared == nil {
 		return nil, fmt.Errorf("handle %T offers no view of pod groups, and no informers to make one of", h)

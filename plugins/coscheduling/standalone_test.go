@@ -560,3 +560,50 @@ func TestStandaloneStandsAGangsMembersTogether(t *testing.T) {
 	}
 	b.want("in the queue", strings.Join(names, " "), "h urgent y w single x z c")
 }
+
+// annotated tells of a PodGroup with annotations.
+func (b *bench) annotated(name string, minimum int32, values map[string]string) {
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, Annotations: values}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
+	b.plugin.groupCame(eventlog.PodGroups, g)
+}
+
+func TestStandaloneRefusesARequiredTopology(t *testing.T) {
+	b := newBench(t, "{}")
+	b.annotated("g", 1, map[string]string{"rollcall.dev/topology-required": "zone"})
+	p := b.tells(pod("p", "g"))
+	b.want("a required topology", b.preEnqueue(p), "UnschedulableAndUnresolvable: pod group ml/g requires one value of zone: a required topology is supported by Rollcall only")
+	b.annotated("g", 1, map[string]string{"rollcall.dev/topology-preferred": "zone"})
+	b.want("a preferred one", b.preEnqueue(p), "Success")
+	b.wantActivated("the topology is required no more", "ml/p")
+}
+
+func TestStandaloneEvictsNobody(t *testing.T) {
+	b := newBench(t, "{}")
+	b.annotated("g", 2, map[string]string{"rollcall.dev/below-minimum": "Evict"})
+	pods := []*v1.Pod{pod("p-0", "g"), pod("p-1", "g")}
+	for _, p := range pods {
+		p.Spec.NodeName = "n"
+		b.tells(p)
+	}
+	b.deletes(pods[1])
+	if g := b.plugin.view.state.Group("ml", "g"); len(b.plugin.view.state.Fallen()) != 1 || !g.Evicts() {
+		t.Error("the gang has not fallen below its minimum")
+	}
+	b.want("nobody is told anything", b.told(), "")
+}
+
+func TestInAStockSchedulerArgumentsOfOurOwnAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		`{}`:                           "no view of pod groups", // the handle is not even looked at with the others
+		`{"queuePolicy":"BestEffort"}`: "no view of pod groups",
+		`{"queuePolicy":"StrictFIFO"}`: "queuePolicy StrictFIFO is Rollcall's own",
+		`{"queuePolicy":"Backfill"}`:   "queuePolicy Backfill is Rollcall's own",
+		`{"backfillHoldSeconds":300}`:  "backfillHoldSeconds is Rollcall's own",
+	} {
+		_, err := New(context.Background(), &runtime.Unknown{Raw: []byte(args)}, plainHandle{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", args, err, want)
+		}
+	}
+}
