@@ -46,7 +46,7 @@ func (s *State) Composite(namespace, name string) *Composite {
 
 // independent says that the gangs have nothing to do with each other.
 func (c *Composite) independent() bool {
-	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil
+	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil && c.fault() == ""
 }
 
 // Gangs returns the gangs that say that they belong to c, by namespace and name. The slice must not be changed.
@@ -58,13 +58,34 @@ func (c *Composite) Declared() bool { return c.object != nil || c.named != nil }
 // Min is how many gangs must have their minimum for any of them to be admitted, at least 1.
 func (c *Composite) Min() int {
 	if c.object != nil {
-		return max(1, int(c.object.Spec.SchedulingPolicy.Gang.MinGroupCount))
+		if gang := c.object.Spec.SchedulingPolicy.Gang; gang != nil {
+			return max(1, int(gang.MinGroupCount))
+		}
 	}
 	return max(1, len(c.named))
 }
 
+// fault says what is wrong with the object, "" for nothing.
+func (c *Composite) fault() string {
+	if c.object == nil {
+		return ""
+	}
+	r, policy := annotations{}, c.object.Spec.SchedulingPolicy
+	r.onePolicy(policy.Gang != nil, policy.Basic != nil)
+	if policy.Gang != nil {
+		r.atLeastOne("spec.schedulingPolicy.gang.minGroupCount", policy.Gang.MinGroupCount)
+	}
+	if topology := c.object.Spec.SchedulingConstraints; topology != nil && len(topology.Topology) > 0 {
+		r.fail("has spec.schedulingConstraints: one topology for several pod groups is not supported")
+	}
+	return r.fault
+}
+
 // Refusal says why the gangs are not scheduled as long as it is so, "" for nothing.
 func (c *Composite) Refusal() string {
+	if fault := c.fault(); fault != "" {
+		return "it " + fault
+	}
 	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
 		return fmt.Sprintf("it is below composite pod group %s/%s: CompositePodGroups below each other are not supported",
 			c.Namespace, *c.object.Spec.ParentCompositePodGroupName)

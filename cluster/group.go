@@ -32,6 +32,7 @@ type Group struct {
 	namings    census[string]
 	faults     census[string]
 	terms      census[terms]
+	own        census[own]
 	priorities census[int32]
 	schedulers census[string]
 
@@ -80,9 +81,9 @@ func (s *State) Group(namespace, name string) *Group {
 // members ask for.
 func (g *Group) Declared() bool { return len(g.declarations) > 0 || len(g.terms.count) > 0 }
 
-// asked returns what holds for the group: what its object says, or else what its members do. If they contradict
-// each other it is the most that any of them asks for; the group is refused then.
-func (g *Group) asked() terms {
+// declaredTerms returns what holds for the group but for Rollcall's own annotations: what its object says, or else what its
+// members do. If they contradict each other it is the most that any of them asks for; the group is refused then.
+func (g *Group) declaredTerms() terms {
 	if len(g.declarations) > 0 {
 		return g.declarations[0].terms
 	}
@@ -263,6 +264,7 @@ func (s *State) restate(p *Pod) {
 		p.facts = f
 		p.Group.enroll(p)
 		s.realign(p.Group)
+		s.observe(p.Group)
 	}
 }
 

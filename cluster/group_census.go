@@ -8,6 +8,7 @@ type facts struct {
 	naming    string // how it names two gangs, "" if it does not
 	fault     string // what is wrong with its terms, "" for nothing
 	terms     terms  // the zero value: it has none
+	own       own    // the zero value: it says nothing
 	priority  int32
 	scheduler string
 }
@@ -29,6 +30,7 @@ type fact[T comparable] func(p *Pod) (value T, ok bool)
 func namingFact(p *Pod) (string, bool)    { return p.facts.naming, p.facts.naming != "" }
 func faultFact(p *Pod) (string, bool)     { return p.facts.fault, p.facts.fault != "" }
 func termsFact(p *Pod) (terms, bool)      { return p.facts.terms, p.facts.terms != terms{} }
+func ownFact(p *Pod) (own, bool)          { return p.facts.own, p.facts.own != own{} }
 func priorityFact(p *Pod) (int32, bool)   { return p.facts.priority, true }
 func schedulerFact(p *Pod) (string, bool) { return p.facts.scheduler, true }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,8 @@ import (
 type declaration struct {
 	resource eventlog.Resource
 	terms    terms
-	fault    string // what is wrong with its annotations, "" for nothing
+	own      own
+	fault    string // what is wrong with it, "" for nothing
 	priority *int32
 	class    string      // a PriorityClass, looked at without a priority
 	room     []minimumOf // minResources, by resource
@@ -34,18 +36,27 @@ type minimumOf struct {
 // declareGroup takes in a PodGroup of either API.
 func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	d := declaration{resource: res}
+	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
+	r := annotations{values: obj.GetAnnotations()}
 	switch o := obj.(type) {
 	case *schedulingv1beta1.PodGroup:
-		if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
-			d.terms.min = int(gang.MinCount)
+		if policy := o.Spec.SchedulingPolicy; policy.Gang != nil {
+			d.terms.min = int(policy.Gang.MinCount)
+			r.atLeastOne("spec.schedulingPolicy.gang.minCount", policy.Gang.MinCount)
+			r.onePolicy(true, policy.Basic != nil)
+		} else {
+			r.onePolicy(false, policy.Basic != nil)
 		}
+		d.own.requireAlso(o.Spec.SchedulingConstraints)
 		d.priority, d.class = o.Spec.Priority, o.Spec.PriorityClassName
 		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
 			d.parent = *parent
 		}
 	case *xscheduling.PodGroup:
 		d.terms.min = int(o.Spec.MinMember)
+		if n := o.Spec.MinMember; n < 0 { // 0 is as good as none, which the API allows
+			r.fail("has spec.minMember %d: want 1 or more", n)
+		}
 		if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil {
 			d.terms.timeout = time.Duration(*seconds) * time.Second
 		}
@@ -53,14 +64,8 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	default:
 		return fmt.Errorf("upsert %s: object is a %T", res, obj)
 	}
-	r := annotations{values: obj.GetAnnotations()}
 	r.koordinator(&d.terms, name)
-	r.belowMinimum(&d.terms)
-	r.topology(&d.terms)
-	if beta, ok := obj.(*schedulingv1beta1.PodGroup); ok {
-		d.terms.requireAlso(beta.Spec.SchedulingConstraints)
-	}
-	d.fault = r.fault
+	d.fault = cmp.Or(r.fault, d.own.fault)
 	s.roomVersion++
 	g := s.groupAt(name)
 	g.judged = false
@@ -72,21 +77,21 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	return nil
 }
 
-// requireAlso adds the topology constraints of a PodGroup of scheduling.k8s.io to those of its annotation.
-func (t *terms) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConstraints) {
-	if constraints == nil {
-		return
+// atLeastOne faults a minimum that the API's own validation does not let pass either.
+func (r *annotations) atLeastOne(field string, n int32) {
+	if n < 1 {
+		r.fail("has %s %d: want 1 or more", field, n)
 	}
-	var keys []string
-	if t.required != "" {
-		keys = strings.Split(t.required, ",")
+}
+
+// onePolicy faults a scheduling policy that is not one of the two.
+func (r *annotations) onePolicy(gang, basic bool) {
+	switch {
+	case gang && basic:
+		r.fail("has both basic and gang in spec.schedulingPolicy: want one of them")
+	case !gang && !basic:
+		r.fail("has neither basic nor gang in spec.schedulingPolicy: want one of them")
 	}
-	for _, c := range constraints.Topology {
-		if c.Key != "" && !slices.Contains(keys, c.Key) {
-			keys = append(keys, c.Key)
-		}
-	}
-	t.required = strings.Join(keys, ",")
 }
 
 func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) {

@@ -11,6 +11,7 @@ import (
 func factsOf(pod *v1.Pod, g *Group) facts {
 	f := facts{naming: namingFault(pod), priority: corev1helpers.PodPriority(pod), scheduler: pod.Spec.SchedulerName}
 	f.terms, f.fault = termsOf(pod, g.Key())
+	f.own = ownOf(pod.Annotations)
 	return f
 }
 
@@ -20,6 +21,7 @@ func (g *Group) enroll(p *Pod) {
 	g.namings.add(p, namingFact)
 	g.faults.add(p, faultFact)
 	g.terms.add(p, termsFact)
+	g.own.add(p, ownFact)
 	g.priorities.add(p, priorityFact)
 	g.schedulers.add(p, schedulerFact)
 }
@@ -30,6 +32,7 @@ func (g *Group) strike(p *Pod) {
 	g.namings.remove(p, namingFact)
 	g.faults.remove(p, faultFact)
 	g.terms.remove(p, termsFact)
+	g.own.remove(p, ownFact)
 	g.priorities.remove(p, priorityFact)
 	g.schedulers.remove(p, schedulerFact)
 }
@@ -45,7 +48,7 @@ func (g *Group) Refusal() string {
 }
 
 func (g *Group) judge() string {
-	for _, find := range [...]func() string{g.judgeNames, g.judgeTerms, g.judgeTotal, g.judgePriorities, g.judgeSchedulers} {
+	for _, find := range [...]func() string{g.judgeNames, g.judgeTerms, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers} {
 		if why := find(); why != "" {
 			return why
 		}
@@ -61,7 +64,7 @@ func (g *Group) judgeNames() string {
 	return p.name() + " " + p.facts.naming
 }
 
-// judgeTerms looks at what the object's annotations say if there is an object, and else at the members'.
+// judgeTerms looks at what the object says if there is an object, and else at the members'.
 func (g *Group) judgeTerms() string {
 	if len(g.declarations) > 0 {
 		d := &g.declarations[0]

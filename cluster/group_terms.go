@@ -12,7 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Mode is what a gang does with members that have found a node while another finds none.
@@ -54,26 +53,16 @@ type terms struct {
 	timeout   time.Duration
 	mode      Mode
 	policy    MatchPolicy
-	evict     bool   // the rest, when the gang falls below its minimum
-	required  string // labels of nodes, joined by commas, of each of which all members' nodes have one value
-	preferred string // labels of which they had better have one value, the first one first
 	together  string // namespace/name of all gangs that are admitted together, sorted, joined by commas; "" for none
+	evict     bool   // own.below, own.required and own.preferred, which nobody but asked fills in
+	required  string
+	preferred string
 }
-
-// OwnAnnotations are Rollcall's own, by which PodGroups and members say more of a gang.
-func OwnAnnotations() []string { return []string{belowMinimum, topologyRequired, topologyPreferred} }
 
 // compare orders terms, those that ask for more last.
 func (t terms) compare(u terms) int {
 	return cmp.Or(cmp.Compare(t.min, u.min), cmp.Compare(t.total, u.total), cmp.Compare(t.timeout, u.timeout), cmp.Compare(t.mode, u.mode),
-		cmp.Compare(t.policy, u.policy), cmp.Compare(boolToInt(t.evict), boolToInt(u.evict)), strings.Compare(t.required, u.required), strings.Compare(t.preferred, u.preferred), strings.Compare(t.together, u.together), strings.Compare(t.by, u.by))
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+		cmp.Compare(t.policy, u.policy), strings.Compare(t.together, u.together), strings.Compare(t.by, u.by))
 }
 
 // String is how a contradiction names the terms.
@@ -91,15 +80,6 @@ func (t terms) String() string {
 	}
 	if t.policy != WaitingAndRunning {
 		fmt.Fprintf(&b, ", %s", t.policy)
-	}
-	if t.evict {
-		fmt.Fprintf(&b, ", evicted below it")
-	}
-	if t.required != "" {
-		fmt.Fprintf(&b, ", within one %s", abridged(t.required))
-	}
-	if t.preferred != "" {
-		fmt.Fprintf(&b, ", better within one %s", abridged(t.preferred))
 	}
 	if t.together != "" {
 		fmt.Fprintf(&b, ", with %s", abridged(t.together))
@@ -137,46 +117,7 @@ func termsOf(pod *v1.Pod, gang types.NamespacedName) (t terms, fault string) {
 	if r.fault != "" || len(kinds) == 0 {
 		return terms{}, r.fault
 	}
-	r.belowMinimum(&kinds[0])
-	r.topology(&kinds[0])
-	if r.fault != "" {
-		return terms{}, r.fault
-	}
 	return kinds[0], ""
-}
-
-// topology reads the labels of nodes of which the members' nodes must, or had better, have one value.
-func (r *annotations) topology(t *terms) {
-	t.required, t.preferred = r.labelKeys(topologyRequired), r.labelKeys(topologyPreferred)
-}
-
-// labelKeys reads a list of label keys, separated by commas; spaces around them do not count.
-func (r *annotations) labelKeys(key string) string {
-	text := r.values[key]
-	if text == "" {
-		return ""
-	}
-	var keys []string
-	for part := range strings.SplitSeq(text, ",") {
-		label := strings.TrimSpace(part)
-		if errs := validation.IsQualifiedName(label); len(errs) > 0 || slices.Contains(keys, label) {
-			r.bad(key, "a list of different label keys such as topology.kubernetes.io/zone,example.com/rack")
-			return ""
-		}
-		keys = append(keys, label)
-	}
-	return strings.Join(keys, ",")
-}
-
-// belowMinimum reads what is to become of the rest of a gang that has fallen below its minimum.
-func (r *annotations) belowMinimum(t *terms) {
-	switch r.values[belowMinimum] {
-	case "", "Keep":
-	case "Evict":
-		t.evict = true
-	default:
-		r.bad(belowMinimum, "Keep or Evict")
-	}
 }
 
 // annotations reads values and keeps the first fault. A value that is empty is as good as none.

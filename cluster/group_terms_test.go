@@ -75,16 +75,7 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 		{"Koordinator's defaults", []string{koordinatorMin + "=3"}, terms{by: koordinatorMin, min: 3, total: 3, policy: OnceSatisfied}, ""},
 		{"all of Koordinator", []string{koordinatorMin + "=3", koordinatorTotal + "=5", koordinatorWaitingTime + "=1h30m", koordinatorMode + "=NonStrict",
 			koordinatorMatchPolicy + "=only-waiting", koordinatorGroups + `=["z/g","ml/g","a/b"]`},
-			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, OnlyWaiting, false, "", "", "a/b,ml/g,z/g"}, ""},
-		{"topology", []string{volcanoMin + "=4", topologyRequired + "=example.com/zone", topologyPreferred + "=example.com/rack, nvlink"},
-			terms{by: volcanoMin, min: 4, required: "example.com/zone", preferred: "example.com/rack,nvlink"}, ""},
-		{"topology that is no label", []string{volcanoMin + "=4", topologyRequired + "=a,,b"}, terms{},
-			`has annotation rollcall.dev/topology-required "a,,b": want a list of different label keys such as topology.kubernetes.io/zone,example.com/rack`},
-		{"topology named twice", []string{volcanoMin + "=4", topologyPreferred + "=a,a"}, terms{},
-			`has annotation rollcall.dev/topology-preferred "a,a": want a list of different label keys such as topology.kubernetes.io/zone,example.com/rack`},
-		{"the rest is to be evicted", []string{volcanoMin + "=4", belowMinimum + "=Evict"}, terms{by: volcanoMin, min: 4, evict: true}, ""},
-		{"the rest is to be kept", []string{volcanoMin + "=4", belowMinimum + "=Keep"}, terms{by: volcanoMin, min: 4}, ""},
-		{"the rest is to be anything else", []string{volcanoMin + "=4", belowMinimum + "=evict"}, terms{}, `has annotation rollcall.dev/below-minimum "evict": want Keep or Evict`},
+			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, OnlyWaiting, "a/b,ml/g,z/g", false, "", ""}, ""},
 		{"defaults written out", []string{koordinatorMin + "=3", koordinatorTotal + "=0", koordinatorMode + "=Strict", koordinatorMatchPolicy + "=once-satisfied", koordinatorGroups + "=[]"},
 			terms{by: koordinatorMin, min: 3, total: 3, policy: OnceSatisfied}, ""},
 		{"a group without itself", []string{koordinatorMin + "=1", koordinatorMatchPolicy + "=waiting-and-running", koordinatorGroups + `=["ml/h"]`},
@@ -116,6 +107,32 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 			got, fault := termsOf(says("p", nil, c.annotations), types.NamespacedName{Namespace: "ml", Name: "g"})
 			if got != c.want || fault != c.fault {
 				t.Errorf("got %+v, %q\nwant %+v, %q", got, fault, c.want, c.fault)
+			}
+		})
+	}
+}
+
+func TestOwnAnnotationsAreRead(t *testing.T) {
+	const keys = ": want a list of different label keys such as topology.kubernetes.io/zone,example.com/rack"
+	for _, c := range []struct {
+		name        string
+		annotations []string
+		want        own
+	}{
+		{"nothing", nil, own{}},
+		{"empty values", []string{belowMinimum + "=", topologyRequired + "=", topologyPreferred + "="}, own{}},
+		{"topology", []string{topologyRequired + "=example.com/zone", topologyPreferred + "=example.com/rack, nvlink"},
+			own{required: "example.com/zone", preferred: "example.com/rack,nvlink"}},
+		{"topology that is no label", []string{topologyRequired + "=a,,b"}, own{fault: `has annotation rollcall.dev/topology-required "a,,b"` + keys}},
+		{"topology named twice", []string{topologyPreferred + "=a,a"}, own{fault: `has annotation rollcall.dev/topology-preferred "a,a"` + keys}},
+		{"the rest is to be evicted", []string{belowMinimum + "=Evict"}, own{below: "Evict"}},
+		{"the rest is to be kept", []string{belowMinimum + "=Keep"}, own{below: "Keep"}},
+		{"the rest is to be anything else", []string{belowMinimum + "=evict", topologyRequired + "=a"},
+			own{fault: `has annotation rollcall.dev/below-minimum "evict": want Keep or Evict`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := ownOf(says("p", nil, c.annotations).Annotations); got != c.want {
+				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
@@ -178,6 +195,7 @@ func TestWhatAGroupSaysFollowsFromWhatIsThere(t *testing.T) {
 			pick := func(label string, values ...string) string { return rapid.SampledFrom(values).Draw(t, label) }
 			p.Annotations[koordinatorMin] = pick("min", "", "2", "2", "2", "3", "x")
 			p.Annotations[koordinatorTotal] = pick("total", "", "", "", "1")
+			p.Annotations[belowMinimum] = pick("below", "", "", "", "Evict", "Evict", "Keep", "x")
 			p.Labels[kueueNameLabel] = pick("kueue", "", "", "", "g", "h")
 			p.Spec.SchedulerName = pick("scheduler", "a", "a", "a", "a", "b")
 			priority := rapid.SampledFrom([]int32{0, 0, 0, 0, 1}).Draw(t, "priority")
@@ -217,6 +235,7 @@ func setObject(t *rapid.T, s *State, there bool) {
 	}
 	g := &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "g"}}
 	g.Spec.MinMember = 4
+	g.Annotations = map[string]string{belowMinimum: "Evict"}
 	if _, err := s.Upsert(eventlog.XPodGroups, g); err != nil {
 		t.Fatal(err)
 	}
@@ -238,13 +257,13 @@ func compareWithAnother(t *rapid.T, s *State, there map[string]*v1.Pod, object b
 		if g == nil {
 			return "none"
 		}
-		return fmt.Sprintf("declared %v, min %d of %d, refused %q", g.Declared(), g.Min(), g.Total(), g.Refusal())
+		return fmt.Sprintf("declared %v, min %d of %d, evicted %v, refused %q", g.Declared(), g.Min(), g.Total(), g.Evicts(), g.Refusal())
 	}
 	got, want := tell(s.Group("ml", "g")), tell(another.Group("ml", "g"))
 	if got != want {
 		t.Fatalf("the group is %s; of the same members in another order it is %s", got, want)
 	}
-	if naive := contradicts(there, object); naive != strings.Contains(got, "refused \"p") && naive != strings.Contains(got, "refused \"its") {
+	if naive := contradicts(there, object); naive != strings.Contains(got, "refused \"p") && naive != strings.Contains(got, "refused \"it") {
 		t.Fatalf("the group is %s; it contradicts itself: %v", got, naive)
 	}
 }
@@ -252,10 +271,14 @@ func compareWithAnother(t *rapid.T, s *State, there map[string]*v1.Pod, object b
 // contradicts is Refusal in the simplest way.
 func contradicts(members map[string]*v1.Pod, object bool) bool {
 	minimums, totals, priorities, schedulers := map[string]bool{}, map[string]bool{}, map[int32]bool{}, map[string]bool{}
+	below := map[string]bool{}
 	for _, p := range members {
 		priorities[*p.Spec.Priority], schedulers[p.Spec.SchedulerName] = true, true
 		if p.Labels[kueueNameLabel] == "h" {
 			return true
+		}
+		if b := p.Annotations[belowMinimum]; b != "" {
+			below[b] = true
 		}
 		if m := p.Annotations[koordinatorMin]; m != "" {
 			minimums[m] = true
@@ -263,6 +286,9 @@ func contradicts(members map[string]*v1.Pod, object bool) bool {
 		}
 	}
 	if !object && (minimums["x"] || len(minimums) > 1 || len(totals) > 1 || totals["1"]) {
+		return true
+	}
+	if below["x"] || len(below) > 1 || object && below["Keep"] {
 		return true
 	}
 	return len(priorities) > 1 || len(schedulers) > 1

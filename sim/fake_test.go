@@ -96,6 +96,15 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 				suffix = " unschedulable"
 			}
 		case *corev1.Pod:
+			if o.Status.Phase == corev1.PodSucceeded {
+				suffix = " has succeeded"
+				if f.pods[o.UID] == nil || f.on[o.UID] != o.Spec.NodeName {
+					f.t.Errorf("pod %s has succeeded on %q, and was on %q", o.Name, o.Spec.NodeName, f.on[o.UID])
+				}
+				f.add(o, -1)
+				delete(f.on, o.UID)
+				break
+			}
 			if f.pods[o.UID] == nil {
 				f.order = append(f.order, o.UID)
 			}

@@ -27,7 +27,8 @@ type PodGroup struct {
 
 // PodGroupSpec is what the group's owner asks for.
 type PodGroupSpec struct {
-	// MinMember is the number of members that must be placed together; below 1 counts as 1.
+	// MinMember is the number of members that must be placed together; at least 1; 0, which is also what an
+	// object has that does not give it, counts as 1.
 	MinMember int32 `json:"minMember,omitempty"`
 	// MinResources is the least that the cluster must have free before the group is tried.
 	MinResources corev1.ResourceList `json:"minResources,omitempty"`
