@@ -103,7 +103,7 @@ func TestArchivingBesideAWriterIsAdvisedWhatWorks(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "archive")
 	seqs := snapshotSeqs(t, log)
 	for _, advice := range []string{fmt.Sprintf("of entry %d, give --before that or a later one", seqs[0]), "there is none yet, wait for the first"} {
-		archive := []string{"log", "archive", log, "--before", fmt.Sprint(seqs[0]), "--to", to}
+		archive := []string{"log", "archive", log, "--before", fmt.Sprint(seqs[0] - 1), "--to", to}
 		wants(t, exitFailed, []string{"only its writer writes snapshots", "--snapshot-every", advice}, archive...)
 		if _, stderr, _ := ran(t, archive...); strings.Contains(stderr, "log snapshot") {
 			t.Errorf("it advises what is refused: %s", stderr)
