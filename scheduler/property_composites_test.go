@@ -49,6 +49,8 @@ func (h *history) declareComposite() {
 	c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}}
 	if n := rapid.Int32Range(0, 3).Draw(h.t, "gangs needed"); n > 0 {
 		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: n}
+	} else {
+		c.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}
 	}
 	if h.chance(5, "below another") {
 		parent := "c1"

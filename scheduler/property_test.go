@@ -74,8 +74,24 @@ profiles:
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
 // for a soak run: go test ./scheduler -run Whatever -rapid.checks=20000.
 func TestWhateverHappensTheBooksAreRight(t *testing.T) {
+	// any order: the histories have nothing to do with each other
+	for name, shape := range shapes() {
+		t.Run(name, func(t *testing.T) {
+			config := encodedConfig(t, shape.config)
+			rapid.Check(t, func(t *rapid.T) {
+				h := newHistory(t, shape, config)
+				h.live()
+				h.end()
+				h.replay()
+			})
+		})
+	}
+}
+
+// shapes are the kinds of histories, by name.
+func shapes() map[string]shape {
 	one, two := []string{"default-scheduler"}, []string{"default-scheduler", "packer", "somebody-else"}
-	shapes := map[string]shape{
+	return map[string]shape{
 		"Alone":                      {schedulers: one},
 		"BesideOthers":               {schedulers: one, foreign: true},
 		"Interrupted":                {schedulers: one, interrupts: true},
@@ -91,18 +107,6 @@ func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
 		"TwoPermitsAndInterruption":  {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
-	}
-	// any order: the histories have nothing to do with each other
-	for name, shape := range shapes {
-		t.Run(name, func(t *testing.T) {
-			config := encodedConfig(t, shape.config)
-			rapid.Check(t, func(t *rapid.T) {
-				h := newHistory(t, shape, config)
-				h.live()
-				h.end()
-				h.replay()
-			})
-		})
 	}
 }
 

@@ -152,15 +152,21 @@ func (s *restorations) play(entries []eventlog.Entry, every, stride int) {
 	}
 }
 
-// TestARestoredMachineGoesOnAsTheOriginal plays generated histories and restores here and there.
-func TestARestoredMachineGoesOnAsTheOriginal(t *testing.T) {
-	shape := shape{schedulers: []string{"default-scheduler", "packer", "somebody-else"}, config: packingProfile, interrupts: true, foreign: true}
-	config := encodedConfig(t, shape.config)
-	rapid.Check(t, func(t *rapid.T) {
-		h := newHistory(t, shape, config)
-		h.live()
-		newRestorations(h.fatalf).play(h.entries, 1+len(h.entries)/8, 2)
-	})
+// TestWhateverHappensARestoredMachineGoesOnAsTheOriginal plays generated histories of every kind and restores here and
+// there.
+func TestWhateverHappensARestoredMachineGoesOnAsTheOriginal(t *testing.T) {
+	shapes := shapes()
+	shapes["TwoProfilesAndAll"] = shape{schedulers: []string{"default-scheduler", "packer", "somebody-else"}, config: packingProfile, interrupts: true, foreign: true}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		t.Run(name, func(t *testing.T) {
+			config := encodedConfig(t, shapes[name].config)
+			rapid.Check(t, func(t *rapid.T) {
+				h := newHistory(t, shapes[name], config)
+				h.live()
+				newRestorations(h.fatalf).play(h.entries, 1+len(h.entries)/8, 2)
+			})
+		})
+	}
 }
 
 // TestOnlyWhatWasWrittenDownIsRestored restores from bytes with each of many faults.
