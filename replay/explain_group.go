@@ -25,9 +25,9 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
 		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node}
-		if e := m.Queue().Find(p.Object.UID); e != nil {
+		if m.Queue().Find(p.Object.UID) != nil {
 			var gated bool
-			if member.GatingPlugin, member.GatingMessage, gated = e.Gate(p.Object.UID); gated {
+			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
 				x.Counts.Gated++
 			}
 		}

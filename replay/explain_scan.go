@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -289,11 +291,14 @@ type groupScan struct {
 	stops map[types.NamespacedName]uint64 // by gang: where that decision is
 
 	members map[types.UID]bool // true once gone
+
+	composite bool                          // there is a CompositePodGroup of that name
+	below     map[types.NamespacedName]bool // the gangs whose PodGroup has named it
 }
 
 func newGroupScan(namespace, name string) *groupScan {
 	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]bool{},
-		stops: map[types.NamespacedName]uint64{}}
+		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{}}
 	s.near.wanted = s.name
 	return s
 }
@@ -301,10 +306,20 @@ func newGroupScan(namespace, name string) *groupScan {
 func (s *groupScan) found() bool { return s.first != nil }
 
 func (s *groupScan) missing() *NotFoundError {
-	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list()}
+	var gangs []string
+	// any order: sorted right below
+	for name := range s.below {
+		gangs = append(gangs, name.String())
+	}
+	slices.Sort(gangs)
+	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite, Gangs: gangs}
 }
 
 func (s *groupScan) begin(m *scheduler.Machine) {
+	s.composite = m.Cluster().Informers().Get(eventlog.CompositePodGroups, s.name.Namespace, s.name.Name) != nil
+	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
+		s.below[g.Key()] = true
+	}
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
 		return
@@ -345,6 +360,7 @@ func gangOf(p *eventlog.Upserted) (name types.NamespacedName, ok bool) {
 }
 
 func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
+	s.noteComposite(p)
 	name, ok := gangOf(p)
 	if !ok {
 		return
@@ -360,6 +376,18 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 	}
 	if isPod {
 		s.members[pod.UID] = pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	}
+}
+
+// noteComposite notes what the entry says of a CompositePodGroup of the name.
+func (s *groupScan) noteComposite(p *eventlog.Upserted) {
+	switch o := p.Object.(type) {
+	case *schedulingv1alpha3.CompositePodGroup:
+		s.composite = s.composite || o.Namespace == s.name.Namespace && o.Name == s.name.Name
+	case *schedulingv1beta1.PodGroup:
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil && o.Namespace == s.name.Namespace && *parent == s.name.Name {
+			s.below[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = true
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 // WriteText writes the explanation for people: the answer in the first line, then what it rests on.
@@ -35,6 +37,23 @@ func (g *GroupExplanation) failing() bool {
 	return g.LastFailure != nil && g.Stage == "Pending" && len(attempts) > 0 && attempts[len(attempts)-1].Outcome == "Failed"
 }
 
+// readyAndGated counts each pending member once: gated are those that something else than their own gang keeps out of the
+// queue, and ready those that nothing else does.
+func (g *GroupExplanation) readyAndGated() (ready, gated int) {
+	ready = g.Counts.Ready
+	for _, m := range g.Members {
+		switch m.GatingPlugin {
+		case "", gangPlugin:
+		case names.SchedulingGates:
+			gated++ // which does not count as ready anyway
+		default:
+			gated++
+			ready--
+		}
+	}
+	return max(0, ready), gated
+}
+
 func (g *GroupExplanation) facts() facts {
 	var f facts
 	f.add("at", "%s", g.At)
@@ -43,7 +62,8 @@ func (g *GroupExplanation) facts() facts {
 	if !g.Declared {
 		minimum = "minimum not known"
 	}
-	f.add("members", "%s; %d placed, %d held, %d ready, %d gated, %d gone", minimum, c.Assigned, c.Waiting, c.Ready, c.Gated, c.Gone)
+	ready, gated := g.readyAndGated()
+	f.add("members", "%s; %d placed, %d held, %d ready, %d gated, %d gone", minimum, c.Assigned, c.Waiting, ready, gated, c.Gone)
 	f.knownFrom(g.KnownFrom)
 	f.history(&g.History, g.KnownFrom)
 	f.reason(g.Reason)
