@@ -150,10 +150,14 @@ func (s *State) Lacks(g *Group) (Shortfall, bool) {
 	if k <= 0 {
 		return Shortfall{}, false
 	}
-	if short, lacks := s.free.lacks(s.needsOf(g), k); lacks {
+	return s.lacksOf(&s.free, g, k)
+}
+
+func (s *State) lacksOf(free *Capacity, g *Group, k int) (Shortfall, bool) {
+	if short, lacks := free.lacks(s.needsOf(g), k); lacks {
 		return short, true
 	}
-	return s.lacksRoom(g)
+	return s.lacksRoom(free, g)
 }
 
 // LacksTogether tells whether the cluster as a whole has too little free for the gangs of c, of which all are needed,
@@ -228,12 +232,12 @@ func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64
 }
 
 // lacksRoom compares what is free with the group's minResources, until one of its members has a node.
-func (s *State) lacksRoom(g *Group) (worst Shortfall, lacking bool) {
+func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking bool) {
 	if len(g.declarations) == 0 || g.Placed()+g.Waiting() > 0 {
 		return Shortfall{}, false
 	}
 	for _, m := range g.declarations[0].room {
-		free, _ := s.free.of(m.resource)
+		free, _ := all.of(m.resource)
 		if s := (Shortfall{Resource: m.resource, Needed: m.amount, Free: free, Asked: true}); free < m.amount && (!lacking || s.worseThan(worst)) {
 			worst, lacking = s, true
 		}

@@ -152,6 +152,10 @@ func (s *State) place(p *Pod, nodeName string) {
 	n.info.AddPodInfo(p.info)
 	s.count(nodeName, n)
 	p.Node = nodeName
+	s.held.add(p.info, +1)
+	if s.Overcommitted(p) {
+		s.roomVersion++ // what it takes was not free before
+	}
 }
 
 // displace takes p off the node that it is booked on.
@@ -162,6 +166,7 @@ func (s *State) displace(p *Pod) error {
 		return fmt.Errorf("pod %s/%s is booked on node %q, which is not there", p.Object.Namespace, p.Object.Name, p.Node)
 	}
 	s.uncount(n)
+	s.held.add(p.info, -1)
 	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}

@@ -19,6 +19,7 @@ type State struct {
 	listed []fwk.NodeInfo // the nodes that exist, sorted by name
 	images map[string]*fwk.ImageStateSummary
 	free   Capacity
+	held   holdings
 
 	roomVersion uint64
 	placements  uint64

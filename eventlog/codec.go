@@ -13,7 +13,11 @@ import (
 // ever reused.
 //
 //	1  the first format
-const FormatVersion = 1
+//	2  a Decision may end in Nominations
+//
+// A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
+// happened stays readable for older programs, and what an older program wrote is written back as it was.
+const FormatVersion = 2
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -88,7 +92,7 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	if e.Settled {
 		flags |= flagSettled
 	}
-	out := append(dst, FormatVersion, byte(kind), flags)
+	out := append(dst, versionFor(e.Payload), byte(kind), flags)
 	out = binary.BigEndian.AppendUint64(out, e.Seq)
 	out = binary.BigEndian.AppendUint64(out, e.Epoch)
 	out = binary.BigEndian.AppendUint64(out, uint64(e.Time))
@@ -126,7 +130,18 @@ func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 	if err != nil {
 		return Entry{}, prev, fmt.Errorf("record of entry %d: %w", e.Seq, err)
 	}
+	if v, want := b[offsetVersion], versionFor(e.Payload); v != want {
+		return Entry{}, prev, fmt.Errorf("record of entry %d: format version %d at byte %d, but what it holds is written in version %d", e.Seq, v, offsetVersion, want)
+	}
 	return e, prev, nil
+}
+
+// versionFor returns the lowest version of the format that can hold p.
+func versionFor(p Payload) byte {
+	if d, ok := p.(*Decision); ok && len(d.Nominations) > 0 {
+		return 2
+	}
+	return 1
 }
 
 // RecordPlace returns what a record says of its place in a log, its number and the hash of the record before it,
@@ -151,7 +166,7 @@ func checkFrame(b []byte) error {
 		return fmt.Errorf("checksum is %08x, want %08x", got, want)
 	}
 	// The checksum is asked first: it tells a newer format from a flipped bit.
-	if v := b[offsetVersion]; v != FormatVersion {
+	if v := b[offsetVersion]; v < 1 || v > FormatVersion {
 		return fmt.Errorf("unknown format version %d at byte %d: this program reads up to %d", v, offsetVersion, FormatVersion)
 	}
 	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {

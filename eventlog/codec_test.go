@@ -166,8 +166,31 @@ func TestForeignTextBecomesValidUTF8(t *testing.T) {
 // raw makes a sealed record with the payload of a kind.
 func raw(kind eventlog.Kind, payload ...byte) []byte {
 	rec := make([]byte, headerSize, headerSize+len(payload)+4)
-	rec[0], rec[1], rec[10] = eventlog.FormatVersion, byte(kind), 1
+	rec[0], rec[1], rec[10] = 1, byte(kind), 1
 	return reseal(append(append(rec, payload...), 0, 0, 0, 0))
+}
+
+// plainDecision is the payload of a decision that version 1 of the format can hold.
+var plainDecision = []byte{1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+func TestADecisionWithoutNominationsIsWrittenAsItAlwaysWas(t *testing.T) {
+	rec := raw(eventlog.KindDecision, plainDecision...)
+	e, prev, err := eventlog.DecodeRecord(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := encode(t, e, prev); !bytes.Equal(again, rec) {
+		t.Errorf("%x is written back as %x", rec, again)
+	}
+	d := e.Payload.(*eventlog.Decision)
+	d.Nominations = []eventlog.Nomination{{UID: "u", Node: "n"}, {UID: "v"}}
+	rec = encode(t, e, prev)
+	if rec[0] != 2 {
+		t.Errorf("with nominations it is written in version %d", rec[0])
+	}
+	if again, _, err := eventlog.DecodeRecord(rec); err != nil || !reflect.DeepEqual(again, e) {
+		t.Errorf("%+v is read back as %+v, %v", e, again, err)
+	}
 }
 
 func TestRecordsThatAreRefused(t *testing.T) {
@@ -185,7 +208,9 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":                 {nil, "too few"},
 		"short":                 {good[:40], "too few"},
 		"checksum":              {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":               {change(0, 2), "unknown format version 2 at byte 0"},
+		"version":               {change(0, 3), "unknown format version 3 at byte 0"},
+		"version 0":             {change(0, 0), "unknown format version 0 at byte 0"},
+		"version too high":      {change(0, 2), "format version 2 at byte 0, but what it holds is written in version 1"},
 		"kind 0":                {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":                  {change(1, 7), "unknown kind 7 at byte 1"},
 		"flags":                 {change(2, 0x81), "unknown flags 0x80 at byte 2"},
@@ -203,6 +228,9 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"huge list":             {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0), "rejections at byte"},
 		"element of a list": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 5, 0),
 			"rejections[0].reason at byte"},
+		"empty nominations": {raw(eventlog.KindDecision, append(plainDecision, 0)...), "nominations at byte"},
+		"nominations in version 1": {raw(eventlog.KindDecision, append(plainDecision, 1, 1, 'u', 1, 'n')...),
+			"format version 1 at byte 0, but what it holds is written in version 2"},
 		"no resource":     {raw(eventlog.KindUpserted), "resource at byte 59"},
 		"unknown object":  {raw(eventlog.KindUpserted, 99), "unknown resource number 99"},
 		"unknown field":   {raw(eventlog.KindUpserted, 1, 0x7a, 0), "pods at byte 60: byte 0 of the object: unknown field 15"},

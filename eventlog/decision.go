@@ -54,12 +54,16 @@ type Decision struct {
 	Rejected []types.UID
 	// Victims are the pods that this cycle evicts.
 	Victims []types.UID
-	// Nominated is the node nominated for the pod by a PostFilter plugin, "" for none.
+	// Nominated is the node nominated for the pod from now on, "" for none: of an Unschedulable or Error outcome,
+	// whether this cycle nominated it or an earlier one did. Other outcomes leave the pod's nomination alone.
 	Nominated string
 	// Volumes are the claims that the pod's placement settles.
 	Volumes []VolumeClaim
 	// Places are where a reservation (Reserved) has each pod go, in the order in which they were found.
 	Places []Place
+	// Nominations are those of other pods that this cycle gives or takes away: of the other members of a gang that
+	// preempts, then of pods that yield to them.
+	Nominations []Nomination
 }
 
 // Place is a pod's place on a node.
@@ -93,4 +97,11 @@ type VolumeClaim struct {
 	Claim string
 	// Volume is the PersistentVolume's name; "" where one is to be provisioned for the node.
 	Volume string
+}
+
+// Nomination is the node where room is kept for a pod.
+type Nomination struct {
+	UID types.UID
+	// Node is the node's name; "" takes the pod's nomination away.
+	Node string
 }

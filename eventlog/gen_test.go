@@ -58,6 +58,9 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	for range rapid.IntRange(0, 2).Draw(t, "places") {
 		d.Places = append(d.Places, eventlog.Place{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "nominations") {
+		d.Nominations = append(d.Nominations, eventlog.Nomination{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
+	}
 	return d
 }
 

@@ -246,6 +246,12 @@ func (w *jsonWriter) decision(d *Decision) {
 		w.str("node", p.Node)
 		w.close('}')
 	})
+	writeList(w, "nominations", d.Nominations, func(n Nomination) {
+		w.open('{')
+		w.str("uid", string(n.UID))
+		w.str("node", n.Node)
+		w.close('}')
+	})
 	w.close('}')
 }
 

@@ -200,6 +200,8 @@ type jsonDecision struct {
 	Nominated  string          `json:"nominated"`
 	Volumes    []jsonVolume    `json:"volumes"`
 	Places     []jsonPlace     `json:"places"`
+
+	Nominations []jsonNomination `json:"nominations"`
 }
 
 type jsonRejection struct {
@@ -212,6 +214,11 @@ type jsonRejection struct {
 type jsonApproval struct {
 	UID    types.UID `json:"uid"`
 	Plugin string    `json:"plugin"`
+}
+
+type jsonNomination struct {
+	UID  types.UID `json:"uid"`
+	Node string    `json:"node"`
 }
 
 type jsonVolume struct {
@@ -270,6 +277,9 @@ func (j *jsonDecision) decision() (*Decision, error) {
 	}
 	for _, p := range j.Places {
 		d.Places = append(d.Places, Place(p))
+	}
+	for _, n := range j.Nominations {
+		d.Nominations = append(d.Nominations, Nomination(n))
 	}
 	return d, nil
 }

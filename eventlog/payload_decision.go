@@ -46,13 +46,21 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("volume's claim", d.Volumes[i].Claim)
 		w.str("volume's volume", d.Volumes[i].Volume)
 	}
-	if len(d.Places) == 0 {
+	if len(d.Places)+len(d.Nominations) == 0 {
 		return // as in logs from before there were any
 	}
 	w.uvarint(uint64(len(d.Places)))
 	for i := range d.Places {
 		w.str("place's uid", string(d.Places[i].UID))
 		w.str("place's node", d.Places[i].Node)
+	}
+	if len(d.Nominations) == 0 {
+		return // as in version 1
+	}
+	w.uvarint(uint64(len(d.Nominations)))
+	for i := range d.Nominations {
+		w.str("nomination's uid", string(d.Nominations[i].UID))
+		w.str("nomination's node", d.Nominations[i].Node)
 	}
 }
 
@@ -90,8 +98,15 @@ func (r *payloadReader) decision() *Decision {
 		return d
 	}
 	d.Places = readList(r, "places", 2, func() Place { return Place{UID: r.uid("uid"), Node: r.str("node")} })
-	if r.err == nil && len(d.Places) == 0 {
-		r.fail("places", errors.New("an empty list is left out"))
+	if r.err != nil || r.at == len(r.text) {
+		if r.err == nil && len(d.Places) == 0 {
+			r.fail("places", errors.New("an empty list is left out"))
+		}
+		return d // as in version 1
+	}
+	d.Nominations = readList(r, "nominations", 2, func() Nomination { return Nomination{UID: r.uid("uid"), Node: r.str("node")} })
+	if r.err == nil && len(d.Nominations) == 0 {
+		r.fail("nominations", errors.New("an empty list is left out"))
 	}
 	return d
 }

@@ -71,7 +71,7 @@ func (c *search) classOf(nodes []fwk.NodeInfo) *class {
 	if !m.usable || c.trace != nil || c.nominator != nil || len(nodes) < minClassNodes || !c.preFilters.AllNodes() || hasClaims(c.pod) {
 		return nil
 	}
-	if affine, err := c.p.world.Lister.NodeInfos().HavePodsWithAffinityList(); err != nil || len(affine) > 0 {
+	if affine, err := c.p.stage.NodeInfos().HavePodsWithAffinityList(); err != nil || len(affine) > 0 {
 		return nil
 	}
 	signature := c.p.SignPod(c.ctx, c.pod)

@@ -108,7 +108,7 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 	profile := func(name string, version func() uint64) *framework.Profile {
 		informers := w.state.Informers()
 		cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
-			"profiles: [{schedulerName: "+name+", plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]\n"), "test.yaml")
+			"profiles: [{schedulerName: "+name+", plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]\n"), "test.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

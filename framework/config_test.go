@@ -49,7 +49,6 @@ func argsFor[T runtime.Object](t *testing.T, p config.KubeSchedulerProfile, name
 
 func registryWithGangs() frameworkruntime.Registry {
 	r := intree.NewInTreeRegistry()
-	delete(r, "DefaultPreemption")
 	r[coscheduling] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
 	return r
 }
@@ -63,7 +62,7 @@ func TestDefaultsDifferFromUpstreamsWhereSaid(t *testing.T) {
 		if want := []string{
 			"SchedulingGates", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
 			"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
-			"DynamicResources", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultBinder", "NodeDeclaredFeatures",
+			"DynamicResources", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultBinder", "NodeDeclaredFeatures",
 			"Coscheduling",
 		}; !slices.Equal(got, want) {
 			t.Errorf("%s: plugins %v", name, got)
@@ -77,6 +76,12 @@ func TestDefaultsDifferFromUpstreamsWhereSaid(t *testing.T) {
 		}
 		if dra := argsFor[*config.DynamicResourcesArgs](t, p, "DynamicResources"); dra.FilterTimeout == nil || dra.FilterTimeout.Duration != 0 {
 			t.Errorf("%s: DRA gives up after %v", name, dra.FilterTimeout)
+		}
+		if args := argsFor[*config.DefaultPreemptionArgs](t, p, "DefaultPreemption"); args.MinCandidateNodesPercentage != 100 {
+			t.Errorf("%s: preemption %+v", name, args)
+		}
+		if set := p.Plugins.PostFilter; len(set.Enabled) != 1 || set.Enabled[0].Name != coscheduling {
+			t.Errorf("%s: PostFilter %+v", name, set)
 		}
 		if err := ValidatePlugins(cfg, registryWithGangs()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -112,11 +117,11 @@ func TestProfileThatSaysOtherwiseGetsItsWay(t *testing.T) {
 	})
 	t.Run("without gangs PrioritySort stays", func(t *testing.T) {
 		has(t, `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`,
-			[]string{"PrioritySort"}, []string{"Coscheduling", "DefaultPreemption"})
+			[]string{"PrioritySort", "DefaultPreemption"}, []string{"Coscheduling"})
 	})
 	t.Run("an in-tree plugin disabled", func(t *testing.T) {
 		has(t, `profiles: [{plugins: {multiPoint: {disabled: [{name: ImageLocality}]}}}]`,
-			[]string{"Coscheduling"}, []string{"ImageLocality", "PrioritySort", "DefaultPreemption"})
+			[]string{"Coscheduling", "DefaultPreemption"}, []string{"ImageLocality", "PrioritySort"})
 	})
 	t.Run("Coscheduling listed stands where listed, once", func(t *testing.T) {
 		p := has(t, `profiles: [{plugins: {multiPoint: {enabled: [{name: Coscheduling}, {name: NodeName}]}}}]`, nil, []string{"PrioritySort"})
@@ -204,12 +209,6 @@ func TestConfigThatNamesUnknownPluginsIsRefused(t *testing.T) {
 			`multiPoint: disabled: plugin "NodeResourceFit" is not compiled into this program`},
 		{"configured", `profiles: [{pluginConfig: [{name: NodeResourceFit, args: {}}]}]`,
 			`pluginConfig: plugin "NodeResourceFit" is not compiled into this program`},
-		{"DefaultPreemption by multiPoint", `profiles: [{plugins: {multiPoint: {enabled: [{name: DefaultPreemption}]}}}]`,
-			`multiPoint: enabled: plugin "DefaultPreemption": it chooses with random numbers, which a replay could not repeat; remove it`},
-		{"DefaultPreemption", `profiles: [{plugins: {postFilter: {enabled: [{name: DefaultPreemption}]}}}]`,
-			`PostFilter: enabled: plugin "DefaultPreemption": it chooses with random numbers`},
-		{"DefaultPreemption configured", `profiles: [{pluginConfig: [{name: DefaultPreemption, args: {}}]}]`,
-			`pluginConfig: plugin "DefaultPreemption": it chooses with random numbers`},
 		{"the PostFilter of DynamicResources", `profiles: [{plugins: {postFilter: {enabled: [{name: DynamicResources}]}}}]`,
 			`PostFilter: enabled: plugin "DynamicResources": its PostFilter picks by chance`},
 		{"a point that is not run", `profiles: [{plugins: {podGroupPostFilter: {enabled: [{name: DynamicResources}]}}}]`,
@@ -223,7 +222,7 @@ func TestConfigThatNamesUnknownPluginsIsRefused(t *testing.T) {
 		})
 	}
 	t.Run("disabling what upstream has and we do not is no mistake", func(t *testing.T) {
-		cfg := load(t, `profiles: [{plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}, multiPoint: {disabled: [{name: GangScheduling}]}}}]`)
+		cfg := load(t, `profiles: [{plugins: {postFilter: {disabled: [{name: TopologyPlacementGenerator}]}, multiPoint: {disabled: [{name: GangScheduling}]}}}]`)
 		if err := ValidatePlugins(cfg, registryWithGangs()); err != nil {
 			t.Error(err)
 		}

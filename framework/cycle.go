@@ -23,7 +23,8 @@ type Wait struct {
 
 // PostFilter runs the PostFilter plugins for a pod that fits no node until one succeeds, fails, or answers
 // UnschedulableAndUnresolvable. If none does, the answer is Unschedulable with all their reasons, and the
-// result that of the last plugin that had one.
+// result that of the last plugin that had one. Reasons in a success are those of the plugins before the one that
+// succeeded, of which the first is named.
 func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader, trace *Trace) (*fwk.PostFilterResult, *fwk.Status) {
 	var result *fwk.PostFilterResult
 	var reasons []string
@@ -33,7 +34,7 @@ func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 		trace.postFilter(e.name, status)
 		switch {
 		case status.IsSuccess():
-			return r, status
+			return r, fwk.NewStatus(fwk.Success, reasons...).WithPlugin(rejector)
 		case status.Code() == fwk.UnschedulableAndUnresolvable:
 			return r, status.WithPlugin(e.name)
 		case !status.IsRejected():

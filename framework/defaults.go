@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +23,8 @@ const defaultPercentage int32 = 100
 // setDefaults fills in where we differ from kube-scheduler, unless the user's profile says otherwise:
 //
 //   - Coscheduling, which sorts the queue, stands in for PrioritySort;
-//   - DefaultPreemption is not there: it draws random numbers;
+//   - DefaultPreemption, which is our own plugin of that name, comes after Coscheduling in PostFilter, so that it
+//     is said why a gang was refused before what is done about it; it looks at all nodes, as every node is scored;
 //   - every node is scored;
 //   - PodTopologySpread has no constraints of its own, so that ordinary pods can be signed;
 //   - DynamicResources does not give up by the clock on the wall, and its PostFilter, which takes a claim
@@ -47,7 +47,19 @@ func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 		if set := &profile.Plugins.PostFilter; !lists(set.Disabled, names.DynamicResources) && !lists(set.Disabled, "*") {
 			set.Disabled = append(set.Disabled, configv1.Plugin{Name: names.DynamicResources})
 		}
+		putGangsFirst(profile.Plugins)
 		setDefaultArgs(profile)
+	}
+}
+
+// putGangsFirst has Coscheduling's PostFilter run before all others, unless the profile has an order of its own there.
+func putGangsFirst(plugins *configv1.Plugins) {
+	set := &plugins.PostFilter
+	if complete := lists(plugins.MultiPoint.Disabled, "*"); complete || !lists(plugins.MultiPoint.Enabled, coscheduling) {
+		return
+	}
+	if len(set.Enabled) == 0 && !lists(set.Disabled, coscheduling) && !lists(set.Disabled, "*") {
+		set.Enabled = append(set.Enabled, configv1.Plugin{Name: coscheduling})
 	}
 }
 
@@ -60,7 +72,6 @@ func setDefaultPlugins(set *configv1.PluginSet) {
 			set.Disabled = append(set.Disabled, configv1.Plugin{Name: name})
 		}
 	}
-	disable(names.DefaultPreemption)
 	if !lists(set.Enabled, coscheduling) {
 		if lists(set.Disabled, coscheduling) {
 			return // a profile without gangs keeps PrioritySort
@@ -74,6 +85,13 @@ func setDefaultArgs(profile *configv1.KubeSchedulerProfile) {
 	spread := argsOf(profile, names.PodTopologySpread, func() runtime.Object { return &configv1.PodTopologySpreadArgs{} })
 	if args, ok := spread.(*configv1.PodTopologySpreadArgs); ok && args.DefaultingType == "" {
 		args.DefaultingType = configv1.ListDefaulting
+	}
+	if multi := profile.Plugins.MultiPoint; lists(multi.Enabled, names.DefaultPreemption) ||
+		!lists(multi.Disabled, names.DefaultPreemption) && !lists(multi.Disabled, "*") {
+		preemption := argsOf(profile, names.DefaultPreemption, func() runtime.Object { return &configv1.DefaultPreemptionArgs{} })
+		if args, ok := preemption.(*configv1.DefaultPreemptionArgs); ok && args.MinCandidateNodesPercentage == nil {
+			args.MinCandidateNodesPercentage = ptr.To(defaultPercentage)
+		}
 	}
 	dra := argsOf(profile, names.DynamicResources, func() runtime.Object { return &configv1.DynamicResourcesArgs{} })
 	if args, ok := dra.(*configv1.DynamicResourcesArgs); ok && args.FilterTimeout == nil {
@@ -131,9 +149,6 @@ func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// errPreemption is for a profile that asks for DefaultPreemption.
-var errPreemption = errors.New("it chooses with random numbers, which a replay could not repeat; remove it from the configuration")
-
 // ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
 // or that lists one for an extension point that is not run. The error says which profile and plugin.
 func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry frameworkruntime.Registry) error {
@@ -150,9 +165,6 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frame
 		return nil
 	}
 	known := func(name string) error {
-		if name == names.DefaultPreemption {
-			return fmt.Errorf("plugin %q: %w", name, errPreemption)
-		}
 		if _, ok := registry[name]; !ok {
 			return fmt.Errorf("plugin %q is not compiled into this program", name)
 		}
@@ -193,7 +205,7 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frame
 // not there is no mistake if it might be there in kube-scheduler.
 func inTree(name string) bool {
 	switch name {
-	case names.DefaultPreemption, names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount,
+	case names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount,
 		names.DeferredPodScheduling, names.NodeDeclaredFeatures, names.DynamicResources:
 		return true
 	}

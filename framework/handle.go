@@ -37,7 +37,8 @@ type World struct {
 	// Waiting are the pods held by Permit.
 	Waiting *WaitingPods
 	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. One that has a method
-	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true.
+	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true. One that has a
+	// method PriorityOf(*v1.Pod) int32 says by it which pods a nominated pod yields to: those of higher priority.
 	Nominator fwk.PodNominator
 	// Reserved returns why a pod must not go to a node that every plugin finds feasible, nil if it may; its plugin is
 	// named in the status. Unlike what plugins say of nodes it is asked anew in every cycle. nil lets all pass.
@@ -63,6 +64,9 @@ type Handle interface {
 	Extra() any
 	// Now returns the time of the event being worked on.
 	Now() time.Time
+	// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
+	// without has no say in PreFilter. End ends it.
+	Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal
 }
 
 // Quiet returns ctx with a logger that drops everything: the context to call plugins with. In the core the
@@ -113,8 +117,8 @@ func (h *handle) Now() time.Time {
 // ProfileName returns the profile's schedulerName.
 func (h *handle) ProfileName() string { return h.p.name }
 
-// SnapshotSharedLister returns the World's Lister.
-func (h *handle) SnapshotSharedLister() fwk.SharedLister { return h.p.world.Lister }
+// SnapshotSharedLister returns the World's Lister, or what a rehearsal makes of it.
+func (h *handle) SnapshotSharedLister() fwk.SharedLister { return &h.p.stage }
 
 // MutableSnapshotSharedLister returns nil: it is for pod group preemption, an extension point that is not
 // run.

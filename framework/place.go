@@ -58,6 +58,8 @@ type search struct {
 	lists    []fwk.NodeScoreList
 	tally    tally
 
+	without string // the plugin that has no say in PreFilter, "" for none
+
 	plugins    []string // to be Placement.Plugins
 	pending    []string
 	absent     *fwk.Status
@@ -73,6 +75,12 @@ func (c *search) init(p *Profile) {
 type nominations interface {
 	// AnyNominated says whether any pod is nominated to any node.
 	AnyNominated() bool
+}
+
+// priorities may be implemented by a PodNominator that knows better than the pods whom a nominated pod yields to.
+type priorities interface {
+	// PriorityOf returns the pod's priority as a part of what it belongs to.
+	PriorityOf(pod *v1.Pod) int32
 }
 
 func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) {
@@ -95,7 +103,12 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, trace *Trace) Placement {
 	c := &p.search
 	c.begin(ctx, state, pod, trace)
-	nodes, err := p.world.Lister.NodeInfos().List()
+	return c.place(start)
+}
+
+// place is Place once the search has begun.
+func (c *search) place(start int) Placement {
+	nodes, err := c.p.stage.NodeInfos().List()
 	if err != nil {
 		return c.fail(fwk.AsStatus(fmt.Errorf("list nodes: %w", err)), Placement{Next: start})
 	}
@@ -181,7 +194,7 @@ func (c *search) nominated() bool {
 	if c.pod.Status.NominatedNodeName == "" {
 		return false
 	}
-	node, err := c.p.world.Lister.NodeInfos().Get(c.pod.Status.NominatedNodeName)
+	node, err := c.p.stage.NodeInfos().Get(c.pod.Status.NominatedNodeName)
 	if err != nil {
 		return false
 	}

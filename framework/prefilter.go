@@ -53,6 +53,9 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 	var narrowing []string // plugins that left only some nodes eligible
 	left := int64(len(nodes))
 	for _, e := range c.p.preFilter {
+		if e.name == c.without {
+			continue
+		}
 		result, status := e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
 		c.trace.preFilter(e.name, result, status)
 		switch {
@@ -115,7 +118,7 @@ func (c *search) existing() int64 {
 	c.narrowed = c.narrowed[:0]
 	for _, name := range sets.List(c.preFilters.NodeNames) {
 		// The plugins may name nodes that do not exist.
-		if node, err := c.p.world.Lister.NodeInfos().Get(name); err == nil {
+		if node, err := c.p.stage.NodeInfos().Get(name); err == nil {
 			c.narrowed = append(c.narrowed, node)
 		}
 	}

@@ -40,6 +40,7 @@ type Profile struct {
 	signers    []fwk.SignPlugin
 	unsigned   []string // plugins that cannot sign: with any, no pod is signed
 
+	stage   stage
 	search  search
 	classes classes
 
@@ -86,6 +87,7 @@ func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *co
 		plugins:    make(map[string]fwk.Plugin),
 		at:         make(map[ExtensionPoint][]string),
 	}
+	p.stage.SharedLister = world.Lister
 	if cfg.PercentageOfNodesToScore != nil {
 		p.percentage = *cfg.PercentageOfNodesToScore
 	}
@@ -274,12 +276,16 @@ func (p *Profile) Hints() (map[string][]fwk.ClusterEventWithHint, error) {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(p.plugins)) {
 		plugin := p.plugins[name]
+		ext, ok := plugin.(fwk.EnqueueExtensions)
 		switch plugin.(type) {
 		case fwk.PreEnqueuePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin, fwk.PermitPlugin:
+		case fwk.PostFilterPlugin:
+			if !ok {
+				continue
+			}
 		default:
 			continue
 		}
-		ext, ok := plugin.(fwk.EnqueueExtensions)
 		if !ok {
 			hints[name] = upstream.UnrollWildCardResource()
 			continue

@@ -79,8 +79,6 @@ func TestProfileThatCannotRunIsRefused(t *testing.T) {
 			`start plugin "broken": no arguments`},
 		{"plugin of another name", config.Plugins{MultiPoint: enabled("sort", "bind", "alias")}, nil,
 			`plugin "alias" calls itself "a"`},
-		{"DefaultPreemption", config.Plugins{MultiPoint: enabled("sort", "bind", "DefaultPreemption")}, nil,
-			`plugin "DefaultPreemption": it chooses with random numbers`},
 		{"point that is not run", config.Plugins{MultiPoint: enabled("sort", "bind"), PlacementScore: enabled("a")}, nil,
 			`PlacementScore: enabled: plugin "a": this extension point is not run`},
 	}

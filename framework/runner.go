@@ -105,8 +105,12 @@ func (p *Profile) filterNominated(ctx context.Context, state fwk.CycleState, pod
 func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	var with fwk.NodeInfo
 	var stateWith fwk.CycleState
+	priority := corev1.PodPriority
+	if n, ok := p.world.Nominator.(priorities); ok {
+		priority = n.PriorityOf
+	}
 	for _, other := range p.handle.NominatedPodsForNode(node.Node().Name) {
-		if other.GetPod().UID == pod.UID || corev1.PodPriority(other.GetPod()) < corev1.PodPriority(pod) {
+		if uid := other.GetPod().UID; uid == pod.UID || p.stage.unnominated[uid] || priority(other.GetPod()) < priority(pod) {
 			continue
 		}
 		if with == nil {

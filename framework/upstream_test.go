@@ -32,10 +32,10 @@ import (
 
 // The profiles under which both runtimes are compared. Gangs are not upstream's; the rest is.
 var comparedConfigs = map[string]string{
-	"default": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}]}}}]`,
+	"default": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]`,
 	"tuned": `profiles: [{
 		plugins: {
-			multiPoint: {disabled: [{name: Coscheduling}], enabled: [{name: NodeResourcesFit, weight: 7}, {name: InterPodAffinity, weight: 5}]},
+			multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}], enabled: [{name: NodeResourcesFit, weight: 7}, {name: InterPodAffinity, weight: 5}]},
 			filter: {disabled: [{name: NodePorts}]},
 			score: {disabled: [{name: ImageLocality}], enabled: [{name: TaintToleration, weight: 11}]}},
 		pluginConfig: [

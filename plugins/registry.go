@@ -10,15 +10,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// NewRegistry returns the factories of all plugins by name. Of kube-scheduler's these are missing:
-// DefaultPreemption, which draws random numbers; the plugins of its own pod group cycle, which is not run
-// and in whose place Coscheduling stands; and DeferredPodScheduling while its feature gate is off.
+// NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws
+// random numbers, stands our own. Of kube-scheduler's these are missing: the plugins of its own pod group
+// cycle, which is not run and in whose place Coscheduling stands; and DeferredPodScheduling while its feature
+// gate is off.
 func NewRegistry() runtime.Registry {
 	registry := intree.NewInTreeRegistry()
 	for _, name := range []string{
-		names.DefaultPreemption,
 		names.GangScheduling,
 		names.TopologyPlacementGenerator,
 		names.PodGroupPodsCount,
@@ -29,5 +30,6 @@ func NewRegistry() runtime.Registry {
 		delete(registry, names.DeferredPodScheduling)
 	}
 	registry[coscheduling.Name] = coscheduling.New
+	registry[preemption.Name] = preemption.New
 	return registry
 }

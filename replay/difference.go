@@ -40,6 +40,7 @@ var decisionFields = []decisionField{
 	{"nominated", func(d *eventlog.Decision) string { return strconv.Quote(d.Nominated) }},
 	{"volumes", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Volumes) }},
 	{"places", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Places) }},
+	{"nominations", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Nominations) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -76,5 +77,5 @@ func sameDecision(a, b *eventlog.Decision) bool {
 		slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
 		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
 		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes) &&
-		slices.Equal(a.Places, b.Places)
+		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations)
 }

@@ -35,6 +35,7 @@ var otherValues = []struct {
 	{"Nominated", "nominated", func(d *eventlog.Decision) { d.Nominated = "" }},
 	{"Volumes", "volumes", func(d *eventlog.Decision) { d.Volumes[0].Volume += "x" }},
 	{"Places", "places", func(d *eventlog.Decision) { d.Places[0].Node += "x" }},
+	{"Nominations", "nominations", func(d *eventlog.Decision) { d.Nominations[0].Node = "" }},
 }
 
 // fullDecision has no field that is empty.
@@ -47,6 +48,7 @@ func fullDecision() *eventlog.Decision {
 		Approvals: []eventlog.Approval{{UID: "uid-b", Plugin: "Coscheduling"}},
 		Allowed:   []types.UID{"uid-b", "uid-c"}, Rejected: []types.UID{"uid-d", "uid-e"}, Victims: []types.UID{"uid-f"},
 		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}}, Places: []eventlog.Place{{UID: "p", Node: "n3"}},
+		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
 	}
 }
 

@@ -47,6 +47,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
+	m.tellVacated()
 	if e := m.queue.Head(); e != nil {
 		m.conclude(e.Key()) // its last member to try may just have gone
 	}
@@ -112,6 +113,7 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 			for _, g := range m.cluster.GangsOn(p.Name) {
 				m.recheck(keyOfGang(g)) // those of its members that are there count no more
 			}
+			m.forgetNode(p.Name)
 			m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, old, nil)
 		}
 		return nil
@@ -239,6 +241,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		m.waiting.Refresh(obj)
 		m.queue.Refresh(obj)
 	case obj.Spec.NodeName == "":
+		m.nominateByObject(old, obj)
 		m.requeue(p, old)
 	case stage == cluster.Bound:
 		for _, event := range upstream.PodSchedulingPropertiesChange(obj, old, false) {
@@ -301,6 +304,7 @@ func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
 // settlePod ends whatever was under way for a pod that has its node now, or is gone.
 func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
+	m.nominated.set(uid, "")
 	switch stage {
 	case cluster.Waiting:
 		m.waiting.Release(uid)

@@ -56,8 +56,10 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 func (m *Machine) runCycle(pod *v1.Pod, trace *framework.Trace) eventlog.Decision {
 	p := m.cluster.Pod(pod.UID)
 	prof := m.profileOf(pod)
+	pod = m.withNomination(pod)
 	state := framework.NewCycleState()
 	d := m.decisionOn(p)
+	d.Nominated = m.NominatedNode(pod.UID)
 
 	m.forgetVolumes(prof)
 	m.waiting.BeginCycle()
@@ -73,6 +75,7 @@ func (m *Machine) runCycle(pod *v1.Pod, trace *framework.Trace) eventlog.Decisio
 	m.takeVerdicts(&d)
 	m.keepTogether(&d, p)
 	if d.Node != "" {
+		d.Nominated = "" // which stays as it is
 		// The pod keeps its place, and yet Reserve is taken back: Apply settles what was decided. What
 		// Unreserve says of waiting pods on that way is not meant.
 		m.waiting.BeginCycle()
@@ -123,9 +126,11 @@ func (m *Machine) refuse(d *eventlog.Decision, prof *framework.Profile, state fw
 	if result != nil && result.Mode() == fwk.ModeOverride {
 		d.Nominated = result.NominatedNodeName
 	}
-	if !status.IsSuccess() {
-		d.Rejections = addRejection(d.Rejections, status)
+	m.propose(d, prof, state, pod)
+	if status.IsSuccess() { // the reasons are those of plugins that could not help
+		status = fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())
 	}
+	d.Rejections = addRejection(d.Rejections, status)
 }
 
 // withBlamed returns the placement's rejections with a row for every plugin that an event must change the

@@ -42,5 +42,8 @@
 // Decision releases the held ones. Several gangs can be one entity: unit.go. Who may pass whom is in policy.go and
 // reserve.go, where in a cluster a gang may be in topology.go, what becomes of held pods in wait.go.
 //
+// Who fits nowhere may have others evicted (nominate.go): the Decision names the victims, and the nodes where room is kept
+// for the pods that they go for.
+//
 // Start reading at machine.go; testdata has whole stories as transcripts.
 package scheduler

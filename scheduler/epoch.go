@@ -118,6 +118,7 @@ func (m *Machine) reconfigure(data []byte) error {
 		}
 	}
 	m.queue.Inherit(old)
+	m.forgetStrangers()
 	return nil
 }
 

@@ -14,7 +14,8 @@ import (
 //	1  the first encoding
 //	2  the queue knows whom of an entity an attempt has come to, and whom it refused
 //	3  there are CompositePodGroups
-const stateVersion = 3
+//	4  pods are nominated to nodes
+const stateVersion = 4
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.
@@ -47,7 +48,8 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	dst = m.effects.appendState(dst)
 	dst = m.waiting.AppendState(dst)
 	dst = m.appendReservations(dst)
-	return m.queue.AppendState(dst), nil
+	dst = m.queue.AppendState(dst)
+	return m.nominated.appendState(dst), nil
 }
 
 func (e *effects) appendState(dst []byte) []byte {

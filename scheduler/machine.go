@@ -27,6 +27,8 @@ type Machine struct {
 	queue   *queue.Queue // nil before the first EpochStarted
 	effects effects
 
+	nominated *nominations
+
 	config   []byte // the epoch's configuration, as logged
 	profiles map[string]*framework.Profile
 	volumes  map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
@@ -59,7 +61,7 @@ var ErrNoEpoch = errors.New("the log does not begin with EpochStarted")
 // New returns a Machine to which no entry has been applied. The registry holds the plugins that
 // configurations may name.
 func New(registry runtime.Registry) *Machine {
-	return &Machine{
+	m := &Machine{
 		ctx:      framework.Quiet(context.Background()),
 		registry: registry,
 		cluster:  cluster.New(),
@@ -71,6 +73,8 @@ func New(registry runtime.Registry) *Machine {
 		waitsDoubtful: true,
 		effects:       effects{at: map[effectKey]int{}},
 	}
+	m.nominated = newNominations(m)
+	return m
 }
 
 // Seq returns the sequence number of the last entry applied, 0 if none was.
@@ -148,10 +152,10 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		return false
 	}
 	if key.Type == fwk.PodKeyType {
-		return m.lanes[e.Profile()] == nil || m.podHasRoom(e)
+		return m.lanes[e.Profile()] == nil || m.podHasRoom(e) || m.podMayPreempt(e)
 	}
 	gangs := m.gangsOf(key)
-	if slices.ContainsFunc(gangs, holdsOn) {
+	if slices.ContainsFunc(gangs, holdsOn) || m.mayPreempt(e, gangs) {
 		return true
 	}
 	if key.Type == fwk.CompositePodGroupKeyType {

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -16,6 +17,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
 // newProfile makes the i-th profile's plugins and gives them the Machine's state to look at.
@@ -28,6 +30,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		CSI:       m.cluster.Informers().CSI(),
 		DRA:       m.cluster.Informers().DRA(),
 		Waiting:   m.waiting,
+		Nominator: m.nominated,
 		Version:   m.cluster.Version,
 		Now:       func() time.Time { return m.now.Std() },
 		Reserved:  m.reservedBy,
@@ -39,6 +42,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	if err := wholeGangPlugin(prof); err != nil {
 		return nil, err
 	}
+	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
 	m.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
@@ -129,13 +133,50 @@ func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfi
 	return nil
 }
 
-var _ coscheduling.Groups = (*gangsOfProfile)(nil)
+var (
+	_ coscheduling.Groups = (*gangsOfProfile)(nil)
+	_ preemption.View     = (*gangsOfProfile)(nil)
+)
 
-// gangsOfProfile is what the gang plugin of one profile sees of the cluster.
+// gangsOfProfile is what the gang plugin of one profile, and preemption, see of the cluster.
 type gangsOfProfile struct {
-	machine *Machine
-	fits    bool
+	machine     *Machine
+	gangs, fits bool
 }
+
+// State implements preemption.View.
+func (g *gangsOfProfile) State() *cluster.State { return g.machine.cluster }
+
+// GangPlugin implements preemption.View.
+func (g *gangsOfProfile) GangPlugin() string {
+	if g.gangs {
+		return coscheduling.Name
+	}
+	return ""
+}
+
+// Domains implements preemption.View.
+func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limited bool) {
+	required, _ := group.Topology()
+	if len(required) == 0 {
+		return nil, false
+	}
+	domains := g.machine.domainsBy(required)
+	if group.Placed() > 0 || group.Mode() == cluster.NonStrict && group.Waiting() > 0 {
+		own := holding(group, domains)
+		domains = slices.DeleteFunc(domains, func(d *domain) bool { return d != own })
+	}
+	for _, d := range domains {
+		nodes = append(nodes, d.names)
+	}
+	return nodes, true
+}
+
+// Going implements preemption.View.
+func (g *gangsOfProfile) Going(uid types.UID) bool { return g.machine.effects.has(uid, Evict) }
+
+// NominatedNode implements preemption.View.
+func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.NominatedNode(uid) }
 
 // GroupOf implements coscheduling.Groups.
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }

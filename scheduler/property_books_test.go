@@ -28,6 +28,8 @@ type books struct {
 	composites map[string]composed
 	pasts      map[string]past
 	evicting   map[types.UID]bool
+	nominated  map[types.UID]string
+	claims     map[types.UID]claim
 }
 
 type bookedPod struct {
@@ -49,7 +51,7 @@ func (k groupKey) compare(o groupKey) int {
 
 func newBooks() books {
 	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{},
-		pasts: map[string]past{}, evicting: map[types.UID]bool{}}
+		pasts: map[string]past{}, evicting: map[types.UID]bool{}, nominated: map[types.UID]string{}, claims: map[types.UID]claim{}}
 }
 
 // ready says whether a cycle could place the pod.
@@ -59,6 +61,7 @@ func (p *bookedPod) ready() bool {
 
 // enter writes an entry into the books and checks what it means for them.
 func (h *history) enter(p eventlog.Payload) {
+	h.disturb(p)
 	switch p := p.(type) {
 	case *eventlog.Upserted:
 		switch obj := p.Object.(type) {
@@ -149,6 +152,7 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 	for _, uid := range d.Rejected {
 		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
 	}
+	h.enterPreemption(d)
 	released := slices.Clone(d.Allowed)
 	p := h.pods[d.UID]
 	waited := p.stage == cluster.Waiting
@@ -164,6 +168,9 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 	}
 	if d.Node != "" {
 		h.checkNode(d, waited)
+		if !waited {
+			h.checkKept(d)
+		}
 	}
 	for _, uid := range released {
 		h.checkComplete(d, h.pods[uid].group, before)

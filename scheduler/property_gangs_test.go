@@ -32,6 +32,7 @@ type declared struct {
 	named    bool
 	evicts   bool
 	inRack   bool // its members' nodes must be of one rack
+	all      bool // its pods are disrupted together
 }
 
 func declaredBy(obj eventlog.Object) declared {
@@ -48,7 +49,7 @@ func specOf(obj eventlog.Object) declared {
 		cpu := g.Spec.MinResources[v1.ResourceCPU]
 		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue()}
 	case *schedulingv1beta1.PodGroup:
-		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority,
+		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority, all: g.Spec.DisruptionMode != nil,
 			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, "")}
 	}
 	return declared{}
@@ -164,6 +165,9 @@ func (h *history) customOf(group string) custom {
 		min:       rapid.IntRange(1, 4).Draw(h.t, "gang's min"),
 		waits:     h.chance(30, "waits on its nodes"),
 	}
+	if h.shape.crowded {
+		c.priority = rapid.Int32Range(1, 4).Draw(h.t, "gang's rank")
+	}
 	h.customs[group] = c
 	return c
 }
@@ -210,6 +214,9 @@ func (h *history) drawTerms(obj eventlog.Object) {
 			g.Spec.MinResources = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI)}
 		}
 	case *schedulingv1beta1.PodGroup:
+		if h.chance(40, "disrupted together") {
+			g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		}
 		if h.chance(30, "priority of its own") {
 			priority := rapid.Int32Range(0, 2).Draw(h.t, "group's priority")
 			g.Spec.Priority = &priority

@@ -105,6 +105,11 @@ func shapes() map[string]shape {
 		"TopologyInterrupted":        {schedulers: one, topology: true, composites: true, interrupts: true},
 		"Composites":                 {schedulers: one, composites: true, foreign: true},
 		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
+		"Crowded":                    {schedulers: one, crowded: true},
+		"CrowdedAndInterrupted":      {schedulers: one, crowded: true, interrupts: true},
+		"CrowdedComposites":          {schedulers: one, crowded: true, composites: true, foreign: true},
+		"CrowdedTopology":            {schedulers: one, crowded: true, topology: true},
+		"CrowdedBackfill":            {schedulers: one, config: backfillProfile, crowded: true, durations: true},
 		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
 		"TwoPermitsAndInterruption":  {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
@@ -195,6 +200,12 @@ func (h *history) live() {
 		add(2, "declare composite", h.declareComposite)
 		add(1, "withdraw composite", h.withdrawComposite)
 	}
+	if h.shape.crowded {
+		h.fillUp()
+		add(9, "fill up", h.fillUp)
+		add(9, "create another gang", h.createGang)
+		add(5, "leave", func() { h.finishLeaving() })
+	}
 	if h.shape.foreign {
 		add(1, "bind outside", h.bindOutside)
 		add(1, "shrink node", h.shrinkNode)
@@ -253,6 +264,7 @@ func (h *history) take(p eventlog.Payload) {
 	h.checkGroups()
 	h.checkQueue()
 	h.checkEffects()
+	h.checkNominations()
 }
 
 // end lets the world come to rest: what fits must then be placed, first among all others, then without its
@@ -276,15 +288,23 @@ func (h *history) end() {
 // rest confirms all binds and lets time pass until it makes no more work, half a minute at the most.
 func (h *history) rest() {
 	h.confirmBinds()
-	for until := h.now.Add(30 * time.Second); ; {
+	h.finishLeaving()
+	for until, n := h.now.Add(30*time.Second), 0; ; {
 		wake, ok := h.m.Wake()
 		if !ok || eventlog.TimeOf(wake) > until {
-			return
+			break
 		}
 		h.now = eventlog.TimeOf(wake)
 		h.step(&eventlog.Tick{})
 		h.confirmBinds()
+		if h.finishLeaving() {
+			until = h.now.Add(30 * time.Second) // there is news for those that remain
+			if n++; n > 30 {
+				h.fatalf("pods are evicted without end")
+			}
+		}
 	}
+	h.checkClaims()
 }
 
 // largestGiveWay deletes, of every gang, the pending member that wants the most.
@@ -374,7 +394,7 @@ func describe(p eventlog.Payload) string {
 	case *eventlog.Deleted:
 		return fmt.Sprintf("deleted %s %s %s", p.Resource, p.Name, p.UID)
 	case *eventlog.Decision:
-		return fmt.Sprintf("cycle %d: %s %s %s %v allowed=%v rejected=%v", p.Cycle, p.UID, p.Outcome, p.Node, p.Rejections, p.Allowed, p.Rejected)
+		return fmt.Sprintf("cycle %d: %s %s %s %v allowed=%v rejected=%v victims=%v nominated=%q %v", p.Cycle, p.UID, p.Outcome, p.Node, p.Rejections, p.Allowed, p.Rejected, p.Victims, p.Nominated, p.Nominations)
 	case *eventlog.BindResult:
 		return fmt.Sprintf("%s to %s: %s", p.UID, p.Node, p.Outcome)
 	}

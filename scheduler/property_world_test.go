@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
@@ -35,6 +36,7 @@ type shape struct {
 	durations  bool     // pods mostly declare one, and somebody may have to wait for another
 	strict     bool     // nobody may pass anybody
 	composites bool     // gangs are admitted with others
+	crowded    bool     // the nodes are full of unimportant pods, and gangs are important
 	approval   bool     // the Permit plugin Approval holds some pods as well
 }
 
@@ -179,6 +181,9 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: requests}}}
 	if priority := rapid.Int32Range(0, 2).Draw(h.t, "priority"); priority > 0 {
 		p.Spec.Priority = &priority
+	}
+	if h.chance(6, "never preempts") {
+		p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
 	}
 	if h.chance(10, "gated") {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/quota"}}

@@ -85,6 +85,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if err := m.queue.Restore(r, m.now, m.podObject); err != nil {
 		return err
 	}
+	m.nominated.restore(r)
 	if err := r.End(); err != nil {
 		return err
 	}

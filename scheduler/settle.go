@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -85,6 +86,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 	default:
 		err = fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
 	}
+	m.applyNominations(key, d)
 	// Told at last: what was refused just now must learn of it too.
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
@@ -223,11 +225,12 @@ func (m *Machine) waitsForGang(uid types.UID) bool {
 }
 
 // failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was
-// turned away later, only who did that is to blame, and not who refused other nodes.
+// turned away later, only who did that is to blame, and not who refused other nodes. Preemption is not to blame: it only
+// did not help.
 func failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {
-		if r.Plugin == "" || d.Feasible > 0 && r.Nodes > 0 {
+		if r.Plugin == "" || r.Plugin == preemption.Name || d.Feasible > 0 && r.Nodes > 0 {
 			continue
 		}
 		switch {

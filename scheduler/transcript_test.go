@@ -39,8 +39,9 @@ import (
 //
 //	config                          begin an epoch with the KubeSchedulerConfiguration that stands below
 //	node NAME cpu=4 [memory=] [gpu=] [label=k:v] [cordoned]
-//	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s] [priority=]
+//	group NS/NAME min=3 [api=x-k8s.io] [timeout=30s] [priority=] [disruption=all] [preemptionPolicy=Never]
 //	pod NS/NAME cpu=1 [memory=] [gpu=] [group=G] [xgroup=G] [priority=] [gate=G] [scheduler=S] [node=N]
+//	    [started=-1h] [preemptionPolicy=Never]
 //	    [selector=k:v] [label=k:v] [labels=(k:v,...)] [annotations=(k:v,...)] [volume=CLAIM] [devices=RESOURCECLAIM]
 //	apply RESOURCE                  the object that stands below as YAML
 //	placed NS/NAME node=N           somebody else binds the pod
@@ -297,6 +298,16 @@ func (s *story) printDecision(d *eventlog.Decision) string {
 	if len(d.Victims) > 0 {
 		fmt.Fprintf(&b, "\n     evicts %s", s.names(d.Victims))
 	}
+	if d.Nominated != "" {
+		fmt.Fprintf(&b, "\n     is nominated to %s", d.Nominated)
+	}
+	for _, n := range d.Nominations {
+		if n.Node == "" {
+			fmt.Fprintf(&b, "\n     %s is not nominated any more", s.names([]types.UID{n.UID}))
+		} else {
+			fmt.Fprintf(&b, "\n     %s is nominated to %s", s.names([]types.UID{n.UID}), n.Node)
+		}
+	}
 	return b.String()
 }
 
@@ -475,6 +486,12 @@ func (s *story) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Objec
 	if key := arg(d, "topology", ""); key != "" {
 		g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
 	}
+	if arg(d, "disruption", "") == "all" {
+		g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	}
+	if policy := schedulingv1beta1.PreemptionPolicy(arg(d, "preemptionPolicy", "")); policy != "" {
+		g.Spec.PreemptionPolicy = &policy
+	}
 	if c := arg(d, "parent", ""); c != "" {
 		g.Spec.ParentCompositePodGroupName = &c
 	}
@@ -526,6 +543,14 @@ func (s *story) pod(d *datadriven.TestData) *v1.Pod {
 		q := resource.MustParse(v)
 		priority := int32(q.Value())
 		p.Spec.Priority = &priority
+	}
+	if policy := v1.PreemptionPolicy(arg(d, "preemptionPolicy", "")); policy != "" {
+		p.Spec.PreemptionPolicy = &policy
+	}
+	if v := arg(d, "started", ""); v != "" {
+		by, err := time.ParseDuration(v)
+		s.must(err)
+		p.Status.StartTime = &metav1.Time{Time: s.now.Add(by).Std()}
 	}
 	if g := arg(d, "gate", ""); g != "" {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: g}}

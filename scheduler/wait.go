@@ -111,7 +111,7 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decision {
 	p := m.cluster.Pod(w.Pod.UID)
 	d := m.decisionOn(p)
-	d.Outcome = eventlog.Unschedulable
+	d.Outcome, d.Nominated = eventlog.Unschedulable, m.NominatedNode(p.Object.UID)
 	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
 
 	m.waiting.BeginCycle()

@@ -1,0 +1,96 @@
+package cluster
+
+import (
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// What preemption reads of the state.
+
+// Info returns the pod as plugins see it: on its node while it holds capacity there.
+func (p *Pod) Info() fwk.PodInfo { return p.info }
+
+// InfoOn returns the pending pod as plugins would see it on the node.
+func (p *Pod) InfoOn(node string) fwk.PodInfo { return onNode(p.info, node) }
+
+// PriorityOf returns the priority that the pod has as a part of what it belongs to: that which its gang was given, or
+// those that its gang is admitted with, or else its own.
+func (s *State) PriorityOf(pod *v1.Pod) int32 {
+	g := s.GroupOf(pod)
+	if g == nil {
+		return corev1helpers.PodPriority(pod)
+	}
+	if c := g.Composite(); c != nil {
+		if priority, ok := c.Priority(); ok {
+			return priority
+		}
+	}
+	if priority, ok := g.Priority(); ok {
+		return priority
+	}
+	return corev1helpers.PodPriority(pod)
+}
+
+// DisruptedWith returns all pods with a node that are disrupted together with p, itself among them, in the order of gangs
+// and names, and what they are the pods of: the CompositePodGroup or PodGroup whose disruptionMode is all, the highest
+// if both say so. Of a pod that is disrupted by itself, key is the pod's.
+func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
+	if g := p.Group; g != nil {
+		if c := g.composite; c != nil && c.object != nil && c.object.Spec.DisruptionMode != nil && c.object.Spec.DisruptionMode.All != nil {
+			for _, each := range c.gangs {
+				pods = append(pods, each.onNodes()...)
+			}
+			return fwk.CompositePodGroupKey(c.Namespace, c.Name), pods
+		}
+		if o := g.object(); o != nil && o.Spec.DisruptionMode != nil && o.Spec.DisruptionMode.All != nil {
+			return fwk.PodGroupKey(g.Namespace, g.Name), g.onNodes()
+		}
+	}
+	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
+}
+
+// onNodes returns the members with a node, by name.
+func (g *Group) onNodes() (pods []*Pod) {
+	for _, p := range g.Members() {
+		if p.Stage != Pending {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// object returns the group's object of scheduling.k8s.io, nil if it has none.
+func (g *Group) object() *schedulingv1beta1.PodGroup {
+	o, _ := g.informers.Get(eventlog.PodGroups, g.Namespace, g.Name).(*schedulingv1beta1.PodGroup)
+	return o
+}
+
+// MayPreempt says whether pods may be preempted for g: its object's preemptionPolicy, or else that of its members, of
+// which none must say Never.
+func (g *Group) MayPreempt() bool {
+	if o := g.object(); o != nil && o.Spec.PreemptionPolicy != nil {
+		return *o.Spec.PreemptionPolicy != schedulingv1beta1.PreemptNever
+	}
+	// any order: one is enough
+	for _, p := range g.members {
+		if policy := p.Object.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+			return false
+		}
+	}
+	return true
+}
+
+// Placeable returns the members of g that have no node for good and that a cycle could place, by name. Those that are
+// held on nodes are among them.
+func (s *State) Placeable(g *Group) (pods []*Pod) {
+	for _, p := range g.Members() {
+		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p.Object) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}

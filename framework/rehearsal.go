@@ -1,0 +1,210 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Rehearsal is the world as it would be with other pods on the nodes. While it lasts, all plugins of the profile see
+// that world, and End brings back the real one, which was never touched. What plugins have reserved, and volumes that
+// would be settled, are not part of it. A profile has at most one at a time.
+type Rehearsal struct {
+	p       *Profile
+	search  *search
+	without string
+	only    *fwk.PreFilterResult // nil: all nodes
+}
+
+// stage is the World's Lister as plugins see it: with the changed nodes of a rehearsal in place of the real ones.
+type stage struct {
+	fwk.SharedLister                         // the real one
+	changed          map[string]fwk.NodeInfo // nil: there is no rehearsal
+	listed           []fwk.NodeInfo          // what List returns; nil when changed has changed since
+	unnominated      map[types.UID]bool      // whose nominations do not count
+}
+
+// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
+// without has no say in PreFilter.
+func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehearsal {
+	s := &h.p.stage
+	if s.changed != nil {
+		panic("framework: a rehearsal begins before the one before it has ended")
+	}
+	s.changed, s.listed, s.unnominated = map[string]fwk.NodeInfo{}, nil, unnominated
+	r := &Rehearsal{p: h.p, search: &search{}, without: without}
+	r.search.init(h.p)
+	return r
+}
+
+// End brings back the world as it is.
+func (r *Rehearsal) End() {
+	r.p.stage.changed, r.p.stage.listed, r.p.stage.unnominated = nil, nil, nil
+}
+
+// AddPod puts a pod on the node that it names.
+func (r *Rehearsal) AddPod(pod fwk.PodInfo) error {
+	node, err := r.p.stage.change(pod.GetPod().Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	node.AddPodInfo(pod)
+	return nil
+}
+
+// RemovePod takes a pod off the node that it names.
+func (r *Rehearsal) RemovePod(pod fwk.PodInfo) error {
+	node, err := r.p.stage.change(pod.GetPod().Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	return node.RemovePod(klog.Logger{}, pod.GetPod())
+}
+
+// Limit has Place look at the nodes of these names only; nil stands for all.
+func (r *Rehearsal) Limit(nodes []string) {
+	r.only = nil
+	if nodes != nil {
+		r.only = &fwk.PreFilterResult{NodeNames: sets.New(nodes...)}
+	}
+}
+
+// Place is Place of the profile, over all nodes, or those of the limit.
+func (r *Rehearsal) Place(ctx context.Context, pod *v1.Pod) Placement {
+	r.begin(ctx, pod)
+	return r.search.place(0)
+}
+
+// Fits says whether the pod could go to the node.
+func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
+	c := r.search
+	r.begin(ctx, pod)
+	nodes, err := r.p.stage.List()
+	if err != nil || !c.preFilter(nodes).IsSuccess() || !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(node) {
+		return false
+	}
+	info, err := r.p.stage.Get(node)
+	return err == nil && c.filterNode(info) == nil
+}
+
+func (r *Rehearsal) begin(ctx context.Context, pod *v1.Pod) {
+	r.search.begin(ctx, NewCycleState(), pod, nil)
+	r.search.without = r.without
+	if r.search.preFilters = r.only; r.only != nil {
+		r.search.existing()
+	}
+}
+
+// change returns the node to be changed.
+func (s *stage) change(name string) (fwk.NodeInfo, error) {
+	if info, ok := s.changed[name]; ok {
+		return info, nil
+	}
+	info, err := s.SharedLister.NodeInfos().Get(name)
+	if err != nil {
+		return nil, err
+	}
+	info = info.Snapshot()
+	s.changed[name], s.listed = info, nil
+	return info, nil
+}
+
+// The stage is a SharedLister that becomes its own NodeInfoLister for a rehearsal.
+var (
+	_ fwk.SharedLister      = (*stage)(nil)
+	_ fwk.NodeInfoLister    = (*stage)(nil)
+	_ fwk.StorageInfoLister = (*stage)(nil)
+)
+
+// NodeInfos implements fwk.SharedLister.
+func (s *stage) NodeInfos() fwk.NodeInfoLister {
+	if s.changed == nil {
+		return s.SharedLister.NodeInfos()
+	}
+	return s
+}
+
+// StorageInfos implements fwk.SharedLister.
+func (s *stage) StorageInfos() fwk.StorageInfoLister {
+	if s.changed == nil {
+		return s.SharedLister.StorageInfos()
+	}
+	return s
+}
+
+// List implements fwk.NodeInfoLister, in the real lister's order.
+func (s *stage) List() ([]fwk.NodeInfo, error) {
+	if s.listed != nil {
+		return s.listed, nil
+	}
+	nodes, err := s.SharedLister.NodeInfos().List()
+	if err != nil || len(s.changed) == 0 {
+		return nodes, err
+	}
+	s.listed = slices.Clone(nodes)
+	for i, n := range nodes {
+		if info, ok := s.changed[n.Node().Name]; ok {
+			s.listed[i] = info
+		}
+	}
+	return s.listed, nil
+}
+
+// Get implements fwk.NodeInfoLister.
+func (s *stage) Get(name string) (fwk.NodeInfo, error) {
+	if info, ok := s.changed[name]; ok {
+		return info, nil
+	}
+	return s.SharedLister.NodeInfos().Get(name)
+}
+
+// HavePodsWithAffinityList implements fwk.NodeInfoLister.
+func (s *stage) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
+	nodes, err := s.SharedLister.NodeInfos().HavePodsWithAffinityList()
+	return s.replace(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPodsWithAffinity()) > 0 }), err
+}
+
+// HavePodsWithRequiredAntiAffinityList implements fwk.NodeInfoLister.
+func (s *stage) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	nodes, err := s.SharedLister.NodeInfos().HavePodsWithRequiredAntiAffinityList()
+	return s.replace(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredAntiAffinity()) > 0 }), err
+}
+
+// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister: it is empty, as the real one's is.
+func (s *stage) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return s.SharedLister.NodeInfos().HavePodsWithRequiredNonHostScopedAntiAffinityList()
+}
+
+// replace returns the real nodes that were not changed, and those that were and belong to them now, by name.
+func (s *stage) replace(nodes []fwk.NodeInfo, belongs func(fwk.NodeInfo) bool) []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for _, n := range nodes {
+		if _, ok := s.changed[n.Node().Name]; !ok {
+			out = append(out, n)
+		}
+	}
+	// any order: sorted right below
+	for _, n := range s.changed {
+		if belongs(n) {
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+	return out
+}
+
+// IsPVCUsedByPods implements fwk.StorageInfoLister; key is namespace/name.
+func (s *stage) IsPVCUsedByPods(key string) bool {
+	nodes, err := s.List()
+	if err != nil {
+		panic(fmt.Sprintf("framework: list nodes of a rehearsal: %v", err))
+	}
+	return slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return n.GetPVCRefCounts()[key] > 0 })
+}

@@ -1,0 +1,257 @@
+package preemption
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// Preemption for a pod by itself: kube-scheduler's DefaultPreemption, step by step.
+
+// candidate is a node on which the pod would fit, and who would have to go.
+type candidate struct {
+	node       string
+	victims    []*cluster.Pod // the most important first; never empty
+	violations int
+}
+
+func (p *Preemption) preemptForPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if why := p.ineligible(pod, statuses); why != "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable, why)
+	}
+	candidates, err := p.candidates(ctx, state, pod, statuses)
+	if err != nil && len(candidates) == 0 {
+		return nil, fwk.AsStatus(err)
+	}
+	if len(candidates) == 0 {
+		return notHelpful()
+	}
+	best := slices.MinFunc(candidates, p.compare)
+	proposal := &Proposal{Victims: p.turnAway(best.victims), Nominations: p.yields(p.view.State().PriorityOf(pod), best.node)}
+	return propose(state, best.node, proposal)
+}
+
+// ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node that
+// it is nominated to, unless that has become out of the question.
+func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) string {
+	if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+		return "its preemptionPolicy is Never"
+	}
+	nominated := pod.Status.NominatedNodeName
+	if nominated == "" || statuses.Get(nominated).Code() == fwk.UnschedulableAndUnresolvable {
+		return ""
+	}
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nominated)
+	if err != nil {
+		return ""
+	}
+	priority := p.view.State().PriorityOf(pod)
+	for _, other := range node.GetPods() {
+		if p.going(other.GetPod()) && p.view.State().PriorityOf(other.GetPod()) < priority {
+			return fmt.Sprintf("it waits for pods to end on node %s", nominated)
+		}
+	}
+	return ""
+}
+
+// candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many as
+// the arguments ask for, of which one violates no budget. err is the first that came up on the way.
+func (p *Preemption) candidates(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (out []candidate, err error) {
+	if p.view.State().PriorityOf(pod) <= p.view.State().LowestPriority() {
+		return nil, nil
+	}
+	nodes, err := statuses.NodesForStatusCode(p.handle.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	budgets, err := p.budgets()
+	if err != nil {
+		return nil, err
+	}
+	wanted, harmless := p.wanted(len(nodes)), 0
+	for _, node := range nodes {
+		c, nodeErr := p.tryNode(ctx, state, pod, node, budgets)
+		err = cmp.Or(err, nodeErr)
+		if c == nil {
+			continue
+		}
+		if out = append(out, *c); c.violations == 0 {
+			harmless++
+		}
+		if harmless > 0 && len(out) >= wanted {
+			break
+		}
+	}
+	return out, err
+}
+
+// wanted is how many candidates are enough, of so many nodes.
+func (p *Preemption) wanted(nodes int) int {
+	n := nodes * int(p.args.MinCandidateNodesPercentage) / 100
+	return min(max(n, int(p.args.MinCandidateNodesAbsolute)), nodes)
+}
+
+// tryNode thinks away all units on the node that are less important than the pod, and takes back as many as it can. It
+// returns nil if the pod does not fit even without them, or if there are none.
+func (p *Preemption) tryNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) (*candidate, error) {
+	priority := p.view.State().PriorityOf(pod)
+	units := slices.DeleteFunc(p.unitsOn(node), func(u *unit) bool { return u.priority >= priority })
+	if len(units) == 0 {
+		return nil, nil
+	}
+	t := trial{p: p, ctx: ctx, state: state.Clone(), pod: pod, node: node.Snapshot()}
+	for _, u := range units {
+		t.remove(u)
+	}
+	if !t.fits() {
+		return nil, t.err
+	}
+	slices.SortFunc(units, moreImportant)
+	c := &candidate{node: node.Node().Name}
+	counts := violations(units, budgets)
+	var victims []*unit
+	for _, protected := range []bool{true, false} {
+		for i, u := range units {
+			if counts[i] > 0 == protected && !t.takeBack(u) {
+				victims = append(victims, u)
+				c.violations += counts[i]
+			}
+		}
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	slices.SortFunc(victims, moreImportant)
+	for _, u := range victims {
+		c.victims = append(c.victims, u.pods...)
+	}
+	if len(c.victims) == 0 {
+		return nil, nil // no pod is in the way there: room is kept for others by a reservation
+	}
+	return c, nil
+}
+
+// trial is a copy of a node, and of what the plugins know of it, from which pods are thought away.
+type trial struct {
+	p     *Preemption
+	ctx   context.Context
+	state fwk.CycleState
+	pod   *v1.Pod
+	node  fwk.NodeInfo
+	err   error
+}
+
+// Pods of a unit on other nodes are taken from what plugins keep in the cycle's state only: nothing is filtered there.
+func (t *trial) remove(u *unit) {
+	t.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
+		if node == t.node {
+			if err := node.RemovePod(klog.Logger{}, info.GetPod()); err != nil {
+				return err
+			}
+		}
+		return t.p.handle.RunPreFilterExtensionRemovePod(t.ctx, t.state, t.pod, info, node).AsError()
+	})
+}
+
+func (t *trial) add(u *unit) {
+	t.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
+		if node == t.node {
+			node.AddPodInfo(info)
+		}
+		return t.p.handle.RunPreFilterExtensionAddPod(t.ctx, t.state, t.pod, info, node).AsError()
+	})
+}
+
+func (t *trial) each(u *unit, do func(fwk.PodInfo, fwk.NodeInfo) error) {
+	for _, pod := range u.pods {
+		node := t.node
+		if pod.Node != node.Node().Name {
+			var err error
+			if node, err = t.p.handle.SnapshotSharedLister().NodeInfos().Get(pod.Node); err != nil {
+				continue // it stands on a node that is gone
+			}
+		}
+		if err := do(pod.Info(), node); err != nil {
+			t.err = cmp.Or(t.err, err)
+			return
+		}
+	}
+}
+
+// fits says whether the pod fits the node as it is thought of now.
+func (t *trial) fits() bool {
+	if t.err != nil {
+		return false
+	}
+	status := t.p.handle.RunFilterPluginsWithNominatedPods(t.ctx, t.state, t.pod, t.node)
+	if status.IsError() {
+		t.err = status.AsError()
+	}
+	return status.IsSuccess()
+}
+
+// takeBack puts the unit back if the pod still fits then.
+func (t *trial) takeBack(u *unit) bool {
+	t.add(u)
+	if t.fits() {
+		return true
+	}
+	t.remove(u)
+	return false
+}
+
+// compare orders candidates, the best first: kube-scheduler's pickOneNodeForPreemption, and then by name.
+func (p *Preemption) compare(a, b candidate) int {
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations),
+		cmp.Compare(corev1helpers.PodPriority(a.victims[0].Object), corev1helpers.PodPriority(b.victims[0].Object)),
+		cmp.Compare(sumOfPriorities(a.victims), sumOfPriorities(b.victims)),
+		cmp.Compare(len(a.victims), len(b.victims)),
+		p.earliestStart(b.victims).Compare(p.earliestStart(a.victims)),
+		cmp.Compare(a.node, b.node),
+	)
+}
+
+// sumOfPriorities counts every priority from the lowest there can be, so that more victims never weigh less.
+func sumOfPriorities(victims []*cluster.Pod) (sum int64) {
+	for _, v := range victims {
+		sum += int64(corev1helpers.PodPriority(v.Object)) + math.MaxInt32 + 1
+	}
+	return sum
+}
+
+// earliestStart is that of the victims of the highest priority.
+func (p *Preemption) earliestStart(victims []*cluster.Pod) (earliest time.Time) {
+	highest := int32(math.MinInt32)
+	for i, v := range victims {
+		priority, t := corev1helpers.PodPriority(v.Object), p.started(v.Object)
+		if i == 0 || priority > highest || priority == highest && t.Before(earliest) {
+			highest, earliest = priority, t
+		}
+	}
+	return earliest
+}
+
+// turnAway has Permit turn the victims away that it still holds, and returns the others.
+func (p *Preemption) turnAway(victims []*cluster.Pod) (others []types.UID) {
+	for _, v := range victims {
+		if w := p.handle.GetWaitingPod(v.Object.UID); v.Stage == cluster.Waiting && w != nil {
+			w.Preempt(Name, "preempted")
+			continue
+		}
+		others = append(others, v.Object.UID)
+	}
+	return others
+}

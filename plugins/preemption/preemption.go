@@ -1,0 +1,200 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// Name is the plugin's name in configurations and in recorded rejections: that of the one it stands in for.
+const Name = names.DefaultPreemption
+
+// View is what the plugin asks of the scheduler's state. The handle's Extra is one.
+type View interface {
+	// State returns the cluster's state, to be read only.
+	State() *cluster.State
+	// GangPlugin returns the name of the plugin that treats the members of a group as one, "" if the profile has none.
+	GangPlugin() string
+	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
+	// included.
+	Left(g *cluster.Group) int
+	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if they
+	// may go anywhere.
+	Domains(g *cluster.Group) (nodes [][]string, limited bool)
+	// Going says whether an earlier decision has asked for the pod to be evicted.
+	Going(uid types.UID) bool
+	// NominatedNode returns the node that the pod is nominated to, "" for none.
+	NominatedNode(uid types.UID) string
+}
+
+// Preemption is the plugin.
+type Preemption struct {
+	handle framework.Handle
+	view   View
+	args   config.DefaultPreemptionArgs
+}
+
+var (
+	_ fwk.PostFilterPlugin  = (*Preemption)(nil)
+	_ fwk.EnqueueExtensions = (*Preemption)(nil)
+	_ fwk.SignPlugin        = (*Preemption)(nil)
+)
+
+// New makes the plugin. It fails on arguments that kube-scheduler would refuse, and on any handle but that of this
+// project's runtime with a View as its Extra.
+func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	args, ok := obj.(*config.DefaultPreemptionArgs)
+	if !ok {
+		return nil, fmt.Errorf("arguments are a %T, want DefaultPreemptionArgs", obj)
+	}
+	if err := validation.ValidateDefaultPreemptionArgs(nil, args); err != nil {
+		return nil, err
+	}
+	handle, ok := h.(framework.Handle)
+	if !ok {
+		return nil, fmt.Errorf("handle %T is not that of this project's runtime: use kube-scheduler's own plugin there", h)
+	}
+	view, ok := handle.Extra().(View)
+	if !ok {
+		return nil, fmt.Errorf("handle %T offers no view of the state, but a %T", h, handle.Extra())
+	}
+	return &Preemption{handle: handle, view: view, args: *args}, nil
+}
+
+// Name implements fwk.Plugin.
+func (p *Preemption) Name() string { return Name }
+
+// EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever refused the pod knows what would help it, and
+// the end of a victim is among that.
+func (p *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// SignPod implements fwk.SignPlugin: the plugin has no say on which node a pod fits.
+func (p *Preemption) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	return nil, nil
+}
+
+// A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in the
+// cycle's state.
+type Proposal struct {
+	// Victims have to go, the most important first. Some may be on their way out already.
+	Victims []types.UID
+	// Nominations are those of other pods: given, or with Node "" taken away.
+	Nominations []Nomination
+}
+
+// Nomination is the node where room is kept for a pod.
+type Nomination struct {
+	UID  types.UID
+	Node string
+}
+
+// Clone implements fwk.StateData.
+func (p *Proposal) Clone() fwk.StateData { return p }
+
+const proposalKey fwk.StateKey = Name + "/proposal"
+
+// Proposed returns the proposal of the cycle, nil if there is none.
+func Proposed(state fwk.CycleState) *Proposal {
+	data, err := state.Read(proposalKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*Proposal)
+}
+
+// PostFilter looks for pods whose going would make room for the pod, or for its gang once the attempt to place it has come
+// to its end. The answer is Success with a nomination and a Proposal; or Unschedulable, with no result if the pod's
+// nomination is to stay as it is, and with an empty one if it is of no use any more.
+func (p *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" {
+		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(placed) {
+			refused := statuses.Get("").Plugin() == gangPlugin
+			if !refused && !p.endsAttempt(g) {
+				return nil, fwk.NewStatus(fwk.Unschedulable)
+			}
+			return p.preemptForGang(ctx, state, pod, g)
+		}
+	}
+	return p.preemptForPod(ctx, state, pod, statuses)
+}
+
+// placed counts the members with a node.
+func placed(g *cluster.Group) int { return g.Assigned() + g.Waiting() }
+
+// endsAttempt says whether the gang, and all that it might be admitted without, cannot be completed any more now that a
+// member of g has found no node.
+func (p *Preemption) endsAttempt(own *cluster.Group) bool {
+	without := func(g *cluster.Group) int {
+		n := placed(g) + p.view.Left(g)
+		if g == own {
+			n--
+		}
+		return n
+	}
+	if own.Suffices(without) {
+		return false
+	}
+	for _, g := range own.Unit() {
+		if g != own && p.view.Left(g) > 0 && g.Suffices(without) {
+			return false
+		}
+	}
+	return true
+}
+
+// propose ends PostFilter well.
+func propose(state fwk.CycleState, node string, proposal *Proposal) (*fwk.PostFilterResult, *fwk.Status) {
+	state.Write(proposalKey, proposal)
+	return upstream.NewPostFilterResultWithNominatedNode(node), nil
+}
+
+// notHelpful ends PostFilter with nothing to be done, and takes the pod's nomination away.
+func notHelpful() (*fwk.PostFilterResult, *fwk.Status) {
+	return upstream.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable)
+}
+
+// budgets returns the disruption budgets in a fixed order.
+func (p *Preemption) budgets() ([]*policyv1.PodDisruptionBudget, error) {
+	return p.handle.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister().List(labels.Everything())
+}
+
+// going says whether the pod was asked to leave for a preemptor's sake.
+func (p *Preemption) going(pod *v1.Pod) bool {
+	return p.view.Going(pod.UID) || terminatingByPreemption(pod)
+}
+
+// started returns when the pod started; for one that has not, the time is that of the cycle.
+func (p *Preemption) started(pod *v1.Pod) time.Time {
+	if t := pod.Status.StartTime; t != nil {
+		return t.Time
+	}
+	return p.handle.Now()
+}
+
+// yields returns, of the pods nominated to the nodes, those of lower priority: room is not kept for them any more.
+func (p *Preemption) yields(priority int32, nodes ...string) (out []Nomination) {
+	for _, node := range nodes {
+		for _, info := range p.handle.NominatedPodsForNode(node) {
+			if pod := info.GetPod(); p.view.State().PriorityOf(pod) < priority {
+				out = append(out, Nomination{UID: pod.UID})
+			}
+		}
+	}
+	return out
+}

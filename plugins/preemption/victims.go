@@ -1,0 +1,123 @@
+package preemption
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// unit is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
+type unit struct {
+	key      fwk.EntityKey
+	rank     int // by what it is: the higher, the more important
+	priority int32
+	pods     []*cluster.Pod // in a fixed order
+	started  time.Time      // the earliest
+}
+
+// The ranks. A pod of a group ranks as a group, whether or not it is evicted by itself.
+const (
+	rankPod = 1 + iota
+	rankGroup
+	rankComposite
+)
+
+// unitOf returns the unit that the pod is evicted in.
+func (p *Preemption) unitOf(pod *cluster.Pod) *unit {
+	u := &unit{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
+	u.key, u.pods = p.view.State().DisruptedWith(pod)
+	switch {
+	case u.key.Type == fwk.CompositePodGroupKeyType:
+		u.rank = rankComposite
+	case pod.Group != nil:
+		u.rank = rankGroup
+	}
+	for i, each := range u.pods {
+		if t := p.started(each.Object); i == 0 || t.Before(u.started) {
+			u.started = t
+		}
+		u.priority = max(u.priority, p.view.State().PriorityOf(each.Object))
+	}
+	return u
+}
+
+// moreImportant orders units, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
+func moreImportant(a, b *unit) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.rank, a.rank), cmp.Compare(len(b.pods), len(a.pods)),
+		a.started.Compare(b.started), strings.Compare(string(a.key.Type), string(b.key.Type)),
+		strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))
+}
+
+// unitsOn returns the units with a pod on one of the nodes, each once, in the order of nodes and pods.
+func (p *Preemption) unitsOn(nodes ...fwk.NodeInfo) (units []*unit) {
+	seen := map[fwk.EntityKey]bool{}
+	for _, node := range nodes {
+		for _, info := range node.GetPods() {
+			pod := p.view.State().Pod(info.GetPod().UID)
+			if pod == nil {
+				continue
+			}
+			u := p.unitOf(pod)
+			if !seen[u.key] {
+				seen[u.key] = true
+				units = append(units, u)
+			}
+		}
+	}
+	return units
+}
+
+// violations counts, for each of the units in the order given, the pods that a disruption budget would have stay: the
+// units before them have used up what it allows.
+func violations(units []*unit, budgets []*policyv1.PodDisruptionBudget) []int {
+	left := make([]int32, len(budgets))
+	selectors := make([]labels.Selector, len(budgets))
+	for i, b := range budgets {
+		left[i] = b.Status.DisruptionsAllowed
+		if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && !s.Empty() {
+			selectors[i] = s
+		}
+	}
+	violates := func(pod *v1.Pod) bool {
+		if len(pod.Labels) == 0 {
+			return false
+		}
+		for i, b := range budgets {
+			if b.Namespace != pod.Namespace || selectors[i] == nil || !selectors[i].Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			if _, counted := b.Status.DisruptedPods[pod.Name]; counted {
+				continue
+			}
+			if left[i]--; left[i] < 0 {
+				return true
+			}
+		}
+		return false
+	}
+	counts := make([]int, len(units))
+	for i, u := range units {
+		for _, pod := range u.pods {
+			if violates(pod.Object) {
+				counts[i]++
+			}
+		}
+	}
+	return counts
+}
+
+// terminatingByPreemption says whether the pod is being deleted for a preemptor's sake, by whatever scheduler.
+func terminatingByPreemption(pod *v1.Pod) bool {
+	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+	})
+}

@@ -1,0 +1,286 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Nominations: nodes where room is kept for pods that have none yet, mostly because others have to go first. A pod's
+// nomination comes by a Decision, or with the pod's object, and ends when the pod is known to be bound or gone, when its
+// node is gone, or by another Decision. It has no effect while the pod is held on a node, or is kept out of the queue.
+
+// nominations is also what the plugins see of them. The plugins change nothing: what they say to that end is dropped.
+type nominations struct {
+	m      *Machine
+	nodes  map[types.UID]string
+	byNode map[string][]types.UID // in the order in which they came
+	// counted are those that counted when that was last looked at: others have been refused for their sake.
+	counted map[types.UID]bool
+	// vacated are pods as they would have stood where room was kept for them up to the entry being applied.
+	vacated []*v1.Pod
+}
+
+var _ fwk.PodNominator = (*nominations)(nil)
+
+func newNominations(m *Machine) *nominations {
+	return &nominations{m: m, nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{}}
+}
+
+// set nominates the pod to the node, "" for none, in place of the node it was nominated to. A node that is not there is
+// none.
+func (n *nominations) set(uid types.UID, node string) {
+	old := n.nodes[uid]
+	if node != "" && n.m.cluster.Node(node) == nil {
+		node = ""
+	}
+	if old == node {
+		return
+	}
+	if old != "" {
+		n.vacate(uid, old)
+		delete(n.nodes, uid)
+		delete(n.counted, uid)
+		n.byNode[old] = slices.DeleteFunc(n.byNode[old], func(other types.UID) bool { return other == uid })
+		if len(n.byNode[old]) == 0 {
+			delete(n.byNode, old)
+		}
+	}
+	if node != "" {
+		n.nodes[uid] = node
+		n.byNode[node] = append(n.byNode[node], uid)
+	}
+}
+
+// vacate notes that room is not kept on the node any more, unless the pod has it now.
+func (n *nominations) vacate(uid types.UID, node string) {
+	if p := n.m.cluster.Pod(uid); p != nil && p.Node != node && n.m.cluster.Node(node) != nil {
+		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
+	}
+}
+
+// recount finds the pods that count no more, and those that do.
+func (n *nominations) recount() {
+	var quiet []types.UID
+	// any order: sorted right below
+	for uid := range n.nodes {
+		counts := n.counts(uid)
+		if n.counted[uid] && !counts {
+			quiet = append(quiet, uid)
+		}
+		n.counted[uid] = counts
+	}
+	slices.Sort(quiet)
+	for _, uid := range quiet {
+		n.vacate(uid, n.nodes[uid])
+	}
+}
+
+// tellVacated tells the queue of the room that is free now, as if the pods had stood there and gone.
+func (m *Machine) tellVacated() {
+	m.nominated.recount()
+	for _, pod := range m.nominated.vacated {
+		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
+	}
+	m.nominated.vacated = nil
+}
+
+// counts says whether room is to be kept for the pod now.
+func (n *nominations) counts(uid types.UID) bool {
+	p := n.m.cluster.Pod(uid)
+	if p == nil || p.Stage != cluster.Pending {
+		return false
+	}
+	e := n.m.queue.Find(uid)
+	return e != nil && e.State() != queue.Gated
+}
+
+// AnyNominated is asked by the framework once a cycle.
+func (n *nominations) AnyNominated() bool {
+	// any order: one is enough
+	for uid := range n.nodes {
+		if n.counts(uid) {
+			return true
+		}
+	}
+	return false
+}
+
+// NominatedPodsForNode implements fwk.PodNominator, in the order in which the pods were nominated.
+func (n *nominations) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
+	for _, uid := range n.byNode[node] {
+		if n.counts(uid) {
+			pods = append(pods, n.m.cluster.Pod(uid).Info())
+		}
+	}
+	return pods
+}
+
+// PriorityOf is asked by the framework for the priority that counts between nominated pods and others.
+func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.m.cluster.PriorityOf(pod) }
+
+// AddNominatedPod implements fwk.PodNominator; it does nothing.
+func (n *nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+
+// DeleteNominatedPodIfExists implements fwk.PodNominator; it does nothing.
+func (n *nominations) DeleteNominatedPodIfExists(*v1.Pod) {}
+
+// UpdateNominatedPod implements fwk.PodNominator; it does nothing.
+func (n *nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
+
+// NominatedNode returns the node that the pod is nominated to, "" for none.
+func (m *Machine) NominatedNode(uid types.UID) string { return m.nominated.nodes[uid] }
+
+// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says. It
+// does not count where the pod's gang must not go now.
+func (m *Machine) withNomination(pod *v1.Pod) *v1.Pod {
+	node := m.NominatedNode(pod.UID)
+	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
+		if d, why := m.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+			node = ""
+		}
+	}
+	if pod.Status.NominatedNodeName == node {
+		return pod
+	}
+	c := *pod
+	c.Status.NominatedNodeName = node
+	return &c
+}
+
+// propose writes down what a PostFilter plugin wants done: who is to be evicted of those that are not on their way out
+// already, and the nominations of other pods. The gang's held members are released: its attempt ends.
+func (m *Machine) propose(d *eventlog.Decision, prof *framework.Profile, state fwk.CycleState, pod *v1.Pod) {
+	proposal := preemption.Proposed(state)
+	if proposal == nil {
+		return
+	}
+	for _, uid := range proposal.Victims {
+		if p := m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !m.effects.has(uid, Evict) {
+			d.Victims = append(d.Victims, uid)
+		}
+	}
+	for _, n := range proposal.Nominations {
+		d.Nominations = append(d.Nominations, eventlog.Nomination(n))
+	}
+	prof.Unreserve(m.ctx, state, pod, "")
+}
+
+// applyNominations makes the nominations state that a decision gives and takes away. Who loses one is tried again: there
+// may be room for it elsewhere.
+func (m *Machine) applyNominations(key queue.Key, d *eventlog.Decision) {
+	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {
+		m.nominated.set(d.UID, d.Nominated)
+	}
+	for _, n := range d.Nominations {
+		p := m.cluster.Pod(n.UID)
+		if p == nil || p.Stage == cluster.Bound {
+			continue
+		}
+		m.nominated.set(n.UID, n.Node)
+		if other := m.keyOf(p); n.Node == "" && other != key {
+			m.queue.Retry(other)
+		}
+	}
+}
+
+// nominateByObject follows what the object of a pod without a node says of its nomination: it counts unless a decision
+// has nominated the pod since.
+func (m *Machine) nominateByObject(old, pod *v1.Pod) {
+	before, now := "", pod.Status.NominatedNodeName
+	if old != nil {
+		before = old.Status.NominatedNodeName
+	}
+	if pod.DeletionTimestamp != nil || m.profileOf(pod) == nil {
+		m.nominated.set(pod.UID, "")
+		return
+	}
+	if current := m.NominatedNode(pod.UID); before != now && (current == "" || current == before) {
+		m.nominated.set(pod.UID, now)
+	}
+}
+
+// mayPreempt says whether the entity's gangs could have room made for them by pods of lower priority, or have room kept
+// for them that they may have no use for any more: only an attempt can tell.
+func (m *Machine) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
+	for _, g := range gangs {
+		if len(m.nominated.nodes) > 0 && slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return m.NominatedNode(p.Object.UID) != "" }) {
+			return true
+		}
+	}
+	prof := m.profiles[e.Profile()]
+	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
+		return false
+	}
+	return slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return m.cluster.MayMakeRoom(g, e.Priority()) })
+}
+
+// podMayPreempt is mayPreempt for a single pod.
+func (m *Machine) podMayPreempt(e *queue.Entity) bool {
+	prof := m.profiles[e.Profile()]
+	return prof != nil && prof.Has(framework.PostFilter, preemption.Name) && m.cluster.LowestPriority() < e.Priority()
+}
+
+// forgetNode ends the nominations to a node that is gone, and has the pods tried again.
+func (m *Machine) forgetNode(name string) {
+	for _, uid := range slices.Clone(m.nominated.byNode[name]) {
+		m.nominated.set(uid, "")
+		if p := m.cluster.Pod(uid); p != nil {
+			m.queue.Retry(m.keyOf(p))
+		}
+	}
+}
+
+// forgetStrangers ends the nominations of pods that no profile schedules any more.
+func (m *Machine) forgetStrangers() {
+	for _, uid := range slices.Sorted(maps.Keys(m.nominated.nodes)) {
+		if p := m.cluster.Pod(uid); p == nil || m.profileOf(p.Object) == nil {
+			m.nominated.set(uid, "")
+		}
+	}
+}
+
+func (n *nominations) appendState(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(n.byNode)))
+	for _, node := range slices.Sorted(maps.Keys(n.byNode)) {
+		dst = canonical.AppendString(dst, node)
+		dst = binary.AppendUvarint(dst, uint64(len(n.byNode[node])))
+		for _, uid := range n.byNode[node] {
+			dst = canonical.AppendString(dst, string(uid))
+			dst = append(dst, canonical.Flags(n.counted[uid]))
+		}
+	}
+	return dst
+}
+
+func (n *nominations) restore(r *canonical.Reader) {
+	for range r.Count("nominated nodes", 2) {
+		node := r.String("node")
+		for range r.Count("nominated pods", 2) {
+			uid, counted := types.UID(r.String("uid")), r.Flags("counted", 1)[0]
+			if r.Err() != nil {
+				return
+			}
+			if n.m.cluster.Pod(uid) == nil {
+				r.Fail("uid", fmt.Errorf("no pod %q is there to be nominated", uid))
+				return
+			}
+			n.set(uid, node)
+			n.counted[uid] = counted
+		}
+	}
+}
