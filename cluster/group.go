@@ -297,6 +297,9 @@ func (s *State) tally(p *Pod, sign int) {
 	g.needs = nil
 }
 
+// Leaving says whether the pod is counted among its gang's that have a node for good and are to give it up.
+func (p *Pod) Leaving() bool { return p.leaving }
+
 // isLeaving says of a pod that has its node for good whether it is to give it up.
 func (s *State) isLeaving(p *Pod) bool {
 	if p.Stage != Binding && p.Stage != Bound {

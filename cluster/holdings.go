@@ -4,23 +4,58 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// holdings are what the pods with a node hold, by the priority that they have themselves.
+// holdings are what the pods with a node hold, by the priority that each of them stands with there: see PriorityOf.
 type holdings struct {
 	pods map[int32]int
 	sums map[int32]*Capacity
 }
 
-// add counts a pod in, or out with sign -1.
-func (h *holdings) add(info *framework.PodInfo, sign int64) {
+// hold counts p in, which has come to its node.
+func (s *State) hold(p *Pod) {
+	p.standing = s.PriorityOf(p.Object)
+	if p.standing < s.LowestPriority() {
+		s.roomVersion++ // what all pods with a node hold is in the way no more
+	}
+	s.held.add(p.standing, p.info, +1)
+}
+
+// letGo counts p out, which is about to leave its node.
+func (s *State) letGo(p *Pod) { s.held.add(p.standing, p.info, -1) }
+
+// restandAll counts those pods of the gangs anew that hold something and have another priority by now.
+func (s *State) restandAll(gangs ...*Group) {
+	for _, g := range gangs {
+		// any order: sums of integers
+		for _, p := range g.members {
+			if p.Node != "" && p.standing != s.PriorityOf(p.Object) {
+				s.letGo(p)
+				s.hold(p)
+				s.roomVersion++
+			}
+		}
+	}
+}
+
+// restandWith counts the pods of g anew, and of all that it is admitted with.
+func (s *State) restandWith(name types.NamespacedName) {
+	if g, ok := s.groups[name]; ok {
+		s.restandAll(g)
+		if g.composite != nil {
+			s.restandAll(g.composite.gangs...)
+		}
+	}
+}
+
+// add counts a pod of the priority in, or out with sign -1.
+func (h *holdings) add(priority int32, info *framework.PodInfo, sign int64) {
 	if h.pods == nil {
 		h.pods, h.sums = map[int32]int{}, map[int32]*Capacity{}
 	}
-	priority := corev1helpers.PodPriority(info.Pod)
 	if h.pods[priority] += int(sign); h.pods[priority] == 0 {
 		delete(h.pods, priority)
 		delete(h.sums, priority)
@@ -42,30 +77,12 @@ func (h *holdings) add(info *framework.PodInfo, sign int64) {
 	}
 }
 
-// LowestPriority returns a priority that no pod with a node is below; the highest there is if there are no such pods.
+// LowestPriority returns the lowest priority of the pods with a node; the highest there is if there are no such pods.
 func (s *State) LowestPriority() int32 {
 	lowest := int32(math.MaxInt32)
 	// any order: a minimum
 	for priority := range s.held.pods {
 		lowest = min(lowest, priority)
-	}
-	return min(lowest, s.lowestGiven())
-}
-
-// lowestGiven is the lowest priority that a gang, or several together, were given.
-func (s *State) lowestGiven() int32 {
-	lowest := int32(math.MaxInt32)
-	// any order: a minimum
-	for _, g := range s.groups {
-		if priority, ok := g.Priority(); ok && g.Placed()+g.Waiting() > 0 {
-			lowest = min(lowest, priority)
-		}
-	}
-	// any order: a minimum
-	for _, c := range s.composites {
-		if priority, ok := c.Priority(); ok {
-			lowest = min(lowest, priority)
-		}
 	}
 	return lowest
 }
@@ -73,11 +90,8 @@ func (s *State) lowestGiven() int32 {
 // MayMakeRoom says whether there could be room for what g, or those that it is admitted with, still need if all pods of
 // lower priority had gone. It is as necessary a condition as Lacks is: a no is certain.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
-	switch {
-	case s.LowestPriority() >= priority || !g.MayPreempt():
+	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
-	case s.lowestGiven() < priority:
-		return true // whose pods hold how much would have to be counted
 	}
 	all := s.free
 	all.Scalar = map[v1.ResourceName]int64{}

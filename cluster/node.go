@@ -152,7 +152,7 @@ func (s *State) place(p *Pod, nodeName string) {
 	n.info.AddPodInfo(p.info)
 	s.count(nodeName, n)
 	p.Node = nodeName
-	s.held.add(p.info, +1)
+	s.hold(p)
 	if s.Overcommitted(p) {
 		s.roomVersion++ // what it takes was not free before
 	}
@@ -166,7 +166,7 @@ func (s *State) displace(p *Pod) error {
 		return fmt.Errorf("pod %s/%s is booked on node %q, which is not there", p.Object.Namespace, p.Object.Name, p.Node)
 	}
 	s.uncount(n)
-	s.held.add(p.info, -1)
+	s.letGo(p)
 	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}

@@ -207,7 +207,7 @@ func (s *State) bookPods(pods []restoredPod) {
 	at := make(map[types.UID]slots, len(placed))
 	for _, p := range placed {
 		s.nodeAt(p.Node).info.AddPodInfo(p.info)
-		s.held.add(p.info, +1)
+		s.hold(s.pods[p.Object.UID])
 		at[p.Object.UID] = p.at
 	}
 	// any order: every node's pods are its own

@@ -94,7 +94,9 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	case eventlog.PriorityClasses:
 		s.classChanged(obj.GetName())
 	}
-	return s.informers.Upsert(res, obj)
+	old, err = s.informers.Upsert(res, obj)
+	s.restandFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	return old, err
 }
 
 // Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
@@ -108,5 +110,24 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	case eventlog.PriorityClasses:
 		s.classChanged(name)
 	}
-	return s.informers.Delete(res, namespace, name)
+	old = s.informers.Delete(res, namespace, name)
+	s.restandFor(res, types.NamespacedName{Namespace: namespace, Name: name})
+	return old
+}
+
+// restandFor counts what pods hold anew where an object has come, changed or gone that priorities follow from.
+func (s *State) restandFor(res eventlog.Resource, name types.NamespacedName) {
+	switch res {
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		s.restandWith(name)
+	case eventlog.CompositePodGroups:
+		if c := s.composites[name]; c != nil {
+			s.restandAll(c.gangs...)
+		}
+	case eventlog.PriorityClasses:
+		// any order: sums of integers
+		for _, g := range s.groups {
+			s.restandAll(g)
+		}
+	}
 }

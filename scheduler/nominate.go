@@ -31,6 +31,8 @@ type nominations struct {
 	byNode map[string][]types.UID // in the order in which they came
 	// counted are those that counted when that was last looked at: others have been refused for their sake.
 	counted map[types.UID]bool
+	// changes counts nominations that came and went: a memo's version, not state.
+	changes uint64
 	// vacated are pods as they would have stood where room was kept for them up to the entry being applied.
 	vacated []*v1.Pod
 }
@@ -51,6 +53,7 @@ func (n *nominations) set(uid types.UID, node string) {
 	if old == node {
 		return
 	}
+	n.changes++
 	if old != "" {
 		n.vacate(uid, old)
 		delete(n.nodes, uid)

@@ -218,6 +218,7 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 }
 
 // checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one.
+// Those that are asked to go are not counted.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
 	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
@@ -230,7 +231,7 @@ func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	others := map[string]bool{}
 	// any order: fills a set
 	for uid, p := range h.pods {
-		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil {
+		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil && !h.evicting[uid] && p.object.DeletionTimestamp == nil {
 			others[racks[p.node]] = true
 		}
 	}

@@ -196,7 +196,9 @@ func (m *Machine) keepReservations(changed bool) {
 }
 
 // roomVersion is the queue's RoomVersion.
-func (m *Machine) roomVersion() uint64 { return m.cluster.RoomVersion() + m.reserved }
+func (m *Machine) roomVersion() uint64 {
+	return m.cluster.RoomVersion() + m.reserved + m.nominated.changes
+}
 
 // passing returns the reservation that a pod must not delay, nil for none.
 func (m *Machine) passing(p *cluster.Pod) *reservation {
