@@ -2,6 +2,7 @@ package cluster
 
 import (
 	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -69,9 +70,12 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 	return o
 }
 
-// MayPreempt says whether pods may be preempted for g: its object's preemptionPolicy, or else that of its members, of
-// which none must say Never.
+// MayPreempt says whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its own
+// object, or else of its members, of which none must say Never.
 func (g *Group) MayPreempt() bool {
+	if c := g.composite; c != nil && c.object != nil && c.object.Spec.PreemptionPolicy != nil {
+		return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever
+	}
 	if o := g.object(); o != nil && o.Spec.PreemptionPolicy != nil {
 		return *o.Spec.PreemptionPolicy != schedulingv1beta1.PreemptNever
 	}
