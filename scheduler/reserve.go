@@ -48,7 +48,9 @@ type laneRules struct {
 	profile string
 	policy  coscheduling.QueuePolicy
 	hold    time.Duration
-	held    bool // a memo of holds, of the last entry
+	held    bool // a memo of holds, of the last entry that left nobody in flight
+
+	looked roomLookedFor // a memo of roomIsNotIt
 }
 
 // Reservations returns those that stand, by profile.
@@ -73,28 +75,53 @@ func (m *Machine) letsPass(e *queue.Entity) bool {
 }
 
 // holds says whether e, the first in line, lets nobody pass any more: nobody knows when there will be room for it, and it
-// has waited long enough.
+// has waited long enough. One that is to be attempted next keeps nobody back otherwise than by that.
 func (m *Machine) holds(l *laneRules, e *queue.Entity) bool {
-	if r := m.reservations[l.profile]; r != nil && r.Key == e.Key() {
+	if r := m.reservations[l.profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
 		return false
 	}
-	return m.firstInLine(l.profile) == e && e.FirstActive().Add(l.hold) <= m.now && !m.roomIsNotIt(e)
+	return e.FirstActive().Add(l.hold) <= m.now && m.firstInLine(l.profile) == e && !m.roomIsNotIt(l, e)
 }
 
 // roomIsNotIt says that no room that comes free will help e: it fits not even if everybody is gone, or there is room for it
 // now and another plugin has refused it.
-func (m *Machine) roomIsNotIt(e *queue.Entity) bool {
+func (m *Machine) roomIsNotIt(l *laneRules, e *queue.Entity) bool {
 	pods := m.needed(e)
 	if pods == nil {
 		return false
 	}
-	s := m.shadowOf(pods, nil)
-	return s.countEmpty() < len(pods) || s.refusedElsewhere(e)
+	if !l.looked.same(m.books(), pods) {
+		s := m.shadowOf(pods, nil)
+		l.looked = roomLookedFor{books: m.books(), pods: pods, fits: s.fitsNow(), fitsEver: s.countEmpty() == len(pods)}
+		for _, p := range pods {
+			l.looked.objects = append(l.looked.objects, p.Object)
+		}
+	}
+	return !l.looked.fitsEver || l.looked.fits && rests(e)
 }
 
-// refusedElsewhere says that there is room for e now, and that it rests because another plugin has refused it.
-func (s *shadow) refusedElsewhere(e *queue.Entity) bool {
-	return e.State() == queue.Unschedulable && !e.Owed() && len(s.placeIn(nil)) == len(s.pods)
+// rests says that e waits for an event that some plugin has asked for, and not for room.
+func rests(e *queue.Entity) bool { return e.State() == queue.Unschedulable && !e.Owed() }
+
+// roomLookedFor is for which pods, as they were, and in which books room was looked for, and whether there was any: beside
+// who is there, and on an empty cluster.
+type roomLookedFor struct {
+	books          books
+	pods           []*cluster.Pod
+	objects        []*v1.Pod
+	fits, fitsEver bool
+}
+
+func (r *roomLookedFor) same(now books, pods []*cluster.Pod) bool {
+	if r.books != now || !slices.Equal(r.pods, pods) {
+		return false
+	}
+	for i, p := range pods {
+		if r.objects[i] != p.Object {
+			return false
+		}
+	}
+	return true
 }
 
 // firstInLine returns the first entity in the line of a profile that lacks something it needs, nil for none.
@@ -108,7 +135,7 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 	if m.queue.Counts().InFlight > 0 {
 		return eventlog.Decision{}, false
 	}
-	books := books{m.cluster.RoomVersion(), m.cluster.Placements()}
+	books := m.books()
 	for _, profile := range m.backfilled {
 		e := m.firstInLine(profile)
 		if e == nil || !e.Failed() || e.State() == queue.Active {
@@ -125,8 +152,9 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 		if pods == nil {
 			continue
 		}
-		at, places, until, found := m.shadowTime(pods)
-		if found && at <= m.now && m.shadowOf(pods, nil).refusedElsewhere(e) {
+		s := m.shadowOf(pods, nil)
+		at, places, until, found := s.earliest(m.now)
+		if found && at <= m.now && rests(e) && s.fitsNow() {
 			found = false // room is not what it waits for
 		}
 		if !found && r == nil || found && r != nil && (at == r.At || at <= m.now && r.At <= m.now) && slices.Equal(places, r.Places) {
@@ -141,8 +169,10 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 }
 
 // books are memo's versions of who is booked where: while they are the same, and until the next pod has run as long as it
-// declared, so is every answer of shadowTime.
+// declared, so is every answer of shadow.earliest.
 type books struct{ room, placements uint64 }
+
+func (m *Machine) books() books { return books{m.cluster.RoomVersion(), m.cluster.Placements()} }
 
 // shadowed is whose time was looked for, and in which books.
 type shadowed struct {
@@ -186,6 +216,9 @@ func (m *Machine) keepReservations(changed bool) {
 			case changed:
 				r.stale, r.taken = true, nil
 			}
+		}
+		if m.queue.Counts().InFlight > 0 {
+			continue // nobody asks before that has come to its end
 		}
 		l := m.lanes[profile]
 		if e := m.firstInLine(profile); l.held != (e != nil && m.holds(l, e)) {
@@ -335,7 +368,7 @@ func (m *Machine) needsOf(e *queue.Entity, needs *[]need) (longest time.Duration
 
 // freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
 func (m *Machine) freeBeside(r *reservation, name v1.ResourceName) int64 {
-	now := beside{books{m.cluster.RoomVersion(), m.cluster.Placements()}, m.now > r.At}
+	now := beside{m.books(), m.now > r.At}
 	if r.beside != now || r.free == nil {
 		r.beside, r.free = now, map[v1.ResourceName]int64{}
 	}
@@ -354,6 +387,7 @@ type beside struct {
 }
 
 func (m *Machine) countFreeBeside(r *reservation, name v1.ResourceName) int64 {
+	m.work.counts++
 	free, offered := m.cluster.Free(name)
 	if !offered {
 		return math.MaxInt64 // left to NodeResourcesFit
