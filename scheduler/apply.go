@@ -51,7 +51,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		m.conclude(e.Key()) // its last member to try may just have gone
 	}
 	m.doubtWaits(e)
-	m.keepReservations(was != m.books())
+	m.keepReservations(e, was != m.books())
 	m.queue.Settle()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -37,10 +36,7 @@ type reservation struct {
 	Reservation
 	stale bool // somebody came or went since it was decided
 
-	// Memos: the pods by node, and what is free beside them.
-	taken  map[string][]*cluster.Pod
-	beside beside
-	free   map[v1.ResourceName]int64
+	memo besideMemo
 }
 
 // line is what the Machine knows of a profile's line.
@@ -168,11 +164,13 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// books are memo's versions of who is booked where: while they are the same, and until the next pod has run as long as it
-// declared, so is every answer of shadow.earliest.
-type books struct{ room, placements uint64 }
+// books are memo's versions of who is booked where, and of whom it is known when they end: while they are the same, and
+// until the next pod has run as long as it declared, so is every answer of shadow.earliest.
+type books struct{ room, placements, allowed uint64 }
 
-func (m *Machine) books() books { return books{m.cluster.RoomVersion(), m.cluster.Placements()} }
+func (m *Machine) books() books {
+	return books{m.cluster.RoomVersion(), m.cluster.Placements(), m.cluster.Allowed()}
+}
 
 // shadowed is whose time was looked for, and in which books.
 type shadowed struct {
@@ -205,16 +203,17 @@ func (m *Machine) reservationChanged(profile string) {
 // keepReservations drops the reservations of those that are not first in line any more, and has the others looked at
 // again if by the last entry room was taken, freed or lost: others that will be gone by then may have taken what was not
 // reserved, so that the same room may be had elsewhere, and more is left to who will not.
-func (m *Machine) keepReservations(changed bool) {
+func (m *Machine) keepReservations(entry eventlog.Entry, changed bool) {
 	for _, profile := range m.backfilled {
 		if r := m.reservations[profile]; r != nil {
+			r.memo.keep(entry)
 			e := m.queue.Get(r.Key)
 			switch {
 			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
 				delete(m.reservations, profile)
 				m.reservationChanged(profile)
 			case changed:
-				r.stale, r.taken = true, nil
+				r.stale = true
 			}
 		}
 		if m.queue.Counts().InFlight > 0 {
@@ -250,7 +249,7 @@ func (m *Machine) passing(p *cluster.Pod) *reservation {
 func (m *Machine) reservedBy(pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	p := m.cluster.Pod(pod.UID)
 	r := m.passing(p)
-	if r == nil || len(r.on(m, info.Node().Name)) == 0 {
+	if r == nil || len(m.takenBy(r)[info.Node().Name]) == 0 {
 		return nil
 	}
 	for _, name := range resourcesOf([]*cluster.Pod{p}) {
@@ -269,142 +268,6 @@ func nameOf(key queue.Key) string {
 		return key.Name
 	}
 	return key.Namespace + "/" + key.Name
-}
-
-// on returns the pods that the reservation has on a node.
-func (r *reservation) on(m *Machine, node string) []*cluster.Pod {
-	if r.taken == nil {
-		r.taken = map[string][]*cluster.Pod{}
-		for _, place := range r.Places {
-			if p := m.cluster.Pod(place.UID); p != nil && p.Stage == cluster.Pending {
-				r.taken[place.Node] = append(r.taken[place.Node], p)
-			}
-		}
-	}
-	return r.taken[node]
-}
-
-// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if nobody
-// comes.
-func (m *Machine) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
-	left, _ := cluster.AmountOn(info, name)
-	for _, running := range info.GetPods() {
-		p := m.cluster.Pod(running.GetPod().UID)
-		if p == nil {
-			continue
-		}
-		if at, ok := endOf(p); !ok || max(at, m.now) > r.At {
-			left -= p.Amount(name)
-		}
-	}
-	for _, p := range r.on(m, info.Node().Name) {
-		left -= p.Amount(name)
-	}
-	return left
-}
-
-// roomBeside says whether all nodes together have enough for an entity that must not delay its line's reservation: a
-// necessary condition only, as Lacks.
-func (m *Machine) roomBeside(e *queue.Entity) bool {
-	r := m.reservations[e.Profile()]
-	if r == nil || e.Key() == r.Key {
-		return true
-	}
-	var needs []need
-	longest, ok := m.needsOf(e, &needs)
-	if !ok || longest > 0 && m.now.Add(longest) <= r.At {
-		return true
-	}
-	for _, n := range needs {
-		if n.amount > m.freeBeside(r, n.resource) {
-			return false
-		}
-	}
-	return true
-}
-
-// need is an amount of a resource.
-type need struct {
-	resource v1.ResourceName
-	amount   int64
-}
-
-// needsOf adds what an entity needs at the least, and returns the longest that its pods declare to hold it, 0 if one of
-// them declares nothing; ok is false if it is not known which of its gangs will be placed.
-func (m *Machine) needsOf(e *queue.Entity, needs *[]need) (longest time.Duration, ok bool) {
-	if e.Type() == fwk.PodKeyType {
-		next := e.Next()
-		if next == nil {
-			return 0, false
-		}
-		p := m.cluster.Pod(next.UID)
-		for _, name := range resourcesOf([]*cluster.Pod{p}) {
-			*needs = append(*needs, need{name, p.Amount(name)})
-		}
-		return p.Life(), true
-	}
-	gangs := m.gangsOf(e.Key())
-	if c := m.compositeOf(e); c != nil && c.Min() < len(gangs) {
-		return 0, false
-	}
-	for i, g := range gangs {
-		its := m.cluster.Needs(g, func(resource v1.ResourceName, amount int64) {
-			at := slices.IndexFunc(*needs, func(n need) bool { return n.resource == resource })
-			if at < 0 {
-				*needs = append(*needs, need{resource, amount})
-				return
-			}
-			(*needs)[at].amount += amount
-		})
-		if i == 0 || its == 0 || longest > 0 && its > longest {
-			longest = its
-		}
-		if its == 0 {
-			longest = -1
-		}
-	}
-	return max(0, longest), len(gangs) > 0
-}
-
-// freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
-func (m *Machine) freeBeside(r *reservation, name v1.ResourceName) int64 {
-	now := beside{m.books(), m.now > r.At}
-	if r.beside != now || r.free == nil {
-		r.beside, r.free = now, map[v1.ResourceName]int64{}
-	}
-	free, known := r.free[name]
-	if !known {
-		free = m.countFreeBeside(r, name)
-		r.free[name] = free
-	}
-	return free
-}
-
-// beside is a memo's version: while it is the same, so is what is free beside a reservation.
-type beside struct {
-	books   books
-	overdue bool
-}
-
-func (m *Machine) countFreeBeside(r *reservation, name v1.ResourceName) int64 {
-	m.work.counts++
-	free, offered := m.cluster.Free(name)
-	if !offered {
-		return math.MaxInt64 // left to NodeResourcesFit
-	}
-	r.on(m, "")
-	// any order: a sum
-	for node := range r.taken {
-		info, err := m.cluster.Get(node)
-		if err != nil {
-			continue
-		}
-		allocatable, requested := cluster.AmountOn(info, name)
-		if now := max(0, allocatable-requested); now > 0 {
-			free -= now - min(now, max(0, m.slack(r, info, name)))
-		}
-	}
-	return free
 }
 
 // appendReservations appends them in one canonical form.

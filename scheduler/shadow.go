@@ -30,7 +30,7 @@ type shadow struct {
 }
 
 // work counts, for tests, what is done to find room: the shadows that were made, the trials whether their pods find a node
-// each, and how often all was counted that is free beside a reservation.
+// each, and how often what stands on a node was gone through to count what is left there beside a reservation.
 type work struct{ shadows, trials, counts int }
 
 type shadowNode struct {
