@@ -31,6 +31,18 @@ type Reservation struct {
 	Places []eventlog.Place
 }
 
+// Holding is what is kept free for the first in line when nobody knows when there will be room for it: all that is free, and
+// comes free, since nobody of its line may pass it.
+type Holding struct {
+	// Key is whose it is, and Profile in which line.
+	Key     queue.Key
+	Profile string
+	// Since is when it had waited for as long as it lets others pass. It may have come to be the first only later.
+	Since eventlog.Time
+	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
+	Nodes, Pods, Needed int
+}
+
 // reservation is one with what is kept beside it.
 type reservation struct {
 	Reservation
@@ -54,6 +66,27 @@ func (m *Machine) Reservations() []Reservation {
 	var out []Reservation
 	for _, profile := range slices.Sorted(maps.Keys(m.reservations)) {
 		out = append(out, m.reservations[profile].Reservation)
+	}
+	return out
+}
+
+// Holdings returns what is kept free without a reservation, by profile.
+func (m *Machine) Holdings() []Holding {
+	var out []Holding
+	for _, profile := range m.backfilled {
+		l, e := m.lanes[profile], m.firstInLine(profile)
+		if e == nil || m.queue.Counts().InFlight > 0 || !m.holds(l, e) {
+			continue
+		}
+		h := Holding{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.hold)}
+		pods := m.needed(e)
+		nodes := map[string]bool{}
+		for _, place := range m.shadowOf(pods, nil).placeIn(nil) {
+			nodes[place.Node] = true
+			h.Pods++
+		}
+		h.Needed, h.Nodes = len(pods), len(nodes)
+		out = append(out, h)
 	}
 	return out
 }
