@@ -78,3 +78,7 @@ func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free
 
 // Placements counts the times that a pod was put on a node. It is a memo's version, not state.
 func (s *State) Placements() uint64 { return s.placements }
+
+// Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It is
+// a memo's version, not state.
+func (s *State) Allowed() uint64 { return s.allowed }

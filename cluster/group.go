@@ -164,10 +164,11 @@ func (g *Group) Waiting() int { return g.stages[Waiting] }
 // minimum), and those that have ended well since it last had its minimum.
 func (g *Group) Assigned() int {
 	placed := g.Placed()
+	if placed+g.succeeded == 0 {
+		return 0 // most are asked about while they wait
+	}
 	t := g.asked()
 	switch {
-	case placed+g.succeeded == 0:
-		return 0
 	case t.policy == OnceSatisfied && placed > 0:
 		return max(placed, t.min)
 	case t.policy == OnlyWaiting && !(g.met && g.lost == 0 && placed+g.succeeded < t.min):

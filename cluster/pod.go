@@ -179,7 +179,10 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 }
 
 // Allow makes a Waiting pod Binding.
-func (s *State) Allow(p *Pod) { s.setStage(p, Binding) }
+func (s *State) Allow(p *Pod) {
+	s.allowed++
+	s.setStage(p, Binding)
+}
 
 // Confirm makes a pod that was being bound Bound on its node.
 func (s *State) Confirm(p *Pod) error {

@@ -23,6 +23,7 @@ type State struct {
 
 	roomVersion uint64
 	placements  uint64
+	allowed     uint64
 	version     uint64
 
 	withAffinity     nodeSet

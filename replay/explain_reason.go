@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/queue"
@@ -98,6 +99,8 @@ type Reason struct {
 
 	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
 	Reserved *Reserved `json:"reserved,omitempty"`
+	// Held is what is kept free for it as the first that does not fit if nobody knows when there will be room for it.
+	Held *Held `json:"held,omitempty"`
 
 	// Pod is the part of a pod of the gang, if a pod is explained.
 	Pod *PodPart `json:"pod,omitempty"`
@@ -127,6 +130,37 @@ func reservedFor(m *scheduler.Machine, e *queue.Entity) *Reserved {
 		}
 	}
 	return nil
+}
+
+// Held says that nobody passes the first in line since then, and on how many Nodes how many Pods of the Needed ones find
+// room by now.
+type Held struct {
+	Since  Instant `json:"since"`
+	Nodes  int     `json:"nodes"`
+	Pods   int     `json:"pods"`
+	Needed int     `json:"needed"`
+}
+
+// heldFor returns what is kept free for what stands in the queue, nil if others may pass it.
+func heldFor(m *scheduler.Machine, e *queue.Entity) *Held {
+	if e == nil {
+		return nil
+	}
+	for _, h := range m.Holdings() {
+		if h.Key == e.Key() {
+			return &Held{Since: Instant(h.Since), Nodes: h.Nodes, Pods: h.Pods, Needed: h.Needed}
+		}
+	}
+	return nil
+}
+
+// words say it in full.
+func (h *Held) words() string {
+	if h.Nodes == 0 {
+		return fmt.Sprintf("holds what comes free for it since %s; no node has room for a pod of it yet", h.Since)
+	}
+	return fmt.Sprintf("holds %s for it since %s, with room for %d of the %s that it needs",
+		count(int64(h.Nodes), "node", "nodes"), h.Since, h.Pods, count(int64(h.Needed), "pod", "pods"))
 }
 
 // NextRetry is when the next attempt comes.

@@ -39,6 +39,7 @@ func (h *groupHistory) reason(r *rerun, q *QueueStanding) *Reason {
 		x.addShortfall(r, g, f)
 	}
 	x.Reserved = reservedFor(m, h.entityIn(m))
+	x.Held = heldFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
 	h.say(x, r, g, f)
 	return x

@@ -81,6 +81,7 @@ func ownReason(s *podScan, r *rerun, x *PodExplanation, p *cluster.Pod) *Reason 
 		reason.addRefusals(r.explained(s.last))
 	}
 	reason.Reserved = reservedFor(m, m.Queue().Find(s.uid))
+	reason.Held = heldFor(m, m.Queue().Find(s.uid))
 	x.Reason = reason // the text is made of it
 	reason.said = x.pending()
 	reason.Message = "Pod " + x.Pod + " " + reason.said

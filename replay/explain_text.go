@@ -203,6 +203,9 @@ func (f *facts) reason(x *Reason) {
 		text += fmt.Sprintf(" since %s", x.Since)
 	}
 	f.add("reason", "%s", text)
+	if v := x.Held; v != nil {
+		f.add("backfill", "%s", v.words())
+	}
 	if v := x.Reserved; v != nil {
 		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At, count(int64(v.Nodes), "node", "nodes"))
 	}

@@ -48,6 +48,7 @@ type Machine struct {
 	reservations map[string]*reservation // by profile
 	reserved     uint64                  // counts their changes: a memo's version
 	sameShadow   map[string]shadowed     // a memo of reserve: by profile, of what nothing else came
+	work         work
 
 	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.
 	waitsDoubtful bool
@@ -142,15 +143,17 @@ func (m *Machine) profileOf(pod *v1.Pod) *framework.Profile {
 }
 
 // hasRoom is the queue's Room: whether the cluster as a whole has enough for the gang, or for the gangs that are
-// admitted together.
+// admitted together, and for all of that beside a reservation.
 func (m *Machine) hasRoom(e *queue.Entity) bool {
-	key := e.Key()
 	if !m.roomChecked[e.Profile()] {
 		return true
 	}
-	if len(m.reservations) > 0 && !m.roomBeside(e) {
-		return false
-	}
+	// What is free beside a reservation takes the longer to count, and is never more than what is free.
+	return m.hasRoomForAll(e) && (len(m.reservations) == 0 || m.roomBeside(e))
+}
+
+func (m *Machine) hasRoomForAll(e *queue.Entity) bool {
+	key := e.Key()
 	if key.Type == fwk.PodKeyType {
 		return m.lanes[e.Profile()] == nil || m.podHasRoom(e) || m.podMayPreempt(e)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -32,15 +31,24 @@ type Reservation struct {
 	Places []eventlog.Place
 }
 
+// Holding is what is kept free for the first in line when nobody knows when there will be room for it: all that is free, and
+// comes free, since nobody of its line may pass it.
+type Holding struct {
+	// Key is whose it is, and Profile in which line.
+	Key     queue.Key
+	Profile string
+	// Since is when it had waited for as long as it lets others pass. It may have come to be the first only later.
+	Since eventlog.Time
+	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
+	Nodes, Pods, Needed int
+}
+
 // reservation is one with what is kept beside it.
 type reservation struct {
 	Reservation
 	stale bool // somebody came or went since it was decided
 
-	// Memos: the pods by node, and what is free beside them.
-	taken  map[string][]*cluster.Pod
-	beside beside
-	free   map[v1.ResourceName]int64
+	memo besideMemo
 }
 
 // line is what the Machine knows of a profile's line.
@@ -48,7 +56,9 @@ type laneRules struct {
 	profile string
 	policy  coscheduling.QueuePolicy
 	hold    time.Duration
-	held    bool // a memo of holds, of the last entry
+	held    bool // a memo of holds, of the last entry that left nobody in flight
+
+	looked roomLookedFor // a memo of roomIsNotIt
 }
 
 // Reservations returns those that stand, by profile.
@@ -56,6 +66,27 @@ func (m *Machine) Reservations() []Reservation {
 	var out []Reservation
 	for _, profile := range slices.Sorted(maps.Keys(m.reservations)) {
 		out = append(out, m.reservations[profile].Reservation)
+	}
+	return out
+}
+
+// Holdings returns what is kept free without a reservation, by profile.
+func (m *Machine) Holdings() []Holding {
+	var out []Holding
+	for _, profile := range m.backfilled {
+		l, e := m.lanes[profile], m.firstInLine(profile)
+		if e == nil || m.queue.Counts().InFlight > 0 || !m.holds(l, e) {
+			continue
+		}
+		h := Holding{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.hold)}
+		pods := m.needed(e)
+		nodes := map[string]bool{}
+		for _, place := range m.shadowOf(pods, nil).placeIn(nil) {
+			nodes[place.Node] = true
+			h.Pods++
+		}
+		h.Needed, h.Nodes = len(pods), len(nodes)
+		out = append(out, h)
 	}
 	return out
 }
@@ -73,28 +104,53 @@ func (m *Machine) letsPass(e *queue.Entity) bool {
 }
 
 // holds says whether e, the first in line, lets nobody pass any more: nobody knows when there will be room for it, and it
-// has waited long enough.
+// has waited long enough. One that is to be attempted next keeps nobody back otherwise than by that.
 func (m *Machine) holds(l *laneRules, e *queue.Entity) bool {
-	if r := m.reservations[l.profile]; r != nil && r.Key == e.Key() {
+	if r := m.reservations[l.profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
 		return false
 	}
-	return m.firstInLine(l.profile) == e && e.FirstActive().Add(l.hold) <= m.now && !m.roomIsNotIt(e)
+	return e.FirstActive().Add(l.hold) <= m.now && m.firstInLine(l.profile) == e && !m.roomIsNotIt(l, e)
 }
 
 // roomIsNotIt says that no room that comes free will help e: it fits not even if everybody is gone, or there is room for it
 // now and another plugin has refused it.
-func (m *Machine) roomIsNotIt(e *queue.Entity) bool {
+func (m *Machine) roomIsNotIt(l *laneRules, e *queue.Entity) bool {
 	pods := m.needed(e)
 	if pods == nil {
 		return false
 	}
-	s := m.shadowOf(pods, nil)
-	return s.countEmpty() < len(pods) || s.refusedElsewhere(e)
+	if !l.looked.same(m.books(), pods) {
+		s := m.shadowOf(pods, nil)
+		l.looked = roomLookedFor{books: m.books(), pods: pods, fits: s.fitsNow(), fitsEver: s.countEmpty() == len(pods)}
+		for _, p := range pods {
+			l.looked.objects = append(l.looked.objects, p.Object)
+		}
+	}
+	return !l.looked.fitsEver || l.looked.fits && rests(e)
 }
 
-// refusedElsewhere says that there is room for e now, and that it rests because another plugin has refused it.
-func (s *shadow) refusedElsewhere(e *queue.Entity) bool {
-	return e.State() == queue.Unschedulable && !e.Owed() && len(s.placeIn(nil)) == len(s.pods)
+// rests says that e waits for an event that some plugin has asked for, and not for room.
+func rests(e *queue.Entity) bool { return e.State() == queue.Unschedulable && !e.Owed() }
+
+// roomLookedFor is for which pods, as they were, and in which books room was looked for, and whether there was any: beside
+// who is there, and on an empty cluster.
+type roomLookedFor struct {
+	books          books
+	pods           []*cluster.Pod
+	objects        []*v1.Pod
+	fits, fitsEver bool
+}
+
+func (r *roomLookedFor) same(now books, pods []*cluster.Pod) bool {
+	if r.books != now || !slices.Equal(r.pods, pods) {
+		return false
+	}
+	for i, p := range pods {
+		if r.objects[i] != p.Object {
+			return false
+		}
+	}
+	return true
 }
 
 // firstInLine returns the first entity in the line of a profile that lacks something it needs, nil for none.
@@ -108,7 +164,7 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 	if m.queue.Counts().InFlight > 0 {
 		return eventlog.Decision{}, false
 	}
-	books := books{m.cluster.RoomVersion(), m.cluster.Placements()}
+	books := m.books()
 	for _, profile := range m.backfilled {
 		e := m.firstInLine(profile)
 		if e == nil || !e.Failed() || e.State() == queue.Active {
@@ -125,8 +181,9 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 		if pods == nil {
 			continue
 		}
-		at, places, until, found := m.shadowTime(pods)
-		if found && at <= m.now && m.shadowOf(pods, nil).refusedElsewhere(e) {
+		s := m.shadowOf(pods, nil)
+		at, places, until, found := s.earliest(m.now)
+		if found && at <= m.now && rests(e) && s.fitsNow() {
 			found = false // room is not what it waits for
 		}
 		if !found && r == nil || found && r != nil && (at == r.At || at <= m.now && r.At <= m.now) && slices.Equal(places, r.Places) {
@@ -140,9 +197,13 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// books are memo's versions of who is booked where: while they are the same, and until the next pod has run as long as it
-// declared, so is every answer of shadowTime.
-type books struct{ room, placements uint64 }
+// books are memo's versions of who is booked where, and of whom it is known when they end: while they are the same, and
+// until the next pod has run as long as it declared, so is every answer of shadow.earliest.
+type books struct{ room, placements, allowed uint64 }
+
+func (m *Machine) books() books {
+	return books{m.cluster.RoomVersion(), m.cluster.Placements(), m.cluster.Allowed()}
+}
 
 // shadowed is whose time was looked for, and in which books.
 type shadowed struct {
@@ -175,17 +236,21 @@ func (m *Machine) reservationChanged(profile string) {
 // keepReservations drops the reservations of those that are not first in line any more, and has the others looked at
 // again if by the last entry room was taken, freed or lost: others that will be gone by then may have taken what was not
 // reserved, so that the same room may be had elsewhere, and more is left to who will not.
-func (m *Machine) keepReservations(changed bool) {
+func (m *Machine) keepReservations(entry eventlog.Entry, changed bool) {
 	for _, profile := range m.backfilled {
 		if r := m.reservations[profile]; r != nil {
+			r.memo.keep(entry)
 			e := m.queue.Get(r.Key)
 			switch {
 			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
 				delete(m.reservations, profile)
 				m.reservationChanged(profile)
 			case changed:
-				r.stale, r.taken = true, nil
+				r.stale = true
 			}
+		}
+		if m.queue.Counts().InFlight > 0 {
+			continue // nobody asks before that has come to its end
 		}
 		l := m.lanes[profile]
 		if e := m.firstInLine(profile); l.held != (e != nil && m.holds(l, e)) {
@@ -219,7 +284,7 @@ func (m *Machine) passing(p *cluster.Pod) *reservation {
 func (m *Machine) reservedBy(pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	p := m.cluster.Pod(pod.UID)
 	r := m.passing(p)
-	if r == nil || len(r.on(m, info.Node().Name)) == 0 {
+	if r == nil || len(m.takenBy(r)[info.Node().Name]) == 0 {
 		return nil
 	}
 	for _, name := range resourcesOf([]*cluster.Pod{p}) {
@@ -238,141 +303,6 @@ func nameOf(key queue.Key) string {
 		return key.Name
 	}
 	return key.Namespace + "/" + key.Name
-}
-
-// on returns the pods that the reservation has on a node.
-func (r *reservation) on(m *Machine, node string) []*cluster.Pod {
-	if r.taken == nil {
-		r.taken = map[string][]*cluster.Pod{}
-		for _, place := range r.Places {
-			if p := m.cluster.Pod(place.UID); p != nil && p.Stage == cluster.Pending {
-				r.taken[place.Node] = append(r.taken[place.Node], p)
-			}
-		}
-	}
-	return r.taken[node]
-}
-
-// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if nobody
-// comes.
-func (m *Machine) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
-	left, _ := cluster.AmountOn(info, name)
-	for _, running := range info.GetPods() {
-		p := m.cluster.Pod(running.GetPod().UID)
-		if p == nil {
-			continue
-		}
-		if at, ok := endOf(p); !ok || max(at, m.now) > r.At {
-			left -= p.Amount(name)
-		}
-	}
-	for _, p := range r.on(m, info.Node().Name) {
-		left -= p.Amount(name)
-	}
-	return left
-}
-
-// roomBeside says whether all nodes together have enough for an entity that must not delay its line's reservation: a
-// necessary condition only, as Lacks.
-func (m *Machine) roomBeside(e *queue.Entity) bool {
-	r := m.reservations[e.Profile()]
-	if r == nil || e.Key() == r.Key {
-		return true
-	}
-	var needs []need
-	longest, ok := m.needsOf(e, &needs)
-	if !ok || longest > 0 && m.now.Add(longest) <= r.At {
-		return true
-	}
-	for _, n := range needs {
-		if n.amount > m.freeBeside(r, n.resource) {
-			return false
-		}
-	}
-	return true
-}
-
-// need is an amount of a resource.
-type need struct {
-	resource v1.ResourceName
-	amount   int64
-}
-
-// needsOf adds what an entity needs at the least, and returns the longest that its pods declare to hold it, 0 if one of
-// them declares nothing; ok is false if it is not known which of its gangs will be placed.
-func (m *Machine) needsOf(e *queue.Entity, needs *[]need) (longest time.Duration, ok bool) {
-	if e.Type() == fwk.PodKeyType {
-		next := e.Next()
-		if next == nil {
-			return 0, false
-		}
-		p := m.cluster.Pod(next.UID)
-		for _, name := range resourcesOf([]*cluster.Pod{p}) {
-			*needs = append(*needs, need{name, p.Amount(name)})
-		}
-		return p.Life(), true
-	}
-	gangs := m.gangsOf(e.Key())
-	if c := m.compositeOf(e); c != nil && c.Min() < len(gangs) {
-		return 0, false
-	}
-	for i, g := range gangs {
-		its := m.cluster.Needs(g, func(resource v1.ResourceName, amount int64) {
-			at := slices.IndexFunc(*needs, func(n need) bool { return n.resource == resource })
-			if at < 0 {
-				*needs = append(*needs, need{resource, amount})
-				return
-			}
-			(*needs)[at].amount += amount
-		})
-		if i == 0 || its == 0 || longest > 0 && its > longest {
-			longest = its
-		}
-		if its == 0 {
-			longest = -1
-		}
-	}
-	return max(0, longest), len(gangs) > 0
-}
-
-// freeBeside is what all nodes have free of a resource that can be had without delaying the reservation.
-func (m *Machine) freeBeside(r *reservation, name v1.ResourceName) int64 {
-	now := beside{books{m.cluster.RoomVersion(), m.cluster.Placements()}, m.now > r.At}
-	if r.beside != now || r.free == nil {
-		r.beside, r.free = now, map[v1.ResourceName]int64{}
-	}
-	free, known := r.free[name]
-	if !known {
-		free = m.countFreeBeside(r, name)
-		r.free[name] = free
-	}
-	return free
-}
-
-// beside is a memo's version: while it is the same, so is what is free beside a reservation.
-type beside struct {
-	books   books
-	overdue bool
-}
-
-func (m *Machine) countFreeBeside(r *reservation, name v1.ResourceName) int64 {
-	free, offered := m.cluster.Free(name)
-	if !offered {
-		return math.MaxInt64 // left to NodeResourcesFit
-	}
-	r.on(m, "")
-	// any order: a sum
-	for node := range r.taken {
-		info, err := m.cluster.Get(node)
-		if err != nil {
-			continue
-		}
-		allocatable, requested := cluster.AmountOn(info, name)
-		if now := max(0, allocatable-requested); now > 0 {
-			free -= now - min(now, max(0, m.slack(r, info, name)))
-		}
-	}
-	return free
 }
 
 // appendReservations appends them in one canonical form.

@@ -26,7 +26,12 @@ type shadow struct {
 	needs     [][]int64 // by pod
 	nodes     []shadowNode
 	ends      []ending // in the order in which they come
+	work      *work
 }
+
+// work counts, for tests, what is done to find room: the shadows that were made, the trials whether their pods find a node
+// each, and how often what stands on a node was gone through to count what is left there beside a reservation.
+type work struct{ shadows, trials, counts int }
 
 type shadowNode struct {
 	name string
@@ -35,20 +40,18 @@ type shadowNode struct {
 	all  []int64 // when nothing runs there
 }
 
-// ending is that of a pod that runs, by what it declares.
+// ending is that of pods that run on a node, by what they declare.
 type ending struct {
 	at      eventlog.Time
 	node    int
-	pod     *cluster.Pod
 	amounts []int64
 }
 
-// shadowTime returns the earliest time at which there is room for the pods, and where; ok is false if there is none by
-// what is declared. A pod that has run longer than it declared is taken to end now. Until until, when the next one will
-// have, the answer is the same as long as nobody comes or goes.
-func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
-	s := m.shadowOf(pods, nil)
-	times := []eventlog.Time{m.now}
+// earliest returns the earliest time from now on at which there is room for the pods, and where; ok is false if there is
+// none by what is declared. A pod that has run longer than it declared is taken to end now. Until until, when the next
+// one will have, the answer is the same as long as nobody comes or goes.
+func (s *shadow) earliest(now eventlog.Time) (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	times := []eventlog.Time{now}
 	for _, e := range s.ends {
 		if e.at > times[len(times)-1] {
 			times = append(times, e.at)
@@ -58,16 +61,24 @@ func (m *Machine) shadowTime(pods []*cluster.Pod) (at eventlog.Time, places []ev
 	if len(times) > 1 {
 		until = times[1]
 	}
-	i := sort.Search(len(times), func(i int) bool { return s.count(times[i]) == len(pods) })
+	i := sort.Search(len(times), func(i int) bool {
+		found := s.place(times[i])
+		if len(found) < len(s.pods) {
+			return false
+		}
+		places = found // the last that is found is that of the earliest time
+		return true
+	})
 	if i == len(times) {
 		return 0, nil, until, false
 	}
-	return times[i], s.place(times[i]), until, true
+	return times[i], places, until, true
 }
 
 // shadowOf is the cluster, or one domain of it, as it matters for the pods.
 func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
-	s := &shadow{pods: pods, resources: resourcesOf(pods)}
+	m.work.shadows++
+	s := &shadow{pods: pods, resources: resourcesOf(pods), work: &m.work}
 	for _, p := range pods {
 		s.needs = append(s.needs, s.amounts(p))
 	}
@@ -76,7 +87,6 @@ func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 		if within != nil && !within.nodes[info.Node().Name] {
 			continue
 		}
-		i := len(s.nodes)
 		n := shadowNode{name: info.Node().Name, free: make([]int64, len(s.resources)), fits: eligible(pods, info.Node())}
 		for k, name := range s.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
@@ -84,17 +94,33 @@ func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 			n.all = append(n.all, allocatable)
 		}
 		s.nodes = append(s.nodes, n)
-		for _, running := range info.GetPods() {
-			p := m.cluster.Pod(running.GetPod().UID)
-			if at, ok := endOf(p); ok {
-				s.ends = append(s.ends, ending{max(at, m.now), i, p, s.amounts(p)})
-			}
-		}
+		m.addEndings(s, len(s.nodes)-1, info)
 	}
 	slices.SortFunc(s.ends, func(a, b ending) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node), cmp.Compare(a.pod.Object.UID, b.pod.Object.UID))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
 	})
 	return s
+}
+
+// addEndings adds the endings on a node. Pods that stand there one behind the other and end at one time, as those of a gang
+// do, are one ending.
+func (m *Machine) addEndings(s *shadow, node int, info fwk.NodeInfo) {
+	first := len(s.ends)
+	for _, running := range info.GetPods() {
+		p := m.cluster.Pod(running.GetPod().UID)
+		at, ok := endOf(p)
+		if !ok {
+			continue
+		}
+		at = max(at, m.now)
+		if last := len(s.ends) - 1; last >= first && s.ends[last].at == at {
+			for k, name := range s.resources {
+				s.ends[last].amounts[k] += p.Amount(name)
+			}
+			continue
+		}
+		s.ends = append(s.ends, ending{at, node, s.amounts(p)})
+	}
 }
 
 // endOf returns when a pod that has its node for good will give it back, by what it declares.
@@ -108,22 +134,23 @@ func endOf(p *cluster.Pod) (at eventlog.Time, ok bool) {
 // resourcesOf returns what the pods request any of, sorted; each takes a place among a node's pods.
 func resourcesOf(pods []*cluster.Pod) []v1.ResourceName {
 	names := []v1.ResourceName{v1.ResourcePods}
+	add := func(name v1.ResourceName, amount int64) {
+		if amount > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	for _, p := range pods {
 		r := p.Requests()
-		for _, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
-			if p.Amount(name) > 0 {
-				names = append(names, name)
-			}
-		}
+		add(v1.ResourceCPU, r.GetMilliCPU())
+		add(v1.ResourceMemory, r.GetMemory())
+		add(v1.ResourceEphemeralStorage, r.GetEphemeralStorage())
 		// any order: sorted below
 		for name, amount := range r.GetScalarResources() {
-			if amount > 0 {
-				names = append(names, name)
-			}
+			add(name, amount)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 func (s *shadow) amounts(p *cluster.Pod) []int64 {
@@ -137,22 +164,22 @@ func (s *shadow) amounts(p *cluster.Pod) []int64 {
 // eligible says of each pod whether the node would do for it if it were empty.
 func eligible(pods []*cluster.Pod, node *v1.Node) []bool {
 	out := make([]bool, len(pods))
+	wasPlain := false
 	for i, p := range pods {
-		if i > 0 && sameDemands(p.Object, pods[i-1].Object) {
+		plain := asksNothing(p.Object)
+		if plain && wasPlain {
 			out[i] = out[i-1]
 			continue
 		}
 		out[i] = wouldDo(p.Object, node)
+		wasPlain = plain
 	}
 	return out
 }
 
-// sameDemands says, if quickly seen, that two pods ask the same of a node but for resources.
-func sameDemands(a, b *v1.Pod) bool {
-	plain := func(p *v1.Pod) bool {
-		return len(p.Spec.NodeSelector) == 0 && p.Spec.Affinity == nil && len(p.Spec.Tolerations) == 0
-	}
-	return plain(a) && plain(b)
+// asksNothing says that a pod asks nothing of a node but for resources: what one such pod may do, all may.
+func asksNothing(p *v1.Pod) bool {
+	return len(p.Spec.NodeSelector) == 0 && p.Spec.Affinity == nil && len(p.Spec.Tolerations) == 0
 }
 
 func wouldDo(pod *v1.Pod, node *v1.Node) bool {
@@ -185,6 +212,9 @@ func (s *shadow) place(at eventlog.Time) []eventlog.Place {
 	return s.placeIn(s.ends[:n])
 }
 
+// fitsNow says whether there is room for the pods now.
+func (s *shadow) fitsNow() bool { return len(s.placeIn(nil)) == len(s.pods) }
+
 // countEmpty is count of a cluster on which nothing runs.
 func (s *shadow) countEmpty() int {
 	empty := *s
@@ -197,6 +227,7 @@ func (s *shadow) countEmpty() int {
 
 // placeIn is place when those that are given have ended.
 func (s *shadow) placeIn(ended []ending) []eventlog.Place {
+	s.work.trials++
 	coming := make([][]int64, len(s.nodes))
 	for i := range s.nodes {
 		coming[i] = make([]int64, len(s.resources))

@@ -33,7 +33,7 @@ func realWorkloads(t *testing.T) []realWorkload {
 	t.Helper()
 	return []realWorkload{
 		{"openb", sharedData(t, "openb/openb_node_list_all_node.csv"), sharedData(t, "openb/openb_pod_list_default.csv"), 1},
-		{"lublin_256", "16x16cpu", sharedData(t, "swf/lublin_256.swf"), 7},
+		{"lublin_256", "16x16cpu", sharedData(t, "swf/lublin_256.swf"), lublinHeader},
 	}
 }
 

@@ -225,26 +225,45 @@ func TestBackfillStartsEqualANaiveEASY(t *testing.T) {
 	wantNaiveStarts(t, "Backfill", 2000, naiveEASY)
 }
 
-// wantNaiveStarts compares job by job the starts of the first jobs of the Lublin workload, or with ROLLCALL_SOAK of all, on
-// 16 nodes of 16 cpu with those of a naive reference on 256 processors.
+// TestSoakQueuePolicies is the same, and TestBackfillStartsNoHeadLaterThanReserved, with the whole Lublin workload: some
+// ten minutes. "make soak" runs it.
+func TestSoakQueuePolicies(t *testing.T) {
+	if os.Getenv("ROLLCALL_SOAK") != "1" {
+		t.Skip("skipped: the whole workload takes many minutes; set ROLLCALL_SOAK=1, or run make soak")
+	}
+	workload := sharedData(t, "swf/lublin_256.swf")
+	if workload == "" {
+		t.Skip(noSharedData)
+	}
+	t.Run("BestEffort starts equal a naive first fit", func(t *testing.T) { wantNaiveStarts(t, "", all, naiveFirstFit) })
+	t.Run("StrictFIFO starts equal a naive FCFS", func(t *testing.T) { wantNaiveStarts(t, "StrictFIFO", all, naiveFCFS) })
+	t.Run("Backfill starts equal a naive EASY", func(t *testing.T) { wantNaiveStarts(t, "Backfill", all, naiveEASY) })
+	t.Run("Backfill starts no head later than reserved", func(t *testing.T) { wantReservationsKept(t, workload) })
+	t.Run("nor when jobs declare more than they run", func(t *testing.T) { wantReservationsKept(t, declaringMore(t, workload)) })
+}
+
+// The Lublin workload has so many lines before its first job; all stands for all of its jobs.
+const (
+	lublinHeader = 7
+	all          = -1
+)
+
+// wantNaiveStarts compares job by job the starts of the first jobs of the Lublin workload on 16 nodes of 16 cpu with those
+// of a naive reference on 256 processors.
 func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) {
 	t.Helper()
 	workload := sharedData(t, "swf/lublin_256.swf")
 	if workload == "" {
 		t.Skip(noSharedData)
 	}
-	if os.Getenv("ROLLCALL_SOAK") != "1" {
-		workload = head(t, workload, 7+first)
+	if first != all {
+		workload = head(t, workload, lublinHeader+first)
 	}
 	jobs := naiveJobs(t, workload)
 	report := filepath.Join(t.TempDir(), "report.csv")
 	args := []string{"simulate", "--nodes", "16x16cpu", "--workload", workload, "--report", report}
 	if policy != "" {
-		config := withQueuePolicy(t, policy)
-		if _, err := readConfig(config, ""); err != nil && strings.Contains(err.Error(), `unknown field "`+queuePolicyArg+`"`) {
-			t.Skip("skipped: the plugin Coscheduling has no argument " + queuePolicyArg + " yet")
-		}
-		args = append(args, "--config", config)
+		args = append(args, "--queue-policy", policy)
 	}
 	rollcall(t, args...)
 	wrong := 0
@@ -259,23 +278,6 @@ func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) 
 	if wrong > 0 {
 		t.Errorf("%d of %d jobs start at another time", wrong, len(jobs))
 	}
-}
-
-// withQueuePolicy writes a configuration with that policy.
-func withQueuePolicy(t *testing.T, policy string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- pluginConfig:
-  - name: Coscheduling
-    args: {queuePolicy: %s}
-`, policy)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // naiveJobs reads the jobs of a Standard Workload Format file that tells all that is needed of each.

@@ -1,0 +1,7 @@
+package scheduler
+
+// Work returns how many shadows of the cluster were made, how often it was tried whether their pods find a node each, and
+// how often what stands on a node was gone through to count what is left there beside a reservation.
+func (m *Machine) Work() (shadows, trials, counts int) {
+	return m.work.shadows, m.work.trials, m.work.counts
+}

@@ -1,0 +1,102 @@
+package scheduler_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim"
+)
+
+// TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them, takes on
+// a workload that is the same each time. With a bound that is reached, look for what is asked more often than the
+// answer can have changed; raise it only with a reason.
+func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
+	const jobs = 300
+	m, summary := simulated(t, "16x16cpu", gangsInABusyCluster(jobs), "Backfill")
+	if summary.Gangs.Placed != jobs {
+		t.Fatalf("%d of %d gangs are placed", summary.Gangs.Placed, jobs)
+	}
+	shadows, trials, counts := m.Work()
+	for _, c := range []struct {
+		what      string
+		got, most int
+	}{
+		{"shadows of the cluster", shadows, 1000},
+		{"trials to place the first in line", trials, 3500},
+		{"counts of what is left on a node", counts, 9000},
+	} {
+		if c.got > c.most || c.got < c.most/2 {
+			t.Errorf("%d %s for %d gangs of %d pods: want at most %d, and at least half as many", c.got, c.what, jobs, summary.Pods.Total, c.most)
+		}
+	}
+}
+
+// gangsInABusyCluster is a workload in the Standard Workload Format: gangs of up to 128 pods that come every few minutes and
+// ask for somewhat more than 256 processors have, so that a queue builds up.
+func gangsInABusyCluster(jobs int) []byte {
+	var out bytes.Buffer
+	seed, arrival := uint32(1), 0
+	random := func(n uint32) int {
+		seed = seed*1664525 + 1013904223
+		return int((seed >> 8) % n)
+	}
+	for i := range jobs {
+		arrival += 1 + random(600)
+		run := 60 + random(7200)
+		fmt.Fprintf(&out, "%d %d -1 %d %d -1 -1 -1 %d -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, arrival, run, 1<<random(8), run*(1+random(3)))
+	}
+	return out.Bytes()
+}
+
+// simulated runs a workload under a queue policy.
+func simulated(t *testing.T, nodes string, workload []byte, policy string) (*scheduler.Machine, sim.Summary) {
+	t.Helper()
+	plans, err := sim.ParseNodeSpec(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "jobs.swf")
+	if err := os.WriteFile(path, workload, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	work, err := sim.ReadWorkload(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := sim.New(plans, work, sim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := framework.LoadConfig([]byte(fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {queuePolicy: %s}
+`, policy)), "the test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := engine.Open(t.Context(), eventlog.NewMemory(), sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary, err := cluster.Run(t.Context(), eng, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eng.Machine(), summary
+}
