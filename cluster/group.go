@@ -36,10 +36,13 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
-	// met says that the minimum had nodes for good since the last time that no member had; succeeded counts the members
-	// that have ended well since it last had, and lost those that have gone otherwise.
+	// met says that the minimum had nodes for good since the last time that no member had. Since then it needs certain
+	// members, see Pod.needed; of these, succeeded counts those that have ended well, and lost those that have gone
+	// otherwise; away those that are there and have no node, or are leaving theirs, and missing those of them that will
+	// have none again.
 	met             bool
 	succeeded, lost int
+	away, missing   int
 
 	avoided []string // domains in which an attempt has failed since one was last begun anew, sorted
 
@@ -170,7 +173,7 @@ func (g *Group) Assigned() int {
 		return 0
 	case t.policy == OnceSatisfied && placed > 0:
 		return max(placed, t.min)
-	case t.policy == OnlyWaiting && !(g.met && g.lost == 0 && placed+g.succeeded < t.min):
+	case t.policy == OnlyWaiting && !(g.met && g.lost+g.missing == 0 && placed+g.succeeded < t.min):
 		return g.stages[Binding]
 	}
 	return placed + g.succeeded
@@ -285,12 +288,14 @@ func (s *State) tally(p *Pod, sign int) {
 	g := p.Group
 	if sign > 0 {
 		p.leaving = s.isLeaving(p)
+		p.needed = p.needed || g.met && p.hasNode()
 	}
 	if p.leaving {
 		g.leaving += sign
 	} else {
 		g.stages[p.Stage] += sign
 	}
+	g.tallyNeeded(p, sign)
 	if p.Stage == Pending && s.isReady(p.Object) {
 		g.ready += sign
 	}

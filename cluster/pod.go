@@ -53,6 +53,7 @@ type Pod struct {
 	succeeded bool          // it is about to go, having ended well
 	evicted   bool          // it is asked to go
 	leaving   bool          // it is counted among its group's that are
+	needed    bool          // its group had its minimum with it, or came to have it later, and misses it if it goes
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node

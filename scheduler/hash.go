@@ -14,7 +14,8 @@ import (
 //	1  the first encoding
 //	2  the queue knows whom of an entity an attempt has come to, and whom it refused
 //	3  there are CompositePodGroups
-const stateVersion = 3
+//	4  pods know whether they are asked to go, and whether their gang needs them
+const stateVersion = 4
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.
