@@ -256,7 +256,8 @@ func (s *State) leave(p *Pod) {
 	s.dropGroupIfEmpty(p.Group)
 }
 
-// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is.
+// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The gang
+// is not observed, since p is not counted at this moment.
 func (s *State) restate(p *Pod) {
 	if p.Group == nil {
 		return
@@ -267,7 +268,6 @@ func (s *State) restate(p *Pod) {
 		p.facts = f
 		p.Group.enroll(p)
 		s.realign(p.Group)
-		s.observe(p.Group)
 	}
 }
 
@@ -356,7 +356,9 @@ func (s *State) recount(node string, change func()) {
 	change()
 	for _, p := range members {
 		s.tally(p, +1)
-		s.observe(p.Group)
+	}
+	for _, p := range members {
+		s.observe(p.Group) // only now that all of it are counted again
 	}
 }
 

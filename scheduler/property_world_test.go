@@ -28,12 +28,12 @@ const (
 // shape is what a kind of history may contain.
 type shape struct {
 	config     string   // "" for the default configuration
+	others     []string // configurations that later epochs may have instead
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
 	topology   bool     // some nodes are in racks, and gangs in one of them
-	durations  bool     // pods mostly declare one, and somebody may have to wait for another
-	strict     bool     // nobody may pass anybody
+	durations  bool     // pods mostly declare one
 	composites bool     // gangs are admitted with others
 	approval   bool     // the Permit plugin Approval holds some pods as well
 }
