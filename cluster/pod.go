@@ -62,6 +62,9 @@ type Pod struct {
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
 func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
 
+// Leaving says that the pod has its node and is to give it up: it is being deleted, or asked to go, or its node is gone.
+func (p *Pod) Leaving() bool { return p.leaving }
+
 // groupName returns the name of the pod's gang, "" for none.
 func (p *Pod) groupName() string {
 	if p.Group == nil {

@@ -22,9 +22,14 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 	x.Stage, x.Declared, x.Min = h.stage(g), g.Declared(), g.Min()
 	x.Together = together(g)
 	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
+	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving(), g.Succeeded()
+	if x.WhenBelow = "Keep"; g.Evicts() {
+		x.WhenBelow = "Evict"
+	}
+	x.Evicted = h.evicted
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
-		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node}
+		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
 		if m.Queue().Find(p.Object.UID) != nil {
 			var gated bool
 			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
@@ -67,6 +72,10 @@ func (h *groupHistory) stage(g *cluster.Group) string {
 		return "Refused"
 	case g.Assigned() >= g.Min() || g.Placed() >= g.Min():
 		return "Placed"
+	case h.now.code == "" && h.done && g.Placed() == 0:
+		return "Done"
+	case h.now.code == "" && h.evicted != nil:
+		return "Evicted"
 	case h.now.code == "":
 		return "BelowMinimum"
 	case presentIn(g) < g.Min():

@@ -183,6 +183,7 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 var milestoneWords = map[string]string{
 	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
 	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum", "Evicted": "evicted",
+	"Done": "done",
 }
 
 // withDetail puts what happened behind where it did.
