@@ -30,13 +30,12 @@ type groupHistory struct {
 
 	declared, complete, placed *Point // first times
 	was                        condition
-	milestones                 []Milestone
-	forgotten                  int    // milestones that are not kept
-	cause                      string // of what the entry at hand takes from the gang, "" if it is plain
-	ends                       bool   // by the entry at hand the last member goes of those that were needed
-	done                       bool   // they all did
-	evicted                    *Eviction
-	held                       bool // the entry at hand is a decision on a pod that is held on a node
+	milestones
+	cause   string // of what the entry at hand takes from the gang, "" if it is plain
+	ends    bool   // by the entry at hand the last member goes of those that were needed
+	done    bool   // they all did
+	evicted *Eviction
+	held    bool // the entry at hand is a decision on a pod that is held on a node
 
 	attempts []GroupAttempt
 	omitted  int
@@ -472,8 +471,14 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
+// milestones are the last changes of what there is, in order.
+type milestones struct {
+	list      []Milestone
+	forgotten int // how many came before them
+}
+
 // mark adds a milestone: yes or no, whichever it came to; first is where yes came about for the first time.
-func (h *groupHistory) mark(at Point, yes, no string, is bool, first **Point, detail string) {
+func (l *milestones) mark(at Point, yes, no string, is bool, first **Point, detail string) {
 	what := no
 	if is {
 		what = yes
@@ -481,11 +486,11 @@ func (h *groupHistory) mark(at Point, yes, no string, is bool, first **Point, de
 			*first = &at
 		}
 	}
-	if len(h.milestones) == maxMilestones {
-		h.milestones = append(h.milestones[:0], h.milestones[1:]...)
-		h.forgotten++
+	if len(l.list) == maxMilestones {
+		l.list = append(l.list[:0], l.list[1:]...)
+		l.forgotten++
 	}
-	h.milestones = append(h.milestones, Milestone{Point: at, What: what, Detail: detail})
+	l.list = append(l.list, Milestone{Point: at, What: what, Detail: detail})
 }
 
 func bindOf(e eventlog.Entry, p *eventlog.BindResult) *BindExplanation {

@@ -163,6 +163,11 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 	if p := h.Placed; p != nil {
 		f.add("placed", "%s: its minimum was on nodes", place(*p, knownFrom))
 	}
+	f.later(h, knownFrom)
+}
+
+// later tells of the last milestones but for the first of each kind that history has already.
+func (f *facts) later(h *GroupHistory, knownFrom uint64) {
 	var later []Milestone
 	for _, m := range h.Milestones {
 		first := m.What == "Declared" && m.Point == *h.Declared || m.What == "Complete" && m.Point == *h.Complete ||
