@@ -42,7 +42,7 @@ type Pod struct {
 	Stage Stage
 	// Node is where it holds capacity, "" while Pending.
 	Node string
-	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound.
+	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound; 0 without a node.
 	Since eventlog.Time
 	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
@@ -199,7 +199,7 @@ func (s *State) Release(p *Pod) error {
 		return err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	p.info, p.Volumes = withPod(p.info, p.Object), nil
+	p.info, p.Volumes, p.Since = withPod(p.info, p.Object), nil, 0
 	s.setStage(p, Pending)
 	return nil
 }

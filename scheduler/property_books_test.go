@@ -237,7 +237,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 }
 
-// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one.
+// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one;
+// those that are to go do not hold it there.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
 	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
@@ -250,7 +251,7 @@ func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	others := map[string]bool{}
 	// any order: fills a set
 	for uid, p := range h.pods {
-		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil {
+		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil && !h.goes(p) {
 			others[racks[p.node]] = true
 		}
 	}
@@ -552,6 +553,9 @@ func (h *history) checkPlaced() {
 func (b *books) fits(pods []*bookedPod, k int) bool {
 	alike, all, places := true, amounts{}, int64(0)
 	for _, p := range pods {
+		if len(p.object.Spec.Containers[0].Ports) > 0 {
+			return false
+		}
 		alike = alike && requests(p.object) == requests(pods[0].object)
 		for i, amount := range requests(p.object) {
 			all[i] += amount

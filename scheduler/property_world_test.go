@@ -188,7 +188,10 @@ func (h *history) newPod(name, group string) *v1.Pod {
 		p.Annotations["rollcall.dev/duration"] = rapid.SampledFrom([]string{"1s", "3s", "10s", "1m", "1h"}).Draw(h.t, "duration")
 	}
 	if h.shape.approval {
-		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "wanted", "given"}).Draw(h.t, "approval")
+		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "", "wanted", "wanted", "given", "given", "broken"}).Draw(h.t, "approval")
+	}
+	if h.shape.topology && h.chance(20, "wants a port") { // which whoever judges a domain does not look at
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
 	}
 	if group != "" {
 		h.enlist(p, group)

@@ -161,7 +161,7 @@ func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
 }
 
 // holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
-// first; nil for none.
+// first; nil for none. Those that are leaving theirs do not count.
 func holding(g *cluster.Group, domains []*domain) *domain {
 	if g.Placed()+g.Waiting() == 0 {
 		return nil
@@ -172,7 +172,7 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	for _, d := range domains {
 		n := 0
 		for _, p := range members {
-			if d.nodes[p.Node] {
+			if d.nodes[p.Node] && !p.Leaving() {
 				n++
 			}
 		}
