@@ -30,7 +30,7 @@ type Composite struct {
 // Composite returns the gangs that g is admitted together with; nil if it is admitted by itself, as it also is below
 // a CompositePodGroup of the basic policy.
 func (g *Group) Composite() *Composite {
-	if c := g.composite; c != nil && !c.independent() {
+	if c := g.composite; c != nil && !c.Independent() {
 		return c
 	}
 	return nil
@@ -38,14 +38,14 @@ func (g *Group) Composite() *Composite {
 
 // Composite returns the composite of that name, nil if there is none whose gangs are admitted together.
 func (s *State) Composite(namespace, name string) *Composite {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && !c.independent() {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && !c.Independent() {
 		return c
 	}
 	return nil
 }
 
-// independent says that the gangs have nothing to do with each other.
-func (c *Composite) independent() bool {
+// Independent says that the gangs have nothing to do with each other: the object has the basic policy.
+func (c *Composite) Independent() bool {
 	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil && c.fault() == ""
 }
 

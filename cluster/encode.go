@@ -45,7 +45,7 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 // appendPlace appends everything about the pod but its object.
 func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 	dst = canonical.AppendString(dst, p.groupName()) // what its label says now may be another name
-	dst = append(dst, byte(p.Stage))
+	dst = append(dst, byte(p.Stage), canonical.Flags(p.evicted, p.needed))
 	dst = canonical.AppendString(dst, p.Node)
 	if p.Node != "" {
 		for _, slot := range at {

@@ -36,10 +36,13 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
-	// met says that the minimum had nodes for good since the last time that no member had; succeeded counts the members
-	// that have ended well since it last had, and lost those that have gone otherwise.
+	// met says that the minimum had nodes for good since the last time that no member had. Since then it needs certain
+	// members, see Pod.needed; of these, succeeded counts those that have ended well, and lost those that have gone
+	// otherwise; away those that are there and have no node, or are leaving theirs, and missing those of them that will
+	// have none again.
 	met             bool
 	succeeded, lost int
+	away, missing   int
 
 	avoided []string // domains in which an attempt has failed since one was last begun anew, sorted
 
@@ -171,7 +174,7 @@ func (g *Group) Assigned() int {
 	switch {
 	case t.policy == OnceSatisfied && placed > 0:
 		return max(placed, t.min)
-	case t.policy == OnlyWaiting && !(g.met && g.lost == 0 && placed+g.succeeded < t.min):
+	case t.policy == OnlyWaiting && !(g.met && g.lost+g.missing == 0 && placed+g.succeeded < t.min):
 		return g.stages[Binding]
 	}
 	return placed + g.succeeded
@@ -254,7 +257,8 @@ func (s *State) leave(p *Pod) {
 	s.dropGroupIfEmpty(p.Group)
 }
 
-// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is.
+// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The gang
+// is not observed, since p is not counted at this moment.
 func (s *State) restate(p *Pod) {
 	if p.Group == nil {
 		return
@@ -265,7 +269,6 @@ func (s *State) restate(p *Pod) {
 		p.facts = f
 		p.Group.enroll(p)
 		s.realign(p.Group)
-		s.observe(p.Group)
 	}
 }
 
@@ -286,20 +289,19 @@ func (s *State) tally(p *Pod, sign int) {
 	g := p.Group
 	if sign > 0 {
 		p.leaving = s.isLeaving(p)
+		p.needed = p.needed || g.met && p.hasNode()
 	}
 	if p.leaving {
 		g.leaving += sign
 	} else {
 		g.stages[p.Stage] += sign
 	}
+	g.tallyNeeded(p, sign)
 	if p.Stage == Pending && s.isReady(p.Object) {
 		g.ready += sign
 	}
 	g.needs = nil
 }
-
-// Leaving says whether the pod is counted among its gang's that have a node for good and are to give it up.
-func (p *Pod) Leaving() bool { return p.leaving }
 
 // isLeaving says of a pod that has its node for good whether it is to give it up.
 func (s *State) isLeaving(p *Pod) bool {
@@ -355,7 +357,9 @@ func (s *State) recount(node string, change func()) {
 	change()
 	for _, p := range members {
 		s.tally(p, +1)
-		s.observe(p.Group)
+	}
+	for _, p := range members {
+		s.observe(p.Group) // only now that all of it are counted again
 	}
 }
 

@@ -32,25 +32,65 @@ func (g *Group) AvoidNothing() { g.avoided = nil }
 
 // observe notes whether g has its minimum, and whether it has fallen below it.
 func (s *State) observe(g *Group) {
+	if s.restoring {
+		return // of its members some are not there yet
+	}
 	placed := g.Placed()
 	switch {
 	case placed == 0 && (g.lost > 0 && g.succeeded == 0 || g.succeeded >= g.Min() || len(g.members) == 0 || g.leaving > 0):
 		// All of it is gone, or done: whoever comes now is another gang of the name. Where some ended well and the last
 		// one did not, one that takes its place belongs to them; so does one whose bind failed.
-		g.met, g.succeeded, g.lost = false, 0, 0
+		g.succeeded, g.lost = 0, 0
+		g.begin(false)
 	case g.Declared() && placed >= g.Min():
-		g.met, g.succeeded, g.lost = true, 0, 0
+		g.succeeded, g.lost = 0, 0
+		g.begin(true)
 	}
-	if g.lost > 0 && g.Evicts() && placed+g.succeeded < g.Min() {
+	s.judgeFallen(g)
+}
+
+// begin has g need those members that have their node for good by now and no others, if it has its minimum, and none if
+// it has not.
+func (g *Group) begin(met bool) {
+	if g.met == met && g.away == 0 {
+		return // each member that came to its node since is needed already
+	}
+	g.met = met
+	// any order: each is set
+	for _, p := range g.members {
+		g.tallyNeeded(p, -1)
+		p.needed = met && p.hasNode()
+		g.tallyNeeded(p, +1)
+	}
+}
+
+// tallyNeeded counts p in or out of those that g needs and that have no node.
+func (g *Group) tallyNeeded(p *Pod, sign int) {
+	if !p.needed || p.hasNode() {
+		return
+	}
+	g.away += sign
+	if p.leaving || p.Object.DeletionTimestamp != nil || p.evicted {
+		g.missing += sign
+	}
+}
+
+// hasNode says that the pod has its node for good and is not leaving it.
+func (p *Pod) hasNode() bool { return p.Stage >= Binding && !p.leaving }
+
+// judgeFallen notes whether g is to be evicted: it had its minimum, has lost a member that it needs, and has not the
+// minimum any more. One whose bind failed is not lost: it is tried again.
+func (s *State) judgeFallen(g *Group) {
+	if g.met && g.lost+g.missing > 0 && g.Evicts() && g.Placed()+g.succeeded < g.Min() {
 		s.fallen[g] = true
 		return
 	}
 	delete(s.fallen, g)
 }
 
-// miss notes that a member of a gang that had its minimum goes, which has its node for good and did not end well.
+// miss notes that a member goes that the gang needs, and that did not end well.
 func (g *Group) miss(p *Pod) {
-	if g.met && (p.Stage == Binding || p.Stage == Bound) && !p.succeeded {
+	if p.needed && !p.succeeded {
 		g.lost++
 	}
 }
@@ -58,13 +98,10 @@ func (g *Group) miss(p *Pod) {
 // Evicts says whether the gang wants the rest of it evicted when it has fallen below its minimum.
 func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 
-// AsksForEviction says whether annotations, of a PodGroup or of a member, ask that the rest of a gang be evicted when it
-// has fallen below its minimum.
-func AsksForEviction(annotations map[string]string) bool { return annotations[belowMinimum] == "Evict" }
-
-// Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it.
+// Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was being
+// deleted, or was asked to go, has not ended well, whatever its last word was.
 func (s *State) Succeeded(uid types.UID) {
-	if p := s.pods[uid]; p != nil && p.Group != nil && (p.Stage == Bound || p.Stage == Binding) && p.Group.met {
+	if p := s.pods[uid]; p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
 		p.succeeded = true
 		p.Group.succeeded++
 	}
@@ -77,7 +114,8 @@ func (g *Group) Met() bool { return g.met }
 func (g *Group) Succeeded() int { return g.succeeded }
 
 // Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
-// that want the rest of them evicted then; by namespace and name. Members that ended well are not missed.
+// that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion begins, when
+// it is asked to go or its node is gone; also one that waits to be bound again. Members that ended well are not missed.
 func (s *State) Fallen() []*Group {
 	if len(s.fallen) == 0 {
 		return nil
@@ -110,14 +148,8 @@ func (s *State) appendHistories(dst []byte) []byte {
 	return dst
 }
 
-// restoreHistories reads what appendHistories wrote; pods and objects are there already.
+// restoreHistories reads what appendHistories wrote; pods, nodes and objects are there already.
 func (s *State) restoreHistories(r *canonical.Reader) error {
-	// What was noted while pods came one after the other was of a part of them.
-	clear(s.fallen)
-	// any order: each is set
-	for _, g := range s.groups {
-		g.met, g.succeeded, g.lost = false, 0, 0
-	}
 	for range r.Count("gangs", 6) {
 		name := types.NamespacedName{Namespace: r.String("namespace"), Name: r.String("name")}
 		succeeded, lost, met := r.Int("succeeded"), r.Int("lost"), r.Flags("gang's flags", 1)[0]
@@ -137,7 +169,7 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 		for _, domain := range avoided {
 			g.Avoid(domain)
 		}
-		s.observe(g)
+		s.judgeFallen(g)
 	}
 	return r.Err()
 }

@@ -42,7 +42,7 @@ type Pod struct {
 	Stage Stage
 	// Node is where it holds capacity, "" while Pending.
 	Node string
-	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound.
+	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound; 0 without a node.
 	Since eventlog.Time
 	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
@@ -54,6 +54,7 @@ type Pod struct {
 	evicted   bool          // it is asked to go
 	leaving   bool          // it is counted among its group's that are
 	standing  int32         // the priority that it is counted with among those with a node
+	needed    bool          // its group had its minimum with it, or came to have it later, and misses it if it goes
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
@@ -61,6 +62,9 @@ type Pod struct {
 
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
 func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
+
+// Leaving says that the pod has its node and is to give it up: it is being deleted, or asked to go, or its node is gone.
+func (p *Pod) Leaving() bool { return p.leaving }
 
 // groupName returns the name of the pod's gang, "" for none.
 func (p *Pod) groupName() string {
@@ -199,7 +203,7 @@ func (s *State) Release(p *Pod) error {
 		return err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	p.info, p.Volumes = withPod(p.info, p.Object), nil
+	p.info, p.Volumes, p.Since = withPod(p.info, p.Object), nil, 0
 	s.setStage(p, Pending)
 	return nil
 }

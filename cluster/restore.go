@@ -26,6 +26,8 @@ func (s *State) Restore(r *canonical.Reader) error {
 	if len(s.pods) > 0 || len(s.nodes) > 0 {
 		return errors.New("restore the cluster: it is not empty")
 	}
+	s.restoring = true
+	defer func() { s.restoring = false }()
 	if err := s.restoreObjects(r); err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ type restoredPod struct {
 
 // readPods reads the pods, makes them members of their groups, and returns them in the order of the encoding.
 func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
-	pods := make([]restoredPod, r.Count("pods", 5))
+	pods := make([]restoredPod, r.Count("pods", 6))
 	for i := range pods {
 		obj, err := readObject(r, eventlog.Pods)
 		if err != nil {
@@ -154,7 +156,10 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 		}
 		p := &Pod{Object: obj.(*v1.Pod)}
 		group := r.String("group")
-		p.Stage, p.Node = Stage(r.Byte("stage")), r.String("node")
+		p.Stage = Stage(r.Byte("stage"))
+		flags := r.Flags("pod's flags", 2)
+		p.evicted, p.needed = flags[0], flags[1]
+		p.Node = r.String("node")
 		if p.Stage > Bound || (p.Stage == Pending) != (p.Node == "") {
 			r.Fail("stage", fmt.Errorf("%d on node %q", byte(p.Stage), p.Node))
 		}

@@ -33,7 +33,8 @@ type State struct {
 	byName map[types.NamespacedName]types.UID
 	groups map[types.NamespacedName]*Group
 
-	fallen map[*Group]bool // had their minimum, lost it, and want the rest evicted
+	fallen    map[*Group]bool // had their minimum, lost it, and want the rest evicted
+	restoring bool            // Restore is under way
 
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other

@@ -49,6 +49,12 @@ func (s *State) KeptBack(g *Group) (gated, deleted, foreign int) {
 	return gated, deleted, foreign
 }
 
+// CompositePodGroup returns what the CompositePodGroup of that name and the gangs that name it are, also if they have nothing
+// to do with each other; nil if neither it nor such a gang is there.
+func (s *State) CompositePodGroup(namespace, name string) *Composite {
+	return s.composites[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
 // Named returns the names of the gangs that are to be admitted together as far as they are known: those that name each
 // other, whether or not they are there, or those that name the CompositePodGroup. By namespace and name; the slice must
 // not be changed.

@@ -93,9 +93,8 @@ type NotFoundError struct {
 	First *Point
 	// Similar are the names nearest to it, sorted, at most 5.
 	Similar []string
-	// Composite says that there is a CompositePodGroup of that name, and Gangs are those that have named it, sorted.
+	// Composite says that there is a CompositePodGroup of that name, or gangs that name one: see ExplainComposite.
 	Composite bool
-	Gangs     []string
 	// KnownFrom is the first entry of which the log tells, 0 if that is the first there was.
 	KnownFrom uint64
 }
@@ -103,7 +102,7 @@ type NotFoundError struct {
 // Error implements error.
 func (e *NotFoundError) Error() string {
 	if e.Composite {
-		return e.aboutComposite()
+		return fmt.Sprintf("%s is a CompositePodGroup, and no gang itself", e.Name)
 	}
 	if e.First != nil {
 		return fmt.Sprintf("%s %s did not exist yet at %s: it first appears at %s", e.Kind, e.Name, e.At, e.First)
@@ -116,19 +115,6 @@ func (e *NotFoundError) Error() string {
 		msg += "; did you mean " + strings.Join(e.Similar, ", ") + "?"
 	}
 	return msg
-}
-
-// aboutComposite says which gangs to ask for: each tells how far those are that it is admitted with.
-func (e *NotFoundError) aboutComposite() string {
-	const most = 20
-	msg := fmt.Sprintf("%s is a CompositePodGroup, and no gang itself; ", e.Name)
-	switch n := len(e.Gangs); {
-	case n == 0:
-		return msg + fmt.Sprintf("no PodGroup up to %s is below it", e.At)
-	case n > most:
-		return msg + fmt.Sprintf("explain one of the gangs below it: %s, and %d more", strings.Join(e.Gangs[:most], ", "), n-most)
-	}
-	return msg + "explain one of the gangs below it: " + strings.Join(e.Gangs, ", ")
 }
 
 // Unwrap returns ErrNotFound.
@@ -393,7 +379,8 @@ func ExplainPod(ctx context.Context, read Reader, namespace, name string, opts E
 }
 
 // ExplainGroup says where the gang stood at the point in question, and how it came there. The error is a
-// *NotFoundError if the log has neither its PodGroup nor a member, or else about reading the log.
+// *NotFoundError if the log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
+// CompositePodGroup, as the error then says.
 func ExplainGroup(ctx context.Context, read Reader, namespace, name string, opts ExplainOptions) (*GroupExplanation, error) {
 	scan := newGroupScan(namespace, name)
 	at, err := scanPrefix(ctx, read, &opts, scan)

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -22,9 +24,14 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 	x.Stage, x.Declared, x.Min = h.stage(g), g.Declared(), g.Min()
 	x.Together = together(g)
 	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
+	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving(), g.Succeeded()
+	if x.WhenBelow = "Keep"; g.Evicts() {
+		x.WhenBelow = "Evict"
+	}
+	x.Evicted = h.evicted
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
-		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node}
+		member := GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
 		if m.Queue().Find(p.Object.UID) != nil {
 			var gated bool
 			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
@@ -54,7 +61,7 @@ func groupExplanation(s *groupScan, r *rerun, h *groupHistory) *GroupExplanation
 func (h *groupHistory) told() GroupHistory {
 	return GroupHistory{
 		FirstSeen: *h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
-		Milestones: h.milestones, OmittedMilestones: h.forgotten,
+		Milestones: h.list, OmittedMilestones: h.forgotten,
 		LetPast: h.past.list(), Attempts: h.attempts, Omitted: h.omitted,
 	}
 }
@@ -67,6 +74,10 @@ func (h *groupHistory) stage(g *cluster.Group) string {
 		return "Refused"
 	case g.Assigned() >= g.Min() || g.Placed() >= g.Min():
 		return "Placed"
+	case h.now.code == "" && h.done && g.Placed() == 0:
+		return "Done"
+	case h.now.code == "" && h.evicted != nil:
+		return "Evicted"
 	case h.now.code == "":
 		return "BelowMinimum"
 	case presentIn(g) < g.Min():
@@ -106,14 +117,19 @@ func together(g *cluster.Group) *Together {
 			t.Others = len(names) - i
 			break
 		}
-		progress := GangProgress{Group: name.String()}
-		if other := c.Gang(name); other != nil {
-			progress.Declared, progress.Min, progress.Refusal = other.Declared(), other.Min(), other.Refusal()
-			progress.Present, progress.Held, progress.Placed = other.Ready()+other.Waiting()+other.Placed(), other.Waiting(), other.Placed()
-		}
-		t.Gangs = append(t.Gangs, progress)
+		t.Gangs = append(t.Gangs, progressOf(c, name))
 	}
 	return t
+}
+
+// progressOf says how far the gang of that name has come of those that are admitted together.
+func progressOf(c *cluster.Composite, name types.NamespacedName) GangProgress {
+	progress := GangProgress{Group: name.String()}
+	if g := c.Gang(name); g != nil {
+		progress.Declared, progress.Min, progress.Refusal = g.Declared(), g.Min(), g.Refusal()
+		progress.Present, progress.Held, progress.Placed = g.Ready()+g.Waiting()+g.Placed(), g.Waiting(), g.Placed()
+	}
+	return progress
 }
 
 // gangNumbersOf are how far g has come, nil for no gang.

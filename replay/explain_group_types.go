@@ -12,8 +12,13 @@ type GroupExplanation struct {
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
 	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
-	// and none that could follow), or Gone.
+	// and none that could follow), Evicted (the same, and the rest was asked to go), Done (as many as it needs have ended
+	// well, and none is on a node any more), or Gone.
 	Stage string `json:"stage"`
+	// WhenBelow is what becomes of the rest when it has fallen below its minimum: Keep or Evict.
+	WhenBelow string `json:"whenBelow,omitempty"`
+	// Evicted is where the rest of it was last asked to go, if it has not been placed again since.
+	Evicted *Eviction `json:"evicted,omitempty"`
 	// Refusal is what a Refused gang contradicts itself in.
 	Refusal string `json:"refusal,omitempty"`
 	// Declared says that its PodGroup is there; Min is how many members are placed together.
@@ -45,6 +50,8 @@ type GroupMember struct {
 	Node string    `json:"node,omitempty"`
 	// Stage is Pending, Waiting, Binding or Bound.
 	Stage string `json:"stage"`
+	// Leaving says that it is to give its node up: it is being deleted, or asked to go, or its node is gone.
+	Leaving bool `json:"leaving,omitempty"`
 	// GatingPlugin keeps a Pending member out of the queue, and GatingMessage is what it says.
 	GatingPlugin  string `json:"gatingPlugin,omitempty"`
 	GatingMessage string `json:"gatingMessage,omitempty"`
@@ -53,13 +60,18 @@ type GroupMember struct {
 // GroupCounts counts the members of a gang.
 type GroupCounts struct {
 	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion.
-	// Waiting are held on nodes; Assigned have their node for good; Gone were deleted or have finished. Gated
-	// are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is incomplete.
+	// Waiting are held on nodes; Assigned have their node for good; Leaving are on nodes still and are to give them up;
+	// Gone were deleted or have finished, EndedWell of them successfully since the gang last had its minimum: these are not
+	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones
+	// too, while the gang is incomplete.
 	Ready    int `json:"ready"`
 	Waiting  int `json:"waiting"`
 	Assigned int `json:"assigned"`
+	Leaving  int `json:"leaving"`
 	Gated    int `json:"gated"`
 	Gone     int `json:"gone"`
+
+	EndedWell int `json:"endedWell"`
 }
 
 // GroupHistory is what happened to a gang, up to the point in question.
@@ -86,11 +98,20 @@ type GroupHistory struct {
 // Milestone is a change of what a gang has come to.
 type Milestone struct {
 	Point
-	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, or Evicted: the
-	// rest of a gang that fell below its minimum was sent away, as it asked for.
+	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, Evicted (the rest
+	// of a gang that fell below its minimum was asked to go, as it wants), or Done (as many as it needs have ended well,
+	// and the last of them is gone).
 	What string `json:"what"`
 	// Detail is what brought it about, as far as that is not plain.
 	Detail string `json:"detail,omitempty"`
+}
+
+// Eviction is a decision by which the rest of a gang was asked to go.
+type Eviction struct {
+	Point
+	// Members is how many were asked, and Why what the decision says.
+	Members int    `json:"members"`
+	Why     string `json:"why"`
 }
 
 // Together is what a gang is admitted together with.

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,10 +30,12 @@ type groupHistory struct {
 
 	declared, complete, placed *Point // first times
 	was                        condition
-	milestones                 []Milestone
-	forgotten                  int    // milestones that are not kept
-	cause                      string // of what the entry at hand takes from the gang, "" if it is plain
-	held                       bool   // the entry at hand is a decision on a pod that is held on a node
+	milestones
+	cause   string // of what the entry at hand takes from the gang, "" if it is plain
+	ends    bool   // by the entry at hand the last member goes of those that were needed
+	done    bool   // they all did
+	evicted *Eviction
+	held    bool // the entry at hand is a decision on a pod that is held on a node
 
 	attempts []GroupAttempt
 	omitted  int
@@ -114,7 +117,7 @@ func (h *groupHistory) begun(m *scheduler.Machine) {
 
 // before looks at an entry that is to be applied next: at what the entry will have changed or taken away.
 func (h *groupHistory) before(m *scheduler.Machine, e eventlog.Entry) {
-	h.cause, h.held = "", false
+	h.cause, h.held, h.ends = "", false, false
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
@@ -137,11 +140,11 @@ func (h *groupHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 			h.beforePod(m, pod)
 		}
 	case *eventlog.Deleted:
-		if p.Resource != eventlog.Pods {
-			break
+		if p.Resource == eventlog.Nodes && slices.ContainsFunc(m.Cluster().GangsOn(p.Name), func(g *cluster.Group) bool { return g.Key() == h.group }) {
+			h.cause = fmt.Sprintf("node %s is gone", p.Name)
 		}
-		if pod := m.Cluster().Pod(p.UID); h.isMember(pod) {
-			h.cause = lost(m, pod, "was deleted")
+		if pod := m.Cluster().Pod(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
+			h.cause, h.ends = lost(m, pod, "was deleted"), isLast(pod, false)
 		}
 	}
 }
@@ -158,9 +161,19 @@ func (h *groupHistory) beforePod(m *scheduler.Machine, obj *v1.Pod) {
 	switch {
 	case obj.Status.Phase == v1.PodSucceeded || obj.Status.Phase == v1.PodFailed:
 		h.cause = lost(m, pod, fmt.Sprintf("has finished (%s)", obj.Status.Phase))
+		h.ends = isLast(pod, obj.Status.Phase == v1.PodSucceeded)
 	case obj.DeletionTimestamp != nil:
 		h.cause = lost(m, pod, "is being deleted")
 	}
+}
+
+// isLast says whether a member that goes is the last one of a gang of which, with it, as many as are needed have ended well.
+func isLast(p *cluster.Pod, well bool) bool {
+	succeeded := p.Group.Succeeded()
+	if well && !p.Leaving() {
+		succeeded++
+	}
+	return p.Group.Met() && succeeded >= p.Group.Min() && p.Group.Placed() == 1 && p.Stage >= cluster.Binding
 }
 
 // lost says what became of a member.
@@ -314,7 +327,8 @@ func (h *groupHistory) decided(m *scheduler.Machine, at Point, d *eventlog.Decis
 	case d.Outcome == eventlog.Reserved:
 		return // it is no attempt; a reason tells of it as long as it stands
 	case d.Outcome == eventlog.Evicted && own:
-		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s", count(int64(len(d.Victims)), "member", "members"), refusalsText(refusalsOf(d.Rejections))))
+		h.evicted = &Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
+		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s", count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
 		return
 	case d.Outcome == eventlog.Evicted:
 		return
@@ -399,10 +413,13 @@ func (h *groupHistory) reached(m *scheduler.Machine, at Point) {
 	if g != nil {
 		is = condition{declared: g.Declared(), refused: g.Refusal() != "", min: g.Min()}
 		is.complete = is.declared && g.Ready()+g.Waiting()+g.Assigned() >= g.Min()
-		is.placed = is.declared && g.Assigned() >= g.Min()
+		is.placed = is.declared && (g.Assigned() >= g.Min() || g.Placed()+g.Succeeded() >= g.Min())
 	}
 	if is == h.was {
 		return
+	}
+	if is.placed {
+		h.done, h.evicted = false, nil
 	}
 	was := h.was
 	h.was = is
@@ -420,6 +437,12 @@ func (h *groupHistory) reached(m *scheduler.Machine, at Point) {
 	if was.refused != is.refused && g != nil {
 		h.mark(at, "Refused", "Accepted", is.refused, nil, g.Refusal())
 	}
+	if was.placed && !is.placed && h.ends {
+		h.done = true
+		h.mark(at, "Done", "", true, nil, why)
+		h.past.observe(m.Cluster(), g, at, is.complete && !is.refused, false)
+		return
+	}
 	if was.placed != is.placed && g != nil {
 		h.mark(at, "Placed", "BelowMinimum", is.placed, &h.placed, join(why, left))
 	}
@@ -431,6 +454,15 @@ func (h *groupHistory) reached(m *scheduler.Machine, at Point) {
 	h.past.observe(m.Cluster(), g, at, is.complete && !is.refused, is.placed)
 }
 
+// whyEvicted is what a decision of outcome Evicted says.
+func whyEvicted(d *eventlog.Decision) string {
+	var said []string
+	for _, r := range d.Rejections {
+		said = append(said, r.Reason)
+	}
+	return strings.Join(said, "; ")
+}
+
 // join puts two remarks together.
 func join(a, b string) string {
 	if a == "" || b == "" {
@@ -439,8 +471,14 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
+// milestones are the last changes of what there is, in order.
+type milestones struct {
+	list      []Milestone
+	forgotten int // how many came before them
+}
+
 // mark adds a milestone: yes or no, whichever it came to; first is where yes came about for the first time.
-func (h *groupHistory) mark(at Point, yes, no string, is bool, first **Point, detail string) {
+func (l *milestones) mark(at Point, yes, no string, is bool, first **Point, detail string) {
 	what := no
 	if is {
 		what = yes
@@ -448,11 +486,11 @@ func (h *groupHistory) mark(at Point, yes, no string, is bool, first **Point, de
 			*first = &at
 		}
 	}
-	if len(h.milestones) == maxMilestones {
-		h.milestones = append(h.milestones[:0], h.milestones[1:]...)
-		h.forgotten++
+	if len(l.list) == maxMilestones {
+		l.list = append(l.list[:0], l.list[1:]...)
+		l.forgotten++
 	}
-	h.milestones = append(h.milestones, Milestone{Point: at, What: what, Detail: detail})
+	l.list = append(l.list, Milestone{Point: at, What: what, Detail: detail})
 }
 
 func bindOf(e eventlog.Entry, p *eventlog.BindResult) *BindExplanation {

@@ -306,13 +306,7 @@ func newGroupScan(namespace, name string) *groupScan {
 func (s *groupScan) found() bool { return s.first != nil }
 
 func (s *groupScan) missing() *NotFoundError {
-	var gangs []string
-	// any order: sorted right below
-	for name := range s.below {
-		gangs = append(gangs, name.String())
-	}
-	slices.Sort(gangs)
-	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite, Gangs: gangs}
+	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite || len(s.below) > 0}
 }
 
 func (s *groupScan) begin(m *scheduler.Machine) {

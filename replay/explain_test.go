@@ -250,6 +250,10 @@ func (s *story) ask(d *datadriven.TestData) string {
 		x, err = replay.ExplainPod(context.Background(), s.log.Read, namespace, name, opts)
 	} else {
 		x, err = replay.ExplainGroup(context.Background(), s.log.Read, namespace, name, opts)
+		var missing *replay.NotFoundError
+		if errors.As(err, &missing) && missing.Composite {
+			x, err = replay.ExplainComposite(context.Background(), s.log.Read, namespace, name, opts)
+		}
 	}
 	if err != nil {
 		return "error: " + err.Error()

@@ -163,6 +163,11 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 	if p := h.Placed; p != nil {
 		f.add("placed", "%s: its minimum was on nodes", place(*p, knownFrom))
 	}
+	f.later(h, knownFrom)
+}
+
+// later tells of the last milestones but for the first of each kind that history has already.
+func (f *facts) later(h *GroupHistory, knownFrom uint64) {
 	var later []Milestone
 	for _, m := range h.Milestones {
 		first := m.What == "Declared" && m.Point == *h.Declared || m.What == "Complete" && m.Point == *h.Complete ||
@@ -183,6 +188,7 @@ func (f *facts) history(h *GroupHistory, knownFrom uint64) {
 var milestoneWords = map[string]string{
 	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
 	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum", "Evicted": "evicted",
+	"Done": "done",
 }
 
 // withDetail puts what happened behind where it did.

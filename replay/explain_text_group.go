@@ -63,7 +63,14 @@ func (g *GroupExplanation) facts() facts {
 		minimum = "minimum not known"
 	}
 	ready, gated := g.readyAndGated()
-	f.add("members", "%s; %d placed, %d held, %d ready, %d gated, %d gone", minimum, c.Assigned, c.Waiting, ready, gated, c.Gone)
+	leaving := ""
+	if c.Leaving > 0 {
+		leaving = fmt.Sprintf(" %d ending,", c.Leaving)
+	}
+	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone", minimum, c.Assigned, c.Waiting, ready, gated, leaving, c.Gone)
+	if below := g.whenBelow(); below != "" {
+		f.add("policy", "%s", below)
+	}
 	f.knownFrom(g.KnownFrom)
 	f.history(&g.History, g.KnownFrom)
 	f.reason(g.Reason)
@@ -110,11 +117,19 @@ func (g *GroupExplanation) answer() string {
 			text += "; for the pending ones it " + x.said
 		}
 		return text
+	case "Done":
+		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone", g.Min, count(int64(c.Gone), "is", "are"))
+	case "Evicted":
+		return fmt.Sprintf("was evicted at %s: %s; %s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why, c.whoEnds())
 	case "BelowMinimum":
 		if c.Assigned == 0 {
-			return fmt.Sprintf("has no member left: %s gone; it was placed at %s", count(int64(c.Gone), "is", "are"), moment(*g.History.Placed, g.KnownFrom))
+			return fmt.Sprintf("has no member left: %s; it was placed at %s", c.whoEnds(), moment(*g.History.Placed, g.KnownFrom))
 		}
-		return fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %d are gone", c.Assigned, g.Min, c.Gone)
+		text := fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %s", c.Assigned, g.Min, c.whoEnds())
+		if g.WhenBelow == "Keep" {
+			text += "; those that are left go on, since it does not ask to be evicted"
+		}
+		return text
 	}
 	switch x := g.Reason; {
 	case x == nil:
@@ -124,6 +139,38 @@ func (g *GroupExplanation) answer() string {
 	default:
 		return "is pending: it " + x.said
 	}
+}
+
+// whoEnds says how many members are ending and gone.
+func (c *GroupCounts) whoEnds() string {
+	gone := count(int64(c.Gone), "is", "are") + " gone"
+	if c.Leaving == 0 {
+		return gone
+	}
+	ending := count(int64(c.Leaving), "member is", "members are") + " still ending"
+	if c.Gone == 0 {
+		return ending
+	}
+	return ending + ", and " + gone
+}
+
+// whenBelow says, of a gang that had its minimum on nodes and has less, what is on nodes, what is missing, and what becomes
+// of that; "" for another one.
+func (g *GroupExplanation) whenBelow() string {
+	c := g.Counts
+	if g.History.Placed == nil || c.Assigned == 0 || g.Stage != "Pending" && g.Stage != "Incomplete" && g.Stage != "BelowMinimum" {
+		return ""
+	}
+	well := ""
+	if c.EndedWell > 0 {
+		well = fmt.Sprintf(" %d ended well,", c.EndedWell)
+	}
+	text := fmt.Sprintf("%d of %d on nodes,%s %d missing; rollcall.dev/below-minimum is %s: ", c.Assigned, g.Min, well,
+		max(0, g.Min-c.Assigned-c.EndedWell), g.WhenBelow)
+	if g.WhenBelow == "Keep" {
+		return text + "what is on nodes goes on"
+	}
+	return text + "when a member is lost the rest is asked to go"
 }
 
 // lastPlaced is where the gang came to its minimum the last time.
@@ -159,7 +206,11 @@ func (p *page) members(members []GroupMember) {
 		if m.GatingPlugin != "" && m.GatingPlugin != gangPlugin {
 			gate = m.GatingPlugin + ": " + m.GatingMessage
 		}
-		rows = append(rows, []string{m.Pod, m.Stage, m.Node, gate})
+		stage := m.Stage
+		if m.Leaving {
+			stage += ", ending"
+		}
+		rows = append(rows, []string{m.Pod, stage, m.Node, gate})
 	}
 	p.table([]string{"MEMBER", "STAGE", "NODE", "GATED BY"}, rows)
 }

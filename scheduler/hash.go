@@ -14,7 +14,7 @@ import (
 //	1  the first encoding
 //	2  the queue knows whom of an entity an attempt has come to, and whom it refused
 //	3  there are CompositePodGroups
-//	4  pods are nominated to nodes
+//	4  pods are nominated to nodes, and know whether they are asked to go, and whether their gang needs them
 const stateVersion = 4
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries

@@ -26,7 +26,7 @@ type books struct {
 	groups map[groupKey]declared
 
 	composites map[string]composed
-	pasts      map[string]past
+	eras       map[string]era // by gang; none for one that has not come to its minimum
 	evicting   map[types.UID]bool
 	nominated  map[types.UID]string
 	claims     map[types.UID]claim
@@ -51,7 +51,7 @@ func (k groupKey) compare(o groupKey) int {
 
 func newBooks() books {
 	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{},
-		pasts: map[string]past{}, evicting: map[types.UID]bool{}, nominated: map[types.UID]string{}, claims: map[types.UID]claim{}}
+		eras: map[string]era{}, evicting: map[types.UID]bool{}, nominated: map[types.UID]string{}, claims: map[types.UID]claim{}}
 }
 
 // ready says whether a cycle could place the pod.
@@ -90,7 +90,7 @@ func (h *history) enter(p eventlog.Payload) {
 	case *eventlog.BindResult:
 		h.enterResult(p)
 	}
-	h.remember(nil, false)
+	h.remember()
 }
 
 func (h *history) enterPod(obj *v1.Pod) {
@@ -116,10 +116,11 @@ func (h *history) strike(uid types.UID) { h.strikeAs(uid, false) }
 
 func (h *history) strikeAs(uid types.UID, succeeded bool) {
 	if p := h.pods[uid]; p != nil {
+		h.ends(uid, succeeded)
 		delete(h.names, p.object.Name)
 		delete(h.pods, uid)
 		delete(h.evicting, uid)
-		h.remember(p, succeeded)
+		h.remember()
 	}
 }
 
@@ -148,7 +149,7 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 		h.enterEviction(d)
 		return
 	}
-	before := h.placed()
+	before := h.standings()
 	for _, uid := range d.Rejected {
 		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
 	}
@@ -191,24 +192,50 @@ func (h *history) checkNode(d *eventlog.Decision, waited bool) {
 	}
 }
 
-func (h *history) checkComplete(d *eventlog.Decision, group string, before map[string]int) {
+// standing is what stood in the books of a gang before a decision.
+type standing struct {
+	given, well, missed int
+	met                 bool
+}
+
+func (b *books) standings() map[string]standing {
+	all := map[string]standing{}
+	for _, group := range groupNamesOfAll {
+		e, met := b.eras[group]
+		all[group] = standing{given: len(b.settled(group)), well: len(e.well), missed: b.missed(group), met: met}
+	}
+	return all
+}
+
+// checkComplete: a bind of a gang is released only with so many others that its minimum is given nodes, those counted in
+// that were given theirs before and those that have ended well since.
+func (h *history) checkComplete(d *eventlog.Decision, group string, before map[string]standing) {
 	if group == "" {
 		return
 	}
-	terms := h.terms(group)
-	_, placed := h.count(group)
-	if terms.once && before[group] > 0 {
+	terms, was := h.terms(group), before[group]
+	if terms.once && was.given > 0 {
 		return // the gang had its minimum once
 	}
-	if !terms.declared || placed < terms.min || h.refused(group) {
+	given := len(h.settled(group)) + was.well
+	if terms.waiting && !(was.met && was.missed == 0 && was.given+was.well < terms.min) {
+		given = 0 // those that are bound do not count, unless this one takes part again whose bind failed
+		// any order: a count
+		for _, p := range h.pods {
+			if p.group == group && p.stage == cluster.Binding && !h.goes(p) {
+				given++
+			}
+		}
+	}
+	if !terms.declared || given < terms.min || h.refused(group) {
 		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
-			d.Cycle, group, placed, terms.min, terms.declared, h.refused(group))
+			d.Cycle, group, given, terms.min, terms.declared, h.refused(group))
 	}
 	composite := h.compositeOf(group)
 	if composite == "" {
 		return
 	}
-	if _, clear := h.needed(composite); h.pasts[group].met && clear || h.terms(group).unclear {
+	if _, clear := h.needed(composite); was.met && clear || terms.unclear {
 		return // it was admitted with the others once
 	}
 	assigned := func(group string) int { _, n := h.count(group); return n }
@@ -217,8 +244,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 }
 
-// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one.
-// Those that are asked to go are not counted.
+// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one;
+// those that are to go do not hold it there.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
 	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
@@ -231,7 +258,7 @@ func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	others := map[string]bool{}
 	// any order: fills a set
 	for uid, p := range h.pods {
-		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil && !h.evicting[uid] && p.object.DeletionTimestamp == nil {
+		if n := h.nodes[p.node]; p.group == group && uid != d.UID && n != nil && !h.goes(p) {
 			others[racks[p.node]] = true
 		}
 	}
@@ -246,32 +273,25 @@ func (b *books) minimum(group string) (n int, declared bool) {
 	return terms.min, terms.declared
 }
 
-// count returns the gang's members by stage, and how many count as having their node for good.
+// count returns the gang's members by stage, without those that give their node up, and how many count toward its minimum.
 func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int) {
 	stages = map[cluster.Stage]int{}
 	// any order: counts
 	for _, p := range b.pods {
-		if p.group == group && !b.leaving(p) {
+		if p.group == group && !(p.given() && b.goes(p)) {
 			stages[p.stage]++
 		}
 	}
-	assigned = stages[cluster.Binding] + stages[cluster.Bound]
-	if terms := b.terms(group); terms.once && assigned > 0 {
-		return stages, max(assigned, terms.min)
+	settled, terms := len(b.settled(group)), b.terms(group)
+	e, met := b.eras[group]
+	together := settled + len(e.well)
+	switch {
+	case terms.once && settled > 0:
+		return stages, max(settled, terms.min)
+	case terms.waiting && together > 0 && !(met && b.missed(group) == 0 && together < terms.min):
+		return stages, stages[cluster.Binding]
 	}
-	return stages, assigned + b.pasts[group].succeeded
-}
-
-// placed counts, by gang, the members that have their node for good.
-func (b *books) placed() map[string]int {
-	placed := map[string]int{}
-	// any order: counts
-	for _, p := range b.pods {
-		if (p.stage == cluster.Binding || p.stage == cluster.Bound) && !b.leaving(p) {
-			placed[p.group]++
-		}
-	}
-	return placed
+	return stages, together
 }
 
 // amounts are of the resources in resourceNames; cpu in thousandths of a core.
@@ -328,8 +348,7 @@ func (h *history) checkPods() {
 }
 
 func (h *history) checkGroups() {
-	for i := range 4 {
-		name := fmt.Sprintf("g%d", i)
+	for _, name := range groupNamesOfAll {
 		g := h.m.Cluster().Group(namespace, name)
 		stages, assigned := h.count(name)
 		minimum, declared := h.minimum(name)
@@ -485,7 +504,7 @@ func (h *history) checkQuiet() {
 		return true
 	})
 	h.checkFallen()
-	if c := h.m.Queue().Counts(); c.InFlight > 0 || c.Active > 0 && !h.shape.strict && !h.shape.durations {
+	if c := h.m.Queue().Counts(); c.InFlight > 0 || c.Active > 0 && h.policy == "" {
 		h.fatalf("nothing is left to decide, and the queue has %+v", c)
 	}
 	if wake, ok := h.m.Wake(); ok && eventlog.TimeOf(wake) <= h.now {
@@ -506,7 +525,7 @@ func (b *books) pending() map[string][]*bookedPod {
 
 // checkPlaced: nothing pends that certainly fits, unless it is for somebody's approval that never comes.
 func (h *history) checkPlaced() {
-	if h.shape.approval || (h.shape.strict || h.shape.durations) && len(h.pending()) > 1 {
+	if h.shape.approval || h.policy != "" && len(h.pending()) > 1 {
 		return // in a line, one may wait for another
 	}
 	// any order: each is looked at
@@ -541,6 +560,9 @@ func (h *history) checkPlaced() {
 func (b *books) fits(pods []*bookedPod, k int) bool {
 	alike, all, places := true, amounts{}, int64(0)
 	for _, p := range pods {
+		if len(p.object.Spec.Containers[0].Ports) > 0 {
+			return false
+		}
 		alike = alike && requests(p.object) == requests(pods[0].object)
 		for i, amount := range requests(p.object) {
 			all[i] += amount
@@ -581,12 +603,32 @@ func (h *history) checkTurn(d *eventlog.Decision) {
 		}
 		key, its := other.Key(), e.Key()
 		before := cmp.Or(cmp.Compare(e.Priority(), other.Priority()), cmp.Compare(other.FirstActive(), e.FirstActive()), queue.CompareKeys(key, its)) < 0
-		minimum, _ := h.minimum(key.Name)
-		_, assigned := h.count(key.Name)
-		if enough := key.Type == fwk.PodGroupKeyType && assigned >= minimum; before && !enough {
+		if before && !h.hasEnough(key) {
 			h.fatalf("cycle %d is about %s, and %s %s is before it: %s", d.Cycle, its, key, other.State(), other.FirstActive())
 		}
 	}
+}
+
+// hasEnough says whether what stands in the queue wants members beyond its minimum only.
+func (h *history) hasEnough(key queue.Key) bool {
+	enough := func(group string) bool {
+		_, assigned := h.count(group)
+		_, met := h.eras[group]
+		return met && assigned >= h.terms(group).min
+	}
+	switch key.Type {
+	case fwk.PodGroupKeyType:
+		return enough(key.Name)
+	case fwk.CompositePodGroupKeyType:
+		need, ok := h.needed(key.Name)
+		for _, group := range h.unit(key.Name) {
+			if enough(group) {
+				need--
+			}
+		}
+		return ok && need <= 0
+	}
+	return false
 }
 
 // enterReservation checks that a reservation is for pods that pend, and has room for them once all that will have ended

@@ -1,7 +1,6 @@
 package scheduler_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -26,6 +25,9 @@ func (h *history) drawComposite(obj eventlog.Object) {
 	defer func() { obj.SetAnnotations(annotations) }()
 	if h.chance(20, "evicts") {
 		annotations["rollcall.dev/below-minimum"] = "Evict"
+	}
+	if policy := h.drawPolicy(); policy != "" {
+		annotations[matchPolicy] = policy
 	}
 	if h.shape.topology && h.chance(40, "stays within a rack") {
 		annotations["rollcall.dev/topology-required"] = "rack"
@@ -99,8 +101,8 @@ func (b *books) compositeOf(group string) string {
 
 // unit are the gangs that say they are admitted together.
 func (b *books) unit(composite string) (groups []string) {
-	for i := range 4 {
-		if name := fmt.Sprintf("g%d", i); b.compositeOf(name) == composite {
+	for _, name := range groupNamesOfAll {
+		if b.compositeOf(name) == composite {
 			groups = append(groups, name)
 		}
 	}

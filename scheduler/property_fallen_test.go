@@ -12,59 +12,96 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// The gangs of generated histories that want the rest of them evicted when they have lost their minimum.
+// What becomes of the gangs of generated histories once they had their minimum. It is told by who they are, UID by UID,
+// and each time from all pods that there are.
 
-// past is what the books know of a gang beyond its pods and objects.
-type past struct {
-	met             bool // it had its minimum, and some of it is still there
-	lost, succeeded int  // since it last had it
+// era is the time since a gang last came to its minimum, for as long as there is something of it.
+type era struct {
+	needed map[types.UID]bool // who had a node for good then, or came to one since
+	well   map[types.UID]bool // of these, who ended well
+	lost   map[types.UID]bool // of these, who went otherwise
 }
 
-// remember brings the gangs' pasts up to date; gone is a member that just went, nil for none.
-func (h *history) remember(gone *bookedPod, succeeded bool) {
-	if gone != nil && gone.group != "" && h.pasts[gone.group].met && (gone.stage == cluster.Binding || gone.stage == cluster.Bound) {
-		p := h.pasts[gone.group]
-		if succeeded {
-			p.succeeded++
-		} else {
-			p.lost++
+// settled are the pods of the gang that have been given a node, by a decision or by somebody else, and may stay there.
+func (b *books) settled(group string) map[types.UID]bool {
+	settled := map[types.UID]bool{}
+	// any order: fills a set
+	for uid, p := range b.pods {
+		if p.group == group && p.given() && !b.goes(p) {
+			settled[uid] = true
 		}
-		h.pasts[gone.group] = p
 	}
-	placed := h.placed()
-	for _, group := range []string{"g0", "g1", "g2", "g3"} {
-		members, leaving := 0, 0
+	return settled
+}
+
+// given says whether the pod has been given a node for good.
+func (p *bookedPod) given() bool { return p.stage == cluster.Binding || p.stage == cluster.Bound }
+
+// goes says whether the pod is to go, or its node is gone under it.
+func (b *books) goes(p *bookedPod) bool {
+	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID] || p.given() && b.nodes[p.node] == nil
+}
+
+// missed counts the pods that the gang needs and will not have again.
+func (b *books) missed(group string) int {
+	n := len(b.eras[group].lost)
+	// any order: a count
+	for uid := range b.eras[group].needed {
+		if p := b.pods[uid]; p != nil && b.goes(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// ends notes that a pod goes.
+func (b *books) ends(uid types.UID, succeeded bool) {
+	p := b.pods[uid]
+	e, ok := b.eras[p.group]
+	if !ok || !e.needed[uid] {
+		return
+	}
+	if succeeded && p.object.DeletionTimestamp == nil && !b.evicting[uid] {
+		e.well[uid] = true
+	} else {
+		e.lost[uid] = true
+	}
+}
+
+// remember brings the eras up to date.
+func (b *books) remember() {
+	for _, group := range groupNamesOfAll {
+		settled, terms := b.settled(group), b.terms(group)
+		e, met := b.eras[group]
+		members, going := 0, 0
 		// any order: counts
-		for _, b := range h.pods {
-			if b.group == group {
+		for _, p := range b.pods {
+			if p.group == group {
 				members++
-				if h.leaving(b) {
-					leaving++
+				if p.given() && b.goes(p) {
+					going++
 				}
 			}
 		}
-		p := h.pasts[group]
-		switch terms := h.terms(group); {
-		case placed[group] == 0 && (p.lost > 0 && p.succeeded == 0 || p.succeeded >= terms.min || members == 0 || leaving > 0):
-			delete(h.pasts, group)
-		case terms.declared && placed[group] >= terms.min:
-			h.pasts[group] = past{met: true}
+		switch {
+		case len(settled) == 0 && (len(e.lost) > 0 && len(e.well) == 0 || len(e.well) >= terms.min || members == 0 || going > 0):
+			delete(b.eras, group)
+		case terms.declared && len(settled) >= terms.min:
+			b.eras[group] = era{needed: settled, well: map[types.UID]bool{}, lost: map[types.UID]bool{}}
+		case met:
+			maps.Copy(e.needed, settled)
 		}
 	}
 }
 
-// leaving says whether a pod that has its node for good is to give it up.
-func (b *books) leaving(p *bookedPod) bool {
-	if p.stage != cluster.Binding && p.stage != cluster.Bound {
-		return false
-	}
-	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID] || b.nodes[p.node] == nil
-}
+// groupNamesOfAll are the gangs that there are.
+var groupNamesOfAll = []string{"g0", "g1", "g2", "g3"}
 
 // fallen returns the gang's members that are to be evicted.
 func (h *history) fallen(group string) (members []types.UID) {
-	terms, p := h.terms(group), h.pasts[group]
-	if !terms.declared || !terms.evicts || h.refused(group) || p.lost == 0 || h.placed()[group]+p.succeeded >= terms.min {
+	terms := h.terms(group)
+	left := len(h.settled(group)) + len(h.eras[group].well)
+	if !terms.declared || !terms.evicts || h.refused(group) || h.missed(group) == 0 || left >= terms.min {
 		return nil
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
@@ -89,7 +126,7 @@ func (h *history) enterEviction(d *eventlog.Decision) {
 
 // checkFallen: when nothing is left to decide, nothing is left of a gang that has fallen that is not asked to go.
 func (h *history) checkFallen() {
-	for _, group := range []string{"g0", "g1", "g2", "g3"} {
+	for _, group := range groupNamesOfAll {
 		if members := h.fallen(group); len(members) > 0 {
 			h.fatalf("nothing is left to decide, and %v are left of gang %s, which has fallen", members, group)
 		}

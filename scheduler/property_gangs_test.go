@@ -19,6 +19,7 @@ import (
 
 const (
 	koordinator = "gang.scheduling.koordinator.sh/"
+	matchPolicy = koordinator + "match-policy"
 	kueueName   = "kueue.x-k8s.io/pod-group-name"
 	kueueTotal  = "kueue.x-k8s.io/pod-group-total-count"
 )
@@ -31,15 +32,16 @@ type declared struct {
 	parent   string
 	named    bool
 	evicts   bool
-	inRack   bool // its members' nodes must be of one rack
-	all      bool // its pods are disrupted together
+	inRack   bool   // its members' nodes must be of one rack
+	all      bool   // its pods are disrupted together
+	policy   string // which members count, by Koordinator's annotation
 }
 
 func declaredBy(obj eventlog.Object) declared {
 	d := specOf(obj)
 	said := obj.GetAnnotations()
 	d.named, d.evicts = said[koordinator+"groups"] != "", said["rollcall.dev/below-minimum"] == "Evict"
-	d.inRack = said["rollcall.dev/topology-required"] != ""
+	d.inRack, d.policy = said["rollcall.dev/topology-required"] != "", said[matchPolicy]
 	return d
 }
 
@@ -91,6 +93,7 @@ type gangTerms struct {
 	declared bool
 	min      int
 	once     bool // the minimum counts only until a member has its node
+	waiting  bool // members that are known to be bound do not count
 	unclear  bool // members say different things
 	evicts   bool // the rest of it, when it has fallen below its minimum
 	waits    bool // its members are held until their deadline
@@ -99,7 +102,7 @@ type gangTerms struct {
 // terms are the object's, or else those that members carry.
 func (b *books) terms(group string) gangTerms {
 	if d, ok := b.object(group); ok {
-		return gangTerms{declared: true, min: max(1, d.min), evicts: d.evicts}
+		return gangTerms{declared: true, min: max(1, d.min), evicts: d.evicts, once: d.policy == "once-satisfied", waiting: d.policy == "only-waiting"}
 	}
 	said := map[string]bool{}
 	most := gangTerms{min: 1}
@@ -109,10 +112,11 @@ func (b *books) terms(group string) gangTerms {
 		if p.group != group || min == "" && total == "" {
 			continue
 		}
-		mode := p.object.Annotations[koordinator+"mode"]
-		said["min "+min+" total "+total+" mode "+mode] = true
+		mode, policy := p.object.Annotations[koordinator+"mode"], p.object.Annotations[matchPolicy]
+		said["min "+min+" total "+total+" mode "+mode+" policy "+policy] = true
 		n, _ := strconv.Atoi(min + total) // no pod has both
-		most = gangTerms{declared: true, min: max(most.min, n), once: true, waits: mode == "NonStrict"}
+		most = gangTerms{declared: true, min: max(most.min, n), once: policy == "" || policy == "once-satisfied", waiting: policy == "only-waiting",
+			waits: mode == "NonStrict"}
 	}
 	most.unclear = len(said) > 1
 	return most
@@ -151,7 +155,8 @@ type custom struct {
 	priority  int32
 	style     string // how they name it: by a PodGroup of either API, or in the way of another project
 	min       int
-	waits     bool // Koordinator's mode NonStrict
+	waits     bool   // Koordinator's mode NonStrict
+	policy    string // its match policy, "" for none
 }
 
 func (h *history) customOf(group string) custom {
@@ -164,12 +169,18 @@ func (h *history) customOf(group string) custom {
 		style:     rapid.SampledFrom([]string{"object", "object", "koordinator", "kueue"}).Draw(h.t, "style"),
 		min:       rapid.IntRange(1, 4).Draw(h.t, "gang's min"),
 		waits:     h.chance(30, "waits on its nodes"),
+		policy:    h.drawPolicy(),
 	}
 	if h.shape.crowded {
 		c.priority = rapid.Int32Range(1, 4).Draw(h.t, "gang's rank")
 	}
 	h.customs[group] = c
 	return c
+}
+
+// drawPolicy draws Koordinator's match policy, mostly none.
+func (h *history) drawPolicy() string {
+	return rapid.SampledFrom([]string{"", "", "", "only-waiting", "only-waiting", "once-satisfied", "waiting-and-running"}).Draw(h.t, "match policy")
 }
 
 // enlist makes a pod a member of the gang, mostly one that agrees with the others.
@@ -187,6 +198,9 @@ func (h *history) enlist(p *v1.Pod, group string) {
 	switch c.style {
 	case "koordinator":
 		p.Annotations[koordinator+"name"], p.Annotations[koordinator+"min-available"] = group, fmt.Sprint(c.min)
+		if c.policy != "" {
+			p.Annotations[matchPolicy] = c.policy
+		}
 		if c.waits {
 			p.Annotations[koordinator+"mode"], p.Annotations[koordinator+"waiting-time"] = "NonStrict", "20s"
 		}

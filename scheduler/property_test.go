@@ -98,7 +98,9 @@ func shapes() map[string]shape {
 		"InterruptedBesideOthers":    {schedulers: one, interrupts: true, foreign: true},
 		"TwoProfilesBesideOthers":    {schedulers: two, config: packingProfile, foreign: true},
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
-		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true, strict: true},
+		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true},
+		"StrictFIFOComposites":       {schedulers: one, config: strictProfile, composites: true, interrupts: true},
+		"PolicyChanges":              {schedulers: one, others: []string{strictProfile, backfillProfile}, composites: true, durations: true, foreign: true},
 		"Backfill":                   {schedulers: one, config: backfillProfile, foreign: true, durations: true},
 		"BackfillInterrupted":        {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
 		"Topology":                   {schedulers: one, topology: true, foreign: true},
@@ -137,7 +139,8 @@ type history struct {
 	shape shape
 	m     *scheduler.Machine
 
-	configs  [2][]byte // the one that it began with, and one that differs in its backoff
+	configs  [][]byte // the one that it began with, one that differs in its backoff, and others
+	policy   string   // the queue policy of the running epoch
 	epoch    uint64
 	now      eventlog.Time
 	entries  []eventlog.Entry
@@ -157,9 +160,16 @@ func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	other, err := framework.LoadConfig(config, "config")
 	h.must(err)
 	other.PodMaxBackoffSeconds = 4
-	h.configs[0] = config
-	h.configs[1], err = framework.EncodeConfig(other)
+	changed, err := framework.EncodeConfig(other)
 	h.must(err)
+	h.configs = [][]byte{config, changed}
+	for _, text := range shape.others {
+		cfg, err := framework.LoadConfig([]byte(text), "config")
+		h.must(err)
+		config, err := framework.EncodeConfig(cfg)
+		h.must(err)
+		h.configs = append(h.configs, config)
+	}
 	h.take(h.started(0))
 	return h
 }
@@ -169,7 +179,9 @@ func (h *history) started(config int) *eventlog.EpochStarted {
 }
 
 // startAgain begins another epoch, with the same configuration or another.
-func (h *history) startAgain() { h.step(h.started(rapid.IntRange(0, 1).Draw(h.t, "config"))) }
+func (h *history) startAgain() {
+	h.step(h.started(rapid.IntRange(0, len(h.configs)-1).Draw(h.t, "config")))
+}
 
 // live lets the world go on for a while.
 func (h *history) live() {
@@ -213,6 +225,16 @@ func (h *history) live() {
 	h.t.Repeat(actions)
 }
 
+// queuePolicy is that of a configuration, "" for the default.
+func queuePolicy(config []byte) string {
+	for _, policy := range []string{"StrictFIFO", "Backfill"} {
+		if bytes.Contains(config, []byte(policy)) {
+			return policy
+		}
+	}
+	return ""
+}
+
 // step takes inputs in as the engine does: all of them, then decisions until nothing is left. An interrupted
 // step ends before, as one does whose process is killed after a part of its entries was durable.
 func (h *history) step(inputs ...eventlog.Payload) {
@@ -249,10 +271,11 @@ func (h *history) take(p eventlog.Payload) {
 		h.must(err)
 		up.Object = obj
 	}
-	if _, ok := p.(*eventlog.EpochStarted); ok {
+	if started, ok := p.(*eventlog.EpochStarted); ok {
 		h.epoch++
+		h.policy = queuePolicy(started.Config)
 	}
-	if d, ok := p.(*eventlog.Decision); ok && h.shape.strict {
+	if d, ok := p.(*eventlog.Decision); ok && h.policy == "StrictFIFO" {
 		h.checkTurn(d)
 	}
 	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: h.epoch, Time: h.now, Payload: p}

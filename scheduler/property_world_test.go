@@ -29,12 +29,12 @@ const (
 // shape is what a kind of history may contain.
 type shape struct {
 	config     string   // "" for the default configuration
+	others     []string // configurations that later epochs may have instead
 	schedulers []string // the names that pods may ask for
 	interrupts bool     // a step may end before all is decided, as a crash ends it
 	foreign    bool     // pods are bound from outside, and nodes shrink
 	topology   bool     // some nodes are in racks, and gangs in one of them
-	durations  bool     // pods mostly declare one, and somebody may have to wait for another
-	strict     bool     // nobody may pass anybody
+	durations  bool     // pods mostly declare one
 	composites bool     // gangs are admitted with others
 	crowded    bool     // the nodes are full of unimportant pods, and gangs are important
 	approval   bool     // the Permit plugin Approval holds some pods as well
@@ -193,7 +193,10 @@ func (h *history) newPod(name, group string) *v1.Pod {
 		p.Annotations["rollcall.dev/duration"] = rapid.SampledFrom([]string{"1s", "3s", "10s", "1m", "1h"}).Draw(h.t, "duration")
 	}
 	if h.shape.approval {
-		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "wanted", "given"}).Draw(h.t, "approval")
+		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "", "wanted", "wanted", "given", "given", "broken"}).Draw(h.t, "approval")
+	}
+	if h.shape.topology && h.chance(20, "wants a port") { // which whoever judges a domain does not look at
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
 	}
 	if group != "" {
 		h.enlist(p, group)

@@ -73,11 +73,6 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.effects.restore(r)
-	for _, x := range m.effects.after(0) {
-		if p := m.cluster.Pod(x.UID); p != nil && x.Kind == Evict {
-			m.cluster.Evicting(p)
-		}
-	}
 	if err := m.waiting.Restore(r, m.podObject); err != nil {
 		return err
 	}

@@ -83,19 +83,27 @@ func answers(m *scheduler.Machine) (lines []string) {
 	say("effects %+v", m.Effects())
 	for _, e := range m.Queue().All() {
 		at, ok := m.Queue().RetryAt(e)
+		refused, pending := e.RejectedBy()
 		say("%v %v priority %d, ahead %d, retry %v %v, owed %v", e.Key(), e.State(), e.Priority(), m.Queue().Ahead(e), at, ok, e.Owed())
+		say("  of %s, attempts %d, failed %v by %v %v, first active %v, since %v %v, backoff until %v, gated by %q: %s, %d refusals, %d errors", e.Profile(), e.Attempts(),
+			e.Failed(), refused, pending, e.FirstActive(), e.Timestamp(), e.Since(), e.BackoffUntil(), e.GatingPlugin(), e.GatingMessage(),
+			e.GetUnschedulableCount(), e.GetConsecutiveErrorsCount())
 		for _, p := range e.Pending() {
 			gate, why, _ := e.Gate(p.UID)
 			say("  %s labels %v gates %v gated by %q: %s", p.Name, p.Labels, p.Spec.SchedulingGates, gate, why)
 		}
 	}
+	say("reservations %+v", m.Reservations())
 	m.WaitingPods().Each(func(w *framework.WaitingPod) bool {
-		say("%s labels %v waits on %s for %v until %v", w.Pod.Name, w.Pod.Labels, w.Node, w.Plugins, w.Until)
+		say("%s labels %v waits on %s for %v until %v, by entry %d", w.Pod.Name, w.Pod.Labels, w.Node, w.Plugins, w.Until, w.Seq)
 		return true
 	})
+	say("fallen %v", m.Cluster().Fallen())
 	for _, p := range m.Cluster().AllPods() {
+		say("%s is %s on %q since %v, volumes %v, leaving %v", p.Object.Name, p.Stage, p.Node, p.Since, p.Volumes, p.Leaving())
 		if g := p.Group; g != nil {
 			priority, own := g.Priority()
+			say("%s had its minimum: %v; %d ended well, %d leaving", g, g.Met(), g.Succeeded(), g.Leaving())
 			say("%s is of %s: refused %q, declared %v, min %d of %d, %d ready, %d waiting, %d assigned, %d placed, %v %v with %v, priority %d %v", p.Object.Name, g,
 				g.Refusal(), g.Declared(), g.Min(), g.Total(), g.Ready(), g.Waiting(), g.Assigned(), g.Placed(), g.Mode(), g.MatchPolicy(), g.Composite(), priority, own)
 		}

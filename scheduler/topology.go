@@ -160,8 +160,8 @@ func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
 	g.AvoidNothing()
 }
 
-// holding returns the domain in which members of g have nodes, those aside that are leaving them: of several the one that
-// has most of them, of equals the first; nil for none.
+// holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
+// first; nil for none. Those that are leaving theirs do not count.
 func holding(g *cluster.Group, domains []*domain) *domain {
 	if g.Placed()+g.Waiting() == 0 {
 		return nil

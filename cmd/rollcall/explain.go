@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -28,8 +29,9 @@ func newExplain() *cobra.Command {
 that one cycle again with a trace. For a pending pod: which plugins refused how many nodes, and
 who holds what it needs; for a placed pod: the winning node's score by plugin and the runners-up.
 For a gang: why it is pending, and its whole history: when it was complete, each attempt and why it
-failed, who was let past, when it was placed or fell below its minimum. --at asks for an earlier
-point: what was known then.
+failed, who was let past, when it was placed or fell below its minimum. For a CompositePodGroup, which
+is asked for as a group: which of its gangs have their minimum, and what each lacks. --at asks for an
+earlier point: what was known then.
 
 With -o json, what is pending has a "reason" with a code: docs/GANGS.md has the table.
 
@@ -49,7 +51,12 @@ the first snapshot and says from which entry on the history is known.`,
 			return replay.ExplainPod(cmd.Context(), log.Read, namespace, name, opts)
 		},
 		"group": func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error) {
-			return replay.ExplainGroup(cmd.Context(), log.Read, namespace, name, opts)
+			x, err := replay.ExplainGroup(cmd.Context(), log.Read, namespace, name, opts)
+			var missing *replay.NotFoundError
+			if errors.As(err, &missing) && missing.Composite {
+				return replay.ExplainComposite(cmd.Context(), log.Read, namespace, name, opts)
+			}
+			return x, err
 		},
 	}
 	cmd.Args = cobra.ExactArgs(3)

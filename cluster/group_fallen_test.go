@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
+)
+
+// Whatever happens to a gang's members and their nodes, what it counts is what counting them anew comes to, and a state that is
+// restored counts the same.
+func TestWhomAGangNeedsIsCountedRight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := New()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			changeGang(t, s)
+			checkNeeded(t, s)
+		}
+		state, err := s.AppendState(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := New()
+		if err := again.Restore(canonical.NewReader(state)); err != nil {
+			t.Fatal(err)
+		}
+		checkNeeded(t, again)
+		if was, is := s.Group("ml", "a"), again.Group("ml", "a"); was != nil && (is.away != was.away || is.missing != was.missing || len(again.fallen) != len(s.fallen)) {
+			t.Fatalf("restored: %d away, %d missing, %d fallen; before: %d, %d, %d", is.away, is.missing, len(again.fallen), was.away, was.missing, len(s.fallen))
+		}
+	})
+}
+
+// changeGang lets one thing happen.
+func changeGang(t *rapid.T, s *State) {
+	must := func(_ any, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := fmt.Sprintf("n%d", rapid.IntRange(0, 2).Draw(t, "node"))
+	uid := types.UID(fmt.Sprintf("a-%d", rapid.IntRange(0, 5).Draw(t, "pod")))
+	p := s.Pod(uid)
+	switch rapid.SampledFrom([]string{"group", "node", "node", "no node", "pod", "pod", "pod", "assume", "assume", "fail", "terminate", "evict", "end"}).Draw(t, "what") {
+	case "group":
+		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a", Annotations: map[string]string{
+			belowMinimum: rapid.SampledFrom([]string{"Keep", "Evict"}).Draw(t, "below")}}}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: rapid.Int32Range(1, 3).Draw(t, "min")}
+		must(s.Upsert(eventlog.PodGroups, g))
+	case "node":
+		must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	case "no node":
+		s.DeleteNode(node)
+	case "pod":
+		if p == nil {
+			group := "a"
+			obj := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: string(uid), UID: uid}}
+			obj.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+			if rapid.Bool().Draw(t, "bound") {
+				obj.Spec.NodeName = node
+			}
+			must(s.UpsertPod(obj))
+		}
+	case "assume":
+		if p != nil && p.Stage == Pending && s.Node(node) != nil {
+			must(nil, s.Assume(p, node, Binding, nil))
+		}
+	case "fail":
+		if p != nil && p.Stage == Binding {
+			must(nil, s.Release(p))
+		}
+	case "terminate":
+		if p != nil {
+			obj := p.Object.DeepCopy()
+			obj.DeletionTimestamp = &metav1.Time{}
+			must(s.UpsertPod(obj))
+		}
+	case "evict":
+		if p != nil {
+			s.Evicting(p)
+		}
+	case "end":
+		if rapid.Bool().Draw(t, "well") {
+			s.Succeeded(uid)
+		}
+		must(s.DeletePod(uid))
+	}
+}
+
+// checkNeeded counts anew.
+func checkNeeded(t *rapid.T, s *State) {
+	g := s.Group("ml", "a")
+	if g == nil {
+		return
+	}
+	placed, away, missing := 0, 0, 0
+	for _, p := range g.Members() {
+		onNode := p.Stage == Binding || p.Stage == Bound
+		goes := p.Object.DeletionTimestamp != nil || p.evicted || onNode && s.Node(p.Node) == nil
+		if onNode && !goes {
+			placed++
+		}
+		if g.met && onNode && !goes && !p.needed {
+			t.Fatalf("%s has its node, and its gang, which had its minimum, does not need it", p.Object.Name)
+		}
+		if p.needed && (!onNode || goes) {
+			away++
+		}
+		if p.needed && goes {
+			missing++
+		}
+	}
+	if g.Placed() != placed || g.away != away || g.missing != missing {
+		t.Fatalf("%d placed, %d away, %d missing; counted anew: %d, %d, %d", g.Placed(), g.away, g.missing, placed, away, missing)
+	}
+	fallen := g.met && g.lost+missing > 0 && g.Evicts() && placed+g.succeeded < g.Min()
+	if s.fallen[g] != fallen {
+		t.Fatalf("fallen: %v; should be %v", s.fallen[g], fallen)
+	}
+}
