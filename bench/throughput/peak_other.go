@@ -1,0 +1,5 @@
+//go:build !linux
+
+package throughput
+
+func peakRSS() int64 { return 0 }
