@@ -36,6 +36,7 @@ type drive struct {
 	placed  []placement        // by the pod's number
 
 	bound, ended int
+	settled      int // pods whose placement is durable, and waits for nothing any more
 	order        int // placements so far
 	decisions    int
 	latencies    []time.Duration
@@ -46,6 +47,7 @@ type placement struct {
 	node, order int32 // order from 1; 0: it has none
 	ended       int32 // the order at its end, 0 for none
 	timed       bool  // its latency was taken
+	settled     bool
 	bound       bool
 }
 
@@ -90,6 +92,11 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		}
 		p.order = 0
 	}
+	for _, uid := range decision.Allowed {
+		if err := d.settle(uid); err != nil {
+			return err
+		}
+	}
 	if decision.Outcome != eventlog.Scheduled && decision.Outcome != eventlog.Waiting {
 		return nil
 	}
@@ -101,6 +108,11 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	if decision.Outcome == eventlog.Scheduled {
+		if err := d.settle(decision.UID); err != nil {
+			return err
+		}
+	}
 	if p.order != 0 && p.node == int32(node) {
 		return nil // what waited goes on
 	}
@@ -110,6 +122,19 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		d.latencies = append(d.latencies, at.Sub(d.given[i]))
 	}
 	p.node, p.order = int32(node), int32(d.order)
+	return nil
+}
+
+// settle counts a pod whose placement is final.
+func (d *drive) settle(uid types.UID) error {
+	p, _, err := d.pod(uid)
+	if err != nil {
+		return err
+	}
+	if !p.settled {
+		p.settled = true
+		d.settled++
+	}
 	return nil
 }
 
@@ -138,12 +163,27 @@ func (d *drive) load(ctx context.Context) error {
 }
 
 // pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is durable.
+// When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
 func (d *drive) pods(ctx context.Context, began time.Time) error {
+	if d.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, began.Add(d.Limit), errLimit)
+		defer cancel()
+	}
+	err := d.feed(ctx, began)
+	var failed *engine.AppendError
+	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) {
+		return nil
+	}
+	return err
+}
+
+// errLimit is the cause of a context whose time is over.
+var errLimit = errors.New("the time to measure is over")
+
+func (d *drive) feed(ctx context.Context, began time.Time) error {
 	moved, seen := began, 0
 	for next := 0; d.bound < d.Pods || len(d.answers) > 0; {
-		if d.Limit > 0 && time.Since(began) > d.Limit {
-			return nil
-		}
 		inputs := d.answers
 		d.answers = nil
 		until := d.until(next)
@@ -225,7 +265,7 @@ func deleted(resource eventlog.Resource, o eventlog.Object) *eventlog.Deleted {
 
 // idle gives the engine one pod after the other, each when nothing is left to do.
 func (d *drive) idle(ctx context.Context, r *Result) error {
-	if d.Idle == 0 {
+	if d.Idle == 0 || d.bound < d.Pods {
 		return nil
 	}
 	d.latencies = d.latencies[:0]
@@ -242,7 +282,7 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 		d.progress("one pod at a time", i-d.Pods+1, d.Idle)
 	}
 	r.IdlePods = len(d.latencies)
-	r.IdleP50, r.IdleP99 = percentiles(d.latencies)
+	r.IdleP50, r.IdleP99 = Percentiles(d.latencies)
 	return nil
 }
 
@@ -292,7 +332,7 @@ func (d *drive) events() []yardstick.Event {
 	slots := make([]yardstick.Event, d.order+1)
 	used := make([]bool, d.order+1)
 	for i, p := range d.placed {
-		if !p.bound {
+		if !p.settled {
 			continue
 		}
 		slots[p.order], used[p.order] = yardstick.Event{Pod: int32(i), Node: p.node}, true

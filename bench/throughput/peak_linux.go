@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// peakRSS returns the most memory that the process ever held, in bytes. Getrusage's figure would not do: a process
+// PeakRSS returns the most memory that the process ever held, in bytes. Getrusage's figure would not do: a process
 // inherits it from the one that started it.
-func peakRSS() int64 {
+func PeakRSS() int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		return 0

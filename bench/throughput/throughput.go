@@ -188,19 +188,19 @@ func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
 	if err := call(o.Started); err != nil {
 		return err
 	}
-	cpu, began := cpuTime(), time.Now()
+	cpu, began := CPUTime(), time.Now()
 	if err := d.pods(ctx, began); err != nil {
 		return err
 	}
-	wall, spent := time.Since(began).Seconds(), (cpuTime() - cpu).Seconds()
+	wall, spent := time.Since(began).Seconds(), (CPUTime() - cpu).Seconds()
 	if err := call(o.Stopped); err != nil {
 		return err
 	}
-	r.WallSeconds, r.CPUSeconds, r.PeakRSS = wall, spent, peakRSS()
-	r.Placed, r.Decisions, r.Complete = d.bound, d.decisions, d.bound == o.Pods
-	r.PodsPerSecond, r.DecisionsPerSecond = float64(d.bound)/wall, float64(d.decisions)/wall
-	r.LatencyP50, r.LatencyP99 = percentiles(d.latencies)
-	r.FileBytesPerPod = float64(d.fileBytes()-files) / float64(max(1, d.bound))
+	r.WallSeconds, r.CPUSeconds, r.PeakRSS = wall, spent, PeakRSS()
+	r.Placed, r.Decisions, r.Complete = d.settled, d.decisions, d.bound == o.Pods
+	r.PodsPerSecond, r.DecisionsPerSecond = float64(d.settled)/wall, float64(d.decisions)/wall
+	r.LatencyP50, r.LatencyP99 = Percentiles(d.latencies)
+	r.FileBytesPerPod = float64(d.fileBytes()-files) / float64(max(1, d.settled))
 	bytes := 0
 	for record, err := range d.log.Records(first) {
 		if err != nil {
@@ -208,7 +208,7 @@ func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
 		}
 		bytes += len(record.Bytes)
 	}
-	r.BytesPerPod = float64(bytes) / float64(max(1, d.bound))
+	r.BytesPerPod = float64(bytes) / float64(max(1, d.settled))
 	return nil
 }
 
@@ -242,8 +242,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// percentiles returns the 50th and the 99th, in seconds; 0 of nothing.
-func percentiles(durations []time.Duration) (p50, p99 float64) {
+// Percentiles returns the 50th and the 99th, in seconds; 0 of nothing.
+func Percentiles(durations []time.Duration) (p50, p99 float64) {
 	if len(durations) == 0 {
 		return 0, 0
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the time that the process has spent on processors, by itself and in the system.
-func cpuTime() time.Duration {
+// CPUTime returns the time that the process has spent on processors, by itself and in the system.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -58,7 +58,7 @@ var rooms = []room{
 	{dir: "internal/fixedseed", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
 	{dir: "bench", floor: side},
-	{dir: "bench/peer", floor: edge},
+	{dir: "bench/peer", floor: top},
 }
 
 // sideways are the imports allowed on one and the same floor, each with its reason.
