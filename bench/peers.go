@@ -189,10 +189,12 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", o.name, o.of(sampled, podsPerCPU), o.of(allNodes, podsPerCPU), o.of(rollcall, podsPerCPU),
 			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
 	}
-	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the choice), and the peak of memory in MiB:\n\n")
-	b.WriteString("| | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | Rollcall |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the choice), of as many pods as all\n" +
+		"three placed, and the peak of memory in MiB:\n\n")
+	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, o.score(sampled), o.score(allNodes), o.score(rollcall),
+		pods, scores := o.reached()
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, pods, score(scores[sampled]), score(scores[allNodes]), score(scores[rollcall]),
 			o.of(sampled, peakMiB), o.of(allNodes, peakMiB), o.of(rollcall, peakMiB))
 	}
 	return b.String()
@@ -200,22 +202,24 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 
 // rate is a contestant's pods a second, with an asterisk if it was stopped.
 func (o outcome) rate(who int) string {
-	return fmt.Sprintf("%.0f", o.of(who, podsPerSecond)) + o.star(who)
-}
-
-// score is a contestant's mean score; one that was stopped has only had the emptier nodes.
-func (o outcome) score(who int) string {
-	return fmt.Sprintf("%.2f", o.of(who, meanScore)) + o.star(who)
-}
-
-func (o outcome) star(who int) string {
+	text := fmt.Sprintf("%.0f", o.of(who, podsPerSecond))
 	if o.cut(who) {
-		return "\\*"
+		text += "\\*"
 	}
-	return ""
+	return text
+}
+
+func score(mean float64) string {
+	if mean == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", mean)
 }
 
 func times(middle, lowest, highest float64) string {
+	if middle == 0 {
+		return "–"
+	}
 	return fmt.Sprintf("%.1f (%.1f–%.1f)", middle, lowest, highest)
 }
 

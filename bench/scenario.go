@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/bench/yardstick"
 )
 
 // scenario is a workload that all contestants are given.
@@ -89,6 +91,31 @@ func (o outcome) ratio(other int, value func(*throughput.Result) float64) (middl
 	return median(values), slices.Min(values), slices.Max(values)
 }
 
+// reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the placements of so
+// many are. Who placed fewer than one step is left out: his score is 0.
+func (o outcome) reached() (pods int, scores [3]float64) {
+	least := math.MaxInt
+	for _, results := range o.Results {
+		for _, r := range results {
+			if n := len(r.RunningScores); n > 0 {
+				least = min(least, n)
+			}
+		}
+	}
+	if least == math.MaxInt {
+		return 0, scores
+	}
+	for who := range o.Results {
+		scores[who] = o.of(who, func(r *throughput.Result) float64 {
+			if len(r.RunningScores) < least {
+				return 0
+			}
+			return r.RunningScores[least-1]
+		})
+	}
+	return least * yardstick.Step, scores
+}
+
 // cut says whether the contestant was stopped before all pods were placed, in any round.
 func (o outcome) cut(who int) bool {
 	return slices.ContainsFunc(o.Results[who], func(r *throughput.Result) bool { return !r.Complete })
@@ -103,6 +130,5 @@ func medians(rounds int) string {
 }
 
 func podsPerSecond(r *throughput.Result) float64 { return r.PodsPerSecond }
-func meanScore(r *throughput.Result) float64     { return r.MeanScore }
 func peakMiB(r *throughput.Result) float64       { return float64(r.PeakRSS) / (1 << 20) }
 func podsPerCPU(r *throughput.Result) float64    { return float64(r.Placed) / cmp.Or(r.CPUSeconds, 1) }

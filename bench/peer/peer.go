@@ -84,7 +84,8 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 		return nil, err
 	}
 	r.MaxScore = yardstick.Best
-	r.MeanScore, err = yardstick.Mean(context.WithoutCancel(ctx), o.Spec, h.events())
+	score, err := yardstick.Rate(context.WithoutCancel(ctx), o.Spec, h.events())
+	r.MeanScore, r.RunningScores = score.Mean, score.Running
 	return r, err
 }
 

@@ -98,6 +98,8 @@ type Result struct {
 
 	// MeanScore is the chosen nodes' mean score by package yardstick, 0 to MaxScore.
 	MeanScore float64 `json:"meanScore"`
+	// RunningScores are the means of the first 500 placements, of the first 1,000, and so on.
+	RunningScores []float64 `json:"runningScores,omitempty"`
 	MaxScore  int64   `json:"maxScore"`
 }
 
@@ -137,7 +139,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	r.MaxScore = yardstick.Best
-	r.MeanScore, err = yardstick.Mean(ctx, o.Spec, d.events())
+	score, err := yardstick.Rate(ctx, o.Spec, d.events())
+	r.MeanScore, r.RunningScores = score.Mean, score.Running
 	return r, err
 }
 
@@ -149,13 +152,15 @@ func (o *Options) check() error {
 		return fmt.Errorf("batches of %d, %d idle pods, %d%% of the nodes, %d pods at a time: want at least 1, 0, 0 to 100, and 0",
 			o.Batch, o.Idle, o.Percentage, o.Stay)
 	}
-	room := o.Room() - o.Idle - o.Gang
-	switch {
-	case o.Stay == 0 && o.Pods <= room:
+	room := o.Room() - o.Idle
+	if o.Stay == 0 && o.Pods <= room {
 		o.Stay = o.Pods
-	case o.Stay == 0:
+		return nil
+	}
+	if o.Stay == 0 {
 		o.Stay = o.Room() * 4 / 5
 	}
+	room -= o.Gang // batches end where gangs do
 	if o.Stay = min(o.Stay, room); o.Stay < max(1, o.Gang) {
 		return fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", o.Nodes, o.Gang, o.Idle)
 	}

@@ -66,6 +66,8 @@ func (s Spec) Check() error {
 		return fmt.Errorf("%d pods: want 1 to %d", s.Pods, MaxPods)
 	case s.Shapes < 1 || s.Shapes > MaxPods:
 		return fmt.Errorf("%d shapes: want 1 to %d", s.Shapes, MaxPods)
+	case s.Spread && s.Nodes < Zones:
+		return fmt.Errorf("%d nodes are too few to spread pods over %d zones", s.Nodes, Zones)
 	case s.Gang < 0:
 		return fmt.Errorf("gangs of %d: want 1 or more, or 0 for no gangs", s.Gang)
 	case s.Gang > s.Room():
@@ -74,8 +76,13 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Room is how many pods all nodes take: one for each GPU.
-func (s Spec) Room() int { return s.Nodes * NodeGPUs }
+// Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the smallest one.
+func (s Spec) Room() int {
+	if s.Spread {
+		return s.Nodes / Zones * Zones * NodeGPUs
+	}
+	return s.Nodes * NodeGPUs
+}
 
 // String says it in a few words.
 func (s Spec) String() string {

@@ -121,6 +121,9 @@ func (b *coreBench) check() error {
 		}
 		b.Shapes = n
 	}
+	if b.Batch < 1 {
+		return usageError{fmt.Errorf("batches of %d pods: want at least 1", b.Batch)}
+	}
 	if b.Limit < 0 {
 		return usageError{errors.New("--limit is below zero")}
 	}

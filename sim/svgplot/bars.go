@@ -83,7 +83,7 @@ type Curves struct {
 	Title, Subtitle string
 	// X and Y say what the axes tell.
 	X, Y string
-	// Lines have a legend. The points' values are to be above 0.
+	// Lines have a legend. Points of which a value is not above 0, or is infinite, are left out.
 	Lines []Line
 }
 
@@ -94,9 +94,12 @@ const curveHeight = 320.0
 func WriteCurves(w io.Writer, c Curves) error {
 	d := &drawing{w: bufio.NewWriter(w)}
 	var xs, ys []float64
-	for _, l := range c.Lines {
+	lines := make([][]Point, len(c.Lines))
+	for k, l := range c.Lines {
 		for _, p := range l.Points {
-			xs, ys = append(xs, p.X), append(ys, p.Y)
+			if p.X > 0 && p.Y > 0 && !math.IsInf(p.X, 1) && !math.IsInf(p.Y, 1) {
+				xs, ys, lines[k] = append(xs, p.X), append(ys, p.Y), append(lines[k], p)
+			}
 		}
 	}
 	bottom := top + headroom + curveHeight
@@ -120,9 +123,9 @@ func WriteCurves(w io.Writer, c Curves) error {
 			d.text(across.at(v), bottom+18, "", "middle", whole(v))
 		}
 	}
-	for k, l := range c.Lines {
+	for k, points := range lines {
 		path := ""
-		for i, p := range l.Points {
+		for i, p := range points {
 			command := "L"
 			if i == 0 {
 				command = "M"
