@@ -31,7 +31,7 @@ func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	dir := t.TempDir()
 	into, chart, facts := filepath.Join(dir, "page.md"), filepath.Join(dir, "peer.svg"), filepath.Join(dir, "facts.json")
 	write(t, into, page)
-	c := comparison{rounds: 2, limit: time.Minute, only: []string{"gangs", "different"}, nodes: 70, pods: 520, dir: dir, into: into, chart: chart, facts: facts, note: "A note."}
+	c := comparison{rounds: 2, limit: time.Minute, only: []string{"gangs"}, nodes: 70, pods: 520, dir: dir, into: into, chart: chart, facts: facts, note: "A note."}
 	var out bytes.Buffer
 	if err := c.run(context.Background(), &out); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	if before != "# Page\n\n<!-- bench peer -->\n" || rest != "<!-- end bench peer -->\n\n<!-- bench curve -->\n<!-- end bench curve -->\n\nEnd.\n" {
 		t.Errorf("the page is\n%s\nand what was printed\n%s", got, out.String())
 	}
-	for _, want := range []string{"A note.", "medians of 2 rounds", "\n| gangs of 512 | ", "\n| all different | "} {
+	for _, want := range []string{"A note.", "medians of 2 rounds", "\n| gangs of 512 | "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -62,6 +62,14 @@ func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 3 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAnotherNumberOfPodsKeepsThemAllDifferent(t *testing.T) {
+	c := comparison{rounds: 1, only: []string{"different", "shapes20"}, nodes: 70, pods: 30}
+	got, err := c.choose()
+	if err != nil || len(got) != 2 || got[0].Pods != 30 || got[0].Shapes != 30 || got[1].Shapes != 20 || got[1].Nodes != 70 {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -100,7 +100,7 @@ type Result struct {
 	MeanScore float64 `json:"meanScore"`
 	// RunningScores are the means of the first 500 placements, of the first 1,000, and so on.
 	RunningScores []float64 `json:"runningScores,omitempty"`
-	MaxScore  int64   `json:"maxScore"`
+	MaxScore      int64     `json:"maxScore"`
 }
 
 // Run measures. Errors are those of the engine and of the file system, and placements that are wrong.
