@@ -32,6 +32,16 @@ soak: ## What make test runs, at length: real workloads, kills, crash states, hi
 	ROLLCALL_SOAK=1 $(GO) test -count 1 -tags invariants -timeout 180m -run '^(TestEveryCrashStateRecovers|TestEveryDamagedByteIsFoundOrUnused)$$' ./eventlog/boltlog -v
 	ROLLCALL_SOAK=1 $(GO) test -count 1 -tags invariants -timeout 180m -run Whatever ./scheduler -rapid.checks=5000 -v
 
+# Five rounds of six scenarios take about an hour; the machine should have nothing else to do. BENCH adds flags, such as
+# BENCH="--rounds 1 --only shape,gangs".
+.PHONY: bench-peer
+bench-peer: ## Compare Rollcall with kube-scheduler: docs/PERFORMANCE.md and docs/peer.svg
+	$(GO) run ./bench peer --into docs/PERFORMANCE.md --chart docs/peer.svg $(BENCH)
+
+.PHONY: bench-curve
+bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMANCE.md and docs/curve.svg
+	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
+
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
 

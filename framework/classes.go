@@ -1,11 +1,13 @@
 package framework
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 // Pods of equal signature are a class: they are refused by the same nodes for the same reasons, and given the
@@ -59,9 +61,21 @@ var scoresByNodeAlone = []string{
 	names.PodTopologySpread, names.InterPodAffinity, names.VolumeBinding, names.DynamicResources,
 }
 
+// withoutClasses stands in a registry for the wish that there be no classes; it is the name of no plugin.
+const withoutClasses = "classes=off"
+
+// WithoutClasses returns a copy of the registry whose profiles keep no classes: every node is filtered and scored anew in
+// each cycle, and the same is decided. The wish goes with the registry because everything that makes profiles has one.
+func WithoutClasses(registry frameworkruntime.Registry) frameworkruntime.Registry {
+	out := maps.Clone(registry)
+	out[withoutClasses] = nil
+	return out
+}
+
 // prepareClasses settles whether the profile's pods can have classes.
-func (p *Profile) prepareClasses() {
-	p.classes.usable = p.world.Version != nil && len(p.unsigned) == 0 &&
+func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
+	_, off := registry[withoutClasses]
+	p.classes.usable = !off && p.world.Version != nil && len(p.unsigned) == 0 &&
 		!slices.ContainsFunc(p.preScore, func(e entry[fwk.PreScorePlugin]) bool { return !slices.Contains(scoresByNodeAlone, e.name) })
 }
 

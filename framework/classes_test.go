@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -59,6 +60,20 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
+// TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry says that there are to be no
+// classes.
+func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
+	w.plain = true
+	off := w.profile("plain", framework.WithoutClasses(plugins.NewRegistry()), w.state.Version)
+	for range 5 {
+		off.Place(w.ctx, framework.NewCycleState(), w.podOfFewShapes(0), 0, nil)
+	}
+	if got, want := off.Evaluations(), 5*80; got != want {
+		t.Errorf("5 pods of one class on 80 nodes took %d evaluations of a node, want %d", got, want)
+	}
+}
+
 func comparePlacements(a, b framework.Placement) string {
 	statuses := func(p framework.Placement) (out []string) {
 		if p.Statuses == nil {
@@ -105,23 +120,25 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
 	w.nodes = 80
-	profile := func(name string, version func() uint64) *framework.Profile {
-		informers := w.state.Informers()
-		cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
-			"profiles: [{schedulerName: "+name+", plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]\n"), "test.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := framework.NewProfile(w.ctx, plugins.NewRegistry(), cfg.Profiles[0], framework.World{
-			Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	w.with, w.without = profile("with", w.state.Version), profile("without", nil)
+	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Version), w.profile("without", plugins.NewRegistry(), nil)
 	return w
+}
+
+// profile returns one over the world's cluster.
+func (w *memoWorld) profile(name string, registry frameworkruntime.Registry, version func() uint64) *framework.Profile {
+	informers := w.state.Informers()
+	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+		"profiles: [{schedulerName: "+name+", plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]\n"), "test.yaml")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
+		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
 }
 
 func (w *memoWorld) upsertNode(name string) {

@@ -102,7 +102,7 @@ func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *co
 		return nil, err
 	}
 	p.findSigners()
-	p.prepareClasses()
+	p.prepareClasses(registry)
 	p.search.init(p)
 	return p, nil
 }

@@ -47,6 +47,9 @@ var rooms = []room{
 	{dir: "replay", floor: 7},
 	{dir: "localapi", floor: edge},
 	{dir: "kube", floor: edge},
+	{dir: "bench/workload", floor: 0},
+	{dir: "bench/yardstick", floor: 1},
+	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
 	{dir: "sim/svgplot", floor: edge},
 	{dir: "cmd/rollcall", floor: top},
@@ -55,6 +58,7 @@ var rooms = []room{
 	{dir: "internal/fixedseed", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
 	{dir: "bench", floor: side},
+	{dir: "bench/peer", floor: top},
 }
 
 // sideways are the imports allowed on one and the same floor, each with its reason.

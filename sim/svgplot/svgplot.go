@@ -1,9 +1,9 @@
-// Package svgplot draws values over time as one SVG file that needs nothing beside it: no fonts, no scripts, no
+// Package svgplot draws values over time, bars and curves as one SVG file each that needs nothing beside it: no fonts, no scripts, no
 // style sheets. It shows well on light and dark ground.
 //
 // It owns where things stand and what they look like. It never reads or thins data: its callers bound how much they give.
 //
-// Start reading at Figure, then WriteSVG.
+// Start reading at Figure, then WriteSVG; bars.go has the other two.
 package svgplot
 
 import (
@@ -116,13 +116,7 @@ const colours = 5
 // WriteSVG draws the figure. The error is the writer's.
 func WriteSVG(w io.Writer, f Figure) error {
 	d := &drawing{w: bufio.NewWriter(w), f: f, scale: timeScale(f.Span)}
-	height := d.height()
-	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img">`+"\n",
-		num(width), num(height), num(width), num(height))
-	d.printf("<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n", escape(f.Title), escape(f.Subtitle), style)
-	d.printf(`<rect class="ground" width="%s" height="%s"/>`+"\n", num(width), num(height))
-	d.text(left, 28, "title", "", f.Title)
-	d.text(left, 46, "", "", f.Subtitle)
+	d.open(f.Title, f.Subtitle, d.height())
 	y := top
 	for i, p := range f.Panels {
 		y = d.panel(y, i, p)

@@ -1,0 +1,293 @@
+// Package peer measures kube-scheduler, the one that this module's go.mod names, as package throughput measures
+// Rollcall: with the same workload, no API server, and a bind that does nothing.
+//
+// It owns the harness and nothing of the scheduler, which is what scheduler.New makes of the default configuration. Pods
+// come through the informer's own watch, not through the fake client's object tracker, which would take longer than some
+// cycles do.
+//
+// Start reading at Run.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/bench/throughput"
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/bench/yardstick"
+)
+
+// Options say what is measured.
+type Options struct {
+	workload.Spec
+	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of nodes.
+	Percentage int32
+	// Limit ends the measuring after that much time, with the pods that are bound by then; 0 for no limit.
+	Limit time.Duration
+	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
+	Started, Stopped func() error
+}
+
+// Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process; the
+// PodGroups are there before the measured time. What Kubernetes' packages log is dropped, for the rest of the process too.
+// The result leaves out what only Rollcall has.
+func Run(ctx context.Context, o Options) (*throughput.Result, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if o.Pods > o.Room() {
+		return nil, fmt.Errorf("%d pods: all %d nodes together take %d, and no pod ends here", o.Pods, o.Nodes, o.Room())
+	}
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
+	defer cancel()
+	if o.Gang > 0 {
+		if err := utilfeature.DefaultMutableFeatureGate.Set(string(features.GenericWorkload) + "=true"); err != nil {
+			return nil, err
+		}
+	}
+	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, Text: o.Spec.String()}
+	h := newHarness(o)
+	began := time.Now()
+	stop, err := h.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.LoadSeconds = time.Since(began).Seconds()
+	err = h.measure(ctx, r)
+	cancel()
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	r.MaxScore = yardstick.Best
+	score, err := yardstick.Rate(context.WithoutCancel(ctx), o.Spec, h.events())
+	r.MeanScore, r.RunningScores = score.Mean, score.Running
+	return r, err
+}
+
+// harness is a kube-scheduler and what it is fed from.
+type harness struct {
+	Options
+	client *fake.Clientset
+	pods   *watch.FakeWatcher
+	binder *binder
+}
+
+func newHarness(o Options) *harness {
+	var objects []runtime.Object
+	for i := range o.Nodes {
+		objects = append(objects, o.Node(i))
+	}
+	for g := range o.Groups() {
+		objects = append(objects, o.Group(g))
+	}
+	h := &harness{Options: o, client: fake.NewClientset(objects...), binder: newBinder(o.Pods)}
+	h.pods = watch.NewFakeWithChanSize(1024, true)
+	h.client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.pods, nil })
+	return h
+}
+
+// start brings a scheduler up that knows the nodes. stop waits until it is down, once ctx is done.
+func (h *harness) start(ctx context.Context) (stop func(), err error) {
+	profiles, err := profiles()
+	if err != nil {
+		return nil, err
+	}
+	factory := scheduler.NewInformerFactory(h.client, 0, nil)
+	opts := []scheduler.Option{
+		scheduler.WithProfiles(profiles...),
+		scheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			binderName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return h.binder, nil },
+		}),
+	}
+	if h.Percentage > 0 {
+		opts = append(opts, scheduler.WithPercentageOfNodesToScore(&h.Percentage))
+	}
+	s, err := scheduler.New(ctx, h.client, factory, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, opts...)
+	if err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := s.WaitForHandlersSync(ctx); err != nil {
+		return nil, err
+	}
+	down := make(chan struct{})
+	go func() {
+		defer close(down)
+		s.Run(ctx)
+	}()
+	return func() {
+		<-down
+		factory.Shutdown()
+	}, nil
+}
+
+// profiles are kube-scheduler's default ones, with the binder in the place of DefaultBinder.
+func profiles() ([]config.KubeSchedulerProfile, error) {
+	var versioned configv1.KubeSchedulerConfiguration
+	scheme.Scheme.Default(&versioned)
+	var cfg config.KubeSchedulerConfiguration
+	if err := scheme.Scheme.Convert(&versioned, &cfg, nil); err != nil {
+		return nil, fmt.Errorf("kube-scheduler's default configuration: %w", err)
+	}
+	for i := range cfg.Profiles {
+		p := cfg.Profiles[i].Plugins
+		p.Bind.Enabled, p.Bind.Disabled = []config.Plugin{{Name: binderName}}, []config.Plugin{{Name: "*"}}
+		p.Reserve.Enabled = []config.Plugin{{Name: binderName}}
+	}
+	return cfg.Profiles, nil
+}
+
+// measure is the measured time: from the first pod's coming to the last one's bind.
+func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
+	if h.Started != nil {
+		if err := h.Started(); err != nil {
+			return err
+		}
+	}
+	var over <-chan time.Time
+	if h.Limit > 0 {
+		over = time.After(h.Limit)
+	}
+	cpu, began := throughput.CPUTime(), time.Now()
+	go h.feed(ctx)
+	select {
+	case <-h.binder.done:
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	wall := time.Since(began).Seconds()
+	r.Placed = int(h.binder.bound.Load())
+	r.CPUSeconds, r.WallSeconds, r.PeakRSS = (throughput.CPUTime() - cpu).Seconds(), wall, throughput.PeakRSS()
+	r.Decisions, r.Complete = r.Placed, r.Placed == h.Pods
+	r.PodsPerSecond, r.DecisionsPerSecond = float64(r.Placed)/wall, float64(r.Placed)/wall
+	r.LatencyP50, r.LatencyP99 = throughput.Percentiles(h.binder.latencies())
+	if h.Stopped != nil {
+		return h.Stopped()
+	}
+	return nil
+}
+
+// feed lets the pods come, as fast as the informer takes them.
+func (h *harness) feed(ctx context.Context) {
+	for i := range h.Pods {
+		if ctx.Err() != nil {
+			return
+		}
+		h.binder.given[i].Store(time.Now().UnixNano())
+		h.pods.Add(h.Pod(i))
+	}
+}
+
+// events are the placements of the pods that were bound, in the order of the cycles.
+func (h *harness) events() []yardstick.Event {
+	b := h.binder
+	at := make([]int32, b.order.Load()+1)
+	for i := range b.reserved {
+		if b.boundAt[i].Load() != 0 {
+			at[b.reserved[i].Load()] = int32(i) + 1
+		}
+	}
+	var out []yardstick.Event
+	for _, pod := range at {
+		if pod > 0 {
+			out = append(out, yardstick.Event{Pod: pod - 1, Node: b.node[pod-1].Load()})
+		}
+	}
+	return out
+}
+
+const binderName = "BenchBinder"
+
+// binder is the Bind plugin: it does nothing but take note. It is told of a placement in Reserve already, which cycles call
+// one after the other.
+type binder struct {
+	given, boundAt []atomic.Int64 // in nanoseconds, by the pod's number; 0: not yet
+	node           []atomic.Int32
+	reserved       []atomic.Int64 // the last Reserve's number
+	order, bound   atomic.Int64
+	done           chan struct{}
+}
+
+var (
+	_ fwk.ReservePlugin = (*binder)(nil)
+	_ fwk.BindPlugin    = (*binder)(nil)
+)
+
+func newBinder(pods int) *binder {
+	return &binder{given: make([]atomic.Int64, pods), boundAt: make([]atomic.Int64, pods), node: make([]atomic.Int32, pods),
+		reserved: make([]atomic.Int64, pods), done: make(chan struct{})}
+}
+
+// Name implements fwk.Plugin.
+func (b *binder) Name() string { return binderName }
+
+// Reserve implements fwk.ReservePlugin.
+func (b *binder) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	i, err := workload.Index(pod.UID)
+	n, nerr := workload.NodeIndex(node)
+	if err := errors.Join(err, nerr); err != nil {
+		return fwk.AsStatus(err)
+	}
+	b.reserved[i].Store(b.order.Add(1))
+	b.node[i].Store(int32(n))
+	return nil
+}
+
+// Unreserve implements fwk.ReservePlugin.
+func (b *binder) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+
+// Bind implements fwk.BindPlugin.
+func (b *binder) Bind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	i, err := workload.Index(pod.UID)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if workload.NodeName(int(b.node[i].Load())) != node {
+		return fwk.NewStatus(fwk.Error, "bound to another node than was reserved")
+	}
+	if !b.boundAt[i].CompareAndSwap(0, time.Now().UnixNano()) {
+		return fwk.NewStatus(fwk.Error, "bound twice")
+	}
+	if b.bound.Add(1) == int64(len(b.boundAt)) {
+		close(b.done)
+	}
+	return nil
+}
+
+// latencies are the times from a pod's coming to its bind.
+func (b *binder) latencies() []time.Duration {
+	var out []time.Duration
+	for i := range b.boundAt {
+		if at := b.boundAt[i].Load(); at != 0 {
+			out = append(out, time.Duration(at-b.given[i].Load()))
+		}
+	}
+	return out
+}

@@ -1,0 +1,47 @@
+package peer
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bench/throughput"
+	"github.com/rollcall-sched/rollcall/bench/workload"
+)
+
+// Both are given the same; what either places is checked for room by package yardstick. Of nodes as good as each other
+// kube-scheduler takes one by chance, so that the scores are close and not equal.
+func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		spec workload.Spec
+	}{ // the one with gangs is the last: it opens a feature gate for good
+		{"shapes", workload.Spec{Nodes: 50, Pods: 100, Shapes: 5}},
+		{"spread", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Spread: true}},
+		{"gangs", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Gang: 25}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ours, err := throughput.Run(context.Background(), throughput.Options{Spec: c.spec, Batch: 1000, Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs, err := Run(context.Background(), Options{Spec: c.spec, Percentage: 100, Limit: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ours.Placed != c.spec.Pods || theirs.Placed != c.spec.Pods {
+				t.Errorf("Rollcall placed %d pods, kube-scheduler %d, of %d", ours.Placed, theirs.Placed, c.spec.Pods)
+			}
+			if math.Abs(ours.MeanScore-theirs.MeanScore) > 1 {
+				t.Errorf("all nodes are scored, and yet Rollcall's mean score is %v, kube-scheduler's %v", ours.MeanScore, theirs.MeanScore)
+			}
+		})
+	}
+}
+
+func TestAWorkloadThatDoesNotFitIsRefused(t *testing.T) {
+	if _, err := Run(context.Background(), Options{Spec: workload.Spec{Nodes: 1, Pods: 9, Shapes: 1}}); err == nil {
+		t.Error("no error: it would wait for ever")
+	}
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/rollcall-sched/rollcall/sim/svgplot"
+)
+
+// comparison is "bench peer".
+type comparison struct {
+	rounds             int
+	limit              time.Duration
+	only               []string
+	nodes, pods        int
+	dir                string
+	into, chart, facts string
+	note               string
+}
+
+func newPeer() *cobra.Command {
+	c := &comparison{}
+	cmd := &cobra.Command{
+		Use:   "peer",
+		Short: "Compare Rollcall with kube-scheduler, run by run in turns",
+		Long: `Gives the same workloads to kube-scheduler and to Rollcall, taking turns, each run in a process of its own. kube-scheduler
+is the one that is compiled in, made by scheduler.New with its default configuration over a client in memory; it is measured as
+it is, and with all nodes scored. Binds do nothing in either. Rollcall scores all nodes, and its log is on disk: every event and
+every decision is durable.
+
+A run that takes longer than --limit is stopped, and what it placed until then counts.`,
+		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart docs/peer.svg",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	var keys []string
+	for _, s := range scenarios {
+		keys = append(keys, s.Key)
+	}
+	f := cmd.Flags()
+	f.IntVar(&c.rounds, "rounds", 5, "how often each is measured")
+	f.DurationVar(&c.limit, "limit", time.Minute, "stop a run after this much time")
+	f.StringSliceVar(&c.only, "only", keys, "the scenarios")
+	f.IntVar(&c.nodes, "nodes", 0, "another number of nodes for all scenarios")
+	f.IntVar(&c.pods, "pods", 0, "another number of pods for all scenarios")
+	f.StringVar(&c.dir, "dir", "", "a directory on the file system for Rollcall's log; default: that for temporary files")
+	f.StringVar(&c.into, "into", "", "put the table into this file, between <!-- bench peer --> and <!-- end bench peer -->")
+	f.StringVar(&c.chart, "chart", "", "draw the medians to this SVG file")
+	f.StringVar(&c.facts, "facts", "", "write every result to this file, as JSON")
+	f.StringVar(&c.note, "note", "", "a sentence to stand above the table")
+	return cmd
+}
+
+func (c *comparison) run(ctx context.Context, w io.Writer) error {
+	chosen, err := c.choose()
+	if err != nil {
+		return err
+	}
+	outcomes := make([]outcome, len(chosen))
+	for round := range c.rounds {
+		for i, s := range chosen {
+			outcomes[i].Scenario, outcomes[i].name = s.Key, s.Name
+			for who, contestant := range contestants {
+				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestant.Name)
+				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: c.limit, Batch: 1000, Dir: c.dir}
+				r, err := run.apart(ctx)
+				if err != nil {
+					return err
+				}
+				outcomes[i].Results[who] = append(outcomes[i].Results[who], r)
+			}
+		}
+		// What is there by now is worth having if a later round is broken off.
+		if err := c.keep(outcomes, round+1); err != nil {
+			return err
+		}
+	}
+	tell("")
+	_, err = io.WriteString(w, c.table(outcomes, c.rounds))
+	return err
+}
+
+// choose returns the scenarios that are asked for, as they are asked for.
+func (c *comparison) choose() ([]scenario, error) {
+	if c.rounds < 1 {
+		return nil, fmt.Errorf("--rounds is %d: want at least 1", c.rounds)
+	}
+	var out []scenario
+	for _, key := range c.only {
+		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.Key == key })
+		if i < 0 {
+			return nil, fmt.Errorf("--only: there is no scenario %q: see --help for those that there are", key)
+		}
+		s := scenarios[i]
+		different := s.Shapes == s.Pods
+		if c.nodes > 0 {
+			s.Nodes = c.nodes
+		}
+		if c.pods > 0 {
+			s.Pods = c.pods
+		}
+		if different {
+			s.Shapes = s.Pods
+		}
+		if err := s.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// keep writes the files that are asked for.
+func (c *comparison) keep(outcomes []outcome, rounds int) error {
+	if c.facts != "" {
+		data, err := json.MarshalIndent(outcomes, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.facts, append(data, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	if c.chart != "" {
+		if err := draw(c.chart, func(w io.Writer) error { return svgplot.WriteBars(w, bars(outcomes, rounds)) }); err != nil {
+			return err
+		}
+	}
+	if c.into == "" {
+		return nil
+	}
+	return replace(c.into, "bench peer", c.table(outcomes, rounds))
+}
+
+// draw writes an SVG file.
+func draw(path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// replace puts text between <!-- name --> and <!-- end name --> of a file.
+func replace(path, name, text string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	opening, closing := "<!-- "+name+" -->\n", "<!-- end "+name+" -->"
+	before, rest, ok := strings.Cut(string(data), opening)
+	_, after, found := strings.Cut(rest, closing)
+	if !ok || !found {
+		return fmt.Errorf("%s has no %q with a %q behind it, between which the table would stand", path, strings.TrimSpace(opening), closing)
+	}
+	return os.WriteFile(path, []byte(before+opening+text+closing+after), 0o644)
+}
+
+// table is the result as Markdown.
+func (c *comparison) table(outcomes []outcome, rounds int) string {
+	var b strings.Builder
+	if c.note != "" {
+		fmt.Fprintf(&b, "%s\n\n", c.note)
+	}
+	fmt.Fprintf(&b, "%s, %d cores, %s: %s, in brackets the lowest and highest ratio of a round.\n\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.GOMAXPROCS(0), runtime.Version(), medians(rounds))
+	b.WriteString("| pods/s | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall, all nodes, durable | × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
+	for _, o := range outcomes {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", o.name, o.rate(sampled), o.rate(allNodes), o.rate(rollcall),
+			times(o.ratio(sampled, podsPerSecond)), times(o.ratio(allNodes, podsPerSecond)))
+	}
+	fmt.Fprintf(&b, "\n\\* stopped after %s: pods/s of what was placed until then, which is the emptier half of the work.\n\n", c.limit)
+	b.WriteString("What a second of one core places, which other work on the machine changes less:\n\n")
+	b.WriteString("| pods per CPU second | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall | × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
+	for _, o := range outcomes {
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", o.name, o.of(sampled, podsPerCPU), o.of(allNodes, podsPerCPU), o.of(rollcall, podsPerCPU),
+			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
+	}
+	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the choice), of as many pods as all\n" +
+		"three placed, and the peak of memory in MiB:\n\n")
+	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, o := range outcomes {
+		pods, scores := o.reached()
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, pods, score(scores[sampled]), score(scores[allNodes]), score(scores[rollcall]),
+			o.of(sampled, peakMiB), o.of(allNodes, peakMiB), o.of(rollcall, peakMiB))
+	}
+	return b.String()
+}
+
+// rate is a contestant's pods a second, with an asterisk if it was stopped.
+func (o outcome) rate(who int) string {
+	text := fmt.Sprintf("%.0f", o.of(who, podsPerSecond))
+	if o.cut(who) {
+		text += "\\*"
+	}
+	return text
+}
+
+func score(mean float64) string {
+	if mean == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", mean)
+}
+
+func times(middle, lowest, highest float64) string {
+	if middle == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f (%.1f–%.1f)", middle, lowest, highest)
+}
+
+// bars are the medians as a chart.
+func bars(outcomes []outcome, rounds int) svgplot.Bars {
+	out := svgplot.Bars{
+		Title:    "Pods scheduled per second",
+		Subtitle: fmt.Sprintf("5,000 nodes unless said, 10,000 pods of one GPU, %d cores; %s; each mark is ten times the one before", runtime.GOMAXPROCS(0), medians(rounds)),
+	}
+	for _, c := range contestants {
+		out.Series = append(out.Series, c.Name)
+	}
+	for _, o := range outcomes {
+		g := svgplot.BarGroup{Name: o.name}
+		for who := range contestants {
+			v := svgplot.BarValue{Value: o.of(who, podsPerSecond)}
+			v.Label = fmt.Sprintf("%.0f", v.Value)
+			if who == rollcall {
+				middle, _, _ := o.ratio(sampled, podsPerSecond)
+				v.Label += fmt.Sprintf(" (× %.1f)", middle)
+			}
+			g.Values = append(g.Values, v)
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	return out
+}
+
+// tell says on a terminal what is being done.
+func tell(format string, args ...any) {
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		fmt.Fprintf(os.Stderr, "\r\x1b[K%s", fmt.Sprintf(format, args...))
+	}
+}

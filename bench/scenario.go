@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/bench/throughput"
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/bench/yardstick"
+)
+
+// scenario is a workload that all contestants are given.
+type scenario struct {
+	// Key names it on the command line, Name for people.
+	Key, Name string
+	workload.Spec
+}
+
+// scenarios are all there are.
+var scenarios = []scenario{
+	{"shape", "one shape", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1}},
+	{"shapes20", "20 shapes", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 20}},
+	{"gangs", "gangs of 512", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1, Gang: 512}},
+	{"nodes15000", "15,000 nodes", workload.Spec{Nodes: 15000, Pods: 10000, Shapes: 1}},
+	{"different", "all different", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 10000}},
+	{"spread", "zone spread", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1, Spread: true}},
+}
+
+// contestant is a scheduler with a setting.
+type contestant struct {
+	Name       string
+	kube       bool
+	percentage int32
+}
+
+// The contestants, in the order in which they take turns; Rollcall is the last.
+var contestants = []contestant{
+	{"kube-scheduler, its sample", true, 0},
+	{"kube-scheduler, all nodes", true, 100},
+	{"Rollcall, all nodes", false, 0},
+}
+
+// The contestants by what the table does with them.
+const (
+	sampled = iota
+	allNodes
+	rollcall
+)
+
+// outcome is what came of one scenario: the results of the rounds, by contestant.
+type outcome struct {
+	Scenario string                  `json:"scenario"`
+	Results  [3][]*throughput.Result `json:"results"`
+	name     string
+}
+
+// median is the middle value, or the mean of the two; 0 of none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// of returns the median over the rounds of what one contestant did.
+func (o outcome) of(who int, value func(*throughput.Result) float64) float64 {
+	var values []float64
+	for _, r := range o.Results[who] {
+		values = append(values, value(r))
+	}
+	return median(values)
+}
+
+// ratio is how many times as much Rollcall did as the other, in the same round: the median, and the bounds.
+func (o outcome) ratio(other int, value func(*throughput.Result) float64) (middle, lowest, highest float64) {
+	var values []float64
+	for i, r := range o.Results[rollcall] {
+		if i < len(o.Results[other]) {
+			if v := value(o.Results[other][i]); v > 0 {
+				values = append(values, value(r)/v)
+			}
+		}
+	}
+	if len(values) == 0 {
+		return 0, 0, 0
+	}
+	return median(values), slices.Min(values), slices.Max(values)
+}
+
+// reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the placements of so
+// many are. Who placed fewer than one step is left out: his score is 0.
+func (o outcome) reached() (pods int, scores [3]float64) {
+	least := math.MaxInt
+	for _, results := range o.Results {
+		for _, r := range results {
+			if n := len(r.RunningScores); n > 0 {
+				least = min(least, n)
+			}
+		}
+	}
+	if least == math.MaxInt {
+		return 0, scores
+	}
+	for who := range o.Results {
+		scores[who] = o.of(who, func(r *throughput.Result) float64 {
+			if len(r.RunningScores) < least {
+				return 0
+			}
+			return r.RunningScores[least-1]
+		})
+	}
+	return least * yardstick.Step, scores
+}
+
+// cut says whether the contestant was stopped before all pods were placed, in any round.
+func (o outcome) cut(who int) bool {
+	return slices.ContainsFunc(o.Results[who], func(r *throughput.Result) bool { return !r.Complete })
+}
+
+// medians says of how many rounds something is.
+func medians(rounds int) string {
+	if rounds == 1 {
+		return "one round"
+	}
+	return fmt.Sprintf("medians of %d rounds", rounds)
+}
+
+func podsPerSecond(r *throughput.Result) float64 { return r.PodsPerSecond }
+func peakMiB(r *throughput.Result) float64       { return float64(r.PeakRSS) / (1 << 20) }
+func podsPerCPU(r *throughput.Result) float64    { return float64(r.Placed) / cmp.Or(r.CPUSeconds, 1) }

@@ -1,0 +1,350 @@
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/bench/yardstick"
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// nodeBatch is how many nodes one Step is given.
+const nodeBatch = 1000
+
+// stuck is how long nothing may be placed before the rest is given up.
+const stuck = 30 * time.Second
+
+// drive feeds the engine, and stands between it and the log: what was appended is durable, and it is then that the clock
+// is read.
+type drive struct {
+	Options
+	log    *boltlog.Log
+	engine *engine.Engine
+	last   uint64 // the log's last entry
+
+	answers []eventlog.Payload // what came of binds, for the next Step
+	given   []time.Time        // when the engine was given each pod, by its number
+	placed  []placement        // by the pod's number
+
+	bound, ended int
+	settled      int // pods whose placement is durable, and waits for nothing any more
+	order        int // placements so far
+	decisions    int
+	latencies    []time.Duration
+}
+
+// placement is the last place that a decision gave a pod.
+type placement struct {
+	node, order int32 // order from 1; 0: it has none
+	ended       int32 // the order at its end, 0 for none
+	timed       bool  // its latency was taken
+	settled     bool
+	bound       bool
+}
+
+func newDrive(o Options, log *boltlog.Log) *drive {
+	all := o.Pods + o.Idle
+	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), latencies: make([]time.Duration, 0, all)}
+}
+
+// Append implements eventlog.Log.
+func (d *drive) Append(expectedLast uint64, entries []eventlog.Entry) error {
+	if err := d.log.Append(expectedLast, entries); err != nil {
+		return err
+	}
+	durable := time.Now()
+	d.last = expectedLast + uint64(len(entries))
+	for i := range entries {
+		if decision, ok := entries[i].Payload.(*eventlog.Decision); ok {
+			if err := d.note(decision, durable); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Read implements eventlog.Log.
+func (d *drive) Read(from uint64) iter.Seq2[eventlog.Entry, error] { return d.log.Read(from) }
+
+// Last implements eventlog.Log.
+func (d *drive) Last() (uint64, error) { return d.log.Last() }
+
+// Close implements eventlog.Log; the log is closed by whoever opened it.
+func (d *drive) Close() error { return nil }
+
+// note books a decision that is durable.
+func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
+	d.decisions++
+	for _, uid := range decision.Rejected {
+		p, _, err := d.pod(uid)
+		if err != nil {
+			return err
+		}
+		p.order = 0
+	}
+	for _, uid := range decision.Allowed {
+		if err := d.settle(uid); err != nil {
+			return err
+		}
+	}
+	if decision.Outcome != eventlog.Scheduled && decision.Outcome != eventlog.Waiting {
+		return nil
+	}
+	node, err := workload.NodeIndex(decision.Node)
+	if err != nil {
+		return err
+	}
+	p, i, err := d.pod(decision.UID)
+	if err != nil {
+		return err
+	}
+	if decision.Outcome == eventlog.Scheduled {
+		if err := d.settle(decision.UID); err != nil {
+			return err
+		}
+	}
+	if p.order != 0 && p.node == int32(node) {
+		return nil // what waited goes on
+	}
+	d.order++
+	if !p.timed {
+		p.timed = true
+		d.latencies = append(d.latencies, at.Sub(d.given[i]))
+	}
+	p.node, p.order = int32(node), int32(d.order)
+	return nil
+}
+
+// settle counts a pod whose placement is final.
+func (d *drive) settle(uid types.UID) error {
+	p, _, err := d.pod(uid)
+	if err != nil {
+		return err
+	}
+	if !p.settled {
+		p.settled = true
+		d.settled++
+	}
+	return nil
+}
+
+// pod returns what is kept of the pod of that UID, and its number.
+func (d *drive) pod(uid types.UID) (*placement, int, error) {
+	i, err := workload.Index(uid)
+	if err != nil || i >= len(d.placed) {
+		return nil, 0, fmt.Errorf("the engine speaks of a pod %s, which was never given to it: %w", uid, err)
+	}
+	return &d.placed[i], i, nil
+}
+
+// load gives the engine the nodes.
+func (d *drive) load(ctx context.Context) error {
+	for first := 0; first < d.Nodes; first += nodeBatch {
+		var inputs []eventlog.Payload
+		for i := first; i < min(first+nodeBatch, d.Nodes); i++ {
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: d.Node(i)})
+		}
+		if err := d.step(ctx, inputs); err != nil {
+			return err
+		}
+		d.progress("loading nodes", first+len(inputs), d.Nodes)
+	}
+	return nil
+}
+
+// pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is durable.
+// When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
+func (d *drive) pods(ctx context.Context, began time.Time) error {
+	if d.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, began.Add(d.Limit), errLimit)
+		defer cancel()
+	}
+	err := d.feed(ctx, began)
+	var failed *engine.AppendError
+	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) {
+		return nil
+	}
+	return err
+}
+
+// errLimit is the cause of a context whose time is over.
+var errLimit = errors.New("the time to measure is over")
+
+func (d *drive) feed(ctx context.Context, began time.Time) error {
+	moved, seen := began, 0
+	for next := 0; d.bound < d.Pods || len(d.answers) > 0; {
+		inputs := d.answers
+		d.answers = nil
+		until := d.until(next)
+		inputs = d.end(inputs, next, until)
+		inputs = d.arrive(inputs, next, until)
+		next = until
+		if len(inputs) == 0 {
+			if time.Since(moved) > stuck {
+				return nil
+			}
+			if err := d.sleep(ctx); err != nil {
+				return err
+			}
+		}
+		if err := d.step(ctx, inputs); err != nil {
+			return err
+		}
+		if d.bound > seen {
+			moved, seen = time.Now(), d.bound
+		}
+		d.progress("placing pods", d.bound, d.Pods)
+	}
+	return nil
+}
+
+// until returns the number behind the pods that come in one batch with pod next.
+func (d *drive) until(next int) int {
+	end := min(next+d.Batch, d.Pods)
+	if d.Gang > 0 && end > next {
+		_, end = d.Members((end - 1) / d.Gang)
+	}
+	return end
+}
+
+// arrive adds the pods from number next up to until, with their groups.
+func (d *drive) arrive(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
+	now := time.Now()
+	for i := next; i < until; i++ {
+		if d.Gang > 0 && i%d.Gang == 0 {
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: d.Group(i / d.Gang)})
+		}
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)})
+		d.given[i] = now
+	}
+	return inputs
+}
+
+// here is how many bound pods are there.
+func (d *drive) here() int { return d.bound - d.ended }
+
+// end adds the ends of the oldest of the pods before number next, so that there is room for those up to until.
+func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
+	for until-d.ended > d.Stay && d.ended < next {
+		first, end := d.ended, d.ended+1
+		if d.Gang > 0 {
+			_, end = d.Members(first / d.Gang)
+		}
+		for i := first; i < end; i++ {
+			if !d.placed[i].bound {
+				return inputs // the oldest waits for its node
+			}
+		}
+		for i := first; i < end; i++ {
+			d.order++
+			d.placed[i].ended = int32(d.order)
+			inputs = append(inputs, deleted(eventlog.Pods, d.Pod(i)))
+		}
+		if d.Gang > 0 {
+			inputs = append(inputs, deleted(eventlog.PodGroups, d.Group(first/d.Gang)))
+		}
+		d.ended = end
+	}
+	return inputs
+}
+
+func deleted(resource eventlog.Resource, o eventlog.Object) *eventlog.Deleted {
+	return &eventlog.Deleted{Resource: resource, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()}
+}
+
+// idle gives the engine one pod after the other, each when nothing is left to do.
+func (d *drive) idle(ctx context.Context, r *Result) error {
+	if d.Idle == 0 || d.bound < d.Pods {
+		return nil
+	}
+	d.latencies = d.latencies[:0]
+	for i := d.Pods; i < d.Pods+d.Idle; i++ {
+		d.given[i] = time.Now()
+		if err := d.step(ctx, []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
+			return err
+		}
+		answers := d.answers
+		d.answers = nil
+		if err := d.step(ctx, answers); err != nil {
+			return err
+		}
+		d.progress("one pod at a time", i-d.Pods+1, d.Idle)
+	}
+	r.IdlePods = len(d.latencies)
+	r.IdleP50, r.IdleP99 = Percentiles(d.latencies)
+	return nil
+}
+
+// step gives the engine inputs, and carries out what it decided: a bind does nothing, and is answered at once.
+func (d *drive) step(ctx context.Context, inputs []eventlog.Payload) error {
+	effects, err := d.engine.Step(ctx, time.Now(), inputs)
+	if err != nil {
+		return err
+	}
+	for _, effect := range effects {
+		if effect.Kind != scheduler.Bind {
+			return errors.New("the scheduler evicts a pod, for which the workload gives no reason")
+		}
+		p, _, err := d.pod(effect.UID)
+		if err != nil {
+			return err
+		}
+		p.bound = true
+		d.bound++
+		d.answers = append(d.answers, &eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
+	}
+	return nil
+}
+
+// sleep waits until time makes work.
+func (d *drive) sleep(ctx context.Context) error {
+	pause := 100 * time.Millisecond
+	if wake, ok := d.engine.Wake(); ok {
+		pause = min(pause, time.Until(wake))
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+func (d *drive) progress(doing string, done, of int) {
+	if d.Progress != nil {
+		d.Progress(doing, done, of)
+	}
+}
+
+// events are the placements of pods that were bound, and their ends, in order.
+func (d *drive) events() []yardstick.Event {
+	slots := make([]yardstick.Event, d.order+1)
+	used := make([]bool, d.order+1)
+	for i, p := range d.placed {
+		if !p.settled {
+			continue
+		}
+		slots[p.order], used[p.order] = yardstick.Event{Pod: int32(i), Node: p.node}, true
+		if p.ended > 0 {
+			slots[p.ended], used[p.ended] = yardstick.Event{Pod: int32(i), Node: p.node, Left: true}, true
+		}
+	}
+	events := slots[:0]
+	for i, e := range slots {
+		if used[i] {
+			events = append(events, e)
+		}
+	}
+	return events
+}

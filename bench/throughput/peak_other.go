@@ -1,0 +1,6 @@
+//go:build !linux
+
+package throughput
+
+// PeakRSS returns 0: the system does not tell.
+func PeakRSS() int64 { return 0 }

@@ -1,0 +1,260 @@
+// Package throughput measures Rollcall's core: the engine over a log on disk, fed with a workload as fast as it takes
+// it. Every event and every decision is durable before anything comes of it; a bind does nothing and answers Bound.
+//
+// It owns the drive and the clock beside it. It never looks inside the engine: what is measured is what comes back from
+// Step and what the log was given.
+//
+// Start reading at Run.
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/bench/yardstick"
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+// Options say what is measured.
+type Options struct {
+	workload.Spec
+	// Dir is a directory on the file system that the log is to be on: the log is made in it and removed at the end.
+	Dir string
+	// Batch is the most pods that one Step is given, from 1. Gangs are not split.
+	Batch int
+	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole gangs, end.
+	// 0: as many as fill four fifths of the nodes.
+	Stay int
+	// Idle is how many pods more come one at a time at the end, each when nothing else is left to do.
+	Idle int
+	// WithoutClasses has every node evaluated anew for each pod.
+	WithoutClasses bool
+	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is the default, all.
+	Percentage int32
+	// Version is the program's, for the log.
+	Version string
+	// Limit ends the measuring after that much time, with the pods that are placed by then; 0 for no limit.
+	Limit time.Duration
+	// Progress is told now and then what is being done and how far it is; nil is not called.
+	Progress func(doing string, done, of int)
+	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
+	Started, Stopped func() error
+}
+
+// Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the pods'
+// figures are of.
+type Result struct {
+	Nodes  int    `json:"nodes"`
+	Pods   int    `json:"pods"`
+	Gang   int    `json:"gang"`
+	Shapes int    `json:"shapes"`
+	Spread bool   `json:"spread"`
+	Text   string `json:"workload"`
+
+	// Placed is how many pods were bound, Decisions how many decisions the log was given.
+	Placed    int `json:"placed"`
+	Decisions int `json:"decisions"`
+	// Complete says that all pods were placed.
+	Complete bool `json:"complete"`
+
+	LoadSeconds float64 `json:"loadSeconds"`
+	WallSeconds float64 `json:"wallSeconds"`
+	// CPUSeconds are those of the whole process, user and system; 0 where the system does not tell.
+	CPUSeconds         float64 `json:"cpuSeconds"`
+	PodsPerSecond      float64 `json:"podsPerSecond"`
+	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
+
+	// Latencies are from when the engine was given a pod to when the first decision that gives it a node was durable.
+	LatencyP50 float64 `json:"latencyP50Seconds"`
+	LatencyP99 float64 `json:"latencyP99Seconds"`
+	// IdlePods came one at a time.
+	IdlePods int     `json:"idlePods,omitempty"`
+	IdleP50  float64 `json:"idleP50Seconds,omitempty"`
+	IdleP99  float64 `json:"idleP99Seconds,omitempty"`
+
+	// BytesPerPod are those of the records of the measured time; FileBytesPerPod those by which the log's files grew, which
+	// they do in steps.
+	BytesPerPod     float64 `json:"bytesPerPod"`
+	FileBytesPerPod float64 `json:"fileBytesPerPod"`
+	// PeakRSS is the most memory that the process held, from its beginning to the end of the measured time; 0 where the system
+	// does not tell.
+	PeakRSS int64 `json:"peakRSSBytes"`
+	// HeapPerPod is how much more live heap there is after the pods than before, for each that is there.
+	HeapPerPod float64 `json:"heapBytesPerPod"`
+	// HeapPerNode is the live heap after the nodes came, for each of them.
+	HeapPerNode float64 `json:"heapBytesPerNode"`
+
+	// MeanScore is the chosen nodes' mean score by package yardstick, 0 to MaxScore.
+	MeanScore float64 `json:"meanScore"`
+	// RunningScores are the means of the first 500 placements, of the first 1,000, and so on.
+	RunningScores []float64 `json:"runningScores,omitempty"`
+	MaxScore      int64     `json:"maxScore"`
+}
+
+// Run measures. Errors are those of the engine and of the file system, and placements that are wrong.
+func Run(ctx context.Context, o Options) (r *Result, err error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(o.Dir, "rollcall-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("a directory for the log: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	log, err := boltlog.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	d := newDrive(o, log)
+	if d.engine, err = o.open(ctx, d); err != nil {
+		return nil, err
+	}
+	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, Text: o.Spec.String()}
+	began := time.Now()
+	before := heap()
+	if err := d.load(ctx); err != nil {
+		return nil, err
+	}
+	r.LoadSeconds = time.Since(began).Seconds()
+	empty := heap()
+	r.HeapPerNode = float64(empty-before) / float64(o.Nodes)
+	if err := o.measure(ctx, d, r); err != nil {
+		return nil, err
+	}
+	r.HeapPerPod = float64(heap()-empty) / float64(max(1, d.here()))
+	if err := d.idle(ctx, r); err != nil {
+		return nil, err
+	}
+	r.MaxScore = yardstick.Best
+	score, err := yardstick.Rate(ctx, o.Spec, d.events())
+	r.MeanScore, r.RunningScores = score.Mean, score.Running
+	return r, err
+}
+
+func (o *Options) check() error {
+	if err := o.Spec.Check(); err != nil {
+		return err
+	}
+	if o.Batch < 1 || o.Idle < 0 || o.Percentage < 0 || o.Percentage > 100 || o.Stay < 0 {
+		return fmt.Errorf("batches of %d, %d idle pods, %d%% of the nodes, %d pods at a time: want at least 1, 0, 0 to 100, and 0",
+			o.Batch, o.Idle, o.Percentage, o.Stay)
+	}
+	room := o.Room() - o.Idle
+	if o.Stay == 0 && o.Pods <= room {
+		o.Stay = o.Pods
+		return nil
+	}
+	if o.Stay == 0 {
+		o.Stay = o.Room() * 4 / 5
+	}
+	room -= o.Gang // batches end where gangs do
+	if o.Stay = min(o.Stay, room); o.Stay < max(1, o.Gang) {
+		return fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", o.Nodes, o.Gang, o.Idle)
+	}
+	o.Batch = min(o.Batch, o.Stay)
+	return nil
+}
+
+// open makes the engine over d, through which everything goes to the log.
+func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
+	cfg := framework.DefaultConfig()
+	if o.Percentage > 0 {
+		for i := range cfg.Profiles {
+			cfg.Profiles[i].PercentageOfNodesToScore = &o.Percentage
+		}
+	}
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	registry := plugins.NewRegistry()
+	if o.WithoutClasses {
+		registry = framework.WithoutClasses(registry)
+	}
+	return engine.Open(ctx, d, time.Now(), engine.Options{Registry: registry, Config: config, Version: o.Version})
+}
+
+// measure is the measured time.
+func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
+	first, files := d.last+1, d.fileBytes()
+	if err := call(o.Started); err != nil {
+		return err
+	}
+	cpu, began := CPUTime(), time.Now()
+	if err := d.pods(ctx, began); err != nil {
+		return err
+	}
+	wall, spent := time.Since(began).Seconds(), (CPUTime() - cpu).Seconds()
+	if err := call(o.Stopped); err != nil {
+		return err
+	}
+	r.WallSeconds, r.CPUSeconds, r.PeakRSS = wall, spent, PeakRSS()
+	r.Placed, r.Decisions, r.Complete = d.settled, d.decisions, d.bound == o.Pods
+	r.PodsPerSecond, r.DecisionsPerSecond = float64(d.settled)/wall, float64(d.decisions)/wall
+	r.LatencyP50, r.LatencyP99 = Percentiles(d.latencies)
+	r.FileBytesPerPod = float64(d.fileBytes()-files) / float64(max(1, d.settled))
+	bytes := 0
+	for record, err := range d.log.Records(first) {
+		if err != nil {
+			return err
+		}
+		bytes += len(record.Bytes)
+	}
+	r.BytesPerPod = float64(bytes) / float64(max(1, d.settled))
+	return nil
+}
+
+func call(f func() error) error {
+	if f == nil {
+		return nil
+	}
+	return f()
+}
+
+// fileBytes is the size of the log's files.
+func (d *drive) fileBytes() (total int64) {
+	// What cannot be read is not counted: the figure is for people.
+	_ = filepath.WalkDir(d.log.Path(), func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}
+
+// heap returns the live heap, in bytes.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Percentiles returns the 50th and the 99th, in seconds; 0 of nothing.
+func Percentiles(durations []time.Duration) (p50, p99 float64) {
+	if len(durations) == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(durations))
+	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1)+0.5)].Seconds() }
+	return at(0.5), at(0.99)
+}
+
+var _ eventlog.Log = (*drive)(nil)

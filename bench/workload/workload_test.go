@@ -1,0 +1,146 @@
+package workload
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
+)
+
+func drawSpec(t *rapid.T) Spec {
+	s := Spec{
+		Nodes: rapid.IntRange(Zones, 300).Draw(t, "nodes"), Pods: rapid.IntRange(1, 300).Draw(t, "pods"),
+		Spread: rapid.Bool().Draw(t, "spread"), Gang: rapid.IntRange(0, 40).Draw(t, "gang"),
+	}
+	s.Shapes = rapid.OneOf(rapid.IntRange(1, 50), rapid.Just(s.Pods)).Draw(t, "shapes")
+	s.Gang = min(s.Gang, s.Room())
+	return s
+}
+
+func request(p *corev1.Pod) string {
+	r := p.Spec.Containers[0].Resources.Requests
+	return fmt.Sprint(r.Cpu().MilliValue(), " ", r.Memory().Value())
+}
+
+func TestAWorkloadIsTheSameEachTimeAndHasAsManyShapesAsItSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		shapes, names := map[string]bool{}, map[string]bool{}
+		for i := range s.Pods {
+			p := s.Pod(i)
+			if !reflect.DeepEqual(p, s.Pod(i)) {
+				t.Fatalf("pod %d is not the same twice", i)
+			}
+			if n, err := Index(p.UID); err != nil || n != i {
+				t.Fatalf("the number of %s is %d, %v", p.UID, n, err)
+			}
+			shapes[request(p)], names[p.Name] = true, true
+		}
+		want := min(s.Shapes, s.Pods)
+		if s.Gang > 0 && s.Shapes < s.Pods {
+			want = min(s.Shapes, s.Groups())
+		}
+		if len(shapes) != want || len(names) != s.Pods {
+			t.Fatalf("%s: %d shapes, want %d; %d names", s, len(shapes), want, len(names))
+		}
+	})
+}
+
+func TestEveryMemberIsInOneGangWhoseMinimumIsAllOfThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		members := map[string]int{}
+		for i := range s.Pods {
+			if g := s.Pod(i).Spec.SchedulingGroup; g != nil {
+				members[*g.PodGroupName]++
+			}
+		}
+		if len(members) != s.Groups() {
+			t.Fatalf("%d groups, want %d", len(members), s.Groups())
+		}
+		next := 0
+		for g := range s.Groups() {
+			first, end := s.Members(g)
+			group := s.Group(g)
+			if least := int(group.Spec.SchedulingPolicy.Gang.MinCount); first != next || end <= first || members[group.Name] != end-first || least != end-first {
+				t.Fatalf("gang %s has pods %d to %d, %d members and the minimum %d", group.Name, first, end, members[group.Name], least)
+			}
+			next = end
+		}
+		if s.Gang > 0 && next != s.Pods {
+			t.Fatalf("the gangs have %d of %d pods", next, s.Pods)
+		}
+	})
+}
+
+func TestEightPodsOfAnyShapeFitANode(t *testing.T) {
+	s := Spec{Nodes: 1, Pods: MaxPods, Shapes: MaxPods}
+	for i := 0; i < 1_100_000; i += 7 {
+		milliCPU, memory := s.shape(i)
+		if milliCPU < 1 || memory < 1 || NodeGPUs*milliCPU > 1000*NodeCPU || NodeGPUs*memory > NodeMemory {
+			t.Fatalf("shape %d: %d mCPU, %d bytes", i, milliCPU, memory)
+		}
+	}
+}
+
+func TestShapesAreDifferentUpToAMillion(t *testing.T) {
+	s := Spec{Nodes: 1, Pods: MaxPods, Shapes: MaxPods}
+	all := make([]int64, 1_000_000)
+	for i := range all {
+		milliCPU, memory := s.shape(i)
+		all[i] = milliCPU<<40 | memory>>10
+	}
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n != 1_000_000 {
+		t.Errorf("%d are different", n)
+	}
+}
+
+func TestNodesHaveNamesInTheirOrderAndStandInAllZones(t *testing.T) {
+	s, zones := Spec{Nodes: 1200}, map[string]int{}
+	for i := range s.Nodes {
+		n := s.Node(i)
+		if k, err := NodeIndex(n.Name); err != nil || k != i {
+			t.Fatalf("the number of %s is %d, %v", n.Name, k, err)
+		}
+		if i > 0 && n.Name <= NodeName(i-1) {
+			t.Fatalf("%s comes behind %s", n.Name, NodeName(i-1))
+		}
+		zones[n.Labels[corev1.LabelTopologyZone]]++
+	}
+	if len(zones) != Zones || zones[zone(0)] != s.Nodes/Zones {
+		t.Errorf("zones: %v", zones)
+	}
+}
+
+func TestWhatIsNoWorkloadIsRefused(t *testing.T) {
+	good := Spec{Nodes: 1, Pods: 1, Shapes: 1}
+	for name, change := range map[string]func(*Spec){
+		"no nodes": func(s *Spec) { s.Nodes = 0 }, "too many nodes": func(s *Spec) { s.Nodes = MaxNodes + 1 },
+		"no pods": func(s *Spec) { s.Pods = 0 }, "too many pods": func(s *Spec) { s.Pods = MaxPods + 1 }, "no shapes": func(s *Spec) { s.Shapes = 0 },
+		"a negative gang": func(s *Spec) { s.Gang = -1 }, "fewer nodes than zones": func(s *Spec) { s.Nodes, s.Spread = 2, true },
+		"a gang that never fits": func(s *Spec) { s.Gang = 9 },
+	} {
+		bad := good
+		if change(&bad); bad.Check() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := good.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, uid := range []string{"", "x", "00000002-0000-4000-8000-00000000000x"} {
+		if _, err := Index(types.UID(uid)); err == nil {
+			t.Errorf("%q has a number", uid)
+		}
+	}
+}
