@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -66,7 +68,10 @@ func (q *Queue) gate(m *member, p *plugin, message string) {
 	}
 	if !p.gating {
 		p.gating = true
-		q.gating = append(q.gating, p)
+		i, _ := slices.BinarySearchFunc(q.gating, p, func(a, b *plugin) int {
+			return cmp.Or(strings.Compare(a.profile, b.profile), strings.Compare(a.name, b.name))
+		})
+		q.gating = slices.Insert(q.gating, i, p)
 	}
 	e.gates = append(e.gates, gateRef{plugin: p, members: 1, slot: len(p.gates)})
 	p.gates = append(p.gates, e)

@@ -32,7 +32,7 @@ type eventKind struct {
 
 // plugin is what the queue knows of one plugin of one profile.
 type plugin struct {
-	name string
+	profile, name string
 	// known says that the profile told which events it wants; otherwise it wants all.
 	known bool
 	regs  []*registration
@@ -94,7 +94,7 @@ func (q *Queue) internProfiles() {
 	for _, profile := range slices.Sorted(maps.Keys(q.opts.Profiles)) {
 		hints := q.opts.Profiles[profile].Hints
 		for _, name := range slices.Sorted(maps.Keys(hints)) {
-			p := &plugin{name: name, known: true}
+			p := &plugin{profile: profile, name: name, known: true}
 			for _, h := range hints[name] {
 				p.regs = append(p.regs, &registration{event: h.Event, hint: h.QueueingHintFn, pre: h.PreQueueingHintFn})
 			}
@@ -109,7 +109,7 @@ func (q *Queue) plugin(profile, name string) *plugin {
 	key := pluginName{profile, name}
 	p := q.pluginsByName[key]
 	if p == nil {
-		p = &plugin{name: name}
+		p = &plugin{profile: profile, name: name}
 		q.pluginsByName[key] = p
 	}
 	return p
@@ -262,7 +262,15 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	for _, c := range q.classes {
 		q.moveClass(c, o)
 	}
+	// Those that gate somebody now, in the order of their names: of the members that are tested, the last one's reason is the
+	// entity's, and what was gated when must not matter to it.
+	q.gatingNow = q.gatingNow[:0]
 	for _, p := range q.gating {
+		if len(p.gates) > 0 {
+			q.gatingNow = append(q.gatingNow, p)
+		}
+	}
+	for _, p := range q.gatingNow {
 		q.moveGated(p, o)
 	}
 }

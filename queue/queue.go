@@ -46,7 +46,8 @@ type Queue struct {
 	classByReason map[string]*class
 	pluginsByName map[pluginName]*plugin
 	pluginsOf     map[string][]*plugin // by profile: those in Profile.Hints, by name
-	gating        []*plugin            // those that ever gated a pod
+	gating        []*plugin            // those that ever gated a pod, by profile and name
+	gatingNow     []*plugin            // scratch of Move
 	events        map[eventKind]int
 
 	// asked says how far into owed Room was asked, and answered no, since roomVersion.
