@@ -36,8 +36,8 @@ func TestHowOftenNodesAreFiltered(t *testing.T) {
 		most    int
 	}{
 		{"with classes", false, false, nodes*shapes + pods*shapes},
-		{"without classes", true, false, nodes * pods},
-		{"pods that have no class", false, true, nodes * pods},
+		{"without classes", true, false, cyclesEach * nodes * pods},
+		{"pods that have no class", false, true, cyclesEach * nodes * pods},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			filtered := 0

@@ -249,6 +249,7 @@ func (d *drive) fileBytes() (total int64) {
 // heap returns the live heap, in bytes.
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // what pools hold on to is free only then
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
