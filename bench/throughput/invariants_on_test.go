@@ -2,5 +2,5 @@
 
 package throughput
 
-// cyclesEach is how often each cycle is run: with the invariants' checks on, Decide runs twice and compares.
+// cyclesEach is the most that a cycle is run: with the invariants' checks on, some are decided twice and compared.
 const cyclesEach = 2
