@@ -90,6 +90,7 @@ func TestACurveIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	dir := t.TempDir()
+	absent := filepath.Join(dir, "absent") // where nothing is measured
 	bare := filepath.Join(dir, "bare.md")
 	write(t, bare, "<!-- bench peer -->\n")
 	for name, c := range map[string]struct {
@@ -99,8 +100,8 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		"rounds":   {comparison{only: []string{"shape"}}, "--rounds is 0"},
 		"scenario": {comparison{rounds: 1, only: []string{"shop"}}, `no scenario "shop"`},
 		"spec":     {comparison{rounds: 1, only: []string{"gangs"}, nodes: 3, pods: 512}, "gangs of 512"},
-		"no place": {comparison{rounds: 1, nodes: 2, pods: 4, into: bare, dir: dir, only: []string{"shape"}, limit: time.Minute}, "between which the table would stand"},
-		"no page":  {comparison{rounds: 1, nodes: 2, pods: 4, into: filepath.Join(dir, "none.md"), dir: dir, only: []string{"shape"}, limit: time.Minute}, "none.md"},
+		"no place": {comparison{rounds: 1, into: bare, dir: absent, only: []string{"shape"}}, "between which the table would stand"},
+		"no page":  {comparison{rounds: 1, into: filepath.Join(dir, "none.md"), dir: absent, only: []string{"shape"}}, "none.md"},
 		"a run":    {comparison{rounds: 1, nodes: 1, pods: 9, dir: dir, only: []string{"shape"}, limit: time.Minute}, "9 pods: all 1 nodes together take 8"},
 	} {
 		if err := c.run(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -49,6 +49,11 @@ pods end as new ones come, so that every run places as many.`,
 }
 
 func (g *growth) run(ctx context.Context, w io.Writer) error {
+	if g.into != "" {
+		if _, _, err := around(g.into, "bench curve"); err != nil {
+			return err
+		}
+	}
 	rates := make([][][]float64, len(g.shapes)) // by shapes, nodes, round
 	for i := range rates {
 		rates[i] = make([][]float64, len(g.nodes))

@@ -69,6 +69,11 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if c.into != "" { // rather now than after an hour
+		if _, _, err := around(c.into, "bench peer"); err != nil {
+			return err
+		}
+	}
 	outcomes := make([]outcome, len(chosen))
 	for round := range c.rounds {
 		for i, s := range chosen {
@@ -156,17 +161,26 @@ func draw(path string, write func(io.Writer) error) error {
 
 // replace puts text between <!-- name --> and <!-- end name --> of a file.
 func replace(path, name, text string) error {
-	data, err := os.ReadFile(path)
+	before, after, err := around(path, name)
 	if err != nil {
 		return err
+	}
+	return os.WriteFile(path, []byte(before+text+after), 0o644)
+}
+
+// around returns what stands before and after the place for a text in a file, the two comments included.
+func around(path, name string) (before, after string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
 	}
 	opening, closing := "<!-- "+name+" -->\n", "<!-- end "+name+" -->"
 	before, rest, ok := strings.Cut(string(data), opening)
 	_, after, found := strings.Cut(rest, closing)
 	if !ok || !found {
-		return fmt.Errorf("%s has no %q with a %q behind it, between which the table would stand", path, strings.TrimSpace(opening), closing)
+		return "", "", fmt.Errorf("%s has no %q with a %q behind it, between which the table would stand", path, strings.TrimSpace(opening), closing)
 	}
-	return os.WriteFile(path, []byte(before+opening+text+closing+after), 0o644)
+	return before + opening, closing + after, nil
 }
 
 // table is the result as Markdown.

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"time"
 
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
 	"github.com/rollcall-sched/rollcall/bench/workload"
 	"github.com/rollcall-sched/rollcall/bench/yardstick"
 	"github.com/rollcall-sched/rollcall/engine"
@@ -49,6 +51,8 @@ type Options struct {
 	Limit time.Duration
 	// Progress is told now and then what is being done and how far it is; nil is not called.
 	Progress func(doing string, done, of int)
+	// registry has the plugins; nil stands for those that are compiled in.
+	registry frameworkruntime.Registry
 	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
 	Started, Stopped func() error
 }
@@ -180,7 +184,10 @@ func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := plugins.NewRegistry()
+	registry := o.registry
+	if registry == nil {
+		registry = plugins.NewRegistry()
+	}
 	if o.WithoutClasses {
 		registry = framework.WithoutClasses(registry)
 	}
@@ -242,6 +249,7 @@ func (d *drive) fileBytes() (total int64) {
 // heap returns the live heap, in bytes.
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // what pools hold on to is free only then
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

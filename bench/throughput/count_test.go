@@ -1,0 +1,62 @@
+package throughput
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
+
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+// counter is the plugin NodeUnschedulable, which is the first to filter a node, and counts.
+type counter struct {
+	*nodeunschedulable.NodeUnschedulable
+	filtered *int
+}
+
+func (c counter) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	*c.filtered++
+	return c.NodeUnschedulable.Filter(ctx, state, pod, node)
+}
+
+// TestHowOftenNodesAreFiltered guards the speed: what a fixed workload takes is counted, not timed. With classes each shape looks
+// at all nodes once; then only at those that have changed since it last looked, which is at most one for each pod between.
+func TestHowOftenNodesAreFiltered(t *testing.T) {
+	const nodes, pods, shapes = 100, 240, 4
+	for _, c := range []struct {
+		name    string
+		without bool
+		spread  bool
+		most    int
+	}{
+		{"with classes", false, false, nodes*shapes + pods*shapes},
+		{"without classes", true, false, cyclesEach * nodes * pods},
+		{"pods that have no class", false, true, cyclesEach * nodes * pods},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			filtered := 0
+			registry := plugins.NewRegistry()
+			build := registry[names.NodeUnschedulable]
+			registry[names.NodeUnschedulable] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+				p, err := build(ctx, args, h)
+				if err != nil {
+					return nil, err
+				}
+				return counter{p.(*nodeunschedulable.NodeUnschedulable), &filtered}, nil
+			}
+			r := measured(t, Options{Spec: workload.Spec{Nodes: nodes, Pods: pods, Shapes: shapes, Spread: c.spread}, Batch: 50, WithoutClasses: c.without, registry: registry})
+			if r.Placed != pods || filtered > c.most {
+				t.Errorf("%d pods took %d looks at a node, want at most %d", r.Placed, filtered, c.most)
+			}
+			if c.without && filtered < nodes*pods {
+				t.Errorf("%d looks at a node without classes, want %d: is there a memo?", filtered, nodes*pods)
+			}
+		})
+	}
+}

@@ -1,0 +1,6 @@
+//go:build invariants
+
+package throughput
+
+// cyclesEach is the most that a cycle is run: with the invariants' checks on, some are decided twice and compared.
+const cyclesEach = 2
