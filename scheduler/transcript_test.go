@@ -79,7 +79,7 @@ func registry() runtime.Registry {
 }
 
 // approval is a Permit plugin that holds pods labelled approval=wanted for half a minute, until it lets a pod pass
-// that is labelled approval=given. It is worth asking again when a node joins.
+// that is labelled approval=given. On pods labelled approval=broken it ends in an error. It is worth asking again when a node joins.
 type approval struct{ handle fwk.Handle }
 
 var (
@@ -93,6 +93,8 @@ func (a approval) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ str
 	switch pod.Labels["approval"] {
 	case "wanted":
 		return fwk.NewStatus(fwk.Wait), 30 * time.Second
+	case "broken":
+		return fwk.NewStatus(fwk.Error, "out of order"), 0
 	case "given":
 		a.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Allow(a.Name()) })
 	}
