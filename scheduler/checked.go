@@ -22,7 +22,7 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	}
 	before := m.Hash()
 	d, ok := m.decide(trace)
-	m.waitsDoubtful, m.noneOverdue = true, false // these memos must make no difference
+	m.forgetMemos()
 	again, okAgain := m.decide(nil)
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
@@ -31,6 +31,19 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 		panic(fmt.Sprintf("asked twice, cycle %d is decided in two ways:\n%+v (%v)\n%+v (%v)", d.Cycle, d, ok, again, okAgain))
 	}
 	return d, ok
+}
+
+// forgetMemos forgets what must make no difference.
+func (m *Machine) forgetMemos() {
+	m.waitsDoubtful, m.noneOverdue = true, false
+	// any order: each by itself
+	for _, l := range m.lanes {
+		l.shadowed, l.room = shadowed{}, nil
+	}
+	// any order: each by itself
+	for _, r := range m.reservations {
+		r.memo = besideMemo{}
+	}
 }
 
 func (m *Machine) encode(d *eventlog.Decision) []byte {

@@ -34,7 +34,7 @@ func (m *Machine) configure(data []byte) error {
 		return err
 	}
 	m.otherPermits = false
-	m.lanes, m.backfilled, m.sameShadow = map[string]*laneRules{}, nil, map[string]shadowed{}
+	m.lanes, m.backfilled = map[string]*laneRules{}, nil
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,

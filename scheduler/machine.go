@@ -47,7 +47,6 @@ type Machine struct {
 	backfilled   []string                // those with the policy Backfill, by name
 	reservations map[string]*reservation // by profile
 	reserved     uint64                  // counts their changes: a memo's version
-	sameShadow   map[string]shadowed     // a memo of reserve: by profile, of what nothing else came
 	work         work
 
 	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,34 +30,12 @@ type Reservation struct {
 	Places []eventlog.Place
 }
 
-// Holding is what is kept free for the first in line when nobody knows when there will be room for it: all that is free, and
-// comes free, since nobody of its line may pass it.
-type Holding struct {
-	// Key is whose it is, and Profile in which line.
-	Key     queue.Key
-	Profile string
-	// Since is when it had waited for as long as it lets others pass. It may have come to be the first only later.
-	Since eventlog.Time
-	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
-	Nodes, Pods, Needed int
-}
-
 // reservation is one with what is kept beside it.
 type reservation struct {
 	Reservation
 	stale bool // somebody came or went since it was decided
 
 	memo besideMemo
-}
-
-// line is what the Machine knows of a profile's line.
-type laneRules struct {
-	profile string
-	policy  coscheduling.QueuePolicy
-	hold    time.Duration
-	held    bool // a memo of holds, of the last entry that left nobody in flight
-
-	looked roomLookedFor // a memo of roomIsNotIt
 }
 
 // Reservations returns those that stand, by profile.
@@ -68,94 +45,6 @@ func (m *Machine) Reservations() []Reservation {
 		out = append(out, m.reservations[profile].Reservation)
 	}
 	return out
-}
-
-// Holdings returns what is kept free without a reservation, by profile.
-func (m *Machine) Holdings() []Holding {
-	var out []Holding
-	for _, profile := range m.backfilled {
-		l, e := m.lanes[profile], m.firstInLine(profile)
-		if e == nil || m.queue.Counts().InFlight > 0 || !m.holds(l, e) {
-			continue
-		}
-		h := Holding{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.hold)}
-		pods := m.needed(e)
-		nodes := map[string]bool{}
-		for _, place := range m.shadowOf(pods, nil).placeIn(nil) {
-			nodes[place.Node] = true
-			h.Pods++
-		}
-		h.Needed, h.Nodes = len(pods), len(nodes)
-		out = append(out, h)
-	}
-	return out
-}
-
-// letsPass is the queue's Passes.
-func (m *Machine) letsPass(e *queue.Entity) bool {
-	if m.hasEnough(e) {
-		return true
-	}
-	l := m.lanes[e.Profile()]
-	if l == nil || l.policy != coscheduling.Backfill {
-		return l == nil
-	}
-	return !m.holds(l, e)
-}
-
-// holds says whether e, the first in line, lets nobody pass any more: nobody knows when there will be room for it, and it
-// has waited long enough. One that is to be attempted next keeps nobody back otherwise than by that.
-func (m *Machine) holds(l *laneRules, e *queue.Entity) bool {
-	if r := m.reservations[l.profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
-		return false
-	}
-	return e.FirstActive().Add(l.hold) <= m.now && m.firstInLine(l.profile) == e && !m.roomIsNotIt(l, e)
-}
-
-// roomIsNotIt says that no room that comes free will help e: it fits not even if everybody is gone, or there is room for it
-// now and another plugin has refused it.
-func (m *Machine) roomIsNotIt(l *laneRules, e *queue.Entity) bool {
-	pods := m.needed(e)
-	if pods == nil {
-		return false
-	}
-	if !l.looked.same(m.books(), pods) {
-		s := m.shadowOf(pods, nil)
-		l.looked = roomLookedFor{books: m.books(), pods: pods, fits: s.fitsNow(), fitsEver: s.countEmpty() == len(pods)}
-		for _, p := range pods {
-			l.looked.objects = append(l.looked.objects, p.Object)
-		}
-	}
-	return !l.looked.fitsEver || l.looked.fits && rests(e)
-}
-
-// rests says that e waits for an event that some plugin has asked for, and not for room.
-func rests(e *queue.Entity) bool { return e.State() == queue.Unschedulable && !e.Owed() }
-
-// roomLookedFor is for which pods, as they were, and in which books room was looked for, and whether there was any: beside
-// who is there, and on an empty cluster.
-type roomLookedFor struct {
-	books          books
-	pods           []*cluster.Pod
-	objects        []*v1.Pod
-	fits, fitsEver bool
-}
-
-func (r *roomLookedFor) same(now books, pods []*cluster.Pod) bool {
-	if r.books != now || !slices.Equal(r.pods, pods) {
-		return false
-	}
-	for i, p := range pods {
-		if r.objects[i] != p.Object {
-			return false
-		}
-	}
-	return true
-}
-
-// firstInLine returns the first entity in the line of a profile that lacks something it needs, nil for none.
-func (m *Machine) firstInLine(profile string) *queue.Entity {
-	return m.queue.FirstInLane(profile, func(e *queue.Entity) bool { return !m.hasEnough(e) })
 }
 
 // reserve decides on a reservation for the first of a line that does not fit, if it has none, or one that does not hold
@@ -174,20 +63,21 @@ func (m *Machine) reserve() (d eventlog.Decision, ok bool) {
 		if r != nil && !r.stale {
 			continue
 		}
-		if looked := m.sameShadow[profile]; looked.key == e.Key() && looked.books == books && m.now < looked.until {
-			continue // looked at already
-		}
 		pods := m.needed(e)
 		if pods == nil {
 			continue
 		}
-		s := m.shadowOf(pods, nil)
-		at, places, until, found := s.earliest(m.now)
-		if found && at <= m.now && rests(e) && s.fitsNow() {
+		elsewhere := refusedElsewhere(e)
+		if was := &m.lanes[profile].shadowed; was.of.same(pods) && was.books == books && was.elsewhere == elsewhere && m.now < was.until {
+			continue // looked at already
+		}
+		o := m.outlookFor(e, pods)
+		at, places, until, found := o.earliest(m.now)
+		if found && at <= m.now && elsewhere && o.fitsNow() {
 			found = false // room is not what it waits for
 		}
 		if !found && r == nil || found && r != nil && (at == r.At || at <= m.now && r.At <= m.now) && slices.Equal(places, r.Places) {
-			m.sameShadow[profile] = shadowed{e.Key(), books, until}
+			m.lanes[profile].shadowed = shadowed{asTheyAre(pods), books, elsewhere, until}
 			continue
 		}
 		d := m.decisionOn(pods[0])
@@ -205,11 +95,12 @@ func (m *Machine) books() books {
 	return books{m.cluster.RoomVersion(), m.cluster.Placements(), m.cluster.Allowed()}
 }
 
-// shadowed is whose time was looked for, and in which books.
+// shadowed is for which pods the time was looked for, in which books, and for whom nothing else came of it than what stands.
 type shadowed struct {
-	key   queue.Key
-	books books
-	until eventlog.Time
+	of        podsAsTheyWere
+	books     books
+	elsewhere bool
+	until     eventlog.Time
 }
 
 // applyReserved makes a decided reservation the one of its line.
@@ -230,6 +121,9 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 // reservationChanged has those looked at again that a reservation has kept back.
 func (m *Machine) reservationChanged(profile string) {
 	m.reserved++
+	if l := m.lanes[profile]; l != nil {
+		l.shadowed = shadowed{}
+	}
 	m.queue.RetryInLane(profile, coscheduling.Name)
 }
 
@@ -245,7 +139,7 @@ func (m *Machine) keepReservations(entry eventlog.Entry, changed bool) {
 			case e == nil || m.hasEnough(e) || e.State() != queue.InFlight && m.firstInLine(profile) != e:
 				delete(m.reservations, profile)
 				m.reservationChanged(profile)
-			case changed:
+			case changed || r.isOf(entry):
 				r.stale = true
 			}
 		}
@@ -258,6 +152,15 @@ func (m *Machine) keepReservations(entry eventlog.Entry, changed bool) {
 			m.reserved++
 		}
 	}
+}
+
+// isOf says whether the entry brought another object of a pod that the reservation is for: it may ask for something else.
+func (r *reservation) isOf(e eventlog.Entry) bool {
+	u, ok := e.Payload.(*eventlog.Upserted)
+	if !ok || u.Resource != eventlog.Pods {
+		return false
+	}
+	return slices.ContainsFunc(r.Places, func(place eventlog.Place) bool { return place.UID == u.Object.GetUID() })
 }
 
 // roomVersion is the queue's RoomVersion.

@@ -82,11 +82,7 @@ func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 	for _, p := range pods {
 		s.needs = append(s.needs, s.amounts(p))
 	}
-	nodes, _ := m.cluster.List()
-	for _, info := range nodes {
-		if within != nil && !within.nodes[info.Node().Name] {
-			continue
-		}
+	for _, info := range m.nodesOf(within) {
 		n := shadowNode{name: info.Node().Name, free: make([]int64, len(s.resources)), fits: eligible(pods, info.Node())}
 		for k, name := range s.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
@@ -100,6 +96,21 @@ func (m *Machine) shadowOf(pods []*cluster.Pod, within *domain) *shadow {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
 	})
 	return s
+}
+
+// nodesOf returns the nodes of a domain, or all, by name.
+func (m *Machine) nodesOf(within *domain) []fwk.NodeInfo {
+	if within == nil {
+		nodes, _ := m.cluster.List()
+		return nodes
+	}
+	nodes := make([]fwk.NodeInfo, 0, len(within.names))
+	for _, name := range within.names {
+		if info, err := m.cluster.Get(name); err == nil {
+			nodes = append(nodes, info)
+		}
+	}
+	return nodes
 }
 
 // addEndings adds the endings on a node. Pods that stand there one behind the other and end at one time, as those of a gang
@@ -197,9 +208,6 @@ func wouldDo(pod *v1.Pod, node *v1.Node) bool {
 	return err == nil && match
 }
 
-// count returns how many of the pods, one after the other, find a node at a time.
-func (s *shadow) count(at eventlog.Time) int { return len(s.place(at)) }
-
 // place finds a node for each pod at a time, until it finds none for one. Room that comes free until then is taken
 // before room that is free now, so that who passes finds as much of that as can be.
 func (s *shadow) place(at eventlog.Time) []eventlog.Place {
@@ -212,10 +220,7 @@ func (s *shadow) place(at eventlog.Time) []eventlog.Place {
 	return s.placeIn(s.ends[:n])
 }
 
-// fitsNow says whether there is room for the pods now.
-func (s *shadow) fitsNow() bool { return len(s.placeIn(nil)) == len(s.pods) }
-
-// countEmpty is count of a cluster on which nothing runs.
+// countEmpty is how many of the pods find a node on a cluster on which nothing runs.
 func (s *shadow) countEmpty() int {
 	empty := *s
 	empty.nodes = slices.Clone(s.nodes)
@@ -300,7 +305,7 @@ func (m *Machine) needed(e *queue.Entity) []*cluster.Pod {
 		if want == 0 {
 			break
 		}
-		k := g.Min() - g.Assigned()
+		k := g.Min() - g.Assigned() - g.Waiting()
 		var members []*cluster.Pod
 		for _, pod := range e.Ready() {
 			if p := m.cluster.Pod(pod.UID); p.Group == g && len(members) < k {

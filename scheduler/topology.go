@@ -222,7 +222,7 @@ func (m *Machine) untried(p *cluster.Pod) bool { return m.queue.Untried(p.Object
 
 // fitIn counts how many of the pods, one after the other, find room in the domain now.
 func (m *Machine) fitIn(pods []*cluster.Pod, d *domain) int {
-	return m.shadowOf(pods, d).count(m.now)
+	return len(m.shadowOf(pods, d).placeIn(nil))
 }
 
 // roomIn counts how many pods like the first one find room in the domain now.
