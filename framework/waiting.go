@@ -194,6 +194,23 @@ func (w *WaitingPods) hear(pod *WaitingPod, h heard) {
 	w.heard[pod.Pod.UID] = h
 }
 
+// Retract takes back what a plugin has approved of in the running cycle, of the pods of which of says so: the pod that it
+// approved them for has been turned away since.
+func (w *WaitingPods) Retract(plugin string, of func(types.UID) bool) {
+	w.approvals = slices.DeleteFunc(w.approvals, func(a eventlog.Approval) bool {
+		if a.Plugin != plugin || !of(a.UID) {
+			return false
+		}
+		h := w.heard[a.UID]
+		h.approved = slices.DeleteFunc(slices.Clone(h.approved), func(p string) bool { return p == plugin })
+		if h.verdict == allowed {
+			h.verdict = 0
+		}
+		w.heard[a.UID] = h
+		return true
+	})
+}
+
 // view is a waiting pod as plugins see it.
 type view struct {
 	all *WaitingPods

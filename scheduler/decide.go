@@ -162,6 +162,7 @@ func (m *Machine) admit(d *eventlog.Decision, prof *framework.Profile, state fwk
 			return
 		}
 	}
+	m.retractGang(m.cluster.Pod(pod.UID))
 	prof.Unreserve(m.ctx, state, pod, placement.Node)
 	d.Volumes = nil
 	d.Outcome = eventlog.Unschedulable

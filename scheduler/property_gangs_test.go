@@ -99,7 +99,20 @@ type gangTerms struct {
 	waits    bool // its members are held until their deadline
 }
 
-// terms are the object's, or else those that members carry.
+// asksMore orders what members say of one gang that do not agree.
+func (t gangTerms) asksMore(u gangTerms) bool {
+	rank := func(t gangTerms) (n int) {
+		for i, holds := range []bool{t.waiting, t.once, t.waits} { // the last counts most
+			if holds {
+				n += 1 << i
+			}
+		}
+		return n
+	}
+	return t.min > u.min || t.min == u.min && rank(t) > rank(u)
+}
+
+// terms are the object's, or else those that members carry: of those that do not agree the ones that ask for most.
 func (b *books) terms(group string) gangTerms {
 	if d, ok := b.object(group); ok {
 		return gangTerms{declared: true, min: max(1, d.min), evicts: d.evicts, once: d.policy == "once-satisfied", waiting: d.policy == "only-waiting"}
@@ -115,8 +128,11 @@ func (b *books) terms(group string) gangTerms {
 		mode, policy := p.object.Annotations[koordinator+"mode"], p.object.Annotations[matchPolicy]
 		said["min "+min+" total "+total+" mode "+mode+" policy "+policy] = true
 		n, _ := strconv.Atoi(min + total) // no pod has both
-		most = gangTerms{declared: true, min: max(most.min, n), once: policy == "" || policy == "once-satisfied", waiting: policy == "only-waiting",
+		its := gangTerms{declared: true, min: n, once: policy == "" || policy == "once-satisfied", waiting: policy == "only-waiting",
 			waits: mode == "NonStrict"}
+		if !most.declared || its.asksMore(most) {
+			most = its
+		}
 	}
 	most.unclear = len(said) > 1
 	return most

@@ -237,3 +237,13 @@ func (m *Machine) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
 	d.Allowed = slices.DeleteFunc(d.Allowed, func(uid types.UID) bool { return !others(uid) })
 	d.Approvals = slices.DeleteFunc(d.Approvals, func(a eventlog.Approval) bool { return a.Plugin == coscheduling.Name && !others(a.UID) })
 }
+
+// retractGang takes the gang plugin's approval of held members back: it took the pod for the one that completes its gang, and
+// another Permit plugin behind it has turned the pod away.
+func (m *Machine) retractGang(p *cluster.Pod) {
+	if p.Group == nil {
+		return
+	}
+	unit := p.Group.Unit()
+	m.waiting.Retract(coscheduling.Name, func(uid types.UID) bool { return slices.Contains(unit, m.cluster.Pod(uid).Group) })
+}
