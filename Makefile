@@ -23,9 +23,9 @@ build: ## Build bin/rollcall
 test: ## Run all tests, with invariant checks
 	$(GO) test -tags invariants -timeout 15m ./...
 
-# The whole workloads of ../shared/data, 1,000 kills, at least 50,000 crash states, every bit of a log, 50,000 histories
-# of gangs (5,000 of each of ten shapes), and every planted fault: two to three hours. "make test" runs the beginnings
-# of all of it; docs/RELIABILITY.md has the figures.
+# The whole workloads of ../shared/data, under each queue policy too, 1,000 kills, at least 50,000 crash states, every bit
+# of a log, 50,000 histories of gangs (5,000 of each of ten shapes), and every planted fault: two to three hours. "make
+# test" runs the beginnings of all of it; docs/RELIABILITY.md has the figures.
 .PHONY: soak
 soak: ## What make test runs, at length: real workloads, kills, crash states, histories, planted faults
 	ROLLCALL_SOAK=1 $(GO) test -count 1 -timeout 180m -run '^TestSoak' ./cmd/rollcall -v

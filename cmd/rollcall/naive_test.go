@@ -225,8 +225,8 @@ func TestBackfillStartsEqualANaiveEASY(t *testing.T) {
 	wantNaiveStarts(t, "Backfill", 2000, naiveEASY)
 }
 
-// TestSoakQueuePolicies is the same, and TestBackfillStartsNoHeadLaterThanReserved, with the whole Lublin workload: some
-// ten minutes. "make soak" runs it.
+// TestSoakQueuePolicies is the same, and TestBackfillStartsNoHeadLaterThanReserved, with the whole Lublin workload: ten
+// minutes, and half an hour beside other work. "make soak" runs it.
 func TestSoakQueuePolicies(t *testing.T) {
 	if os.Getenv("ROLLCALL_SOAK") != "1" {
 		t.Skip("skipped: the whole workload takes many minutes; set ROLLCALL_SOAK=1, or run make soak")
