@@ -71,6 +71,9 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		old = n.info.Node()
 		s.dropImages(old)
 	}
+	if old == nil || !sameImages(old, obj) {
+		s.beyond++
+	}
 	n.info.SetNode(obj)
 	s.countImages(obj, n.info)
 	if !n.exists {
@@ -79,6 +82,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 		s.listed = slices.Insert(s.listed, at, fwk.NodeInfo(n.info))
 	}
 	s.count(obj.Name, n)
+	s.touched(obj.Name)
 	return old, nil
 }
 
@@ -86,6 +90,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 // their place in the books until their own entries come.
 func (s *State) DeleteNode(name string) (old *v1.Node) {
 	s.version++
+	s.beyond++
 	s.informers.Delete(eventlog.Nodes, "", name)
 	n, ok := s.nodes[name]
 	if !ok || !n.exists {
@@ -151,6 +156,7 @@ func (s *State) place(p *Pod, nodeName string) {
 	s.uncount(n)
 	n.info.AddPodInfo(p.info)
 	s.count(nodeName, n)
+	s.touched(nodeName)
 	p.Node = nodeName
 	s.hold(p)
 	if s.Overcommitted(p) {
@@ -171,6 +177,7 @@ func (s *State) displace(p *Pod) error {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}
 	s.count(p.Node, n)
+	s.touched(p.Node)
 	if !n.exists && len(n.info.Pods) == 0 {
 		delete(s.nodes, p.Node)
 	}

@@ -25,6 +25,8 @@ type State struct {
 	placements  uint64
 	allowed     uint64
 	version     uint64
+	beyond      uint64
+	changed     journal
 
 	withAffinity     nodeSet
 	withAntiAffinity nodeSet
@@ -80,6 +82,7 @@ func (s *State) Version() uint64 { return s.version }
 // nothing did. Pods and nodes have lives of their own: see UpsertPod and UpsertNode.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	s.version++
+	s.beyondNodes(res)
 	switch res {
 	case eventlog.Pods, eventlog.Nodes:
 		return nil, fmt.Errorf("upsert %s: not by Upsert", res)
@@ -104,6 +107,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 // Delete takes an object that is neither a pod nor a node away and returns it, nil if it was not there.
 func (s *State) Delete(res eventlog.Resource, namespace, name string) (old eventlog.Object) {
 	s.version++
+	s.beyondNodes(res)
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})

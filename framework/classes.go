@@ -25,8 +25,10 @@ import (
 //     are any, and none for pods with claims or CSI volumes.
 
 const (
-	// maxClasses bounds the memory: the class that was not used for longest goes first.
-	maxClasses = 64
+	// maxClassNodes bounds the memory, of which a node takes some 150 bytes in each class: the class that was not used for longest
+	// goes first. But so many classes there may be in any case:
+	maxClassNodes = 1 << 20
+	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
 	minClassNodes = 64
 )
@@ -46,6 +48,8 @@ type class struct {
 	scorers []int
 	nodes   []classNode // as World.Lister lists them
 	raw     []int64     // len(scorers) for each node
+	again   bool        // it was used before
+	rank    ranking
 }
 
 // classNode is what is known of one node: of which generation it was filtered and scored, 0 for never.
@@ -97,8 +101,7 @@ func (c *search) classOf(nodes []fwk.NodeInfo) *class {
 	}
 	k, ok := m.byKey[string(signature)]
 	if !ok {
-		k = &class{nodes: make([]classNode, len(nodes))}
-		m.makeRoom()
+		k = m.newClass(len(nodes))
 		m.byKey[string(signature)] = k
 	}
 	m.clock++
@@ -107,10 +110,11 @@ func (c *search) classOf(nodes []fwk.NodeInfo) *class {
 	return k
 }
 
-// makeRoom drops the class that was not used for longest if there are as many as there may be.
-func (m *classes) makeRoom() {
-	if len(m.byKey) < maxClasses {
-		return
+// newClass returns an empty class, in the memory of the one that was not used for longest if there are as many as there
+// may be: that one is dropped.
+func (m *classes) newClass(nodes int) *class {
+	if len(m.byKey) < max(leastClasses, maxClassNodes/nodes) {
+		return &class{nodes: make([]classNode, nodes)}
 	}
 	oldest, used := "", uint64(0)
 	// any order: the clock never gives a number twice
@@ -119,7 +123,10 @@ func (m *classes) makeRoom() {
 			oldest, used = key, k.used
 		}
 	}
+	k := m.byKey[oldest]
 	delete(m.byKey, oldest)
+	clear(k.nodes)
+	return &class{nodes: k.nodes, raw: k.raw[:0]}
 }
 
 // hasClaims says whether answers on the pod depend on claims and volumes, whose standing changes with
@@ -139,6 +146,7 @@ func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 		return
 	}
 	clear(k.nodes)
+	k.rank = ranking{}
 	k.filters = k.filters[:0]
 	for _, e := range filters {
 		k.filters = append(k.filters, e.id)
@@ -153,11 +161,12 @@ func (k *class) keepScorers(scorers []scorer) {
 	for i := range k.nodes {
 		k.nodes[i].scored = 0
 	}
+	k.rank = ranking{}
 	k.scorers = k.scorers[:0]
 	for _, s := range scorers {
 		k.scorers = append(k.scorers, s.id)
 	}
-	k.raw = make([]int64, len(k.nodes)*len(scorers))
+	k.raw = slices.Grow(k.raw[:0], len(k.nodes)*len(scorers))[:len(k.nodes)*len(scorers)]
 }
 
 func sameIDs[T any](ids []int, list []T, id func(T) int) bool {
@@ -173,27 +182,54 @@ func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 			return status
 		}
 		n.filtered, n.status = g, status
+		k.notice(at, g)
 	}
 	return n.status
 }
 
+// notice has the ranking look at the node again where the class has learned of another one in its place: in a rehearsal, or
+// in a search that could not go by the ranking.
+func (k *class) notice(at int, generation int64) {
+	r := &k.rank
+	if !r.ready || r.nodes[at].generation == generation {
+		return
+	}
+	if len(r.stale) >= len(r.nodes) {
+		r.ready, r.stale = false, nil // it looks at all of them anyway
+		return
+	}
+	r.stale = append(r.stale, int32(at))
+}
+
 // score fills in what scoreNodes would for the i-th feasible node, which is the at-th of all.
 func (k *class) score(c *search, at, i int, node fwk.NodeInfo, scorers []scorer, lists []fwk.NodeScoreList) *fwk.Status {
-	raw := k.raw[at*len(scorers) : (at+1)*len(scorers)]
-	n := &k.nodes[at]
-	if g := node.GetGeneration(); n.scored != g {
-		for s := range scorers {
-			score, status := scorers[s].plugin.Score(c.ctx, c.state, c.pod, node)
-			if !status.IsSuccess() {
-				return failed("Score", scorers[s].name, status)
-			}
-			raw[s] = score
-		}
-		n.scored = g
+	if status := k.scoreRaw(c, at, node, scorers); status != nil {
+		return status
 	}
 	name := node.Node().Name
-	for s, score := range raw {
+	for s, score := range k.raw[at*len(scorers) : (at+1)*len(scorers)] {
 		lists[s][i] = fwk.NodeScore{Name: name, Score: score}
 	}
+	return nil
+}
+
+// scoreRaw asks the plugins for the at-th node's scores if it has changed.
+func (k *class) scoreRaw(c *search, at int, node fwk.NodeInfo, scorers []scorer) *fwk.Status {
+	raw := k.raw[at*len(scorers) : (at+1)*len(scorers)]
+	n := &k.nodes[at]
+	g := node.GetGeneration()
+	if n.scored == g {
+		return nil
+	}
+	n.scored = 0 // until all have answered
+	for s := range scorers {
+		score, status := scorers[s].plugin.Score(c.ctx, c.state, c.pod, node)
+		if !status.IsSuccess() {
+			return failed("Score", scorers[s].name, status)
+		}
+		raw[s] = score
+	}
+	n.scored = g
+	k.notice(at, g)
 	return nil
 }

@@ -2,13 +2,17 @@ package framework_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -27,6 +31,12 @@ func TestClassesAreOnlyAMemo(t *testing.T) {
 		w := newMemoWorld(t, g)
 		for step := range steps {
 			w.change(step)
+			if step%7 == 6 {
+				if diff := w.rehearse(step); diff != "" {
+					t.Fatalf("world %d, step %d: in a rehearsal, with and without classes differ in %s", seed, step, diff)
+				}
+			}
+			w.reserving = step%13 > 9
 			pod := w.podOfFewShapes(step)
 			with := w.with.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
 			without := w.without.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
@@ -60,12 +70,103 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
+// TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class learn in
+// between of nodes that a rehearsal has changed.
+func TestARankingFollowsTheHighestScore(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(5, 5))})
+	w.plain = true
+	taint := func(at, taints int) {
+		node := &v1.Node{}
+		node.Name = fmt.Sprintf("node-%02d", at)
+		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}
+		for i := range taints {
+			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: fmt.Sprintf("t%d", i), Effect: v1.TaintEffectPreferNoSchedule})
+		}
+		if _, err := w.state.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := range w.nodes {
+		taint(at, 1)
+	}
+	pod := &v1.Pod{}
+	pod.Namespace, pod.Spec.SchedulerName = "ns", "with"
+	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")}}}}
+	scores := map[int64]bool{}
+	for step := range 60 {
+		taint(79, step*7%4)
+		w.rehearseOn(pod, step%10)
+		taint(78, step*5%4)
+		next := pod.DeepCopy()
+		next.Name = fmt.Sprintf("pod-%d", step)
+		next.UID = types.UID(next.Name)
+		with := w.with.Place(w.ctx, framework.NewCycleState(), next, step, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), next, step, nil)
+		if diff := comparePlacements(with, without); diff != "" {
+			t.Fatalf("step %d: with and without classes differ in %s", step, diff)
+		}
+		scores[with.Score] = true
+		w.assume(next, with.Node)
+	}
+	if len(scores) < 5 {
+		t.Errorf("the scores are %v: nothing moved", scores)
+	}
+}
+
+// rehearseOn has another pod of the class placed while many stand on the first few nodes.
+func (w *memoWorld) rehearseOn(pod *v1.Pod, nodes int) {
+	r := w.with.Handle().Rehearse("", nil)
+	defer r.End()
+	for at := range nodes {
+		big := pod.DeepCopy()
+		big.Name, big.Spec.NodeName = fmt.Sprintf("big-%d", at), fmt.Sprintf("node-%02d", at)
+		big.UID = types.UID(big.Name)
+		big.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("30")
+		info, err := upstream.NewPodInfo(big)
+		if err == nil {
+			err = r.AddPod(info)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	r.Place(w.ctx, pod)
+}
+
+// TestScoresNormalizedByTheHighest compares what the plugins make of a score in a list, and beside the highest score of it alone.
+func TestScoresNormalizedByTheHighest(t *testing.T) {
+	g := rand.New(rand.NewPCG(3, 3))
+	w := newMemoWorld(t, &generator{g})
+	for _, name := range framework.NormalizedByHighest {
+		plugin := w.with.Plugin(name).(fwk.ScorePlugin).ScoreExtensions()
+		for range 300 {
+			list := make(fwk.NodeScoreList, 1+g.IntN(20))
+			highest := int64(0)
+			for i := range list {
+				list[i].Score = g.Int64N(1 + g.Int64N(300))
+				highest = max(highest, list[i].Score)
+			}
+			alone := make([]fwk.NodeScoreList, len(list))
+			for i := range list {
+				alone[i] = fwk.NodeScoreList{list[i], {Score: highest}}
+				plugin.NormalizeScore(t.Context(), nil, nil, alone[i])
+			}
+			plugin.NormalizeScore(t.Context(), nil, nil, list)
+			for i := range list {
+				if alone[i][0].Score != list[i].Score {
+					t.Fatalf("%s: %d in the list, %d beside the highest", name, list[i].Score, alone[i][0].Score)
+				}
+			}
+		}
+	}
+}
+
 // TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry says that there are to be no
 // classes.
 func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 	w.plain = true
-	off := w.profile("plain", framework.WithoutClasses(plugins.NewRegistry()), w.state.Version)
+	off := w.profile("plain", framework.WithoutClasses(plugins.NewRegistry()), w.state.Beyond)
 	for range 5 {
 		off.Place(w.ctx, framework.NewCycleState(), w.podOfFewShapes(0), 0, nil)
 	}
@@ -112,6 +213,51 @@ type memoWorld struct {
 	placed        []types.UID
 	plain         bool
 	nodes         int
+	reserving     bool // every third node is reserved for others
+}
+
+// rehearse places some pods in a rehearsal by both profiles, in which other pods leave.
+func (w *memoWorld) rehearse(step int) (diff string) {
+	a, b := w.with.Handle().Rehearse("", nil), w.without.Handle().Rehearse("", nil)
+	defer a.End()
+	defer b.End()
+	for _, uid := range w.placed[:min(len(w.placed), 5)] {
+		info := w.state.Pod(uid).Info()
+		if err := errors.Join(a.RemovePod(info), b.RemovePod(info)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		pod := w.podOfFewShapes(step)
+		pod.Name = fmt.Sprintf("rehearsed-%d", i)
+		pod.UID = types.UID(pod.Name)
+		with, without := a.Place(w.ctx, pod), b.Place(w.ctx, pod)
+		if diff := comparePlacements(with, without); diff != "" || with.Node == "" {
+			return diff
+		}
+		pod.Spec.NodeName = with.Node
+		info, err := upstream.NewPodInfo(pod)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := errors.Join(a.AddPod(info), b.AddPod(info)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return ""
+}
+
+// reserved is the world's Reserved.
+func (w *memoWorld) reserved(*v1.Pod) func(fwk.NodeInfo) *fwk.Status {
+	if !w.reserving {
+		return nil
+	}
+	return func(node fwk.NodeInfo) *fwk.Status {
+		if name := node.Node().Name; name[len(name)-1]%3 == 0 {
+			return fwk.NewStatus(fwk.Unschedulable, "reserved").WithPlugin("others")
+		}
+		return nil
+	}
 }
 
 func newMemoWorld(t *testing.T, g *generator) *memoWorld {
@@ -120,7 +266,7 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
 	w.nodes = 80
-	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Version), w.profile("without", plugins.NewRegistry(), nil)
+	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", plugins.NewRegistry(), nil)
 	return w
 }
 
@@ -133,7 +279,8 @@ func (w *memoWorld) profile(name string, registry frameworkruntime.Registry, ver
 		w.t.Fatal(err)
 	}
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
-		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version,
+		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version, Changed: w.state.ChangedSince,
+		Reserved: w.reserved,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -40,15 +40,19 @@ type World struct {
 	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true. One that has a
 	// method PriorityOf(*v1.Pod) int32 says by it which pods a nominated pod yields to: those of higher priority.
 	Nominator fwk.PodNominator
-	// Reserved returns why a pod must not go to a node that every plugin finds feasible, nil if it may; its plugin is
-	// named in the status. Unlike what plugins say of nodes it is asked anew in every cycle. nil lets all pass.
-	Reserved func(pod *v1.Pod, node fwk.NodeInfo) *fwk.Status
+	// Reserved returns what says why the pod must not go to a node that every plugin finds feasible, nil if it may go there, and
+	// names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is asked anew
+	// in every cycle. A nil Reserved lets all pods pass.
+	Reserved func(pod *v1.Pod) func(node fwk.NodeInfo) *fwk.Status
 	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
 	Activate func(keys []string)
-	// Version returns a number that changes with everything that plugins can see besides what pods stand on
-	// which node: nodes that come, go or change, and every other object but pods. nil keeps no memo of what
-	// plugins said of nodes.
+	// Version returns a number that changes with everything that what plugins say of a node may depend on besides the
+	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
+	// of what plugins said of nodes.
 	Version func() uint64
+	// Changed returns the places in Lister's list of the nodes that have changed, or what stands on them, since the call
+	// that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
+	Changed func(since uint64) (places []int32, now uint64, ok bool)
 	// Now is the time of the event being worked on: the only clock there is.
 	Now func() time.Time
 	// Extra is handed out as it is by Extra of the Handle, for plugins that know more than kube-scheduler

@@ -29,8 +29,8 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 		} else {
 			status = c.filterNode(node)
 		}
-		if status == nil && c.p.world.Reserved != nil {
-			status = c.p.world.Reserved(c.pod, node)
+		if status == nil && c.reserved != nil {
+			status = c.reserved(node)
 		}
 		if status == nil {
 			c.feasible = append(c.feasible, node)

@@ -43,6 +43,7 @@ type search struct {
 	pod       *v1.Pod
 	trace     *Trace
 	nominator fwk.PodNominator
+	reserved  func(node fwk.NodeInfo) *fwk.Status // nil: no node is reserved for others
 
 	skip     []bool // by plugin id: the plugin's PreFilter, and then its PreScore, asked to be left out
 	filters  []entry[fwk.FilterPlugin]
@@ -89,6 +90,10 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 	if n, ok := c.nominator.(nominations); ok && !n.AnyNominated() {
 		c.nominator = nil
 	}
+	c.reserved = nil
+	if c.p.world.Reserved != nil {
+		c.reserved = c.p.world.Reserved(pod)
+	}
 	clear(c.refused)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
 	c.class, c.feasibleAt = nil, c.feasibleAt[:0]
@@ -129,7 +134,9 @@ func (c *search) place(start int) Placement {
 		out.Evaluated, out.Feasible = 1, 1
 		return c.choose(out)
 	}
-	c.class = c.classOf(nodes)
+	if c.class = c.classOf(nodes); c.rank(nodes, &out) {
+		return out
+	}
 	status := c.filterAll(nodes, out.Next)
 	evaluated := len(c.feasible) + len(c.refused)
 	out.Next = (out.Next + evaluated) % len(nodes)
@@ -199,8 +206,8 @@ func (c *search) nominated() bool {
 		return false
 	}
 	status := c.filterNode(node)
-	if status == nil && c.p.world.Reserved != nil {
-		status = c.p.world.Reserved(c.pod, node)
+	if status == nil && c.reserved != nil {
+		status = c.reserved(node)
 	}
 	switch {
 	case status == nil:

@@ -31,9 +31,10 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		DRA:       m.cluster.Informers().DRA(),
 		Waiting:   m.waiting,
 		Nominator: m.nominated,
-		Version:   m.cluster.Version,
+		Version:   m.cluster.Beyond,
+		Changed:   m.cluster.ChangedSince,
 		Now:       func() time.Time { return m.now.Std() },
-		Reserved:  m.reservedBy,
+		Reserved:  m.reservedFrom,
 		Extra:     view,
 	})
 	if err != nil {

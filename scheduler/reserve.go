@@ -183,21 +183,26 @@ func (m *Machine) passing(p *cluster.Pod) *reservation {
 	return r
 }
 
-// reservedBy is the framework's Reserved: why a pod must not go to a node that has room for it.
-func (m *Machine) reservedBy(pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+// reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to any.
+func (m *Machine) reservedFrom(pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
 	p := m.cluster.Pod(pod.UID)
 	r := m.passing(p)
-	if r == nil || len(m.takenBy(r)[info.Node().Name]) == 0 {
+	if r == nil {
 		return nil
 	}
-	for _, name := range resourcesOf([]*cluster.Pod{p}) {
-		if need := p.Amount(name); need > 0 && m.slack(r, info, name) < need {
-			status := fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At))
-			status.SetPlugin(coscheduling.Name)
-			return status
+	return func(info fwk.NodeInfo) *fwk.Status {
+		if len(m.takenBy(r)[info.Node().Name]) == 0 {
+			return nil
 		}
+		for _, name := range resourcesOf([]*cluster.Pod{p}) {
+			if need := p.Amount(name); need > 0 && m.slack(r, info, name) < need {
+				status := fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At))
+				status.SetPlugin(coscheduling.Name)
+				return status
+			}
+		}
+		return nil
 	}
-	return nil
 }
 
 // nameOf is how messages name an entity.

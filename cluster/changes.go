@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on. None
+// of it is state: a restored Machine begins anew.
+
+// minJournal is how many changes of nodes are kept at the least. A class of pods that is not used while more nodes change,
+// and more than twice as many as there are, compares them all.
+const minJournal = 1024
+
+// journal is the places in the list of nodes of those that changed, in the order of the changes.
+type journal struct {
+	places []int32
+	first  uint64 // the number of the first in places
+}
+
+// touched notes that the node, or what stands on it, has changed.
+func (s *State) touched(name string) {
+	at, ok := s.findListed(name)
+	if !ok {
+		return
+	}
+	j := &s.changed
+	if keep := max(minJournal, 2*len(s.listed)); len(j.places) >= 2*keep {
+		j.first += uint64(len(j.places) - keep)
+		j.places = append(j.places[:0], j.places[len(j.places)-keep:]...)
+	}
+	j.places = append(j.places, int32(at))
+}
+
+// ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more than
+// once; ok is false if it is not known any more. Where Beyond has changed, the places are none that mean anything.
+func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
+	j := &s.changed
+	now = j.first + uint64(len(j.places))
+	if since < j.first || since > now {
+		return nil, now, false
+	}
+	return j.places[since-j.first:], now, true
+}
+
+// Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the node
+// and the pods there: nodes that come and go, images, and all other objects that plugins look at. Those that say what
+// gangs are and who may be disrupted are not among these.
+func (s *State) Beyond() uint64 { return s.beyond }
+
+// beyondNodes counts a change of an object that is neither a node nor a pod.
+func (s *State) beyondNodes(res eventlog.Resource) {
+	switch res {
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.CompositePodGroups, eventlog.PriorityClasses, eventlog.PodDisruptionBudgets:
+	default:
+		s.beyond++
+	}
+}
+
+// sameImages says whether the nodes have the same images.
+func sameImages(a, b *v1.Node) bool {
+	return slices.EqualFunc(a.Status.Images, b.Status.Images, func(x, y v1.ContainerImage) bool {
+		return x.SizeBytes == y.SizeBytes && slices.Equal(x.Names, y.Names)
+	})
+}

@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// However many nodes change, whoever asks often is told of each, and whoever does not learns that it is not known.
+func TestWhatHasChangedIsToldOrSaidNotToBeKnown(t *testing.T) {
+	s := New()
+	for i := range 40 {
+		node := &v1.Node{}
+		node.Name = fmt.Sprintf("n%02d", i)
+		if _, err := s.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, often, _ := s.ChangedSince(0)
+	began := often
+	for i := range 10 * minJournal {
+		name := fmt.Sprintf("n%02d", i*7%40)
+		node := s.Node(name).DeepCopy()
+		if _, err := s.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 0 {
+			continue // two at once, now and then
+		}
+		places, now, ok := s.ChangedSince(often)
+		if at, _ := s.findListed(name); !ok || now <= often || !slices.Contains(places, int32(at)) || len(places) > 2 {
+			t.Fatalf("change %d, of %s: told of %v, %v", i, name, places, ok)
+		}
+		often = now
+	}
+	if _, _, ok := s.ChangedSince(began); ok {
+		t.Error("all of so many changes are known")
+	}
+	if len(s.changed.places) > 4*minJournal {
+		t.Errorf("%d changes are kept", len(s.changed.places))
+	}
+	if _, _, ok := s.ChangedSince(often + 1); ok {
+		t.Error("what is to come is known")
+	}
+}
