@@ -11,10 +11,11 @@ import (
 
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
+	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 )
 
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws
-// random numbers, stands our own. Of kube-scheduler's these are missing: the plugins of its own pod group
+// random numbers, stands our own, and NodeResourcesFit is quickfit's. Of kube-scheduler's these are missing: the plugins of its own pod group
 // cycle, which is not run and in whose place Coscheduling stands; and DeferredPodScheduling while its feature
 // gate is off.
 func NewRegistry() runtime.Registry {
@@ -29,6 +30,7 @@ func NewRegistry() runtime.Registry {
 	if !utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption) {
 		delete(registry, names.DeferredPodScheduling)
 	}
+	registry[names.NodeResourcesFit] = quickfit.New(registry[names.NodeResourcesFit])
 	registry[coscheduling.Name] = coscheduling.New
 	registry[preemption.Name] = preemption.New
 	return registry
