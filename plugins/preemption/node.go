@@ -138,7 +138,7 @@ func (p *Preemption) tryNode(ctx context.Context, state fwk.CycleState, pod *v1.
 		c.victims = append(c.victims, u.pods...)
 	}
 	if len(c.victims) == 0 {
-		return nil, nil // no pod is in the way there: room is kept for others by a reservation
+		return nil, nil // no pod is in the way there
 	}
 	return c, nil
 }
