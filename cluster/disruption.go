@@ -73,19 +73,44 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 // MayPreempt says whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its own
 // object, or else of its members, of which none must say Never.
 func (g *Group) MayPreempt() bool {
-	if c := g.composite; c != nil && c.object != nil && c.object.Spec.PreemptionPolicy != nil {
-		return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever
-	}
-	if o := g.object(); o != nil && o.Spec.PreemptionPolicy != nil {
-		return *o.Spec.PreemptionPolicy != schedulingv1beta1.PreemptNever
+	if may, said := g.saysWhetherToPreempt(); said {
+		return may
 	}
 	// any order: one is enough
 	for _, p := range g.members {
-		if policy := p.Object.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+		if saysNever(p.Object) {
 			return false
 		}
 	}
 	return true
+}
+
+// MayPreempt says whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else by what
+// it says itself.
+func (s *State) MayPreempt(pod *v1.Pod) bool {
+	if g := s.GroupOf(pod); g != nil {
+		if may, said := g.saysWhetherToPreempt(); said {
+			return may
+		}
+	}
+	return !saysNever(pod)
+}
+
+// saysWhetherToPreempt is the preemptionPolicy of g's CompositePodGroup, or else of its own object; said is false if neither
+// has one.
+func (g *Group) saysWhetherToPreempt() (may, said bool) {
+	if c := g.composite; c != nil && c.object != nil && c.object.Spec.PreemptionPolicy != nil {
+		return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever, true
+	}
+	if o := g.object(); o != nil && o.Spec.PreemptionPolicy != nil {
+		return *o.Spec.PreemptionPolicy != schedulingv1beta1.PreemptNever, true
+	}
+	return false, false
+}
+
+func saysNever(pod *v1.Pod) bool {
+	policy := pod.Spec.PreemptionPolicy
+	return policy != nil && *policy == v1.PreemptNever
 }
 
 // Placeable returns the members of g that have no node for good and that a cycle could place, by name. Those that are

@@ -115,8 +115,43 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 			}
 		}
 	}
-	_, lacks := s.lacksOf(&all, g, max(0, g.Min()-g.Assigned()))
-	return !lacks
+	k := max(0, g.Min()-g.Assigned())
+	_, lacks := s.lacksOf(&all, g, k)
+	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
+}
+
+// hasPlaces says whether the nodes, each by itself, have places for k pods that request the least of each resource that is
+// needed, if all pods of lower priority had gone.
+func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
+	nodes, _ := s.List()
+	for _, info := range nodes {
+		if k <= 0 {
+			break
+		}
+		k -= s.placesOn(info, needs, k, priority)
+	}
+	return k <= 0
+}
+
+// placesOn counts the places on a node, up to k of them.
+func (s *State) placesOn(info fwk.NodeInfo, needs []resourceNeed, k int, priority int32) int {
+	places := int64(k)
+	for i := range needs {
+		name, least := needs[i].resource, needs[i].smallest(1)
+		if _, offered := s.free.of(name); !offered || least == 0 {
+			continue
+		}
+		allocatable, requested := AmountOn(info, name)
+		if (allocatable-requested)/least < places {
+			for _, each := range info.GetPods() {
+				if p := s.pods[each.GetPod().UID]; p != nil && p.standing < priority {
+					requested -= p.Amount(name)
+				}
+			}
+			places = min(places, max(0, allocatable-requested)/least)
+		}
+	}
+	return int(places)
 }
 
 // WantsMoreThan says whether g asks in minResources, before the first of its members has its node for good, for more than

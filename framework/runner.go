@@ -76,11 +76,16 @@ func (h *handle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod
 	return nil
 }
 
-// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it.
+// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it. As in Place, room that is
+// kept for others is none.
 func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	return h.p.filterNominated(ctx, state, pod, node, func(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
+	status := h.p.filterNominated(ctx, state, pod, node, func(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 		return h.RunFilterPlugins(ctx, state, pod, node)
 	})
+	if status.IsSuccess() && h.p.world.Reserved != nil {
+		return h.p.world.Reserved(pod, node)
+	}
+	return status
 }
 
 // filterNominated filters a node as if the pods nominated to it, of the pod's priority and above, stood on

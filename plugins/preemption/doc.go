@@ -25,7 +25,9 @@
 //   - nobody preempts whose preemptionPolicy is Never;
 //   - the pods of a group whose disruptionMode is all are victims together or not at all;
 //   - a pod that is on its way out holds its room until it is gone. A single pod that was nominated waits for it; a gang
-//     counts on it and asks for others only if that is not enough.
+//     counts on it, however important that pod is and even if it is one of its own, and asks for others only if that is not
+//     enough;
+//   - nobody preempts for room that a reservation keeps from the preemptor.
 //
 // Room beyond what pods request cannot be kept: a gang that asks in minResources for more than the members of its minimum
 // request has nobody evicted.

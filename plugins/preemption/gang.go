@@ -27,7 +27,8 @@ func (p *Preemption) preemptForGang(ctx context.Context, state fwk.CycleState, p
 		result, _ := p.giveUp(state, pl)
 		return result, fwk.NewStatus(fwk.Unschedulable, "its preemptionPolicy is Never")
 	}
-	if pl.priority <= p.view.State().LowestPriority() {
+	// For those who have had others evicted already room is kept while more important pods are on their way out.
+	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
 	best := p.bestPlan(ctx, pod, g)
@@ -116,7 +117,7 @@ type plan struct {
 	priority int32
 
 	candidates []*unit // in the order in which they are taken: what costs least comes first
-	gone       []*unit // pods that are on their way out anyway
+	gone       []*unit // pods that are on their way out anyway, however important, and the gang's own among them
 	counted    map[*unit]int
 
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
@@ -240,14 +241,12 @@ func (pl *plan) findCandidates() bool {
 		return false
 	}
 	for _, u := range pl.p.unitsOn(nodes...) {
-		if u.priority >= pl.priority || slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] }) {
-			continue
-		}
 		stay, going := u.split(func(m *cluster.Pod) bool { return m.Object.DeletionTimestamp != nil || pl.p.going(m.Object) })
 		if going != nil {
 			pl.gone = append(pl.gone, going)
 		}
-		if stay != nil {
+		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] })
+		if stay != nil && u.priority < pl.priority && !own {
 			pl.candidates = append(pl.candidates, stay)
 		}
 	}

@@ -158,7 +158,7 @@ func (g *gang) room(w *world, gone map[string]bool) map[string]*[2]int64 {
 		}
 	}
 	for _, p := range w.pods {
-		if leaving := p.DeletionTimestamp != nil && *p.Spec.Priority < g.priority; !gone[p.Name] && !leaving {
+		if !gone[p.Name] && p.DeletionTimestamp == nil {
 			take(p, p.Spec.NodeName)
 		}
 	}
@@ -219,7 +219,7 @@ func (g *gang) fitsOneByOne(t *rapid.T, w *world, gone map[string]bool) bool {
 	r := w.profile.Handle().Rehearse("", nil)
 	defer r.End()
 	for _, p := range w.pods {
-		if gone[p.Name] || p.DeletionTimestamp != nil && *p.Spec.Priority < g.priority {
+		if gone[p.Name] || p.DeletionTimestamp != nil {
 			must(r.RemovePod(w.state.Pod(p.UID).Info()))
 		}
 	}

@@ -46,7 +46,7 @@ func (p *Preemption) preemptForPod(ctx context.Context, state fwk.CycleState, po
 // ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node that
 // it is nominated to, unless that has become out of the question.
 func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) string {
-	if policy := pod.Spec.PreemptionPolicy; policy != nil && *policy == v1.PreemptNever {
+	if !p.view.State().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
 	}
 	nominated := pod.Status.NominatedNodeName
@@ -138,7 +138,7 @@ func (p *Preemption) tryNode(ctx context.Context, state fwk.CycleState, pod *v1.
 		c.victims = append(c.victims, u.pods...)
 	}
 	if len(c.victims) == 0 {
-		return nil, nil // no pod is in the way there: room is kept for others by a reservation
+		return nil, nil // no pod is in the way there
 	}
 	return c, nil
 }
