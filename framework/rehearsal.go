@@ -91,7 +91,7 @@ func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 		return false
 	}
 	info, err := r.p.stage.Get(node)
-	return err == nil && c.filterNode(info) == nil && (r.p.world.Reserved == nil || r.p.world.Reserved(pod, info) == nil)
+	return err == nil && c.filterNode(info) == nil && (c.reserved == nil || c.reserved(info) == nil)
 }
 
 func (r *Rehearsal) begin(ctx context.Context, pod *v1.Pod) {

@@ -83,7 +83,9 @@ func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 		return h.RunFilterPlugins(ctx, state, pod, node)
 	})
 	if status.IsSuccess() && h.p.world.Reserved != nil {
-		return h.p.world.Reserved(pod, node)
+		if reserved := h.p.world.Reserved(pod); reserved != nil {
+			return reserved(node)
+		}
 	}
 	return status
 }
