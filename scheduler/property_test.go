@@ -72,7 +72,7 @@ profiles:
 
 // TestWhateverHappensTheBooksAreRight plays generated histories on a Machine and checks, after every entry,
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
-// for a soak run: go test ./scheduler -run Whatever -rapid.checks=20000.
+// for a soak run: go test ./scheduler -run TestWhateverHappensTheBooksAreRight -rapid.checks=2300.
 func TestWhateverHappensTheBooksAreRight(t *testing.T) {
 	// any order: the histories have nothing to do with each other
 	for name, shape := range shapes() {

@@ -109,7 +109,27 @@ var plantedFaults = []struct {
 	{
 		"what a snapshot has not, since it follows from the rest, is not made again", "queue/restore.go",
 		"\te.priority = q.priorityOf(e)\n", "",
-		"./scheduler", "TestARestoredMachineGoesOnAsTheOriginal", "restore_test.go",
+		"./scheduler", "TestRichHistoriesGoOnAfterRestore", "restore_test.go",
+	},
+	{
+		"where the next cycle begins is left out of a state", "scheduler/hash.go",
+		"binary.AppendUvarint(dst, uint64(m.start))", "binary.AppendUvarint(dst, 0)",
+		"./scheduler", "TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded", "differs (- original, + restored)",
+	},
+	{
+		"whom of a gang an attempt refused is left out of it", "queue/encode.go",
+		"m.gate != nil, m.tried, m.refused))", "m.gate != nil, m.tried, false))",
+		"./queue", "TestEachFieldOfTheStateDecidesWhatComesAfterARestore", "refused_in_the_last_attempt",
+	},
+	{
+		"that something happened during an attempt is left out of it", "queue/encode.go",
+		"e.notedAll, e.notedAny))", "e.notedAll, false))",
+		"./queue", "TestEachFieldOfTheStateDecidesWhatComesAfterARestore", "notedAny",
+	},
+	{
+		"which plugins answered Pending is left out of it", "queue/encode.go",
+		"{e.plugins, e.pendingPlugins, e.noted}", "{e.plugins, nil, e.noted}",
+		"./queue", "TestEachFieldOfTheStateDecidesWhatComesAfterARestore", "pendingPlugins_of_the_last_attempt",
 	},
 	{
 		"a snapshot of another log is taken for one of this", "snapshot/series.go",
@@ -300,6 +320,31 @@ func TestSoakPlantedFaults(t *testing.T) {
 			}
 			t.Logf("%s:\n%s", f.test, firstLines(string(out), 6))
 		})
+	}
+}
+
+// TestEachPlantedFaultHasItsPlaceAndItsTest holds between two soak runs that what is to be changed is still there, once,
+// and that the test which has to find it still has that name.
+func TestEachPlantedFaultHasItsPlaceAndItsTest(t *testing.T) {
+	root := filepath.Join("..", "..")
+	for _, f := range plantedFaults {
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(f.file)))
+		if err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(string(source), f.old); n != 1 {
+			t.Errorf("%s: what is to be changed stands %d times in %s: plant the fault anew", f.name, n, f.file)
+		}
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(f.pkg), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+f.test+"(")
+		}) {
+			t.Errorf("%s: there is no %s in %s", f.name, f.test, f.pkg)
+		}
 	}
 }
 

@@ -5,9 +5,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
+
+// TestReadmeShowsWhatTheDemoPrints compares all of it but the speed of the machine.
+func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	must(t, err)
+	_, shown, _ := strings.Cut(string(readme), "It prints:\n\n```\n")
+	shown, _, _ = strings.Cut(shown, "```\n")
+	printed, err := exec.Command("rollcall", "demo").Output()
+	must(t, err)
+	speed := regexp.MustCompile(`(?m)( in [0-9.]+s of real time: [0-9]+ a second| [0-9.]+m?s \([0-9]+ decisions/s\))$`)
+	want, got := speed.ReplaceAllString(shown, ""), speed.ReplaceAllString(string(printed), "")
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n")); diff != "" {
+		t.Errorf("README shows another demo (- README, + rollcall demo):\n%s", diff)
+	}
+}
 
 // TestReadmesCommandsWork runs what README has under "Use it", line by line, but for the measurement at its end.
 func TestReadmesCommandsWork(t *testing.T) {
