@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -54,6 +55,7 @@ func (h *history) enterPreemption(d *eventlog.Decision) {
 		}
 		h.checkWholeGroup(d, v)
 	}
+	h.checkNeeded(d, preemptor)
 	for _, uid := range d.Victims {
 		h.evicting[uid] = true
 	}
@@ -63,6 +65,87 @@ func (h *history) enterPreemption(d *eventlog.Decision) {
 	for _, n := range d.Nominations {
 		h.nominate(d, n.UID, n.Node)
 	}
+}
+
+// checkNeeded: the victims are enough, and with any of them kept, or any group of them that is disrupted together, they are not.
+// It is checked where room is a matter of counting: pods that are alike and mind nothing but resources, no others leaving
+// or nominated, no room reserved.
+func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
+	if len(d.Victims) == 0 || h.shape.durations {
+		return
+	}
+	pods, needed := []*bookedPod{preemptor}, 1
+	var nodes []string
+	if preemptor.group == "" || h.hasMinimum(preemptor.group) {
+		nodes = []string{d.Nominated}
+	} else {
+		if object, ok := h.object(preemptor.group); h.compositeOf(preemptor.group) != "" || ok && (object.inRack || object.room > 0) ||
+			preemptor.object.Annotations["gang.scheduling.koordinator.sh/mode"] == "NonStrict" {
+			return
+		}
+		minimum, _ := h.minimum(preemptor.group)
+		_, assigned := h.count(preemptor.group)
+		needed = minimum - assigned
+		nodes = slices.Sorted(maps.Keys(h.nodes))
+		for _, p := range h.pods {
+			if p.group == preemptor.group && p.ready() {
+				pods = append(pods, p)
+			}
+		}
+	}
+	for _, p := range pods {
+		if requests(p.object) != requests(preemptor.object) || len(p.object.Spec.Containers[0].Ports) > 0 {
+			return
+		}
+	}
+	for uid, p := range h.pods {
+		leaves := slices.Contains(nodes, p.node) && (p.object.DeletionTimestamp != nil || h.evicting[uid])
+		others := slices.Contains(nodes, h.nominated[uid]) && p != preemptor && (preemptor.group == "" || p.group != preemptor.group)
+		if leaves || others || slices.Contains(d.Victims, uid) && p.group != "" && h.compositeOf(p.group) != "" {
+			return
+		}
+	}
+	if n := h.roomWithout(d.Victims, nodes, preemptor); n < needed {
+		h.fatalf("cycle %d evicts %v for %s: then there is room for %d of the %d that are needed", d.Cycle, d.Victims, d.UID, n, needed)
+	}
+	for _, kept := range d.Victims {
+		gone := slices.DeleteFunc(slices.Clone(d.Victims), func(uid types.UID) bool {
+			g, ok := h.groups[groupKey{eventlog.PodGroups, h.pods[kept].group}]
+			return uid == kept || ok && g.all && h.pods[uid].group == h.pods[kept].group
+		})
+		if n := h.roomWithout(gone, nodes, preemptor); n >= needed {
+			h.fatalf("cycle %d evicts %v for %s, and %s could stay: there would be room for %d of the %d that are needed", d.Cycle, d.Victims, d.UID, kept, n, needed)
+		}
+	}
+}
+
+// roomWithout counts how many pods like p the nodes have room for once the pods of gone have gone, and the members of p's gang
+// that are held on nodes.
+func (h *history) roomWithout(gone []types.UID, nodes []string, p *bookedPod) (room int) {
+	wants := requests(p.object)
+	for _, name := range nodes {
+		node := h.nodes[name]
+		if node == nil || node.Spec.Unschedulable {
+			continue
+		}
+		left := h.left(name)
+		// any order: sums
+		for uid, other := range h.pods {
+			if other.node == name && (slices.Contains(gone, uid) || other.stage == cluster.Waiting && p.group != "" && other.group == p.group) {
+				for i, amount := range requests(other.object) {
+					left[i] += amount
+				}
+			}
+		}
+		n := int64(math.MaxInt32)
+		for i := range wants {
+			if wants[i] > 0 {
+				n = min(n, max(0, left[i])/wants[i])
+			}
+		}
+		room += int(n)
+	}
+	return room
 }
 
 // nominate notes a nomination. The room is claimed if somebody was evicted for it; whoever is nominated to a node
@@ -267,4 +350,19 @@ func (h *history) fillUp() {
 	}
 	h.step(inputs...)
 	h.confirmBinds()
+}
+
+// urge fills the nodes up, and then somebody of high priority comes who minds nothing but room.
+func (h *history) urge() {
+	h.finishLeaving()
+	h.fillUp()
+	if h.chance(50, "a gang") {
+		h.createGang()
+		return
+	}
+	p := h.newPod("p16", "")
+	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(2, 4).Draw(h.t, "cpu"), resource.DecimalSI)}
+	p.Spec.Containers[0].Ports = nil
+	p.Spec.Priority, p.Spec.PreemptionPolicy, p.Spec.SchedulingGates = ptr.To[int32](7), nil, nil
+	h.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: p})
 }

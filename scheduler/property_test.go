@@ -215,6 +215,7 @@ func (h *history) live() {
 	if h.shape.crowded {
 		h.fillUp()
 		add(9, "fill up", h.fillUp)
+		add(5, "urge", h.urge)
 		add(9, "create another gang", h.createGang)
 		add(5, "leave", func() { h.finishLeaving() })
 	}

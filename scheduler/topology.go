@@ -148,9 +148,10 @@ func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *dom
 }
 
 // avoidDomain is called when an attempt has failed and left nothing of the gang on nodes: if there is another domain to
-// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time.
+// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time. An attempt
+// anywhere may end in a domain that failed before: there is no other, then.
 func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
-	if failed != nil {
+	if failed != nil && !g.Avoids(failed.key()) {
 		g.Avoid(failed.key())
 		if d, why := m.domainOf(g, true); why == "" && (d == nil || !g.Avoids(d.key())) {
 			m.queue.Activate(key)
