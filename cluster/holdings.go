@@ -164,7 +164,7 @@ func (s *State) WantsMoreThan(g *Group, pods []*Pod) bool {
 		requested := int64(0)
 		for _, p := range pods {
 			if p.Group == g {
-				requested += amountOf(p.Requests(), m.resource)
+				requested += p.Amount(m.resource)
 			}
 		}
 		if requested < m.amount {
@@ -172,18 +172,4 @@ func (s *State) WantsMoreThan(g *Group, pods []*Pod) bool {
 		}
 	}
 	return false
-}
-
-func amountOf(r fwk.Resource, name v1.ResourceName) int64 {
-	switch name {
-	case v1.ResourceCPU:
-		return r.GetMilliCPU()
-	case v1.ResourceMemory:
-		return r.GetMemory()
-	case v1.ResourceEphemeralStorage:
-		return r.GetEphemeralStorage()
-	case v1.ResourcePods:
-		return 1
-	}
-	return r.GetScalarResources()[name]
 }

@@ -30,7 +30,7 @@ type ranking struct {
 
 	nodes    []rankedNode
 	feasible int
-	refusals []refusals
+	refused  tally   // why the others are not feasible
 	scales   []scale // of the scorers that normalize, in their order
 
 	// winners is a tree over the places of the nodes: winners[1] is the place of the best one of all, and winners[i] the better of
@@ -47,12 +47,6 @@ type rankedNode struct {
 
 // unranked is below every total.
 const unranked = math.MinInt64
-
-// refusals counts the nodes that were refused for one reason.
-type refusals struct {
-	key   rejectionKey
-	nodes int64
-}
 
 // scale is the range of the raw scores that a plugin gives to feasible nodes.
 type scale struct {
@@ -96,9 +90,9 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	if r.feasible > 1 {
 		out.Score = r.nodes[best].total
 	}
-	for _, f := range r.refusals {
-		if f.nodes > 0 {
-			c.tally.count(f.key, f.nodes)
+	for _, row := range r.refused.rows {
+		if row.Nodes > 0 {
+			c.tally.count(rejectionKey{row.Plugin, row.Code, row.Reason}, row.Nodes)
 		}
 	}
 	out.Rejections = c.tally.rejections()
@@ -198,7 +192,7 @@ func (k *class) look(c *search, at int, node fwk.NodeInfo) bool {
 			s.count[s.raw[at]]++
 		}
 	} else {
-		r.refuse(status, +1)
+		r.refused.add(status, 1)
 	}
 	r.dirty = append(r.dirty, int32(at))
 	return true
@@ -213,7 +207,7 @@ func (k *class) knows(at int, generation int64) bool {
 // forget takes back what is noted of a node.
 func (r *ranking) forget(at int, n *rankedNode) {
 	if n.status != nil {
-		r.refuse(n.status, -1)
+		r.refused.add(n.status, -1)
 		return
 	}
 	r.feasible--
@@ -221,23 +215,6 @@ func (r *ranking) forget(at int, n *rankedNode) {
 		s := &r.scales[i]
 		if s.count[s.raw[at]]--; s.count[s.raw[at]] == 0 {
 			delete(s.count, s.raw[at])
-		}
-	}
-}
-
-// refuse counts a node in or out that was refused, reason by reason as tally.add does.
-func (r *ranking) refuse(status *fwk.Status, nodes int64) {
-	var t tally
-	t.add(status, nodes)
-	for _, row := range t.rows {
-		key := rejectionKey{row.Plugin, row.Code, row.Reason}
-		i := slices.IndexFunc(r.refusals, func(f refusals) bool { return f.key == key })
-		if i < 0 {
-			i = len(r.refusals)
-			r.refusals = append(r.refusals, refusals{key: key})
-		}
-		if r.refusals[i].nodes += row.Nodes; r.refusals[i].nodes == 0 {
-			r.refusals = slices.Delete(r.refusals, i, i+1)
 		}
 	}
 }
