@@ -10,22 +10,24 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// Pods of equal signature are a class: they are refused by the same nodes for the same reasons, and given the
-// same scores. What Filter and Score said of a node for one of them is therefore kept, and asked again only
-// once the node has changed: a placement changes one node. It is a memo and nothing else: with and without
-// it the same comes out, and a test says so.
+// What most plugins say of a node in Filter and Score is the same for many pods, and stays the same until the node changes: a
+// placement changes one node. A class is the pods for which it is the same, and what was said of each node is kept for it.
+// It is a memo and nothing else: with and without it the same comes out, and tests say so.
 //
 // A memo is only as good as the list of what the answers depend on. They depend on
 //
 //   - what the class' pods have in common: the plugins sign for that (fwk.SignPlugin);
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
-//   - which plugins asked to be left out: compared at every use;
-//   - pods elsewhere that have affinity terms, and pods nominated to nodes: there is no memo while there
-//     are any, and none for pods with claims or CSI volumes.
+//   - which plugins asked to be left out: compared at every use.
+//
+// The plugins that stand apart from the class are asked for every pod: those that do not sign for the pod; those that look at
+// the room on a node, because many a pod has requests of its own and their answers are quick; InterPodAffinity while some
+// pod has affinity terms. Pods with claims or CSI volumes have no class, and a node to which pods are nominated is
+// looked at without it.
 
 const (
-	// maxClassNodes bounds the memory, of which a node takes some 150 bytes in each class: the class that was not used for longest
+	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class: the class that was not used for longest
 	// goes first. But so many classes there may be in any case:
 	maxClassNodes = 1 << 20
 	leastClasses  = 16
@@ -35,21 +37,23 @@ const (
 
 // classes are a profile's memos.
 type classes struct {
-	usable  bool // all plugins sign, and none of them scores in a way that the memo cannot follow
-	version uint64
-	clock   uint64
-	byKey   map[string]*class
+	off       bool // there are to be none
+	version   uint64
+	clock     uint64
+	byKey     map[string]*class
+	rankings  map[string]*ranking  // by whole signature
+	sighted   map[string]struct{}  // whole signatures of pods that were placed without a ranking
+	templates map[string]*template // by what templateKey says
+	key       []byte               // the memory of templateKey
 }
 
-// class is the memo of one signature.
+// class is the memo of the pods of one steady signature.
 type class struct {
 	used    uint64
 	filters []int // plugin ids
 	scorers []int
 	nodes   []classNode // as World.Lister lists them
 	raw     []int64     // len(scorers) for each node
-	again   bool        // it was used before
-	rank    ranking
 }
 
 // classNode is what is known of one node: of which generation it was filtered and scored, 0 for never.
@@ -59,11 +63,14 @@ type classNode struct {
 }
 
 // scoresByNodeAlone are the plugins with a PreScore whose raw score of a node depends on no other node, for
-// pods that have a class. Another plugin might look at the feasible nodes in its PreScore.
+// pods that they sign for. Another plugin might look at the feasible nodes in its PreScore.
 var scoresByNodeAlone = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation,
 	names.PodTopologySpread, names.InterPodAffinity, names.VolumeBinding, names.DynamicResources,
 }
+
+// measuresRoom are the plugins whose answers rest on the pod's requests and on what is free on the node.
+var measuresRoom = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation}
 
 // withoutClasses stands in a registry for the wish that there be no classes; it is the name of no plugin.
 const withoutClasses = "classes=off"
@@ -76,57 +83,125 @@ func WithoutClasses(registry frameworkruntime.Registry) frameworkruntime.Registr
 	return out
 }
 
-// prepareClasses settles whether the profile's pods can have classes.
+// prepareClasses settles what of the profile's plugins can be kept.
 func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
 	_, off := registry[withoutClasses]
-	p.classes.usable = !off && p.world.Version != nil && len(p.unsigned) == 0 &&
-		!slices.ContainsFunc(p.preScore, func(e entry[fwk.PreScorePlugin]) bool { return !slices.Contains(scoresByNodeAlone, e.name) })
+	p.classes.off = off || p.world.Version == nil
+	p.prepared = make([]bool, len(p.plugins))
+	p.apart = make([]bool, len(p.plugins))
+	for name, id := range p.ids {
+		p.prepared[id] = slices.Contains(preparesByTemplate, name)
+		p.apart[id] = slices.Contains(measuresRoom, name)
+	}
+	for _, e := range p.preScore {
+		if !slices.Contains(scoresByNodeAlone, e.name) {
+			p.apart[e.id], p.unranked = true, true
+		}
+	}
 }
 
-// classOf returns the pod's class, nil if it has none in the world as it is.
-func (c *search) classOf(nodes []fwk.NodeInfo) *class {
-	m := &c.p.classes
-	if !m.usable || c.trace != nil || c.nominator != nil || len(nodes) < minClassNodes || !c.preFilters.AllNodes() || hasClaims(c.pod) {
-		return nil
+// begin drops everything, for a world of another version.
+func (m *classes) begin(version uint64) {
+	m.version = version
+	m.byKey, m.rankings = map[string]*class{}, map[string]*ranking{}
+	m.sighted, m.templates = map[string]struct{}{}, map[string]*template{}
+}
+
+// membership is in which class the pods of a template are.
+type membership struct {
+	key     string // of the class
+	whole   string // the signature by which there may be a ranking, "" for none
+	outside []bool // by plugin id: the plugin stands apart from the class
+}
+
+// membershipOf asks the plugins to sign. affine says that some pod has affinity terms.
+func (c *search) membershipOf(affine bool) *membership {
+	whole, steady, unsigned := c.p.sign(c.ctx, c.pod)
+	m := &membership{key: steady, outside: slices.Clone(c.p.apart)}
+	for id, not := range unsigned {
+		m.outside[id] = m.outside[id] || not
 	}
-	if affine, err := c.p.stage.NodeInfos().HavePodsWithAffinityList(); err != nil || len(affine) > 0 {
-		return nil
+	if affine {
+		if id, ok := c.p.ids[names.InterPodAffinity]; ok {
+			m.outside[id] = true
+			whole = ""
+		}
 	}
-	signature := c.p.SignPod(c.ctx, c.pod)
-	if signature == nil {
-		return nil
+	for _, out := range m.outside {
+		m.key += string("01"[btoi(out)])
 	}
-	if v := c.p.world.Version(); v != m.version || m.byKey == nil {
-		m.version, m.byKey = v, map[string]*class{}
+	if !c.p.unranked {
+		m.whole = whole
 	}
-	k, ok := m.byKey[string(signature)]
+	return m
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// classify finds the pod's class, if it has one in the world as it is, and settles which filters stand apart from it.
+func (c *search) classify(nodes int) {
+	t := c.template
+	if t == nil || !c.preFilters.AllNodes() || hasClaims(c.pod) {
+		return
+	}
+	list, err := c.p.stage.NodeInfos().HavePodsWithAffinityList()
+	if err != nil {
+		return
+	}
+	affine := len(list) > 0
+	in := &t.memberships[btoi(affine)]
+	if *in == nil {
+		*in = c.membershipOf(affine)
+	}
+	c.member = *in
+	c.inside, c.outsideAt = c.inside[:0], c.outsideAt[:0]
+	for i := range c.filters {
+		if c.member.outside[c.filters[i].id] {
+			c.outsideAt = append(c.outsideAt, i)
+		} else {
+			c.inside = append(c.inside, c.filters[i])
+		}
+	}
+	c.class = c.p.classes.find(c.member.key, nodes)
+	c.class.keepFilters(c.inside)
+}
+
+// find returns the class of the key, in the memory of the one that was not used for longest if it is new and there are as many
+// as there may be: that one is dropped.
+func (m *classes) find(key string, nodes int) *class {
+	k, ok := m.byKey[key]
 	if !ok {
-		k = m.newClass(len(nodes))
-		m.byKey[string(signature)] = k
+		if len(m.byKey) < max(leastClasses, maxClassNodes/nodes) {
+			k = &class{nodes: make([]classNode, nodes)}
+		} else {
+			oldest := leastRecent(m.byKey, func(k *class) uint64 { return k.used })
+			k = &class{nodes: m.byKey[oldest].nodes, raw: m.byKey[oldest].raw[:0]}
+			delete(m.byKey, oldest)
+			clear(k.nodes)
+		}
+		m.byKey[key] = k
 	}
 	m.clock++
 	k.used = m.clock
-	k.keepFilters(c.filters)
 	return k
 }
 
-// newClass returns an empty class, in the memory of the one that was not used for longest if there are as many as there
-// may be: that one is dropped.
-func (m *classes) newClass(nodes int) *class {
-	if len(m.byKey) < max(leastClasses, maxClassNodes/nodes) {
-		return &class{nodes: make([]classNode, nodes)}
-	}
-	oldest, used := "", uint64(0)
+// leastRecent returns the key of what was not used for longest.
+func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
+	first := true
+	var least uint64
 	// any order: the clock never gives a number twice
-	for key, k := range m.byKey {
-		if oldest == "" || k.used < used {
-			oldest, used = key, k.used
+	for key, e := range all {
+		if u := used(e); first || u < least {
+			oldest, least, first = key, u, false
 		}
 	}
-	k := m.byKey[oldest]
-	delete(m.byKey, oldest)
-	clear(k.nodes)
-	return &class{nodes: k.nodes, raw: k.raw[:0]}
+	return oldest
 }
 
 // hasClaims says whether answers on the pod depend on claims and volumes, whose standing changes with
@@ -146,7 +221,6 @@ func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 		return
 	}
 	clear(k.nodes)
-	k.rank = ranking{}
 	k.filters = k.filters[:0]
 	for _, e := range filters {
 		k.filters = append(k.filters, e.id)
@@ -161,7 +235,6 @@ func (k *class) keepScorers(scorers []scorer) {
 	for i := range k.nodes {
 		k.nodes[i].scored = 0
 	}
-	k.rank = ranking{}
 	k.scorers = k.scorers[:0]
 	for _, s := range scorers {
 		k.scorers = append(k.scorers, s.id)
@@ -173,63 +246,36 @@ func sameIDs[T any](ids []int, list []T, id func(T) int) bool {
 	return slices.EqualFunc(ids, list, func(i int, e T) bool { return i == id(e) })
 }
 
-// filter returns what filterNode would of the at-th node.
+// filter returns what the filters of the class say of the at-th node.
 func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 	n := &k.nodes[at]
 	if g := node.GetGeneration(); n.filtered != g {
-		status := c.filterNode(node)
+		c.p.evaluations++
+		status := c.run(c.inside, c.state, node)
 		if status.IsError() {
 			return status
 		}
 		n.filtered, n.status = g, status
-		k.notice(at, g)
 	}
 	return n.status
 }
 
-// notice has the ranking look at the node again where the class has learned of another one in its place: in a rehearsal, or
-// in a search that could not go by the ranking.
-func (k *class) notice(at int, generation int64) {
-	r := &k.rank
-	if !r.ready || r.nodes[at].generation == generation {
-		return
-	}
-	if len(r.stale) >= len(r.nodes) {
-		r.ready, r.stale = false, nil // it looks at all of them anyway
-		return
-	}
-	r.stale = append(r.stale, int32(at))
-}
-
-// score fills in what scoreNodes would for the i-th feasible node, which is the at-th of all.
-func (k *class) score(c *search, at, i int, node fwk.NodeInfo, scorers []scorer, lists []fwk.NodeScoreList) *fwk.Status {
-	if status := k.scoreRaw(c, at, node, scorers); status != nil {
-		return status
-	}
-	name := node.Node().Name
-	for s, score := range k.raw[at*len(scorers) : (at+1)*len(scorers)] {
-		lists[s][i] = fwk.NodeScore{Name: name, Score: score}
-	}
-	return nil
-}
-
-// scoreRaw asks the plugins for the at-th node's scores if it has changed.
-func (k *class) scoreRaw(c *search, at int, node fwk.NodeInfo, scorers []scorer) *fwk.Status {
-	raw := k.raw[at*len(scorers) : (at+1)*len(scorers)]
+// score returns the raw scores that the scorers of the class give to the at-th node. Nobody may change them.
+func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Status) {
+	raw := k.raw[at*len(k.scorers) : (at+1)*len(k.scorers)]
 	n := &k.nodes[at]
 	g := node.GetGeneration()
 	if n.scored == g {
-		return nil
+		return raw, nil
 	}
 	n.scored = 0 // until all have answered
-	for s := range scorers {
-		score, status := scorers[s].plugin.Score(c.ctx, c.state, c.pod, node)
+	for i := range c.insideScorers {
+		score, status := c.insideScorers[i].plugin.Score(c.ctx, c.state, c.pod, node)
 		if !status.IsSuccess() {
-			return failed("Score", scorers[s].name, status)
+			return nil, failed("Score", c.insideScorers[i].name, status)
 		}
-		raw[s] = score
+		raw[i] = score
 	}
 	n.scored = g
-	k.notice(at, g)
-	return nil
+	return raw, nil
 }

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -23,12 +24,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 			next = 0
 		}
 		node := nodes[at]
-		var status *fwk.Status
-		if c.class != nil {
-			status = c.class.filter(c, at, node)
-		} else {
-			status = c.filterNode(node)
-		}
+		status := c.filterAt(at, node)
 		if status == nil && c.reserved != nil {
 			status = c.reserved(node)
 		}
@@ -50,6 +46,33 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 	return nil
 }
 
+// filterAt is filterNode of the at-th node of all, by the pod's class if it has one.
+func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
+	k := c.class
+	if k == nil || c.nominator != nil && len(c.p.handle.NominatedPodsForNode(node.Node().Name)) > 0 {
+		return c.filterNode(node)
+	}
+	status := k.filter(c, at, node)
+	if len(c.outsideAt) == 0 {
+		return status
+	}
+	// The first in order to refuse the node has the word.
+	end := len(c.filters)
+	if status != nil {
+		end = slices.IndexFunc(c.filters, func(f entry[fwk.FilterPlugin]) bool { return f.name == status.Plugin() })
+	}
+	for _, i := range c.outsideAt {
+		if i > end {
+			break
+		}
+		f := &c.filters[i]
+		if s := f.plugin.Filter(c.ctx, c.state, c.pod, node); !s.IsSuccess() {
+			return filterStatus(f.name, s)
+		}
+	}
+	return status
+}
+
 // filterNode returns nil if the node is feasible. Pods nominated to it are taken into account.
 func (c *search) filterNode(node fwk.NodeInfo) *fwk.Status {
 	if c.nominator != nil {
@@ -60,8 +83,12 @@ func (c *search) filterNode(node fwk.NodeInfo) *fwk.Status {
 
 func (c *search) runFilters(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 	c.p.evaluations++
-	for i := range c.filters {
-		f := &c.filters[i]
+	return c.run(c.filters, state, node)
+}
+
+func (c *search) run(filters []entry[fwk.FilterPlugin], state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
+	for i := range filters {
+		f := &filters[i]
 		if status := f.plugin.Filter(c.ctx, state, c.pod, node); !status.IsSuccess() {
 			return filterStatus(f.name, status)
 		}
@@ -80,24 +107,64 @@ func filterStatus(plugin string, status *fwk.Status) *fwk.Status {
 
 // scoreNodes fills lists[k][i] with the score that the k-th plugin gives the i-th node.
 func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.NodeScoreList) *fwk.Status {
-	if c.class != nil {
-		c.class.keepScorers(scorers)
-		for i, node := range nodes {
-			if status := c.class.score(c, c.feasibleAt[i], i, node, scorers, lists); status != nil {
-				return status
-			}
-		}
-		return nil
-	}
+	c.apportion(scorers)
+	raw := slices.Grow(c.rawScores[:0], len(scorers))[:len(scorers)]
+	c.rawScores = raw
 	for i, node := range nodes {
+		at := 0
+		if c.class != nil {
+			at = c.feasibleAt[i]
+		}
+		if status := c.scoreAt(scorers, at, node, raw); status != nil {
+			return status
+		}
 		name := node.Node().Name
-		for k := range scorers {
-			score, status := scorers[k].plugin.Score(c.ctx, c.state, c.pod, node)
-			if !status.IsSuccess() {
-				return failed("Score", scorers[k].name, status)
-			}
+		for k, score := range raw {
 			lists[k][i] = fwk.NodeScore{Name: name, Score: score}
 		}
+	}
+	return nil
+}
+
+// apportion settles which scorers are the class's and which stand apart from it.
+func (c *search) apportion(scorers []scorer) {
+	c.insideScorers, c.insideAt = c.insideScorers[:0], c.insideAt[:0]
+	if c.class == nil {
+		for range scorers {
+			c.insideAt = append(c.insideAt, -1)
+		}
+		return
+	}
+	for _, s := range scorers {
+		if c.member.outside[s.id] {
+			c.insideAt = append(c.insideAt, -1)
+			continue
+		}
+		c.insideAt = append(c.insideAt, len(c.insideScorers))
+		c.insideScorers = append(c.insideScorers, s)
+	}
+	c.class.keepScorers(c.insideScorers)
+}
+
+// scoreAt fills raw with the scores that the plugins give the node, which is the at-th of all.
+func (c *search) scoreAt(scorers []scorer, at int, node fwk.NodeInfo, raw []int64) *fwk.Status {
+	var inside []int64
+	if len(c.insideScorers) > 0 {
+		var status *fwk.Status
+		if inside, status = c.class.score(c, at, node); status != nil {
+			return status
+		}
+	}
+	for k, in := range c.insideAt {
+		if in >= 0 {
+			raw[k] = inside[in]
+			continue
+		}
+		score, status := scorers[k].plugin.Score(c.ctx, c.state, c.pod, node)
+		if !status.IsSuccess() {
+			return failed("Score", scorers[k].name, status)
+		}
+		raw[k] = score
 	}
 	return nil
 }

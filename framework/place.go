@@ -50,8 +50,17 @@ type search struct {
 	scorers  []scorer
 	feasible []fwk.NodeInfo
 
-	class      *class // the pod's, nil for none
-	feasibleAt []int  // with a class: the places of feasible among all nodes
+	template *template   // the pod's, nil for none
+	class    *class      // the pod's, nil for none
+	member   *membership // in the class
+	// With a class: its filters, the places in filters of those that stand apart from it, and the places of feasible among all
+	// nodes. By scorer, its place among the scorers of the class, -1 for one that stands apart.
+	inside        []entry[fwk.FilterPlugin]
+	outsideAt     []int
+	feasibleAt    []int
+	insideScorers []scorer
+	insideAt      []int
+	rawScores     []int64 // of one node
 
 	refused  []refusal
 	narrowed []fwk.NodeInfo
@@ -96,7 +105,7 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 	}
 	clear(c.refused)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
-	c.class, c.feasibleAt = nil, c.feasibleAt[:0]
+	c.template, c.class, c.member, c.feasibleAt = nil, nil, nil, c.feasibleAt[:0]
 	c.tally.reset()
 	c.plugins, c.pending = nil, nil
 	c.absent, c.preFilters = nil, nil
@@ -123,6 +132,7 @@ func (c *search) place(start int) Placement {
 		return c.refuse(status, Placement{})
 	}
 	out := Placement{Next: start % len(nodes)}
+	c.template = c.templateOf(nodes)
 	if status := c.preFilter(nodes); !status.IsSuccess() {
 		if status.IsError() {
 			return c.fail(status, out)
@@ -134,7 +144,8 @@ func (c *search) place(start int) Placement {
 		out.Evaluated, out.Feasible = 1, 1
 		return c.choose(out)
 	}
-	if c.class = c.classOf(nodes); c.rank(nodes, &out) {
+	c.classify(len(nodes))
+	if c.rank(nodes, &out) {
 		return out
 	}
 	status := c.filterAll(nodes, out.Next)
@@ -149,10 +160,15 @@ func (c *search) place(start int) Placement {
 		return c.fail(status, out)
 	}
 	if len(c.feasible) == 0 {
-		c.blame()
-		return c.refuse(fwk.NewStatus(fwk.Unschedulable, "no node fits the pod"), out)
+		return c.refuseAll(out)
 	}
 	return c.choose(out)
+}
+
+// refuseAll ends a search in which every node was refused.
+func (c *search) refuseAll(out Placement) Placement {
+	c.blame()
+	return c.refuse(fwk.NewStatus(fwk.Unschedulable, "no node fits the pod"), out)
 }
 
 // fail ends a search in an error.

@@ -56,7 +56,7 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 		if e.name == c.without {
 			continue
 		}
-		result, status := e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
+		result, status := c.runPreFilter(e, nodes)
 		c.trace.preFilter(e.name, result, status)
 		switch {
 		case status.IsSkip():
@@ -99,6 +99,23 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 		c.plugins = append(c.plugins, unschedulable.Plugin())
 	}
 	return unschedulable
+}
+
+// runPreFilter asks the plugin, or recalls what it answered for another pod of the template.
+func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if c.template == nil || !c.p.prepared[e.id] {
+		return e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
+	}
+	state, memo := c.state.(*CycleState), &c.template.preFilters[e.id]
+	if memo.known {
+		return nil, memo.recall(state)
+	}
+	before := len(state.data)
+	result, status := e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
+	if result.AllNodes() && (status.IsSuccess() || status.IsSkip()) {
+		memo.keep(state, before, status.IsSkip())
+	}
+	return result, status
 }
 
 // nothingLeft is the answer when the PreFilter plugins, between them, left no node eligible.

@@ -37,8 +37,13 @@ type Profile struct {
 	preBind    []entry[fwk.PreBindPlugin]
 	bind       []entry[fwk.BindPlugin]
 	postBind   []entry[fwk.PostBindPlugin]
-	signers    []fwk.SignPlugin
-	unsigned   []string // plugins that cannot sign: with any, no pod is signed
+	signers    []entry[fwk.SignPlugin]
+	unsigned   []int // ids of plugins that cannot sign: with any, no pod is signed
+
+	ids      map[string]int // plugin ids by name
+	prepared []bool         // by plugin id: in preparesByTemplate
+	apart    []bool         // by plugin id: the plugin stands apart from every class
+	unranked bool           // some plugin's scores may depend on other nodes
 
 	stage   stage
 	search  search
@@ -101,8 +106,8 @@ func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *co
 	if err := p.arrange(cfg.Plugins); err != nil {
 		return nil, err
 	}
-	p.findSigners()
 	p.prepareClasses(registry)
+	p.findSigners()
 	p.search.init(p)
 	return p, nil
 }
@@ -150,6 +155,7 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 	for i, name := range slices.Sorted(maps.Keys(p.plugins)) {
 		ids[name] = i
 	}
+	p.ids = ids
 	var scores []entry[fwk.ScorePlugin]
 	var preEnqueue []entry[fwk.PreEnqueuePlugin]
 	var queueSort []entry[fwk.QueueSortPlugin]

@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A ranking is the answer of a whole search for the pods of a class, kept up instead of found anew: which nodes are feasible,
+// A ranking is the answer of a whole search for the pods of one signature, kept up instead of found anew: which nodes are feasible,
 // why the others are not, and which is best. A node that has changed since is filtered and scored again and moves to
 // its new place, in time that grows with the logarithm of the number of nodes; the others are not looked at.
 //
@@ -21,14 +21,20 @@ import (
 // TestScoresNormalizedByTheHighest compares.
 var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, names.DynamicResources}
 
-// ranking is a class's.
+// maxRankedNodes bounds the memory of rankings, of which a node takes some 60 bytes in each, as maxClassNodes does that of classes.
+const maxRankedNodes = 1 << 21
+
+// ranking is that of the pods of a whole signature.
 type ranking struct {
+	used    uint64
+	filters []int // plugin ids
+	scorers []int
+
 	ready bool
 	since uint64  // of World.Changed: what changed before is ranked
-	stale []int32 // places of nodes of which the class learned something new on another way
 	dirty []int32 // places of nodes that were looked at and have no place yet
 
-	nodes    []rankedNode
+	nodes    []rankedNode // as World.Lister lists them
 	feasible int
 	refused  tally   // why the others are not feasible
 	scales   []scale // of the scorers that normalize, in their order
@@ -42,6 +48,7 @@ type ranking struct {
 type rankedNode struct {
 	generation int64 // 0: not ranked
 	status     *fwk.Status
+	fixed      int64 // the part of total that no other node has a say in
 	total      int64 // unranked if the node is not feasible
 }
 
@@ -50,107 +57,136 @@ const unranked = math.MinInt64
 
 // scale is the range of the raw scores that a plugin gives to feasible nodes.
 type scale struct {
-	scorer  int             // in the class's scorers
-	raw     []int64         // by node, as ranked
+	scorer  int             // its place among the scorers
+	raw     []int64         // by node
 	count   map[int64]int   // feasible nodes, by raw score
 	highest int64           // of count
 	value   map[int64]int64 // normalized, by raw score, for this highest; filled as asked
 }
 
-// rank finds the best node by the class's ranking. It returns false if this search cannot go by one, and then nothing has
-// happened.
+// rank finds the best node by the ranking of the pod's signature. It returns false if this search cannot go by one, and then
+// nothing has happened.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	k := c.class
-	if k == nil || c.p.world.Changed == nil || c.reserved != nil || c.p.stage.changed != nil || len(c.p.score) == 0 ||
-		NumFeasibleNodesToFind(c.p.percentage, len(nodes)) < len(nodes) {
+	if c.class == nil || c.member.whole == "" || c.p.world.Changed == nil || c.reserved != nil || c.nominator != nil || len(c.refused) > 0 ||
+		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage, len(nodes)) < len(nodes) {
 		return false
 	}
-	if !k.again { // many a class has one pod only
-		k.again = true
+	r := c.p.classes.rankingOf(c.member.whole, len(nodes))
+	if r == nil {
 		return false
 	}
 	all := c.feasible
 	c.feasible = nodes // the plugins that score in classes look at none of them
 	status := c.preScore()
 	c.feasible = all
-	if status != nil || !k.rankable(c.scorers) {
+	if status != nil || !r.fits(c, len(nodes)) {
 		return false
 	}
-	if !k.rankChanged(c, nodes) {
-		k.rank = ranking{}
+	c.apportion(c.scorers)
+	if !r.update(c, nodes) {
+		*r = ranking{used: r.used}
 		return false
-	}
-	r := &k.rank
-	if r.feasible == 0 {
-		return false // PostFilter wants to know of every node
-	}
-	best := r.winners[1]
-	out.Evaluated, out.Feasible = int64(len(nodes)), int64(r.feasible)
-	out.Node = nodes[best].Node().Name
-	if r.feasible > 1 {
-		out.Score = r.nodes[best].total
 	}
 	for _, row := range r.refused.rows {
 		if row.Nodes > 0 {
 			c.tally.count(rejectionKey{row.Plugin, row.Code, row.Reason}, row.Nodes)
 		}
 	}
+	out.Evaluated, out.Feasible = int64(len(nodes)), int64(r.feasible)
+	if r.feasible == 0 {
+		for i := range nodes {
+			at := (out.Next + i) % len(nodes)
+			c.refused = append(c.refused, refusal{nodes[at], r.nodes[at].status})
+		}
+		*out = c.refuseAll(*out)
+		return true
+	}
+	best := r.winners[1]
+	out.Node = nodes[best].Node().Name
+	if r.feasible > 1 {
+		out.Score = r.nodes[best].total
+	}
 	out.Rejections = c.tally.rejections()
 	return true
 }
 
-// rankable settles whether the plugins that score allow a ranking, and begins one anew where others do than before.
-func (k *class) rankable(scorers []scorer) bool {
-	if sameIDs(k.scorers, scorers, func(s scorer) int { return s.id }) && k.rank.nodes != nil {
+// rankingOf returns the ranking of the signature, which may be empty; nil for the first pod that has it, since many a signature
+// is that of one pod only.
+func (m *classes) rankingOf(whole string, nodes int) *ranking {
+	r, ok := m.rankings[whole]
+	if !ok {
+		if _, seen := m.sighted[whole]; !seen {
+			if len(m.sighted) >= maxTemplates {
+				clear(m.sighted)
+			}
+			m.sighted[whole] = struct{}{}
+			return nil
+		}
+		if len(m.rankings) >= max(leastClasses, maxRankedNodes/nodes) {
+			delete(m.rankings, leastRecent(m.rankings, func(r *ranking) uint64 { return r.used }))
+		}
+		r = &ranking{}
+		m.rankings[whole] = r
+	}
+	m.clock++
+	r.used = m.clock
+	return r
+}
+
+// fits settles whether the plugins that score allow a ranking, and begins it anew where others filter and score than before.
+func (r *ranking) fits(c *search, nodes int) bool {
+	if len(r.nodes) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
+		sameIDs(r.scorers, c.scorers, func(s scorer) int { return s.id }) {
 		return true
 	}
-	for _, s := range scorers {
+	for _, s := range c.scorers {
 		if s.plugin.ScoreExtensions() != nil && !slices.Contains(normalizedByHighest, s.name) {
 			return false
 		}
 	}
-	k.keepScorers(scorers)
-	k.rank = ranking{nodes: make([]rankedNode, len(k.nodes))}
+	*r = ranking{used: r.used, nodes: make([]rankedNode, nodes)}
+	for _, f := range c.filters {
+		r.filters = append(r.filters, f.id)
+	}
 	leaves := 1
-	for leaves < len(k.nodes) {
+	for leaves < nodes {
 		leaves *= 2
 	}
-	k.rank.winners = make([]int32, 2*leaves)
-	for i, s := range scorers {
+	r.winners = make([]int32, 2*leaves)
+	for i, s := range c.scorers {
+		r.scorers = append(r.scorers, s.id)
 		if s.plugin.ScoreExtensions() != nil {
-			k.rank.scales = append(k.rank.scales, scale{scorer: i, raw: make([]int64, len(k.nodes)), count: map[int64]int{}, value: map[int64]int64{}})
+			r.scales = append(r.scales, scale{scorer: i, raw: make([]int64, nodes), count: map[int64]int{}, value: map[int64]int64{}})
 		}
 	}
 	return true
 }
 
-// rankChanged brings the ranking up to date. It returns false if a plugin failed, or gave a score that it may not give.
-func (k *class) rankChanged(c *search, nodes []fwk.NodeInfo) bool {
-	r := &k.rank
+// update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave a score
+// that it may not give.
+func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	places, now, known := c.p.world.Changed(r.since)
 	if !r.ready || !known || len(places) > len(nodes) {
-		places = nil
 		for at := range nodes {
-			if !k.look(c, at, nodes[at]) {
+			if !r.look(c, at, nodes[at]) {
+				return false
+			}
+		}
+	} else {
+		for _, at := range places {
+			if !r.look(c, int(at), nodes[at]) {
 				return false
 			}
 		}
 	}
-	for _, list := range [][]int32{places, r.stale} {
-		for _, at := range list {
-			if !k.look(c, int(at), nodes[at]) {
-				return false
-			}
-		}
-	}
-	r.since, r.stale = now, r.stale[:0]
+	r.since = now
 	moved := false
 	for i := range r.scales {
 		moved = r.scales[i].rescale() || moved
 	}
 	if moved || !r.ready {
 		for at := range r.nodes {
-			if r.nodes[at].status == nil && !k.total(c, at) {
+			if r.nodes[at].status == nil && !r.sum(c, at) {
 				return false
 			}
 		}
@@ -159,7 +195,7 @@ func (k *class) rankChanged(c *search, nodes []fwk.NodeInfo) bool {
 		return true
 	}
 	for _, at := range r.dirty {
-		if r.nodes[at].status == nil && !k.total(c, int(at)) {
+		if r.nodes[at].status == nil && !r.sum(c, int(at)) {
 			return false
 		}
 		r.climb(at)
@@ -169,39 +205,46 @@ func (k *class) rankChanged(c *search, nodes []fwk.NodeInfo) bool {
 }
 
 // look filters and scores the node if it has changed, and takes note of what came out. Its total is made later.
-func (k *class) look(c *search, at int, node fwk.NodeInfo) bool {
-	r := &k.rank
+func (r *ranking) look(c *search, at int, node fwk.NodeInfo) bool {
 	n := &r.nodes[at]
 	generation := node.GetGeneration()
-	if n.generation == generation && k.knows(at, generation) {
+	if n.generation == generation {
 		return true
 	}
-	status := k.filter(c, at, node)
-	if status.IsError() || status == nil && k.scoreRaw(c, at, node, c.scorers) != nil {
+	status := c.filterAt(at, node)
+	if status.IsError() {
+		return false
+	}
+	raw := slices.Grow(c.rawScores[:0], len(c.scorers))[:len(c.scorers)]
+	c.rawScores = raw
+	if status == nil && c.scoreAt(c.scorers, at, node, raw) != nil {
 		return false
 	}
 	if n.generation != 0 {
 		r.forget(at, n)
 	}
-	n.generation, n.status, n.total = generation, status, unranked
-	if status == nil {
-		r.feasible++
-		for i := range r.scales {
-			s := &r.scales[i]
-			s.raw[at] = k.raw[at*len(k.scorers)+s.scorer]
-			s.count[s.raw[at]]++
-		}
-	} else {
-		r.refused.add(status, 1)
-	}
+	*n = rankedNode{generation: generation, status: status, total: unranked}
 	r.dirty = append(r.dirty, int32(at))
+	if status != nil {
+		r.refused.add(status, 1)
+		return true
+	}
+	r.feasible++
+	next := 0
+	for i, score := range raw {
+		if next < len(r.scales) && r.scales[next].scorer == i {
+			s := &r.scales[next]
+			s.raw[at] = score
+			s.count[score]++
+			next++
+			continue
+		}
+		if score < fwk.MinScore || score > fwk.MaxScore {
+			return false
+		}
+		n.fixed += score * c.scorers[i].weight
+	}
 	return true
-}
-
-// knows says whether what the class keeps of a node is of that generation, and not of a rehearsal's.
-func (k *class) knows(at int, generation int64) bool {
-	n := &k.nodes[at]
-	return n.filtered == generation && (n.status != nil || n.scored == generation)
 }
 
 // forget takes back what is noted of a node.
@@ -234,25 +277,18 @@ func (s *scale) rescale() bool {
 	return true
 }
 
-// total makes the node's total. It returns false if a score is out of range.
-func (k *class) total(c *search, at int) bool {
-	r, raw := &k.rank, k.raw[at*len(k.scorers):]
-	total, next := int64(0), 0
-	for i := range c.scorers {
-		score := raw[i]
-		if next < len(r.scales) && r.scales[next].scorer == i {
-			var ok bool
-			if score, ok = r.scales[next].normalized(c, score); !ok {
-				return false
-			}
-			next++
-		}
-		if score < fwk.MinScore || score > fwk.MaxScore {
+// sum makes the node's total. It returns false if a normalized score is out of range.
+func (r *ranking) sum(c *search, at int) bool {
+	n := &r.nodes[at]
+	n.total = n.fixed
+	for i := range r.scales {
+		s := &r.scales[i]
+		score, ok := s.normalized(c, s.raw[at])
+		if !ok || score < fwk.MinScore || score > fwk.MaxScore {
 			return false
 		}
-		total += score * c.scorers[i].weight
+		n.total += score * c.scorers[s.scorer].weight
 	}
-	r.nodes[at].total = total
 	return true
 }
 

@@ -68,7 +68,7 @@ func (c *search) preScore() *fwk.Status {
 		set = sets.New[string]()
 	}
 	for _, e := range c.p.preScore {
-		status := e.plugin.PreScore(c.ctx, c.state, c.pod, c.feasible)
+		status := c.runPreScore(e)
 		switch {
 		case status.IsSkip() && isOwn:
 			c.skip[e.id] = true
@@ -90,6 +90,23 @@ func (c *search) preScore() *fwk.Status {
 		}
 	}
 	return nil
+}
+
+// runPreScore asks the plugin, or recalls what it answered for another pod of the template.
+func (c *search) runPreScore(e entry[fwk.PreScorePlugin]) *fwk.Status {
+	if c.template == nil || !c.p.prepared[e.id] {
+		return e.plugin.PreScore(c.ctx, c.state, c.pod, c.feasible)
+	}
+	state, memo := c.state.(*CycleState), &c.template.preScores[e.id]
+	if memo.known {
+		return memo.recall(state)
+	}
+	before := len(state.data)
+	status := e.plugin.PreScore(c.ctx, c.state, c.pod, c.feasible)
+	if status.IsSuccess() || status.IsSkip() {
+		memo.keep(state, before, status.IsSkip())
+	}
+	return status
 }
 
 // normalize runs NormalizeScore and checks that what comes out lies between 0 and 100.

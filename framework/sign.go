@@ -16,9 +16,9 @@ func (p *Profile) findSigners() {
 			signer, ok := p.plugins[name].(fwk.SignPlugin)
 			switch {
 			case !ok:
-				p.unsigned = append(p.unsigned, name)
-			case !slices.ContainsFunc(p.signers, func(s fwk.SignPlugin) bool { return s.Name() == name }):
-				p.signers = append(p.signers, signer)
+				p.unsigned = append(p.unsigned, p.ids[name])
+			case !slices.ContainsFunc(p.signers, func(s entry[fwk.SignPlugin]) bool { return s.name == name }):
+				p.signers = append(p.signers, entry[fwk.SignPlugin]{signer, name, p.ids[name]})
 			}
 		}
 	}
@@ -30,21 +30,51 @@ func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	if len(p.unsigned) > 0 {
 		return nil
 	}
+	if whole, _, _ := p.sign(ctx, pod); whole != "" {
+		return fwk.PodSignature(whole)
+	}
+	return nil
+}
+
+// sign returns the pod's signature, "" for none; that of the plugins that sign and do not stand apart from classes; and, by
+// plugin id, which plugins do not sign.
+func (p *Profile) sign(ctx context.Context, pod *v1.Pod) (whole, steady string, unsigned []bool) {
+	unsigned = make([]bool, len(p.plugins))
+	all := len(p.unsigned) == 0
+	for _, id := range p.unsigned {
+		unsigned[id] = true
+	}
 	parts := map[string]any{fwk.SchedulerNameSignerName: pod.Spec.SchedulerName}
+	steadyParts := map[string]any{fwk.SchedulerNameSignerName: pod.Spec.SchedulerName}
 	for _, s := range p.signers {
-		fragments, status := s.SignPod(ctx, pod)
+		fragments, status := s.plugin.SignPod(ctx, pod)
 		if !status.IsSuccess() {
-			return nil
+			unsigned[s.id], all = true, false
+			continue
 		}
 		for _, f := range fragments {
 			parts[f.Key] = f.Value
+			if !p.apart[s.id] {
+				steadyParts[f.Key] = f.Value
+			}
 		}
 	}
-	signature, err := json.Marshal(parts) // keys sorted
-	if err != nil {
-		return nil
+	steady, ok := marshalParts(steadyParts)
+	if !ok { // then none of them has signed
+		for id := range unsigned {
+			unsigned[id] = true
+		}
+		return "", "", unsigned
 	}
-	return signature
+	if all {
+		whole, _ = marshalParts(parts)
+	}
+	return whole, steady, unsigned
+}
+
+func marshalParts(parts map[string]any) (string, bool) {
+	b, err := json.Marshal(parts) // keys sorted
+	return string(b), err == nil
 }
 
 // SignPod is the profile's.

@@ -1,0 +1,88 @@
+package quickfit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// Balanced is NodeResourcesBalancedAllocation.
+type Balanced struct {
+	*noderesources.BalancedAllocation
+	resources []config.ResourceSpec
+}
+
+// NewBalanced returns a factory that makes the plugin around the one that upstream's factory makes.
+func NewBalanced(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := upstream(ctx, args, h)
+		if err != nil {
+			return nil, err
+		}
+		balanced, ok := plugin.(*noderesources.BalancedAllocation)
+		if !ok {
+			return nil, fmt.Errorf("plugin %s is a %T", noderesources.BalancedAllocationName, plugin)
+		}
+		quick := &Balanced{BalancedAllocation: balanced}
+		if a, ok := args.(*config.NodeResourcesBalancedAllocationArgs); ok {
+			quick.resources = a.Resources
+		}
+		return quick, nil
+	}
+}
+
+// PreScore implements fwk.PreScorePlugin.
+func (b *Balanced) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+	status := b.BalancedAllocation.PreScore(ctx, state, pod, nodes)
+	if status.IsSuccess() {
+		if s := sharesOf(state, balancedScoringKey, b.resources); s != nil && len(s.of) <= 2 {
+			state.Write(balanceKey, s)
+		}
+	}
+	return status
+}
+
+// Score implements fwk.ScorePlugin.
+func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	if data, err := state.Read(balanceKey); err == nil {
+		if info, ok := node.(*framework.NodeInfo); ok {
+			return data.(*shares).balance(info), nil
+		}
+	}
+	return b.BalancedAllocation.Score(ctx, state, pod, node)
+}
+
+// balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of them that
+// are taken nearer to each other.
+func (s *shares) balance(node *framework.NodeInfo) int64 {
+	var with, without [2]float64
+	n := 0
+	for i := range s.of {
+		share := &s.of[i]
+		has, used := share.on(node, true)
+		if has == 0 {
+			continue
+		}
+		with[n] = min(float64(used+share.amount)/float64(has), 1)
+		without[n] = min(float64(used)/float64(has), 1)
+		n++
+	}
+	return fwk.MaxNodeScore/2 + (fwk.MaxNodeScore/2+evenness(with, n)-evenness(without, n))/2
+}
+
+// evenness is 100 for equal fractions, and 50 if all of one resource and nothing of the other is taken.
+func evenness(fractions [2]float64, n int) int64 {
+	deviation := 0.0
+	if n == 2 {
+		deviation = math.Abs((fractions[0] - fractions[1]) / 2)
+	}
+	return int64((1 - deviation) * float64(fwk.MaxNodeScore))
+}
