@@ -17,6 +17,9 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 	if n == 0 {
 		return nil
 	}
+	if c.class != nil {
+		c.surveyFilters(nodes)
+	}
 	next := start % n
 	for range n {
 		at := next
@@ -64,6 +67,9 @@ func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
 	for _, i := range c.outsideAt {
 		if i > end {
 			break
+		}
+		if c.survey.pass(i, at) {
+			continue
 		}
 		f := &c.filters[i]
 		if s := f.plugin.Filter(c.ctx, c.state, c.pod, node); !s.IsSuccess() {
@@ -158,6 +164,10 @@ func (c *search) scoreAt(scorers []scorer, at int, node fwk.NodeInfo, raw []int6
 	for k, in := range c.insideAt {
 		if in >= 0 {
 			raw[k] = inside[in]
+			continue
+		}
+		if score, ok := c.survey.score(k, at); ok {
+			raw[k] = score
 			continue
 		}
 		score, status := scorers[k].plugin.Score(c.ctx, c.state, c.pod, node)

@@ -61,6 +61,9 @@ type search struct {
 	insideScorers []scorer
 	insideAt      []int
 	rawScores     []int64 // of one node
+	survey        survey
+	totals        []int64 // of the feasible nodes
+	column        []int64 // one scorer's scores of them
 
 	refused  []refusal
 	narrowed []fwk.NodeInfo
@@ -106,6 +109,7 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 	clear(c.refused)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
 	c.template, c.class, c.member, c.feasibleAt = nil, nil, nil, c.feasibleAt[:0]
+	c.survey.reset()
 	c.tally.reset()
 	c.plugins, c.pending = nil, nil
 	c.absent, c.preFilters = nil, nil
@@ -161,6 +165,9 @@ func (c *search) place(start int) Placement {
 	}
 	if len(c.feasible) == 0 {
 		return c.refuseAll(out)
+	}
+	if c.class != nil && c.chooseByClass(nodes, &out) {
+		return out
 	}
 	return c.choose(out)
 }

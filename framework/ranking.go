@@ -167,6 +167,8 @@ func (r *ranking) fits(c *search, nodes int) bool {
 func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	places, now, known := c.p.world.Changed(r.since)
 	if !r.ready || !known || len(places) > len(nodes) {
+		c.surveyFilters(nodes)
+		c.surveyScores(nodes)
 		for at := range nodes {
 			if !r.look(c, at, nodes[at]) {
 				return false
@@ -297,9 +299,15 @@ func (s *scale) normalized(c *search, raw int64) (int64, bool) {
 	if value, ok := s.value[raw]; ok {
 		return value, true
 	}
-	list := fwk.NodeScoreList{{Score: raw}, {Score: s.highest}}
-	status := c.scorers[s.scorer].plugin.ScoreExtensions().NormalizeScore(c.ctx, c.state, c.pod, list)
-	s.value[raw] = list[0].Score
+	value, ok := c.normalizedBeside(&c.scorers[s.scorer], raw, s.highest)
+	s.value[raw] = value
+	return value, ok
+}
+
+// normalizedBeside asks a plugin of normalizedByHighest what becomes of a raw score beside the highest one.
+func (c *search) normalizedBeside(s *scorer, raw, highest int64) (int64, bool) {
+	list := fwk.NodeScoreList{{Score: raw}, {Score: highest}}
+	status := s.plugin.ScoreExtensions().NormalizeScore(c.ctx, c.state, c.pod, list)
 	return list[0].Score, status.IsSuccess()
 }
 

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -35,6 +36,112 @@ func (c *search) choose(out Placement) Placement {
 	out.Node, out.Score = best, bestTotal
 	out.Rejections = c.tally.rejections()
 	return out
+}
+
+// chooseByClass is choose for a pod with a class, plugin by plugin instead of node by node. It returns false, and nothing has
+// happened, if that is not all there is to it: a plugin failed, or gave a score that it may not give.
+func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
+	if len(c.feasible) < 2 || c.preScore() != nil {
+		return false
+	}
+	c.apportion(c.scorers)
+	c.surveyScores(nodes)
+	if len(c.insideScorers) > 0 {
+		for i, at := range c.feasibleAt {
+			if _, status := c.class.score(c, at, c.feasible[i]); status != nil {
+				return false
+			}
+		}
+	}
+	c.totals = slices.Grow(c.totals[:0], len(c.feasible))[:len(c.feasible)]
+	clear(c.totals)
+	c.column = slices.Grow(c.column[:0], len(c.feasible))[:len(c.feasible)]
+	for k := range c.scorers {
+		if !c.readScores(k) || !c.normalizeColumn(k) {
+			return false
+		}
+		weight := c.scorers[k].weight
+		for i, score := range c.column {
+			if score < fwk.MinScore || score > fwk.MaxScore {
+				return false
+			}
+			c.totals[i] += score * weight
+		}
+	}
+	best := 0
+	for i, total := range c.totals {
+		if total > c.totals[best] || total == c.totals[best] && c.feasibleAt[i] < c.feasibleAt[best] {
+			best = i
+		}
+	}
+	out.Node, out.Score = c.feasible[best].Node().Name, c.totals[best]
+	out.Rejections = c.tally.rejections()
+	return true
+}
+
+// readScores fills the column with the k-th scorer's raw scores of the feasible nodes. It returns false if a plugin failed.
+func (c *search) readScores(k int) bool {
+	if in := c.insideAt[k]; in >= 0 {
+		raw, n := c.class.raw, len(c.insideScorers)
+		for i, at := range c.feasibleAt {
+			c.column[i] = raw[at*n+in]
+		}
+		return true
+	}
+	if all := c.survey.scores[k]; all != nil {
+		for i, at := range c.feasibleAt {
+			c.column[i] = all[at]
+		}
+		return true
+	}
+	for i, node := range c.feasible {
+		score, status := c.scorers[k].plugin.Score(c.ctx, c.state, c.pod, node)
+		if !status.IsSuccess() {
+			return false
+		}
+		c.column[i] = score
+	}
+	return true
+}
+
+// normalizeColumn has the k-th scorer normalize the column. It returns false if the plugin failed.
+func (c *search) normalizeColumn(k int) bool {
+	s := &c.scorers[k]
+	ext := s.plugin.ScoreExtensions()
+	if ext == nil {
+		return true
+	}
+	if slices.Contains(normalizedByHighest, s.name) {
+		return c.normalizeByHighest(s)
+	}
+	list := slices.Grow(c.scores[:0], len(c.feasible))[:len(c.feasible)]
+	c.scores = list
+	for i, score := range c.column {
+		list[i] = fwk.NodeScore{Name: c.feasible[i].Node().Name, Score: score}
+	}
+	if !ext.NormalizeScore(c.ctx, c.state, c.pod, list).IsSuccess() {
+		return false
+	}
+	for i := range list {
+		c.column[i] = list[i].Score
+	}
+	return true
+}
+
+// normalizeByHighest asks once for each raw score that differs from the one before it in the column.
+func (c *search) normalizeByHighest(s *scorer) bool {
+	highest, last, value := max(0, slices.Max(c.column)), int64(-1), int64(0)
+	for i, raw := range c.column {
+		if raw != last || i == 0 {
+			var ok bool
+			if value, ok = c.normalizedBeside(s, raw, highest); !ok {
+				return false
+			}
+			last = raw
+		}
+		c.column[i] = value
+	}
+	return true
 }
 
 // rate leaves the normalized scores of the feasible nodes in c.lists, by plugin of c.scorers.

@@ -18,6 +18,7 @@ import (
 type Balanced struct {
 	*noderesources.BalancedAllocation
 	resources []config.ResourceSpec
+	ledger    ledger
 }
 
 // NewBalanced returns a factory that makes the plugin around the one that upstream's factory makes.
@@ -54,7 +55,9 @@ func (b *Balanced) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.P
 func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	if data, err := state.Read(balanceKey); err == nil {
 		if info, ok := node.(*framework.NodeInfo); ok {
-			return data.(*shares).balance(info), nil
+			var r row
+			r.read(info)
+			return data.(*shares).balance(&r), nil
 		}
 	}
 	return b.BalancedAllocation.Score(ctx, state, pod, node)
@@ -62,17 +65,23 @@ func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of them that
 // are taken nearer to each other.
-func (s *shares) balance(node *framework.NodeInfo) int64 {
+func (s *shares) balance(node *row) int64 {
 	var with, without [2]float64
 	n := 0
 	for i := range s.of {
 		share := &s.of[i]
-		has, used := share.on(node, true)
-		if has == 0 {
+		of := &node.ephemeral
+		switch share.resource {
+		case cpu:
+			of = &node.cpu
+		case memory:
+			of = &node.memory
+		}
+		if of.has == 0 {
 			continue
 		}
-		with[n] = min(float64(used+share.amount)/float64(has), 1)
-		without[n] = min(float64(used)/float64(has), 1)
+		with[n] = min(float64(of.used+share.amount)/float64(of.has), 1)
+		without[n] = min(float64(of.used)/float64(of.has), 1)
 		n++
 	}
 	return fwk.MaxNodeScore/2 + (fwk.MaxNodeScore/2+evenness(with, n)-evenness(without, n))/2

@@ -28,6 +28,7 @@ type Fit struct {
 	*noderesources.Fit
 	resources []config.ResourceSpec
 	strategy  config.ScoringStrategyType
+	ledger    ledger
 }
 
 // Upstream's keys of what its PreFilter and PreScore leave in the cycle's state, and ours.
@@ -133,11 +134,15 @@ func (f *Fit) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.Pod, n
 func (f *Fit) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	if data, err := state.Read(leftKey); err == nil {
 		if info, ok := node.(*framework.NodeInfo); ok {
-			return data.(*shares).left(info, f.strategy == config.MostAllocated), nil
+			var r row
+			r.read(info)
+			return data.(*shares).left(&r, f.most()), nil
 		}
 	}
 	return f.Fit.Score(ctx, state, pod, node)
 }
+
+func (f *Fit) most() bool { return f.strategy == config.MostAllocated }
 
 // shares are the amounts that a pod counts for when nodes are scored, of resources that every node has. Nobody changes them.
 type shares struct {
@@ -145,9 +150,18 @@ type shares struct {
 }
 
 type share struct {
-	resource       v1.ResourceName // cpu, memory or ephemeral-storage
+	resource       kind
 	amount, weight int64
 }
+
+// kind is a resource that every node has.
+type kind int8
+
+const (
+	cpu kind = iota
+	memory
+	ephemeral
+)
 
 // Clone implements fwk.StateData.
 func (s *shares) Clone() fwk.StateData { return s }
@@ -170,8 +184,12 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 	for i, r := range resources {
 		name, amount := v1.ResourceName(r.Name), amounts.Index(i).Int()
 		switch name {
-		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
-			s.of = append(s.of, share{name, amount, r.Weight})
+		case v1.ResourceCPU:
+			s.of = append(s.of, share{cpu, amount, r.Weight})
+		case v1.ResourceMemory:
+			s.of = append(s.of, share{memory, amount, r.Weight})
+		case v1.ResourceEphemeralStorage:
+			s.of = append(s.of, share{ephemeral, amount, r.Weight})
 		default:
 			if amount != 0 || !schedutil.IsScalarResourceName(name) {
 				return nil
@@ -182,30 +200,21 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 	return s
 }
 
-// on returns how much of the resource the node has, and how much of it is taken. asked says by the requests as they are, and not
-// with the least that a container counts for.
-func (s *share) on(node *framework.NodeInfo, asked bool) (has, used int64) {
-	taken := node.NonZeroRequested
-	if asked {
-		taken = node.Requested
-	}
-	switch s.resource {
-	case v1.ResourceCPU:
-		return node.Allocatable.MilliCPU, taken.MilliCPU
-	case v1.ResourceMemory:
-		return node.Allocatable.Memory, taken.Memory
-	default:
-		return node.Allocatable.EphemeralStorage, node.Requested.EphemeralStorage
-	}
-}
-
 // left returns the score by upstream's strategy LeastAllocated, or MostAllocated: the weighted mean over the resources that the
 // node has of the percentage that would be free, or taken.
-func (s *shares) left(node *framework.NodeInfo, most bool) int64 {
+func (s *shares) left(node *row, most bool) int64 {
 	var sum, weights int64
 	for i := range s.of {
 		share := &s.of[i]
-		has, used := share.on(node, false)
+		var has, used int64
+		switch share.resource {
+		case cpu:
+			has, used = node.cpu.has, node.nonZeroCPU
+		case memory:
+			has, used = node.memory.has, node.nonZeroMemory
+		default:
+			has, used = node.ephemeral.has, node.ephemeral.used
+		}
 		if has == 0 {
 			continue
 		}

@@ -1,0 +1,82 @@
+package framework
+
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Surveyor may be implemented by a plugin that is quicker at all nodes together than at one after the other. Its Filter and
+// Score must give the same answers; a survey is asked only for a pod whose class the plugin stands apart from.
+type Surveyor interface {
+	// SurveyFilter sets pass[i] for each of the nodes for which Filter would return success, as far as it can tell. It returns
+	// false if it can tell of none.
+	SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool
+	// SurveyScore sets scores[i] to what Score would return for nodes[i], also where the node is not feasible. It returns false
+	// if it cannot, and scores is of no use then.
+	SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool
+}
+
+// survey is what Surveyors said of all nodes in the search under way.
+type survey struct {
+	passes  [][]bool  // by filter of search.filters; nil: the plugin has to be asked
+	scores  [][]int64 // by scorer of search.scorers
+	passed  [][]bool  // the memory of passes and scores
+	columns [][]int64
+}
+
+func (s *survey) reset() { s.passes, s.scores = s.passes[:0], s.scores[:0] }
+
+// surveyFilters asks for the filters that stand apart from the class.
+func (c *search) surveyFilters(nodes []fwk.NodeInfo) {
+	s := &c.survey
+	s.passes = slices.Grow(s.passes[:0], len(c.filters))[:len(c.filters)]
+	clear(s.passes)
+	for n, i := range c.outsideAt {
+		plugin, ok := c.filters[i].plugin.(Surveyor)
+		if !ok {
+			continue
+		}
+		for len(s.passed) <= n {
+			s.passed = append(s.passed, nil)
+		}
+		s.passed[n] = slices.Grow(s.passed[n][:0], len(nodes))[:len(nodes)]
+		clear(s.passed[n])
+		if plugin.SurveyFilter(c.state, nodes, s.passed[n]) {
+			s.passes[i] = s.passed[n]
+		}
+	}
+}
+
+// surveyScores asks for the scorers that stand apart from the class.
+func (c *search) surveyScores(nodes []fwk.NodeInfo) {
+	s := &c.survey
+	s.scores = slices.Grow(s.scores[:0], len(c.scorers))[:len(c.scorers)]
+	clear(s.scores)
+	for k, in := range c.insideAt {
+		plugin, ok := c.scorers[k].plugin.(Surveyor)
+		if in >= 0 || !ok {
+			continue
+		}
+		for len(s.columns) <= k {
+			s.columns = append(s.columns, nil)
+		}
+		s.columns[k] = slices.Grow(s.columns[k][:0], len(nodes))[:len(nodes)]
+		if plugin.SurveyScore(c.state, nodes, s.columns[k]) {
+			s.scores[k] = s.columns[k]
+		}
+	}
+}
+
+// pass says that the survey knows of the filter that it lets the at-th node pass.
+func (s *survey) pass(filter, at int) bool {
+	return filter < len(s.passes) && s.passes[filter] != nil && s.passes[filter][at]
+}
+
+// score returns what the survey knows of the scorer at the at-th node.
+func (s *survey) score(scorer, at int) (int64, bool) {
+	if scorer >= len(s.scores) || s.scores[scorer] == nil {
+		return 0, false
+	}
+	return s.scores[scorer][at], true
+}

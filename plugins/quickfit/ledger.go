@@ -1,0 +1,129 @@
+package quickfit
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// ledger keeps what the plugins read of the nodes side by side, in the order of their list. A row is that of the NodeInfo whose
+// generation it has, which no other content of any node ever has; it is a memo and nothing else.
+type ledger struct {
+	rows  []row
+	names []v1.ResourceName // the extended resources that were asked for
+	free  []int64           // what is free of them, len(names) for each row
+}
+
+// row is one node.
+type row struct {
+	generation                int64 // 0: of none
+	pods                      int64 // how many more there may be
+	cpu, memory, ephemeral    amounts
+	nonZeroCPU, nonZeroMemory int64 // taken, with the least that a container counts for
+}
+
+// amounts are what a node has of a resource, and what its pods request.
+type amounts struct{ has, used int64 }
+
+// column returns the place of an extended resource among names.
+func (l *ledger) column(name v1.ResourceName) int {
+	at := slices.Index(l.names, name)
+	if at >= 0 {
+		return at
+	}
+	l.names = append(l.names, name)
+	l.rows, l.free = l.rows[:0], l.free[:0]
+	return len(l.names) - 1
+}
+
+// read brings the ledger up to date with the nodes. It returns false if one of them is of a kind that it does not know.
+func (l *ledger) read(nodes []fwk.NodeInfo) bool {
+	if len(l.rows) != len(nodes) {
+		l.rows = slices.Grow(l.rows[:0], len(nodes))[:len(nodes)]
+		clear(l.rows)
+		l.free = slices.Grow(l.free[:0], len(nodes)*len(l.names))[:len(nodes)*len(l.names)]
+	}
+	for at, node := range nodes {
+		info, ok := node.(*framework.NodeInfo)
+		if !ok {
+			return false
+		}
+		if r := &l.rows[at]; r.generation != info.Generation {
+			r.read(info)
+			for i, name := range l.names {
+				l.free[at*len(l.names)+i] = info.Allocatable.ScalarResources[name] - info.Requested.ScalarResources[name]
+			}
+		}
+	}
+	return true
+}
+
+func (r *row) read(node *framework.NodeInfo) {
+	has, used := node.Allocatable, node.Requested
+	*r = row{
+		generation:    node.Generation,
+		pods:          int64(has.AllowedPodNumber) - int64(len(node.Pods)),
+		cpu:           amounts{has.MilliCPU, used.MilliCPU},
+		memory:        amounts{has.Memory, used.Memory},
+		ephemeral:     amounts{has.EphemeralStorage, used.EphemeralStorage},
+		nonZeroCPU:    node.NonZeroRequested.MilliCPU,
+		nonZeroMemory: node.NonZeroRequested.Memory,
+	}
+}
+
+// SurveyFilter implements framework.Surveyor of Rollcall.
+func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool {
+	data, err := state.Read(roomKey)
+	if err != nil {
+		return false
+	}
+	r, l := data.(*room), &f.ledger
+	columns := make([]int, len(r.scalars))
+	for i, s := range r.scalars {
+		columns[i] = l.column(s.name)
+	}
+	if !l.read(nodes) {
+		return false
+	}
+	for at := range l.rows {
+		n := &l.rows[at]
+		ok := n.pods >= 1 && !lacks(r.cpu, n.cpu.has, n.cpu.used) && !lacks(r.memory, n.memory.has, n.memory.used) &&
+			!lacks(r.ephemeral, n.ephemeral.has, n.ephemeral.used)
+		for i, s := range r.scalars {
+			ok = ok && (s.amount <= 0 || s.amount <= l.free[at*len(l.names)+columns[i]])
+		}
+		pass[at] = ok
+	}
+	return true
+}
+
+// SurveyScore implements framework.Surveyor of Rollcall.
+func (f *Fit) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
+	data, err := state.Read(leftKey)
+	if err != nil || !f.ledger.read(nodes) {
+		return false
+	}
+	s, most := data.(*shares), f.most()
+	for at := range f.ledger.rows {
+		scores[at] = s.left(&f.ledger.rows[at], most)
+	}
+	return true
+}
+
+// SurveyFilter implements framework.Surveyor of Rollcall: the plugin filters nothing.
+func (b *Balanced) SurveyFilter(fwk.CycleState, []fwk.NodeInfo, []bool) bool { return false }
+
+// SurveyScore implements framework.Surveyor of Rollcall.
+func (b *Balanced) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
+	data, err := state.Read(balanceKey)
+	if err != nil || !b.ledger.read(nodes) {
+		return false
+	}
+	s := data.(*shares)
+	for at := range b.ledger.rows {
+		scores[at] = s.balance(&b.ledger.rows[at])
+	}
+	return true
+}
