@@ -24,12 +24,19 @@ import (
 // TestClassesAreOnlyAMemo places pods one after the other in worlds that change in between, by a profile that
 // keeps classes and by one that does not: everything that comes out is the same.
 func TestClassesAreOnlyAMemo(t *testing.T) {
+	for name, profile := range comparedConfigs {
+		t.Run(name, func(t *testing.T) { classesAreOnlyAMemo(t, profile) })
+	}
+}
+
+func classesAreOnlyAMemo(t *testing.T, profile string) {
 	const worlds, steps = 12, 150
-	evaluated := 0
+	evaluated, saved := 0, 0
 	for seed := range uint64(worlds) {
 		g := &generator{rand.New(rand.NewPCG(seed, 7))}
-		w := newMemoWorld(t, g)
+		w := newMemoWorldOf(t, g, profile)
 		for step := range steps {
+			w.nominate(step)
 			w.change(step)
 			if step%7 == 6 {
 				if diff := w.rehearse(step); diff != "" {
@@ -48,9 +55,13 @@ func TestClassesAreOnlyAMemo(t *testing.T) {
 				w.assume(pod, with.Node)
 			}
 		}
+		saved += w.without.Evaluations() - w.with.Evaluations()
 	}
 	if evaluated < worlds*steps*60 {
 		t.Fatalf("only %d nodes were evaluated: the worlds are too small to have classes", evaluated)
+	}
+	if saved < evaluated/4 {
+		t.Errorf("of %d evaluations only %d were saved: the pods have too few classes", evaluated, saved)
 	}
 }
 
@@ -206,6 +217,7 @@ func comparePlacements(a, b framework.Placement) string {
 type memoWorld struct {
 	t             *testing.T
 	g             *generator
+	config        string
 	ctx           context.Context
 	state         *cluster.State
 	with, without *framework.Profile
@@ -214,6 +226,25 @@ type memoWorld struct {
 	plain         bool
 	nodes         int
 	reserving     bool // every third node is reserved for others
+	nominations   currentWorld
+}
+
+// nominate changes, now and then, which pods are nominated to nodes.
+func (w *memoWorld) nominate(step int) {
+	switch step % 40 {
+	case 20:
+		w.nominations.nominated = map[string][]fwk.PodInfo{}
+		for i := range 6 {
+			info, err := upstream.NewPodInfo(w.g.pod(fmt.Sprintf("nominated-%d", i)))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			node := fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))
+			w.nominations.nominated[node] = append(w.nominations.nominated[node], info)
+		}
+	case 30:
+		w.nominations.nominated = nil
+	}
 }
 
 // rehearse places some pods in a rehearsal by both profiles, in which other pods leave.
@@ -261,7 +292,12 @@ func (w *memoWorld) reserved(*v1.Pod) func(fwk.NodeInfo) *fwk.Status {
 }
 
 func newMemoWorld(t *testing.T, g *generator) *memoWorld {
-	w := &memoWorld{t: t, g: g, ctx: framework.Quiet(context.Background()), state: cluster.New()}
+	return newMemoWorldOf(t, g, comparedConfigs["default"])
+}
+
+// newMemoWorldOf returns a world under profiles of the configuration given.
+func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
+	w := &memoWorld{t: t, g: g, config: config, ctx: framework.Quiet(context.Background()), state: cluster.New()}
 	for i := range 80 {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
@@ -273,14 +309,14 @@ func newMemoWorld(t *testing.T, g *generator) *memoWorld {
 // profile returns one over the world's cluster.
 func (w *memoWorld) profile(name string, registry frameworkruntime.Registry, version func() uint64) *framework.Profile {
 	informers := w.state.Informers()
-	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
-		"profiles: [{schedulerName: "+name+", plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]\n"), "test.yaml")
+	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+w.config), "test.yaml")
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	cfg.Profiles[0].SchedulerName = name
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
 		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version, Changed: w.state.ChangedSince,
-		Reserved: w.reserved,
+		Reserved: w.reserved, Nominator: &w.nominations,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -319,13 +355,16 @@ func (w *memoWorld) change(step int) {
 	}
 }
 
-// podOfFewShapes returns a pod that is mostly alike to ones before; one in forty has affinity terms.
+// podOfFewShapes returns a pod that is mostly alike to ones before: one in three asks for amounts of its own, one in forty is
+// like no other, and of the shapes some are spread and some, in half of the worlds, have affinity terms.
 func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 	if len(w.shapes) == 0 {
 		for i := range 6 {
 			shape := w.g.pod(fmt.Sprintf("shape-%d", i))
-			shape.Spec.TopologySpreadConstraints = nil
-			if shape.Spec.Affinity != nil {
+			if i > 1 {
+				shape.Spec.TopologySpreadConstraints = nil
+			}
+			if shape.Spec.Affinity != nil && (i > 0 || w.g.oneIn(2)) {
 				shape.Spec.Affinity.PodAffinity, shape.Spec.Affinity.PodAntiAffinity = nil, nil
 			}
 			w.shapes = append(w.shapes, shape)
@@ -334,8 +373,13 @@ func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 	pod := w.shapes[0].DeepCopy()
 	if !w.plain {
 		pod = pick(w.g, w.shapes).DeepCopy()
-		if w.g.oneIn(40) {
+		switch {
+		case w.g.oneIn(40):
 			pod = w.g.pod("odd")
+		case w.g.oneIn(3):
+			for i := range pod.Spec.Containers {
+				pod.Spec.Containers[i].Resources = w.g.container("c").Resources
+			}
 		}
 	}
 	pod.Name = fmt.Sprintf("pod-%d", step)
