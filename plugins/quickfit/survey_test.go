@@ -1,0 +1,201 @@
+package quickfit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/quickfit"
+)
+
+// The arguments under which the plugins are compared, and which share of the pods, in percent, is scored the short way under them
+// at the least, and at the most.
+var scoredBy = []struct {
+	name        string
+	args        runtime.Object
+	least, most int
+}{
+	{"least allocated", fitArgs(config.LeastAllocated, "cpu", "memory"), 100, 100},
+	{"least allocated of all", fitArgs(config.LeastAllocated, "memory", "nvidia.com/gpu", "ephemeral-storage", "cpu"), 10, 90},
+	{"most allocated", fitArgs(config.MostAllocated, "cpu", "ephemeral-storage"), 100, 100},
+	{"by a shape", fitArgs(config.RequestedToCapacityRatio, "cpu", "memory"), 0, 0},
+	{"balanced", balancedArgs("cpu", "memory"), 60, 100},
+	{"balanced by one", balancedArgs("ephemeral-storage"), 30, 100},
+	{"balanced with extended", balancedArgs("cpu", "nvidia.com/gpu"), 10, 90},
+	{"balanced by three", balancedArgs("cpu", "memory", "ephemeral-storage"), 0, 0},
+}
+
+func specs(names []string) (specs []config.ResourceSpec) {
+	for i, name := range names {
+		specs = append(specs, config.ResourceSpec{Name: name, Weight: int64(1 + 2*i)})
+	}
+	return specs
+}
+
+func fitArgs(strategy config.ScoringStrategyType, names ...string) runtime.Object {
+	s := &config.ScoringStrategy{Type: strategy, Resources: specs(names)}
+	if strategy == config.RequestedToCapacityRatio {
+		s.RequestedToCapacityRatio = &config.RequestedToCapacityRatioParam{Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 2}, {Utilization: 80, Score: 10}}}
+	}
+	return &config.NodeResourcesFitArgs{ScoringStrategy: s}
+}
+
+func balancedArgs(names ...string) runtime.Object {
+	list := specs(names)
+	for i := range list {
+		list[i].Weight = 1
+	}
+	return &config.NodeResourcesBalancedAllocationArgs{Resources: list}
+}
+
+// Score and the surveys of all nodes say what upstream's plugins say of each node, while nodes and the pods on them change.
+func TestScoresAndSurveysAreUpstreams(t *testing.T) {
+	for _, test := range scoredBy {
+		t.Run(test.name, func(t *testing.T) {
+			ours, theirs := both(t, test.args)
+			w := &surveyed{t: t, g: rand.New(rand.NewPCG(3, 4)), ours: ours, theirs: theirs}
+			for i := range 30 {
+				w.nodes = append(w.nodes, w.node(i))
+			}
+			const pods = 300
+			for i := range pods {
+				w.change(i)
+				w.compare(pod(w.g, fmt.Sprint("p", i), 1+w.g.Int64N(8)))
+			}
+			if share := 100 * w.scored / pods; share < test.least || share > test.most {
+				t.Errorf("%d %% of the pods were scored in a survey, want %d to %d", share, test.least, test.most)
+			}
+			if ours.Name() == noderesources.Name && (w.passed < pods || w.passed > pods*len(w.nodes)*9/10) {
+				t.Errorf("in %d surveys %d nodes passed", pods, w.passed)
+			}
+			if w.differ < pods/2 && test.name != "balanced by one" { // one resource is always in balance
+				t.Errorf("only %d of %d pods have nodes that differ in score", w.differ, pods)
+			}
+		})
+	}
+}
+
+func both(t *testing.T, args runtime.Object) (ours, theirs fwk.Plugin) {
+	t.Helper()
+	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var factory frameworkruntime.PluginFactory = func(ctx context.Context, a runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return noderesources.NewFit(ctx, a, h, feature.Features{EnablePodLevelResources: true})
+	}
+	quick := quickfit.New
+	if _, ok := args.(*config.NodeResourcesBalancedAllocationArgs); ok {
+		quick = quickfit.NewBalanced
+		factory = func(ctx context.Context, a runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			return noderesources.NewBalancedAllocation(ctx, a, h, feature.Features{EnablePodLevelResources: true})
+		}
+	}
+	if theirs, err = factory(t.Context(), args, handle); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err = quick(factory)(t.Context(), args, handle); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
+}
+
+// surveyed is a world in which both plugins are asked.
+type surveyed struct {
+	t            *testing.T
+	g            *rand.Rand
+	ours, theirs fwk.Plugin
+	nodes        []fwk.NodeInfo
+
+	passed, scored, differ int
+}
+
+func (w *surveyed) node(i int) fwk.NodeInfo {
+	node := &v1.Node{}
+	node.Name = fmt.Sprint("n", i)
+	node.Status.Allocatable = amounts(w.g, 60)
+	node.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(w.g.Int64N(8), resource.DecimalSI)
+	info := upstream.NewNodeInfo()
+	info.SetNode(node)
+	return info
+}
+
+// change has pods come and go, and nodes change, come and go.
+func (w *surveyed) change(step int) {
+	info := w.nodes[w.g.IntN(len(w.nodes))]
+	switch w.g.IntN(8) {
+	case 0:
+		at := w.g.IntN(len(w.nodes))
+		w.nodes = append(w.nodes[:at], w.nodes[at+1:]...)
+	case 1, 2:
+		w.nodes = append(w.nodes, w.node(step+100))
+	case 3:
+		if pods := info.GetPods(); len(pods) > 0 {
+			if err := info.RemovePod(klog.Logger{}, pods[0].GetPod()); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	default:
+		other, err := upstream.NewPodInfo(pod(w.g, fmt.Sprint("other-", step), 6))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		info.AddPodInfo(other)
+	}
+}
+
+func (w *surveyed) compare(p *v1.Pod) {
+	states := []fwk.CycleState{upstream.NewCycleState(), upstream.NewCycleState()}
+	skip := false
+	for i, plugin := range []fwk.Plugin{w.ours, w.theirs} {
+		if filter, ok := plugin.(fwk.PreFilterPlugin); ok {
+			filter.PreFilter(w.t.Context(), states[i], p, w.nodes)
+		}
+		skip = plugin.(fwk.PreScorePlugin).PreScore(w.t.Context(), states[i], p, w.nodes).IsSkip()
+	}
+	survey := w.ours.(framework.Surveyor)
+	pass, scores := make([]bool, len(w.nodes)), make([]int64, len(w.nodes))
+	if survey.SurveyFilter(states[0], w.nodes, pass) {
+		for i, node := range w.nodes {
+			if pass[i] {
+				w.passed++
+			}
+			if fits := w.theirs.(fwk.FilterPlugin).Filter(w.t.Context(), states[1], p, node).IsSuccess(); fits != pass[i] {
+				w.t.Fatalf("the survey lets the pod pass on %s: %v; upstream: %v", node.Node().Name, pass[i], fits)
+			}
+		}
+	}
+	if skip {
+		return
+	}
+	known := survey.SurveyScore(states[0], w.nodes, scores)
+	if known {
+		w.scored++
+	}
+	first, differ := int64(-1), false
+	for i, node := range w.nodes {
+		want, status := w.theirs.(fwk.ScorePlugin).Score(w.t.Context(), states[1], p, node)
+		got, ours := w.ours.(fwk.ScorePlugin).Score(w.t.Context(), states[0], p, node)
+		if !status.IsSuccess() || !ours.IsSuccess() || got != want || known && scores[i] != want {
+			w.t.Fatalf("node %s: score %d, surveyed %d (%v), upstream %d; pod %+v, node %+v", node.Node().Name, got, scores[i], known, want, p.Spec, node)
+		}
+		differ = differ || i > 0 && want != first
+		first = want
+	}
+	if differ {
+		w.differ++
+	}
+}
