@@ -33,10 +33,13 @@ type richWorld struct {
 	pods    []*v1.Pod
 	made    int
 	seen    map[string]bool
+	affine  int  // percent of pods that have affinity terms of a kind
+	spread  bool // some pods are spread over the zones
+	before  func(eventlog.Entry)
 }
 
 func newRichWorld(t testing.TB, seed uint64) *richWorld {
-	w := &richWorld{t: t, draw: rand.New(rand.NewPCG(seed, 1)), m: scheduler.New(plugins.NewRegistry()), seen: map[string]bool{}}
+	w := &richWorld{t: t, draw: rand.New(rand.NewPCG(seed, 1)), m: scheduler.New(plugins.NewRegistry()), seen: map[string]bool{}, affine: 20}
 	w.now = eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: defaultConfig(t)})
 	late := storagev1.VolumeBindingWaitForFirstConsumer
@@ -59,6 +62,9 @@ func (w *richWorld) take(p eventlog.Payload) {
 		up.Object = obj
 	}
 	e := eventlog.Entry{Seq: w.m.Seq() + 1, Epoch: 1, Time: w.now, Payload: p}
+	if w.before != nil {
+		w.before(e)
+	}
 	if err := w.m.Apply(e); err != nil {
 		w.t.Fatal(err)
 	}
@@ -178,21 +184,32 @@ func (w *richWorld) newPod() *v1.Pod {
 		p.Spec.Priority = &priority
 	}
 	w.affinity(p)
+	if w.spread && w.chance(15) {
+		w.spreadOut(p)
+	}
 	return p
 }
 
 func (w *richWorld) affinity(p *v1.Pod) {
 	term := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(w.draw.IntN(3))}}}
-	if w.chance(20) {
+	if w.chance(w.affine) {
 		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
 	}
-	if w.chance(20) {
+	if w.chance(w.affine) {
 		term.TopologyKey = "zone"
 		if p.Spec.Affinity == nil {
 			p.Spec.Affinity = &v1.Affinity{}
 		}
 		p.Spec.Affinity.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}}}
 	}
+}
+
+// spreadOut has the pod spread over the zones.
+func (w *richWorld) spreadOut(p *v1.Pod) {
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
+		MaxSkew: int32(1 + w.draw.IntN(2)), TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}},
+		WhenUnsatisfiable: []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway}[w.draw.IntN(2)],
+	}}
 }
 
 func (w *richWorld) add(p *v1.Pod) {

@@ -1,0 +1,58 @@
+package scheduler_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none decides the same, entry for
+// entry, and agrees on when there is nothing to decide.
+func TestClassesChangeNoEntry(t *testing.T) {
+	decisions, placed := 0, 0
+	for seed := range uint64(8) {
+		w := newRichWorld(t, 100+seed)
+		without := scheduler.New(framework.WithoutClasses(plugins.NewRegistry()))
+		for _, e := range w.entries {
+			if err := without.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.before = func(e eventlog.Entry) {
+			d, ok := without.Decide(nil)
+			if with, decided := e.Payload.(*eventlog.Decision); decided {
+				decisions++
+				if with.Node != "" {
+					placed++
+				}
+				if !ok {
+					t.Fatalf("seed %d, entry %d: without classes there is nothing to decide, with them:\n%+v", seed, e.Seq, with)
+				}
+				if diff := cmp.Diff(d, *with); diff != "" {
+					t.Fatalf("seed %d, entry %d: the decisions differ (- without classes, + with):\n%s", seed, e.Seq, diff)
+				}
+			}
+			if err := without.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.affine, w.spread = []int{0, 1, 0, 20}[seed%4], seed%4 != 0
+		for range 70 {
+			w.node()
+		}
+		w.run(500)
+		if _, ok := w.m.Decide(nil); !ok {
+			if d, ok := without.Decide(nil); ok {
+				t.Fatalf("seed %d: with classes there is nothing to decide, without them:\n%+v", seed, d)
+			}
+		}
+	}
+	if placed < 1000 || decisions < placed+100 {
+		t.Errorf("%d decisions, %d of which give a pod a node: too few to tell", decisions, placed)
+	}
+}
