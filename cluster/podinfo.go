@@ -5,20 +5,40 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
+// recentPlain is how many different requests are compared with those of a pod that comes.
+const recentPlain = 32
+
+// plainPods are pods of which one requests what a pod that comes may well request too: the last ones that requested
+// something else than those before them. A memo.
+type plainPods struct {
+	infos [recentPlain]*framework.PodInfo
+	next  int // where the next one goes, over the oldest
+	last  int // where the one was found that was found last
+}
+
 // newPodInfo is framework.NewPodInfo with the requests summed up. That sum is most of what it costs to take a pod in,
-// and pods that come one after the other mostly request the same, as members of a gang do: then it is that of the pod
-// before. Like all of a PodInfo but its Pod, nobody writes to it.
+// and many pods mostly request the same, as members of a gang do: then it is that of the pod before.
+// Like all of a PodInfo but its Pod, nobody writes to it.
 func (s *State) newPodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
-	plain := isPlain(pod)
-	if plain && s.lastPlain != nil && sameRequests(s.lastPlain.Pod, pod) {
-		return withPod(s.lastPlain, pod), nil
+	if !isPlain(pod) {
+		return framework.NewPodInfo(pod)
+	}
+	recent := &s.plain
+	for i := range recentPlain {
+		at := (recent.last + i) % recentPlain
+		if info := recent.infos[at]; info != nil && sameRequests(info.Pod, pod) {
+			recent.last = at
+			return withPod(info, pod), nil
+		}
 	}
 	info, err := framework.NewPodInfo(pod)
-	if err == nil && plain {
-		info.CalculateResource()
-		s.lastPlain = info
+	if err != nil {
+		return nil, err
 	}
-	return info, err
+	info.CalculateResource()
+	recent.infos[recent.next], recent.last = info, recent.next
+	recent.next = (recent.next + 1) % recentPlain
+	return info, nil
 }
 
 // isPlain says whether what NewPodInfo finds out about the pod depends on nothing but its containers' requests: it has

@@ -6,7 +6,6 @@ import (
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -44,7 +43,7 @@ type State struct {
 	withoutNodes bool
 	mine         func(schedulerName string) bool // nil: every pod is
 
-	lastPlain *framework.PodInfo // a memo of newPodInfo
+	plain plainPods // a memo of newPodInfo
 }
 
 // New returns the state before the first entry: nothing.
