@@ -71,6 +71,7 @@ func (c *search) filterAt(at int, node fwk.NodeInfo) *fwk.Status {
 		if c.survey.pass(i, at) {
 			continue
 		}
+		c.p.apartEvaluations++
 		f := &c.filters[i]
 		if s := f.plugin.Filter(c.ctx, c.state, c.pod, node); !s.IsSuccess() {
 			return filterStatus(f.name, s)

@@ -49,7 +49,7 @@ type Profile struct {
 	search  search
 	classes classes
 
-	evaluations int
+	evaluations, apartEvaluations int
 }
 
 // entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number
@@ -268,8 +268,8 @@ func (p *Profile) Has(point ExtensionPoint, plugin string) bool {
 func (p *Profile) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
 // Evaluations returns how often the filters were run on a node since the profile was made: the work that
-// tests and benchmarks count.
-func (p *Profile) Evaluations() int { return p.evaluations }
+// tests and benchmarks count. apart is how often one that stands apart from classes was asked about one node.
+func (p *Profile) Evaluations() (filters, apart int) { return p.evaluations, p.apartEvaluations }
 
 // Handle returns what the profile's plugins were given.
 func (p *Profile) Handle() Handle { return p.handle }

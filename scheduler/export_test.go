@@ -5,3 +5,12 @@ package scheduler
 func (m *Machine) Work() (shadows, trials, counts int) {
 	return m.work.shadows, m.work.trials, m.work.counts
 }
+
+// Evaluations returns the sums of its profiles' counts.
+func (m *Machine) Evaluations() (filters, apart int) {
+	for _, p := range m.profiles { // any order: a sum
+		f, a := p.Evaluations()
+		filters, apart = filters+f, apart+a
+	}
+	return filters, apart
+}
