@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxNodes bounds the memory of all memos, of which a node takes some 16 bytes for each constraint, and 60 more where it
-	// is a domain of its own: the memo that was not used for longest goes first. But so many memos there may be in any case:
+	// maxNodes bounds the memory of all memos, of which a node takes some 40 bytes, and 60 more where it is a domain of its own:
+	// the memo that was not used for longest goes first. But so many memos there may be in any case:
 	maxNodes   = 1 << 19
 	leastMemos = 16
 )
@@ -40,6 +40,7 @@ type memo struct {
 	// generations are those of the nodes counted, in their order: it says all of a node and its pods, and no other node, nor
 	// the same at another time, nor a copy that differs, has the same. counts are theirs, one for each rule.
 	generations []int64
+	places      map[int64]int32 // where a generation stands in these
 	counts      []count
 	domains     []domains // one for each rule
 }
@@ -106,6 +107,7 @@ func newMemo(pod *v1.Pod, comparisons bool) (*memo, error) {
 		required:    nodeaffinity.GetRequiredNodeAffinity(pod),
 		tolerations: pod.Spec.Tolerations,
 		comparisons: comparisons,
+		places:      map[int64]int32{},
 	}
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]
@@ -158,13 +160,23 @@ func (m *memo) update(logger klog.Logger, nodes []fwk.NodeInfo) {
 		} else {
 			m.count(logger, nodes[at], row)
 		}
-		m.generations[at] = generation
+		m.generations[at], m.places[generation] = generation, int32(at)
 		m.add(row, +1)
 	}
 }
 
 // row is what the node at that place brings to each rule.
 func (m *memo) row(at int) []count { return m.counts[at*len(m.rules) : (at+1)*len(m.rules)] }
+
+// placeOf returns where the node stands, which is likely to be at guess; ok is false if it was not counted as it is.
+func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
+	generation := node.GetGeneration()
+	if guess < len(m.generations) && m.generations[guess] == generation {
+		return guess, true
+	}
+	place, ok := m.places[generation]
+	return int(place), ok
+}
 
 // takeOut takes the nodes at those places out of the domains, and returns their counts, and where among these those of a
 // generation begin: when a node comes or goes, the others after it change places and nothing else. A single one cannot have.
@@ -177,6 +189,7 @@ func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
 			break
 		}
 		m.add(m.row(at), -1)
+		delete(m.places, m.generations[at])
 		if known != nil {
 			known[m.generations[at]] = len(counts)
 			counts = append(counts, m.row(at)...)

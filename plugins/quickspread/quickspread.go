@@ -114,15 +114,12 @@ func (s *Spread) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if r == nil {
 		return s.PodTopologySpread.Filter(ctx, state, pod, node)
 	}
-	labels := node.Node().Labels
-	for i := range r.tallies {
-		domain, ok := labels[r.memo.rules[i].topologyKey]
-		if !ok {
-			return s.unlabeled
-		}
-		if r.podsIn(i, domain) > r.tallies[i].most {
-			return s.skewed
-		}
+	switch r.judge(node) {
+	case tooMany:
+		return s.skewed
+	case noLabel:
+		return s.unlabeled
+	default:
+		return nil
 	}
-	return nil
 }

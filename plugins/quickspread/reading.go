@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,6 +22,8 @@ const readingKey fwk.StateKey = "PreFilter" + podtopologyspread.Name + "/quick"
 type reading struct {
 	memo    *memo
 	tallies []tally // one for each rule
+	// next is where the next node that is filtered is likely to stand: nodes are filtered in their order, as a rule.
+	next atomic.Int32
 }
 
 // tally is the state of one constraint.
@@ -87,15 +90,50 @@ func (r *reading) Clone() fwk.StateData {
 	return out
 }
 
-// podsIn returns how many pods match the i-th constraint in the domain.
-func (r *reading) podsIn(i int, domain string) int {
-	n := r.at(i, domain)
-	if n == noDomain {
-		return 0
+type verdict uint8
+
+const (
+	fits verdict = iota
+	tooMany
+	noLabel
+)
+
+// judge says whether the pod may go to the node.
+func (r *reading) judge(info fwk.NodeInfo) verdict {
+	row := r.rowOf(info)
+	for i := range r.tallies {
+		t := &r.tallies[i]
+		var pods int
+		if row != nil && row[i].domain != nowhere && int(row[i].domain) < len(t.pods) {
+			pods = t.pods[row[i].domain]
+		} else {
+			domain, ok := info.Node().Labels[r.memo.rules[i].topologyKey]
+			if !ok {
+				return noLabel
+			}
+			pods = r.at(i, domain)
+		}
+		if pods == noDomain {
+			pods = 0
+		}
+		if pods > t.most {
+			return tooMany
+		}
 	}
-	return n
+	return fits
 }
 
+// rowOf returns what the memo knows of the node as it is, nil for nothing.
+func (r *reading) rowOf(info fwk.NodeInfo) []count {
+	at, ok := r.memo.placeOf(info, int(r.next.Load()))
+	if !ok {
+		return nil
+	}
+	r.next.Store(int32(at) + 1)
+	return r.memo.row(at)
+}
+
+// at returns how many pods match the i-th constraint in a domain, noDomain if there is none.
 func (r *reading) at(i int, domain string) int {
 	t := &r.tallies[i]
 	if id, ok := r.memo.domains[i].ids[domain]; ok && int(id) < len(t.pods) {
