@@ -33,8 +33,9 @@ func TestItAnswersAsUpstreamDoes(t *testing.T) {
 		}
 		w := newWorld(t, seed, 3+int(seed%40))
 		var questions []*v1.Pod
-		for range 8 {
-			questions = append(questions, w.question())
+		for range 4 {
+			pod := w.question()
+			questions = append(questions, pod, w.almost(pod))
 		}
 		for step := range steps {
 			for range w.IntN(4) {
@@ -125,7 +126,13 @@ func (w *world) compare(where string, b both, pod *v1.Pod, questions []*v1.Pod, 
 		return
 	}
 	for range 3 {
-		w.try(where, a, w.nodes[w.IntN(len(w.nodes))].Snapshot(), seen)
+		node := w.nodes[w.IntN(len(w.nodes))].Snapshot()
+		if w.chance(10) { // it has come to another zone since
+			moved := w.node(node.Node().Name)
+			moved.Labels[v1.LabelTopologyZone] = "z-new"
+			node.SetNode(moved)
+		}
+		w.try(where, a, node, seen)
 	}
 	for _, node := range w.nodes {
 		a.filter(w.tb, where+", after trials", node, seen)
@@ -193,7 +200,8 @@ func (w *world) try(where string, a asked, node fwk.NodeInfo, seen *tallied) {
 		a.filter(w.tb, where+", elsewhere in a trial", other, seen)
 	}
 	if w.chance(20) {
-		w.try(where, a, node, seen) // of a copy of the copy
+		w.try(where, a, node.Snapshot(), seen) // with a copy of the copy
+		a.filter(w.tb, where+", after a trial in a trial", node, seen)
 	}
 }
 

@@ -218,6 +218,26 @@ func (w *world) question() *v1.Pod {
 	return p
 }
 
+// almost returns a pod that differs in one thing only.
+func (w *world) almost(pod *v1.Pod) *v1.Pod {
+	pod, other := pod.DeepCopy(), w.question()
+	switch w.IntN(5) {
+	case 0:
+		pod.Namespace = pick(w, "a", "b")
+	case 1:
+		pod.Spec.NodeSelector = other.Spec.NodeSelector
+	case 2:
+		pod.Spec.Affinity = other.Spec.Affinity
+	case 3:
+		pod.Spec.Tolerations = other.Spec.Tolerations
+	default:
+		if of := pod.Spec.TopologySpreadConstraints; len(of) > 0 {
+			of[w.IntN(len(of))] = w.constraint()
+		}
+	}
+	return pod
+}
+
 func (w *world) constraint() v1.TopologySpreadConstraint {
 	c := v1.TopologySpreadConstraint{
 		MaxSkew:           int32(1 + w.IntN(3)),
