@@ -12,10 +12,12 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
+	"github.com/rollcall-sched/rollcall/plugins/quickspread"
 )
 
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws
-// random numbers, stands our own, and NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's. Of kube-scheduler's these are missing: the plugins of its own pod group
+// random numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
+// is quickspread's. Of kube-scheduler's these are missing: the plugins of its own pod group
 // cycle, which is not run and in whose place Coscheduling stands; and DeferredPodScheduling while its feature
 // gate is off.
 func NewRegistry() runtime.Registry {
@@ -32,6 +34,7 @@ func NewRegistry() runtime.Registry {
 	}
 	registry[names.NodeResourcesFit] = quickfit.New(registry[names.NodeResourcesFit])
 	registry[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(registry[names.NodeResourcesBalancedAllocation])
+	registry[names.PodTopologySpread] = quickspread.New(registry[names.PodTopologySpread])
 	registry[coscheduling.Name] = coscheduling.New
 	registry[preemption.Name] = preemption.New
 	return registry

@@ -68,6 +68,7 @@ var sideways = []struct{ from, to, reason string }{
 	{"plugins", "plugins/coscheduling", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/preemption", "package plugins is the registry: it names every plugin of ours"},
 	{"plugins", "plugins/quickfit", "package plugins is the registry: it names every plugin of ours"},
+	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
 }
 
 // matches says whether dir is what pattern names: itself, or, for "x/...", anything below x.

@@ -1,0 +1,296 @@
+package quickspread
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+)
+
+const (
+	// maxNodes bounds the memory of all memos, of which a node takes some 40 bytes, and 60 more where it is a domain of its own:
+	// the memo that was not used for longest goes first. But so many memos there may be in any case:
+	maxNodes   = 1 << 19
+	leastMemos = 16
+)
+
+// memos are the memos by question.
+type memos struct {
+	byQuestion map[string]*memo
+	clock      uint64
+	question   []byte // memory for the next one
+	counted    int    // how many nodes were counted, ever: what the memos are there to keep low
+}
+
+// memo is how many pods count on which node, for one question.
+type memo struct {
+	used      uint64
+	counted   *int
+	namespace string
+	rules     []rule
+
+	// Of the pod, as far as the policies of any rule ask for it.
+	required    nodeaffinity.RequiredNodeAffinity
+	tolerations []v1.Toleration
+	comparisons bool
+
+	// generations are those of the nodes counted, in their order: it says all of a node and its pods, and no other node, nor
+	// the same at another time, nor a copy that differs, has the same. counts are theirs, one for each rule.
+	generations []int64
+	places      map[int64]int32 // where a generation stands in these
+	counts      []count
+	domains     []domains // one for each rule
+}
+
+// count is what one node brings to one rule's domains.
+type count struct {
+	domain int32 // nowhere: the node does not count
+	pods   int32
+}
+
+const nowhere = -1
+
+// domains are the values of one topology key, numbered as they came up, and what is in each: nodes that count, and matching
+// pods on these. A domain that has lost its last node keeps its number.
+type domains struct {
+	ids   map[string]int32
+	nodes []int32
+	pods  []int
+}
+
+// of returns the memo for the pod's question, an empty one if there is none. nodes is how many nodes there are. It fails if a
+// selector is not valid.
+func (s *memos) of(pod *v1.Pod, nodes int, comparisons bool) (*memo, error) {
+	question, err := appendQuestion(s.question[:0], pod)
+	if err != nil {
+		return nil, err
+	}
+	s.question = question
+	m, ok := s.byQuestion[string(question)]
+	if !ok || m.outgrown(nodes) {
+		if m, err = newMemo(pod, comparisons); err != nil {
+			return nil, err
+		}
+		m.counted = &s.counted
+		s.keep(string(question), m, nodes)
+	}
+	s.clock++
+	m.used = s.clock
+	return m, nil
+}
+
+// keep takes in a memo, and drops those that were not used for longest until there is room for it.
+func (s *memos) keep(question string, m *memo, nodes int) {
+	if s.byQuestion == nil {
+		s.byQuestion = map[string]*memo{}
+	}
+	delete(s.byQuestion, question)
+	for len(s.byQuestion) >= max(leastMemos, maxNodes/max(nodes, 1)) {
+		oldest, used := "", uint64(0)
+		// any order: the clock never gives a number twice
+		for key, other := range s.byQuestion {
+			if used == 0 || other.used < used {
+				oldest, used = key, other.used
+			}
+		}
+		delete(s.byQuestion, oldest)
+	}
+	s.byQuestion[question] = m
+}
+
+func newMemo(pod *v1.Pod, comparisons bool) (*memo, error) {
+	m := &memo{
+		namespace:   pod.Namespace,
+		required:    nodeaffinity.GetRequiredNodeAffinity(pod),
+		tolerations: pod.Spec.Tolerations,
+		comparisons: comparisons,
+		places:      map[int64]int32{},
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		if !isHard(c) {
+			continue
+		}
+		r, err := newRule(c, pod.Labels)
+		if err != nil {
+			return nil, err
+		}
+		m.rules = append(m.rules, r)
+		m.domains = append(m.domains, domains{ids: map[string]int32{}})
+	}
+	return m, nil
+}
+
+// outgrown says that most of the domains that the memo has numbers for must be gone: it is time for a new one.
+func (m *memo) outgrown(nodes int) bool {
+	for i := range m.domains {
+		if len(m.domains[i].ids) > 2*nodes+1024 {
+			return true
+		}
+	}
+	return false
+}
+
+// update counts the nodes that are not as they were when they were last counted.
+func (m *memo) update(logger klog.Logger, nodes []fwk.NodeInfo) {
+	var changed []int // places in the old list or in the new one
+	for at, node := range nodes {
+		if at >= len(m.generations) || m.generations[at] != node.GetGeneration() {
+			changed = append(changed, at)
+		}
+	}
+	for at := len(nodes); at < len(m.generations); at++ {
+		changed = append(changed, at)
+	}
+	if len(changed) == 0 {
+		return
+	}
+	before, known := m.takeOut(changed)
+	m.resize(len(nodes))
+	for _, at := range changed {
+		if at >= len(nodes) {
+			break
+		}
+		generation, row := nodes[at].GetGeneration(), m.row(at)
+		if i, ok := known[generation]; ok {
+			copy(row, before[i:])
+		} else {
+			m.count(logger, nodes[at], row)
+		}
+		m.generations[at], m.places[generation] = generation, int32(at)
+		m.add(row, +1)
+	}
+}
+
+// row is what the node at that place brings to each rule.
+func (m *memo) row(at int) []count { return m.counts[at*len(m.rules) : (at+1)*len(m.rules)] }
+
+// placeOf returns where the node stands, which is likely to be at guess; ok is false if it was not counted as it is.
+func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
+	generation := node.GetGeneration()
+	if guess < len(m.generations) && m.generations[guess] == generation {
+		return guess, true
+	}
+	place, ok := m.places[generation]
+	return int(place), ok
+}
+
+// takeOut takes the nodes at those places out of the domains, and returns their counts, and where among these those of a
+// generation begin: when a node comes or goes, the others after it change places and nothing else. A single one cannot have.
+func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
+	if len(places) > 1 {
+		known = make(map[int64]int, len(places))
+	}
+	for _, at := range places {
+		if at >= len(m.generations) {
+			break
+		}
+		m.add(m.row(at), -1)
+		delete(m.places, m.generations[at])
+		if known != nil {
+			known[m.generations[at]] = len(counts)
+			counts = append(counts, m.row(at)...)
+		}
+	}
+	return counts, known
+}
+
+func (m *memo) resize(nodes int) {
+	for len(m.generations) < nodes {
+		m.generations = append(m.generations, 0)
+	}
+	for len(m.counts) < nodes*len(m.rules) {
+		m.counts = append(m.counts, count{domain: nowhere})
+	}
+	m.generations, m.counts = m.generations[:nodes], m.counts[:nodes*len(m.rules)]
+}
+
+// add puts a node's counts into the domains, or takes them out.
+func (m *memo) add(counts []count, sign int) {
+	for i, c := range counts {
+		if c.domain != nowhere {
+			m.domains[i].nodes[c.domain] += int32(sign)
+			m.domains[i].pods[c.domain] += sign * int(c.pods)
+		}
+	}
+}
+
+// count fills in what the node brings to each rule.
+func (m *memo) count(logger klog.Logger, info fwk.NodeInfo, counts []count) {
+	*m.counted++
+	node := info.Node()
+	hasAll := m.hasAllLabels(node)
+	allowed := m.allowed(logger, node)
+	for i := range m.rules {
+		r := &m.rules[i]
+		counts[i] = count{domain: nowhere}
+		if hasAll && allowed(r) {
+			counts[i] = count{m.domains[i].id(node.Labels[r.topologyKey]), m.matching(info, r.selector)}
+		}
+	}
+}
+
+// hasAllLabels says whether the node has every topology key of the rules; otherwise it counts for none.
+func (m *memo) hasAllLabels(node *v1.Node) bool {
+	for i := range m.rules {
+		if _, ok := node.Labels[m.rules[i].topologyKey]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// allowed returns what says whether the node counts by a rule's policies. It works out each at most once.
+func (m *memo) allowed(logger klog.Logger, node *v1.Node) func(*rule) bool {
+	var matches, tolerated *bool
+	return func(r *rule) bool {
+		if r.affinity {
+			if matches == nil {
+				match, _ := m.required.Match(node) // a term that cannot be read matches nothing, as upstream has it
+				matches = &match
+			}
+			if !*matches {
+				return false
+			}
+		}
+		if r.taints {
+			if tolerated == nil {
+				_, untolerated := corev1.FindMatchingUntoleratedTaint(logger, node.Spec.Taints, m.tolerations,
+					helper.DoNotScheduleTaintsFilterFunc(), m.comparisons)
+				fine := !untolerated
+				tolerated = &fine
+			}
+			return *tolerated
+		}
+		return true
+	}
+}
+
+// matching counts the node's pods that match. Those being deleted do not count, and a selector that matches everything
+// counts none, as upstream has it.
+func (m *memo) matching(info fwk.NodeInfo, selector labels.Selector) (n int32) {
+	if selector.Empty() {
+		return 0
+	}
+	for _, p := range info.GetPods() {
+		pod := p.GetPod()
+		if pod.DeletionTimestamp == nil && pod.Namespace == m.namespace && selector.Matches(labels.Set(pod.Labels)) {
+			n++
+		}
+	}
+	return n
+}
+
+// id returns the domain's number.
+func (d *domains) id(value string) int32 {
+	id, ok := d.ids[value]
+	if !ok {
+		id = int32(len(d.nodes))
+		d.ids[value] = id
+		d.nodes, d.pods = append(d.nodes, 0), append(d.pods, 0)
+	}
+	return id
+}

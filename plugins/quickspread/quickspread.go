@@ -1,0 +1,125 @@
+// Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes for
+// every pod. Of hard constraints (DoNotSchedule) in a pod's own spec it keeps, from pod to pod, how many pods match on each
+// node, and counts a node again only when that has changed. Scores, hints, default constraints, and whatever else there is,
+// are kube-scheduler's plugin's own answers; what is refused, and in which words, is the same. A test compares the two.
+//
+// What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
+//
+// Start at PreFilter; memo.go is how counts are kept up, question.go what makes two pods share them, reading.go what one pod's
+// cycle sees.
+package quickspread
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// Spread is the plugin.
+type Spread struct {
+	*podtopologyspread.PodTopologySpread
+	// off: under the feature gates as they are upstream's plugin does everything itself.
+	off bool
+	// comparisons is the feature gate by which tolerations may compare numbers.
+	comparisons bool
+	memos       memos
+
+	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
+	skewed, unlabeled *fwk.Status
+}
+
+var (
+	_ fwk.PreFilterPlugin     = (*Spread)(nil)
+	_ fwk.PreFilterExtensions = (*Spread)(nil)
+	_ fwk.FilterPlugin        = (*Spread)(nil)
+	_ fwk.PreScorePlugin      = (*Spread)(nil)
+	_ fwk.ScorePlugin         = (*Spread)(nil)
+	_ fwk.EnqueueExtensions   = (*Spread)(nil)
+	_ fwk.SignPlugin          = (*Spread)(nil)
+)
+
+// New returns a factory that makes the plugin around the one that upstream's factory makes.
+func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := upstream(ctx, args, h)
+		if err != nil {
+			return nil, err
+		}
+		spread, ok := plugin.(*podtopologyspread.PodTopologySpread)
+		if !ok {
+			return nil, fmt.Errorf("plugin %s is a %T", podtopologyspread.Name, plugin)
+		}
+		gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+		return &Spread{
+			PodTopologySpread: spread,
+			off: !gates.EnableNodeInclusionPolicyInPodTopologySpread || !gates.EnableMatchLabelKeysInPodTopologySpread ||
+				gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
+			comparisons: gates.EnableTaintTolerationComparisonOperators,
+			skewed:      fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(podtopologyspread.Name),
+			unlabeled:   fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name),
+		}, nil
+	}
+}
+
+// PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step of
+// the pod's cycle: then there is no reading in the state.
+func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	state.Delete(readingKey)
+	if s.off || !hasHardConstraint(pod) {
+		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
+	}
+	m, err := s.memos.of(pod, len(nodes), s.comparisons)
+	if err != nil {
+		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes) // it says what is wrong in its own words
+	}
+	m.update(klog.FromContext(ctx), nodes)
+	state.Write(readingKey, newReading(m, pod))
+	return nil, nil
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin.
+func (s *Spread) PreFilterExtensions() fwk.PreFilterExtensions { return s }
+
+// AddPod implements fwk.PreFilterExtensions.
+func (s *Spread) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	r := readingOf(state)
+	if r == nil {
+		return s.PodTopologySpread.AddPod(ctx, state, pod, add, node)
+	}
+	r.change(klog.FromContext(ctx), add.GetPod(), node.Node(), +1)
+	return nil
+}
+
+// RemovePod implements fwk.PreFilterExtensions.
+func (s *Spread) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	r := readingOf(state)
+	if r == nil {
+		return s.PodTopologySpread.RemovePod(ctx, state, pod, remove, node)
+	}
+	r.change(klog.FromContext(ctx), remove.GetPod(), node.Node(), -1)
+	return nil
+}
+
+// Filter implements fwk.FilterPlugin.
+func (s *Spread) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	r := readingOf(state)
+	if r == nil {
+		return s.PodTopologySpread.Filter(ctx, state, pod, node)
+	}
+	switch r.judge(node) {
+	case tooMany:
+		return s.skewed
+	case noLabel:
+		return s.unlabeled
+	default:
+		return nil
+	}
+}
