@@ -12,7 +12,7 @@ func (s *Spread) Memos() int { return len(s.memos.byQuestion) }
 
 // Touch makes the pod's memo, or uses it, as if there were so many nodes.
 func (s *Spread) Touch(pod *v1.Pod, nodes int) error {
-	_, err := s.memos.of(pod, nodes, s.comparisons)
+	_, err := s.memos.of(question{pod: pod, gates: s.gates, constraints: pod.Spec.TopologySpreadConstraints}, nodes)
 	return err
 }
 

@@ -21,7 +21,7 @@ const (
 type memos struct {
 	byQuestion map[string]*memo
 	clock      uint64
-	question   []byte // memory for the next one
+	key        []byte // memory for the next one
 	counted    int    // how many nodes were counted, ever: what the memos are there to keep low
 }
 
@@ -61,21 +61,21 @@ type domains struct {
 	pods  []int
 }
 
-// of returns the memo for the pod's question, an empty one if there is none. nodes is how many nodes there are. It fails if a
+// of returns the memo for the question, an empty one if there is none. nodes is how many nodes there are. It fails if a
 // selector is not valid.
-func (s *memos) of(pod *v1.Pod, nodes int, comparisons bool) (*memo, error) {
-	question, err := appendQuestion(s.question[:0], pod)
+func (s *memos) of(q question, nodes int) (*memo, error) {
+	key, err := q.appendTo(s.key[:0])
 	if err != nil {
 		return nil, err
 	}
-	s.question = question
-	m, ok := s.byQuestion[string(question)]
+	s.key = key
+	m, ok := s.byQuestion[string(key)]
 	if !ok || m.outgrown(nodes) {
-		if m, err = newMemo(pod, comparisons); err != nil {
+		if m, err = newMemo(q); err != nil {
 			return nil, err
 		}
 		m.counted = &s.counted
-		s.keep(string(question), m, nodes)
+		s.keep(string(key), m, nodes)
 	}
 	s.clock++
 	m.used = s.clock
@@ -101,25 +101,22 @@ func (s *memos) keep(question string, m *memo, nodes int) {
 	s.byQuestion[question] = m
 }
 
-func newMemo(pod *v1.Pod, comparisons bool) (*memo, error) {
-	m := &memo{
-		namespace:   pod.Namespace,
-		required:    nodeaffinity.GetRequiredNodeAffinity(pod),
-		tolerations: pod.Spec.Tolerations,
-		comparisons: comparisons,
-		places:      map[int64]int32{},
+func newMemo(q question) (*memo, error) {
+	rules, err := q.rules()
+	if err != nil {
+		return nil, err
 	}
-	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		if !isHard(c) {
-			continue
-		}
-		r, err := newRule(c, pod.Labels)
-		if err != nil {
-			return nil, err
-		}
-		m.rules = append(m.rules, r)
-		m.domains = append(m.domains, domains{ids: map[string]int32{}})
+	m := &memo{
+		namespace:   q.pod.Namespace,
+		rules:       rules,
+		required:    nodeaffinity.GetRequiredNodeAffinity(q.pod),
+		tolerations: q.pod.Spec.Tolerations,
+		comparisons: q.gates.comparisons,
+		places:      map[int64]int32{},
+		domains:     make([]domains, len(rules)),
+	}
+	for i := range m.domains {
+		m.domains[i].ids = map[string]int32{}
 	}
 	return m, nil
 }

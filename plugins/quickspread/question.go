@@ -3,16 +3,21 @@ package quickspread
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Two pods share a memo if the answer to "how many pods count, on which node, in which domain" is the same for both. The
-// question's bytes are all that the answer depends on besides the nodes and their pods: the namespace; of every hard
-// constraint the topology key, the selector with what matchLabelKeys make of it, and the policies; and, if a policy asks for
-// them, the pod's node affinity and its tolerations. Not maxSkew, not minDomains, and not whether the pod itself matches.
+// question is what a pod's PreFilter wants to know: how many pods count, on which node, in which domain. Pods with equal
+// questions share a memo.
+type question struct {
+	pod         *v1.Pod
+	gates       gates
+	constraints []v1.TopologySpreadConstraint // the hard ones
+	selector    labels.Selector               // of default constraints; nil: each constraint has its own
+}
 
 // rule is a hard constraint as far as counts depend on it.
 type rule struct {
@@ -22,16 +27,13 @@ type rule struct {
 	affinity, taints bool
 }
 
-func isHard(c *v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == v1.DoNotSchedule }
-
-// hasHardConstraint says whether the pod has one of its own. One without any constraints gets the plugin's default ones.
-func hasHardConstraint(pod *v1.Pod) bool {
-	for i := range pod.Spec.TopologySpreadConstraints {
-		if isHard(&pod.Spec.TopologySpreadConstraints[i]) {
-			return true
-		}
+// hard returns the hard ones of the constraints.
+func hard(constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {
+	isSoft := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != v1.DoNotSchedule }
+	if !slices.ContainsFunc(constraints, isSoft) {
+		return constraints
 	}
-	return false
+	return slices.DeleteFunc(slices.Clone(constraints), isSoft)
 }
 
 // policies returns what the constraint says of nodes that the pod cannot go to; by default their affinity counts and their
@@ -42,71 +44,120 @@ func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 	return affinity, taints
 }
 
-// newRule returns the hard constraint's rule for a pod with those labels. It fails if the selector is not valid.
-func newRule(c *v1.TopologySpreadConstraint, podLabels map[string]string) (rule, error) {
+// rules returns a rule for each constraint. It fails if a selector is not valid.
+func (q *question) rules() ([]rule, error) {
+	rules := make([]rule, len(q.constraints))
+	for i := range q.constraints {
+		c := &q.constraints[i]
+		r := rule{topologyKey: c.TopologyKey, selector: q.selector}
+		r.affinity, r.taints = policies(c)
+		if r.selector == nil {
+			var err error
+			if r.selector, err = q.ownSelector(c); err != nil {
+				return nil, fmt.Errorf("selector for %s: %w", c.TopologyKey, err)
+			}
+		}
+		rules[i] = r
+	}
+	return rules, nil
+}
+
+// ownSelector is the constraint's own selector, with what matchLabelKeys make of it.
+func (q *question) ownSelector(c *v1.TopologySpreadConstraint) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
-		return rule{}, fmt.Errorf("selector for %s: %w", c.TopologyKey, err)
+		return nil, err
 	}
 	same := labels.Set{}
-	for _, key := range c.MatchLabelKeys {
-		if value, ok := podLabels[key]; ok {
+	for _, key := range q.matchLabelKeys(c) {
+		if value, ok := q.pod.Labels[key]; ok {
 			same[key] = value
 		}
 	}
 	// A selector without requirements to add to is one that matches nothing, and goes on to.
 	if requirements, ok := selector.Requirements(); ok && len(same) > 0 {
-		selector = labels.SelectorFromSet(same).Add(requirements...)
+		return labels.SelectorFromSet(same).Add(requirements...), nil
 	}
-	r := rule{topologyKey: c.TopologyKey, selector: selector}
-	r.affinity, r.taints = policies(c)
-	return r, nil
+	return selector, nil
 }
 
-// appendQuestion appends the bytes of the pod's question to b.
-func appendQuestion(b []byte, pod *v1.Pod) ([]byte, error) {
-	b = appendBytes(b, pod.Namespace)
+func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
+	if !q.gates.matchLabelKeys {
+		return nil
+	}
+	return c.MatchLabelKeys
+}
+
+// appendTo appends the question's bytes to b: all that the answer depends on besides the nodes and their pods. That is not
+// maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only if a policy
+// asks for them.
+func (q *question) appendTo(b []byte) ([]byte, error) {
+	b = appendBytes(b, q.pod.Namespace)
+	var err error
 	affinity, taints := false, false
-	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		if !isHard(c) {
-			continue
-		}
+	for i := range q.constraints {
+		c := &q.constraints[i]
 		a, t := policies(c)
 		affinity, taints = affinity || a, taints || t
 		b = append(b, 'c', flag(a), flag(t))
 		b = appendBytes(b, c.TopologyKey)
-		var err error
+		if q.selector != nil {
+			b = appendSelector(b, q.selector)
+			continue
+		}
 		if b, err = appendMessage(b, c.LabelSelector, c.LabelSelector == nil); err != nil {
 			return nil, err
 		}
-		for _, key := range c.MatchLabelKeys {
-			if value, ok := pod.Labels[key]; ok {
+		for _, key := range q.matchLabelKeys(c) {
+			if value, ok := q.pod.Labels[key]; ok {
 				b = appendBytes(appendBytes(append(b, 'l'), key), value)
 			}
 		}
 	}
-	var err error
 	if affinity {
-		// A label selector's bytes are those of its labels by name.
-		if b, err = appendMessage(append(b, 'a'), &metav1.LabelSelector{MatchLabels: pod.Spec.NodeSelector}, false); err != nil {
+		if b, err = appendAffinity(append(b, 'a'), q.pod); err != nil {
 			return nil, err
-		}
-		if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
-			required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-			if b, err = appendMessage(append(b, 'r'), required, required == nil); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if taints {
-		for i := range pod.Spec.Tolerations {
-			if b, err = appendMessage(append(b, 't'), &pod.Spec.Tolerations[i], false); err != nil {
+		for i := range q.pod.Spec.Tolerations {
+			if b, err = appendMessage(append(b, 't'), &q.pod.Spec.Tolerations[i], false); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return b, nil
+}
+
+// appendAffinity appends what of the pod says to which nodes it may go.
+func appendAffinity(b []byte, pod *v1.Pod) ([]byte, error) {
+	// A label selector's bytes are those of its labels by name.
+	b, err := appendMessage(b, &metav1.LabelSelector{MatchLabels: pod.Spec.NodeSelector}, false)
+	if err != nil {
+		return nil, err
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		return appendMessage(append(b, 'r'), required, required == nil)
+	}
+	return b, nil
+}
+
+// appendSelector appends a parsed selector. Its String would not do: nobody has checked that labels of services have no commas.
+func appendSelector(b []byte, selector labels.Selector) []byte {
+	requirements, ok := selector.Requirements()
+	b = append(b, 's', flag(ok))
+	b = binary.AppendUvarint(b, uint64(len(requirements)))
+	for i := range requirements {
+		r := &requirements[i]
+		b = appendBytes(appendBytes(b, r.Key()), string(r.Operator()))
+		values := r.Values().List()
+		b = binary.AppendUvarint(b, uint64(len(values)))
+		for _, value := range values {
+			b = appendBytes(b, value)
+		}
+	}
+	return b
 }
 
 func flag(is bool) byte {

@@ -1,7 +1,10 @@
 // Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes for
-// every pod. Of hard constraints (DoNotSchedule) in a pod's own spec it keeps, from pod to pod, how many pods match on each
-// node, and counts a node again only when that has changed. Scores, hints, default constraints, and whatever else there is,
-// are kube-scheduler's plugin's own answers; what is refused, and in which words, is the same. A test compares the two.
+// every pod. Of hard constraints (DoNotSchedule) it keeps, from pod to pod, how many pods match on each node, and counts a node
+// again only when that has changed. Scores, hints, soft constraints, and whatever else there is, are kube-scheduler's plugin's own
+// answers; what is refused, and in which words, is the same. A test compares the two.
+//
+// In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a gang are, it
+// depends on the order in which a map is walked. Here it is what counting afresh would give.
 //
 // What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
 //
@@ -16,8 +19,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -26,14 +31,30 @@ import (
 // Spread is the plugin.
 type Spread struct {
 	*podtopologyspread.PodTopologySpread
-	// off: under the feature gates as they are upstream's plugin does everything itself.
-	off bool
-	// comparisons is the feature gate by which tolerations may compare numbers.
-	comparisons bool
-	memos       memos
+	gates    gates
+	defaults defaults
+	memos    memos
 
 	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
+}
+
+// gates are the feature gates that have a say in hard constraints.
+type gates struct {
+	off            bool // nodeAffinityPolicy and nodeTaintsPolicy are unheeded: upstream's plugin does everything itself
+	matchLabelKeys bool // they are heeded
+	comparisons    bool // tolerations may compare numbers
+	deferred       bool // a pod whose resize is deferred is not spread
+}
+
+func gatesAsTheyAre() gates {
+	f := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	return gates{
+		off:            !f.EnableNodeInclusionPolicyInPodTopologySpread,
+		matchLabelKeys: f.EnableMatchLabelKeysInPodTopologySpread,
+		comparisons:    f.EnableTaintTolerationComparisonOperators,
+		deferred:       f.EnableInPlacePodVerticalScalingSchedulerPreemption,
+	}
 }
 
 var (
@@ -57,15 +78,16 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		if !ok {
 			return nil, fmt.Errorf("plugin %s is a %T", podtopologyspread.Name, plugin)
 		}
-		gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-		return &Spread{
+		s := &Spread{
 			PodTopologySpread: spread,
-			off: !gates.EnableNodeInclusionPolicyInPodTopologySpread || !gates.EnableMatchLabelKeysInPodTopologySpread ||
-				gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
-			comparisons: gates.EnableTaintTolerationComparisonOperators,
-			skewed:      fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(podtopologyspread.Name),
-			unlabeled:   fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name),
-		}, nil
+			gates:             gatesAsTheyAre(),
+			skewed:            fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(podtopologyspread.Name),
+			unlabeled:         fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name),
+		}
+		if a, ok := args.(*config.PodTopologySpreadArgs); ok && a.DefaultingType != config.SystemDefaulting { // the system's are soft
+			s.defaults = newDefaults(a.DefaultConstraints, h)
+		}
+		return s, nil
 	}
 }
 
@@ -73,15 +95,24 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 // the pod's cycle: then there is no reading in the state.
 func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)
-	if s.off || !hasHardConstraint(pod) {
+	if s.gates.off || s.gates.deferred && resource.IsPodResizeDeferred(pod) {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
 	}
-	m, err := s.memos.of(pod, len(nodes), s.comparisons)
+	q := question{pod: pod, gates: s.gates}
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		q.constraints = hard(pod.Spec.TopologySpreadConstraints)
+	} else {
+		q.constraints, q.selector = s.defaults.of(pod)
+	}
+	if len(q.constraints) == 0 {
+		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
+	}
+	m, err := s.memos.of(q, len(nodes))
 	if err != nil {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes) // it says what is wrong in its own words
 	}
 	m.update(klog.FromContext(ctx), nodes)
-	state.Write(readingKey, newReading(m, pod))
+	state.Write(readingKey, newReading(m, q))
 	return nil, nil
 }
 

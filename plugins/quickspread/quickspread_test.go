@@ -7,8 +7,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/rollcall-sched/rollcall/framework"
 )
@@ -24,12 +28,35 @@ type tallied struct{ pods, errors, skips, passed, skewed, unlabeled, trials int 
 // What the plugin says of a pod, of every node for it, and of every node when pods of one node are thought away or added, is
 // what upstream's says, through the life of one plugin in a world that changes.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
-	var seen tallied
+	seen := compareLives(t, sequences)
+	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods, "passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
+		if n < sequences*steps {
+			t.Errorf("too few %s: %+v", what, seen)
+		}
+	}
+}
+
+// So it is under feature gates that are not as they are by default.
+func TestItHeedsFeatureGatesAsUpstreamDoes(t *testing.T) {
+	for gate, value := range map[featuregate.Feature]bool{
+		features.MatchLabelKeysInPodTopologySpread:            false,
+		features.TaintTolerationComparisonOperators:           true,
+		features.InPlacePodVerticalScalingSchedulerPreemption: true,
+	} {
+		t.Run(string(gate), func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gate, value)
+			compareLives(t, sequences/3)
+		})
+	}
+}
+
+func compareLives(t *testing.T, lives int) (seen tallied) {
 	hard := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule}
-	for seed := range uint64(sequences) {
+	soft := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway}
+	for seed := range uint64(lives) {
 		b := newBoth(t)
 		if seed%3 == 0 {
-			b = newBoth(t, hard)
+			b = newBoth(t, hard, soft)
 		}
 		w := newWorld(t, seed, 3+int(seed%40))
 		var questions []*v1.Pod
@@ -50,11 +77,7 @@ func TestItAnswersAsUpstreamDoes(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", seen)
-	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods, "passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
-		if n < sequences*steps {
-			t.Errorf("too few %s: %+v", what, seen)
-		}
-	}
+	return seen
 }
 
 // asked is one pod's cycle in both plugins.

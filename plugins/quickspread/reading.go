@@ -17,8 +17,8 @@ import (
 const readingKey fwk.StateKey = "PreFilter" + podtopologyspread.Name + "/quick"
 
 // reading is what the memo said when the pod's PreFilter was run, and what became of it since by pods thought of as added or
-// gone. The memo goes on meanwhile, in a rehearsal for one: only its rules and the numbers of its domains, which never change,
-// may still be read.
+// gone. The memo goes on meanwhile, in a rehearsal for one: of it may still be read what never changes, which is its rules, the
+// numbers of its domains, and what a node of a certain generation brings, but not what is in the domains.
 type reading struct {
 	memo    *memo
 	tallies []tally // one for each rule
@@ -41,19 +41,15 @@ type tally struct {
 // be thought of as gone.
 const noDomain = math.MinInt
 
-func newReading(m *memo, pod *v1.Pod) *reading {
-	r := &reading{memo: m, tallies: make([]tally, 0, len(m.rules))}
-	for i := range pod.Spec.TopologySpreadConstraints {
-		c := &pod.Spec.TopologySpreadConstraints[i]
-		if !isHard(c) {
-			continue
-		}
-		d := &m.domains[len(r.tallies)]
-		t := tally{maxSkew: int(c.MaxSkew), minDomains: 1, pods: slices.Clone(d.pods)}
+func newReading(m *memo, q question) *reading {
+	r := &reading{memo: m, tallies: make([]tally, len(m.rules))}
+	for i := range r.tallies {
+		c, d, t := &q.constraints[i], &m.domains[i], &r.tallies[i]
+		*t = tally{maxSkew: int(c.MaxSkew), minDomains: 1, pods: slices.Clone(d.pods)}
 		if c.MinDomains != nil {
 			t.minDomains = int(*c.MinDomains)
 		}
-		if m.rules[len(r.tallies)].selector.Matches(labels.Set(pod.Labels)) {
+		if m.rules[i].selector.Matches(labels.Set(q.pod.Labels)) {
 			t.self = 1
 		}
 		for id, nodes := range d.nodes {
@@ -65,7 +61,6 @@ func newReading(m *memo, pod *v1.Pod) *reading {
 		}
 		t.findLeast()
 		t.settle()
-		r.tallies = append(r.tallies, t)
 	}
 	return r
 }
@@ -186,8 +181,8 @@ func (r *reading) change(logger klog.Logger, pod *v1.Pod, node *v1.Node, by int)
 	}
 }
 
-// findLeast looks for the domain that has fewest pods. Upstream keeps only the two that had fewest, which goes wrong if pods on
-// several nodes are thought away, and not every time in the same way.
+// findLeast looks for the domain that has fewest pods. Upstream keeps the two that had fewest, of equals those that a map gave
+// first, and is at a loss when pods in several domains are added.
 func (t *tally) findLeast() {
 	t.least = math.MaxInt32
 	for _, n := range t.pods {

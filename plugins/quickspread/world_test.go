@@ -41,9 +41,11 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 	metrics.Register()
 	ctx := quiet()
 	objects := informers.NewSharedInformerFactory(nil, 0)
-	service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "a"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	if err := objects.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
-		tb.Fatal(err)
+	for _, app := range []string{"web", "db"} {
+		service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "a"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": app}}}
+		if err := objects.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(noNodes{}),
 		frameworkruntime.WithInformerFactory(objects), frameworkruntime.WithParallelism(1))
@@ -105,6 +107,9 @@ func (w *world) node(name string) *v1.Node {
 	if w.chance(25) {
 		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: pick(w, "gpu", "old"), Value: "yes",
 			Effect: pick(w, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)})
+	}
+	if w.chance(10) {
+		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: "level", Value: pick(w, "2", "5", "8"), Effect: v1.TaintEffectNoSchedule})
 	}
 	return n
 }
@@ -193,7 +198,10 @@ func (w *world) change() {
 // question returns a pod that is to be placed.
 func (w *world) question() *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "a", "b"), Name: "asked", UID: "asked", Labels: w.podLabels()}}
-	if w.chance(95) {
+	if w.chance(5) {
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred}}
+	}
+	if w.chance(85) {
 		for range 1 + w.IntN(3) {
 			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, w.constraint())
 		}
@@ -213,7 +221,7 @@ func (w *world) question() *v1.Pod {
 		}
 	}
 	if w.chance(30) {
-		p.Spec.Tolerations = []v1.Toleration{{Key: pick(w, "gpu", "old"), Operator: v1.TolerationOpExists}}
+		p.Spec.Tolerations = []v1.Toleration{{Key: pick(w, "gpu", "old"), Operator: v1.TolerationOpExists}, {Key: "level", Operator: v1.TolerationOpGt, Value: pick(w, "3", "6")}}
 	}
 	return p
 }

@@ -1,0 +1,44 @@
+package quickspread
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+)
+
+// defaults are the hard ones of the plugin's default constraints, for pods that have none of their own, and where it looks for
+// what such a pod belongs to.
+type defaults struct {
+	constraints  []v1.TopologySpreadConstraint
+	services     corelisters.ServiceLister
+	controllers  corelisters.ReplicationControllerLister
+	replicaSets  appslisters.ReplicaSetLister
+	statefulSets appslisters.StatefulSetLister
+}
+
+func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaults {
+	d := defaults{constraints: hard(constraints)}
+	if informers := h.SharedInformerFactory(); len(d.constraints) > 0 {
+		d.services = informers.Core().V1().Services().Lister()
+		d.controllers = informers.Core().V1().ReplicationControllers().Lister()
+		d.replicaSets = informers.Apps().V1().ReplicaSets().Lister()
+		d.statefulSets = informers.Apps().V1().StatefulSets().Lister()
+	}
+	return d
+}
+
+// of returns the constraints for a pod without any of its own, and the selector that stands in all of them: none if there are
+// none, or if the pod belongs to nothing.
+func (d *defaults) of(pod *v1.Pod) ([]v1.TopologySpreadConstraint, labels.Selector) {
+	if len(d.constraints) == 0 {
+		return nil, nil
+	}
+	selector := helper.DefaultSelector(pod, d.services, d.controllers, d.replicaSets, d.statefulSets)
+	if selector.Empty() {
+		return nil, nil
+	}
+	return d.constraints, selector
+}
