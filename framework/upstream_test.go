@@ -20,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -95,7 +96,7 @@ func newPair(tb testing.TB, config string) *pair {
 		tb.Fatal(err)
 	}
 	factory, dra = newInformers(ctx, tb)
-	p.theirs, err = frameworkruntime.NewFramework(ctx, plugins.NewRegistry(), &cfg.Profiles[0],
+	p.theirs, err = frameworkruntime.NewFramework(ctx, upstreamRegistry(), &cfg.Profiles[0],
 		frameworkruntime.WithSnapshotSharedLister(p.world),
 		frameworkruntime.WithPodNominator(p.world),
 		frameworkruntime.WithInformerFactory(factory),
@@ -357,4 +358,15 @@ func printCase(pod *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) string {
 		show("existing", p)
 	}
 	return b.String()
+}
+
+// upstreamRegistry is ours with kube-scheduler's own plugins where we have put quicker ones in their place.
+func upstreamRegistry() frameworkruntime.Registry {
+	registry := plugins.NewRegistry()
+	for name, factory := range intree.NewInTreeRegistry() {
+		if _, ok := registry[name]; ok {
+			registry[name] = factory
+		}
+	}
+	return registry
 }
