@@ -18,21 +18,21 @@ var plantedFaults = []struct {
 	pkg, test, says      string
 }{
 	{
-		"an append's error is passed over, and the effects are released", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\t_ = e.commit()\n\te.settled = true",
+		"an append's error is passed over, and the effects are released", "engine/writer.go",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn", "was carried out, and entry",
 	},
 	{
 		"effects are released up to 64 entries before they are durable", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\tif len(e.pending) > 64 {\n\t\tif err := e.commit(); err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t}\n\te.settled = true",
+		"\tif err := e.writer.await(seq); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(e.Durable()), nil",
+		"\tif err := e.writer.await(seq - min(seq, 64)); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(seq), nil",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "was carried out, and entry",
 	},
 	{
 		"recovery does not ask again for what has no result", "engine/engine.go",
-		"\treturn e, e.commit()\n",
-		"\te.released = e.machine.Seq()\n\treturn e, e.commit()\n",
+		"\treturn e, e.writer.await(e.machine.Seq())\n",
+		"\te.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "kill_test.go",
 	},
 	{
@@ -41,9 +41,9 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn", "the disk hardly ever stops it",
 	},
 	{
-		"a full disk stops nothing", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\t_ = e.commit()\n\te.settled = true",
+		"a full disk stops nothing", "engine/writer.go",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn", "was carried out, and entry",
 	},
 	{

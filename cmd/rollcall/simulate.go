@@ -249,11 +249,10 @@ func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []
 		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
 			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
 	})
-	elapsed := p.done()
 	if err == nil {
 		err = w.finished()
 	}
-	s.Measured(w.decided(), elapsed)
+	s.Measured(w.decided(), p.done())
 	return s, keep.explainStop(err)
 }
 

@@ -1,0 +1,67 @@
+package eventlog
+
+import "fmt"
+
+// An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
+// none.
+type Encoding struct {
+	bytes []byte // format version u8 | kind u8 | payload
+}
+
+// IsZero says that there is none.
+func (e Encoding) IsZero() bool { return e.bytes == nil }
+
+// The places in an Encoding.
+const (
+	encodingVersion = 0
+	encodingKind    = 1
+	encodingPayload = 2
+)
+
+// encoderChunk is how much memory an Encoder allocates at once, encoderRoom how much of it a payload should find.
+const (
+	encoderChunk = 64 << 10
+	encoderRoom  = encoderChunk / 8
+)
+
+// An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for
+// a single one. What it has given out never changes, and the memory goes when the last Encoding in it does. The
+// zero Encoder is ready; it is not safe for concurrent use.
+type Encoder struct {
+	chunk []byte // the free rest is its capacity
+}
+
+// Encode returns p's encoding. An error says what of p no record can hold. As with AppendRecord what the type of an
+// Upserted's object caches may be filled in.
+func (c *Encoder) Encode(p Payload) (Encoding, error) {
+	kind, err := payloadKind(p)
+	if err != nil {
+		return Encoding{}, err
+	}
+	if cap(c.chunk)-len(c.chunk) < encoderRoom {
+		c.chunk = make([]byte, 0, encoderChunk)
+	}
+	start := len(c.chunk)
+	out, err := appendPayload(append(c.chunk, versionFor(p), byte(kind)), p)
+	if err != nil {
+		return Encoding{}, err
+	}
+	c.chunk = out
+	return Encoding{out[start:len(out):len(out)]}, nil
+}
+
+// Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down by Trim,
+// encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
+// quantity's spelling) is the same on both sides. It shares nothing with up, of which nothing changes but what its
+// object's type caches.
+func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
+	enc, err := c.Encode(&Upserted{Resource: up.Resource, Object: Trim(up.Resource, up.Object)})
+	if err != nil {
+		return nil, Encoding{}, err
+	}
+	p, err := decodePayload(KindUpserted, enc.bytes[encodingPayload:])
+	if err != nil {
+		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
+	}
+	return p.(*Upserted), enc, nil
+}
