@@ -26,6 +26,7 @@ type writer struct {
 	queue   []eventlog.Entry // not taken yet
 	taken   int              // entries of the append under way
 	running bool
+	waiting int          // who waits to put more
 	durable uint64       // the last entry known to be durable
 	failed  *AppendError // nothing is appended after it
 }
@@ -41,7 +42,9 @@ func (w *writer) put(entries []eventlog.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.failed == nil && len(w.queue)+w.taken >= maxInFlight {
+		w.waiting++
 		w.changed.Wait()
+		w.waiting--
 	}
 	if w.failed != nil {
 		return w.failed

@@ -1,6 +1,9 @@
 package eventlog
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
 // none.
@@ -29,6 +32,8 @@ const (
 // zero Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
 	chunk []byte // the free rest is its capacity
+	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
+	picked map[Resource]Object
 }
 
 // Encode returns p's encoding. An error says what of p no record can hold. As with AppendRecord what the type of an
@@ -50,18 +55,32 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	return Encoding{out[start:len(out):len(out)]}, nil
 }
 
-// Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down by Trim,
+// Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
 // encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
 // quantity's spelling) is the same on both sides. It shares nothing with up, of which nothing changes but what its
-// object's type caches.
+// object's type caches; nobody else may use that object meanwhile.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
-	enc, err := c.Encode(&Upserted{Resource: up.Resource, Object: Trim(up.Resource, up.Object)})
+	info := infoOf(up.Object)
+	if info == nil || info.resource != up.Resource {
+		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource %q", up.Object, up.Resource)
+	}
+	kept := c.picked[info.resource]
+	if kept == nil {
+		kept = info.object()
+		if c.picked == nil {
+			c.picked = make(map[Resource]Object)
+		}
+		c.picked[info.resource] = kept
+	}
+	info.pick(kept, up.Object)
+	enc, err := c.Encode(&Upserted{Resource: up.Resource, Object: kept})
+	reflect.ValueOf(kept).Elem().SetZero()
 	if err != nil {
 		return nil, Encoding{}, err
 	}
-	p, err := decodePayload(KindUpserted, enc.bytes[encodingPayload:])
+	logged, err := decodeUpserted(enc.bytes[encodingPayload:])
 	if err != nil {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}
-	return p.(*Upserted), enc, nil
+	return logged, enc, nil
 }

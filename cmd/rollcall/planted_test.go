@@ -36,6 +36,26 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "kill_test.go",
 	},
 	{
+		"what is handed over to be made durable counts as durable", "engine/writer.go",
+		"w.queue = append(w.queue, entries...)", "w.queue, w.durable = append(w.queue, entries...), entries[len(entries)-1].Seq",
+		"./engine", "TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs", "of what is not durable",
+	},
+	{
+		"a snapshot does not wait until its entry is durable", "engine/snapshots.go",
+		"\tif err := e.writer.await(seq); err != nil {\n\t\treturn err\n\t}\n", "",
+		"./engine", "TestASnapshotWaitsUntilItsEntryIsDurable", "there is no snapshot of entry",
+	},
+	{
+		"what is in flight has no bound", "engine/writer.go",
+		"len(w.queue)+w.taken >= maxInFlight {", "len(w.queue)+w.taken < 0 {",
+		"./engine", "TestWhoHasTooMuchInFlightWaits", "nobody waits",
+	},
+	{
+		"a simulation does not wait for the disk before it says that it has ended", "cmd/rollcall/keeping.go",
+		"if _, err := w.engine.Sync(); err != nil {", "if err := w.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
+		"./cmd/rollcall", "TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk", "has ended well",
+	},
+	{
 		"nothing is synced", "eventlog/boltlog/segment.go",
 		"&bolt.Options{Timeout: lockTimeout,", "&bolt.Options{NoSync: true, Timeout: lockTimeout,",
 		"./cmd/rollcall", "TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn", "the disk hardly ever stops it",
