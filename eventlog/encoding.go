@@ -78,7 +78,7 @@ func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	if err != nil {
 		return nil, Encoding{}, err
 	}
-	logged, err := decodeUpserted(enc.bytes[encodingPayload:])
+	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
 	if err != nil {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}
