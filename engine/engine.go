@@ -40,12 +40,26 @@ type Options struct {
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
 	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
-	// nil is not called. Open, Step and Close call it, from their caller's goroutine.
+	// nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
 	Report func(message string)
+	// Release says when Advance gives effects out.
+	Release Release
 }
 
-// AppendError says that an append failed. Nothing that was decided in the step was given out. Every entry before
-// First is durable; whether First to Last are shows when the log is opened again.
+// Release says when Advance gives out the effects of a decision.
+type Release uint8
+
+const (
+	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
+	WhenDurable Release = iota
+	// WhenDecided: at once. It is for a world that stands in this log alone, such as a virtual cluster: all that comes of
+	// an effect are later entries of the log, so whatever a crash leaves of that is the beginning of what happened.
+	WhenDecided
+)
+
+// AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
+// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of those
+// decided after Last.
 type AppendError struct {
 	First, Last uint64
 	Err         error
@@ -65,10 +79,12 @@ type Engine struct {
 	opts     Options
 	machine  *scheduler.Machine
 	recovery Recovery
-	pending  []eventlog.Entry // applied, not durable yet
-	released uint64           // effects up to this entry have been given out
-	settled  bool             // nothing was left to decide after the last step
-	failed   error            // the log's outcome is unknown: nothing more may be done
+	encoder  eventlog.Encoder
+	pending  []eventlog.Entry // applied, not handed to the writer yet
+	writer   *writer
+	released uint64 // effects up to this entry have been given out
+	settled  bool   // nothing was left to decide after the last step
+	failed   error  // the log's outcome is unknown: nothing more may be done
 
 	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
 	snapshotTime eventlog.Time // that entry's; without one, the first entry's
@@ -86,6 +102,7 @@ func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*En
 	if err := e.recover(); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}
+	e.writer = newWriter(log, e.machine.Seq())
 	newID := opts.NewID
 	if newID == nil {
 		newID = uuid.NewString
@@ -101,7 +118,10 @@ func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*En
 	if err := e.take(started); err != nil {
 		return nil, err
 	}
-	return e, e.commit()
+	if err := e.hand(); err != nil {
+		return nil, err
+	}
+	return e, e.writer.await(e.machine.Seq())
 }
 
 // Machine returns the state machine, to be read only.
@@ -113,6 +133,16 @@ func (e *Engine) Recovery() Recovery { return e.recovery }
 // Wake returns when time alone will make work: Step must be called then, with or without inputs.
 func (e *Engine) Wake() (time.Time, bool) { return e.machine.Wake() }
 
+// Durable returns the last entry that is known to be durable.
+func (e *Engine) Durable() uint64 {
+	seq, _ := e.writer.state()
+	return seq
+}
+
+// Appended returns a channel from which one receives after an append has succeeded or failed: Advance, even without
+// inputs, or Await will then say what came of it. It is for one receiver, and holds one message for any number of appends.
+func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
+
 // Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is
 // left, and returns the effects of the decisions once all of it is durable. Without inputs it logs that time
 // passed, if that makes work, and does nothing otherwise.
@@ -120,85 +150,143 @@ func (e *Engine) Wake() (time.Time, bool) { return e.machine.Wake() }
 // After an error the engine is of no more use: what the log holds must be read again (Open), and no effect
 // of this step may be carried out.
 func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if e.failed != nil {
-		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
+	if err := e.advance(ctx, now, inputs); err != nil {
+		return nil, err
 	}
-	if len(inputs) == 0 {
-		if wake, ok := e.machine.Wake(); !ok || wake.After(now) {
-			if e.settled && e.released == e.machine.Seq() {
-				return nil, nil
-			}
-		} else {
-			inputs = []eventlog.Payload{&eventlog.Tick{}}
-		}
+	return e.Sync()
+}
+
+// Advance is Step without the wait: it takes inputs in and decides, hands the entries over to be made durable beside
+// whatever comes next, and returns the effects that have become due since the last call: those of decisions that are
+// durable by now, or of all with the option WhenDecided. It waits only if too much is on its way to the disk, or if a snapshot
+// is due, which is made of what is durable.
+//
+// That an append has failed is returned by the first call after it, as an *AppendError. As with Step the engine is then of
+// no more use; with WhenDecided effects were given out of decisions that are lost, and with them what they were carried out in.
+func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	if err := e.advance(ctx, now, inputs); err != nil {
+		return nil, err
 	}
-	effects, err := e.step(ctx, eventlog.TimeOf(now), inputs)
+	durable, err := e.writer.state()
 	if err != nil {
 		e.failed = err
 		return nil, err
 	}
-	return effects, nil
+	return e.release(durable), nil
 }
 
-func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	for i, input := range inputs {
-		input, err := asLogged(input)
-		if err != nil {
-			return nil, err
+// Sync waits until everything is durable, and returns the effects that have become due since the last call.
+func (e *Engine) Sync() ([]scheduler.Effect, error) { return e.Await(e.machine.Seq()) }
+
+// Await waits until entry seq is durable, which must have been taken in or decided, and returns the effects that have become
+// due since the last call.
+func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
+	if e.failed != nil {
+		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
+	}
+	if err := e.writer.await(seq); err != nil {
+		e.failed = err
+		return nil, err
+	}
+	return e.release(e.Durable()), nil
+}
+
+// release returns the effects up to the last durable entry, or to the last of all, that were not given out yet.
+func (e *Engine) release(durable uint64) []scheduler.Effect {
+	until := durable
+	if e.opts.Release == WhenDecided {
+		until = e.machine.Seq()
+	}
+	effects := e.machine.EffectsAfter(e.released)
+	n := len(effects)
+	for n > 0 && effects[n-1].Seq > until {
+		n--
+	}
+	e.released = until
+	if n == 0 {
+		return nil
+	}
+	return effects[:n]
+}
+
+// advance takes inputs in, decides, and hands all of it over.
+func (e *Engine) advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
+	if e.failed != nil {
+		return fmt.Errorf("the engine has stopped: %w", e.failed)
+	}
+	if len(inputs) == 0 {
+		if wake, ok := e.machine.Wake(); ok && !wake.After(now) {
+			inputs = []eventlog.Payload{&eventlog.Tick{}}
+		} else if e.settled {
+			return nil
 		}
+	}
+	if err := e.step(ctx, eventlog.TimeOf(now), inputs); err != nil {
+		e.failed = err
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
+	for i, input := range inputs {
 		entry := e.next(max(now, e.machine.Now()), input)
 		entry.Settled = i == 0 && e.settled
+		if err := e.asLogged(&entry); err != nil {
+			return err
+		}
 		if err := e.take(entry); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	e.settled = false
 	for {
 		if err := ctx.Err(); err != nil {
-			return nil, errors.Join(err, e.commit())
+			return errors.Join(err, e.hand(), e.writer.stop())
 		}
 		d, ok := e.machine.Decide(nil)
 		if !ok {
 			break
 		}
 		if err := e.take(e.next(e.machine.Now(), &d)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := e.commit(); err != nil {
-		return nil, err
+	if err := e.hand(); err != nil {
+		return err
 	}
 	e.settled = true
-	effects := e.machine.EffectsAfter(e.released)
-	e.released = e.machine.Seq()
-	return effects, nil
+	return nil
 }
 
-// asLogged returns the input as whoever reads the log will see it: its object cut down to what scheduling
-// reads, and gone through the codec once. The Machine must never see more than the log holds.
-func asLogged(input eventlog.Payload) (eventlog.Payload, error) {
-	var up *eventlog.Upserted
-	switch p := input.(type) {
+// asLogged makes of an input's entry what whoever reads the log will see: an object is cut down to what scheduling
+// reads, and goes through the codec once. The Machine must never see more than the log holds.
+func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
+	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
-		up = p
+		if entry.Payload, entry.Encoding, err = e.encoder.Logged(p); err != nil {
+			return fmt.Errorf("take in %s %s/%s: %w", p.Resource, p.Object.GetNamespace(), p.Object.GetName(), err)
+		}
+		return nil
 	case *eventlog.Deleted, *eventlog.BindResult, *eventlog.Tick:
-		return input, nil
+		return nil
 	default:
-		return nil, fmt.Errorf("take in a %T: it is no input: decisions and epochs are the engine's own", input)
+		return fmt.Errorf("take in a %T: it is no input: decisions and epochs are the engine's own", p)
 	}
-	obj, err := eventlog.Canonical(up.Resource, eventlog.Trim(up.Resource, up.Object))
-	if err != nil {
-		return nil, fmt.Errorf("take in %s %s/%s: %w", up.Resource, up.Object.GetNamespace(), up.Object.GetName(), err)
-	}
-	return &eventlog.Upserted{Resource: up.Resource, Object: obj}, nil
 }
 
 func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and puts it up for the next commit.
-func (e *Engine) take(entry eventlog.Entry) error {
+// take applies an entry and puts it up to be handed over. Its encoding is made here, for after this the payload is the
+// Machine's, and is made of before others can have changed it.
+func (e *Engine) take(entry eventlog.Entry) (err error) {
+	if entry.Encoding.IsZero() {
+		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {
+			return &eventlog.EntryError{Seq: entry.Seq, Err: err}
+		}
+	}
 	if err := e.machine.Apply(entry); err != nil {
 		return err
 	}
@@ -206,20 +294,18 @@ func (e *Engine) take(entry eventlog.Entry) error {
 	if len(e.pending) < maxAppend {
 		return nil
 	}
-	return e.commit()
+	return e.hand()
 }
 
-// commit makes what was applied durable.
-func (e *Engine) commit() error {
+// hand hands over what was applied to be made durable.
+func (e *Engine) hand() error {
 	if len(e.pending) == 0 {
 		return nil
 	}
-	first, last := e.pending[0].Seq, e.pending[len(e.pending)-1].Seq
-	if err := e.log.Append(first-1, e.pending); err != nil {
-		return &AppendError{First: first, Last: last, Err: err}
+	if err := e.writer.put(e.pending); err != nil {
+		return err
 	}
 	clear(e.pending)
 	e.pending = e.pending[:0]
-	e.snapshotIfDue()
-	return nil
+	return e.snapshotIfDue()
 }

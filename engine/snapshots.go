@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -16,28 +17,38 @@ type writing struct {
 	foreign []uint64 // dropped once there is a good one
 }
 
-// snapshotIfDue begins a snapshot of the state, which is that of the last durable entry. That it fails is
-// reported and no error: the log has everything, and the next one will be due.
-func (e *Engine) snapshotIfDue() {
+// snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
+// durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
+// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be due.
+func (e *Engine) snapshotIfDue() error {
 	e.collect(false)
 	if e.snapshotTime == 0 {
 		e.snapshotTime = e.machine.Now()
 	}
 	if e.opts.Snapshots == nil || e.writing != nil || !e.isDue() {
-		return
+		return nil
 	}
 	seq := e.machine.Seq()
+	if err := e.writer.await(seq); err != nil {
+		return err
+	}
 	e.snapshotAt, e.snapshotTime = seq, e.machine.Now()
 	position, err := PositionOf(e.log, seq)
 	if err != nil {
 		e.report(noSnapshot(seq, err))
-		return
+		return nil
 	}
 	s, err := snapshot.Capture(e.machine, position, e.scratch)
 	if err != nil {
 		e.report(noSnapshot(seq, err))
-		return
+		return nil
 	}
+	e.write(s, seq)
+	return nil
+}
+
+// write packs a snapshot and brings it to its store, beside the engine's own work.
+func (e *Engine) write(s *snapshot.Snapshot, seq uint64) {
 	e.scratch = nil
 	w, store := &writing{seq: seq, done: make(chan error, 1), foreign: e.foreign}, e.opts.Snapshots
 	e.writing = w
@@ -78,9 +89,20 @@ func (e *Engine) collect(wait bool) {
 	e.writing, e.scratch = nil, w.scratch
 }
 
-// Close waits for a snapshot that is on its way to the disk; that it failed goes to Options.Report. The engine
-// is of no more use. The log is whoever's who opened it, to be closed after this.
-func (e *Engine) Close() { e.collect(true) }
+// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of an
+// append, if no other call has returned it. The engine is of no more use. The log is whoever's who opened it, to be closed
+// after this.
+func (e *Engine) Close() error {
+	err := e.writer.stop()
+	e.collect(true)
+	if e.failed != nil {
+		return nil
+	}
+	e.failed = errClosed
+	return err
+}
+
+var errClosed = errors.New("it was closed")
 
 func noSnapshot(seq uint64, err error) string {
 	return fmt.Sprintf("no snapshot at entry %d: %v", seq, err)

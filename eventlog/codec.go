@@ -78,10 +78,10 @@ func CheckSequence(expectedLast uint64, entries []Entry) error {
 //
 // An Upserted's object is written without its apiVersion and kind, which its resource implies. What the
 // object's type caches (a Quantity keeps its text) may be filled in, so no one else may use the object
-// meanwhile. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
+// meanwhile, unless e has an Encoding. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
 func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	start := len(dst)
-	kind, err := payloadKind(e.Payload)
+	version, kind, err := e.form()
 	if err == nil && e.Seq == 0 {
 		err = errors.New("sequence number 0: the first is 1")
 	}
@@ -92,12 +92,16 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	if e.Settled {
 		flags |= flagSettled
 	}
-	out := append(dst, versionFor(e.Payload), byte(kind), flags)
+	out := append(dst, version, byte(kind), flags)
 	out = binary.BigEndian.AppendUint64(out, e.Seq)
 	out = binary.BigEndian.AppendUint64(out, e.Epoch)
 	out = binary.BigEndian.AppendUint64(out, uint64(e.Time))
 	out = append(out, prev[:]...)
-	out, err = appendPayload(out, e.Payload)
+	if e.Encoding.bytes != nil {
+		out = append(out, e.Encoding.bytes[encodingPayload:]...)
+	} else {
+		out, err = appendPayload(out, e.Payload)
+	}
 	if err == nil && len(out)-start+checksumSize > MaxRecord {
 		err = fmt.Errorf("%d bytes exceed the %d of a record", len(out)-start+checksumSize, MaxRecord)
 	}
@@ -105,6 +109,17 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 		return dst, &EntryError{Seq: e.Seq, Err: err}
 	}
 	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli)), nil
+}
+
+// form returns the version of the format that e is written in, and its kind.
+func (e *Entry) form() (version byte, kind Kind, err error) {
+	if enc := e.Encoding.bytes; enc != nil {
+		return enc[encodingVersion], Kind(enc[encodingKind]), nil
+	}
+	if kind, err = payloadKind(e.Payload); err != nil {
+		return 0, 0, err
+	}
+	return versionFor(e.Payload), kind, nil
 }
 
 // HashRecord returns the SHA-256 of a whole record: what the next record carries as the previous hash.

@@ -53,6 +53,9 @@ type Entry struct {
 	Settled bool
 	// Payload is what happened. It is never nil in an entry that was read or appended.
 	Payload Payload
+	// Encoding is the payload's, if it was made ahead of the append: then that does not look at the payload, which
+	// others may be using. An entry that was read has none.
+	Encoding Encoding
 }
 
 // Kind returns the payload's kind.

@@ -53,7 +53,10 @@ func (w *payloadWriter) upserted(p *Upserted) {
 	}
 }
 
-func decodeUpserted(b []byte) (*Upserted, error) {
+func decodeUpserted(b []byte) (*Upserted, error) { return readUpserted(b, false) }
+
+// readUpserted is decodeUpserted; checked says that upserted has just written b, which checks its shape.
+func readUpserted(b []byte, checked bool) (*Upserted, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("resource at byte %d: record ends before it", headerSize)
 	}
@@ -65,7 +68,14 @@ func decodeUpserted(b []byte) (*Upserted, error) {
 	var err error
 	switch obj := obj.(type) {
 	case protoObject:
-		err = unmarshalProto(obj, infoWire[info.code], b[1:])
+		if !checked {
+			// The generated code trusts its input more than a log may: it skips unknown groups recursively, and
+			// a quantity's exponent can ask for any amount of memory.
+			err = infoWire[info.code].check(b[1:])
+		}
+		if err == nil {
+			err = unmarshalProto(obj, b[1:])
+		}
 	case *xschedulingv1alpha1.PodGroup:
 		err = unmarshalXPodGroup(obj, b[1:])
 	}
@@ -78,12 +88,8 @@ func decodeUpserted(b []byte) (*Upserted, error) {
 // errNotCanonical says that bytes mean an object but are not the ones that the object is written as.
 var errNotCanonical = errors.New("not in canonical form")
 
-func unmarshalProto(obj protoObject, wire *wireMessage, b []byte) error {
-	// The generated code trusts its input more than a log may: it skips unknown groups recursively, and
-	// a quantity's exponent can ask for any amount of memory.
-	if err := wire.check(b); err != nil {
-		return err
-	}
+// unmarshalProto reads an object of which the shape was checked.
+func unmarshalProto(obj protoObject, b []byte) error {
 	if err := obj.Unmarshal(b); err != nil {
 		return err
 	}

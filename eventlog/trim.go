@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Trim returns a copy of obj with the fields that scheduling reads and no others: those that
@@ -19,23 +18,25 @@ func Trim(res Resource, obj Object) Object {
 	if info == nil || info.resource != res {
 		panic(fmt.Sprintf("eventlog: Trim(%q) of an object of type %T", res, obj))
 	}
-	out := obj.DeepCopyObject().(Object)
-	out.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	trimMeta(res, out)
-	if pod, ok := out.(*corev1.Pod); ok {
+	kept := info.object()
+	info.pick(kept, obj)
+	return kept.DeepCopyObject().(Object)
+}
+
+// pick makes kept, which is an empty object, what Trim leaves of obj. It shares with obj what is kept as a whole, so that
+// neither may be changed while the other is in use.
+func (info *resourceInfo) pick(kept, obj Object) {
+	infoKeep[info.code].pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
+	trimMeta(info.resource, kept)
+	if pod, ok := kept.(*corev1.Pod); ok {
 		trimPod(pod)
 	}
-	infoKeep[info.code].prune(reflect.ValueOf(out).Elem())
-	if pod, ok := out.(*corev1.Pod); ok {
-		pod.Spec.Volumes = dropVolumesWithoutSource(pod.Spec.Volumes)
-	}
-	return out
 }
 
 // trimMeta keeps of the annotations those allowed, and of the owners the controller.
 func trimMeta(res Resource, obj Object) {
 	if annotations := obj.GetAnnotations(); annotations != nil {
-		var kept map[string]string
+		var kept map[string]string // another one: annotations are obj's original's
 		for _, key := range keptAnnotations[res] {
 			if value, ok := annotations[key]; ok {
 				if kept == nil {
@@ -47,15 +48,14 @@ func trimMeta(res Resource, obj Object) {
 		obj.SetAnnotations(kept)
 	}
 	if owners := obj.GetOwnerReferences(); owners != nil {
-		obj.SetOwnerReferences(slices.DeleteFunc(owners, func(o metav1.OwnerReference) bool {
-			return o.Controller == nil || !*o.Controller
-		}))
+		obj.SetOwnerReferences(without(owners, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller }))
 	}
 }
 
-// trimPod drops what the table cannot name by its path.
+// trimPod drops what the table cannot name by its path. Of the lists that it changes the table keeps some fields, so that
+// they are not those of the original.
 func trimPod(pod *corev1.Pod) {
-	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	pod.Status.Conditions = without(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return !slices.Contains(keptPodConditions, string(c.Type))
 	})
 	for i := range pod.Spec.Volumes {
@@ -63,11 +63,13 @@ func trimPod(pod *corev1.Pod) {
 			pod.Spec.Volumes[i].EmptyDir = nil
 		}
 	}
+	// Nothing but the name is left of these.
+	pod.Spec.Volumes = without(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) })
 }
 
-// dropVolumesWithoutSource drops the volumes of which nothing but the name is left.
-func dropVolumesWithoutSource(volumes []corev1.Volume) []corev1.Volume {
-	kept := slices.DeleteFunc(volumes, func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) })
+// without deletes elements of a list; nil stands for an empty one.
+func without[T any](list []T, drop func(T) bool) []T {
+	kept := slices.DeleteFunc(list, drop)
 	if len(kept) == 0 {
 		return nil
 	}
@@ -79,6 +81,8 @@ type keepPlan struct {
 	all bool
 	// fields is indexed like the struct's fields; nil for one that is dropped.
 	fields []*keepPlan
+	// kept are the numbers of those that are not.
+	kept []int
 }
 
 // infoKeep holds the plans of the resources' objects, by the resource's number.
@@ -144,6 +148,7 @@ func (p *keepPlan) add(t reflect.Type, path []string) error {
 		}
 		if p.fields[i] == nil {
 			p.fields[i] = &keepPlan{}
+			p.kept = append(p.kept, i)
 		}
 		p, t = p.fields[i], t.Field(i).Type
 	}
@@ -168,41 +173,40 @@ func fieldByJSONName(t reflect.Type, name string) []int {
 	return nil
 }
 
-// prune zeroes everything in v that the plan does not keep. Elements of lists of which nothing is left are
-// removed.
-func (p *keepPlan) prune(v reflect.Value) {
+// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared; lists of which a part is
+// kept are made anew, without elements of which nothing is left.
+func (p *keepPlan) pick(dst, src reflect.Value) {
 	if p.all {
+		dst.Set(src)
 		return
 	}
-	switch v.Kind() {
+	switch src.Kind() {
 	case reflect.Pointer:
-		if !v.IsNil() {
-			p.prune(v.Elem())
+		if !src.IsNil() {
+			dst.Set(reflect.New(src.Type().Elem()))
+			p.pick(dst.Elem(), src.Elem())
 		}
 	case reflect.Slice:
-		kept := 0
-		for i := range v.Len() {
-			p.prune(v.Index(i))
-			if v.Index(i).IsZero() {
-				continue
-			}
-			if kept != i {
-				v.Index(kept).Set(v.Index(i))
-			}
-			kept++
-		}
-		if kept == 0 {
-			v.SetZero()
+		n := src.Len()
+		if n == 0 {
 			return
 		}
-		v.SetLen(kept)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if p.fields == nil || p.fields[i] == nil {
-				v.Field(i).SetZero()
-				continue
+		list, kept := reflect.MakeSlice(src.Type(), n, n), 0
+		for i := range n {
+			element := list.Index(kept)
+			p.pick(element, src.Index(i))
+			if !element.IsZero() {
+				kept++
 			}
-			p.fields[i].prune(v.Field(i))
+		}
+		if kept > 0 {
+			dst.Set(list.Slice(0, kept))
+		}
+	case reflect.Struct:
+		for _, i := range p.kept {
+			if from := src.Field(i); !from.IsZero() {
+				p.fields[i].pick(dst.Field(i), from)
+			}
 		}
 	}
 }

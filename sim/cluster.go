@@ -20,8 +20,9 @@ import (
 // Scheduler is what a simulation drives.
 type Scheduler interface {
 	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the
-	// effects of decisions that are durable. Without inputs it is called because Wake's time has come. now never
-	// goes back. The inputs' objects share parts with each other and must not be changed.
+	// effects. Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share
+	// parts with each other and must not be changed. Decisions need not be durable when their effects are returned: all that
+	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all is.
 	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
 	// Wake returns when time alone will make work; false if it never will.
 	Wake() (time.Time, bool)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,14 +25,21 @@ const nodeBatch = 1000
 const stuck = 30 * time.Second
 
 // drive feeds the engine, and stands between it and the log: what was appended is durable, and it is then that the clock
-// is read.
+// is read. While a batch is made durable the next is decided; with the one behind that, and never sooner, the binds of the first
+// are answered, so that what is decided does not hang on how fast the disk is.
 type drive struct {
 	Options
 	log    *boltlog.Log
 	engine *engine.Engine
-	last   uint64 // the log's last entry
 
-	answers []eventlog.Payload // what came of binds, for the next Step
+	mu       sync.Mutex // of what follows: the engine appends beside its other work
+	last     uint64     // the log's last entry
+	appended []appended // since it was last looked at
+
+	effects []scheduler.Effect // given out, and not carried out yet
+	carried uint64             // the entry up to which effects are carried out
+
+	answers []eventlog.Payload // what came of binds, for the engine's next inputs
 	given   []time.Time        // when the engine was given each pod, by its number
 	placed  []placement        // by the pod's number
 
@@ -40,6 +48,12 @@ type drive struct {
 	order        int // placements so far
 	decisions    int
 	latencies    []time.Duration
+}
+
+// appended is a decision, or the end of a pod, that is durable since then.
+type appended struct {
+	payload eventlog.Payload
+	at      time.Time
 }
 
 // placement is the last place that a decision gave a pod.
@@ -56,18 +70,19 @@ func newDrive(o Options, log *boltlog.Log) *drive {
 	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), latencies: make([]time.Duration, 0, all)}
 }
 
-// Append implements eventlog.Log.
+// Append implements eventlog.Log. What was decided is looked at later, by who uses the engine.
 func (d *drive) Append(expectedLast uint64, entries []eventlog.Entry) error {
 	if err := d.log.Append(expectedLast, entries); err != nil {
 		return err
 	}
 	durable := time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.last = expectedLast + uint64(len(entries))
 	for i := range entries {
-		if decision, ok := entries[i].Payload.(*eventlog.Decision); ok {
-			if err := d.note(decision, durable); err != nil {
-				return err
-			}
+		switch p := entries[i].Payload.(type) {
+		case *eventlog.Decision, *eventlog.Deleted:
+			d.appended = append(d.appended, appended{p, durable})
 		}
 	}
 	return nil
@@ -81,6 +96,33 @@ func (d *drive) Last() (uint64, error) { return d.log.Last() }
 
 // Close implements eventlog.Log; the log is closed by whoever opened it.
 func (d *drive) Close() error { return nil }
+
+// book books what was appended, in the log's order.
+func (d *drive) book() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.appended {
+		switch p := a.payload.(type) {
+		case *eventlog.Decision:
+			if err := d.note(p, a.at); err != nil {
+				return err
+			}
+		case *eventlog.Deleted:
+			if p.Resource != eventlog.Pods {
+				continue
+			}
+			pod, _, err := d.pod(p.UID)
+			if err != nil {
+				return err
+			}
+			d.order++
+			pod.ended = int32(d.order)
+		}
+	}
+	clear(d.appended)
+	d.appended = d.appended[:0]
+	return nil
+}
 
 // note books a decision that is durable.
 func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
@@ -171,6 +213,9 @@ func (d *drive) pods(ctx context.Context, began time.Time) error {
 		defer cancel()
 	}
 	err := d.feed(ctx, began)
+	if err := d.book(); err != nil {
+		return err
+	}
 	var failed *engine.AppendError
 	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) {
 		return nil
@@ -183,13 +228,24 @@ var errLimit = errors.New("the time to measure is over")
 
 func (d *drive) feed(ctx context.Context, began time.Time) error {
 	moved, seen := began, 0
-	for next := 0; d.bound < d.Pods || len(d.answers) > 0; {
+	for next := 0; d.bound < d.Pods || len(d.answers) > 0 || d.inFlight(); {
+		until := d.until(next)
+		if !d.hasRoom(next, until) {
+			if err := d.carryOutAll(); err != nil { // which may bind those that have to end
+				return err
+			}
+		}
 		inputs := d.answers
 		d.answers = nil
-		until := d.until(next)
 		inputs = d.end(inputs, next, until)
 		inputs = d.arrive(inputs, next, until)
 		next = until
+		if len(inputs) == 0 && d.inFlight() {
+			if err := d.carryOutAll(); err != nil {
+				return err
+			}
+			continue
+		}
 		if len(inputs) == 0 {
 			if time.Since(moved) > stuck {
 				return nil
@@ -198,7 +254,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 				return err
 			}
 		}
-		if err := d.step(ctx, inputs); err != nil {
+		if err := d.advance(ctx, inputs); err != nil {
 			return err
 		}
 		if d.bound > seen {
@@ -234,6 +290,16 @@ func (d *drive) arrive(inputs []eventlog.Payload, next, until int) []eventlog.Pa
 // here is how many bound pods are there.
 func (d *drive) here() int { return d.bound - d.ended }
 
+// hasRoom says whether all those are bound that have to end before the pods from number next up to until come.
+func (d *drive) hasRoom(next, until int) bool {
+	for i := d.ended; i < min(until-d.Stay, next); i++ {
+		if !d.placed[i].bound {
+			return false
+		}
+	}
+	return true
+}
+
 // end adds the ends of the oldest of the pods before number next, so that there is room for those up to until.
 func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
 	for until-d.ended > d.Stay && d.ended < next {
@@ -247,8 +313,6 @@ func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Paylo
 			}
 		}
 		for i := first; i < end; i++ {
-			d.order++
-			d.placed[i].ended = int32(d.order)
 			inputs = append(inputs, deleted(eventlog.Pods, d.Pod(i)))
 		}
 		if d.Gang > 0 {
@@ -286,13 +350,52 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// step gives the engine inputs, and carries out what it decided: a bind does nothing, and is answered at once.
+// step gives the engine inputs, and carries out what it decided.
 func (d *drive) step(ctx context.Context, inputs []eventlog.Payload) error {
 	effects, err := d.engine.Step(ctx, time.Now(), inputs)
+	d.effects = append(d.effects, effects...)
 	if err != nil {
 		return err
 	}
-	for _, effect := range effects {
+	return d.carryOut(d.engine.Machine().Seq())
+}
+
+// advance gives the engine inputs, and then waits for what was decided before them, and carries that out.
+func (d *drive) advance(ctx context.Context, inputs []eventlog.Payload) error {
+	before := d.engine.Machine().Seq()
+	effects, err := d.engine.Advance(ctx, time.Now(), inputs)
+	d.effects = append(d.effects, effects...)
+	if err != nil {
+		return err
+	}
+	return d.await(before)
+}
+
+// inFlight says that effects may be asked for that are not carried out yet.
+func (d *drive) inFlight() bool { return d.carried < d.engine.Machine().Seq() }
+
+// carryOutAll waits for all that was decided, and carries it out.
+func (d *drive) carryOutAll() error { return d.await(d.engine.Machine().Seq()) }
+
+// await waits until entry seq is durable, and carries out what is asked for up to it.
+func (d *drive) await(seq uint64) error {
+	effects, err := d.engine.Await(seq)
+	d.effects = append(d.effects, effects...)
+	if err != nil {
+		return err
+	}
+	return d.carryOut(seq)
+}
+
+// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once.
+func (d *drive) carryOut(seq uint64) error {
+	d.carried = seq
+	n := 0
+	for _, effect := range d.effects {
+		if effect.Seq > seq {
+			break
+		}
+		n++
 		if effect.Kind != scheduler.Bind {
 			return errors.New("the scheduler evicts a pod, for which the workload gives no reason")
 		}
@@ -304,7 +407,8 @@ func (d *drive) step(ctx context.Context, inputs []eventlog.Payload) error {
 		d.bound++
 		d.answers = append(d.answers, &eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
-	return nil
+	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
+	return d.book()
 }
 
 // sleep waits until time makes work.

@@ -2,7 +2,7 @@
 // it. Every event and every decision is durable before anything comes of it; a bind does nothing and answers Bound.
 //
 // It owns the drive and the clock beside it. It never looks inside the engine: what is measured is what comes back from
-// Step and what the log was given.
+// it and what the log was given.
 //
 // Start reading at Run.
 package throughput
@@ -34,7 +34,7 @@ type Options struct {
 	workload.Spec
 	// Dir is a directory on the file system that the log is to be on: the log is made in it and removed at the end.
 	Dir string
-	// Batch is the most pods that one Step is given, from 1. Gangs are not split.
+	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
 	Batch int
 	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole gangs, end.
 	// 0: as many as fill four fifths of the nodes.

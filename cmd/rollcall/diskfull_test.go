@@ -28,10 +28,23 @@ const diskFailures = 50
 // TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn gives a simulation a file system that is too small for its log.
 func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
 	t.Parallel()
+	onAFullDisk(t, newSurvivor(t, 30, "98304"), diskFailures)
+}
+
+// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn has one that tells of no effects, and so is ahead of
+// the disk when that is full.
+func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *testing.T) {
+	t.Parallel()
+	whole := newSurvivor(t, 60, "98304")
+	whole.quiet = true
+	onAFullDisk(t, whole, diskFailures/3)
+}
+
+func onAFullDisk(t *testing.T, whole *survivor, stops int) {
+	t.Helper()
 	disk := newSmallDisk(t)
-	whole := newSurvivor(t, 30, "98304")
 	room := disk.measure(t, whole)
-	stopAndResume(t, whole, func(s *survivor, random *rand.Rand) *process {
+	stopAndResume(t, whole, stops, func(s *survivor, random *rand.Rand) *process {
 		if !strings.HasPrefix(s.log, disk.root) {
 			s.log = disk.fresh(t)
 			disk.resize(t, 4096+random.Int64N(room))
@@ -47,7 +60,7 @@ func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
 // a disk writes the part that matters, one sector, wholly or not at all: to cut them anywhere is damage.
 func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T) {
 	t.Parallel()
-	stopAndResume(t, newSurvivor(t, 30, "98304"), func(s *survivor, random *rand.Rand) *process {
+	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
 		p := s.start(t, s.command())
 		s.acknowledge(t, p, max(0, random.IntN(150)-25))
 		limit := unix.Rlimit{Cur: uint64(8<<10 + random.Int64N(88<<10)), Max: math.MaxUint64}
@@ -65,7 +78,7 @@ func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	if out, err := exec.Command("strace", "-f", "--seccomp-bpf", "-qq", "-e", "inject=fsync:error=EIO", "true").CombinedOutput(); err != nil {
 		t.Skipf("skipped: it takes strace, and the right to trace: %v %s", err, out)
 	}
-	stopAndResume(t, newSurvivor(t, 30, "98304"), func(s *survivor, random *rand.Rand) *process {
+	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
 		args := []string{"-f", "--seccomp-bpf", "-qq", "-o", os.DevNull,
 			"-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", 1+random.IntN(120)), "rollcall"}
 		p := s.start(t, exec.Command("strace", append(args, s.args()...)...))
@@ -75,24 +88,24 @@ func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 }
 
 // stopAndResume has stop run simulations that their disk stops, and mend put the disk in order.
-func stopAndResume(t *testing.T, whole *survivor, stop func(*survivor, *rand.Rand) *process, mend func(*survivor)) {
+func stopAndResume(t *testing.T, whole *survivor, stops int, stop func(*survivor, *rand.Rand) *process, mend func(*survivor)) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	var unborn, entries, told, again, spared int
-	for stopped := 0; stopped < diskFailures; {
+	for stopped := 0; stopped < stops; {
 		s := whole.fresh(t)
 		p := stop(s, random)
 		if p.cmd.ProcessState.ExitCode() == exitDone {
 			s.wantSameEnd(t, p.stdout.String()) // it ended before it could be stopped
-			if spared++; spared > diskFailures {
+			if spared++; spared > stops {
 				t.Fatal("the disk hardly ever stops it")
 			}
 			continue
 		}
 		stopped++
 		s.wantStopped(t, p)
-		left := len(s.look(t))
+		left := s.wantBeginning(t)
 		if entries += left; left == 0 {
 			unborn++
 		}
@@ -102,7 +115,7 @@ func stopAndResume(t *testing.T, whole *survivor, stop func(*survivor, *rand.Ran
 			p = stop(s, random)
 			if p.cmd.ProcessState.ExitCode() != exitDone {
 				s.wantStopped(t, p)
-				s.look(t)
+				s.wantBeginning(t)
 			}
 		}
 		mend(s)
@@ -114,8 +127,8 @@ func stopAndResume(t *testing.T, whole *survivor, stop func(*survivor, *rand.Ran
 		s.wantSameEnd(t, p.stdout.String())
 	}
 	t.Logf("seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps with effects told of on average; %d ended before the disk was full",
-		seed, diskFailures, unborn, again, entries/diskFailures, told/diskFailures, spared)
-	if unborn > diskFailures/2 || told == 0 {
+		seed, stops, unborn, again, entries/stops, told/stops, spared)
+	if unborn > stops/2 || (told == 0) != whole.quiet {
 		t.Error("too little happened: nothing was tested")
 	}
 }

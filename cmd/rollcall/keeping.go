@@ -193,7 +193,10 @@ func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
 
 // start opens the engine on the log, at virtual time now.
 func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, error) {
-	opts := engine.Options{Registry: plugins.NewRegistry(), Config: w.config, Version: version().String()}
+	opts := engine.Options{Registry: plugins.NewRegistry(), Config: w.config, Version: version().String(), Release: engine.WhenDecided}
+	if w.effects != nil {
+		opts.Release = engine.WhenDurable // they leave the process
+	}
 	if log, ok := w.log.(*boltlog.Log); ok {
 		w.snapshots.into(&opts, log)
 	}
@@ -211,13 +214,28 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(), now.Format(time.RFC3339))
 	}
 	if w.effects == nil {
-		return eng, nil
+		return ahead{eng}, nil
 	}
 	return &teller{eng, w.effects}, nil
 }
 
-// finished says what is wrong with a simulation that has ended without an error.
+// ahead goes on while what it has decided is being made durable. It may: the virtual cluster is nowhere but in the log, and
+// nothing is said of it before finished has waited for the disk.
+type ahead struct{ *engine.Engine }
+
+// Step implements sim.Scheduler.
+func (a ahead) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	return a.Advance(ctx, now, inputs)
+}
+
+// finished brings to the disk what is not there yet, and says what is wrong with a simulation that has ended without an
+// error.
 func (w *writing) finished() error {
+	if w.engine != nil {
+		if _, err := w.engine.Sync(); err != nil {
+			return fmt.Errorf("simulate: %w", err)
+		}
+	}
 	if w.told == nil {
 		return nil
 	}
@@ -237,19 +255,22 @@ func (w *writing) String() string {
 	if w.engine == nil {
 		return fmt.Sprintf("%d entries of the log told again", w.before.Seq())
 	}
-	return fmt.Sprintf("%d decisions", w.decided())
+	if w.keeping.log == "" {
+		return fmt.Sprintf("%d decisions", w.decided())
+	}
+	return fmt.Sprintf("%d decisions, %d entries on the disk", w.decided(), w.engine.Durable())
 }
 
 func (w *writing) close() error {
 	if w.told != nil {
 		w.told.Close()
 	}
-	if w.engine != nil {
-		w.engine.Close()
-	}
 	var err error
+	if w.engine != nil {
+		err = w.engine.Close()
+	}
 	if w.served != nil {
-		err = w.served.Close(w.keeping.log)
+		err = errors.Join(err, w.served.Close(w.keeping.log))
 	}
 	err = errors.Join(err, w.log.Close())
 	if w.effects != nil {
@@ -315,7 +336,7 @@ func (k keeping) explainStop(err error) error {
 	case errors.As(err, &other):
 		return usageError{fmt.Errorf("cannot resume: %w; give the nodes, workload, configuration and --until that it was begun with", err)}
 	case errors.As(err, &appending):
-		return fmt.Errorf("%w\nNothing that was decided in entries %d and on was carried out, and every entry before them is safe. %s",
+		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry before them is safe. %s",
 			err, appending.First, k.advice())
 	case isOfDisk(err) && k.log == "":
 		return fmt.Errorf("%w\nNo log was kept (--log), so the simulation cannot go on from here. See that what --effects writes to is in order and has room, then run the same command again", err)

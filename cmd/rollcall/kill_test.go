@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,65 @@ func TestSoakKills(t *testing.T) {
 		t.Skip("skipped: it takes many minutes; set ROLLCALL_SOAK=1, or run make soak")
 	}
 	killAtRandom(t, 1000)
+}
+
+// TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning kills simulations that tell of no effects, and so are ahead of the
+// disk. What each leaves is the beginning of the simulation left alone, is whole and replays; and resumed until it
+// ends it comes to the same end, all of which is on the disk when it says so.
+func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
+	t.Parallel()
+	const kills = 40
+	s := newSurvivor(t, 150, "131072")
+	s.quiet = true
+	alone := s.fresh(t)
+	began := time.Now()
+	p := alone.start(t, alone.command())
+	if err := p.wait(); err != nil {
+		t.Fatalf("left alone: %v\n%s", err, p.stderr.String())
+	}
+	took := time.Since(began)
+	alone.wantSameEnd(t, p.stdout.String())
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	var entries, inside, ends int
+	for left := kills; left > 0; {
+		for s, done := s.fresh(t), false; !done; {
+			p := s.start(t, s.command())
+			time.Sleep(time.Duration(random.Int64N(int64(took))))
+			killed := left > 0 && p.cmd.Process.Kill() == nil
+			err := p.wait()
+			if done = err == nil; done {
+				s.wantSameEnd(t, p.stdout.String())
+				ends++
+				break
+			}
+			if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !killed || !ok || status.Signal() != syscall.SIGKILL {
+				t.Fatalf("the process ended by itself: %v\n%s", err, p.stderr.String())
+			}
+			left--
+			n := s.wantBeginning(t)
+			if entries += n; n > 1 && n < len(s.whole.told) {
+				inside++
+			}
+		}
+	}
+	t.Logf("seed %d, %s alone: %d kills, %d of them in the middle of the log; %d entries left on average; %d simulations came to their end",
+		seed, took.Round(time.Millisecond), kills, inside, entries/kills, ends)
+	if inside < kills/6 || ends == 0 {
+		t.Error("too little happened: nothing was tested")
+	}
+}
+
+// wantBeginning checks that what a process left is the beginning of the simulation left alone, and returns of how many
+// entries.
+func (s *survivor) wantBeginning(t testing.TB) int {
+	t.Helper()
+	entries := s.look(t)
+	told := tellingOf(t, entries)
+	if len(told) > len(s.whole.told) || !slices.Equal(told, s.whole.told[:len(told)]) {
+		t.Fatalf("the %d inputs and decisions that are left are not the beginning of those of the simulation left alone", len(told))
+	}
+	return len(entries)
 }
 
 func killAtRandom(t *testing.T, kills int) {

@@ -18,22 +18,42 @@ var plantedFaults = []struct {
 	pkg, test, says      string
 }{
 	{
-		"an append's error is passed over, and the effects are released", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\t_ = e.commit()\n\te.settled = true",
+		"an append's error is passed over, and the effects are released", "engine/writer.go",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn", "was carried out, and entry",
 	},
 	{
 		"effects are released up to 64 entries before they are durable", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\tif len(e.pending) > 64 {\n\t\tif err := e.commit(); err != nil {\n\t\t\treturn nil, err\n\t\t}\n\t}\n\te.settled = true",
+		"\tif err := e.writer.await(seq); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(e.Durable()), nil",
+		"\tif err := e.writer.await(seq - min(seq, 64)); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(seq), nil",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "was carried out, and entry",
 	},
 	{
 		"recovery does not ask again for what has no result", "engine/engine.go",
-		"\treturn e, e.commit()\n",
-		"\te.released = e.machine.Seq()\n\treturn e, e.commit()\n",
+		"\treturn e, e.writer.await(e.machine.Seq())\n",
+		"\te.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "kill_test.go",
+	},
+	{
+		"what is handed over to be made durable counts as durable", "engine/writer.go",
+		"w.queue = append(w.queue, entries...)", "w.queue, w.durable = append(w.queue, entries...), entries[len(entries)-1].Seq",
+		"./engine", "TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs", "of what is not durable",
+	},
+	{
+		"a snapshot does not wait until its entry is durable", "engine/snapshots.go",
+		"\tif err := e.writer.await(seq); err != nil {\n\t\treturn err\n\t}\n", "",
+		"./engine", "TestASnapshotWaitsUntilItsEntryIsDurable", "there is no snapshot of entry",
+	},
+	{
+		"what is in flight has no bound", "engine/writer.go",
+		"len(w.queue)+w.taken >= maxInFlight {", "len(w.queue)+w.taken < 0 {",
+		"./engine", "TestWhoHasTooMuchInFlightWaits", "nobody waits",
+	},
+	{
+		"a simulation does not wait for the disk before it says that it has ended", "cmd/rollcall/keeping.go",
+		"if _, err := w.engine.Sync(); err != nil {", "if err := w.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
+		"./cmd/rollcall", "TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk", "has ended well",
 	},
 	{
 		"nothing is synced", "eventlog/boltlog/segment.go",
@@ -41,9 +61,9 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn", "the disk hardly ever stops it",
 	},
 	{
-		"a full disk stops nothing", "engine/engine.go",
-		"\tif err := e.commit(); err != nil {\n\t\treturn nil, err\n\t}\n\te.settled = true",
-		"\t_ = e.commit()\n\te.settled = true",
+		"a full disk stops nothing", "engine/writer.go",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn", "was carried out, and entry",
 	},
 	{

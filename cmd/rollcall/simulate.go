@@ -47,7 +47,8 @@ the output of rollcall log cat. Readers are chosen by content.
 
 If the process ended before the simulation did (it was killed, the disk was full), the same command
 with --resume goes on behind the last entry of the log, and comes to the same end. With --effects each
-bind is told when the virtual cluster carries it out, which is after its decision is on the disk.
+bind is told when the virtual cluster carries it out, which is then after its decision is on the disk;
+without, the simulation does not wait for the disk before all is done.
 
 --report writes a CSV file with a line for each group: its name, how many pods of it came, when the
 first of them was submitted, when as many were there as its minimum (complete), when as many were
@@ -249,11 +250,10 @@ func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []
 		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
 			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
 	})
-	elapsed := p.done()
 	if err == nil {
 		err = w.finished()
 	}
-	s.Measured(w.decided(), elapsed)
+	s.Measured(w.decided(), p.done())
 	return s, keep.explainStop(err)
 }
 

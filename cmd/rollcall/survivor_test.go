@@ -31,6 +31,7 @@ import (
 type survivor struct {
 	nodes, workload string
 	segmentSize     string
+	quiet           bool   // it tells of no effects, and so need not wait for the disk
 	log             string // the directory of its log
 	whole           record // left alone
 	summary         string
@@ -83,8 +84,10 @@ func (s *survivor) fresh(t testing.TB) *survivor {
 
 // args are those of the command that begins the simulation, or resumes it if it has left a log.
 func (s *survivor) args() []string {
-	args := []string{"simulate", "--nodes", s.nodes, "--workload", s.workload, "--log", s.log,
-		"--segment-size", s.segmentSize, "--effects", "/dev/fd/3"}
+	args := []string{"simulate", "--nodes", s.nodes, "--workload", s.workload, "--log", s.log, "--segment-size", s.segmentSize}
+	if !s.quiet {
+		args = append(args, "--effects", "/dev/fd/3")
+	}
 	if _, err := os.Stat(s.log); err == nil {
 		args = append(args, "--resume")
 	}
@@ -220,7 +223,7 @@ func (s *survivor) wantSameEnd(t testing.TB, summary string) {
 		t.Fatalf("the summary is\n%s\nleft alone\n%s", got, s.summary)
 	}
 	for seq := range effectsOf(t, entries) {
-		if len(s.acknowledged[seq]) == 0 {
+		if !s.quiet && len(s.acknowledged[seq]) == 0 {
 			t.Fatalf("entry %d asks for effects that were never carried out", seq)
 		}
 	}

@@ -1,0 +1,86 @@
+package eventlog
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
+// none.
+type Encoding struct {
+	bytes []byte // format version u8 | kind u8 | payload
+}
+
+// IsZero says that there is none.
+func (e Encoding) IsZero() bool { return e.bytes == nil }
+
+// The places in an Encoding.
+const (
+	encodingVersion = 0
+	encodingKind    = 1
+	encodingPayload = 2
+)
+
+// encoderChunk is how much memory an Encoder allocates at once, encoderRoom how much of it a payload should find.
+const (
+	encoderChunk = 64 << 10
+	encoderRoom  = encoderChunk / 8
+)
+
+// An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for
+// a single one. What it has given out never changes, and the memory goes when the last Encoding in it does. The
+// zero Encoder is ready; it is not safe for concurrent use.
+type Encoder struct {
+	chunk []byte // the free rest is its capacity
+	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
+	picked map[Resource]Object
+}
+
+// Encode returns p's encoding. An error says what of p no record can hold. As with AppendRecord what the type of an
+// Upserted's object caches may be filled in.
+func (c *Encoder) Encode(p Payload) (Encoding, error) {
+	kind, err := payloadKind(p)
+	if err != nil {
+		return Encoding{}, err
+	}
+	if cap(c.chunk)-len(c.chunk) < encoderRoom {
+		c.chunk = make([]byte, 0, encoderChunk)
+	}
+	start := len(c.chunk)
+	out, err := appendPayload(append(c.chunk, versionFor(p), byte(kind)), p)
+	if err != nil {
+		return Encoding{}, err
+	}
+	c.chunk = out
+	return Encoding{out[start:len(out):len(out)]}, nil
+}
+
+// Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
+// encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
+// quantity's spelling) is the same on both sides. It shares nothing with up, of which nothing changes but what its
+// object's type caches; nobody else may use that object meanwhile.
+func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
+	info := infoOf(up.Object)
+	if info == nil || info.resource != up.Resource {
+		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource %q", up.Object, up.Resource)
+	}
+	kept := c.picked[info.resource]
+	if kept == nil {
+		kept = info.object()
+		if c.picked == nil {
+			c.picked = make(map[Resource]Object)
+		}
+		c.picked[info.resource] = kept
+	}
+	info.pick(kept, up.Object)
+	enc, err := c.Encode(&Upserted{Resource: up.Resource, Object: kept})
+	reflect.ValueOf(kept).Elem().SetZero()
+	if err != nil {
+		return nil, Encoding{}, err
+	}
+	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
+	if err != nil {
+		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
+	}
+	return logged, enc, nil
+}
