@@ -29,6 +29,15 @@ type story struct {
 	work   *sim.Workload
 	config []byte
 	until  time.Duration
+	// ahead has the simulation go on while what was decided is being made durable.
+	ahead bool
+}
+
+// ahead is an engine that does not wait for its log.
+type ahead struct{ *engine.Engine }
+
+func (a ahead) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	return a.Advance(ctx, now, inputs)
 }
 
 // troubledDemo is the bundled demo on nodes of which some fail, join late, or are cordoned.
@@ -49,7 +58,11 @@ func troubledDemo(t testing.TB) story {
 }
 
 func (s story) engine(log eventlog.Log, now time.Time) (*engine.Engine, error) {
-	return engine.Open(context.Background(), log, now, engine.Options{Registry: plugins.NewRegistry(), Config: s.config, Version: "test"})
+	opts := engine.Options{Registry: plugins.NewRegistry(), Config: s.config, Version: "test"}
+	if s.ahead {
+		opts.Release = engine.WhenDecided
+	}
+	return engine.Open(context.Background(), log, now, opts)
 }
 
 func (s story) cluster(t testing.TB) *sim.Cluster {
@@ -79,11 +92,19 @@ func (s story) run(t testing.TB) (*eventlog.Memory, sim.Summary) {
 // resume goes on with the story behind what the log has.
 func (s story) resume(t testing.TB, log eventlog.Log) (sim.Summary, error) {
 	t.Helper()
-	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (sim.Scheduler, error) {
-		return s.engine(log, now)
+	var eng *engine.Engine
+	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (_ sim.Scheduler, err error) {
+		eng, err = s.engine(log, now)
+		if s.ahead {
+			return ahead{eng}, err
+		}
+		return eng, err
 	})
 	defer r.Close()
 	sum, err := s.cluster(t).Run(context.Background(), r, nil)
+	if eng != nil {
+		err = errors.Join(err, eng.Close()) // all is durable then, or it says why not
+	}
 	if err == nil {
 		err = r.Finished()
 	}
@@ -213,6 +234,8 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 	for n := range last(t, whole) + 1 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			log := cut(t, whole, n)
+			s := s
+			s.ahead = n%2 == 0
 			sum, err := s.resume(t, log)
 			if err != nil {
 				t.Fatal(err)
@@ -257,6 +280,8 @@ func TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped(t *testing.T) 
 	rapid.Check(t, func(r *rapid.T) {
 		log := cut(t, whole, rapid.IntRange(0, last(t, whole)).Draw(r, "entries"))
 		for range rapid.IntRange(1, 6).Draw(r, "stops") {
+			s := s
+			s.ahead = rapid.Bool().Draw(r, "ahead")
 			failing := &failingLog{Memory: log, left: rapid.IntRange(0, 12).Draw(r, "appends"), persist: rapid.Bool().Draw(r, "persist")}
 			if _, err := s.resume(t, failing); err == nil {
 				break // it came to its end
