@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"slices"
 	"strconv"
 	"text/tabwriter"
 
@@ -20,7 +19,8 @@ import (
 type coreBench struct {
 	throughput.Options
 	out                 output
-	shapes, classes     string
+	shapes              string
+	classes             classes
 	cpuProfile, memFile string
 }
 
@@ -52,7 +52,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.IntVar(&b.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
 	f.StringVar(&b.shapes, "shapes", "1", "how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
-	f.StringVar(&b.classes, "classes", "on", "whether pods that ask for the same share what is known of the nodes: on, off; the same is decided")
+	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
 	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
@@ -62,7 +62,6 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.memFile, "memprofile", "", "write a profile of what was allocated by the end of the measured time to this file")
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.RegisterFlagCompletionFunc("classes", cobra.FixedCompletions([]string{"on", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newBenchLog())
 	return cmd
 }
@@ -110,8 +109,8 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 
 // check reads the flags that are words.
 func (b *coreBench) check() error {
-	if !slices.Contains([]string{"on", "off"}, b.classes) {
-		return usageError{fmt.Errorf("--classes is %q: want on or off", b.classes)}
+	if err := b.classes.check(); err != nil {
+		return err
 	}
 	b.WithoutClasses = b.classes == "off"
 	if b.Shapes = b.Pods; b.shapes != "all" {

@@ -18,7 +18,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -33,6 +32,7 @@ type keeping struct {
 	effects     string  // the file; "" for none
 	segmentSize size    // 0 for the default
 	snapshots   snapshotting
+	classes     classes
 }
 
 func (k *keeping) register(cmd *cobra.Command) {
@@ -44,6 +44,7 @@ func (k *keeping) register(cmd *cobra.Command) {
 	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
 	f.Var(&k.segmentSize, "segment-size", "begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
 	k.snapshots.register(cmd)
+	k.classes.register(cmd)
 }
 
 func (k *keeping) check() error {
@@ -54,6 +55,9 @@ func (k *keeping) check() error {
 		return usageError{errors.New("--archive needs --resume: nothing of a new log is archived")}
 	case k.giveUpAfter != 0 && !k.resume:
 		return usageError{errors.New("--give-up-after needs --resume: a new log has lost nothing")}
+	}
+	if err := k.classes.check(); err != nil {
+		return err
 	}
 	return k.snapshots.check(k.log)
 }
@@ -184,7 +188,7 @@ func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
 	if !w.resume {
 		return w.start(ctx, sim.Start)
 	}
-	w.before = scheduler.New(plugins.NewRegistry())
+	w.before = scheduler.New(w.classes.registry())
 	w.told = sim.Resume(w.log.Read(1), w.before, w.config, func(now time.Time) (sim.Scheduler, error) {
 		return w.start(ctx, now)
 	})
@@ -193,7 +197,7 @@ func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
 
 // start opens the engine on the log, at virtual time now.
 func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, error) {
-	opts := engine.Options{Registry: plugins.NewRegistry(), Config: w.config, Version: version().String(), Release: engine.WhenDecided}
+	opts := engine.Options{Registry: w.classes.registry(), Config: w.config, Version: version().String(), Release: engine.WhenDecided}
 	if w.effects != nil {
 		opts.Release = engine.WhenDurable // they leave the process
 	}

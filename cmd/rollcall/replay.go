@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -44,10 +43,10 @@ snapshot of that entry, or of one before it, is taken as it is. A log whose firs
 archived and are not there, and a bundle, begin with their first snapshot. Each snapshot in the log's
 directory that is passed is compared with the state that the entries make: if it is another one, the
 snapshot is named, and the exit code is 4.`,
-		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay incident.bundle -o json | jq .identical",
+		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | jq .identical",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			if err := errors.Join(out.check(), ask.classes.check()); err != nil {
 				return err
 			}
 			if ask.keep < 1 {
@@ -68,6 +67,7 @@ snapshot is named, and the exit code is 4.`,
 	}
 	out.register(cmd)
 	ask.reading.register(cmd)
+	ask.classes.register(cmd)
 	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
 	cmd.Flags().Uint64Var(&ask.from, "from", 0, "begin with the newest snapshot of this entry or of one before it; default: with the first entry")
 	return cmd
@@ -76,8 +76,9 @@ snapshot is named, and the exit code is 4.`,
 // replaying is what is asked of a replay.
 type replaying struct {
 	reading
-	keep int
-	from uint64 // 0 for the first entry that there is
+	keep    int
+	from    uint64 // 0 for the first entry that there is
+	classes classes
 }
 
 func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, error) {
@@ -90,6 +91,7 @@ func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, err
 	if err != nil {
 		return replayFacts{}, err
 	}
+	log.snapshots.Registry = ask.classes.registry()
 	start, err := ask.start(log, last)
 	if err != nil {
 		return replayFacts{}, err
@@ -104,7 +106,7 @@ func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, err
 	}
 	p := newProgress()
 	report, err := replay.Verify(cmd.Context(), log.Read(next), replay.Options{
-		Registry: plugins.NewRegistry(), Keep: ask.keep, Start: start, States: states,
+		Registry: ask.classes.registry(), Keep: ask.keep, Start: start, States: states,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})
 	took := p.done()

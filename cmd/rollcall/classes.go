@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+// classes is the value of --classes: whether pods that are alike share what is known of the nodes. It changes how long
+// deciding takes, and nothing else.
+type classes string
+
+// classesValues are the values that it can have.
+var classesValues = []string{"on", "off"}
+
+func (c *classes) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(c), "classes", "on",
+		"whether pods that are alike share what is known of the nodes: on, off; the same is decided, with off it takes longer")
+	_ = cmd.RegisterFlagCompletionFunc("classes", cobra.FixedCompletions(classesValues, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (c classes) check() error {
+	if !slices.Contains(classesValues, string(c)) {
+		return usageError{fmt.Errorf("--classes is %q: want on or off", string(c))}
+	}
+	return nil
+}
+
+// registry returns the plugins, of a scheduler that keeps classes or none.
+func (c classes) registry() runtime.Registry {
+	if c == "off" {
+		return framework.WithoutClasses(plugins.NewRegistry())
+	}
+	return plugins.NewRegistry()
+}
