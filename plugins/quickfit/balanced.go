@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,16 +58,32 @@ func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		if info, ok := node.(*framework.NodeInfo); ok {
 			var r row
 			r.read(info)
-			return data.(*shares).balance(&r), nil
+			s := data.(*shares)
+			return s.balance(&r, s.without().evenness(&r)), nil
 		}
 	}
 	return b.BalancedAllocation.Score(ctx, state, pod, node)
 }
 
 // balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of them that
-// are taken nearer to each other.
-func (s *shares) balance(node *row) int64 {
-	var with, without [2]float64
+// are taken nearer to each other. without is what evenness says of the node as it is.
+func (s *shares) balance(node *row, without int64) int64 {
+	return fwk.MaxNodeScore/2 + (fwk.MaxNodeScore/2+s.evenness(node)-without)/2
+}
+
+// without returns the shares of a pod that requests nothing.
+func (s *shares) without() *shares {
+	none := &shares{of: slices.Clone(s.of)}
+	for i := range none.of {
+		none.of[i].amount = 0
+	}
+	return none
+}
+
+// evenness is 100 if equal fractions of the resources would be taken with the pod on the node, and 50 for all of one resource and
+// nothing of the other.
+func (s *shares) evenness(node *row) int64 {
+	var fractions [2]float64
 	n := 0
 	for i := range s.of {
 		share := &s.of[i]
@@ -80,15 +97,9 @@ func (s *shares) balance(node *row) int64 {
 		if of.has == 0 {
 			continue
 		}
-		with[n] = min(float64(of.used+share.amount)/float64(of.has), 1)
-		without[n] = min(float64(of.used)/float64(of.has), 1)
+		fractions[n] = min(float64(of.used+share.amount)/float64(of.has), 1)
 		n++
 	}
-	return fwk.MaxNodeScore/2 + (fwk.MaxNodeScore/2+evenness(with, n)-evenness(without, n))/2
-}
-
-// evenness is 100 for equal fractions, and 50 if all of one resource and nothing of the other is taken.
-func evenness(fractions [2]float64, n int) int64 {
 	deviation := 0.0
 	if n == 2 {
 		deviation = math.Abs((fractions[0] - fractions[1]) / 2)

@@ -14,6 +14,7 @@ type ledger struct {
 	rows  []row
 	names []v1.ResourceName // the extended resources that were asked for
 	free  []int64           // what is free of them, len(names) for each row
+	none  *shares           // of a pod that requests nothing, for even; nil if nobody asks
 }
 
 // row is one node.
@@ -22,6 +23,7 @@ type row struct {
 	pods                      int64 // how many more there may be
 	cpu, memory, ephemeral    amounts
 	nonZeroCPU, nonZeroMemory int64 // taken, with the least that a container counts for
+	even                      int64 // with a ledger's none: its evenness
 }
 
 // amounts are what a node has of a resource, and what its pods request.
@@ -52,6 +54,9 @@ func (l *ledger) read(nodes []fwk.NodeInfo) bool {
 		}
 		if r := &l.rows[at]; r.generation != info.Generation {
 			r.read(info)
+			if l.none != nil {
+				r.even = l.none.evenness(r)
+			}
 			for i, name := range l.names {
 				l.free[at*len(l.names)+i] = info.Allocatable.ScalarResources[name] - info.Requested.ScalarResources[name]
 			}
@@ -118,12 +123,19 @@ func (b *Balanced) SurveyFilter(fwk.CycleState, []fwk.NodeInfo, []bool) bool { r
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (b *Balanced) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
 	data, err := state.Read(balanceKey)
-	if err != nil || !b.ledger.read(nodes) {
+	if err != nil {
 		return false
 	}
 	s := data.(*shares)
+	if b.ledger.none == nil { // which resources they are is a matter of the arguments, and so the same for all pods
+		b.ledger.none = s.without()
+	}
+	if !b.ledger.read(nodes) {
+		return false
+	}
 	for at := range b.ledger.rows {
-		scores[at] = s.balance(&b.ledger.rows[at])
+		r := &b.ledger.rows[at]
+		scores[at] = s.balance(r, r.even)
 	}
 	return true
 }
