@@ -178,13 +178,13 @@ func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.P
 // Sync waits until everything is durable, and returns the effects that have become due since the last call.
 func (e *Engine) Sync() ([]scheduler.Effect, error) { return e.Await(e.machine.Seq()) }
 
-// Await waits until entry seq is durable, which must have been taken in or decided, and returns the effects that have become
-// due since the last call.
+// Await waits until entry seq is durable, or the last one there is if that is an earlier one, and returns the effects that have
+// become due since the last call.
 func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
 	if e.failed != nil {
 		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
 	}
-	if err := e.writer.await(seq); err != nil {
+	if err := e.writer.await(min(seq, e.machine.Seq())); err != nil {
 		e.failed = err
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.
 	e.settled = false
 	for {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, e.hand(), e.writer.stop())
+			return errors.Join(err, e.handAndStop())
 		}
 		d, ok := e.machine.Decide(nil)
 		if !ok {
@@ -257,6 +257,14 @@ func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.
 	}
 	e.settled = true
 	return nil
+}
+
+// handAndStop brings what was decided so far to the disk.
+func (e *Engine) handAndStop() error {
+	if err := e.hand(); err != nil {
+		return err
+	}
+	return e.writer.stop()
 }
 
 // asLogged makes of an input's entry what whoever reads the log will see: an object is cut down to what scheduling

@@ -25,6 +25,7 @@ func small(t testing.TB, more ...string) (log string, args []string) {
 	}
 	log = filepath.Join(dir, "jobs.log")
 	args = []string{"simulate", "--nodes", "8x4cpu", "--workload", workload, "--log", log, "--segment-size", "65536", "--snapshot-every", "100"}
+	args = append(args, stepByStep...)
 	rollcall(t, slices.Concat(args, more)...)
 	return log, args
 }

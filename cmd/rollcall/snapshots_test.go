@@ -15,6 +15,10 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
+// stepByStep has a simulation wait for the disk at each step. Ahead of it, a short one is over before there are many snapshots,
+// of which one is written at a time, and has few appends, none of which is parted to end a segment.
+var stepByStep = []string{"--effects", os.DevNull}
+
 // snapshotted simulates the beginnings of real workloads, and a small one, with a snapshot every few entries and
 // many segments, and hands each log to f.
 func snapshotted(t *testing.T, f func(t *testing.T, log string)) {
@@ -32,8 +36,8 @@ func snapshotted(t *testing.T, f func(t *testing.T, log string)) {
 				t.Skip(noSharedData)
 			}
 			log := filepath.Join(t.TempDir(), "log.db")
-			rollcall(t, "simulate", "--nodes", w.nodes, "--workload", head(t, w.workload, w.header+40), "--log", log,
-				"--snapshot-every", "7", "--segment-size", "40000")
+			rollcall(t, append([]string{"simulate", "--nodes", w.nodes, "--workload", head(t, w.workload, w.header+40), "--log", log,
+				"--snapshot-every", "7", "--segment-size", "40000"}, stepByStep...)...)
 			f(t, log)
 		})
 	}
