@@ -89,6 +89,7 @@ func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
 	p.classes.off = off || p.world.Version == nil
 	p.prepared = make([]bool, len(p.plugins))
 	p.apart = make([]bool, len(p.plugins))
+	// any order: each has its own place
 	for name, id := range p.ids {
 		p.prepared[id] = slices.Contains(preparesByTemplate, name)
 		p.apart[id] = slices.Contains(measuresRoom, name)

@@ -68,7 +68,7 @@ func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 // balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of them that
 // are taken nearer to each other. without is what evenness says of the node as it is.
 func (s *shares) balance(node *row, without int64) int64 {
-	return fwk.MaxNodeScore/2 + (fwk.MaxNodeScore/2+s.evenness(node)-without)/2
+	return fwk.MaxScore/2 + (fwk.MaxScore/2+s.evenness(node)-without)/2
 }
 
 // without returns the shares of a pod that requests nothing.
@@ -104,5 +104,5 @@ func (s *shares) evenness(node *row) int64 {
 	if n == 2 {
 		deviation = math.Abs((fractions[0] - fractions[1]) / 2)
 	}
-	return int64((1 - deviation) * float64(fwk.MaxNodeScore))
+	return int64((1 - deviation) * float64(fwk.MaxScore))
 }

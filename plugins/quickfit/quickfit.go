@@ -222,9 +222,9 @@ func (s *shares) left(node *row, most bool) int64 {
 		taken := used + share.amount
 		switch {
 		case most:
-			sum += min(taken, has) * fwk.MaxNodeScore / has * share.weight
+			sum += min(taken, has) * fwk.MaxScore / has * share.weight
 		case taken <= has:
-			sum += (has - taken) * fwk.MaxNodeScore / has * share.weight
+			sum += (has - taken) * fwk.MaxScore / has * share.weight
 		}
 	}
 	if weights == 0 {
