@@ -16,19 +16,21 @@ import (
 //
 // A memo is only as good as the list of what the answers depend on. They depend on
 //
-//   - what the class' pods have in common: the plugins sign for that (fwk.SignPlugin);
+//   - what the pods of a class have in common: all that they say but what they request, their metadata, and their gang. It is the
+//     pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as the protocol of a host port;
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
 //   - which plugins asked to be left out: compared at every use.
 //
-// The plugins that stand apart from the class are asked for every pod: those that do not sign for the pod; those that look at
-// the room on a node, because many a pod has requests of its own and their answers are quick; InterPodAffinity while some
-// pod has affinity terms. Pods with claims or CSI volumes have no class, and a node to which pods are nominated is
+// That is so of the plugins in insideClasses. All others stand apart from the class and are asked for every pod: those that
+// look at the room on a node, because many a pod has requests of its own and their answers are quick; those that will not sign
+// for the pod; InterPodAffinity while some pod has affinity terms; and plugins that nobody has looked at, for which there is no
+// ranking either. Pods with claims or CSI volumes have no class, and a node to which pods are nominated is
 // looked at without it.
 
 const (
-	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class: the class that was not used for longest
-	// goes first. But so many classes there may be in any case:
+	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class, and 150 where it is refused: the class
+	// that was not used for longest goes first. But so many classes there may be in any case:
 	maxClassNodes = 1 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
@@ -41,13 +43,12 @@ type classes struct {
 	version   uint64
 	clock     uint64
 	byKey     map[string]*class
-	rankings  map[string]*ranking  // by whole signature
-	sighted   map[string]struct{}  // whole signatures of pods that were placed without a ranking
-	templates map[string]*template // by what templateKey says
-	key       []byte               // the memory of templateKey
+	rankings  map[string]*ranking  // by template
+	templates map[string]*template // by what encode says
+	key       []byte               // the memory of encode
 }
 
-// class is the memo of the pods of one steady signature.
+// class is a memo.
 type class struct {
 	used    uint64
 	filters []int // plugin ids
@@ -62,15 +63,17 @@ type classNode struct {
 	status           *fwk.Status // nil: feasible
 }
 
-// scoresByNodeAlone are the plugins with a PreScore whose raw score of a node depends on no other node, for
-// pods that they sign for. Another plugin might look at the feasible nodes in its PreScore.
-var scoresByNodeAlone = []string{
-	names.TaintToleration, names.NodeAffinity, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation,
-	names.PodTopologySpread, names.InterPodAffinity, names.VolumeBinding, names.DynamicResources,
+// insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that they sign
+// for. Where they have a PreScore, it makes no difference to the score of a node which others are feasible.
+var insideClasses = []string{
+	names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts, names.ImageLocality,
+	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.DynamicResources,
+	names.PodTopologySpread, names.InterPodAffinity,
 }
 
-// measuresRoom are the plugins whose answers rest on the pod's requests and on what is free on the node.
-var measuresRoom = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation}
+// besideClasses are the plugins that stand apart because they look at what the pod requests, and rest on that, on the rest of the pod,
+// and on the node alone.
+var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation, names.NodeDeclaredFeatures}
 
 // withoutClasses stands in a registry for the wish that there be no classes; it is the name of no plugin.
 const withoutClasses = "classes=off"
@@ -92,11 +95,11 @@ func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
 	// any order: each has its own place
 	for name, id := range p.ids {
 		p.prepared[id] = slices.Contains(preparesByTemplate, name)
-		p.apart[id] = slices.Contains(measuresRoom, name)
+		p.apart[id] = !slices.Contains(insideClasses, name)
 	}
-	for _, e := range p.preScore {
-		if !slices.Contains(scoresByNodeAlone, e.name) {
-			p.apart[e.id], p.unranked = true, true
+	for _, point := range []ExtensionPoint{Filter, Score} {
+		for _, name := range p.at[point] {
+			p.unranked = p.unranked || p.apart[p.ids[name]] && !slices.Contains(besideClasses, name)
 		}
 	}
 }
@@ -104,36 +107,35 @@ func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
 // begin drops everything, for a world of another version.
 func (m *classes) begin(version uint64) {
 	m.version = version
-	m.byKey, m.rankings = map[string]*class{}, map[string]*ranking{}
-	m.sighted, m.templates = map[string]struct{}{}, map[string]*template{}
+	m.byKey, m.rankings, m.templates = map[string]*class{}, map[string]*ranking{}, map[string]*template{}
 }
 
 // membership is in which class the pods of a template are.
 type membership struct {
 	key     string // of the class
-	whole   string // the signature by which there may be a ranking, "" for none
+	ranked  bool   // there may be a ranking for the template
 	outside []bool // by plugin id: the plugin stands apart from the class
 }
 
-// membershipOf asks the plugins to sign. affine says that some pod has affinity terms.
+// membershipOf returns nil if the pod cannot be encoded. affine says that some pod has affinity terms.
 func (c *search) membershipOf(affine bool) *membership {
-	whole, steady, unsigned := c.p.sign(c.ctx, c.pod)
-	m := &membership{key: steady, outside: slices.Clone(c.p.apart)}
-	for id, not := range unsigned {
-		m.outside[id] = m.outside[id] || not
+	key, err := c.p.classes.encode(c.pod, withoutRequests(&c.pod.Spec))
+	if err != nil {
+		return nil
 	}
-	if affine {
-		if id, ok := c.p.ids[names.InterPodAffinity]; ok {
-			m.outside[id] = true
-			whole = ""
+	m := &membership{outside: slices.Clone(c.p.apart), ranked: !affine && !c.p.unranked}
+	for id, not := range c.p.unsignedBy(c.ctx, c.pod) {
+		if not {
+			m.outside[id], m.ranked = true, false
 		}
 	}
-	for _, out := range m.outside {
-		m.key += string("01"[btoi(out)])
+	if id, ok := c.p.ids[names.InterPodAffinity]; ok && affine {
+		m.outside[id] = true
 	}
-	if !c.p.unranked {
-		m.whole = whole
+	for _, outside := range m.outside {
+		key = append(key, "01"[btoi(outside)])
 	}
+	m.key = string(key)
 	return m
 }
 
@@ -157,7 +159,9 @@ func (c *search) classify(nodes int) {
 	affine := len(list) > 0
 	in := &t.memberships[btoi(affine)]
 	if *in == nil {
-		*in = c.membershipOf(affine)
+		if *in = c.membershipOf(affine); *in == nil {
+			return
+		}
 	}
 	c.member = *in
 	c.inside, c.outsideAt = c.inside[:0], c.outsideAt[:0]

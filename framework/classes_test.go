@@ -387,9 +387,44 @@ func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 			}
 		}
 	}
+	if !w.plain && w.g.oneIn(3) {
+		w.vary(pod)
+	}
 	pod.Name = fmt.Sprintf("pod-%d", step)
 	pod.UID = types.UID(pod.Name)
 	return pod
+}
+
+// vary makes a pod into one that is nearly the same.
+func (w *memoWorld) vary(pod *v1.Pod) {
+	c := &pod.Spec.Containers[w.g.IntN(len(pod.Spec.Containers))]
+	switch w.g.IntN(6) {
+	case 0:
+		for i := range c.Ports {
+			c.Ports[i].Protocol = pick(w.g, []v1.Protocol{v1.ProtocolTCP, v1.ProtocolUDP})
+		}
+	case 1:
+		for i := range c.Ports {
+			c.Ports[i].HostIP = pick(w.g, []string{"", "127.0.0.1"})
+		}
+	case 2:
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "more", Image: c.Image})
+	case 3:
+		c.Image = pick(w.g, images)
+	case 4: // all requests in the first
+		first := pod.Spec.Containers[0].Resources.Requests
+		for i := range pod.Spec.Containers[1:] {
+			for name, amount := range pod.Spec.Containers[1+i].Resources.Requests {
+				sum := first[name]
+				sum.Add(amount)
+				first[name] = sum
+			}
+			pod.Spec.Containers[1+i].Resources.Requests = nil
+		}
+	case 5:
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{Name: "i", Image: c.Image, Ports: c.Ports})
+		c.Ports = nil
+	}
 }
 
 func (w *memoWorld) assume(pod *v1.Pod, node string) {

@@ -165,7 +165,7 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frame
 		return nil
 	}
 	known := func(name string) error {
-		if _, ok := registry[name]; !ok {
+		if registry[name] == nil {
 			return fmt.Errorf("plugin %q is not compiled into this program", name)
 		}
 		return nil

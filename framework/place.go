@@ -166,8 +166,12 @@ func (c *search) place(start int) Placement {
 	if len(c.feasible) == 0 {
 		return c.refuseAll(out)
 	}
-	if c.class != nil && c.chooseByClass(nodes, &out) {
-		return out
+	if c.class != nil {
+		if c.chooseByClass(nodes, &out) {
+			return out
+		}
+		c.class = nil // so that what went wrong is told of the plugin that comes first
+		c.survey.reset()
 	}
 	return c.choose(out)
 }

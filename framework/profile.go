@@ -43,7 +43,7 @@ type Profile struct {
 	ids      map[string]int // plugin ids by name
 	prepared []bool         // by plugin id: in preparesByTemplate
 	apart    []bool         // by plugin id: the plugin stands apart from every class
-	unranked bool           // some plugin's scores may depend on other nodes
+	unranked bool           // what some plugin says of a node may change though the node does not
 
 	stage   stage
 	search  search

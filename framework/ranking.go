@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A ranking is the answer of a whole search for the pods of one signature, kept up instead of found anew: which nodes are feasible,
+// A ranking is the answer of a whole search for the pods of one template, kept up instead of found anew: which nodes are feasible,
 // why the others are not, and which is best. A node that has changed since is filtered and scored again and moves to
 // its new place, in time that grows with the logarithm of the number of nodes; the others are not looked at.
 //
@@ -24,7 +24,7 @@ var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, na
 // maxRankedNodes bounds the memory of rankings, of which a node takes some 60 bytes in each, as maxClassNodes does that of classes.
 const maxRankedNodes = 1 << 21
 
-// ranking is that of the pods of a whole signature.
+// ranking is that of a template.
 type ranking struct {
 	used    uint64
 	filters []int // plugin ids
@@ -64,17 +64,14 @@ type scale struct {
 	value   map[int64]int64 // normalized, by raw score, for this highest; filled as asked
 }
 
-// rank finds the best node by the ranking of the pod's signature. It returns false if this search cannot go by one, and then
-// nothing has happened.
+// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot go by one, and then
+// nothing has happened, but that plugins may have prepared themselves to score.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || c.member.whole == "" || c.p.world.Changed == nil || c.reserved != nil || c.nominator != nil || len(c.refused) > 0 ||
+	if c.class == nil || !c.member.ranked || !c.template.again || c.p.world.Changed == nil || c.reserved != nil || c.nominator != nil || len(c.refused) > 0 ||
 		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage, len(nodes)) < len(nodes) {
 		return false
 	}
-	r := c.p.classes.rankingOf(c.member.whole, len(nodes))
-	if r == nil {
-		return false
-	}
+	r := c.p.classes.rankingOf(c.template.key, len(nodes))
 	all := c.feasible
 	c.feasible = nodes // the plugins that score in classes look at none of them
 	status := c.preScore()
@@ -110,23 +107,16 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
-// rankingOf returns the ranking of the signature, which may be empty; nil for the first pod that has it, since many a signature
-// is that of one pod only.
-func (m *classes) rankingOf(whole string, nodes int) *ranking {
-	r, ok := m.rankings[whole]
+// rankingOf returns the ranking of the template, which may be empty. The one that was not used for longest goes if there are as many as
+// there may be.
+func (m *classes) rankingOf(template string, nodes int) *ranking {
+	r, ok := m.rankings[template]
 	if !ok {
-		if _, seen := m.sighted[whole]; !seen {
-			if len(m.sighted) >= maxTemplates {
-				clear(m.sighted)
-			}
-			m.sighted[whole] = struct{}{}
-			return nil
-		}
 		if len(m.rankings) >= max(leastClasses, maxRankedNodes/nodes) {
 			delete(m.rankings, leastRecent(m.rankings, func(r *ranking) uint64 { return r.used }))
 		}
 		r = &ranking{}
-		m.rankings[whole] = r
+		m.rankings[template] = r
 	}
 	m.clock++
 	r.used = m.clock

@@ -24,57 +24,41 @@ func (p *Profile) findSigners() {
 	}
 }
 
-// SignPod returns the pod's signature: pods of equal signature have equal feasible nodes and scores in any
-// one state. nil means that nothing can be said about the pod: a plugin refuses to sign it or cannot sign.
+// SignPod returns the pod's signature, which is what kube-scheduler's own runtime would give it. nil means that a plugin refuses to sign it or cannot
+// sign. Pods of equal signature need not be equal in all that plugins look at: classes do not go by it.
 func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	if len(p.unsigned) > 0 {
 		return nil
 	}
-	if whole, _, _ := p.sign(ctx, pod); whole != "" {
-		return fwk.PodSignature(whole)
-	}
-	return nil
-}
-
-// sign returns the pod's signature, "" for none; that of the plugins that sign and do not stand apart from classes; and, by
-// plugin id, which plugins do not sign.
-func (p *Profile) sign(ctx context.Context, pod *v1.Pod) (whole, steady string, unsigned []bool) {
-	unsigned = make([]bool, len(p.plugins))
-	all := len(p.unsigned) == 0
-	for _, id := range p.unsigned {
-		unsigned[id] = true
-	}
 	parts := map[string]any{fwk.SchedulerNameSignerName: pod.Spec.SchedulerName}
-	steadyParts := map[string]any{fwk.SchedulerNameSignerName: pod.Spec.SchedulerName}
 	for _, s := range p.signers {
 		fragments, status := s.plugin.SignPod(ctx, pod)
 		if !status.IsSuccess() {
-			unsigned[s.id], all = true, false
-			continue
+			return nil
 		}
 		for _, f := range fragments {
 			parts[f.Key] = f.Value
-			if !p.apart[s.id] {
-				steadyParts[f.Key] = f.Value
-			}
 		}
 	}
-	steady, ok := marshalParts(steadyParts)
-	if !ok { // then none of them has signed
-		for id := range unsigned {
-			unsigned[id] = true
-		}
-		return "", "", unsigned
+	signature, err := json.Marshal(parts) // keys sorted
+	if err != nil {
+		return nil
 	}
-	if all {
-		whole, _ = marshalParts(parts)
-	}
-	return whole, steady, unsigned
+	return signature
 }
 
-func marshalParts(parts map[string]any) (string, bool) {
-	b, err := json.Marshal(parts) // keys sorted
-	return string(b), err == nil
+// unsignedBy returns, by plugin id, which plugins do not sign for the pod: what they say of a node may depend on more than the node.
+func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
+	out := make([]bool, len(p.plugins))
+	for _, id := range p.unsigned {
+		out[id] = true
+	}
+	for _, s := range p.signers {
+		if _, status := s.plugin.SignPod(ctx, pod); !status.IsSuccess() {
+			out[s.id] = true
+		}
+	}
+	return out
 }
 
 // SignPod is the profile's.

@@ -5,13 +5,12 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Pods made from one template, as those of a job are, differ in nothing but their names, UIDs and times. What plugins say of
-// such a pod alone, in which class it is and what some of them prepare for it in PreFilter and PreScore, is therefore
+// Pods made from one template, as those of a job are, say the same of all that plugins look at when they look for a node. What
+// they say of such a pod alone, in which class it is and what some of them prepare for it in PreFilter and PreScore, is therefore
 // found out once for all of them. Like a class it is a memo and nothing else, and like classes it is dropped when
 // anything but nodes and pods changes.
 
@@ -26,6 +25,8 @@ var preparesByTemplate = []string{
 
 // template is what is known of the pods that are made from one.
 type template struct {
+	key         string
+	again       bool           // there was a pod of it before this one
 	memberships [2]*membership // the second while some pod has affinity terms; nil: not asked for yet
 	preFilters  []prepared     // by plugin id
 	preScores   []prepared
@@ -46,31 +47,32 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	if v := c.p.world.Version(); v != m.version || m.templates == nil {
 		m.begin(v)
 	}
-	key, err := m.templateKey(c.pod)
+	key, err := m.encode(c.pod, &c.pod.Spec)
 	if err != nil {
 		return nil
 	}
-	t, ok := m.templates[string(key)]
-	if !ok {
-		if len(m.templates) >= maxTemplates {
-			clear(m.templates)
-		}
-		t = &template{preFilters: make([]prepared, len(c.p.plugins)), preScores: make([]prepared, len(c.p.plugins))}
-		m.templates[string(key)] = t
+	if t, ok := m.templates[string(key)]; ok {
+		t.again = true
+		return t
 	}
+	if len(m.templates) >= maxTemplates {
+		clear(m.templates)
+	}
+	t := &template{key: string(key), preFilters: make([]prepared, len(c.p.plugins)), preScores: make([]prepared, len(c.p.plugins))}
+	m.templates[t.key] = t
 	return t
 }
 
-// templateKey encodes all of a pod but what tells apart the pods of one template. It is valid until the next call.
-func (m *classes) templateKey(pod *v1.Pod) ([]byte, error) {
-	meta := pod.ObjectMeta
-	meta.Name, meta.GenerateName, meta.UID, meta.ResourceVersion = "", "", "", ""
-	meta.CreationTimestamp, meta.ManagedFields = metav1.Time{}, nil
-	m.key = m.key[:0]
+// encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in preparesByTemplate look
+// at: its metadata but for the namespace, and the name of its gang. It is valid until the next call.
+func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec) ([]byte, error) {
+	gangless := *spec
+	gangless.SchedulingGroup = nil
+	m.key = append(binary.AppendUvarint(m.key[:0], uint64(len(pod.Namespace))), pod.Namespace...)
 	for _, part := range []interface {
 		Size() int
 		MarshalToSizedBuffer(to []byte) (int, error)
-	}{&meta, &pod.Spec, &pod.Status} {
+	}{&gangless, &pod.Status} {
 		size := part.Size()
 		m.key = binary.AppendUvarint(m.key, uint64(size))
 		at := len(m.key)
@@ -80,6 +82,19 @@ func (m *classes) templateKey(pod *v1.Pod) ([]byte, error) {
 		}
 	}
 	return m.key, nil
+}
+
+// withoutRequests returns the spec of a pod that requests nothing and is otherwise the same.
+func withoutRequests(spec *v1.PodSpec) *v1.PodSpec {
+	out := *spec
+	out.Overhead, out.Resources = nil, nil
+	out.Containers, out.InitContainers = slices.Clone(spec.Containers), slices.Clone(spec.InitContainers)
+	for _, containers := range [][]v1.Container{out.Containers, out.InitContainers} {
+		for i := range containers {
+			containers[i].Resources = v1.ResourceRequirements{}
+		}
+	}
+	return &out
 }
 
 // skipped is what a plugin answers that has nothing to do for the pod; nobody changes it.

@@ -33,6 +33,7 @@ import (
 
 // The profiles under which both runtimes are compared. Gangs are not upstream's; the rest is.
 var comparedConfigs = map[string]string{
+	"sample":  `profiles: [{percentageOfNodesToScore: 70, plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]`,
 	"default": `profiles: [{plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]`,
 	"tuned": `profiles: [{
 		plugins: {

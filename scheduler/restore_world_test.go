@@ -184,6 +184,9 @@ func (w *richWorld) newPod() *v1.Pod {
 		p.Spec.Priority = &priority
 	}
 	w.affinity(p)
+	if w.spread {
+		w.vary(p)
+	}
 	if w.spread && w.chance(15) {
 		w.spreadOut(p)
 	}
@@ -201,6 +204,26 @@ func (w *richWorld) affinity(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{}
 		}
 		p.Spec.Affinity.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}}}
+	}
+}
+
+// vary makes the pod into one that is nearly the same.
+func (w *richWorld) vary(p *v1.Pod) {
+	c := &p.Spec.Containers[0]
+	switch w.draw.IntN(6) {
+	case 0:
+		for i := range c.Ports {
+			c.Ports[i].Protocol = v1.ProtocolUDP
+		}
+	case 1:
+		for i := range c.Ports {
+			c.Ports[i].HostIP = "127.0.0.1"
+		}
+	case 2:
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "more", Image: c.Image})
+	case 3:
+		p.Spec.InitContainers = []v1.Container{{Name: "first", Image: c.Image, Ports: c.Ports}}
+		c.Ports = nil
 	}
 }
 

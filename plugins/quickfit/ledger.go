@@ -29,15 +29,33 @@ type row struct {
 // amounts are what a node has of a resource, and what its pods request.
 type amounts struct{ has, used int64 }
 
-// column returns the place of an extended resource among names.
-func (l *ledger) column(name v1.ResourceName) int {
-	at := slices.Index(l.names, name)
-	if at >= 0 {
-		return at
+// maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins anew.
+const maxNames = 16
+
+// columns returns the places among names of the resources that a pod requests; ok is false if it requests too many of them.
+func (l *ledger) columns(scalars []scalar) (at []int, ok bool) {
+	if len(scalars) > maxNames {
+		return nil, false
 	}
-	l.names = append(l.names, name)
-	l.rows, l.free = l.rows[:0], l.free[:0]
-	return len(l.names) - 1
+	missing := 0
+	for _, s := range scalars {
+		if !slices.Contains(l.names, s.name) {
+			missing++
+		}
+	}
+	if missing > 0 { // then all rows are read anew
+		if len(l.names)+missing > maxNames {
+			l.names = l.names[:0]
+		}
+		l.rows, l.free = l.rows[:0], l.free[:0]
+	}
+	for _, s := range scalars {
+		if !slices.Contains(l.names, s.name) {
+			l.names = append(l.names, s.name)
+		}
+		at = append(at, slices.Index(l.names, s.name))
+	}
+	return at, true
 }
 
 // read brings the ledger up to date with the nodes. It returns false if one of them is of a kind that it does not know.
@@ -85,11 +103,8 @@ func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bo
 		return false
 	}
 	r, l := data.(*room), &f.ledger
-	columns := make([]int, len(r.scalars))
-	for i, s := range r.scalars {
-		columns[i] = l.column(s.name)
-	}
-	if !l.read(nodes) {
+	columns, ok := l.columns(r.scalars)
+	if !ok || !l.read(nodes) {
 		return false
 	}
 	for at := range l.rows {

@@ -199,3 +199,42 @@ func (w *surveyed) compare(p *v1.Pod) {
 		w.differ++
 	}
 }
+
+// TestALedgerKeepsFewNames has pods ask for ever other resources, many at once among them.
+func TestALedgerKeepsFewNames(t *testing.T) {
+	ours, theirs := both(t, fitArgs(config.LeastAllocated, "cpu", "memory"))
+	w := &surveyed{t: t, g: rand.New(rand.NewPCG(7, 8)), ours: ours, theirs: theirs}
+	name := func(i int) v1.ResourceName { return v1.ResourceName(fmt.Sprintf("example.com/r%d", i)) }
+	for i := range 20 {
+		node := &v1.Node{}
+		node.Name = fmt.Sprint("n", i)
+		node.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("10")}
+		for r := range 60 {
+			node.Status.Allocatable[name(r)] = *resource.NewQuantity(w.g.Int64N(4), resource.DecimalSI)
+		}
+		info := upstream.NewNodeInfo()
+		info.SetNode(node)
+		w.nodes = append(w.nodes, info)
+	}
+	surveys := 0
+	for i := range 200 {
+		p := pod(w.g, fmt.Sprint("p", i), 1)
+		p.Spec.Overhead = nil
+		requests := v1.ResourceList{}
+		for range 1 + w.g.IntN(4)*w.g.IntN(10) {
+			requests[name(w.g.IntN(60))] = resource.MustParse("1")
+		}
+		p.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}
+		before := w.passed
+		w.compare(p)
+		if w.passed > before {
+			surveys++
+		}
+		if n := ours.(*quickfit.Fit).Names(); n > quickfit.MaxNames {
+			t.Fatalf("after %d pods the ledger keeps %d names", i, n)
+		}
+	}
+	if surveys < 50 {
+		t.Errorf("only %d surveys let a pod pass", surveys)
+	}
+}

@@ -1,0 +1,216 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+// alikeWorld is 80 nodes of which half have an image.
+func alikeWorld(t *testing.T) *memoWorld {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(5, 5))})
+	for at := range 80 {
+		node := &v1.Node{}
+		node.Name = fmt.Sprintf("node-%02d", at)
+		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}
+		if at >= 40 {
+			node.Status.Images = []v1.ContainerImage{{Names: []string{"x:1"}, SizeBytes: 900 << 20}}
+		}
+		if _, err := w.state.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// alikePod has so many containers, of which the first requests something.
+func alikePod(containers int) *v1.Pod {
+	p := &v1.Pod{}
+	p.Namespace = "ns"
+	for i := range containers {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint("c", i), Image: "x:1"})
+	}
+	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	return p
+}
+
+// place has both profiles place the pod, and says in what their answers differ.
+func (w *memoWorld) place(p *v1.Pod, name string) (framework.Placement, string) {
+	p = p.DeepCopy()
+	p.Name, p.UID = name, types.UID(name)
+	with := w.with.Place(w.ctx, framework.NewCycleState(), p, 0, nil)
+	without := w.without.Place(w.ctx, framework.NewCycleState(), p, 0, nil)
+	return with, comparePlacements(with, without)
+}
+
+func withPort(p *v1.Pod, port v1.ContainerPort) *v1.Pod {
+	p.Spec.Containers[0].Ports = []v1.ContainerPort{port}
+	return p
+}
+
+func withRequiredNodes(p *v1.Pod, required *v1.NodeSelector) *v1.Pod {
+	p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}}, RequiredDuringSchedulingIgnoredDuringExecution: required,
+	}}
+	return p
+}
+
+// TestPodsOfOneSignatureAreToldApart has pods come that upstream's signature does not tell apart, and that plugins do.
+func TestPodsOfOneSignatureAreToldApart(t *testing.T) {
+	tcp, udp := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP}, v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}
+	there := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP, HostIP: "127.0.0.1"}
+	initPort := alikePod(1)
+	initPort.Spec.InitContainers = []v1.Container{{Name: "i", Image: "x:1", Ports: []v1.ContainerPort{tcp}}}
+	even := alikePod(3)
+	for i := range even.Spec.Containers {
+		even.Spec.Containers[i].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	}
+	for _, c := range []struct {
+		name       string
+		stands     *v1.Pod // on the first 79 nodes
+		first, one *v1.Pod
+	}{
+		{"the protocol of a port", withPort(alikePod(1), tcp), withPort(alikePod(1), udp), withPort(alikePod(1), tcp)},
+		{"the address of a port", withPort(alikePod(1), there), withPort(alikePod(1), v1.ContainerPort{HostPort: 53, HostIP: "127.0.0.2", Protocol: v1.ProtocolTCP}), withPort(alikePod(1), there)},
+		{"whose a port is", withPort(alikePod(1), tcp), initPort, withPort(alikePod(1), tcp)},
+		{"how often an image is there", nil, alikePod(1), even},
+		{"containers that request nothing", alikePod(1), alikePod(1), alikePod(60)},
+		{"required terms, and none", nil, withRequiredNodes(alikePod(1), nil), withRequiredNodes(alikePod(1), &v1.NodeSelector{})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := alikeWorld(t)
+			if c.stands != nil {
+				for at := range 79 {
+					p := c.stands.DeepCopy()
+					p.Name = fmt.Sprint("old-", at)
+					p.UID = types.UID(p.Name)
+					w.assume(p, fmt.Sprintf("node-%02d", at))
+				}
+			}
+			for i := range 3 {
+				if _, diff := w.place(c.first, fmt.Sprint("first-", i)); diff != "" {
+					t.Fatalf("the first: %s", diff)
+				}
+			}
+			for i := range 3 {
+				if _, diff := w.place(c.one, fmt.Sprint("one-", i)); diff != "" {
+					t.Errorf("the other: %s", diff)
+				}
+			}
+		})
+	}
+}
+
+// strange is a plugin that nobody has looked at.
+type strange struct {
+	name  string
+	signs bool
+	h     fwk.Handle
+	most  int  // pods in all, before it refuses every node
+	fails bool // its Score
+}
+
+func (s *strange) Name() string { return s.name }
+
+func (s *strange) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if s.signs {
+		return nil, nil
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, "no")
+}
+
+func (s *strange) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	nodes, err := s.h.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	pods := 0
+	for _, n := range nodes {
+		pods += len(n.GetPods())
+	}
+	if pods >= s.most {
+		return fwk.NewStatus(fwk.Unschedulable, "there are enough")
+	}
+	return nil
+}
+
+func (s *strange) Score(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) (int64, *fwk.Status) {
+	if s.fails {
+		return 0, fwk.AsStatus(errors.New("broken"))
+	}
+	return 0, nil
+}
+
+func (s *strange) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// strangeWorld is one whose profiles have these plugins too.
+func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
+	w := alikeWorld(t)
+	registry, enabled := plugins.NewRegistry(), ""
+	for _, s := range list {
+		enabled += "{name: " + s.name + "}, "
+		registry[s.name] = frameworkruntime.PluginFactory(func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			out := *s
+			out.h = h
+			return &out, nil
+		})
+	}
+	w.config = "profiles: [{plugins: {multiPoint: {enabled: [" + enabled + "], disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]"
+	w.with, w.without = w.profile("with-strange", registry, w.state.Beyond), w.profile("without-strange", registry, nil)
+	return w
+}
+
+// TestAPluginThatNobodyHasLookedAtIsAlwaysAsked has a plugin that signs for all pods and yet looks at more than the node.
+func TestAPluginThatNobodyHasLookedAtIsAlwaysAsked(t *testing.T) {
+	w := strangeWorld(t, &strange{name: "Quota", signs: true, most: 2})
+	for i := range 4 {
+		got, diff := w.place(alikePod(1), fmt.Sprint("p-", i))
+		if diff != "" {
+			t.Fatalf("pod %d: %s", i, diff)
+		}
+		if (got.Node != "") != (i < 2) {
+			t.Fatalf("pod %d is placed on %q", i, got.Node)
+		}
+		if got.Node != "" {
+			p := alikePod(1)
+			p.Name = fmt.Sprint("p-", i)
+			p.UID = types.UID(p.Name)
+			w.assume(p, got.Node)
+		}
+	}
+}
+
+// TestOfTwoPluginsThatFailTheFirstIsBlamed holds with classes too.
+func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
+	w := strangeWorld(t, &strange{name: "BadA", most: 100, fails: true}, &strange{name: "BadB", signs: true, most: 100, fails: true})
+	for i := range 3 {
+		got, diff := w.place(alikePod(1), fmt.Sprint("p-", i))
+		if diff != "" || got.Status.Plugin() != "BadA" {
+			t.Fatalf("%v: %s", got.Status, diff)
+		}
+	}
+}
+
+// TestTheWishForNoClassesIsNoPlugin holds for a configuration that names it as one.
+func TestTheWishForNoClassesIsNoPlugin(t *testing.T) {
+	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+		"profiles: [{plugins: {multiPoint: {enabled: [{name: \"classes=off\"}]}}}]\n"), "test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := framework.ValidatePlugins(cfg, framework.WithoutClasses(plugins.NewRegistry())); err == nil {
+		t.Error("it passes for a plugin")
+	}
+}
