@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 )
@@ -28,8 +29,8 @@ const (
 )
 
 // An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for
-// a single one. What it has given out never changes, and the memory goes when the last Encoding in it does. The
-// zero Encoder is ready; it is not safe for concurrent use.
+// a single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding in
+// it does. The zero Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
 	chunk []byte // the free rest is its capacity
 	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
@@ -50,6 +51,9 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	out, err := appendPayload(append(c.chunk, versionFor(p), byte(kind)), p)
 	if err != nil {
 		return Encoding{}, err
+	}
+	if cap(out) != cap(c.chunk) { // it did not fit: it has memory of its own, and the chunk goes on where it was
+		return Encoding{bytes.Clone(out[start:])}, nil
 	}
 	c.chunk = out
 	return Encoding{out[start:len(out):len(out)]}, nil
