@@ -61,8 +61,8 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 
 // Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
 // encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
-// quantity's spelling) is the same on both sides. It shares nothing with up, of which nothing changes but what its
-// object's type caches; nobody else may use that object meanwhile.
+// quantity's spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's
+// object meanwhile.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	info := infoOf(up.Object)
 	if info == nil || info.resource != up.Resource {

@@ -51,7 +51,7 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 		}
 		for i, obj := range objects {
 			before := obj.DeepCopyObject()
-			trimmed := eventlog.Trim(res, obj)
+			trimmed := eventlog.Trim(res, before.DeepCopyObject().(eventlog.Object))
 			want, werr := eventlog.Canonical(res, trimmed)
 			up, enc, err := encoder.Logged(&eventlog.Upserted{Resource: res, Object: obj})
 			if (err == nil) != (werr == nil) {
@@ -67,7 +67,7 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 			if got := encode(t, eventlog.Entry{Seq: 1, Payload: up, Encoding: enc}, [32]byte{}); !bytes.Equal(got, plain) {
 				t.Errorf("%s %d: another record", res, i)
 			}
-			if again := obj.DeepCopyObject().(eventlog.Object); !bytes.Equal(encodedObject(t, again), encodedObject(t, before.(eventlog.Object))) {
+			if !reflect.DeepEqual(obj, before) { // also in what a Quantity remembers of its text
 				t.Errorf("%s %d: the object itself has changed", res, i)
 			}
 		}
