@@ -84,7 +84,8 @@ type Engine struct {
 	writer   *writer
 	released uint64 // effects up to this entry have been given out
 	settled  bool   // nothing was left to decide after the last step
-	failed   error  // the log's outcome is unknown: nothing more may be done
+	failed   error  // why nothing more may be done
+	closed   bool
 
 	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
 	snapshotTime eventlog.Time // that entry's; without one, the first entry's

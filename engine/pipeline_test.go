@@ -222,6 +222,30 @@ func TestCloseWaitsForWhatIsInFlightAndReturnsItsError(t *testing.T) {
 	}
 }
 
+// TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped stops an engine by an input that no log can hold while an
+// append is under way, which then fails.
+func TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped(t *testing.T) {
+	for _, fault := range []error{nil, errDisk} {
+		e, log := held(t, engine.WhenDecided)
+		mustAdvance(t, e, pod("a", "1", ""))
+		if _, err := e.Advance(context.Background(), start, []eventlog.Payload{&eventlog.Decision{}}); err == nil || errors.Is(err, errDisk) {
+			t.Fatalf("what is no input is taken in, or the disk has failed too early: %v", err)
+		}
+		go log.let(fault)
+		err := e.Close()
+		var failed *engine.AppendError
+		if !errors.Is(err, fault) || errors.As(err, &failed) != (fault != nil) {
+			t.Errorf("Close returns %v, want %v", err, fault)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("closed again it returns %v, which was returned before", err)
+		}
+		if _, err := e.Step(context.Background(), start, nil); err == nil {
+			t.Error("a closed engine goes on")
+		}
+	}
+}
+
 // TestWhoHasTooMuchInFlightWaits has the disk stand still.
 func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)

@@ -90,15 +90,18 @@ func (e *Engine) collect(wait bool) {
 }
 
 // Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of an
-// append, if no other call has returned it. The engine is of no more use. The log is whoever's who opened it, to be closed
-// after this.
+// append, if no other call has returned it: also after another error, which had the engine stop while its last entries were on
+// their way. The engine is of no more use. The log is whoever's who opened it, to be closed after this.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)
-	if e.failed != nil {
-		return nil
+	var told *AppendError
+	if e.closed || errors.As(e.failed, &told) {
+		err = nil
 	}
-	e.failed = errClosed
+	if e.closed = true; e.failed == nil {
+		e.failed = errClosed
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 )
@@ -28,8 +29,8 @@ const (
 )
 
 // An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for
-// a single one. What it has given out never changes, and the memory goes when the last Encoding in it does. The
-// zero Encoder is ready; it is not safe for concurrent use.
+// a single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding in
+// it does. The zero Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
 	chunk []byte // the free rest is its capacity
 	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
@@ -51,14 +52,17 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	if err != nil {
 		return Encoding{}, err
 	}
+	if cap(out) != cap(c.chunk) { // it did not fit: it has memory of its own, and the chunk goes on where it was
+		return Encoding{bytes.Clone(out[start:])}, nil
+	}
 	c.chunk = out
 	return Encoding{out[start:len(out):len(out)]}, nil
 }
 
 // Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
 // encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
-// quantity's spelling) is the same on both sides. It shares nothing with up, of which nothing changes but what its
-// object's type caches; nobody else may use that object meanwhile.
+// quantity's spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's
+// object meanwhile.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	info := infoOf(up.Object)
 	if info == nil || info.resource != up.Resource {

@@ -3,6 +3,7 @@ package eventlog_test
 import (
 	"bytes"
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,7 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 		}
 		for i, obj := range objects {
 			before := obj.DeepCopyObject()
-			trimmed := eventlog.Trim(res, obj)
+			trimmed := eventlog.Trim(res, before.DeepCopyObject().(eventlog.Object))
 			want, werr := eventlog.Canonical(res, trimmed)
 			up, enc, err := encoder.Logged(&eventlog.Upserted{Resource: res, Object: obj})
 			if (err == nil) != (werr == nil) {
@@ -66,9 +67,41 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 			if got := encode(t, eventlog.Entry{Seq: 1, Payload: up, Encoding: enc}, [32]byte{}); !bytes.Equal(got, plain) {
 				t.Errorf("%s %d: another record", res, i)
 			}
-			if again := obj.DeepCopyObject().(eventlog.Object); !bytes.Equal(encodedObject(t, again), encodedObject(t, before.(eventlog.Object))) {
+			if !reflect.DeepEqual(obj, before) { // also in what a Quantity remembers of its text
 				t.Errorf("%s %d: the object itself has changed", res, i)
 			}
+		}
+	}
+}
+
+// TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn: what they share does not grow by those that do not fit,
+// and each is what it is alone.
+func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {
+	var encoder eventlog.Encoder
+	type made struct {
+		eventlog.Entry
+		want []byte
+	}
+	var all []made
+	for i, size := range []int{10, 60 << 10, 1 << 20, 9 << 10, 100, 200 << 10, 30 << 10, 30 << 10, 30 << 10, 10, eventlog.EncoderChunk} {
+		e := eventlog.Entry{Seq: uint64(i + 1), Payload: &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}}
+		want := encode(t, e, [32]byte{})
+		var err error
+		if e.Encoding, err = encoder.Encode(e.Payload); err != nil {
+			t.Fatal(err)
+		}
+		own, shared := encoder.Memory(e.Encoding)
+		if shared > eventlog.EncoderChunk {
+			t.Errorf("after %d bytes the chunk is of %d, want %d at the most", size, shared, eventlog.EncoderChunk)
+		}
+		if own > size+size/4+100 {
+			t.Errorf("%d bytes take %d", size, own)
+		}
+		all = append(all, made{e, want})
+	}
+	for _, m := range all {
+		if !bytes.Equal(encode(t, m.Entry, [32]byte{}), m.want) {
+			t.Errorf("entry %d is another record from its encoding", m.Seq)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func Trim(res Resource, obj Object) Object {
 }
 
 // pick makes kept, which is an empty object, what Trim leaves of obj. It shares with obj what is kept as a whole, so that
-// neither may be changed while the other is in use.
+// neither may be changed while the other is in use; but no Quantity, which encoding changes.
 func (info *resourceInfo) pick(kept, obj Object) {
 	infoKeep[info.code].pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
 	trimMeta(info.resource, kept)
@@ -130,6 +130,7 @@ func expandBraces(path string) []string {
 func (p *keepPlan) add(t reflect.Type, path []string) error {
 	if len(path) == 0 {
 		p.all = true
+		sharesQuantity(t)
 		return nil
 	}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -173,11 +174,11 @@ func fieldByJSONName(t reflect.Type, name string) []int {
 	return nil
 }
 
-// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared; lists of which a part is
-// kept are made anew, without elements of which nothing is left.
+// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared, see share; lists of which a
+// part is kept are made anew, without elements of which nothing is left.
 func (p *keepPlan) pick(dst, src reflect.Value) {
 	if p.all {
-		dst.Set(src)
+		share(dst, src)
 		return
 	}
 	switch src.Kind() {

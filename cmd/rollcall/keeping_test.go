@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -10,10 +12,10 @@ import (
 	"github.com/rollcall-sched/rollcall/sim"
 )
 
-// brokenDisk is a log whose second append takes until the simulation has run, and then fails.
+// brokenDisk is a log whose second append does not return before until is closed, and then fails.
 type brokenDisk struct {
 	discardLog
-	ran chan struct{}
+	until <-chan struct{}
 }
 
 var errBroken = errors.New("the disk is broken")
@@ -22,12 +24,32 @@ func (l *brokenDisk) Append(expectedLast uint64, entries []eventlog.Entry) error
 	if expectedLast == 0 {
 		return l.discardLog.Append(expectedLast, entries)
 	}
-	<-l.ran
+	<-l.until
 	return errBroken
 }
 
-// TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable.
-func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
+// asked is a context that does something when it is asked for its error the nth time, from 1: a simulation asks before each
+// instant, and before each decision.
+type asked struct {
+	context.Context
+	n, times int
+	then     func()
+	canceled bool // from then on
+}
+
+func (c *asked) Err() error {
+	if c.times++; c.times == c.n {
+		c.then()
+	}
+	if c.canceled && c.times >= c.n {
+		return context.Canceled
+	}
+	return nil
+}
+
+// demonstrated returns a simulation, and what it is to be written to.
+func demonstrated(t *testing.T, log eventlog.Log) (*sim.Cluster, *writing) {
+	t.Helper()
 	nodes, work, err := sim.Demo()
 	if err != nil {
 		t.Fatal(err)
@@ -40,19 +62,42 @@ func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &brokenDisk{ran: make(chan struct{})}
-	w := &writing{config: config, log: log}
-	sched, err := w.scheduler(t.Context())
-	if err != nil {
+	keep := keeping{log: filepath.Join(t.TempDir(), "log")}
+	return cluster, &writing{keeping: keep, config: config, log: log}
+}
+
+// TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable: the disk fails
+// when the simulation asks for the last time whether it is to go on.
+func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
+	all := &asked{Context: t.Context()}
+	cluster, w := demonstrated(t, new(discardLog))
+	if _, err := w.simulate(all, cluster); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Run(context.Background(), sched, nil); err != nil {
-		t.Fatal(err)
-	}
-	close(log.ran)
-	err = w.finished()
+	ran := make(chan struct{})
+	cluster, w = demonstrated(t, &brokenDisk{until: ran})
+	_, err := w.drive(&asked{Context: t.Context(), n: all.times, then: func() { close(ran) }}, cluster)
 	var failed *engine.AppendError
 	if !errors.As(err, &failed) || !errors.Is(err, errBroken) || failed.First != 2 {
 		t.Errorf("a simulation of which the log has one entry has ended well: %v", err)
+	}
+}
+
+// TestAnInterruptedSimulationSaysThatItsDiskFailed has the append fail that is under way when the interrupt comes, between
+// steps and in the middle of them.
+func TestAnInterruptedSimulationSaysThatItsDiskFailed(t *testing.T) {
+	for n := 2; n < 30; n++ { // when it is asked the first time nothing is under way
+		interrupted := make(chan struct{})
+		cluster, w := demonstrated(t, &brokenDisk{until: interrupted})
+		_, err := w.simulate(&asked{Context: t.Context(), n: n, then: func() { close(interrupted) }, canceled: true}, cluster)
+		var failed *engine.AppendError
+		if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) {
+			t.Fatalf("interrupted when it asks the time %d, with an append under way that fails, it says only: %v", n, err)
+		}
+		for _, want := range []string{errBroken.Error(), "Nothing that was decided in entries 2 and on has left this process"} {
+			if strings.Count(err.Error(), want) != 1 {
+				t.Errorf("interrupted when it asks the time %d it does not say once %q: %v", n, want, err)
+			}
+		}
 	}
 }

@@ -231,19 +231,29 @@ func tryConfig(config []byte) error {
 
 // simulate runs the cluster and returns the summary. What is kept of it, and whether it goes on with what was
 // kept before, keep says.
-func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (s sim.Summary, err error) {
+func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (sim.Summary, error) {
 	w, err := keep.open(config)
 	if err != nil {
-		return s, err
+		return sim.Summary{}, err
 	}
-	defer func() {
-		if cerr := w.close(); err == nil {
-			err = cerr
-		}
-	}()
+	return w.simulate(ctx, cluster)
+}
+
+// simulate runs the cluster, and closes what it writes to. What goes wrong at the end is told beside what ended the
+// simulation: an interrupted one may have a broken disk, too.
+func (w *writing) simulate(ctx context.Context, cluster *sim.Cluster) (sim.Summary, error) {
+	s, err := w.drive(ctx, cluster)
+	if cerr := w.close(); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	return s, w.explainStop(err)
+}
+
+// drive runs the cluster to its end, and until that is durable.
+func (w *writing) drive(ctx context.Context, cluster *sim.Cluster) (s sim.Summary, err error) {
 	sched, err := w.scheduler(ctx)
 	if err != nil {
-		return s, keep.explainStop(err)
+		return s, err
 	}
 	p := newProgress()
 	s, err = cluster.Run(ctx, sched, func(at sim.Progress) {
@@ -254,7 +264,7 @@ func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []
 		err = w.finished()
 	}
 	s.Measured(w.decided(), p.done())
-	return s, keep.explainStop(err)
+	return s, err
 }
 
 // discardLog is the log of a simulation that keeps none: it remembers how far it has come and nothing else.
