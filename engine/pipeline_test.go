@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -276,16 +275,16 @@ func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
 // TestWhoHasTooManyBytesInFlightWaits hands over a few large objects, with the disk standing still.
 func TestWhoHasTooManyBytesInFlightWaits(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)
-	const size = engine.MaxInFlightBytes / 5
-	large := func(i int) []eventlog.Payload {
-		return []eventlog.Payload{&eventlog.BindResult{UID: types.UID(fmt.Sprint(i)), Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}}
+	const size = engine.MaxInFlightBytes/5 - 100 // with what is around it five are just not too much
+	message := func(size int) eventlog.Payload {
+		return &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}
 	}
-	for i := range 4 {
-		mustAdvance(t, e, large(i)...)
+	for range 5 {
+		mustAdvance(t, e, message(size))
 	}
-	back := wantWaiting(t, e, large(4))
-	if _, n := e.InFlight(); n < 4*size || n > engine.MaxInFlightBytes {
-		t.Errorf("%d bytes are in flight, want those of 4 objects of %d", n, size)
+	back := wantWaiting(t, e, []eventlog.Payload{message(1000)})
+	if _, n := e.InFlight(); n < 5*size || n > engine.MaxInFlightBytes {
+		t.Errorf("%d bytes are in flight, want those of 5 messages of %d", n, size)
 	}
 	go func() {
 		for range log.entered {
