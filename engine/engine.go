@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// maxAppend is how many entries one append holds at the most. A step with more is several appends: each is a
-// commit, and a reader or a crash sees whole ones.
+// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash sees all or
+// nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it is several appends.
 const maxAppend = 4096
 
 // Options is what an epoch starts with.

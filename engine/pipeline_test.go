@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -256,17 +257,8 @@ func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
 	for range engine.MaxInFlight / engine.MaxAppend {
 		mustAdvance(t, e, inputs...)
 	}
-	back := make(chan error, 1)
-	go func() {
-		_, err := e.Advance(context.Background(), start, inputs[:1])
-		back <- err
-	}()
-	for !e.WriterIsFull() {
-		if runtime.Gosched(); len(back) > 0 {
-			t.Fatal("nobody waits")
-		}
-	}
-	if n := e.InFlight(); n != engine.MaxInFlight {
+	back := wantWaiting(t, e, inputs[:1])
+	if n, _ := e.InFlight(); n != engine.MaxInFlight {
 		t.Errorf("%d entries are in flight, want %d", n, engine.MaxInFlight)
 	}
 	for range engine.MaxInFlight / engine.MaxAppend {
@@ -277,6 +269,101 @@ func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
 	log.let(nil)
 	if err := <-back; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhoHasTooManyBytesInFlightWaits hands over a few large objects, with the disk standing still.
+func TestWhoHasTooManyBytesInFlightWaits(t *testing.T) {
+	e, log := held(t, engine.WhenDecided)
+	const size = engine.MaxInFlightBytes/5 - 100 // with what is around it five are just not too much
+	message := func(size int) eventlog.Payload {
+		return &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}
+	}
+	for range 5 {
+		mustAdvance(t, e, message(size))
+	}
+	back := wantWaiting(t, e, []eventlog.Payload{message(1000)})
+	if _, n := e.InFlight(); n < 5*size || n > engine.MaxInFlightBytes {
+		t.Errorf("%d bytes are in flight, want those of 5 messages of %d", n, size)
+	}
+	go func() {
+		for range log.entered {
+			log.goOn <- nil
+		}
+	}()
+	defer close(log.entered)
+	if err := <-back; err != nil {
+		t.Error(err)
+	}
+	if _, err := e.Sync(); err != nil {
+		t.Error(err)
+	}
+	if n, bytes := e.InFlight(); n != 0 || bytes != 0 {
+		t.Errorf("with everything durable %d entries of %d bytes are in flight", n, bytes)
+	}
+}
+
+// wantWaiting gives the engine inputs that it cannot hand over, and returns what Advance will.
+func wantWaiting(t *testing.T, e *engine.Engine, inputs []eventlog.Payload) <-chan error {
+	t.Helper()
+	begun, back := make(chan struct{}), make(chan error, 1)
+	go func() {
+		close(begun)
+		_, err := e.Advance(context.Background(), start, inputs)
+		back <- err
+	}()
+	<-begun
+	for range 100_000 {
+		if runtime.Gosched(); len(back) > 0 {
+			t.Fatal("nobody waits")
+		}
+	}
+	return back
+}
+
+// TestAStepIsNotPartOfTwoAppends has steps come, while the disk stands still, of which no two fit in one append.
+func TestAStepIsNotPartOfTwoAppends(t *testing.T) {
+	e, log := held(t, engine.WhenDecided)
+	var inputs []eventlog.Payload
+	for i := range engine.MaxAppend {
+		inputs = append(inputs, gone(fmt.Sprint("nobody-", i)))
+	}
+	const some = engine.MaxAppend/2 + 1
+	mustAdvance(t, e, inputs[:1]...)
+	<-log.entered
+	for _, n := range []int{some, some, 3, engine.MaxAppend, engine.MaxAppend - 1, 1} {
+		mustAdvance(t, e, inputs[:n]...)
+	}
+	log.goOn <- nil
+	for _, want := range []int{some, some + 3, engine.MaxAppend, engine.MaxAppend} {
+		if n := log.let(nil); n != want {
+			t.Fatalf("an append of %d entries, want %d", n, want)
+		}
+	}
+	if _, err := e.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhoAwaitsMoreThanThereIsWaitsForAllThatThereIs asks for an entry that was never taken in.
+func TestWhoAwaitsMoreThanThereIsWaitsForAllThatThereIs(t *testing.T) {
+	e, log := held(t, engine.WhenDurable)
+	mustAdvance(t, e, pod("a", "1", ""))
+	go log.let(nil)
+	if effects, err := e.Await(e.Machine().Seq() + 1); err != nil || !slices.Equal(names(effects), []string{"a"}) {
+		t.Errorf("the effects are %v, %v, want a's", names(effects), err)
+	}
+}
+
+// TestACancelledStepTellsOfAFailedAppendOnce cancels a step after the append before it has failed.
+func TestACancelledStepTellsOfAFailedAppendOnce(t *testing.T) {
+	e, log := held(t, engine.WhenDurable)
+	mustAdvance(t, e, pod("a", "1", ""))
+	log.let(errDisk)
+	<-e.Appended()
+	_, err := e.Advance(&cancelledAfter{Context: context.Background()}, start, []eventlog.Payload{pod("b", "1", "")})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, errDisk) || strings.Count(err.Error(), errDisk.Error()) != 1 {
+		t.Errorf("the error is %v, want that it was cancelled, and once that of the append", err)
 	}
 }
 

@@ -6,13 +6,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxInFlight is how many entries may be on their way to the disk before whoever has more waits: some hundredths of a
-// second of a fast scheduler's work, and a few megabytes.
-const maxInFlight = 4 * maxAppend
+// How many entries, and bytes of payload, may be on their way to the disk: who has more to hand over waits. The entries are some
+// hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size. More bytes than that are
+// in flight only if they were handed over at once.
+const (
+	maxInFlight      = 4 * maxAppend
+	maxInFlightBytes = 64 << 20
+)
 
 // A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
 // takes all that has come meanwhile, up to maxAppend entries: with nothing to do it is a single one at once, and the
-// slower the disk, the more entries share a commit. Its goroutine lives as long as there is something to append.
+// slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at most
+// that many entries all become durable or none. Its goroutine lives as long as there is something to append.
 //
 // Of an entry it reads the header and the Encoding, which nobody changes, and never the payload, which the Machine
 // goes on to use: encoding an object there would race with plugins that read it.
@@ -24,12 +29,21 @@ type writer struct {
 	mu      sync.Mutex
 	changed sync.Cond        // of what follows
 	queue   []eventlog.Entry // not taken yet
-	taken   int              // entries of the append under way
+	parts   []load           // what queue was handed over in
+	taken   load             // the append under way
+	flying  load             // queue and taken
 	running bool
-	waiting int          // who waits to put more
 	durable uint64       // the last entry known to be durable
 	failed  *AppendError // nothing is appended after it
 }
+
+// A load is a number of entries, and what their payloads take.
+type load struct{ entries, bytes int }
+
+func (l load) plus(m load) load  { return load{l.entries + m.entries, l.bytes + m.bytes} }
+func (l load) minus(m load) load { return load{l.entries - m.entries, l.bytes - m.bytes} }
+
+func (l load) isTooMuch() bool { return l.entries > maxInFlight || l.bytes > maxInFlightBytes }
 
 func newWriter(log eventlog.Log, durable uint64) *writer {
 	w := &writer{log: log, durable: durable, appended: make(chan struct{}, 1)}
@@ -37,19 +51,22 @@ func newWriter(log eventlog.Log, durable uint64) *writer {
 	return w
 }
 
-// put hands entries over, which are copied. It waits while there are too many already.
+// put hands entries over, maxAppend at the most, which are copied. It waits while there are too many already.
 func (w *writer) put(entries []eventlog.Entry) error {
+	part := load{entries: len(entries)}
+	for i := range entries {
+		part.bytes += entries[i].Encoding.Len()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.failed == nil && len(w.queue)+w.taken >= maxInFlight {
-		w.waiting++
+	for w.failed == nil && w.flying.entries > 0 && w.flying.plus(part).isTooMuch() {
 		w.changed.Wait()
-		w.waiting--
 	}
 	if w.failed != nil {
 		return w.failed
 	}
 	w.queue = append(w.queue, entries...)
+	w.parts, w.flying = append(w.parts, part), w.flying.plus(part)
 	if !w.running {
 		w.running = true
 		go w.run()
@@ -103,16 +120,22 @@ func (w *writer) run() {
 func (w *writer) take() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := min(len(w.queue), maxAppend)
-	if n == 0 || w.failed != nil {
+	if len(w.queue) == 0 || w.failed != nil {
 		w.running = false
 		w.changed.Broadcast()
 		return false
 	}
+	parts := 0
+	for parts < len(w.parts) && (parts == 0 || w.taken.entries+w.parts[parts].entries <= maxAppend) {
+		w.taken = w.taken.plus(w.parts[parts])
+		parts++
+	}
+	w.parts = w.parts[:copy(w.parts, w.parts[parts:])]
+	n := w.taken.entries
 	w.batch = append(w.batch[:0], w.queue[:n]...)
 	left := copy(w.queue, w.queue[n:])
 	clear(w.queue[left:])
-	w.queue, w.taken = w.queue[:left], n
+	w.queue = w.queue[:left]
 	return true
 }
 
@@ -123,11 +146,11 @@ func (w *writer) settle(err error) {
 	first, last := w.batch[0].Seq, w.batch[len(w.batch)-1].Seq
 	if err != nil {
 		w.failed = &AppendError{First: first, Last: last, Err: err}
-		w.queue = nil
+		w.queue, w.parts = nil, nil
 	} else {
 		w.durable = last
 	}
-	w.taken = 0
+	w.flying, w.taken = w.flying.minus(w.taken), load{}
 	clear(w.batch)
 	w.changed.Broadcast()
 	select {

@@ -15,6 +15,9 @@ type Encoding struct {
 // IsZero says that there is none.
 func (e Encoding) IsZero() bool { return e.bytes == nil }
 
+// Len returns how many bytes it has.
+func (e Encoding) Len() int { return len(e.bytes) }
+
 // The places in an Encoding.
 const (
 	encodingVersion = 0

@@ -19,7 +19,7 @@ var plantedFaults = []struct {
 }{
 	{
 		"an append's error is passed over, and the effects are released", "engine/writer.go",
-		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn", "was carried out, and entry",
 	},
@@ -47,7 +47,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"what is in flight has no bound", "engine/writer.go",
-		"len(w.queue)+w.taken >= maxInFlight {", "len(w.queue)+w.taken < 0 {",
+		"w.flying.plus(part).isTooMuch() {", "w.flying.entries < 0 {",
 		"./engine", "TestWhoHasTooMuchInFlightWaits", "nobody waits",
 	},
 	{
@@ -62,7 +62,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a full disk stops nothing", "engine/writer.go",
-		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue = nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall", "TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn", "was carried out, and entry",
 	},
