@@ -274,7 +274,7 @@ func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
 		if entry.Payload, entry.Encoding, err = e.encoder.Logged(p); err != nil {
-			return fmt.Errorf("take in %s %s/%s: %w", p.Resource, p.Object.GetNamespace(), p.Object.GetName(), err)
+			return fmt.Errorf("take in %w", err)
 		}
 		return nil
 	case *eventlog.Deleted, *eventlog.BindResult, *eventlog.Tick:

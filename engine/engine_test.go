@@ -502,6 +502,26 @@ func TestAnInputThatTheLogCannotHoldStopsTheEngineAndNotTheLog(t *testing.T) {
 	}
 }
 
+// TestAnUpsertedWithoutAnObjectIsAnError has inputs that are none for want of something.
+func TestAnUpsertedWithoutAnObjectIsAnError(t *testing.T) {
+	for name, input := range map[string]eventlog.Payload{
+		"no object":               &eventlog.Upserted{Resource: eventlog.Pods},
+		"a pod that is nil":       &eventlog.Upserted{Resource: eventlog.Pods, Object: (*v1.Pod)(nil)},
+		"an upserted that is nil": (*eventlog.Upserted)(nil),
+		"a deleted that is nil":   (*eventlog.Deleted)(nil),
+		"nothing":                 nil,
+	} {
+		w := newWorld(t)
+		last, _ := w.log.Last()
+		if effects, err := w.step(moment{inputs: []eventlog.Payload{input}}); err == nil || effects != nil {
+			t.Errorf("%s: the effects are %v, the error %v", name, effects, err)
+		}
+		if after, _ := w.log.Last(); after != last {
+			t.Errorf("%s: the log goes to entry %d, want %d", name, after, last)
+		}
+	}
+}
+
 func TestOpenRefusesALogThatItCannotRecoverFrom(t *testing.T) {
 	w := newWorld(t)
 	w.mustStep(moment{inputs: []eventlog.Payload{node("n1", "4"), pod("a", "1", "")}})

@@ -103,12 +103,16 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 		out, err = appendPayload(out, e.Payload)
 	}
 	if err == nil && len(out)-start+checksumSize > MaxRecord {
-		err = fmt.Errorf("%d bytes exceed the %d of a record", len(out)-start+checksumSize, MaxRecord)
+		err = tooLarge(len(out) - start + checksumSize)
 	}
 	if err != nil {
 		return dst, &EntryError{Seq: e.Seq, Err: err}
 	}
 	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli)), nil
+}
+
+func tooLarge(size int) error {
+	return fmt.Errorf("%d bytes exceed the %d of a record", size, MaxRecord)
 }
 
 // form returns the version of the format that e is written in, and its kind.
@@ -174,7 +178,7 @@ func checkFrame(b []byte) error {
 		return fmt.Errorf("%d bytes are too few: a record has at least %d", len(b), headerSize+checksumSize)
 	}
 	if len(b) > MaxRecord {
-		return fmt.Errorf("%d bytes exceed the %d of a record", len(b), MaxRecord)
+		return tooLarge(len(b))
 	}
 	body, want := b[:len(b)-checksumSize], binary.BigEndian.Uint32(b[len(b)-checksumSize:])
 	if got := crc32.Checksum(body, castagnoli); got != want {

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 )
@@ -55,6 +56,9 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 	if err != nil {
 		return Encoding{}, err
 	}
+	if size := headerSize + len(out) - start - encodingPayload + checksumSize; size > MaxRecord {
+		return Encoding{}, tooLarge(size)
+	}
 	if cap(out) != cap(c.chunk) { // it did not fit: it has memory of its own, and the chunk goes on where it was
 		return Encoding{bytes.Clone(out[start:])}, nil
 	}
@@ -65,11 +69,23 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 // Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
 // encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
 // quantity's spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's
-// object meanwhile.
+// object meanwhile. An error names the object.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
+	if up == nil || up.Object == nil || reflect.ValueOf(up.Object).IsZero() {
+		return nil, Encoding{}, errors.New("an upserted object: there is none")
+	}
+	logged, enc, err := c.logged(up)
+	if err != nil {
+		return nil, Encoding{}, fmt.Errorf("%s %s/%s: %w", up.Resource, up.Object.GetNamespace(), up.Object.GetName(), err)
+	}
+	return logged, enc, nil
+}
+
+// logged is Logged of what has an object.
+func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 	info := infoOf(up.Object)
 	if info == nil || info.resource != up.Resource {
-		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource %q", up.Object, up.Resource)
+		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource", up.Object)
 	}
 	kept := c.picked[info.resource]
 	if kept == nil {

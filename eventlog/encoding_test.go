@@ -74,6 +74,35 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 	}
 }
 
+// TestWhatDoesNotFitInARecordHasNoEncoding tries the largest payload that does, and one that has a byte more.
+func TestWhatDoesNotFitInARecordHasNoEncoding(t *testing.T) {
+	ofSize := map[string]func(int) eventlog.Payload{
+		"a message": func(n int) eventlog.Payload {
+			return &eventlog.BindResult{Outcome: eventlog.BindFailed, Message: strings.Repeat("x", n)}
+		},
+		"an object": func(n int) eventlog.Payload {
+			p := pod("p")
+			p.Labels["large"] = strings.Repeat("x", n)
+			return &eventlog.Upserted{Resource: eventlog.Pods, Object: p}
+		},
+	}
+	for name, of := range ofSize {
+		const some = eventlog.MaxRecord - 10_000
+		most := eventlog.MaxRecord - len(encode(t, eventlog.Entry{Seq: 1, Payload: of(some)}, [32]byte{})) + some
+		for _, n := range []int{most, most + 1} {
+			var encoder eventlog.Encoder
+			enc, err := encoder.Encode(of(n))
+			_, want := eventlog.AppendRecord(nil, eventlog.Entry{Seq: 1, Payload: of(n)}, [32]byte{})
+			if (err == nil) != (want == nil) || (err == nil) != (n == most) || enc.IsZero() != (err != nil) {
+				t.Errorf("%s of %d bytes: Encode says %v, AppendRecord %v", name, n, err, want)
+			}
+			if err != nil && !strings.Contains(want.Error(), err.Error()) {
+				t.Errorf("%s: Encode says %v, AppendRecord %v", name, err, want)
+			}
+		}
+	}
+}
+
 // TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn: what they share does not grow by those that do not fit,
 // and each is what it is alone.
 func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {

@@ -39,7 +39,7 @@ func (w *payloadWriter) upserted(p *Upserted) {
 	case protoObject:
 		size := obj.Size()
 		if size > MaxRecord {
-			w.fail(string(info.resource), fmt.Errorf("%d bytes exceed the %d of a record", size, MaxRecord))
+			w.fail(string(info.resource), tooLarge(size))
 			return
 		}
 		w.b = slices.Grow(w.b, size+checksumSize)[:start+size]
