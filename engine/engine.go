@@ -288,8 +288,8 @@ func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and puts it up to be handed over. Its encoding is made here, for after this the payload is the
-// Machine's, and is made of before others can have changed it.
+// take applies an entry and puts it up to be handed over. It is encoded first: once it is applied its payload is the Machine's,
+// which the writer must not look at.
 func (e *Engine) take(entry eventlog.Entry) (err error) {
 	if entry.Encoding.IsZero() {
 		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {

@@ -14,6 +14,9 @@ type Log interface {
 	// the error is a *ConflictError; nor is anything added if an entry cannot stand in a log, an
 	// *EntryError. After any other error the outcome is unknown: the log refuses further appends with
 	// ErrUnknownOutcome until it is opened again and its last entry read.
+	//
+	// What stands in the log of an entry with an Encoding is that: an Upserted's payload is not looked at then, for others use
+	// it meanwhile. The entries are the caller's again when Append has returned.
 	Append(expectedLast uint64, entries []Entry) error
 	// Read yields the entries from seq on (1 is the first), in order, up to what was last when the
 	// iteration began. It may run while entries are appended. The first error ends it; damage is a

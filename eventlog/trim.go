@@ -36,7 +36,7 @@ func (info *resourceInfo) pick(kept, obj Object) {
 // trimMeta keeps of the annotations those allowed, and of the owners the controller.
 func trimMeta(res Resource, obj Object) {
 	if annotations := obj.GetAnnotations(); annotations != nil {
-		var kept map[string]string // another one: annotations are obj's original's
+		var kept map[string]string // a map of its own: obj shares its annotations with the object that it was picked from
 		for _, key := range keptAnnotations[res] {
 			if value, ok := annotations[key]; ok {
 				if kept == nil {
@@ -52,8 +52,8 @@ func trimMeta(res Resource, obj Object) {
 	}
 }
 
-// trimPod drops what the table cannot name by its path. Of the lists that it changes the table keeps some fields, so that
-// they are not those of the original.
+// trimPod drops what the table cannot name by its path. It may change these lists: of their elements the table keeps only some
+// fields, so pick has made them anew and they are not those of the object that the pod was picked from.
 func trimPod(pod *corev1.Pod) {
 	pod.Status.Conditions = without(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return !slices.Contains(keptPodConditions, string(c.Type))

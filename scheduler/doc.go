@@ -27,7 +27,8 @@
 //		release(m.EffectsAfter(released))    // ... before anything happens because of it
 //	}
 //
-// Package engine is that loop. If the append fails, the Machine is ahead of the log: it must be thrown away
+// Package engine is that loop; it need not wait for the append, but decides the next entries meanwhile, and releases
+// the effects of those that have become durable. If the append fails, the Machine is ahead of the log: it must be thrown away
 // and built again from what the log holds.
 //
 // Apply is the only mutation. Of a decision it needs no plugin's agreement: a newer binary with other plugins

@@ -213,8 +213,8 @@ func (d *drive) pods(ctx context.Context, began time.Time) error {
 		defer cancel()
 	}
 	err := d.feed(ctx, began)
-	if err := d.book(); err != nil {
-		return err
+	if berr := d.book(); berr != nil {
+		return errors.Join(err, berr)
 	}
 	var failed *engine.AppendError
 	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) {

@@ -126,6 +126,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if d.engine, err = o.open(ctx, d); err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
 	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()

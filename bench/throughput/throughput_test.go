@@ -2,12 +2,16 @@ package throughput
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // measured runs, and makes sure that nothing is left behind.
@@ -90,6 +94,30 @@ func TestABrokenOffRunIsAnError(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(o.Dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the log hold what it was never given, and the run broken off.
+func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
+	o := Options{Spec: workload.Spec{Nodes: 2, Pods: 4, Shapes: 1}, Batch: 2}
+	if err := o.check(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := boltlog.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	d := newDrive(o, log)
+	if d.engine, err = o.open(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	defer d.engine.Close()
+	d.appended = append(d.appended, appended{&eventlog.Deleted{Resource: eventlog.Pods, UID: "nobody"}, time.Now()})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.pods(ctx, time.Now()); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("the error is %v, want that it was broken off, and what cannot be booked", err)
 	}
 }
 

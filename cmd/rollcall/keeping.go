@@ -223,8 +223,9 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 	return &teller{eng, w.effects}, nil
 }
 
-// ahead goes on while what it has decided is being made durable. It may: the virtual cluster is nowhere but in the log, and
-// nothing is said of it before finished has waited for the disk.
+// ahead goes on while what it has decided is being made durable. It may: the virtual cluster is nowhere but in the log. The
+// progress line shows it as it is decided, and how much of the log is on the disk; the summary, and that the simulation has
+// ended, are told only once finished has waited for the disk.
 type ahead struct{ *engine.Engine }
 
 // Step implements sim.Scheduler.

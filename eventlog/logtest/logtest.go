@@ -28,6 +28,8 @@ func Run(t *testing.T, open func(t *testing.T) (log eventlog.Log, reopen func() 
 	}{
 		{"NewLogIsEmpty", testNewLogIsEmpty},
 		{"EntriesComeBackEqualAndInOrder", testEntriesComeBack},
+		{"AnEncodingStandsForThePayload", testEncoding},
+		{"EntriesAreTheCallersAfterAppend", testEntriesAreNotKept},
 		{"EntriesReadAreIndependent", testEntriesReadAreIndependent},
 		{"ReadStartsAnywhere", testReadStartsAnywhere},
 		{"ReadMayStopEarly", testReadMayStopEarly},
@@ -98,6 +100,40 @@ func testEntriesComeBack(t *testing.T, open Open) {
 		wantLast(t, log, batch[len(batch)-1].Seq)
 	}
 	wantRead(t, log, 1, all)
+}
+
+// testEncoding appends entries with an Encoding, and an Upserted without what it stands for.
+func testEncoding(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	var encoder eventlog.Encoder
+	ahead := Entries(1, 40)
+	for i := range ahead {
+		var err error
+		if ahead[i].Encoding, err = encoder.Encode(ahead[i].Payload); err != nil {
+			t.Fatal(err)
+		}
+		if ahead[i].Kind() == eventlog.KindUpserted {
+			ahead[i].Payload = nil
+		}
+	}
+	mustAppend(t, log, ahead[:25])
+	mustAppend(t, log, ahead[25:])
+	wantRead(t, log, 1, Entries(1, 40))
+}
+
+// testEntriesAreNotKept reuses the memory of what was appended.
+func testEntriesAreNotKept(t *testing.T, open Open) {
+	log, _ := open(t)
+	defer log.Close()
+	batch := make([]eventlog.Entry, 7)
+	for first := uint64(1); first <= 35; first += 7 {
+		copy(batch, Entries(first, 7))
+		mustAppend(t, log, batch)
+		clear(batch)
+		wantLast(t, log, first+6)
+	}
+	wantRead(t, log, 1, Entries(1, 35))
 }
 
 func testEntriesReadAreIndependent(t *testing.T, open Open) {
