@@ -3,6 +3,7 @@ package framework
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -133,17 +134,10 @@ func (c *search) membershipOf(affine bool) *membership {
 		m.outside[id] = true
 	}
 	for _, outside := range m.outside {
-		key = append(key, "01"[btoi(outside)])
+		key = strconv.AppendBool(key, outside)
 	}
 	m.key = string(key)
 	return m
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // classify finds the pod's class, if it has one in the world as it is, and settles which filters stand apart from it.
@@ -156,8 +150,10 @@ func (c *search) classify(nodes int) {
 	if err != nil {
 		return
 	}
-	affine := len(list) > 0
-	in := &t.memberships[btoi(affine)]
+	in, affine := &t.membership, len(list) > 0
+	if affine {
+		in = &t.affine
+	}
 	if *in == nil {
 		if *in = c.membershipOf(affine); *in == nil {
 			return
@@ -244,7 +240,7 @@ func (k *class) keepScorers(scorers []scorer) {
 	for _, s := range scorers {
 		k.scorers = append(k.scorers, s.id)
 	}
-	k.raw = slices.Grow(k.raw[:0], len(k.nodes)*len(scorers))[:len(k.nodes)*len(scorers)]
+	k.raw = sized(k.raw, len(k.nodes)*len(scorers))
 }
 
 func sameIDs[T any](ids []int, list []T, id func(T) int) bool {

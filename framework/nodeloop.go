@@ -115,7 +115,7 @@ func filterStatus(plugin string, status *fwk.Status) *fwk.Status {
 // scoreNodes fills lists[k][i] with the score that the k-th plugin gives the i-th node.
 func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.NodeScoreList) *fwk.Status {
 	c.apportion(scorers)
-	raw := slices.Grow(c.rawScores[:0], len(scorers))[:len(scorers)]
+	raw := sized(c.rawScores, len(scorers))
 	c.rawScores = raw
 	for i, node := range nodes {
 		at := 0

@@ -207,7 +207,7 @@ func (r *ranking) look(c *search, at int, node fwk.NodeInfo) bool {
 	if status.IsError() {
 		return false
 	}
-	raw := slices.Grow(c.rawScores[:0], len(c.scorers))[:len(c.scorers)]
+	raw := sized(c.rawScores, len(c.scorers))
 	c.rawScores = raw
 	if status == nil && c.scoreAt(c.scorers, at, node, raw) != nil {
 		return false

@@ -53,9 +53,9 @@ func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 			}
 		}
 	}
-	c.totals = slices.Grow(c.totals[:0], len(c.feasible))[:len(c.feasible)]
+	c.totals = sized(c.totals, len(c.feasible))
 	clear(c.totals)
-	c.column = slices.Grow(c.column[:0], len(c.feasible))[:len(c.feasible)]
+	c.column = sized(c.column, len(c.feasible))
 	for k := range c.scorers {
 		if !c.readScores(k) || !c.normalizeColumn(k) {
 			return false
@@ -114,7 +114,7 @@ func (c *search) normalizeColumn(k int) bool {
 	if slices.Contains(normalizedByHighest, s.name) {
 		return c.normalizeByHighest(s)
 	}
-	list := slices.Grow(c.scores[:0], len(c.feasible))[:len(c.feasible)]
+	list := sized(c.scores, len(c.feasible))
 	c.scores = list
 	for i, score := range c.column {
 		list[i] = fwk.NodeScore{Name: c.feasible[i].Node().Name, Score: score}

@@ -30,7 +30,7 @@ func (s *survey) reset() { s.passes, s.scores = s.passes[:0], s.scores[:0] }
 // surveyFilters asks for the filters that stand apart from the class.
 func (c *search) surveyFilters(nodes []fwk.NodeInfo) {
 	s := &c.survey
-	s.passes = slices.Grow(s.passes[:0], len(c.filters))[:len(c.filters)]
+	s.passes = sized(s.passes, len(c.filters))
 	clear(s.passes)
 	for n, i := range c.outsideAt {
 		plugin, ok := c.filters[i].plugin.(Surveyor)
@@ -40,7 +40,7 @@ func (c *search) surveyFilters(nodes []fwk.NodeInfo) {
 		for len(s.passed) <= n {
 			s.passed = append(s.passed, nil)
 		}
-		s.passed[n] = slices.Grow(s.passed[n][:0], len(nodes))[:len(nodes)]
+		s.passed[n] = sized(s.passed[n], len(nodes))
 		clear(s.passed[n])
 		if plugin.SurveyFilter(c.state, nodes, s.passed[n]) {
 			s.passes[i] = s.passed[n]
@@ -51,7 +51,7 @@ func (c *search) surveyFilters(nodes []fwk.NodeInfo) {
 // surveyScores asks for the scorers that stand apart from the class.
 func (c *search) surveyScores(nodes []fwk.NodeInfo) {
 	s := &c.survey
-	s.scores = slices.Grow(s.scores[:0], len(c.scorers))[:len(c.scorers)]
+	s.scores = sized(s.scores, len(c.scorers))
 	clear(s.scores)
 	for k, in := range c.insideAt {
 		plugin, ok := c.scorers[k].plugin.(Surveyor)
@@ -61,12 +61,15 @@ func (c *search) surveyScores(nodes []fwk.NodeInfo) {
 		for len(s.columns) <= k {
 			s.columns = append(s.columns, nil)
 		}
-		s.columns[k] = slices.Grow(s.columns[k][:0], len(nodes))[:len(nodes)]
+		s.columns[k] = sized(s.columns[k], len(nodes))
 		if plugin.SurveyScore(c.state, nodes, s.columns[k]) {
 			s.scores[k] = s.columns[k]
 		}
 	}
 }
+
+// sized returns a list of that length, in the memory of one that is not needed any more. What it holds is left over.
+func sized[T any](list []T, length int) []T { return slices.Grow(list[:0], length)[:length] }
 
 // pass says that the survey knows of the filter that it lets the at-th node pass.
 func (s *survey) pass(filter, at int) bool {

@@ -25,11 +25,12 @@ var preparesByTemplate = []string{
 
 // template is what is known of the pods that are made from one.
 type template struct {
-	key         string
-	again       bool           // there was a pod of it before this one
-	memberships [2]*membership // the second while some pod has affinity terms; nil: not asked for yet
-	preFilters  []prepared     // by plugin id
-	preScores   []prepared
+	key        string
+	again      bool        // there was a pod of it before this one
+	membership *membership // nil: not asked for yet
+	affine     *membership // that while some pod has affinity terms
+	preFilters []prepared  // by plugin id
+	preScores  []prepared
 }
 
 // prepared is what a plugin answered in PreFilter or PreScore, and what it left in the cycle's state.

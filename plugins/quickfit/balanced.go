@@ -87,13 +87,7 @@ func (s *shares) evenness(node *row) int64 {
 	n := 0
 	for i := range s.of {
 		share := &s.of[i]
-		of := &node.ephemeral
-		switch share.resource {
-		case cpu:
-			of = &node.cpu
-		case memory:
-			of = &node.memory
-		}
+		of := &node.asked[share.resource]
 		if of.has == 0 {
 			continue
 		}

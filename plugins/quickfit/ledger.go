@@ -19,14 +19,14 @@ type ledger struct {
 
 // row is one node.
 type row struct {
-	generation                int64 // 0: of none
-	pods                      int64 // how many more there may be
-	cpu, memory, ephemeral    amounts
-	nonZeroCPU, nonZeroMemory int64 // taken, with the least that a container counts for
-	even                      int64 // with a ledger's none: its evenness
+	generation int64          // 0: of none
+	pods       int64          // how many more there may be
+	asked      [kinds]amounts // taken by what containers request
+	counted    [kinds]amounts // with the least of cpu and memory that a container counts for
+	even       int64          // with a ledger's none: its evenness
 }
 
-// amounts are what a node has of a resource, and what its pods request.
+// amounts are what a node has of a resource, and what of it is taken.
 type amounts struct{ has, used int64 }
 
 // maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins anew.
@@ -84,16 +84,16 @@ func (l *ledger) read(nodes []fwk.NodeInfo) bool {
 }
 
 func (r *row) read(node *framework.NodeInfo) {
-	has, used := node.Allocatable, node.Requested
+	has, used, nonZero := node.Allocatable, node.Requested, node.NonZeroRequested
 	*r = row{
-		generation:    node.Generation,
-		pods:          int64(has.AllowedPodNumber) - int64(len(node.Pods)),
-		cpu:           amounts{has.MilliCPU, used.MilliCPU},
-		memory:        amounts{has.Memory, used.Memory},
-		ephemeral:     amounts{has.EphemeralStorage, used.EphemeralStorage},
-		nonZeroCPU:    node.NonZeroRequested.MilliCPU,
-		nonZeroMemory: node.NonZeroRequested.Memory,
+		generation: node.Generation,
+		pods:       int64(has.AllowedPodNumber) - int64(len(node.Pods)),
+		asked: [kinds]amounts{
+			cpu: {has.MilliCPU, used.MilliCPU}, memory: {has.Memory, used.Memory}, ephemeral: {has.EphemeralStorage, used.EphemeralStorage},
+		},
 	}
+	r.counted = r.asked
+	r.counted[cpu].used, r.counted[memory].used = nonZero.MilliCPU, nonZero.Memory
 }
 
 // SurveyFilter implements framework.Surveyor of Rollcall.
@@ -109,8 +109,10 @@ func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bo
 	}
 	for at := range l.rows {
 		n := &l.rows[at]
-		ok := n.pods >= 1 && !lacks(r.cpu, n.cpu.has, n.cpu.used) && !lacks(r.memory, n.memory.has, n.memory.used) &&
-			!lacks(r.ephemeral, n.ephemeral.has, n.ephemeral.used)
+		ok := n.pods >= 1
+		for k, request := range r.of {
+			ok = ok && !lacks(request, n.asked[k].has, n.asked[k].used)
+		}
 		for i, s := range r.scalars {
 			ok = ok && (s.amount <= 0 || s.amount <= l.free[at*len(l.names)+columns[i]])
 		}

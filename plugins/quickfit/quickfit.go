@@ -63,8 +63,8 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 
 // room is what a pod requests; upstream's amounts in another form. Nobody changes it.
 type room struct {
-	cpu, memory, ephemeral int64
-	scalars                []scalar
+	of      [kinds]int64
+	scalars []scalar
 }
 
 type scalar struct {
@@ -80,7 +80,7 @@ func (f *Fit) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	result, status := f.Fit.PreFilter(ctx, state, pod, nodes)
 	if data, err := state.Read(requestsKey); err == nil {
 		if requests, ok := data.(fwk.Resource); ok {
-			r := &room{cpu: requests.GetMilliCPU(), memory: requests.GetMemory(), ephemeral: requests.GetEphemeralStorage()}
+			r := &room{of: [kinds]int64{cpu: requests.GetMilliCPU(), memory: requests.GetMemory(), ephemeral: requests.GetEphemeralStorage()}}
 			// any order: all of them have to be there
 			for name, amount := range requests.GetScalarResources() {
 				r.scalars = append(r.scalars, scalar{name, amount})
@@ -105,8 +105,8 @@ func (f *Fit) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nod
 // gates, they only let it ask for less.
 func (r *room) on(node *framework.NodeInfo) bool {
 	has, used := node.Allocatable, node.Requested
-	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.cpu, has.MilliCPU, used.MilliCPU) || lacks(r.memory, has.Memory, used.Memory) ||
-		lacks(r.ephemeral, has.EphemeralStorage, used.EphemeralStorage) {
+	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) || lacks(r.of[memory], has.Memory, used.Memory) ||
+		lacks(r.of[ephemeral], has.EphemeralStorage, used.EphemeralStorage) {
 		return false
 	}
 	for _, s := range r.scalars {
@@ -161,6 +161,7 @@ const (
 	cpu kind = iota
 	memory
 	ephemeral
+	kinds // how many there are
 )
 
 // Clone implements fwk.StateData.
@@ -206,15 +207,7 @@ func (s *shares) left(node *row, most bool) int64 {
 	var sum, weights int64
 	for i := range s.of {
 		share := &s.of[i]
-		var has, used int64
-		switch share.resource {
-		case cpu:
-			has, used = node.cpu.has, node.nonZeroCPU
-		case memory:
-			has, used = node.memory.has, node.nonZeroMemory
-		default:
-			has, used = node.ephemeral.has, node.ephemeral.used
-		}
+		has, used := node.counted[share.resource].has, node.counted[share.resource].used
 		if has == 0 {
 			continue
 		}
