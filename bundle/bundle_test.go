@@ -198,11 +198,11 @@ func TestNothingIsAppendedAndNothingEarlierIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Append(o.last, nil); !errors.Is(err, boltlog.ErrReadOnly) {
+	if err := b.Append(o.last, nil); !errors.Is(err, eventlog.ErrReadOnly) {
 		t.Errorf("append: %v", err)
 	}
 	for _, err := range b.Read(1) {
-		var archived *boltlog.ArchivedError
+		var archived *eventlog.ArchivedError
 		if !errors.As(err, &archived) || archived.First != behind+1 {
 			t.Errorf("read from entry 1: %v", err)
 		}
@@ -434,11 +434,11 @@ type faulty struct {
 }
 
 // Records implements bundle.Source.
-func (f faulty) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (f faulty) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for rec, err := range f.original.Records(from) {
 			if rec.Seq == f.at {
-				yield(boltlog.Record{}, &eventlog.DamagedError{Path: "a.log", Seq: f.at, Err: errors.New("planted")})
+				yield(eventlog.Record{}, &eventlog.DamagedError{Path: "a.log", Seq: f.at, Err: errors.New("planted")})
 				return
 			}
 			if !yield(rec, err) {

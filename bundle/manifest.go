@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // Format is the version of the layout that Write writes, and the highest that Open reads. Versions are a ladder:
@@ -47,7 +46,7 @@ type Manifest struct {
 	// Config is the effective KubeSchedulerConfiguration at the last entry.
 	Config json.RawMessage `json:"config,omitempty"`
 	// Origin is the place in the log's chain and tree behind which First stands.
-	Origin boltlog.Origin `json:"origin"`
+	Origin eventlog.Origin `json:"origin"`
 	// LastHash is the hash of the last entry's record, hexadecimal, and Root that of the log's hash tree up to it,
 	// in base64 as checkpoints have it.
 	LastHash string `json:"lastHash"`
@@ -148,7 +147,7 @@ func (e *FormatError) Error() string {
 // A tally follows records in order: it checks each against the one before it, and sums up what a manifest says.
 type tally struct {
 	header eventlog.Header
-	origin boltlog.Origin // of the next record
+	origin eventlog.Origin // of the next record
 	first  eventlog.Header
 	begun  *eventlog.EpochStarted // the last one
 	bytes  uint64

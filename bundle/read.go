@@ -12,7 +12,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // A recordReader unpacks the records of a bundle in order, and checks each against the one before it.
@@ -83,7 +82,7 @@ func (b *Bundle) each(from uint64, f func(rec []byte, e eventlog.Entry) (more bo
 		return nil
 	}
 	if from = max(from, 1); from < b.manifest.First {
-		return &boltlog.ArchivedError{Path: b.name, Seq: from, First: b.manifest.First}
+		return &eventlog.ArchivedError{Path: b.name, Seq: from, First: b.manifest.First}
 	}
 	r, err := b.reader()
 	if err != nil {
@@ -113,24 +112,24 @@ func (b *Bundle) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 }
 
 // Records implements Source.
-func (b *Bundle) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (b *Bundle) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		err := b.each(from, func(rec []byte, e eventlog.Entry) bool {
-			return yield(boltlog.Record{Seq: e.Seq, Bytes: rec, Hash: eventlog.HashRecord(rec)}, nil)
+			return yield(eventlog.Record{Seq: e.Seq, Bytes: rec, Hash: eventlog.HashRecord(rec)}, nil)
 		})
 		if err != nil {
-			yield(boltlog.Record{}, err)
+			yield(eventlog.Record{}, err)
 		}
 	}
 }
 
 // OriginAt implements Source. It reads the records up to entry seq, unless that is the one before the first.
-func (b *Bundle) OriginAt(seq uint64) (boltlog.Origin, error) {
+func (b *Bundle) OriginAt(seq uint64) (eventlog.Origin, error) {
 	origin := b.manifest.Origin
 	origin.Tree = origin.Tree.Clone()
 	switch {
 	case seq < b.manifest.Origin.Seq:
-		return origin, &boltlog.ArchivedError{Path: b.name, Seq: seq, First: b.manifest.First}
+		return origin, &eventlog.ArchivedError{Path: b.name, Seq: seq, First: b.manifest.First}
 	case seq > b.manifest.Last:
 		return origin, fmt.Errorf("%s: there is no entry %d: the last is %d", b.name, seq, b.manifest.Last)
 	case seq == b.manifest.Origin.Seq:
@@ -165,7 +164,7 @@ func (b *Bundle) Last() (uint64, error) { return b.manifest.Last, nil }
 
 // Append implements eventlog.Log: nothing can be appended.
 func (b *Bundle) Append(uint64, []eventlog.Entry) error {
-	return fmt.Errorf("%s: %w", b.name, boltlog.ErrReadOnly)
+	return fmt.Errorf("%s: %w", b.name, eventlog.ErrReadOnly)
 }
 
 // Close implements eventlog.Log.

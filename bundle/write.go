@@ -13,7 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // lengthSize is the size of a record's length before it.
@@ -22,9 +21,9 @@ const lengthSize = 4
 // Source is the log that a bundle is made of. *boltlog.Log and *Bundle are.
 type Source interface {
 	// OriginAt returns the place behind entry seq.
-	OriginAt(seq uint64) (boltlog.Origin, error)
+	OriginAt(seq uint64) (eventlog.Origin, error)
 	// Records yields the records from an entry on, in order. The first error ends it.
-	Records(from uint64) iter.Seq2[boltlog.Record, error]
+	Records(from uint64) iter.Seq2[eventlog.Record, error]
 }
 
 // Plan says what a bundle is to carry.
@@ -89,7 +88,7 @@ func survey(src Source, plan *Plan) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{Version: plan.Version, From: max(plan.From, plan.First), First: plan.First, Config: plan.Config,
-		Origin: boltlog.Origin{Seq: origin.Seq, Hash: origin.Hash, Tree: origin.Tree.Clone()}, Snapshot: uint64(len(plan.Snapshot))}
+		Origin: eventlog.Origin{Seq: origin.Seq, Hash: origin.Hash, Tree: origin.Tree.Clone()}, Snapshot: uint64(len(plan.Snapshot))}
 	t := tally{origin: origin}
 	digest := sha256.New()
 	digest.Write(plan.Snapshot)

@@ -1,8 +1,6 @@
 package eventlog
 
 import (
-	"errors"
-	"fmt"
 	"iter"
 )
 
@@ -27,41 +25,3 @@ type Log interface {
 	// Close releases the log. Later calls return ErrClosed.
 	Close() error
 }
-
-// ErrClosed is returned by calls on a log after Close.
-var ErrClosed = errors.New("log is closed")
-
-// ErrUnknownOutcome is returned by Append after an earlier append failed in a way that leaves open whether
-// its entries are durable. Open the log again and read its last entry.
-var ErrUnknownOutcome = errors.New("an earlier append failed with unknown outcome: the log must be opened again")
-
-// ConflictError says that another writer has appended: the log's last entry is not the expected one.
-type ConflictError struct {
-	Expected, Actual uint64
-}
-
-// Error implements error.
-func (e *ConflictError) Error() string {
-	return fmt.Sprintf("append conflict: expected the last entry to be %d, it is %d", e.Expected, e.Actual)
-}
-
-// DamagedError says that a log cannot be trusted from Seq on.
-type DamagedError struct {
-	// Path is the file, or "" for a log that has none.
-	Path string
-	// Seq is the first entry that is missing or wrong; entries before it were read without fault.
-	Seq uint64
-	// Err is what is wrong.
-	Err error
-}
-
-// Error implements error.
-func (e *DamagedError) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("log damaged at entry %d: %v", e.Seq, e.Err)
-	}
-	return fmt.Sprintf("%s: log damaged at entry %d: %v", e.Path, e.Seq, e.Err)
-}
-
-// Unwrap returns what is wrong.
-func (e *DamagedError) Unwrap() error { return e.Err }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // maxRecord bounds what a server can make a reader allocate: no record of a log is that large, since an object of the
@@ -112,15 +111,15 @@ func (w waiting) Read(p []byte) (int, error) {
 // records yields the records from and to, each of which carries the hash of the one before it; prev is what the first
 // must carry. Errors: a *brokenOffError, errSilent, that the client's context has ended, an *eventlog.DamagedError, or what
 // the scheduler says that keeps it from reading its own log.
-func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		ctx, cancel := context.WithCancelCause(c.ctx)
 		defer cancel(nil)
 		answer := time.AfterFunc(idleTime, func() { cancel(errSilent) })
 		body, err := c.get(ctx, fmt.Sprintf("records?from=%d&to=%d", from, to))
 		answer.Stop()
 		if err != nil {
-			yield(boltlog.Record{}, err)
+			yield(eventlog.Record{}, err)
 			return
 		}
 		defer body.Close()
@@ -131,15 +130,15 @@ func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[boltlog.Recor
 				if why := context.Cause(ctx); why != nil {
 					err = why
 				}
-				yield(boltlog.Record{}, err)
+				yield(eventlog.Record{}, err)
 				return
 			}
 			if err := follows(buf, seq, prev); err != nil {
-				yield(boltlog.Record{}, &eventlog.DamagedError{Path: c.path, Seq: seq, Err: err})
+				yield(eventlog.Record{}, &eventlog.DamagedError{Path: c.path, Seq: seq, Err: err})
 				return
 			}
 			prev = eventlog.HashRecord(buf)
-			if !yield(boltlog.Record{Seq: seq, Bytes: buf, Hash: prev}, nil) {
+			if !yield(eventlog.Record{Seq: seq, Bytes: buf, Hash: prev}, nil) {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
 )
@@ -22,8 +23,8 @@ type hanging struct {
 	until <-chan struct{}
 }
 
-func (h hanging) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (h hanging) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for r, err := range h.Log.Records(from) {
 			if r.Seq == h.seq {
 				<-h.until

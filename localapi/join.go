@@ -113,7 +113,7 @@ func (j *Joined) Last() (uint64, error) {
 }
 
 // Append implements eventlog.Log: it is refused.
-func (j *Joined) Append(uint64, []eventlog.Entry) error { return boltlog.ErrReadOnly }
+func (j *Joined) Append(uint64, []eventlog.Entry) error { return eventlog.ErrReadOnly }
 
 // Close implements eventlog.Log.
 func (j *Joined) Close() error {
@@ -150,7 +150,7 @@ func (j *Joined) beyond(seq uint64) error {
 }
 
 // OriginAt returns the place behind entry seq, as that of boltlog.Log.
-func (j *Joined) OriginAt(seq uint64) (o boltlog.Origin, err error) {
+func (j *Joined) OriginAt(seq uint64) (o eventlog.Origin, err error) {
 	p := j.part()
 	if seq <= min(p.sealed, j.last) {
 		return p.log.OriginAt(seq)
@@ -163,7 +163,7 @@ func (j *Joined) OriginAt(seq uint64) (o boltlog.Origin, err error) {
 	}
 	for r, err := range j.Records(p.sealed + 1) {
 		if err != nil {
-			return boltlog.Origin{}, err
+			return eventlog.Origin{}, err
 		}
 		o.Seq, o.Hash = r.Seq, r.Hash
 		o.Tree.Add(r.Hash)
@@ -171,5 +171,5 @@ func (j *Joined) OriginAt(seq uint64) (o boltlog.Origin, err error) {
 			return o, nil
 		}
 	}
-	return boltlog.Origin{}, j.beyond(seq)
+	return eventlog.Origin{}, j.beyond(seq)
 }

@@ -166,8 +166,8 @@ type altered struct {
 	at  int
 }
 
-func (a altered) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (a altered) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for r, err := range a.Log.Records(from) {
 			if r.Seq == a.seq {
 				r.Bytes = append([]byte{}, r.Bytes...)
@@ -213,8 +213,8 @@ type rewritten struct {
 	seq uint64
 }
 
-func (w rewritten) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (w rewritten) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for r, err := range w.Log.Records(from) {
 			if err == nil && r.Seq == w.seq {
 				var e eventlog.Entry

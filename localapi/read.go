@@ -21,7 +21,7 @@ const (
 
 // Read implements eventlog.Log.
 func (j *Joined) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return read(j, from, (*boltlog.Log).Read, func(r boltlog.Record) (eventlog.Entry, error) {
+	return read(j, from, (*boltlog.Log).Read, func(r eventlog.Record) (eventlog.Entry, error) {
 		e, _, err := eventlog.DecodeRecord(r.Bytes)
 		if err != nil {
 			err = &eventlog.DamagedError{Path: j.client.path, Seq: r.Seq, Err: err}
@@ -31,8 +31,8 @@ func (j *Joined) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 }
 
 // Records is Read without decoding the entries, as that of boltlog.Log.
-func (j *Joined) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return read(j, from, (*boltlog.Log).Records, func(r boltlog.Record) (boltlog.Record, error) { return r, nil })
+func (j *Joined) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return read(j, from, (*boltlog.Log).Records, func(r eventlog.Record) (eventlog.Record, error) { return r, nil })
 }
 
 // A reading goes through a joined log, from one part of it to the next.
@@ -40,7 +40,7 @@ type reading[T any] struct {
 	log    *Joined
 	next   uint64 // the entry to yield next
 	sealed func(*boltlog.Log, uint64) iter.Seq2[T, error]
-	decode func(boltlog.Record) (T, error)
+	decode func(eventlog.Record) (T, error)
 	yield  func(T, error) bool
 
 	seen  uint64   // the last entry that a scheduler told
@@ -49,7 +49,7 @@ type reading[T any] struct {
 }
 
 // read is Read or Records: sealed reads what stands in files, decode what is told.
-func read[T any](j *Joined, from uint64, sealed func(*boltlog.Log, uint64) iter.Seq2[T, error], decode func(boltlog.Record) (T, error)) iter.Seq2[T, error] {
+func read[T any](j *Joined, from uint64, sealed func(*boltlog.Log, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		r := &reading[T]{log: j, next: max(from, 1), sealed: sealed, decode: decode, yield: yield}
 		for r.next <= j.last {

@@ -191,11 +191,11 @@ type failing struct {
 	err error
 }
 
-func (f failing) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (f failing) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for r, err := range f.Log.Records(from) {
 			if r.Seq == f.seq {
-				yield(boltlog.Record{}, f.err)
+				yield(eventlog.Record{}, f.err)
 				return
 			}
 			if !yield(r, err) {

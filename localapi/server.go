@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // socketName is the socket's file in the log's directory.
@@ -26,7 +25,7 @@ const socketName = "api.sock"
 type Log interface {
 	First() uint64
 	Last() (uint64, error)
-	Records(from uint64) iter.Seq2[boltlog.Record, error]
+	Records(from uint64) iter.Seq2[eventlog.Record, error]
 }
 
 // Info is what there is to read.

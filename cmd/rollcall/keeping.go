@@ -108,13 +108,13 @@ func (k keeping) openLog() (eventlog.Log, error) {
 		if errors.Is(err, fs.ErrExist) {
 			return nil, usageError{fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another directory", k.log)}
 		}
-		if !errors.Is(err, boltlog.ErrBeingRead) { // it was made, and someone was quick to look at it
+		if !errors.Is(err, eventlog.ErrBeingRead) { // it was made, and someone was quick to look at it
 			return log, err
 		}
 	}
 	opts.Archives = k.reading.archives
 	log, err := opts.Open(k.log)
-	for began := time.Now(); errors.Is(err, boltlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(k.log) {
+	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(k.log) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if _, serr := os.Stat(k.log); errors.Is(err, fs.ErrNotExist) && serr != nil {
@@ -330,7 +330,7 @@ func (t *teller) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 func (k keeping) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
-	var archived *boltlog.ArchivedError
+	var archived *eventlog.ArchivedError
 	var damaged *eventlog.DamagedError
 	var lost *snapshot.LostError
 	switch {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -252,8 +251,8 @@ type interruptible struct {
 }
 
 // Records implements bundle.Source.
-func (i *interruptible) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (i *interruptible) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for rec, err := range i.records.Records(from) {
 			if err == nil {
 				err = i.ctx.Err()

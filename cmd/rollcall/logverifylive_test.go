@@ -23,8 +23,8 @@ type toldLog struct {
 	change func(seq uint64, rec []byte) []byte // nil for a record that is left out
 }
 
-func (l toldLog) Records(from uint64) iter.Seq2[boltlog.Record, error] {
-	return func(yield func(boltlog.Record, error) bool) {
+func (l toldLog) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		for r, err := range l.Log.Records(from) {
 			if err == nil && l.change != nil {
 				if r.Bytes = l.change(r.Seq, bytes.Clone(r.Bytes)); r.Bytes == nil {

@@ -92,10 +92,10 @@ func openBundle(path string) (*source, error) {
 type bundled struct{ *bundle.Bundle }
 
 // Put implements snapshot.Store: nothing can be put into a bundle.
-func (b bundled) Put(uint64, []byte) error { return boltlog.ErrReadOnly }
+func (b bundled) Put(uint64, []byte) error { return eventlog.ErrReadOnly }
 
 // Drop implements snapshot.Store.
-func (b bundled) Drop(uint64) error { return boltlog.ErrReadOnly }
+func (b bundled) Drop(uint64) error { return eventlog.ErrReadOnly }
 
 // List implements snapshot.Store.
 func (b bundled) List() ([]uint64, error) {
@@ -153,7 +153,7 @@ func adviseOnDoubt(path string, err error) error {
 // advise adds to an error of reading what can be done about it.
 func (s *source) advise(err error) error {
 	var damaged *eventlog.DamagedError
-	var archived *boltlog.ArchivedError
+	var archived *eventlog.ArchivedError
 	var lost *snapshot.LostError
 	switch {
 	case errors.As(err, &lost):

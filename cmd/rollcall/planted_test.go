@@ -243,7 +243,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a reader takes the end of a connection for the end of the log", "localapi/client.go",
-		"\t\t\t\t\terr = why\n\t\t\t\t}\n\t\t\t\tyield(boltlog.Record{}, err)", "\t\t\t\t\terr = why\n\t\t\t\t}",
+		"\t\t\t\t\terr = why\n\t\t\t\t}\n\t\t\t\tyield(eventlog.Record{}, err)", "\t\t\t\t\terr = why\n\t\t\t\t}",
 		"./localapi", "TestAReaderWhoseSchedulerEndsReadsOn", "want 8000",
 	},
 	{

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 const (
@@ -56,7 +58,7 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if paths, err := segmentPaths(path); err != nil {
 		return done, err
 	} else if paths[0] == path {
-		return done, fmt.Errorf("%w: a log that is one file has no segments", ErrReadOnly)
+		return done, fmt.Errorf("%w: a log that is one file has no segments", eventlog.ErrReadOnly)
 	}
 	if err := outside(dir, path); err != nil {
 		return done, err
@@ -82,7 +84,7 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 		return done, nil
 	}
 	last := segments[len(segments)-1]
-	end := Origin{Seq: last.Last, Hash: last.Hash}
+	end := eventlog.Origin{Seq: last.Last, Hash: last.Hash}
 	if end.Tree, err = l.Tree(end.Seq); err != nil {
 		return done, fmt.Errorf("compute the hash tree: %w", err)
 	}
@@ -140,7 +142,7 @@ func lockArchiving(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := flock(f, true); errors.Is(err, errLocked) {
-		return nil, errors.Join(fmt.Errorf("%w: someone else is archiving (%s)", ErrInUse, path), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: someone else is archiving (%s)", eventlog.ErrInUse, path), f.Close())
 	} else if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -168,7 +170,7 @@ func (l *Log) archivable(before uint64) []Facts {
 func (l *Log) Archivable(before uint64) bool { return len(l.archivable(before)) > 0 }
 
 // with returns what ORIGIN is to say when part, which ends at end, was archived too.
-func (b *beginning) with(end Origin, part Part) *beginning {
+func (b *beginning) with(end eventlog.Origin, part Part) *beginning {
 	next := &beginning{Origin: end}
 	if b == nil {
 		next.Archived = []Part{part}

@@ -72,7 +72,7 @@ func wantEntries(t testing.TB, l *Log, first, last uint64) {
 
 func wantArchived(t testing.TB, err error, seq, first uint64) {
 	t.Helper()
-	var archived *ArchivedError
+	var archived *eventlog.ArchivedError
 	if !errors.As(err, &archived) || archived.Seq != seq || archived.First != first {
 		t.Errorf("error %v, want that entry %d is archived and the first is %d", err, seq, first)
 	}
@@ -243,7 +243,7 @@ func TestArchivingIsRefused(t *testing.T) {
 		must(t, err)
 		tmp := segment(dir, 1) + ".1" + tmpSuffix // which who has the lock is making
 		must(t, os.WriteFile(tmp, nil, fileMode))
-		want("someone else is at it", "someone else is archiving", ErrInUse, 21, dir)
+		want("someone else is at it", "someone else is archiving", eventlog.ErrInUse, 21, dir)
 		if _, err := os.Stat(tmp); err != nil {
 			t.Errorf("what someone else is making was removed: %v", err)
 		}
@@ -635,7 +635,7 @@ func TestLogOfAPart(t *testing.T) {
 			openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) {
 				wantEntries(t, l, from+7, last)
 				for seq, dirs := range map[uint64]int{from: 0, from + 1: 1} {
-					var archived *ArchivedError
+					var archived *eventlog.ArchivedError
 					if errors.As(onlyError(l.Read(seq)), &archived); len(archived.Dirs) != dirs {
 						t.Errorf("entry %d: %v", seq, archived)
 					}
@@ -645,10 +645,10 @@ func TestLogOfAPart(t *testing.T) {
 	}
 	origin, err := whole.OriginAt(5)
 	must(t, err)
-	for name, change := range map[string]func(o *Origin){
-		"another number": func(o *Origin) { o.Seq++ },
-		"a node missing": func(o *Origin) { o.Tree.Nodes = o.Tree.Nodes[1:] },
-		"a hash of none": func(o *Origin) { o.Seq, o.Tree.Size, o.Tree.Nodes = 0, 0, nil },
+	for name, change := range map[string]func(o *eventlog.Origin){
+		"another number": func(o *eventlog.Origin) { o.Seq++ },
+		"a node missing": func(o *eventlog.Origin) { o.Tree.Nodes = o.Tree.Nodes[1:] },
+		"a hash of none": func(o *eventlog.Origin) { o.Seq, o.Tree.Size, o.Tree.Nodes = 0, 0, nil },
 	} {
 		o := origin
 		change(&o)

@@ -13,32 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// ArchivedError says that an entry cannot be read because the log, as it can be read, begins later: the
-// segment that has it was moved away (Archive) and is not found again, or the log was made from a part of
-// another (CreateFrom). The log is not damaged, unless what Err wraps says so of a segment that was moved.
-type ArchivedError struct {
-	// Path is the log.
-	Path string
-	// Seq is the entry that was asked for, and First the first one that can be read.
-	Seq, First uint64
-	// Dirs are the directories where entries before First should be; none if the log never had them.
-	Dirs []string
-	// Err says why they are not found there; nil if there are no Dirs.
-	Err error
-}
-
-// Error implements error.
-func (e *ArchivedError) Error() string {
-	if len(e.Dirs) == 0 {
-		return fmt.Sprintf("%s: entry %d is not in this log, which begins with entry %d: it was made from a part of another", e.Path, e.Seq, e.First)
-	}
-	return fmt.Sprintf("%s: entry %d was archived in %s, and cannot be read from there (%v): the first entry that can be read is %d",
-		e.Path, e.Seq, strings.Join(e.Dirs, ", "), e.Err, e.First)
-}
-
-// Unwrap returns why.
-func (e *ArchivedError) Unwrap() error { return e.Err }
-
 // predecessor returns the facts of the segment before f as far as f tells them.
 func (f Facts) predecessor() Facts {
 	if f.First == 1 {
@@ -188,7 +162,7 @@ func (l *Log) archived(seq uint64) error {
 	first := l.First()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &ArchivedError{Path: l.path, Seq: seq, First: first, Err: l.absent}
+	e := &eventlog.ArchivedError{Path: l.path, Seq: seq, First: first, Err: l.absent}
 	if l.begin != nil && seq > l.begin.base() {
 		e.Dirs = slices.Concat(l.opts.Archives, l.begin.dirs())
 	}

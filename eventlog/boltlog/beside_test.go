@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
 
@@ -186,12 +187,12 @@ func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 			must(t, err)
 			again, err := OpenReadOnly(path)
 			must(t, err)
-			if err := again.Append(40, logtest.Entries(41, 1)); !errors.Is(err, ErrReadOnly) {
+			if err := again.Append(40, logtest.Entries(41, 1)); !errors.Is(err, eventlog.ErrReadOnly) {
 				t.Errorf("append to a log opened for reading: %v", err)
 			}
 			must(t, again.Close())
 			_, err = Open(path)
-			if !errors.Is(err, ErrInUse) || !errors.Is(err, ErrBeingRead) {
+			if !errors.Is(err, eventlog.ErrInUse) || !errors.Is(err, eventlog.ErrBeingRead) {
 				t.Fatalf("a writer beside a reader: error %v", err)
 			}
 			if _, noProc := os.Stat("/proc/locks"); !errors.Is(noProc, fs.ErrNotExist) && !strings.Contains(err.Error(), fmt.Sprintf("it is being read by process %d (", os.Getpid())) {
@@ -217,7 +218,7 @@ func TestAReaderOfALogThatIsToBeMendedKeepsWritersOut(t *testing.T) {
 	must(t, os.WriteFile(segment(path, 1), copied, fileMode)) // the seal did not reach the disk
 	reader, err := OpenReadOnly(path)
 	must(t, err)
-	if _, err := Open(path); !errors.Is(err, ErrBeingRead) {
+	if _, err := Open(path); !errors.Is(err, eventlog.ErrBeingRead) {
 		t.Errorf("a writer beside a reader: error %v", err)
 	}
 	must(t, reader.Close())

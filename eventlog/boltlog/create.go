@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // tmpSuffix is what the names end in of what is being made. A crash leaves it behind.
@@ -17,12 +19,12 @@ const tmpSuffix = ".tmp"
 // Create makes a new, empty log at path, a directory, and opens it for appending. It fails if anything
 // stands there (fs.ErrExist). A crash in the middle leaves nothing at path, at most a directory beside it
 // whose name begins with path's and ends in ".tmp".
-func (o Options) Create(path string) (*Log, error) { return o.CreateFrom(path, Origin{}) }
+func (o Options) Create(path string) (*Log, error) { return o.CreateFrom(path, eventlog.Origin{}) }
 
 // CreateFrom is Create for a log that begins behind entry origin.Seq of another one, of which it is a part: it
 // continues that one's numbers, its chain of hashes and its tree. Append expects origin.Seq as the last entry
 // of the empty log, and Read of that entry or one before it is an *ArchivedError.
-func (o Options) CreateFrom(path string, origin Origin) (*Log, error) {
+func (o Options) CreateFrom(path string, origin eventlog.Origin) (*Log, error) {
 	if err := origin.Check(); err != nil {
 		return nil, fmt.Errorf("create log %s: %w", path, err)
 	}
@@ -37,7 +39,7 @@ func Create(path string) (*Log, error) { return DefaultOptions().Create(path) }
 
 // create makes the whole directory under another name, brings it to the disk, and only then gives it its
 // name.
-func create(path string, origin Origin) error {
+func create(path string, origin eventlog.Origin) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +71,7 @@ func create(path string, origin Origin) error {
 
 // createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not crash-safe,
 // so a whole file is made under another name, brought to the disk, and only then given its own.
-func createSegment(dir string, origin Origin) error {
+func createSegment(dir string, origin eventlog.Origin) error {
 	name := segmentName(origin.Seq + 1)
 	tmp, err := os.CreateTemp(dir, name+".*"+tmpSuffix)
 	if err != nil {
@@ -92,7 +94,7 @@ func createSegment(dir string, origin Origin) error {
 }
 
 // initialise writes the buckets of an empty segment behind origin into the empty file at path.
-func initialise(path string, origin Origin) error {
+func initialise(path string, origin eventlog.Origin) error {
 	o := options(false)
 	o.InitialMmapSize = 0 // the file would grow with it
 	db, err := bolt.Open(path, fileMode, o)

@@ -69,16 +69,6 @@ func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	return nil
 }
 
-// A Record is one entry as it stands in the log.
-type Record struct {
-	// Seq is the entry's number.
-	Seq uint64
-	// Bytes are what eventlog.DecodeRecord decodes. They are the reader's until it asks for the next record.
-	Bytes []byte
-	// Hash is theirs: eventlog.HashRecord.
-	Hash [32]byte
-}
-
 // drain yields what fill copied, as decode (entry or record) makes it of a record, and says whether to go on.
 func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, error) bool) bool {
 	var none T
@@ -111,15 +101,15 @@ func (c *cursor) entry(rec []byte) (eventlog.Entry, error) {
 }
 
 // record returns the next record, checked but for its payload.
-func (c *cursor) record(rec []byte) (Record, error) {
+func (c *cursor) record(rec []byte) (eventlog.Record, error) {
 	seq, prev, err := eventlog.RecordPlace(rec)
 	if err != nil {
-		return Record{}, c.damaged(err)
+		return eventlog.Record{}, c.damaged(err)
 	}
 	if err := c.pass(rec, seq, prev); err != nil {
-		return Record{}, err
+		return eventlog.Record{}, err
 	}
-	return Record{Seq: seq, Bytes: rec, Hash: c.prev}, nil
+	return eventlog.Record{Seq: seq, Bytes: rec, Hash: c.prev}, nil
 }
 
 // pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.

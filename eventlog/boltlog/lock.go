@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // lockName is the file whose lock is the right to append, or to read what is appended to.
@@ -29,14 +31,14 @@ func lockForWriting(dir string) (*dirLock, error) {
 	}
 	switch err := flock(f, true); {
 	case errors.Is(err, errLocked):
-		err = fmt.Errorf("open log %s: %w: %w", dir, ErrInUse, holder(f))
+		err = fmt.Errorf("open log %s: %w: %w", dir, eventlog.ErrInUse, holder(f))
 		return nil, errors.Join(err, f.Close())
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("lock log %s: %w", dir, err), f.Close())
 	}
 	if writer, err := writerWithoutLock(dir); writer != nil || err != nil {
 		if writer != nil {
-			err = fmt.Errorf("open log %s: %w: %w", dir, ErrInUse, writer)
+			err = fmt.Errorf("open log %s: %w: %w", dir, eventlog.ErrInUse, writer)
 		}
 		return nil, errors.Join(err, f.Close())
 	}
@@ -114,9 +116,9 @@ func holder(f *os.File) error {
 	readers := lockedBy(f, "READ")
 	if flock(f, false) == nil {
 		if len(readers) > 0 {
-			return fmt.Errorf("%w by %s", ErrBeingRead, strings.Join(readers, ", "))
+			return fmt.Errorf("%w by %s", eventlog.ErrBeingRead, strings.Join(readers, ", "))
 		}
-		return ErrBeingRead
+		return eventlog.ErrBeingRead
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<10))
 	info, statErr := f.Stat()

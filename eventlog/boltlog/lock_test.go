@@ -12,6 +12,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
 
@@ -90,7 +91,7 @@ func TestAnotherProcessIsWriting(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	w := startWriter(t, path)
 	_, err := Open(path)
-	if !errors.Is(err, ErrInUse) {
+	if !errors.Is(err, eventlog.ErrInUse) {
 		t.Fatalf("second writer: error %v, want ErrInUse", err)
 	}
 	for _, want := range []string{path, fmt.Sprintf("process %d (", w.cmd.Process.Pid), "on host ", "has been writing to it since 20"} {
@@ -155,7 +156,7 @@ func TestLogWithoutLockFile(t *testing.T) {
 	w, err := Open(path)
 	must(t, err)
 	defer w.Close()
-	if _, err := Open(path); !errors.Is(err, ErrInUse) {
+	if _, err := Open(path); !errors.Is(err, eventlog.ErrInUse) {
 		t.Errorf("second writer: error %v, want ErrInUse", err)
 	}
 }
@@ -184,7 +185,7 @@ func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
 	refuse := func(how string) {
 		t.Helper()
 		l, err := Open(path)
-		if !errors.Is(err, ErrInUse) || errors.Is(err, ErrBeingRead) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("process %d (", w.cmd.Process.Pid)) {
+		if !errors.Is(err, eventlog.ErrInUse) || errors.Is(err, eventlog.ErrBeingRead) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("process %d (", w.cmd.Process.Pid)) {
 			t.Errorf("%s: a second writer: error %v, want ErrInUse and who it is", how, err)
 		}
 		if err == nil {
@@ -224,7 +225,7 @@ func TestSingleFileIsReadAsOneSegment(t *testing.T) {
 	if n, err := readUntil(t, path, 901); n != 100 || err != nil {
 		t.Errorf("%d entries from 901 on, error %v", n, err)
 	}
-	if _, err := Open(path); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), path) {
+	if _, err := Open(path); !errors.Is(err, eventlog.ErrReadOnly) || !strings.Contains(err.Error(), path) {
 		t.Errorf("appending to it: error %v, want ErrReadOnly", err)
 	}
 	files, err := List(path)

@@ -13,9 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// ErrReadOnly is returned by Append on a log that was opened with OpenReadOnly.
-var ErrReadOnly = errors.New("log is open for reading only")
-
 // Options say when the live segment is sealed and a new one begun, and where archived ones are. They may differ
 // each time a log is opened.
 type Options struct {
@@ -109,7 +106,7 @@ func (l *Log) Append(expectedLast uint64, entries []eventlog.Entry) error {
 	case err != nil:
 		return err
 	case l.readOnly:
-		return ErrReadOnly
+		return eventlog.ErrReadOnly
 	case l.failed:
 		return eventlog.ErrUnknownOutcome
 	case last != expectedLast:
@@ -237,7 +234,7 @@ func (l *Log) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 
 // Records is Read without decoding the entries: two to three times as fast. A payload that cannot be decoded is
 // no error here.
-func (l *Log) Records(from uint64) iter.Seq2[Record, error] {
+func (l *Log) Records(from uint64) iter.Seq2[eventlog.Record, error] {
 	return read(l, from, (*cursor).record)
 }
 

@@ -13,12 +13,6 @@ import (
 )
 
 var (
-	// ErrInUse says that someone else, another process or another Log of this one, has the log open for
-	// writing, or for reading when it is to be opened for writing. The error that wraps it says who.
-	ErrInUse = errors.New("the log is in use")
-	// ErrBeingRead is wrapped beside ErrInUse if nobody writes to the log, but someone reads it. Most readers need it
-	// for a moment only: it can be tried again.
-	ErrBeingRead = errors.New("it is being read")
 	// ErrNotALog says that a file or directory is no Rollcall log.
 	ErrNotALog = errors.New("not a Rollcall log")
 	// ErrNoSegments is the ErrNotALog of a directory in which nothing tells that there was a log.
@@ -67,7 +61,7 @@ func openSingle(path string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, ErrReadOnly), s.close())
+	return nil, errors.Join(fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, eventlog.ErrReadOnly), s.close())
 }
 
 // takeOver fills l with what stands on the disk, and makes it whole.

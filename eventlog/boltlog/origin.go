@@ -2,7 +2,6 @@ package boltlog
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // originName is the file that says of a log that its first entry is not in its directory, and why. A log
@@ -23,59 +19,6 @@ const originName = "ORIGIN"
 
 // originFormat is the version of that file's content that this package writes, and the highest that it reads.
 const originFormat = 1
-
-// An Origin is a place in a log, behind an entry: all that must be known of what is before to go on from there.
-// The zero Origin is the place before entry 1.
-type Origin struct {
-	// Seq is the entry's number.
-	Seq uint64
-	// Hash is the hash of its record.
-	Hash [32]byte
-	// Tree is the hash tree over the entries up to it.
-	Tree merkle.Tree
-}
-
-// Check says what is wrong with an origin that came from elsewhere, as far as it can be seen.
-func (o Origin) Check() error {
-	switch {
-	case o.Tree.Size != o.Seq:
-		return fmt.Errorf("origin at entry %d: its tree is over %d entries", o.Seq, o.Tree.Size)
-	case o.Seq == 0 && o.Hash != [32]byte{}:
-		return errors.New("origin before entry 1: there is no record to have a hash")
-	}
-	if err := o.Tree.Check(); err != nil {
-		return fmt.Errorf("origin at entry %d: %w", o.Seq, err)
-	}
-	return nil
-}
-
-// originJSON is an Origin in JSON.
-type originJSON struct {
-	Seq  uint64      `json:"seq"`
-	Hash string      `json:"hash"` // hexadecimal
-	Tree []tlog.Hash `json:"tree"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (o Origin) MarshalJSON() ([]byte, error) {
-	return json.Marshal(originJSON{o.Seq, hex.EncodeToString(o.Hash[:]), append([]tlog.Hash{}, o.Tree.Nodes...)})
-}
-
-// UnmarshalJSON implements json.Unmarshaler. It refuses what Check does.
-func (o *Origin) UnmarshalJSON(data []byte) error {
-	var in originJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
-		return err
-	}
-	hash, err := hex.DecodeString(in.Hash)
-	if err != nil || len(hash) != 32 {
-		return fmt.Errorf("origin at entry %d: its hash is not 64 hexadecimal digits", in.Seq)
-	}
-	*o = Origin{Seq: in.Seq, Hash: [32]byte(hash), Tree: merkle.Tree{Size: in.Seq, Nodes: in.Tree}}
-	return o.Check()
-}
 
 // A Part is a range of a log's entries that were moved to another directory, whole segments.
 type Part struct {
@@ -87,9 +30,9 @@ type Part struct {
 // A beginning is what stands in ORIGIN: the log's own entries begin behind Origin. Those before are in the
 // Archived parts, without a gap, as far back as those go.
 type beginning struct {
-	Format   int    `json:"format"`
-	Origin   Origin `json:"origin"`
-	Archived []Part `json:"archived"`
+	Format   int             `json:"format"`
+	Origin   eventlog.Origin `json:"origin"`
+	Archived []Part          `json:"archived"`
 }
 
 // base returns the entry behind which the first part begins: 0 unless the log was made from a part of another.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
@@ -37,16 +38,16 @@ func TestDamagedOriginIsRefused(t *testing.T) {
 
 func TestOriginIsReadAsWritten(t *testing.T) {
 	for name, b := range map[string]beginning{
-		"no parts":               {Origin: Origin{Seq: 4, Tree: treeOf(4)}},
-		"parts with a gap":       {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 4, "/a"}, {6, 9, "/b"}}},
-		"parts that end early":   {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 8, "/a"}}},
-		"parts in no order":      {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{5, 9, "/a"}, {1, 4, "/b"}}},
-		"a part of nothing":      {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{10, 9, "/a"}}},
-		"a part from entry 0":    {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{0, 9, "/a"}}},
-		"a part that is nowhere": {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 9, ""}}},
+		"no parts":               {Origin: eventlog.Origin{Seq: 4, Tree: treeOf(4)}},
+		"parts with a gap":       {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 4, "/a"}, {6, 9, "/b"}}},
+		"parts that end early":   {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 8, "/a"}}},
+		"parts in no order":      {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{5, 9, "/a"}, {1, 4, "/b"}}},
+		"a part of nothing":      {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{10, 9, "/a"}}},
+		"a part from entry 0":    {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{0, 9, "/a"}}},
+		"a part that is nowhere": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 9, ""}}},
 		"nothing":                {},
-		"another tree":           {Origin: Origin{Seq: 9, Tree: treeOf(8)}},
-		"two parts":              {Origin: Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{3, 4, "/a"}, {5, 9, "/b"}}},
+		"another tree":           {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(8)}},
+		"two parts":              {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{3, 4, "/a"}, {5, 9, "/b"}}},
 	} {
 		content, err := b.encode()
 		must(t, err)
@@ -72,7 +73,7 @@ func FuzzDecodeBeginning(f *testing.F) {
 		if b.base() >= b.Origin.Seq && len(b.Archived) > 0 {
 			t.Errorf("%q is accepted", content)
 		}
-		var o Origin
+		var o eventlog.Origin
 		text, err := json.Marshal(b.Origin)
 		if err != nil || json.Unmarshal(text, &o) != nil || o.Check() != nil {
 			t.Errorf("%q: error %v", text, err)

@@ -59,8 +59,8 @@ func (l *Log) rotate() error {
 }
 
 // end returns the place where the next segment begins.
-func (l *Log) end() (end Origin, err error) {
-	end = Origin{Seq: l.last, Hash: l.prev}
+func (l *Log) end() (end eventlog.Origin, err error) {
+	end = eventlog.Origin{Seq: l.last, Hash: l.prev}
 	if l.tail.Tree == nil { // its format has none
 		end.Tree, err = l.Tree(l.last)
 		return end, err
@@ -73,7 +73,7 @@ func (l *Log) end() (end Origin, err error) {
 }
 
 // retire closes the segment that was sealed; readers open it for themselves from now on.
-func (l *Log) retire(end Origin) error {
+func (l *Log) retire(end eventlog.Origin) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tail := l.tail
@@ -98,7 +98,7 @@ func (s *Segment) writeSeal(last uint64, hash [32]byte) error {
 }
 
 // seal makes the facts those of a segment that was sealed at end, and cut.
-func (f *Facts) seal(end Origin) {
+func (f *Facts) seal(end eventlog.Origin) {
 	f.Last, f.Sealed, f.Hash, f.Extra = end.Seq, true, end.Hash, 0
 	if f.Format >= formatTree {
 		tree := end.Tree.Clone()
@@ -125,7 +125,7 @@ func trim(path string) error {
 }
 
 // begin makes a segment behind origin and opens it for appending.
-func begin(dir string, origin Origin) (*Segment, error) {
+func begin(dir string, origin eventlog.Origin) (*Segment, error) {
 	name := segmentName(origin.Seq + 1)
 	if err := createSegment(dir, origin); err != nil {
 		return nil, fmt.Errorf("create segment %s: %w", name, err)
@@ -150,7 +150,7 @@ func (l *Log) repair() error {
 		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
 	tail.Extra = 0
-	end := Origin{Seq: tail.Last, Hash: tail.Hash}
+	end := eventlog.Origin{Seq: tail.Last, Hash: tail.Hash}
 	var err error
 	if end.Tree, err = l.Tree(tail.Last); err != nil {
 		return fmt.Errorf("compute the hash tree: %w", err)

@@ -356,7 +356,7 @@ func TestSegmentsKeepToTheirSize(t *testing.T) {
 // The age counts from the segment's first entry, also if the log was opened in between.
 func TestSegmentsKeepToTheirAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
-	must(t, create(path, Origin{}))
+	must(t, create(path, eventlog.Origin{}))
 	opts := Options{SegmentAge: time.Hour}
 	for i := range 10 {
 		l, err := opts.Open(path)

@@ -266,7 +266,7 @@ func (s *Segment) openDB(readOnly bool) error {
 		// bbolt's mapping of the file stays, and with it the lock, for as long as the process lives.
 		return errors.Join(s.damaged(s.First, err), s.file.Close())
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("open log %s: %w", s.Path, ErrInUse)
+		return fmt.Errorf("open log %s: %w", s.Path, eventlog.ErrInUse)
 	case errors.Is(err, bolterrors.ErrChecksum):
 		return s.damaged(s.First, err)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
@@ -476,12 +476,12 @@ func (s *Segment) Read(from, to uint64) iter.Seq2[eventlog.Entry, error] {
 
 // Records yields the records of the entries from from to to, both of them the segment's, in order; see
 // Log.Records.
-func (s *Segment) Records(from, to uint64) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func (s *Segment) Records(from, to uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
 		c := cursor{next: from}
 		for c.next <= to {
 			if err := c.fill(s, to); err != nil {
-				yield(Record{}, err)
+				yield(eventlog.Record{}, err)
 				return
 			}
 			if !drain(&c, c.record, yield) {

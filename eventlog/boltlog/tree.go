@@ -3,6 +3,7 @@ package boltlog
 import (
 	"fmt"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
@@ -60,13 +61,13 @@ func (l *Log) Tree(size uint64) (merkle.Tree, error) {
 
 // OriginAt returns the place behind entry seq, from which a part of the log may go on (CreateFrom). It reads what
 // Tree reads.
-func (l *Log) OriginAt(seq uint64) (Origin, error) {
+func (l *Log) OriginAt(seq uint64) (eventlog.Origin, error) {
 	hash, err := l.RecordHash(seq)
 	if err != nil {
-		return Origin{}, err
+		return eventlog.Origin{}, err
 	}
 	tree, err := l.Tree(seq)
-	return Origin{Seq: seq, Hash: hash, Tree: tree}, err
+	return eventlog.Origin{Seq: seq, Hash: hash, Tree: tree}, err
 }
 
 // grow adds the records with the given hashes, which were appended to the segment, to its tree.
