@@ -200,6 +200,25 @@ func notApplicable(e eventlog.Entry, err error) Divergence {
 	return d
 }
 
+// Compare compares the decision that is recorded as entry seq with the one that is made now in its place, nil for none.
+// It returns nil if they are equal.
+func Compare(seq uint64, recorded, decided *eventlog.Decision) *Divergence {
+	out := &Divergence{Kind: Differs, Seq: seq, Pod: podOf(recorded), Recorded: inShort(recorded)}
+	if decided == nil {
+		out.Kind = Extra
+		return out
+	}
+	field, was, is, differ := firstDifference(recorded, decided)
+	if !differ {
+		return nil
+	}
+	out.Field, out.Decided = field, inShort(decided)
+	if out.Recorded == out.Decided {
+		out.Recorded, out.Decided = was, is
+	}
+	return out
+}
+
 func podOf(d *eventlog.Decision) string { return d.Namespace + "/" + d.Name }
 
 // inShort says what was decided in a few words.

@@ -20,13 +20,14 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/replaytest"
 )
 
 // gangLog is a small recorded log: gangs that fit, that must wait, and of which one is released; single pods;
 // time that makes work.
 func gangLog(t *testing.T) []eventlog.Entry {
 	t.Helper()
-	s := newStory(t)
+	s := replaytest.NewStory(t)
 	for _, line := range []string{
 		"node n1 cpu=4", "node n2 cpu=4", "node n3 cpu=2",
 		"group ml/red min=3", "pod ml/red-0 cpu=3 group=red", "pod ml/red-1 cpu=3 group=red", "pod ml/red-2 cpu=2 group=red",
@@ -36,15 +37,15 @@ func gangLog(t *testing.T) []eventlog.Entry {
 		"node n4 cpu=16", "wait 10s", "wait 6m",
 	} {
 		words := strings.Fields(line)
-		s.line(words[0], words[1], words[2:])
+		s.Line(words[0], words[1], words[2:])
 	}
 	// Several inputs of one step: only before the first of them was there nothing left to decide.
-	s.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod("ml", "x", "uid-x", []string{"cpu=1"})},
-		&eventlog.Upserted{Resource: eventlog.Nodes, Object: node("n5", []string{"cpu=1"})},
-		&eventlog.Upserted{Resource: eventlog.Pods, Object: pod("ml", "y", "uid-y", []string{"cpu=1"})})
+	s.Step(&eventlog.Upserted{Resource: eventlog.Pods, Object: replaytest.Pod("ml", "x", "uid-x", []string{"cpu=1"})},
+		&eventlog.Upserted{Resource: eventlog.Nodes, Object: replaytest.Node("n5", []string{"cpu=1"})},
+		&eventlog.Upserted{Resource: eventlog.Pods, Object: replaytest.Pod("ml", "y", "uid-y", []string{"cpu=1"})})
 	var all []eventlog.Entry
-	for e, err := range s.log.Read(1) {
-		s.must(err)
+	for e, err := range s.Log.Read(1) {
+		s.Must(err)
 		all = append(all, e)
 	}
 	return all
@@ -324,16 +325,16 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStory(t)
-	s.log = eventlog.NewMemory()
-	s.engine, err = engine.Open(context.Background(), s.log, s.now, engine.Options{Registry: plugins.NewRegistry(), Config: config})
-	s.must(err)
+	s := replaytest.NewStory(t)
+	s.Log = eventlog.NewMemory()
+	s.Engine, err = engine.Open(context.Background(), s.Log, s.Now, engine.Options{Registry: plugins.NewRegistry(), Config: config})
+	s.Must(err)
 	for _, line := range []string{"node n1 cpu=8", "node n2 cpu=4", "pod ml/a cpu=1 scheduler=packer", "pod ml/b cpu=1 scheduler=default-scheduler"} {
 		words := strings.Fields(line)
-		s.line(words[0], words[1], words[2:])
+		s.Line(words[0], words[1], words[2:])
 	}
-	report, err := replay.Verify(context.Background(), s.log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
-	s.must(err)
+	report, err := replay.Verify(context.Background(), s.Log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	s.Must(err)
 	if !report.Identical() || report.Decisions != 1 {
 		t.Errorf("report is %+v, want one decision, identical", report)
 	}

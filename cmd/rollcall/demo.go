@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/sim"
 )
 
@@ -82,24 +83,24 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 		return err
 	}
 	defer log.Close()
-	opts := replay.ExplainOptions{Registry: plugins.NewRegistry()}
+	opts := explain.Options{Registry: plugins.NewRegistry()}
 
 	fmt.Fprintf(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
 	if err := parseAt("2026-01-01T00:20:00Z", &opts); err != nil {
 		return err
 	}
-	group, err := replay.ExplainGroup(cmd.Context(), log.Read, "default", "wide", opts)
+	group, err := explain.Group(cmd.Context(), log.Read, "default", "wide", opts)
 	if err != nil {
 		return err
 	}
-	if err := group.WriteText(w); err != nil {
+	if err := render.Group(w, group); err != nil {
 		return err
 	}
 
 	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod default/mistyped\n")
-	pod, err := replay.ExplainPod(cmd.Context(), log.Read, "default", "mistyped", replay.ExplainOptions{Registry: plugins.NewRegistry()})
+	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped", explain.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		return err
 	}
-	return pod.WriteText(w)
+	return render.Pod(w, pod)
 }

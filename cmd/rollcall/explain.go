@@ -12,14 +12,18 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
-	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
 )
 
-// explanation is what the explain commands can print.
-type explanation interface{ WriteText(w io.Writer) error }
+// explanation is what the explain command prints: a value that has a JSON form, and how it is written for people.
+type explanation struct {
+	answer any
+	write  func(io.Writer) error
+}
 
 // explainer answers for one kind of thing.
-type explainer func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error)
+type explainer func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error)
 
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
@@ -46,19 +50,7 @@ the first snapshot and says from which entry on the history is known.`,
 	var from reading
 	var at string
 	var runnersUp int
-	kinds := map[string]explainer{
-		"pod": func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error) {
-			return replay.ExplainPod(cmd.Context(), log.Read, namespace, name, opts)
-		},
-		"group": func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts replay.ExplainOptions) (explanation, error) {
-			x, err := replay.ExplainGroup(cmd.Context(), log.Read, namespace, name, opts)
-			var missing *replay.NotFoundError
-			if errors.As(err, &missing) && missing.Composite {
-				return replay.ExplainComposite(cmd.Context(), log.Read, namespace, name, opts)
-			}
-			return x, err
-		},
-	}
+	kinds := map[string]explainer{"pod": explainPod, "group": explainGroup}
 	cmd.Args = cobra.ExactArgs(3)
 	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 1 {
@@ -70,18 +62,18 @@ the first snapshot and says from which entry on the history is known.`,
 		if err := out.check(); err != nil {
 			return err
 		}
-		explain, ok := kinds[args[1]]
+		answerFor, ok := kinds[args[1]]
 		if !ok {
 			return usageError{fmt.Errorf("explain %q: want pod or group", args[1])}
 		}
-		opts := replay.ExplainOptions{Registry: plugins.NewRegistry()}
+		opts := explain.Options{Registry: plugins.NewRegistry()}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {
 			return err
 		}
 		if err := parseAt(at, &opts); err != nil {
 			return err
 		}
-		return explainOne(cmd, explain, from, args[0], args[2], opts, &out)
+		return explainOne(cmd, answerFor, from, args[0], args[2], opts, &out)
 	}
 	out.register(cmd)
 	from.register(cmd)
@@ -90,10 +82,26 @@ the first snapshot and says from which entry on the history is known.`,
 	return cmd
 }
 
+func explainPod(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error) {
+	x, err := explain.Pod(cmd.Context(), log.Read, namespace, name, opts)
+	return explanation{x, func(w io.Writer) error { return render.Pod(w, x) }}, err
+}
+
+// explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
+func explainGroup(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error) {
+	x, err := explain.Group(cmd.Context(), log.Read, namespace, name, opts)
+	var missing *explain.NotFoundError
+	if errors.As(err, &missing) && missing.Composite {
+		x, err := explain.Composite(cmd.Context(), log.Read, namespace, name, opts)
+		return explanation{x, func(w io.Writer) error { return render.Composite(w, x) }}, err
+	}
+	return explanation{x, func(w io.Writer) error { return render.Group(w, x) }}, err
+}
+
 // maxRunnersUp is how many of the next best nodes can be asked for.
 const maxRunnersUp = 1000
 
-func setRunnersUp(n int, opts *replay.ExplainOptions) error {
+func setRunnersUp(n int, opts *explain.Options) error {
 	switch {
 	case n < 0 || n > maxRunnersUp:
 		return usageError{fmt.Errorf("--runners-up is %d: want a number from 0 to %d", n, maxRunnersUp)}
@@ -104,7 +112,7 @@ func setRunnersUp(n int, opts *replay.ExplainOptions) error {
 	return nil
 }
 
-func explainOne(cmd *cobra.Command, explain explainer, from reading, path, target string, opts replay.ExplainOptions, out *output) error {
+func explainOne(cmd *cobra.Command, answerFor explainer, from reading, path, target string, opts explain.Options, out *output) error {
 	namespace, name, err := parseTarget(target)
 	if err != nil {
 		return err
@@ -123,12 +131,12 @@ func explainOne(cmd *cobra.Command, explain explainer, from reading, path, targe
 	opts.Restore = log.restore
 	p := newProgress()
 	opts.Progress = func(seq uint64) { p.show("entry %d", seq) }
-	answer, err := explain(cmd, log, namespace, name, opts)
+	x, err := answerFor(cmd, log, namespace, name, opts)
 	p.done()
 	if err != nil {
 		return err
 	}
-	return out.write(cmd.OutOrStdout(), answer, answer.WriteText)
+	return out.write(cmd.OutOrStdout(), x.answer, x.write)
 }
 
 // parseTarget splits namespace/name; a name alone is in the namespace default.
@@ -143,7 +151,7 @@ func parseTarget(s string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-func parseAt(s string, opts *replay.ExplainOptions) error {
+func parseAt(s string, opts *explain.Options) error {
 	if s == "" {
 		return nil
 	}

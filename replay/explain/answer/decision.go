@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"github.com/rollcall-sched/rollcall/replay"
+)
+
+// Decision is a recorded decision with what the log does not record: which nodes, how every
+// plugin scored, and who held the room. The cycle was run again for that, on the state of that moment.
+type Decision struct {
+	Point
+	Cycle   uint64 `json:"cycle"`
+	Pod     string `json:"pod"`
+	Outcome string `json:"outcome"`
+	Node    string `json:"node,omitempty"`
+	Score   int64  `json:"score"`
+	// Nodes is how many nodes there were; Evaluated of them were filtered, and Feasible passed.
+	Nodes     int   `json:"nodes"`
+	Evaluated int64 `json:"evaluated"`
+	Feasible  int64 `json:"feasible"`
+	// WaitUntil is when a Waiting pod is released if it is not allowed before.
+	WaitUntil Instant `json:"waitUntil,omitzero"`
+	// Refusals are the decision's rejections: by node, and of the pod as a whole (Nodes 0).
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Winner is the chosen node; it has no plugins if it was the only feasible one. RunnersUp came next.
+	Winner    *NodeScore  `json:"winner,omitempty"`
+	RunnersUp []NodeScore `json:"runnersUp,omitempty"`
+	// Allowed and Released count the waiting pods that the decision let go, and took off their nodes.
+	Allowed  int `json:"allowed,omitempty"`
+	Released int `json:"released,omitempty"`
+	// Resources are who held what of the resources that the pod requests, if it was refused; members of its own
+	// gang that were held count as holders. The resource pods is there only if the nodes ran out of it.
+	Resources []ResourceUse `json:"resources,omitempty"`
+	// Gang is the same for all members that the pod's gang still lacked; nil if it had its minimum.
+	Gang *GangNeeds `json:"gang,omitempty"`
+	// Diverged says that this program decides otherwise; what was recorded is explained.
+	Diverged *replay.Divergence `json:"diverged,omitempty"`
+}
+
+// Refusal is one reason for which nodes, or the pod as a whole, were refused.
+type Refusal struct {
+	Plugin string `json:"plugin"`
+	Code   string `json:"code"`
+	Reason string `json:"reason,omitempty"`
+	// Nodes is how many nodes were refused for it; 0 for a refusal of the pod as a whole.
+	Nodes int64 `json:"nodes"`
+	// Examples are the first of them by name, at most 3.
+	Examples []string `json:"examples,omitempty"`
+}
+
+// NodeScore is a feasible node and how it was rated.
+type NodeScore struct {
+	Node string `json:"node"`
+	// Total is the sum of the plugins' weighted scores.
+	Total   int64         `json:"total"`
+	Plugins []PluginScore `json:"plugins,omitempty"`
+}
+
+// PluginScore is one plugin's rating of a node: Raw is the plugin's own number, Normalized lies in
+// [0,100], Weighted is that times Weight.
+type PluginScore struct {
+	Plugin     string `json:"plugin"`
+	Raw        int64  `json:"raw"`
+	Normalized int64  `json:"normalized"`
+	Weight     int64  `json:"weight"`
+	Weighted   int64  `json:"weighted"`
+}
+
+// MaxExamples is how many nodes are named for a reason.
+const MaxExamples = 3

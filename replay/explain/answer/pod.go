@@ -1,0 +1,76 @@
+package answer
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pod is where a pod stood at one point of the log, and why. Amounts of resources are in their
+// base unit, cpu in thousandths of a core.
+type Pod struct {
+	// Pod and Group are namespace/name; Group is the gang that the pod names, "" for none.
+	Pod   string    `json:"pod"`
+	UID   types.UID `json:"uid"`
+	Group string    `json:"group,omitempty"`
+	// At is the last entry that takes part in the answer.
+	At Point `json:"at"`
+	// KnownFrom is the first entry of which the log tells, if earlier ones are not there: a place before it is
+	// given as entry 0, and a decision before it is not explained. 0: the log has its first entry.
+	KnownFrom uint64 `json:"knownFrom,omitempty"`
+	// Stage is Pending, Waiting, Binding, Bound, or Gone: deleted or finished.
+	Stage string `json:"stage"`
+	// Node is where the pod holds room, or held some before it was gone.
+	Node string `json:"node,omitempty"`
+	// SchedulerName is the pod's; Ignored says that the configuration has no profile of that name.
+	SchedulerName string `json:"schedulerName,omitempty"`
+	Ignored       bool   `json:"ignored,omitempty"`
+	// Terminating says that the pod is being deleted.
+	Terminating bool `json:"terminating,omitempty"`
+	// Created is where the log first has the pod. Earlier counts the pods of the same name before it.
+	Created Point `json:"created"`
+	Earlier int   `json:"earlier,omitempty"`
+	// Gone is where the pod was deleted or finished, and GoneHow how: Deleted, Succeeded or Failed.
+	Gone    *Point `json:"gone,omitempty"`
+	GoneHow string `json:"goneHow,omitempty"`
+	// Queue is where the pod, or its gang, stands in the queue; nil if it does not: it is bound or gone, or
+	// another scheduler's.
+	Queue *QueuePlace `json:"queue,omitempty"`
+	// Attempts counts the attempts to place the pod, or its gang; FirstQueued is when it first had its turn
+	// to come. Both are kept when the pod leaves the queue.
+	Attempts    int     `json:"attempts"`
+	FirstQueued Instant `json:"firstQueued,omitzero"`
+	// GatingPlugin keeps the pod itself out of the queue, and GatingMessage is what it says.
+	GatingPlugin  string `json:"gatingPlugin,omitempty"`
+	GatingMessage string `json:"gatingMessage,omitempty"`
+	// Decision is the pod's own: of a pod that was given a node the one that gave it, of another the last
+	// one; nil if there is none.
+	Decision *Decision `json:"decision,omitempty"`
+	// StoppedBy is the decision on another member that made the gang's last attempt fail, if that is what keeps
+	// the pod from its node.
+	StoppedBy *Decision `json:"stoppedBy,omitempty"`
+	// Allowed is the decision that let a pod go which had waited for its gang, Released the last one
+	// that took a waiting pod off its node.
+	Allowed  *Point `json:"allowed,omitempty"`
+	Released *Point `json:"released,omitempty"`
+	// Bind is what was last heard of binding the pod.
+	Bind *Bind `json:"bind,omitempty"`
+	// Reason is why it is pending, or why its gang is; nil if it is not.
+	Reason *Reason `json:"reason,omitempty"`
+
+	// Gang is how far the pod's gang has come; nil for a pod of no gang.
+	Gang *GangNumbers `json:"-"`
+}
+
+// GangNumbers are how far a gang has come.
+type GangNumbers struct {
+	Declared                      bool
+	Min, Ready, Waiting, Assigned int
+}
+
+// Bind is what came of a bind.
+type Bind struct {
+	Point
+	Node string `json:"node"`
+	// Outcome is Bound, Conflict, Failed or Unknown.
+	Outcome string `json:"outcome"`
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,132 @@
+package answer
+
+// Code says in one word why a pod or a gang is pending. docs/GANGS.md has a table of them. Codes may be added; none
+// changes its meaning.
+type Code string
+
+// The codes. What is pending has exactly one: the first of these that holds, but for InFlight, which goes before those
+// that count members.
+const (
+	// Undeclared: the PodGroup, or the CompositePodGroup above it, is not there, and no annotation stands in for it.
+	Undeclared Code = "Undeclared"
+	// Refused: the gang, or what it is to be admitted with, contradicts itself.
+	Refused Code = "Refused"
+	// NoProfile: the configuration has no profile that schedules the pod, or the gang as a gang.
+	NoProfile Code = "NoProfile"
+	// BeingDeleted: the pod's deletion has begun.
+	BeingDeleted Code = "BeingDeleted"
+	// InFlight: the cycles of the gang's attempt are running at the point in question.
+	InFlight Code = "InFlight"
+	// Incomplete: there are fewer members than the minimum.
+	Incomplete Code = "Incomplete"
+	// Gated: scheduling gates, or another PreEnqueue plugin than the gang plugin, keep members out of the queue.
+	Gated Code = "Gated"
+	// WaitsForOthers: a gang that this one is admitted together with is what is missing.
+	WaitsForOthers Code = "WaitsForOthers"
+	// HeldByPermit: enough members are held on nodes, and a Permit plugin has not let all of them go.
+	HeldByPermit Code = "HeldByPermit"
+	// LacksRoom: all nodes together have too little free, so that no cycle was tried.
+	LacksRoom Code = "LacksRoom"
+	// Unplaceable: plugins refused all nodes for a member, or the member as a whole.
+	Unplaceable Code = "Unplaceable"
+	// PluginFailed: a plugin ended in an error.
+	PluginFailed Code = "PluginFailed"
+	// PermitTimedOut: held members were released because one was held until its deadline.
+	PermitTimedOut Code = "PermitTimedOut"
+	// BrokenOff: held members were released because something came between, such as a lost node.
+	BrokenOff Code = "BrokenOff"
+	// BindFailed: binding a pod failed, and it lost its node.
+	BindFailed Code = "BindFailed"
+	// FailedBefore: the last attempt failed, before the first entry of which the log tells.
+	FailedBefore Code = "FailedBefore"
+	// Backoff: no attempt has failed since a member was last placed, but the backoff of one before that still runs.
+	Backoff Code = "Backoff"
+	// InTurn: nothing keeps it back; others have their turn first, or it comes with the next cycle.
+	InTurn Code = "InTurn"
+)
+
+// Codes returns all codes, in the order in which they are looked for.
+func Codes() []Code {
+	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, InFlight, Incomplete, Gated, WaitsForOthers, HeldByPermit,
+		LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed, FailedBefore, Backoff, InTurn}
+}
+
+// Reason is why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it. Amounts
+// of resources are in their base unit, cpu in thousandths of a core.
+type Reason struct {
+	Code Code `json:"code"`
+	// Message is the reason as one sentence.
+	Message string `json:"message"`
+	// Group is the gang (namespace/name) whose reason it is, "" for that of a pod by itself.
+	Group string `json:"group,omitempty"`
+	// BeyondMinimum is how many members are pending if the gang has its minimum on nodes: the reason is theirs.
+	BeyondMinimum int `json:"beyondMinimum,omitempty"`
+	// Since is since when it has been so: the attempts of a gang that fail one after the other for the same reason are
+	// one time of waiting. Zero if that is not known.
+	Since Instant `json:"since,omitzero"`
+	// Attempts counts the attempts so far, and NextRetry is when the next one comes.
+	Attempts  int       `json:"attempts"`
+	NextRetry NextRetry `json:"nextRetry"`
+	WaitsFor  WaitsFor  `json:"waitsFor"`
+
+	// Failed is the decision, or the result of a bind, by which the last attempt failed; nil unless the code says that
+	// one failed and the log has it. Member (namespace/name) is whose it was, and Refusals what was said of it.
+	Failed   *Point    `json:"failed,omitempty"`
+	Member   string    `json:"member,omitempty"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Members are those of the gang that found no node in that attempt, alike ones as one row, and MoreMembers how many
+	// others there were beside those rows.
+	Members     []RefusedMembers `json:"members,omitempty"`
+	MoreMembers int              `json:"moreMembers,omitempty"`
+	// KeptOut are the members that count towards no attempt, alike ones as one row: gated, or being deleted.
+	KeptOut []KeptOut `json:"keptOut,omitempty"`
+	// Shortfall has a row for every resource that there is too little of, the worst first, as of ShortfallAt.
+	Shortfall   []Shortfall `json:"shortfall,omitempty"`
+	ShortfallAt *Point      `json:"shortfallAt,omitempty"`
+
+	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
+	Reserved *Reserved `json:"reserved,omitempty"`
+	// Held is what is kept free for it as the first that does not fit if nobody knows when there will be room for it.
+	Blocks *Blocks `json:"held,omitempty"`
+
+	// Pod is the part of a pod of the gang, if a pod is explained.
+	Pod *PodPart `json:"pod,omitempty"`
+
+	// Predicate is Message without its subject, for a sentence that has another one.
+	Predicate string `json:"-"`
+	// ShortNow says that Shortfall is that of the point in question, and not that of the last failed attempt.
+	ShortNow bool `json:"-"`
+}
+
+// RefusedMembers are members that were refused alike in one attempt.
+type RefusedMembers struct {
+	// Count is how many they are; Examples are the first of them (namespace/name), at most 3.
+	Count    int      `json:"count"`
+	Examples []string `json:"examples"`
+	// Refusals say who refused how many nodes for each of them: for one of them, where the numbers differ, the most.
+	Refusals []Refusal `json:"refusals"`
+}
+
+// KeptOut are members that no attempt can place, and why.
+type KeptOut struct {
+	Count    int      `json:"count"`
+	Examples []string `json:"examples"`
+	// Plugin is the PreEnqueue plugin that keeps them out, "" if they are being deleted; Message is what it says.
+	Plugin  string `json:"plugin,omitempty"`
+	Message string `json:"message"`
+}
+
+// PodPart is what is to be said of one pod beside the reason of its gang.
+type PodPart struct {
+	// Outcome is NoNode (the pod itself was refused in the last attempt), Released (it was given a node, and gave
+	// it back), Held (it is on a node, until the gang goes on), KeptOut, BeingDeleted, or NotTried.
+	Outcome string `json:"outcome"`
+	Message string `json:"message"`
+	// At is the decision that says so, if there is one.
+	At *Point `json:"at,omitempty"`
+	// Node is where it is held, or was held, and Until how long at the most.
+	Node  string  `json:"node,omitempty"`
+	Until Instant `json:"until,omitzero"`
+	// Refusals are those of the pod itself.
+	Refusals []Refusal `json:"refusals,omitempty"`
+}

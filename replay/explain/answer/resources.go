@@ -1,0 +1,59 @@
+package answer
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// GangNeeds is what a gang lacks to be complete and who has it. Members of the gang that are held on nodes
+// count as missing and their room as free: they give it back if the rest find none.
+type GangNeeds struct {
+	// Members is how many members are missing. What they need is the sum of the smallest requests.
+	Members   int           `json:"members"`
+	Resources []ResourceUse `json:"resources,omitempty"`
+}
+
+// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes.
+type ResourceUse struct {
+	Resource v1.ResourceName `json:"resource"`
+	Needed   int64           `json:"needed"`
+	// Free is what no pod has requested of Allocatable, which is what there is. Usable is the part of Free on
+	// nodes that no plugin other than NodeResourcesFit refused.
+	Free        int64 `json:"free"`
+	Usable      int64 `json:"usable"`
+	Allocatable int64 `json:"allocatable"`
+	// LargestFree is the most that is usable on one node, LargestFreeNode the first such node by name.
+	LargestFree     int64  `json:"largestFree"`
+	LargestFreeNode string `json:"largestFreeNode,omitempty"`
+	// Holders have the most, at most 5; Others is how many more there are, and OthersAmount what they have.
+	Holders      []Holder `json:"holders,omitempty"`
+	Others       int      `json:"others,omitempty"`
+	OthersAmount int64    `json:"othersAmount,omitempty"`
+}
+
+// Holder is a gang, or a pod of no gang, that has requested some of a resource on a node.
+type Holder struct {
+	// Kind is group or pod, Name its namespace/name.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Pods is how many pods hold Amount between them.
+	Pods   int   `json:"pods"`
+	Amount int64 `json:"amount"`
+}
+
+// Amount is an amount of a resource, in its base unit; cpu in thousandths of a core.
+type Amount struct {
+	Resource v1.ResourceName `json:"resource"`
+	Amount   int64           `json:"amount"`
+}
+
+// Shortfall is a resource of which there is too little, with what there is and who has it.
+type Shortfall struct {
+	// Of is who needs it: Gang, Unit (all gangs that are admitted together), MinResources (what the PodGroup asks for),
+	// or Pod: one member, or a pod by itself. Members is how many members need it between them.
+	Of      string `json:"of"`
+	Members int    `json:"members,omitempty"`
+	Pod     string `json:"pod,omitempty"`
+	// Missing is by how much Needed is above what is usable: on all nodes together, or for Pod on the node with the most.
+	Missing int64 `json:"missing"`
+	ResourceUse
+}

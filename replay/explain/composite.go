@@ -1,0 +1,270 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Composite says where the CompositePodGroup stood at the point in question, and how it came there. The error is a
+// *NotFoundError if the log has neither it nor a PodGroup that names it, or else about reading the log.
+func Composite(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Composite, error) {
+	scan := &compositeScan{groupScan: newGroupScan(namespace, name), firsts: map[types.NamespacedName]answer.Point{}}
+	at, err := scanPrefix(ctx, read, &opts, scan)
+	if err != nil {
+		return nil, err
+	}
+	rerun := newRerun(opts, at)
+	rerun.beginBefore(scan.seen.Seq)
+	w := &compositeWatch{scan: scan, history: compositeHistory{first: *scan.seen}}
+	for _, gang := range slices.SortedFunc(maps.Keys(scan.below), compareNames) {
+		if len(w.gangs) == maxTogether {
+			break
+		}
+		first := scan.firsts[gang]
+		rerun.beginBefore(first.Seq)
+		w.gangs = append(w.gangs, &gangHistory{group: gang, first: &first})
+	}
+	if err := rerun.start(); err != nil {
+		return nil, err
+	}
+	rerun.alsoWanted = func(e eventlog.Entry) bool {
+		return slices.ContainsFunc(w.gangs, func(h *gangHistory) bool {
+			return h.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name] })
+		})
+	}
+	w.begun(rerun.machine)
+	if err := rerun.run(ctx, read, w); err != nil {
+		return nil, err
+	}
+	return w.explanation(rerun), nil
+}
+
+// compositeWatch makes the second reading one for the composite and each of its gangs.
+type compositeWatch struct {
+	scan    *compositeScan
+	history compositeHistory
+	gangs   []*gangHistory
+	touched bool // the entry at hand concerns one of the gangs
+}
+
+// compositeHistory collects what happened to the composite itself.
+type compositeHistory struct {
+	first                      answer.Point
+	declared, complete, placed *answer.Point
+	was                        condition
+	milestones
+}
+
+func (w *compositeWatch) composite(m *scheduler.Machine) *cluster.Composite {
+	return m.Cluster().CompositePodGroup(w.scan.name.Namespace, w.scan.name.Name)
+}
+
+func (w *compositeWatch) begun(m *scheduler.Machine) {
+	for _, h := range w.gangs {
+		h.begun(m)
+	}
+	if m.Seq() > 0 {
+		w.reached(m, answer.Point{})
+	}
+}
+
+func (w *compositeWatch) before(m *scheduler.Machine, e eventlog.Entry) {
+	for _, h := range w.gangs {
+		h.before(m, e)
+	}
+	w.touched = w.concerns(m, e)
+}
+
+// concerns says whether the entry, which is to be applied next, may change how far the composite is.
+func (w *compositeWatch) concerns(m *scheduler.Machine, e eventlog.Entry) bool {
+	member := func(uid types.UID) bool {
+		p := m.Cluster().Pod(uid)
+		return p != nil && p.Group != nil && w.scan.below[p.Group.Key()]
+	}
+	switch p := e.Payload.(type) {
+	case *eventlog.Tick:
+		return false
+	case *eventlog.Decision:
+		return member(p.UID) || slices.ContainsFunc(p.Allowed, member) || slices.ContainsFunc(p.Rejected, member) || slices.ContainsFunc(p.Victims, member)
+	case *eventlog.BindResult:
+		return member(p.UID)
+	case *eventlog.Deleted:
+		return p.Resource != eventlog.Pods || member(p.UID)
+	case *eventlog.Upserted:
+		if pod, ok := p.Object.(*v1.Pod); ok {
+			gang, ok := m.Cluster().GangOf(pod)
+			return ok && w.scan.below[gang]
+		}
+	}
+	return true
+}
+
+func (w *compositeWatch) after(m *scheduler.Machine, e eventlog.Entry) {
+	for _, h := range w.gangs {
+		h.after(m, e)
+	}
+	if w.touched {
+		w.reached(m, pointOf(e))
+	}
+}
+
+// hasMinimum counts, of a gang, the members on nodes for good and those that have ended well: at least its minimum if it is done.
+func (w *compositeWatch) hasMinimum(g *cluster.Group) int {
+	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
+	if i >= 0 && w.gangs[i].done && g.Placed() == 0 {
+		return g.Min()
+	}
+	return max(g.Assigned(), g.Placed()+g.Succeeded())
+}
+
+// reached notes what the composite has come to, or has lost.
+func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
+	h, c := &w.history, w.composite(m)
+	var is condition
+	refusal, why := "", ""
+	if c != nil {
+		refusal = c.Refusal()
+		is = condition{declared: c.Declared(), refused: refusal != "", min: c.Min()}
+	}
+	if is.declared && !is.refused && !c.Independent() {
+		there, _, _ := c.Lacking(func(g *cluster.Group) int { return max(presentIn(g), w.hasMinimum(g)) })
+		missing, first, _ := c.Lacking(w.hasMinimum)
+		is.complete, is.placed = there == 0, missing == 0
+		if missing > 0 {
+			why = first.String() + " has not its minimum on nodes"
+		}
+	}
+	if is == h.was {
+		return
+	}
+	was := h.was
+	h.was = is
+	if was.declared != is.declared {
+		h.mark(at, "Declared", "Undeclared", is.declared, &h.declared, "")
+	}
+	if was.refused != is.refused {
+		h.mark(at, "Refused", "Accepted", is.refused, nil, refusal)
+	}
+	if was.placed != is.placed {
+		h.mark(at, "Placed", "BelowMinimum", is.placed, &h.placed, why)
+	}
+	if was.complete != is.complete && (is.complete || !was.placed) {
+		h.mark(at, "Complete", "Incomplete", is.complete, &h.complete, "")
+	}
+}
+
+// explanation puts together what both readings of the log have brought.
+func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
+	m, h := r.machine, &w.history
+	x := &answer.Composite{
+		Composite: w.scan.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Gangs: []answer.CompositeGang{},
+		History: answer.GroupHistory{FirstSeen: h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
+			Milestones: h.list, OmittedMilestones: h.forgotten},
+	}
+	x.History.Attempts, x.History.Omitted = w.attempts()
+	c := w.composite(m)
+	if c == nil {
+		return x
+	}
+	x.Declared, x.Refusal = c.Declared(), c.Refusal()
+	if x.Declared {
+		x.Min = c.Min()
+	}
+	if e := m.Queue().Get(fwk.CompositePodGroupKey(c.Namespace, c.Name)); e != nil && len(w.gangs) > 0 {
+		place := w.gangs[0].place(m, e)
+		x.Queue = &place
+	}
+	for i, g := range c.Gangs() {
+		if g.Declared() && w.hasMinimum(g) >= g.Min() {
+			x.WithMinimum++
+		}
+		if i < maxTogether {
+			x.Gangs = append(x.Gangs, w.gang(x, r, c, g))
+		}
+	}
+	x.Others = len(c.Gangs()) - len(x.Gangs)
+	x.Stage = w.stage(c, x.Reason != nil)
+	return x
+}
+
+// gang says how far one of the gangs is; its reason becomes that of x if it is what the others wait for.
+func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite, g *cluster.Group) answer.CompositeGang {
+	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(), Missing: max(0, g.Min()-w.hasMinimum(g))}
+	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
+	if i < 0 {
+		return out // one of too many
+	}
+	h := w.gangs[i]
+	out.Stage = h.stage(g)
+	reason := h.reason(r, x.Queue)
+	if reason == nil {
+		return out
+	}
+	out.Code, out.Message, out.Predicate = reason.Code, reason.Message, reason.Predicate
+	waits := func(x *answer.Reason) bool { return x.Code == answer.WaitsForOthers || x.BeyondMinimum > 0 }
+	if x.Reason == nil || waits(x.Reason) && !waits(reason) {
+		x.Reason = reason
+	}
+	return out
+}
+
+func (w *compositeWatch) stage(c *cluster.Composite, pending bool) string {
+	switch h := &w.history; {
+	case !c.Declared():
+		return "Undeclared"
+	case c.Refusal() != "":
+		return "Refused"
+	case c.Independent():
+		return "Independent"
+	case h.was.placed:
+		return "Placed"
+	case h.placed != nil && !pending:
+		return "BelowMinimum"
+	case !h.was.complete:
+		return "Incomplete"
+	}
+	return "Pending"
+}
+
+// attempts adds up what each gang knows of the attempts, which are those of all of them.
+func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
+	for _, h := range w.gangs {
+		omitted = max(omitted, h.omitted)
+		for _, a := range h.attempts {
+			i, known := slices.BinarySearchFunc(all, a, func(a, b answer.GroupAttempt) int { return int(a.FirstCycle) - int(b.FirstCycle) })
+			if !known {
+				all = slices.Insert(all, i, a)
+				continue
+			}
+			sum := &all[i]
+			if a.LastCycle > sum.LastCycle {
+				sum.Last, sum.LastCycle = a.Last, a.LastCycle
+			}
+			sum.Placed, sum.NoNode = sum.Placed+a.Placed, sum.NoNode+a.NoNode
+			sum.Allowed, sum.Released = sum.Allowed+a.Allowed, sum.Released+a.Released
+			if a.Outcome == "Placed" {
+				sum.Outcome = "Placed"
+			}
+		}
+	}
+	if more := len(all) - maxAttempts; more > 0 {
+		all, omitted = all[more:], omitted+more
+	}
+	return all, omitted
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,165 @@
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// again runs the cycle of a recorded decision once more, with a trace, on the state just before it.
+func (r *rerun) again(rec recorded) *answer.Decision {
+	d := rec.decision
+	nodes, _ := r.machine.Cluster().List()
+	x := &answer.Decision{
+		Point: rec.at, Cycle: d.Cycle, Pod: decidedPod(d), Outcome: d.Outcome.String(), Node: d.Node, Score: d.Score,
+		Nodes: len(nodes), Evaluated: d.Evaluated, Feasible: d.Feasible, WaitUntil: answer.Instant(d.WaitUntil),
+		Refusals: refusalsOf(d.Rejections), Allowed: len(d.Allowed), Released: len(d.Rejected),
+	}
+	trace := &framework.Trace{}
+	decided, ok := r.machine.Decide(trace)
+	if x.Diverged = divergence(rec, &decided, ok); x.Diverged != nil && (!ok || decided.UID != d.UID) {
+		trace = nil // it tells of another cycle
+	}
+	if trace != nil {
+		r.addTrace(x, trace)
+	}
+	if rec.failed() {
+		r.addResources(x, r.machine.Cluster().Pod(d.UID), unusable(trace))
+	}
+	return x
+}
+
+// divergence compares a recorded decision with the one that is made now; nil if they are equal.
+func divergence(rec recorded, decided *eventlog.Decision, ok bool) *replay.Divergence {
+	if !ok {
+		decided = nil
+	}
+	return replay.Compare(rec.at.Seq, rec.decision, decided)
+}
+
+func refusalsOf(rejections []eventlog.Rejection) []answer.Refusal {
+	var out []answer.Refusal
+	for _, r := range rejections {
+		out = append(out, answer.Refusal{Plugin: r.Plugin, Code: r.Code, Reason: r.Reason, Nodes: r.Nodes})
+	}
+	return out
+}
+
+// addTrace adds what the cycle showed when it was run again: nodes for the refusals, and scores.
+func (r *rerun) addTrace(x *answer.Decision, trace *framework.Trace) {
+	for i := range x.Refusals {
+		refusal := &x.Refusals[i]
+		switch {
+		case refusal.Nodes > 0:
+			refusal.Examples = r.examples(refusal, trace)
+		case refusal.Reason == "" && refusal.Code == "Error":
+			refusal.Reason = errorWords(refusal.Plugin, trace)
+		}
+	}
+	chosen := slices.IndexFunc(trace.Scored, func(n framework.ScoredNode) bool { return n.Node == x.Node })
+	if chosen < 0 {
+		return
+	}
+	winner := scoreOf(trace.Scored[chosen])
+	x.Winner = &winner
+	for i, n := range trace.Scored {
+		if i != chosen && len(x.RunnersUp) < r.opts.runnersUp() {
+			x.RunnersUp = append(x.RunnersUp, scoreOf(n))
+		}
+	}
+}
+
+// examples returns the first nodes that were refused as the refusal says.
+func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes []string) {
+	for _, n := range trace.Refused {
+		if n.Plugin != refusal.Plugin || n.Code != refusal.Code || refusal.Reason != "" && !slices.Contains(n.Reasons, refusal.Reason) {
+			continue
+		}
+		if nodes = append(nodes, n.Node); len(nodes) == answer.MaxExamples {
+			return nodes
+		}
+	}
+	if len(nodes) > 0 {
+		return nodes
+	}
+	// A PreFilter plugin names the nodes that it leaves; those that it refused are the others.
+	all, _ := r.machine.Cluster().List()
+	for _, step := range trace.PreFilter {
+		if step.Plugin != refusal.Plugin || step.AllNodes {
+			continue
+		}
+		for _, n := range all {
+			name := n.Node().Name
+			if _, left := slices.BinarySearch(step.Nodes, name); left {
+				continue
+			}
+			if nodes = append(nodes, name); len(nodes) == answer.MaxExamples {
+				return nodes
+			}
+		}
+	}
+	return nodes
+}
+
+// errorWords returns what the plugin said when it failed: the log does not record it.
+func errorWords(plugin string, trace *framework.Trace) string {
+	var steps []framework.Step
+	for _, s := range trace.PreFilter {
+		steps = append(steps, s.Step)
+	}
+	for _, n := range trace.Refused {
+		steps = append(steps, n.Step)
+	}
+	for _, s := range slices.Concat(steps, trace.Reserve, trace.Permit, trace.PostFilter) {
+		if s.Plugin == plugin && s.Code == "Error" && len(s.Reasons) > 0 {
+			return s.Reasons[0]
+		}
+	}
+	return ""
+}
+
+func scoreOf(n framework.ScoredNode) answer.NodeScore {
+	out := answer.NodeScore{Node: n.Node, Total: n.Total}
+	for _, p := range n.Plugins {
+		out.Plugins = append(out.Plugins, answer.PluginScore(p))
+	}
+	return out
+}
+
+// unusable returns a test for nodes that were refused for another reason than the lack of resources.
+func unusable(trace *framework.Trace) func(node string) bool {
+	if trace == nil {
+		return func(string) bool { return false }
+	}
+	refused := map[string]bool{}
+	for _, n := range trace.Refused {
+		if n.Plugin != names.NodeResourcesFit {
+			refused[n.Node] = true
+		}
+	}
+	return func(node string) bool {
+		for _, step := range trace.PreFilter {
+			if _, left := slices.BinarySearch(step.Nodes, node); !step.AllNodes && !left {
+				return true
+			}
+		}
+		return refused[node]
+	}
+}
+
+// addResources adds who holds what the pod, and its gang, lacked.
+func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(string) bool) {
+	if p == nil {
+		return
+	}
+	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, unusable)
+	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
+		x.Gang = gangNeeds(r.machine.Cluster(), p.Group, unusable)
+	}
+}

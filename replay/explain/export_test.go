@@ -1,0 +1,47 @@
+package explain
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// ReasonsAlong reads a log once and tells, after each entry, the reasons of all gangs seen so far: those that
+// ExplainGroup would give at that entry, but for what takes running a cycle again.
+func ReasonsAlong(read Reader, registry runtime.Registry, tell func(m *scheduler.Machine, e eventlog.Entry, group types.NamespacedName, x *answer.Reason)) error {
+	m := scheduler.New(registry)
+	var histories []*gangHistory
+	known := map[types.NamespacedName]bool{}
+	for e, err := range read(1) {
+		if err != nil {
+			return err
+		}
+		if up, ok := e.Payload.(*eventlog.Upserted); ok {
+			if gang, ok := gangOf(up); ok && !known[gang] {
+				known[gang] = true
+				first := pointOf(e)
+				histories = append(histories, &gangHistory{group: gang, first: &first})
+			}
+		}
+		for _, h := range histories {
+			h.before(m, e)
+		}
+		if err := m.Apply(e); err != nil {
+			return err
+		}
+		at := &rerun{machine: m, at: pointOf(e), done: map[uint64]*answer.Decision{}}
+		for _, h := range histories {
+			h.after(m, e)
+			var q *answer.QueuePlace
+			if entity := h.entityIn(m); entity != nil {
+				place := h.place(m, entity)
+				q = &place
+			}
+			tell(m, e, h.group, h.reason(at, q))
+		}
+	}
+	return nil
+}

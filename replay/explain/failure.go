@@ -1,0 +1,108 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// failure is why an attempt failed; the zero value is none.
+type failure struct {
+	recorded
+	code answer.Code
+	// together says, of LacksRoom, that all gangs that are admitted together lack it; asked, that it is what the
+	// PodGroup asks for.
+	together bool
+	gang     types.NamespacedName
+	pod      string
+	until    eventlog.Time     // of PermitTimedOut: the deadline
+	short    cluster.Shortfall // of LacksRoom
+	bind     *answer.Bind      // of BindFailed
+}
+
+func (f *failure) known() bool { return f.code != "" }
+
+// judge says in which way the attempt failed; p is the pod of the decision as it stood before it.
+func (f *failure) judge(m *scheduler.Machine, p *cluster.Pod) {
+	d := f.decision
+	f.code = answer.Unplaceable
+	switch {
+	case p.Stage == cluster.Waiting:
+		f.code = answer.BrokenOff
+		if w, ok := m.WaitingPods().Get(d.UID); ok && w.Until <= m.Now() {
+			f.code, f.until = answer.PermitTimedOut, w.Until
+		}
+	case d.Outcome == eventlog.Error:
+		f.code = answer.PluginFailed
+	case d.Evaluated == 0 && blames(d, gangPlugin):
+		if short, lacks := m.Cluster().Lacks(p.Group); lacks {
+			f.code, f.short = answer.LacksRoom, short
+		} else if c := p.Group.Composite(); c != nil {
+			if short, lacks := m.Cluster().LacksTogether(c); lacks {
+				f.code, f.short, f.together = answer.LacksRoom, short, true
+			}
+		}
+	}
+}
+
+// blames says whether the plugin refused the pod as a whole.
+func blames(d *eventlog.Decision, plugin string) bool {
+	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == plugin && r.Nodes == 0 })
+}
+
+// failedBeforeItJoined is the failure of gangs that are admitted together which failed when this one was not yet one of
+// them.
+var failedBeforeItJoined = &failure{code: answer.WaitsForOthers}
+
+// failureOf says how the last attempt failed, of which it is known that it did.
+func (h *gangHistory) failureOf(g *cluster.Group) (answer.Code, *failure) {
+	f := h.relevant(g)
+	switch {
+	case f == nil && g.Composite() != nil && (!h.blind || len(h.attempts) > 0):
+		return answer.WaitsForOthers, failedBeforeItJoined
+	case f == nil:
+		return answer.FailedBefore, nil
+	case f.gang != h.group && !f.together:
+		return answer.WaitsForOthers, f
+	}
+	return f.code, f
+}
+
+// relevant is the failure that counts for the gang: that of one of its own members if the gang failed by that, and else
+// that of the gangs that are admitted together; nil if it is not known.
+func (h *gangHistory) relevant(g *cluster.Group) *failure {
+	own := &h.ownFail
+	switch {
+	case h.fail.known() && h.fail.together:
+		return &h.fail
+	case own.known() && (own.decision == nil || g.Composite() == nil || blames(own.decision, gangPlugin) || g.Assigned() >= g.Min()):
+		return own
+	case h.fail.known():
+		return &h.fail
+	}
+	return nil
+}
+
+// inShort is a failure in a few words, for the row of an attempt.
+func (f *failure) inShort() string {
+	switch f.code {
+	case answer.LacksRoom:
+		return fmt.Sprintf("%s %s needed, %s free", render.Amount(f.short.Resource, f.short.Needed), f.short.Resource, render.Amount(f.short.Resource, f.short.Free))
+	case answer.PermitTimedOut:
+		return "held until its deadline"
+	case "", answer.BindFailed:
+		return ""
+	}
+	refusals := ownRefusals(refusalsOf(f.decision.Rejections))
+	if len(refusals) > 0 && f.code == answer.PluginFailed {
+		return refusals[0].Plugin + " failed"
+	}
+	return render.Refusals(refusals)
+}

@@ -1,0 +1,270 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// How long the lists of a history are at most.
+const (
+	maxAttempts   = 100
+	maxMilestones = 50
+)
+
+const gangPlugin = coscheduling.Name
+
+// gangHistory collects, in the second reading, what happened to a gang. Its before and after are called for each entry.
+type gangHistory struct {
+	group types.NamespacedName
+	first *answer.Point
+
+	declared, complete, placed *answer.Point // first times
+	was                        condition
+	milestones
+	cause   string // of what the entry at hand takes from the gang, "" if it is plain
+	ends    bool   // by the entry at hand the last member goes of those that were needed
+	done    bool   // they all did
+	evicted *answer.Eviction
+	held    bool // the entry at hand is a decision on a pod that is held on a node
+
+	attempts []answer.GroupAttempt
+	omitted  int
+	rows     refusedRows // of the last attempt
+
+	entity *queue.Entity // of the last attempt, and which of the entity's it is
+	number int
+	state  queue.State
+	blind  bool // there may have been attempts before the first entry that is taken
+
+	fail, ownFail failure      // of the last attempt: of the entity's, and of the gang's own members
+	rest          answer.Point // where the last attempt failed
+	now, settled  lasting      // the code that holds, and the last one that is not InFlight
+
+	past passers
+}
+
+// lasting is a code and since when it holds.
+type lasting struct {
+	code  answer.Code
+	since answer.Instant
+}
+
+func (h *gangHistory) gang(m *scheduler.Machine) *cluster.Group {
+	return m.Cluster().Group(h.group.Namespace, h.group.Name)
+}
+
+func (h *gangHistory) entityIn(m *scheduler.Machine) *queue.Entity {
+	return m.GangEntity(h.group.Namespace, h.group.Name)
+}
+
+// concerns says whether the pod stands in the queue with the gang, or is a member of it.
+func (h *gangHistory) concerns(m *scheduler.Machine, p *cluster.Pod) bool {
+	if p == nil || p.Group == nil {
+		return false
+	}
+	if p.Group.Key() == h.group {
+		return true
+	}
+	c := p.Group.Composite()
+	return c != nil && c.Gang(h.group) != nil
+}
+
+// begun looks at the state before the first entry that is taken: what it shows already came about somewhere
+// before, which is said as entry 0.
+func (h *gangHistory) begun(m *scheduler.Machine) {
+	if m.Seq() == 0 {
+		return
+	}
+	h.blind = true
+	h.reached(m, answer.Point{})
+	if h.entity = h.entityIn(m); h.entity != nil {
+		h.number, h.omitted, h.state = h.entity.Attempts(), h.entity.Attempts(), h.entity.State()
+		h.note(m, answer.Instant(h.entity.Since()))
+	}
+}
+
+// before looks at an entry that is to be applied next: at what the entry will have changed or taken away.
+func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
+	h.cause, h.held, h.ends = "", false, false
+	switch p := e.Payload.(type) {
+	case *eventlog.Decision:
+		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
+			h.held = pod.Stage == cluster.Waiting
+			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
+		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool { return h.concerns(m, m.Cluster().Pod(uid)) }); i >= 0 {
+			pod = m.Cluster().Pod(p.Rejected[i])
+			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(), pod: nameOf(pod.Object)})
+		}
+	case *eventlog.BindResult:
+		pod := m.Cluster().Pod(p.UID)
+		failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
+		if failed && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
+			bind := bindOf(e, p)
+			h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
+			h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(), pod: nameOf(pod.Object), bind: bind})
+		}
+	case *eventlog.Upserted:
+		if pod, ok := p.Object.(*v1.Pod); ok {
+			h.beforePod(m, pod)
+		}
+	case *eventlog.Deleted:
+		if p.Resource == eventlog.Nodes && slices.ContainsFunc(m.Cluster().GangsOn(p.Name), func(g *cluster.Group) bool { return g.Key() == h.group }) {
+			h.cause = fmt.Sprintf("node %s is gone", p.Name)
+		}
+		if pod := m.Cluster().Pod(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
+			h.cause, h.ends = lost(m, pod, "was deleted"), isLast(pod, false)
+		}
+	}
+}
+
+func (h *gangHistory) isMember(p *cluster.Pod) bool {
+	return p != nil && p.Group != nil && p.Group.Key() == h.group
+}
+
+func (h *gangHistory) beforePod(m *scheduler.Machine, obj *v1.Pod) {
+	pod := m.Cluster().Pod(obj.UID)
+	if !h.isMember(pod) {
+		return
+	}
+	switch {
+	case obj.Status.Phase == v1.PodSucceeded || obj.Status.Phase == v1.PodFailed:
+		h.cause = lost(m, pod, fmt.Sprintf("has finished (%s)", obj.Status.Phase))
+		h.ends = isLast(pod, obj.Status.Phase == v1.PodSucceeded)
+	case obj.DeletionTimestamp != nil:
+		h.cause = lost(m, pod, "is being deleted")
+	}
+}
+
+// isLast says whether a member that goes is the last one of a gang of which, with it, as many as are needed have ended well.
+func isLast(p *cluster.Pod, well bool) bool {
+	succeeded := p.Group.Succeeded()
+	if well && !p.Leaving() {
+		succeeded++
+	}
+	return p.Group.Met() && succeeded >= p.Group.Min() && p.Group.Placed() == 1 && p.Stage >= cluster.Binding
+}
+
+// lost says what became of a member.
+func lost(m *scheduler.Machine, p *cluster.Pod, how string) string {
+	text := nameOf(p.Object) + " " + how
+	if p.Node != "" && m.Cluster().Node(p.Node) == nil {
+		text += fmt.Sprintf("; its node %s was gone", p.Node)
+	}
+	return text
+}
+
+// beforeDecision judges, on the state that it was made on, a decision that placed nothing.
+func (h *gangHistory) beforeDecision(m *scheduler.Machine, r recorded, p *cluster.Pod) {
+	if r.failed() {
+		f := failure{recorded: r, gang: p.Group.Key(), pod: nameOf(p.Object)}
+		f.judge(m, p)
+		// An attempt that begins forgets the last one's failures: see decided.
+		if e := h.entityIn(m); e == nil || e.State() != queue.InFlight && p.Stage != cluster.Waiting {
+			h.fail, h.ownFail = failure{}, failure{}
+		}
+		h.failed(f)
+	}
+}
+
+func (h *gangHistory) failed(f failure) {
+	h.fail = f
+	if f.gang == h.group {
+		h.ownFail = f
+	}
+}
+
+// after looks at what an entry, just applied, meant for the gang.
+func (h *gangHistory) after(m *scheduler.Machine, e eventlog.Entry) {
+	at := pointOf(e)
+	touched := false
+	switch p := e.Payload.(type) {
+	case *eventlog.Tick:
+	case *eventlog.Decision:
+		pod := m.Cluster().Pod(p.UID)
+		if touched = h.concerns(m, pod); touched {
+			h.decided(m, at, p, pod)
+		} else {
+			touched = h.decidedElsewhere(m, at, p)
+		}
+	case *eventlog.BindResult:
+		touched = h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
+	case *eventlog.Upserted:
+		pod, ok := p.Object.(*v1.Pod)
+		touched = !ok || h.cause != "" || h.concerns(m, m.Cluster().Pod(pod.UID))
+	case *eventlog.Deleted:
+		touched = p.Resource != eventlog.Pods || h.cause != "" || h.sharesFate(m)
+	default:
+		touched = true
+	}
+	entity := h.entityIn(m)
+	state := queue.State(0)
+	if entity != nil {
+		state = entity.State()
+	}
+	if !touched && entity == h.entity && state == h.state {
+		return
+	}
+	h.state = state
+	if n := len(h.attempts); n > 0 && state != queue.InFlight && h.attempts[n-1].Outcome == "Running" {
+		h.attempts[n-1].Outcome = "Held"
+	}
+	h.reached(m, at)
+	if state != queue.InFlight && h.fail.known() && h.fail.at == at {
+		h.rest = at
+	}
+	h.note(m, at.Time)
+}
+
+// sharesFate says whether the gang is admitted with others.
+func (h *gangHistory) sharesFate(m *scheduler.Machine) bool {
+	g := h.gang(m)
+	return g != nil && g.Composite() != nil
+}
+
+// note keeps since when the reason is what it is.
+func (h *gangHistory) note(m *scheduler.Machine, at answer.Instant) {
+	code, _ := h.code(m)
+	if code == h.now.code {
+		return
+	}
+	switch {
+	case code == answer.InFlight:
+		h.now = lasting{code, at}
+	case code == h.settled.code:
+		h.now = h.settled
+	default:
+		h.now = lasting{code, at}
+		h.settled = h.now
+	}
+}
+
+// members counts the gang's own among the pods.
+func (h *gangHistory) members(m *scheduler.Machine, uids []types.UID) (n int) {
+	for _, uid := range uids {
+		if h.isMember(m.Cluster().Pod(uid)) {
+			n++
+		}
+	}
+	return n
+}
+
+// stopped says of an entry that is to be applied next whether it is the last decision by which an attempt of one of the
+// gangs failed that stand in the queue as one with this one.
+func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry, last func(gang types.NamespacedName) uint64) bool {
+	d, ok := e.Payload.(*eventlog.Decision)
+	if !ok || d.Group == "" || last(types.NamespacedName{Namespace: d.Namespace, Name: d.Group}) != e.Seq {
+		return false
+	}
+	return h.concerns(m, m.Cluster().Pod(d.UID))
+}

@@ -1,0 +1,171 @@
+package explain
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Group says where the gang stood at the point in question, and how it came there. The error is a
+// *NotFoundError if the log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
+// CompositePodGroup, as the error then says.
+func Group(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Group, error) {
+	scan := newGroupScan(namespace, name)
+	at, err := scanPrefix(ctx, read, &opts, scan)
+	if err != nil {
+		return nil, err
+	}
+	rerun := newRerun(opts, at)
+	rerun.explain(scan.stop)
+	rerun.beginBefore(scan.first.Seq)
+	if err := rerun.start(); err != nil {
+		return nil, err
+	}
+	history := &gangHistory{group: scan.name, first: scan.first}
+	rerun.alsoWanted = func(e eventlog.Entry) bool {
+		return history.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name] })
+	}
+	history.begun(rerun.machine)
+	if err := rerun.run(ctx, read, history); err != nil {
+		return nil, err
+	}
+	return groupExplanation(scan, rerun, history), nil
+}
+
+// groupExplanation puts together what both readings of the log have brought.
+func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
+	m := r.machine
+	x := &answer.Group{
+		Group: s.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Members: []answer.GroupMember{},
+		Counts:      answer.GroupCounts{Gone: s.gone()},
+		History:     h.told(),
+		LastFailure: r.explained(s.stop),
+	}
+	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
+	if g == nil {
+		return x
+	}
+	x.Stage, x.Declared, x.Min = h.stage(g), g.Declared(), g.Min()
+	x.Together = together(g)
+	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
+	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving(), g.Succeeded()
+	if x.WhenBelow = "Keep"; g.Evicts() {
+		x.WhenBelow = "Evict"
+	}
+	x.Evicted = h.evicted
+	x.Refusal = g.Refusal()
+	for _, p := range g.Members() {
+		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
+		if m.Queue().Find(p.Object.UID) != nil {
+			var gated bool
+			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
+				x.Counts.Gated++
+			}
+		}
+		x.Members = append(x.Members, member)
+	}
+	e := m.GangEntity(s.name.Namespace, s.name.Name)
+	if e != nil {
+		place := h.place(m, e)
+		x.Queue = &place
+	}
+	x.Reason = h.reason(r, x.Queue)
+	switch {
+	case e == nil:
+	case x.Stage != "Pending":
+	case x.LastFailure != nil && e.Failed() && x.LastFailure.Gang != nil && !x.Reason.ShortNow:
+		x.Needs = x.LastFailure.Gang
+	default:
+		x.Needs = gangNeeds(m.Cluster(), g, unusable(nil))
+	}
+	return x
+}
+
+// told returns what was collected.
+func (h *gangHistory) told() answer.GroupHistory {
+	return answer.GroupHistory{
+		FirstSeen: *h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
+		Milestones: h.list, OmittedMilestones: h.forgotten,
+		LetPast: h.past.list(), Attempts: h.attempts, Omitted: h.omitted,
+	}
+}
+
+func (h *gangHistory) stage(g *cluster.Group) string {
+	switch {
+	case !g.Declared():
+		return "Undeclared"
+	case g.Refusal() != "" && g.Placed() == 0:
+		return "Refused"
+	case g.Assigned() >= g.Min() || g.Placed() >= g.Min():
+		return "Placed"
+	case h.now.code == "" && h.done && g.Placed() == 0:
+		return "Done"
+	case h.now.code == "" && h.evicted != nil:
+		return "Evicted"
+	case h.now.code == "":
+		return "BelowMinimum"
+	case presentIn(g) < g.Min():
+		return "Incomplete"
+	}
+	return "Pending"
+}
+
+// place is where the gang stands in the queue, with since when, which the queue forgets when it owes a retry.
+func (h *gangHistory) place(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
+	s := queuePlace(m, e)
+	if s.Owed && s.Since == 0 {
+		s.Since = h.rest.Time
+	}
+	return s
+}
+
+// maxTogether is how many of the gangs are listed that are admitted together.
+const maxTogether = 50
+
+// together says what g is admitted together with and how far that is, nil for nothing.
+func together(g *cluster.Group) *answer.Together {
+	c := g.Composite()
+	if c == nil {
+		return nil
+	}
+	t := &answer.Together{Declared: c.Declared(), Refusal: c.Refusal()}
+	if t.Declared {
+		t.Min = c.Min()
+	}
+	if c.Namespace != "" {
+		t.Composite = c.String()
+	}
+	names := c.Named()
+	for i, name := range names {
+		if i == maxTogether {
+			t.Others = len(names) - i
+			break
+		}
+		t.Gangs = append(t.Gangs, progressOf(c, name))
+	}
+	return t
+}
+
+// progressOf says how far the gang of that name has come of those that are admitted together.
+func progressOf(c *cluster.Composite, name types.NamespacedName) answer.GangProgress {
+	progress := answer.GangProgress{Group: name.String()}
+	if g := c.Gang(name); g != nil {
+		progress.Declared, progress.Min, progress.Refusal = g.Declared(), g.Min(), g.Refusal()
+		progress.Present, progress.Held, progress.Placed = g.Ready()+g.Waiting()+g.Placed(), g.Waiting(), g.Placed()
+	}
+	return progress
+}
+
+// gangNumbersOf are how far g has come, nil for no gang.
+func gangNumbersOf(g *cluster.Group) *answer.GangNumbers {
+	if g == nil {
+		return nil
+	}
+	return &answer.GangNumbers{Declared: g.Declared(), Min: g.Min(), Ready: g.Ready(), Waiting: g.Waiting(), Assigned: g.Assigned()}
+}

@@ -1,0 +1,251 @@
+package explain_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/replaytest"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim"
+)
+
+// TestExplanationsFromASnapshotAreThoseOfTheWholeLog asks for every pod and gang at many points: the second reading
+// begins at the newest snapshot that is old enough, and the answer is the same.
+func TestExplanationsFromASnapshotAreThoseOfTheWholeLog(t *testing.T) {
+	r := replaytest.Record(t, 5)
+	began := map[bool]int{}
+	for at := uint64(1); at <= r.Last; at += 9 {
+		opts := explain.Options{Registry: plugins.NewRegistry(), AtSeq: at}
+		quick := opts
+		quick.Restore = func(last uint64) (*scheduler.Machine, error) {
+			m := r.Restore(t, 0, last)
+			began[m != nil]++
+			return m, nil
+		}
+		for _, name := range r.Pods {
+			want, got := explainPod(r.Log.Read, name, opts), explainPod(r.Log.Read, name, quick)
+			if got != want {
+				t.Fatalf("pod %s at entry %d, from a snapshot:\n%s\nfrom the whole log:\n%s", name, at, got, want)
+			}
+		}
+		for _, name := range r.Groups {
+			want, got := explainGroup(r.Log.Read, name, opts), explainGroup(r.Log.Read, name, quick)
+			if got != want {
+				t.Fatalf("group %s at entry %d, from a snapshot:\n%s\nfrom the whole log:\n%s", name, at, got, want)
+			}
+		}
+	}
+	if began[true] < 100 {
+		t.Errorf("%d explanations began at a snapshot, %d did not", began[true], began[false])
+	}
+}
+
+// TestOfALogThatBeginsLaterWhatIsThereIsExplained asks a log of which only what follows a snapshot is there: where
+// things stand is said as the whole log says it, decisions behind the snapshot too, and what lies before is said
+// not to be known.
+func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
+	r := replaytest.Record(t, 20)
+	unknown, known := 0, 0
+	for base := range r.Snapshots {
+		whole := explain.Options{Registry: plugins.NewRegistry()}
+		part := whole
+		part.Base = base
+		part.Restore = func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, base, last), nil }
+		for _, name := range r.Pods {
+			namespace, pod, _ := strings.Cut(name, "/")
+			want, err := explain.Pod(context.Background(), r.Log.Read, namespace, pod, whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := explain.Pod(context.Background(), r.From(base), namespace, pod, part)
+			if want.Gone != nil && want.Gone.Seq <= base {
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
+					t.Errorf("pod %s, gone before entry %d: %v", name, base, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("pod %s behind entry %d: %v", name, base, err)
+			}
+			if got.KnownFrom != base+1 {
+				t.Errorf("pod %s behind entry %d is known from entry %d", name, base, got.KnownFrom)
+			}
+			if got.Stage != want.Stage || got.Node != want.Node || got.At != want.At || asJSON(got.Queue) != asJSON(want.Queue) {
+				t.Errorf("pod %s behind entry %d stands as %s, want %s", name, base, asJSON(got), asJSON(want))
+			}
+			switch {
+			case want.Created.Seq > base && got.Created != want.Created:
+				t.Errorf("pod %s behind entry %d was created at %v, want %v", name, base, got.Created, want.Created)
+			case want.Decision != nil && want.Decision.Seq > base:
+				known++
+				if asJSON(got.Decision) != asJSON(want.Decision) {
+					t.Errorf("pod %s behind entry %d has the decision %s, want %s", name, base, asJSON(got.Decision), asJSON(want.Decision))
+				}
+			case want.Decision != nil:
+				unknown++
+				var written strings.Builder
+				if err := writeText(&written, got); err != nil || got.Decision != nil || !strings.Contains(written.String(), fmt.Sprintf("before entry %d", base+1)) {
+					t.Errorf("pod %s behind entry %d: %v\n%s", name, base, err, &written)
+				}
+			}
+		}
+		for _, name := range r.Groups {
+			checkGroupBehind(t, r, base, name, whole, part)
+		}
+	}
+	if known < 20 || unknown < 20 {
+		t.Errorf("%d decisions were there and %d were not: too few to show anything", known, unknown)
+	}
+}
+
+func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name string, whole, part explain.Options) {
+	t.Helper()
+	namespace, group, _ := strings.Cut(name, "/")
+	want, err := explain.Group(context.Background(), r.Log.Read, namespace, group, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := explain.Group(context.Background(), r.From(base), namespace, group, part)
+	if want.Stage == "Gone" && err != nil {
+		if !strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
+			t.Errorf("group %s, gone before entry %d: %v", name, base, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("group %s behind entry %d: %v", name, base, err)
+	}
+	if got.Stage != want.Stage || asJSON(got.Members) != asJSON(want.Members) || got.KnownFrom != base+1 {
+		t.Errorf("group %s behind entry %d: %s, want %s", name, base, asJSON(got), asJSON(want))
+	}
+	if seen := want.History.FirstSeen; seen.Seq > base && got.History.FirstSeen != seen || seen.Seq <= base && got.History.FirstSeen.Seq != 0 {
+		t.Errorf("group %s behind entry %d was first seen at %v, want %v", name, base, got.History.FirstSeen, seen)
+	}
+	for what, p := range map[string][2]*answer.Point{"complete": {got.History.Complete, want.History.Complete}, "placed": {got.History.Placed, want.History.Placed}} {
+		// What came about before is so already, or is so no more and was so a second time.
+		if p[0] != nil && p[1].Seq <= base && p[0].Seq == base+1 {
+			t.Errorf("group %s behind entry %d is %s at %v, and was at %v", name, base, what, p[0], p[1])
+		}
+	}
+	var written strings.Builder
+	if err := writeText(&written, got); err != nil || strings.Contains(written.String(), "0001-01-01") || strings.Contains(written.String(), "beginning,") {
+		t.Errorf("group %s behind entry %d: %v\n%s", name, base, err, &written)
+	}
+}
+
+// TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore has nothing decided on a pod, and a snapshot after it
+// was gone, which knows nothing of it.
+func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
+	r := replaytest.Record(t, 1<<60) // no snapshot but this one
+	node, pod := "", &v1.Pod{}
+	var entries []eventlog.Entry
+	for e, err := range r.Log.Read(1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, ok := e.Payload.(*eventlog.Upserted)
+		if !ok && e.Kind() != eventlog.KindEpochStarted {
+			continue
+		}
+		if ok && up.Resource == eventlog.Nodes && node == "" {
+			node = up.Object.GetName()
+		} else if ok && up.Resource == eventlog.Pods {
+			pod = up.Object.(*v1.Pod)
+			pod.Spec.NodeName = node
+		} else if ok {
+			continue
+		}
+		e.Seq = uint64(len(entries)) + 1
+		entries = append(entries, e)
+		if pod.Name != "" {
+			break
+		}
+	}
+	last := entries[len(entries)-1]
+	next := func(p eventlog.Payload) {
+		entries = append(entries, eventlog.Entry{Seq: uint64(len(entries)) + 1, Epoch: last.Epoch, Time: last.Time, Payload: p})
+	}
+	next(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
+	next(&eventlog.Tick{})
+	log := eventlog.NewMemory()
+	if err := log.Append(0, entries); err != nil {
+		t.Fatal(err)
+	}
+	restore := func(last uint64) (*scheduler.Machine, error) {
+		m := scheduler.New(plugins.NewRegistry())
+		for e, err := range log.Read(1) {
+			if err == nil && e.Seq <= last {
+				err = m.Apply(e)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	opts := explain.Options{Registry: plugins.NewRegistry()}
+	want := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts)
+	opts.Restore = restore
+	if got := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts); got != want || !strings.Contains(got, node) || node == "" {
+		t.Errorf("from a snapshot:\n%s\nfrom the whole log:\n%s", got, want)
+	}
+}
+
+// TestAPointBeforeWhatIsKnownIsRefused asks a log for the time before its first state.
+func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
+	r := replaytest.Record(t, 50)
+	opts := explain.Options{Registry: plugins.NewRegistry(), Base: 100,
+		Restore: func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, 100, last), nil }}
+	for name, change := range map[string]func(*explain.Options){
+		"by number": func(o *explain.Options) { o.AtSeq = 99 },
+		"by time":   func(o *explain.Options) { o.AtTime = eventlog.TimeOf(sim.Start) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := opts
+			change(&opts)
+			_, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts)
+			if err == nil || !strings.Contains(err.Error(), "is before what is known: the first state is that after entry 100") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	opts.AtSeq = 100
+	if _, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts); err != nil && !strings.Contains(err.Error(), "mistyped") {
+		t.Errorf("at the first state itself: %v", err)
+	}
+}
+
+func explainPod(read explain.Reader, name string, opts explain.Options) string {
+	namespace, pod, _ := strings.Cut(name, "/")
+	x, err := explain.Pod(context.Background(), read, namespace, pod, opts)
+	if err != nil {
+		return err.Error()
+	}
+	return asJSON(x)
+}
+
+func explainGroup(read explain.Reader, name string, opts explain.Options) string {
+	namespace, group, _ := strings.Cut(name, "/")
+	x, err := explain.Group(context.Background(), read, namespace, group, opts)
+	if err != nil {
+		return err.Error()
+	}
+	return asJSON(x)
+}
+
+func asJSON(v any) string {
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

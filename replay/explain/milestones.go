@@ -1,0 +1,92 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// condition is what a milestone is the change of.
+type condition struct {
+	declared, refused, complete, placed bool
+	min                                 int
+}
+
+// reached notes what the gang has come to, or has lost, as of at.
+func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
+	g := h.gang(m)
+	var is condition
+	if g != nil {
+		is = condition{declared: g.Declared(), refused: g.Refusal() != "", min: g.Min()}
+		is.complete = is.declared && g.Ready()+g.Waiting()+g.Assigned() >= g.Min()
+		is.placed = is.declared && (g.Assigned() >= g.Min() || g.Placed()+g.Succeeded() >= g.Min())
+	}
+	if is == h.was {
+		return
+	}
+	if is.placed {
+		h.done, h.evicted = false, nil
+	}
+	was := h.was
+	h.was = is
+	why := h.cause
+	if why == "" && was.min != is.min && was.declared && is.declared {
+		why = fmt.Sprintf("its minimum was %d and is %d now", was.min, is.min)
+	}
+	left := ""
+	if g != nil {
+		left = fmt.Sprintf("%d of %d members on nodes", g.Placed(), g.Min())
+	}
+	if was.declared != is.declared {
+		h.mark(at, "Declared", "Undeclared", is.declared, &h.declared, "")
+	}
+	if was.refused != is.refused && g != nil {
+		h.mark(at, "Refused", "Accepted", is.refused, nil, g.Refusal())
+	}
+	if was.placed && !is.placed && h.ends {
+		h.done = true
+		h.mark(at, "Done", "", true, nil, why)
+		h.past.observe(m.Cluster(), g, at, is.complete && !is.refused, false)
+		return
+	}
+	if was.placed != is.placed && g != nil {
+		h.mark(at, "Placed", "BelowMinimum", is.placed, &h.placed, join(why, left))
+	}
+	if was.complete != is.complete && g != nil && g.Placed() == 0 {
+		h.mark(at, "Complete", "Incomplete", is.complete, &h.complete, why)
+	} else if is.complete && h.complete == nil {
+		h.complete = &at
+	}
+	h.past.observe(m.Cluster(), g, at, is.complete && !is.refused, is.placed)
+}
+
+// join puts two remarks together.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// milestones are the last changes of what there is, in order.
+type milestones struct {
+	list      []answer.Milestone
+	forgotten int // how many came before them
+}
+
+// mark adds a milestone: yes or no, whichever it came to; first is where yes came about for the first time.
+func (l *milestones) mark(at answer.Point, yes, no string, is bool, first **answer.Point, detail string) {
+	what := no
+	if is {
+		what = yes
+		if first != nil && *first == nil {
+			*first = &at
+		}
+	}
+	if len(l.list) == maxMilestones {
+		l.list = append(l.list[:0], l.list[1:]...)
+		l.forgotten++
+	}
+	l.list = append(l.list, answer.Milestone{Point: at, What: what, Detail: detail})
+}

@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// isGang says whether an entity is a gang, or several that are admitted together.
+func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyType }
+
+// queuePlace says where an entity is in the queue.
+func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
+	unschedulable, pending := e.RejectedBy()
+	s := answer.QueuePlace{
+		Entity: string(e.Type()), State: e.State().String(), Owed: e.Owed(), Since: answer.Instant(e.Since()),
+		Ahead: m.Queue().Ahead(e), BackoffUntil: answer.Instant(e.BackoffUntil()),
+		RejectedBy:   append(append([]string(nil), unschedulable...), pending...),
+		GatingPlugin: e.GatingPlugin(), GatingMessage: e.GatingMessage(),
+	}
+	if at, ok := m.Queue().RetryAt(e); ok {
+		s.RetryAt = answer.Instant(at)
+	}
+	s.NextRetry = nextRetry(&s, answer.Instant(m.Now()))
+	return s
+}
+
+// nextRetry says in words when an entity is tried again.
+func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
+	switch s.State {
+	case queue.Active.String():
+		if s.Ahead > 0 {
+			return fmt.Sprintf("in its turn: %s before it", render.Count(int64(s.Ahead), "entity", "entities"))
+		}
+		return "with the next cycle"
+	case queue.InFlight.String():
+		return "its cycles are running"
+	case queue.Backoff.String():
+		return fmt.Sprintf("at %s, when its backoff ends", s.RetryAt)
+	case queue.Gated.String():
+		return fmt.Sprintf("when %s lets it in", s.GatingPlugin)
+	case queue.Unschedulable.String():
+		return retryOfUnschedulable(s, now)
+	}
+	return ""
+}
+
+func retryOfUnschedulable(s *answer.QueuePlace, now answer.Instant) string {
+	if s.Owed {
+		return "as soon as all nodes together have enough free for it"
+	}
+	var b strings.Builder
+	b.WriteString("when something changes")
+	if len(s.RejectedBy) > 0 {
+		fmt.Fprintf(&b, " that may satisfy %s", strings.Join(s.RejectedBy, " or "))
+	}
+	if s.BackoffUntil > now {
+		fmt.Fprintf(&b, ", but not before %s", s.BackoffUntil)
+	}
+	if s.RetryAt != 0 {
+		fmt.Fprintf(&b, "; at the latest at %s", s.RetryAt)
+	}
+	return b.String()
+}
+
+// reservedFor returns the reservation of what stands in the queue, nil for none.
+func reservedFor(m *scheduler.Machine, e *queue.Entity) *answer.Reserved {
+	if e == nil {
+		return nil
+	}
+	for _, r := range m.Reservations() {
+		if r.Key == e.Key() {
+			nodes := map[string]bool{}
+			for _, place := range r.Places {
+				nodes[place.Node] = true
+			}
+			return &answer.Reserved{At: answer.Instant(r.At), Nodes: len(nodes)}
+		}
+	}
+	return nil
+}
+
+// heldFor returns what is kept free for what stands in the queue, nil if others may pass it.
+func blocksFor(m *scheduler.Machine, e *queue.Entity) *answer.Blocks {
+	if e == nil {
+		return nil
+	}
+	for _, h := range m.Holdings() {
+		if h.Key == e.Key() {
+			return &answer.Blocks{Since: answer.Instant(h.Since), Nodes: h.Nodes, Pods: h.Pods, Needed: h.Needed}
+		}
+	}
+	return nil
+}
+
+// gateOf returns what keeps a pending pod out of the queue: its own scheduling gates, also if the queue has been told by
+// another plugin first.
+func gateOf(m *scheduler.Machine, p *cluster.Pod) (plugin, message string, gated bool) {
+	if gates := p.Object.Spec.SchedulingGates; len(gates) > 0 {
+		var of []string
+		for _, g := range gates {
+			of = append(of, g.Name)
+		}
+		return names.SchedulingGates, fmt.Sprintf("waiting for scheduling gates: %v", of), true
+	}
+	e := m.Queue().Find(p.Object.UID)
+	if e == nil || e.NumGated() == 0 {
+		return "", "", false
+	}
+	return e.Gate(p.Object.UID)
+}
+
+// ofQueue says what an entity waits for that was tried, or could be.
+func waitInQueue(w *answer.WaitsFor, q *answer.QueuePlace) {
+	switch {
+	case q == nil:
+		w.Kind = "Nothing"
+	case q.Owed:
+		w.Kind = "Room"
+	case q.State == queue.Active.String():
+		w.Kind, w.Ahead = "Turn", q.Ahead
+	case q.State == queue.Backoff.String():
+		w.Kind, w.Until = "Time", q.BackoffUntil
+	case q.State == queue.Unschedulable.String():
+		w.Kind, w.Plugins = "Change", q.RejectedBy
+	case q.State == queue.Gated.String():
+		w.Kind, w.Plugins = "Gates", []string{q.GatingPlugin}
+	default:
+		w.Kind = "Nothing"
+	}
+}

@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// ofAnAttempt says whether the code tells how an attempt failed.
+func ofAnAttempt(c answer.Code) bool {
+	return slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed, answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed, answer.FailedBefore}, c)
+}
+
+// code returns why the gang, or a member of it, is pending in the state as it stands; "" if nothing is; and the failure
+// that it is by, if it is by a known one. It is asked whenever something about the gang has changed, so that it looks at
+// members one by one only where it has to.
+func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
+	g := h.gang(m)
+	if g == nil {
+		return "", nil
+	}
+	var gated, foreign int
+	if g.Pending() > g.Ready() {
+		gated, _, foreign = m.Cluster().KeptBack(g)
+	}
+	if (g.Placed() > 0 || h.placed != nil) && g.Ready()+g.Waiting()+gated+foreign == 0 {
+		return "", nil // all that there were have come to something
+	}
+	if code := h.codeOfTerms(g); code != "" {
+		return code, nil
+	}
+	if e := h.entityIn(m); e != nil && e.State() == queue.InFlight {
+		return answer.InFlight, nil
+	}
+	if code := h.codeOfMembers(m, g, gated, foreign); code != "" {
+		return code, nil
+	}
+	return h.codeInQueue(m, g)
+}
+
+// codeOfTerms says what keeps the gang from being scheduled as one at all.
+func (h *gangHistory) codeOfTerms(g *cluster.Group) answer.Code {
+	c := g.Composite()
+	switch {
+	case !g.Declared():
+		return answer.Undeclared
+	case g.Refusal() != "":
+		return answer.Refused
+	case c == nil:
+		return ""
+	case c.Refusal() != "":
+		return answer.Refused
+	case !c.Declared():
+		return answer.Undeclared
+	}
+	return ""
+}
+
+// codeOfMembers compares the members, and those of the gangs that it is admitted with, with what is needed.
+func (h *gangHistory) codeOfMembers(m *scheduler.Machine, g *cluster.Group, gated, foreign int) answer.Code {
+	beyond, present := g.Assigned() >= g.Min(), presentIn(g)
+	e := h.entityIn(m)
+	switch {
+	case e == nil && foreign > 0:
+		return answer.NoProfile
+	case g.Waiting() > 0 && withNode(g) >= g.Min() && (!beyond || g.Ready() == 0):
+		if g.Suffices(withNode) {
+			return answer.HeldByPermit
+		}
+		return answer.WaitsForOthers
+	case !beyond && present < g.Min() && present+gated >= g.Min():
+		return answer.Gated
+	case !beyond && present < g.Min():
+		return answer.Incomplete
+	case e == nil:
+		return answer.NoProfile
+	}
+	if c := g.Composite(); c != nil && g.Placed() == 0 && g.Mode() != cluster.NonStrict {
+		if lacking, _, _ := c.Lacking(presentIn); lacking > 0 {
+			return answer.WaitsForOthers
+		}
+	}
+	return ""
+}
+
+// codeInQueue says why a gang that could be placed is not.
+func (h *gangHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (answer.Code, *failure) {
+	e := h.entityIn(m)
+	ready := e.NumReady()
+	if g.Composite() != nil {
+		ready = e.NumUntriedOf(g.String()) // all that are ready: it is not in flight
+	}
+	switch {
+	case ready == 0:
+		return answer.Gated, nil
+	case e.Failed():
+		return h.failureOf(g)
+	case e.State() == queue.Backoff:
+		return answer.Backoff, nil
+	}
+	return answer.InTurn, nil
+}
+
+// presentIn counts the members that have a node or could get one.
+func presentIn(g *cluster.Group) int { return g.Ready() + g.Waiting() + g.Assigned() }
+
+// withNode counts the members that have a node.
+func withNode(g *cluster.Group) int { return g.Waiting() + g.Assigned() }

@@ -1,0 +1,165 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/replay"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// words say it in full.
+func blocksWords(h *answer.Blocks) string {
+	if h.Nodes == 0 {
+		return fmt.Sprintf("holds what comes free for it since %s; no node has room for a pod of it yet", h.Since)
+	}
+	return fmt.Sprintf("holds %s for it since %s, with room for %d of the %s that it needs",
+		Count(int64(h.Nodes), "node", "nodes"), h.Since, h.Pods, Count(int64(h.Needed), "pod", "pods"))
+}
+
+// facts are rows of a label and what it says; those that say nothing are left out.
+type facts [][]string
+
+func (f *facts) add(label, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); text != "" {
+		*f = append(*f, []string{label, text})
+	}
+}
+
+// knownFrom says that what came before an entry is not known; nothing for entry 0.
+func (f *facts) knownFrom(seq uint64) {
+	if seq > 0 {
+		f.add("known from", "entry %d; what came before it is not in this log", seq)
+	}
+}
+
+// place is p in words: a place that is not known lies before knownFrom.
+func place(p answer.Point, knownFrom uint64) string {
+	if p.Seq == 0 && knownFrom > 0 {
+		return fmt.Sprintf("before entry %d", knownFrom)
+	}
+	return p.String()
+}
+
+// moment is p's time in words, as place is.
+func moment(p answer.Point, knownFrom uint64) string {
+	if p.Seq == 0 && knownFrom > 0 {
+		return fmt.Sprintf("before entry %d", knownFrom)
+	}
+	return p.Time.String()
+}
+
+// decision adds what was decided, and a note if this program decides otherwise.
+func (f *facts) decision(label string, d *answer.Decision) {
+	if d == nil {
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, cycle %d: %s %s", d.Point, d.Cycle, d.Pod, d.Outcome)
+	if d.Node != "" {
+		fmt.Fprintf(&b, " on %s", d.Node)
+	}
+	if d.Evaluated > 0 {
+		fmt.Fprintf(&b, "; %d of %s tried, %d feasible", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"), d.Feasible)
+	}
+	if d.Released > 0 {
+		fmt.Fprintf(&b, "; %s released", Count(int64(d.Released), "held member", "held members"))
+	}
+	f.add(label, "%s", b.String())
+	switch v := d.Diverged; {
+	case v == nil:
+	case v.Kind == replay.Extra:
+		f.add("note", "this program would decide nothing there; explained is what was recorded")
+	default:
+		f.add("note", "this program decides otherwise (%s): recorded %s, decided %s", v.Field, v.Recorded, v.Decided)
+	}
+}
+
+func (f *facts) queue(q *answer.QueuePlace, x *answer.Reason, attempts int, firstQueued answer.Instant) {
+	if q == nil {
+		if attempts > 0 {
+			f.add("queue", "left it after %s; first queued %s", Count(int64(attempts), "attempt", "attempts"), firstQueued)
+		}
+		return
+	}
+	text := q.State
+	if q.Since != 0 {
+		text += fmt.Sprintf(" since %s", q.Since)
+	}
+	text += "; " + Count(int64(attempts), "attempt", "attempts")
+	if firstQueued != 0 {
+		text += fmt.Sprintf("; first queued %s", firstQueued)
+	}
+	f.add("queue", "%s", text)
+	if x != nil {
+		f.add("next try", "%s", x.NextRetry.Words)
+	} else {
+		f.add("next try", "%s", q.NextRetry)
+	}
+}
+
+// history says when a gang came to what, but for its attempts.
+func (f *facts) history(h *answer.GroupHistory, knownFrom uint64) {
+	f.add("first seen", "%s", place(h.FirstSeen, knownFrom))
+	if p := h.Declared; p != nil && *p != h.FirstSeen {
+		f.add("declared", "%s: it was known how many members it needs", place(*p, knownFrom))
+	}
+	if p := h.Complete; p != nil {
+		f.add("complete", "%s: as many members as it needs were there", place(*p, knownFrom))
+	}
+	if p := h.Placed; p != nil {
+		f.add("placed", "%s: its minimum was on nodes", place(*p, knownFrom))
+	}
+	f.later(h, knownFrom)
+}
+
+// later tells of the last milestones but for the first of each kind that history has already.
+func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
+	var later []answer.Milestone
+	for _, m := range h.Milestones {
+		first := m.What == "Declared" && m.Point == *h.Declared || m.What == "Complete" && m.Point == *h.Complete ||
+			m.What == "Placed" && m.Point == *h.Placed
+		if !first {
+			later = append(later, m)
+		}
+	}
+	if before := h.OmittedMilestones + len(later) - textFalls; before > 0 {
+		f.add("then", "%s", Count(int64(before), "change more", "changes more"))
+	}
+	for _, m := range later[max(0, len(later)-textFalls):] {
+		f.add(milestoneWords[m.What], "%s", withDetail(place(m.Point, knownFrom), m.Detail))
+	}
+}
+
+// milestoneWords are the labels of what a gang comes to later than the first time.
+var milestoneWords = map[string]string{
+	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
+	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum", "Evicted": "evicted",
+	"Done": "done",
+}
+
+// withDetail puts what happened behind where it did.
+func withDetail(place, detail string) string {
+	if detail == "" {
+		return place
+	}
+	return place + ": " + detail
+}
+
+// reason says by which code it is pending, and since when.
+func (f *facts) reason(x *answer.Reason) {
+	if x == nil {
+		return
+	}
+	text := string(x.Code)
+	if x.Since != 0 {
+		text += fmt.Sprintf(" since %s", x.Since)
+	}
+	f.add("reason", "%s", text)
+	if v := x.Blocks; v != nil {
+		f.add("backfill", "%s", blocksWords(v))
+	}
+	if v := x.Reserved; v != nil {
+		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At, Count(int64(v.Nodes), "node", "nodes"))
+	}
+}

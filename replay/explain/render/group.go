@@ -1,0 +1,197 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// Group writes the explanation for people: the answer in the first line, then what it rests on.
+func Group(w io.Writer, g *answer.Group) error {
+	var out page
+	fmt.Fprintf(&out.b, "Gang %s %s.\n\n", g.Group, groupAnswer(g))
+	out.columns(groupFacts(g))
+	out.together(g.Together)
+	out.members(g.Members)
+	out.attempts(&g.History)
+	out.letPast(g.History.LetPast)
+	if failing(g) {
+		out.refusedMembers(g.Reason)
+		out.refusals(g.LastFailure)
+	}
+	if g.Needs != nil {
+		out.resources(fmt.Sprintf("FOR %s", Count(int64(g.Needs.Members), "MEMBER", "MEMBERS")), g.Needs.Resources)
+		if failing(g) && g.LastFailure.Evaluated > 0 {
+			out.resources("FOR "+g.LastFailure.Pod, g.LastFailure.Resources)
+		}
+	}
+	return out.writeTo(w)
+}
+
+// failing says whether the last attempt is a failed one and the gang is not placed.
+func failing(g *answer.Group) bool {
+	attempts := g.History.Attempts
+	return g.LastFailure != nil && g.Stage == "Pending" && len(attempts) > 0 && attempts[len(attempts)-1].Outcome == "Failed"
+}
+
+// readyAndGated counts each pending member once: gated are those that something else than their own gang keeps out of the
+// queue, and ready those that nothing else does.
+func readyAndGated(g *answer.Group) (ready, gated int) {
+	ready = g.Counts.Ready
+	for _, m := range g.Members {
+		switch m.GatingPlugin {
+		case "", gangPlugin:
+		case names.SchedulingGates:
+			gated++ // which does not count as ready anyway
+		default:
+			gated++
+			ready--
+		}
+	}
+	return max(0, ready), gated
+}
+
+func groupFacts(g *answer.Group) facts {
+	var f facts
+	f.add("at", "%s", g.At)
+	c := g.Counts
+	minimum := fmt.Sprintf("minimum %d", g.Min)
+	if !g.Declared {
+		minimum = "minimum not known"
+	}
+	ready, gated := readyAndGated(g)
+	leaving := ""
+	if c.Leaving > 0 {
+		leaving = fmt.Sprintf(" %d ending,", c.Leaving)
+	}
+	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone", minimum, c.Assigned, c.Waiting, ready, gated, leaving, c.Gone)
+	if below := whenBelow(g); below != "" {
+		f.add("policy", "%s", below)
+	}
+	f.knownFrom(g.KnownFrom)
+	f.history(&g.History, g.KnownFrom)
+	f.reason(g.Reason)
+	if q := g.Queue; q != nil {
+		text := q.State
+		if q.Since != 0 {
+			text += fmt.Sprintf(" since %s", q.Since)
+		}
+		if g.Reason != nil && g.Reason.Attempts > 0 {
+			text += fmt.Sprintf("; %s", Count(int64(g.Reason.Attempts), "attempt", "attempts"))
+		}
+		f.add("queue", "%s", text)
+	}
+	if g.Reason != nil {
+		f.add("next try", "%s", g.Reason.NextRetry.Words)
+	}
+	if g.LastFailure != nil {
+		f.decision("last failure", g.LastFailure)
+	}
+	return f
+}
+
+// answer is the explanation in one sentence, to follow the gang's name.
+func groupAnswer(g *answer.Group) string {
+	c := g.Counts
+	switch g.Stage {
+	case "Gone":
+		text := fmt.Sprintf("is gone with its %s", Count(int64(c.Gone), "member", "members"))
+		if p := g.History.Placed; p != nil {
+			if p.Seq == 0 {
+				return text + "; it was placed " + place(*p, g.KnownFrom)
+			}
+			return text + fmt.Sprintf("; it was placed at %s", p.Time)
+		}
+		return text + "; it was never placed"
+	case "Placed":
+		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", Count(int64(c.Assigned), "member", "members"), g.Min, Count(int64(nodesOf(g)), "node", "nodes"))
+		if p := lastPlaced(&g.History); p != nil {
+			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
+		}
+		if x := g.Reason; x != nil && x.BeyondMinimum > 0 {
+			text += fmt.Sprintf("; %d more pending: it %s", x.BeyondMinimum, x.Predicate)
+		} else if x != nil {
+			text += "; for the pending ones it " + x.Predicate
+		}
+		return text
+	case "Done":
+		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone", g.Min, Count(int64(c.Gone), "is", "are"))
+	case "Evicted":
+		return fmt.Sprintf("was evicted at %s: %s; %s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why, endingAndGone(&c))
+	case "BelowMinimum":
+		if c.Assigned == 0 {
+			return fmt.Sprintf("has no member left: %s; it was placed at %s", endingAndGone(&c), moment(*g.History.Placed, g.KnownFrom))
+		}
+		text := fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %s", c.Assigned, g.Min, endingAndGone(&c))
+		if g.WhenBelow == "Keep" {
+			text += "; those that are left go on, since it does not ask to be evicted"
+		}
+		return text
+	}
+	switch x := g.Reason; {
+	case x == nil:
+		return "is not pending"
+	case g.Stage != "Pending", x.Code == answer.InFlight, x.Code == answer.NoProfile, x.Code == answer.WaitsForOthers:
+		return x.Predicate
+	default:
+		return "is pending: it " + x.Predicate
+	}
+}
+
+// whoEnds says how many members are ending and gone.
+func endingAndGone(c *answer.GroupCounts) string {
+	gone := Count(int64(c.Gone), "is", "are") + " gone"
+	if c.Leaving == 0 {
+		return gone
+	}
+	ending := Count(int64(c.Leaving), "member is", "members are") + " still ending"
+	if c.Gone == 0 {
+		return ending
+	}
+	return ending + ", and " + gone
+}
+
+// whenBelow says, of a gang that had its minimum on nodes and has less, what is on nodes, what is missing, and what becomes
+// of that; "" for another one.
+func whenBelow(g *answer.Group) string {
+	c := g.Counts
+	if g.History.Placed == nil || c.Assigned == 0 || g.Stage != "Pending" && g.Stage != "Incomplete" && g.Stage != "BelowMinimum" {
+		return ""
+	}
+	well := ""
+	if c.EndedWell > 0 {
+		well = fmt.Sprintf(" %d ended well,", c.EndedWell)
+	}
+	text := fmt.Sprintf("%d of %d on nodes,%s %d missing; rollcall.dev/below-minimum is %s: ", c.Assigned, g.Min, well,
+		max(0, g.Min-c.Assigned-c.EndedWell), g.WhenBelow)
+	if g.WhenBelow == "Keep" {
+		return text + "what is on nodes goes on"
+	}
+	return text + "when a member is lost the rest is asked to go"
+}
+
+// lastPlaced is where the gang came to its minimum the last time.
+func lastPlaced(h *answer.GroupHistory) *answer.Point {
+	for _, m := range slices.Backward(h.Milestones) {
+		if m.What == "Placed" {
+			return &m.Point
+		}
+	}
+	return h.Placed
+}
+
+// nodes counts the nodes on which members are.
+func nodesOf(g *answer.Group) int {
+	var nodes []string
+	for _, m := range g.Members {
+		if m.Node != "" {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	slices.Sort(nodes)
+	return len(slices.Compact(nodes))
+}

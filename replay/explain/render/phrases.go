@@ -1,0 +1,194 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// Count is n of something, in words.
+func Count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Refusals puts refusals into one phrase.
+func Refusals(refusals []answer.Refusal) string {
+	var parts []string
+	merged := mergeRefusals(refusals)
+	for i, r := range merged {
+		if i == 3 {
+			parts = append(parts, "and more")
+			break
+		}
+		reason := r.Reason
+		if reason == "" {
+			reason = "refused by " + r.Plugin
+		}
+		if r.Nodes > 0 {
+			parts = append(parts, fmt.Sprintf("%s (%s)", reason, Count(r.Nodes, "node", "nodes")))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s: %s", r.Plugin, reason))
+		}
+	}
+	if len(parts) == 0 {
+		for _, r := range refusals {
+			parts = append(parts, "refused by "+r.Plugin)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// GangRefusal is what the gang plugin said, without the name of the gang; if it said nothing, what all plugins said.
+func GangRefusal(refusals []answer.Refusal, gang string) string {
+	for _, r := range refusals {
+		if said, ok := strings.CutPrefix(r.Reason, "pod group "+gang+" "); ok && r.Nodes == 0 {
+			return said
+		}
+	}
+	return "was refused: " + Refusals(refusals)
+}
+
+// Shortfall is a shortfall in words, to follow the name of the gang or pod that has it.
+func Shortfall(s *answer.Shortfall) string {
+	needed := fmt.Sprintf("%s %s", Amount(s.Resource, s.Needed), s.Resource)
+	var text string
+	switch s.Of {
+	case "MinResources":
+		text = "asks for " + needed + " in minResources"
+	case "Unit":
+		text = "and those that it is admitted together with need " + needed
+		if s.Members > 0 {
+			text += " for " + Count(int64(s.Members), "member", "members")
+		}
+	case "Pod":
+		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s", needed, s.Pod, Amount(s.Resource, s.LargestFree), holdersText(s))
+	default:
+		text = fmt.Sprintf("needs %s for %s", needed, Count(int64(s.Members), "member", "members"))
+	}
+	text += "; " + Amount(s.Resource, s.Free) + " free"
+	if s.Allocatable > 0 && s.Needed > s.Allocatable {
+		text += fmt.Sprintf(", and all nodes together have only %s", Amount(s.Resource, s.Allocatable))
+	}
+	if s.Usable < s.Free {
+		text += fmt.Sprintf(", %s of them on nodes that take it", Amount(s.Resource, s.Usable))
+	}
+	return text + holdersText(s)
+}
+
+// holdersText names who has the most.
+func holdersText(s *answer.Shortfall) string {
+	const most = 2
+	var text strings.Builder
+	others, rest := s.Others, s.OthersAmount
+	for i, h := range s.Holders {
+		switch {
+		case i >= most:
+			others, rest = others+1, rest+h.Amount
+		case i == 0:
+			fmt.Fprintf(&text, ", %s held by %s", Amount(s.Resource, h.Amount), h.Name)
+		default:
+			fmt.Fprintf(&text, ", %s by %s", Amount(s.Resource, h.Amount), h.Name)
+		}
+	}
+	if others > 0 {
+		fmt.Fprintf(&text, ", %s by %s", Amount(s.Resource, rest), Count(int64(others), "other", "others"))
+	}
+	return text.String()
+}
+
+// List puts names into one phrase; otherwise stands for none.
+func List(names []string, otherwise string) string {
+	switch len(names) {
+	case 0:
+		return otherwise
+	case 1:
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// mergeRefusals makes one of the rows that read alike, the most nodes first, and drops those that say nothing.
+func mergeRefusals(refusals []answer.Refusal) []answer.Refusal {
+	var out []answer.Refusal
+	for _, r := range refusals {
+		if r.Nodes == 0 && r.Reason == "" {
+			if r.Code != "Error" {
+				continue // a plugin that an event must concern, and that refused no node itself
+			}
+			r.Reason = "it failed"
+		}
+		i := slices.IndexFunc(out, func(o answer.Refusal) bool {
+			return o.Plugin == r.Plugin && o.Reason == r.Reason && (o.Nodes > 0) == (r.Nodes > 0)
+		})
+		if i < 0 {
+			r.Examples = slices.Clone(r.Examples)
+			out = append(out, r)
+			continue
+		}
+		out[i].Nodes += r.Nodes
+		examples := append(out[i].Examples, r.Examples...)
+		slices.Sort(examples)
+		examples = slices.Compact(examples)
+		out[i].Examples = examples[:min(answer.MaxExamples, len(examples))]
+	}
+	slices.SortStableFunc(out, func(a, b answer.Refusal) int { return int(b.Nodes - a.Nodes) })
+	return out
+}
+
+// NoNode says why the cycle found no node for its pod.
+func NoNode(d *answer.Decision) string {
+	if d.Nodes == 0 {
+		return "there are no nodes"
+	}
+	var byNode, whole []string
+	for _, r := range mergeRefusals(d.Refusals) {
+		switch {
+		case r.Nodes > 0 && r.Reason == "":
+			byNode = append(byNode, fmt.Sprintf("refused by %s (%s)", r.Plugin, Count(r.Nodes, "node", "nodes")))
+		case r.Nodes > 0:
+			byNode = append(byNode, fmt.Sprintf("%s (%s)", r.Reason, Count(r.Nodes, "node", "nodes")))
+		default:
+			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, r.Reason))
+		}
+	}
+	reasons := whole
+	text := ""
+	if d.Feasible == 0 && len(byNode) > 0 {
+		reasons = byNode
+		text = fmt.Sprintf("none of the %d nodes takes it: ", d.Nodes)
+		if d.Nodes == 1 {
+			text = "the only node does not take it: "
+		}
+	}
+	const most = 3
+	if len(reasons) > most {
+		reasons = append(reasons[:most:most], "and more")
+	}
+	return text + strings.Join(reasons, ", ")
+}
+
+// gangStopped says, to follow the name of a gang, what made its attempt fail.
+func gangStopped(d *answer.Decision, group string) string {
+	if d.Evaluated == 0 {
+		for _, r := range d.Refusals {
+			if said, ok := strings.CutPrefix(r.Reason, "pod group "+group+" "); ok && r.Nodes == 0 {
+				return said // the gang plugin's own words
+			}
+		}
+		return fmt.Sprintf("was stopped at member %s: %s", d.Pod, NoNode(d))
+	}
+	return fmt.Sprintf("found no node for member %s: %s", d.Pod, NoNode(d))
+}
+
+// BindOutcome is the outcome of a bind with its message.
+func BindOutcome(b *answer.Bind) string {
+	if b.Message == "" {
+		return b.Outcome
+	}
+	return b.Outcome + ": " + b.Message
+}

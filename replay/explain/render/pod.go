@@ -1,0 +1,220 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// Pod writes the explanation for people: the answer in the first line, then what it rests on.
+func Pod(w io.Writer, p *answer.Pod) error {
+	var out page
+	fmt.Fprintf(&out.b, "Pod %s %s.\n\n", p.Pod, podAnswer(p))
+	out.columns(podFacts(p))
+	switch {
+	case p.Reason != nil && p.Reason.ShortNow:
+		out.shortfall(p.Reason)
+	case p.StoppedBy != nil:
+		out.cause(p.StoppedBy)
+	case p.Decision != nil && p.Decision.Node == "":
+		out.cause(p.Decision)
+	default:
+		out.scores(p.Decision)
+		out.refusals(p.Decision)
+	}
+	return out.writeTo(w)
+}
+
+func podFacts(p *answer.Pod) facts {
+	var f facts
+	f.add("at", "%s", p.At)
+	earlier := ""
+	if p.Earlier > 0 {
+		earlier = fmt.Sprintf(", after %s of that name", Count(int64(p.Earlier), "other pod", "other pods"))
+	}
+	f.knownFrom(p.KnownFrom)
+	f.add("created", "%s%s; UID %s", place(p.Created, p.KnownFrom), earlier, p.UID)
+	if p.Gone != nil {
+		f.add("gone", "%s: %s", p.Gone, p.GoneHow)
+	}
+	switch g := p.Gang; {
+	case g == nil:
+	case !g.Declared:
+		f.add("gang", "%s: its PodGroup is not there; %d placed, %d held, %d ready", p.Group, g.Assigned, g.Waiting, g.Ready)
+	default:
+		f.add("gang", "%s: minimum %d; %d placed, %d held, %d ready", p.Group, g.Min, g.Assigned, g.Waiting, g.Ready)
+	}
+	f.queue(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
+	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)) {
+		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
+	}
+	f.reason(p.Reason)
+	f.decision("decision", p.Decision)
+	if p.Decision != nil && p.Decision.Node != "" {
+		if p.Allowed != nil {
+			f.add("allowed", "%s: the gang was complete", p.Allowed)
+		}
+		if b := p.Bind; b != nil {
+			f.add("bind", "%s: on %s, %s", b.Point, b.Node, BindOutcome(b))
+		}
+	}
+	if p.Released != nil && p.Stage == cluster.Pending.String() {
+		f.add("released", "%s: it gave back the node that it was held on", p.Released)
+	}
+	f.decision("stopped by", p.StoppedBy)
+	return f
+}
+
+// answer is the explanation in one sentence, to follow the pod's name.
+func podAnswer(p *answer.Pod) string {
+	switch p.Stage {
+	case "Gone":
+		return podGone(p)
+	case cluster.Pending.String(), cluster.Waiting.String():
+		return PodPending(p)
+	}
+	if d := p.Decision; d != nil && d.Node != p.Node {
+		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
+	}
+	return podPlaced(p)
+}
+
+// PodPending says why the pod has no node yet, or may still lose it, to follow its name.
+func PodPending(p *answer.Pod) string {
+	if p.Stage == cluster.Pending.String() {
+		return "is pending: " + whyPending(p)
+	}
+	text := "is held on " + p.Node
+	if d := p.Decision; d != nil {
+		text += fmt.Sprintf(" since %s, until %s at the latest", d.Time, d.WaitUntil)
+	}
+	switch g := p.Gang; {
+	case ofGang(p) && p.Reason.Code != answer.InFlight:
+		text += fmt.Sprintf(": its gang %s %s", p.Group, p.Reason.Predicate)
+	case g != nil:
+		text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.Assigned+g.Waiting, g.Min)
+	case p.Reason != nil:
+		text += fmt.Sprintf(": it waits for %s", List(p.Reason.WaitsFor.Plugins, "a plugin"))
+	}
+	return text
+}
+
+// ofGang says whether the reason is that of the pod's gang.
+func ofGang(p *answer.Pod) bool { return p.Reason != nil && p.Reason.Group != "" }
+
+// placed says where and with which score.
+func podPlaced(p *answer.Pod) string {
+	d := p.Decision
+	if d == nil && p.Created.Seq == 0 {
+		return fmt.Sprintf("was on %s already before entry %d, with which what is known begins", p.Node, p.KnownFrom)
+	}
+	if d == nil {
+		return fmt.Sprintf("stands on %s without a decision in this log: it came with its node", p.Node)
+	}
+	text := fmt.Sprintf("was placed on %s at %s", d.Node, d.Time)
+	switch {
+	case d.Feasible == 1 && d.Nodes == 1:
+		text += ": the only node there was"
+	case d.Feasible == 1:
+		text += fmt.Sprintf(": the only one of %d nodes that took it", d.Nodes)
+	case len(d.RunnersUp) > 0 && d.RunnersUp[0].Total == d.Score:
+		text += fmt.Sprintf(" with score %d; %s has the same, and the smaller name goes first", d.Score, d.RunnersUp[0].Node)
+	case len(d.RunnersUp) > 0:
+		text += fmt.Sprintf(" with score %d; next best %s with %d", d.Score, d.RunnersUp[0].Node, d.RunnersUp[0].Total)
+	default:
+		text += fmt.Sprintf(" with score %d", d.Score)
+	}
+	if p.Stage == cluster.Binding.String() {
+		text += "; it is being bound"
+	}
+	return text
+}
+
+func podGone(p *answer.Pod) string {
+	how := "was deleted"
+	if p.GoneHow != "Deleted" {
+		how = "has finished (" + p.GoneHow + ")"
+	}
+	if p.Gone != nil {
+		how += fmt.Sprintf(" at %s", p.Gone.Time)
+	}
+	if p.Node == "" {
+		how += "; when it went it had no node"
+		if why := whyRefused(p); why != "" {
+			how += ": " + why
+		}
+		return how
+	}
+	return how + "; it " + podPlaced(p)
+}
+
+// whyPending says what keeps a pending pod from its node.
+func whyPending(p *answer.Pod) string {
+	switch {
+	case p.Ignored:
+		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name", p.SchedulerName)
+	case p.Terminating:
+		return "it is being deleted and will not be placed"
+	case p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)):
+		return fmt.Sprintf("%s keeps it out of the queue: %s", p.GatingPlugin, p.GatingMessage)
+	}
+	if ofGang(p) {
+		return whyOfGang(p)
+	}
+	if why := whyRefused(p); why != "" {
+		return why
+	}
+	if p.Queue == nil {
+		return "it is not in the queue"
+	}
+	if p.Created.Seq == 0 && p.Attempts > 0 {
+		return triedBefore(p)
+	}
+	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
+}
+
+// whyOfGang says what keeps the gang of a pod from its nodes, and the pod itself if it is that member.
+func whyOfGang(p *answer.Pod) string {
+	if x := p.Reason; x.Code == answer.Unplaceable && x.Member == p.Pod && p.Decision != nil && p.Decision.Node == "" {
+		if x.BeyondMinimum > 0 {
+			return NoNode(p.Decision)
+		}
+		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(p.Decision), p.Group)
+	}
+	if x := p.Reason; x.BeyondMinimum > 0 && x.Pod != nil && x.Pod.Outcome == "NoNode" && p.Decision != nil {
+		return NoNode(p.Decision)
+	}
+	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.Predicate)
+}
+
+// triedBefore says what the queue still knows of attempts that are not in the log.
+func triedBefore(p *answer.Pod) string {
+	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins", Count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)
+	if by := p.Queue.RejectedBy; len(by) > 0 {
+		text += "; the last was refused by " + strings.Join(by, " and ")
+	}
+	return text + "; it is tried " + p.Queue.NextRetry
+}
+
+// whyRefused says what the decision that stopped the pod, or its gang, found; "" if there is none.
+func whyRefused(p *answer.Pod) string {
+	d := p.Decision
+	switch {
+	case p.StoppedBy != nil:
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(p.StoppedBy, p.Group))
+	case d == nil:
+		return ""
+	case d.Node != "" && p.Bind != nil && p.Released == nil:
+		return fmt.Sprintf("binding it to %s ended in %s", p.Bind.Node, BindOutcome(p.Bind))
+	case d.Node != "":
+		return ""
+	case d.Gang != nil && d.Evaluated == 0:
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(d, p.Group))
+	case d.Gang != nil:
+		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(d), p.Group)
+	}
+	return NoNode(d)
+}

@@ -1,0 +1,266 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// refusals writes the table of who refused what; reasons that differ in their code only are one row.
+func (p *page) refusals(d *answer.Decision) {
+	if d == nil {
+		return
+	}
+	merged := mergeRefusals(d.Refusals)
+	var rows [][]string
+	for i, r := range merged {
+		if i == textReasons {
+			rows = append(rows, []string{"", fmt.Sprintf("and %d more", len(merged)-i)})
+			break
+		}
+		nodes := "pod"
+		if r.Nodes > 0 {
+			nodes = fmt.Sprint(r.Nodes)
+		}
+		rows = append(rows, []string{nodes, r.Plugin, r.Reason, strings.Join(r.Examples, ", ")})
+	}
+	p.table([]string{"NODES", "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
+}
+
+func (p *page) resources(title string, uses []answer.ResourceUse) {
+	var rows [][]string
+	for _, u := range uses {
+		largest := "0"
+		if u.LargestFree > 0 {
+			largest = fmt.Sprintf("%s on %s", Amount(u.Resource, u.LargestFree), u.LargestFreeNode)
+		}
+		usable := ""
+		if u.Usable != u.Free {
+			usable = Amount(u.Resource, u.Usable)
+		}
+		rows = append(rows, []string{string(u.Resource), Amount(u.Resource, u.Needed), Amount(u.Resource, u.Free), usable, largest,
+			Amount(u.Resource, u.Allocatable), heldBy(u)})
+	}
+	p.table([]string{title, "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "HELD BY"}, rows)
+}
+
+func heldBy(u answer.ResourceUse) string {
+	var parts []string
+	others, rest := u.Others, u.OthersAmount
+	for i, h := range u.Holders {
+		if i >= textHolders {
+			others, rest = others+1, rest+h.Amount
+			continue
+		}
+		kind := ""
+		if h.Kind == "group" {
+			kind = "gang "
+		}
+		parts = append(parts, fmt.Sprintf("%s%s %s", kind, h.Name, Amount(u.Resource, h.Amount)))
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s", Count(int64(others), "other", "others"), Amount(u.Resource, rest)))
+	}
+	if len(parts) == 0 {
+		return "nobody"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// scores writes how the plugins rated the chosen node, and why the next ones came after it.
+func (p *page) scores(d *answer.Decision) {
+	if d == nil || d.Winner == nil || len(d.Winner.Plugins) == 0 {
+		return
+	}
+	var rows [][]string
+	for i, s := range d.Winner.Plugins {
+		if s.Weighted == 0 && !slices.ContainsFunc(d.RunnersUp, func(n answer.NodeScore) bool { return i < len(n.Plugins) && n.Plugins[i].Weighted != 0 }) {
+			continue // it tells none of these nodes from another
+		}
+		rows = append(rows, []string{s.Plugin, fmt.Sprint(s.Raw), fmt.Sprint(s.Normalized), fmt.Sprint(s.Weight), fmt.Sprint(s.Weighted)})
+	}
+	rows = append(rows, []string{"total", "", "", "", fmt.Sprint(d.Winner.Total)})
+	p.table([]string{"SCORE OF " + d.Winner.Node, "RAW", "NORMALIZED", "WEIGHT", "WEIGHTED"}, rows)
+	rows = nil
+	for _, n := range d.RunnersUp {
+		rows = append(rows, []string{n.Node, fmt.Sprint(n.Total), fmt.Sprintf("%+d", n.Total-d.Winner.Total), scoreDifference(n, *d.Winner)})
+	}
+	p.table([]string{"RUNNER-UP", "TOTAL", "AGAINST " + d.Winner.Node, "BY PLUGIN"}, rows)
+}
+
+// scoreDifference says by which plugins n was rated otherwise than the winner.
+func scoreDifference(n, winner answer.NodeScore) string {
+	var parts []string
+	for i, s := range n.Plugins {
+		if i < len(winner.Plugins) && s.Weighted != winner.Plugins[i].Weighted {
+			parts = append(parts, fmt.Sprintf("%s %+d", s.Plugin, s.Weighted-winner.Plugins[i].Weighted))
+		}
+	}
+	if len(parts) == 0 {
+		return "equal; the smaller name goes first"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// gangs shows how far each gang is, and what it lacks.
+func (p *page) gangs(x *answer.Composite) {
+	var rows [][]string
+	for i, g := range x.Gangs {
+		if i == textMembers && len(x.Gangs)+x.Others > textMembers+1 {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(x.Gangs)+x.Others-i)})
+			break
+		}
+		minimum := fmt.Sprint(g.Min)
+		if !g.Declared {
+			minimum = "not known"
+		}
+		rows = append(rows, []string{g.Group, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""), fmt.Sprint(g.Placed), numberOr(g.EndedWell, ""),
+			numberOr(g.Missing, ""), g.Predicate})
+	}
+	p.table([]string{"GANG", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
+}
+
+func (p *page) members(members []answer.GroupMember) {
+	var rows [][]string
+	for i, m := range members {
+		if i == textMembers && len(members) > textMembers+1 {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(members)-i)})
+			break
+		}
+		gate := ""
+		if m.GatingPlugin != "" && m.GatingPlugin != gangPlugin {
+			gate = m.GatingPlugin + ": " + m.GatingMessage
+		}
+		stage := m.Stage
+		if m.Leaving {
+			stage += ", ending"
+		}
+		rows = append(rows, []string{m.Pod, stage, m.Node, gate})
+	}
+	p.table([]string{"MEMBER", "STAGE", "NODE", "GATED BY"}, rows)
+}
+
+func (p *page) attempts(h *answer.GroupHistory) {
+	var rows [][]string
+	shown := h.Attempts[max(0, len(h.Attempts)-textAttempts):]
+	if before := h.Omitted + len(h.Attempts) - len(shown); before > 0 {
+		rows = append(rows, []string{fmt.Sprintf("%d before", before)})
+	}
+	for _, a := range shown {
+		entries := fmt.Sprintf("%d-%d", a.First.Seq, a.Last.Seq)
+		if a.First.Seq == a.Last.Seq {
+			entries = fmt.Sprint(a.First.Seq)
+		}
+		rows = append(rows, []string{a.First.Time.String(), entries, a.Outcome, fmt.Sprint(a.Placed), numberOr(a.NoNode, ""),
+			numberOr(a.Released, ""), a.FailedMember, a.Why})
+	}
+	p.table([]string{"ATTEMPT", "ENTRIES", "OUTCOME", "FOUND A NODE", "NO NODE", "RELEASED", "STOPPED AT", "WHY"}, rows)
+}
+
+// together shows how far those are that are admitted together.
+func (p *page) together(t *answer.Together) {
+	if t == nil {
+		return
+	}
+	var rows [][]string
+	for i, g := range t.Gangs {
+		if i == textMembers && len(t.Gangs)+t.Others > textMembers+1 {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(t.Gangs)+t.Others-i)})
+			break
+		}
+		minimum := fmt.Sprint(g.Min)
+		if !g.Declared {
+			minimum = "not known"
+		}
+		rows = append(rows, []string{g.Group, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""), fmt.Sprint(g.Placed), g.Refusal})
+	}
+	p.table([]string{"TOGETHER WITH", "MINIMUM", "THERE", "HELD", "PLACED", "REFUSED"}, rows)
+}
+
+// refusedMembers shows which members found no node in the last attempt, if they are more than the one that ended it.
+func (p *page) refusedMembers(x *answer.Reason) {
+	if x == nil || len(x.Members) == 0 || len(x.Members) == 1 && x.Members[0].Count == 1 {
+		return
+	}
+	var rows [][]string
+	for i, r := range x.Members {
+		if i == textReasons {
+			more := x.MoreMembers
+			for _, row := range x.Members[i:] {
+				more += row.Count
+			}
+			rows = append(rows, []string{fmt.Sprint(more), "others"})
+			break
+		}
+		rows = append(rows, []string{fmt.Sprint(r.Count), strings.Join(r.Examples, ", "), Refusals(r.Refusals)})
+	}
+	p.table([]string{"NO NODE FOR", "MEMBERS", "WHY"}, rows)
+}
+
+// letPast shows who was given nodes while the gang waited.
+func (p *page) letPast(l *answer.LetPast) {
+	if l == nil {
+		return
+	}
+	var rows [][]string
+	others, pods, took := l.Others, l.OtherPods, l.OthersTook
+	for i, by := range l.By {
+		if i >= textPassers {
+			others, pods, took = others+1, pods+by.Pods, sum(took, by.Took)
+			continue
+		}
+		kind := by.Kind
+		if kind == "group" {
+			kind = "gang"
+		}
+		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
+	}
+	if others > 0 {
+		rows = append(rows, []string{"", Count(int64(others), "other", "others"), fmt.Sprint(pods), amountsText(took)})
+	}
+	p.table([]string{"LET PAST", "WHO", "PODS", "TOOK", "WHILE IT WAS"}, rows)
+}
+
+func amountsText(amounts []answer.Amount) string {
+	var parts []string
+	for _, a := range amounts {
+		if a.Amount > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", Amount(a.Resource, a.Amount), a.Resource))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sum adds amounts of the same resources.
+func sum(a, b []answer.Amount) []answer.Amount {
+	out := slices.Clone(b)
+	for i := range a {
+		out[i].Amount += a[i].Amount
+	}
+	return out
+}
+
+// shortfall shows what there is too little of at the point in question.
+func (p *page) shortfall(x *answer.Reason) {
+	var uses []answer.ResourceUse
+	for _, s := range x.Shortfall {
+		uses = append(uses, s.ResourceUse)
+	}
+	title := "FOR ALL"
+	if n := x.Shortfall[0].Members; n > 0 {
+		title = "FOR " + Count(int64(n), "MEMBER", "MEMBERS")
+	}
+	p.resources(title, uses)
+}
+
+// cause shows what a decision that placed nothing rests on.
+func (p *page) cause(d *answer.Decision) {
+	p.refusals(d)
+	if d.Evaluated == 0 && d.Gang != nil {
+		p.resources(fmt.Sprintf("FOR %s", Count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.Resources)
+		return
+	}
+	p.resources("FOR "+d.Pod, d.Resources)
+}

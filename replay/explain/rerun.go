@@ -1,0 +1,86 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// rerun is the second reading of the log: it applies the entries up to the point in question and runs the
+// cycles of some decisions again on the way.
+type rerun struct {
+	opts    Options
+	at      answer.Point
+	machine *scheduler.Machine
+	wanted  map[uint64]recorded
+	done    map[uint64]*answer.Decision
+	// alsoWanted says of an entry that is to be applied next whether it is a decision that is to be explained as well.
+	alsoWanted func(eventlog.Entry) bool
+	last       uint64 // the state to begin with may be this entry's, or an earlier one's
+}
+
+func newRerun(opts Options, at answer.Point) *rerun {
+	return &rerun{opts: opts, at: at, last: at.Seq,
+		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{}}
+}
+
+// beginBefore says that the state before an entry is needed; 0 stands for the earliest there is.
+func (r *rerun) beginBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
+
+// start makes the state to begin with.
+func (r *rerun) start() (err error) {
+	r.machine, err = r.opts.state(r.last)
+	return err
+}
+
+// explain asks for the explanation of decisions; those that do not exist are passed over.
+func (r *rerun) explain(decisions ...recorded) {
+	for _, d := range decisions {
+		if d.exists() {
+			r.wanted[d.at.Seq] = d
+			r.beginBefore(d.at.Seq)
+		}
+	}
+}
+
+// explained returns what was asked for, nil for a decision that does not exist.
+func (r *rerun) explained(d recorded) *answer.Decision { return r.done[d.at.Seq] }
+
+// watcher looks at each entry of the second reading before and after it is applied.
+type watcher interface {
+	before(m *scheduler.Machine, e eventlog.Entry)
+	after(m *scheduler.Machine, e eventlog.Entry)
+}
+
+// run applies the entries up to the point in question, before the eyes of w.
+func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
+	if r.machine.Seq() == r.at.Seq {
+		return nil
+	}
+	for e, err := range read(r.machine.Seq() + 1) {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if e.Seq > r.at.Seq {
+			return nil
+		}
+		w.before(r.machine, e)
+		if d, ok := r.wanted[e.Seq]; ok {
+			r.done[e.Seq] = r.again(d)
+		} else if r.alsoWanted != nil && r.alsoWanted(e) {
+			r.done[e.Seq] = r.again(recorded{pointOf(e), e.Payload.(*eventlog.Decision)})
+		}
+		if err := r.machine.Apply(e); err != nil {
+			return fmt.Errorf("replay: %w", err)
+		}
+		w.after(r.machine, e)
+		r.opts.progress(e.Seq)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package explain
+
+import (
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// groupScan collects what the log says of a gang.
+type groupScan struct {
+	name  types.NamespacedName
+	near  nearNames
+	first *answer.Point
+	stop  recorded                        // the last decision that made an attempt fail
+	stops map[types.NamespacedName]uint64 // by gang: where that decision is
+
+	members map[types.UID]bool // true once gone
+
+	composite bool                          // there is a CompositePodGroup of that name
+	below     map[types.NamespacedName]bool // the gangs whose PodGroup has named it
+}
+
+func newGroupScan(namespace, name string) *groupScan {
+	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]bool{},
+		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{}}
+	s.near.wanted = s.name
+	return s
+}
+
+func (s *groupScan) found() bool { return s.first != nil }
+
+func (s *groupScan) missing() *NotFoundError {
+	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite || len(s.below) > 0}
+}
+
+func (s *groupScan) begin(m *scheduler.Machine) {
+	s.composite = m.Cluster().Informers().Get(eventlog.CompositePodGroups, s.name.Namespace, s.name.Name) != nil
+	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
+		s.below[g.Key()] = true
+	}
+	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
+	if g == nil {
+		return
+	}
+	s.first = &answer.Point{}
+	for _, p := range g.Members() {
+		s.members[p.Object.UID] = false
+	}
+}
+
+func (s *groupScan) take(e eventlog.Entry) {
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		s.upserted(e, p)
+	case *eventlog.Deleted:
+		if _, ok := s.members[p.UID]; ok && p.Resource == eventlog.Pods {
+			s.members[p.UID] = true
+		}
+	case *eventlog.Decision:
+		if r := (recorded{pointOf(e), p}); r.failed() && p.Group != "" {
+			gang := types.NamespacedName{Namespace: p.Namespace, Name: p.Group}
+			if s.stops[gang] = e.Seq; gang == s.name {
+				s.stop = r
+			}
+		}
+	}
+}
+
+func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
+	s.noteComposite(p)
+	name, ok := gangOf(p)
+	if !ok {
+		return
+	}
+	pod, isPod := p.Object.(*v1.Pod)
+	if name != s.name {
+		s.near.add(name)
+		return
+	}
+	if s.first == nil {
+		at := pointOf(e)
+		s.first = &at
+	}
+	if isPod {
+		s.members[pod.UID] = pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	}
+}
+
+// noteComposite notes what the entry says of a CompositePodGroup of the name.
+func (s *groupScan) noteComposite(p *eventlog.Upserted) {
+	switch o := p.Object.(type) {
+	case *schedulingv1alpha3.CompositePodGroup:
+		s.composite = s.composite || o.Namespace == s.name.Namespace && o.Name == s.name.Name
+	case *schedulingv1beta1.PodGroup:
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil && o.Namespace == s.name.Namespace && *parent == s.name.Name {
+			s.below[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = true
+		}
+	}
+}
+
+// gone counts the members that are.
+func (s *groupScan) gone() (n int) {
+	for _, gone := range s.members {
+		if gone {
+			n++
+		}
+	}
+	return n
+}

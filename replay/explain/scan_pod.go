@@ -1,0 +1,204 @@
+package explain
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// fail notes how the pod by itself was refused; alike ones after each other are one time.
+func (s *podScan) fail(code answer.Code, at answer.Point) {
+	if s.failedAs != code {
+		s.failedAs, s.failedSince = code, at.Time
+	}
+	s.failedAt = at
+}
+
+// failedIn notes what a decision on the pod, or one that released it, means for it.
+func (s *podScan) failedIn(r recorded, held recorded) {
+	switch {
+	case !r.failed():
+		s.failedAs = ""
+	case held.exists() && held.decision.Outcome == eventlog.Waiting:
+		code := answer.BrokenOff
+		if r.at.Time >= answer.Instant(held.decision.WaitUntil) {
+			code = answer.PermitTimedOut
+		}
+		s.fail(code, r.at)
+	case r.decision.Outcome == eventlog.Error:
+		s.fail(answer.PluginFailed, r.at)
+	default:
+		s.fail(answer.Unplaceable, r.at)
+	}
+}
+
+// podScan collects what the log says of a pod, and of what stopped gangs.
+type podScan struct {
+	name   types.NamespacedName
+	near   nearNames
+	seen   bool
+	uid    types.UID
+	object *v1.Pod // as its last entry said
+
+	group        types.NamespacedName // the gang that it names
+	created      answer.Point
+	earlier      int
+	gone         *answer.Point
+	goneHow      string
+	last, placed recorded // its last decision, and the last that gave it a node
+	allowed      *answer.Point
+	released     *answer.Point
+	bind         *answer.Bind
+	stops        map[types.NamespacedName]recorded     // by gang: the decision that made its last attempt fail
+	gangs        map[types.NamespacedName]answer.Point // where the log first has each
+	attempts     int                                   // of its entity, when last seen in the queue
+	firstQueued  eventlog.Time
+	failedAs     answer.Code // how the pod by itself was refused last, "" if it was not since it had a node
+	failedSince  answer.Instant
+	failedAt     answer.Point
+	lastNode     string // where it stood, when last seen in the cluster
+}
+
+func newPodScan(namespace, name string) *podScan {
+	s := &podScan{name: types.NamespacedName{Namespace: namespace, Name: name}, stops: map[types.NamespacedName]recorded{},
+		gangs: map[types.NamespacedName]answer.Point{}}
+	s.near.wanted = s.name
+	return s
+}
+
+func (s *podScan) found() bool { return s.seen }
+
+func (s *podScan) missing() *NotFoundError {
+	return &NotFoundError{Kind: "pod", Name: s.name.String(), Similar: s.near.list()}
+}
+
+func (s *podScan) begin(m *scheduler.Machine) {
+	p := m.Cluster().PodNamed(s.name.Namespace, s.name.Name)
+	if p == nil {
+		return
+	}
+	s.seen, s.uid, s.object = true, p.Object.UID, p.Object
+	s.group, _ = cluster.GroupName(p.Object)
+}
+
+func (s *podScan) take(e eventlog.Entry) {
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		if gang, ok := gangOf(p); ok {
+			if _, known := s.gangs[gang]; !known {
+				s.gangs[gang] = pointOf(e)
+			}
+		}
+		if pod, ok := p.Object.(*v1.Pod); ok {
+			s.upserted(e, pod)
+		}
+	case *eventlog.Deleted:
+		if p.Resource == eventlog.Pods && s.seen && p.UID == s.uid {
+			s.ended(e, "Deleted")
+		}
+	case *eventlog.Decision:
+		s.decided(recorded{pointOf(e), p})
+	case *eventlog.BindResult:
+		if s.seen && p.UID == s.uid {
+			s.bind = bindOf(e, p)
+			if p.Outcome == eventlog.BindFailed || p.Outcome == eventlog.BindConflict {
+				s.fail(answer.BindFailed, pointOf(e))
+			}
+		}
+	}
+}
+
+func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
+	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if name != s.name {
+		s.near.add(name)
+		return
+	}
+	if !s.seen || pod.UID != s.uid {
+		earlier := s.earlier
+		if s.seen {
+			earlier++
+		}
+		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID, created: pointOf(e), earlier: earlier}
+		s.group, _ = cluster.GroupName(pod)
+	}
+	s.object = pod
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		s.ended(e, string(pod.Status.Phase))
+	}
+}
+
+// ended notes the first end of the pod: one that has finished is deleted later.
+func (s *podScan) ended(e eventlog.Entry, how string) {
+	if s.gone == nil {
+		at := pointOf(e)
+		s.gone, s.goneHow = &at, how
+	}
+}
+
+func (s *podScan) decided(r recorded) {
+	d := r.decision
+	if group := (types.NamespacedName{Namespace: d.Namespace, Name: d.Group}); d.Group != "" {
+		switch {
+		case r.failed():
+			s.stops[group] = r
+		case d.Outcome == eventlog.Scheduled:
+			delete(s.stops, group) // the gang has its minimum: what stopped it before does so no more
+		}
+	}
+	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted {
+		return // no cycle of a pod's
+	}
+	if d.UID == s.uid {
+		s.failedIn(r, s.last)
+		s.last, s.released = r, nil
+		if d.Node != "" {
+			s.placed, s.allowed, s.bind = r, nil, nil
+		}
+	}
+	if slices.Contains(d.Allowed, s.uid) {
+		s.allowed = &r.at
+	}
+	if slices.Contains(d.Rejected, s.uid) {
+		if d.UID != s.uid {
+			s.fail(answer.BrokenOff, r.at)
+		}
+		s.released = &r.at
+	}
+}
+
+// history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
+func (s *podScan) history(knownFrom uint64) *gangHistory {
+	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() {
+		return nil
+	}
+	first := s.gangs[s.group]
+	if knownFrom > 0 {
+		first = answer.Point{} // it may have been there before
+	}
+	return &gangHistory{group: s.group, first: &first}
+}
+
+// before and after make the second reading one for the pod by itself.
+func (s *podScan) before(*scheduler.Machine, eventlog.Entry) {}
+
+func (s *podScan) after(m *scheduler.Machine, _ eventlog.Entry) { s.noteStanding(m) }
+
+// noteStanding remembers, in the second reading, what is lost when the pod leaves the queue and the cluster.
+func (s *podScan) noteStanding(m *scheduler.Machine) {
+	if m.Seq() == 0 {
+		return
+	}
+	if p := m.Cluster().Pod(s.uid); p != nil {
+		s.lastNode = p.Node
+	}
+	if entity := m.Queue().Find(s.uid); entity != nil {
+		s.attempts, s.firstQueued = entity.Attempts(), entity.FirstActive()
+	}
+}

@@ -1,0 +1,175 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
+)
+
+// say writes the message: one sentence, built of what the reason has as data.
+func (h *gangHistory) say(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
+	x.Predicate = h.predicate(x, r, g, f)
+	x.Message = "Gang " + x.Group + " " + x.Predicate
+	if x.BeyondMinimum > 0 {
+		x.Message = fmt.Sprintf("Gang %s has its minimum on nodes, and %s pending: it %s", x.Group,
+			render.Count(int64(x.BeyondMinimum), "member more is", "members more are"), x.Predicate)
+	}
+}
+
+// predicate is the reason, to follow the gang's name.
+func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
+	switch x.Code {
+	case answer.Undeclared:
+		return undeclaredText(g)
+	case answer.Refused:
+		if why := g.Refusal(); why != "" {
+			return "is refused: " + why
+		}
+		return "is refused with those that it is admitted together with: " + g.Composite().Refusal()
+	case answer.NoProfile:
+		return "is not in the queue: no profile of the configuration places its pods as a gang"
+	case answer.InFlight:
+		return fmt.Sprintf("is being placed right now: %d of %d members so far", withNode(g), g.Min())
+	case answer.Incomplete, answer.Gated:
+		return shortOfMembers(x, g)
+	case answer.HeldByPermit:
+		return fmt.Sprintf("has the %s on nodes, and waits for %s, until %s at the latest", membersNeeded(g),
+			render.List(x.WaitsFor.Plugins, "a plugin"), x.WaitsFor.Until)
+	case answer.WaitsForOthers:
+		if f == failedBeforeItJoined {
+			return "waits for those that it is admitted together with: their last attempt failed before it was one of them"
+		}
+		return waitsForOthers(x, r, g, f)
+	case answer.FailedBefore:
+		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins", render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+		if len(x.Shortfall) > 0 {
+			text += "; it " + render.Shortfall(&x.Shortfall[0])
+		}
+		return text + "; it is tried " + x.NextRetry.Words
+	case answer.Backoff:
+		return fmt.Sprintf("waits for the end of a backoff at %s; nothing has failed since", x.WaitsFor.Until)
+	case answer.InTurn:
+		return "waits for its turn: it is tried " + x.NextRetry.Words
+	}
+	return failedText(x, r, f)
+}
+
+func membersNeeded(g *cluster.Group) string {
+	if g.Min() == 1 {
+		return "member that it needs"
+	}
+	return fmt.Sprintf("%d members that it needs", g.Min())
+}
+
+func undeclaredText(g *cluster.Group) string {
+	if g.Declared() {
+		return fmt.Sprintf("waits for composite pod group %s: there is no such object", g.Composite())
+	}
+	return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s", render.Count(int64(len(g.Members())), "pod names it", "pods name it"))
+}
+
+// shortOfMembers says how many members there are, and what keeps out those that do not count.
+func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
+	more := "more "
+	text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", presentIn(g), g.Min())
+	if presentIn(g) >= g.Min() {
+		text, more = "has enough members, of which some are kept out of the queue", ""
+	}
+	if held := g.Waiting(); held > 0 {
+		text += fmt.Sprintf(", %d of them held on nodes until %s at the latest", held, x.WaitsFor.Until)
+	}
+	for i, k := range x.KeptOut {
+		if i == 2 {
+			return text + ", and more"
+		}
+		if k.Plugin == "" {
+			text += fmt.Sprintf("; %s being deleted", render.Count(int64(k.Count), "more is", "more are"))
+		} else {
+			text += fmt.Sprintf("; %s kept out by %s: %s", render.Count(int64(k.Count), more+"is", more+"are"), k.Plugin, k.Message)
+		}
+	}
+	return text
+}
+
+// waitsForOthers says which of the gangs that are admitted together are not so far.
+func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
+	c := g.Composite()
+	if f != nil {
+		return fmt.Sprintf("waits for gang %s, which it is admitted together with: that one %s", f.gang, failedText(x, r, f))
+	}
+	counts, verb := presentIn, "can be complete"
+	if lacking, _, _ := c.Lacking(presentIn); lacking == 0 {
+		counts, verb = withNode, "have their members on nodes"
+	}
+	lacking, _, _ := c.Lacking(counts)
+	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s", c.Min()-lacking, c.Min(), verb)
+	for i, name := range x.WaitsFor.Groups {
+		if name == c.String() {
+			return text + "; no other names it"
+		}
+		if i == 2 {
+			return text + ", and more"
+		}
+		text += "; " + progressText(c, name, counts)
+	}
+	return text
+}
+
+func progressText(c *cluster.Composite, name string, counts func(*cluster.Group) int) string {
+	for _, g := range c.Gangs() {
+		switch {
+		case g.String() != name:
+		case !g.Declared():
+			return name + " has no PodGroup yet"
+		case g.Refusal() != "":
+			return name + " is refused: " + g.Refusal()
+		default:
+			return fmt.Sprintf("%s has %d of the %d members it needs", name, counts(g), g.Min())
+		}
+	}
+	return name + " is not there yet"
+}
+
+// failedText says how the last attempt failed.
+func failedText(x *answer.Reason, r *rerun, f *failure) string {
+	switch f.code {
+	case answer.LacksRoom:
+		if len(x.Shortfall) > 0 {
+			return render.Shortfall(&x.Shortfall[0])
+		}
+		return render.GangRefusal(x.Refusals, f.gang.String())
+	case answer.PluginFailed:
+		return fmt.Sprintf("was stopped at member %s: %s", x.Member, render.Refusals(x.Refusals))
+	case answer.PermitTimedOut:
+		return fmt.Sprintf("gave its nodes back at %s: member %s was held until its deadline", f.at.Time, x.Member)
+	case answer.BrokenOff:
+		return fmt.Sprintf("gave its nodes back at %s, at member %s: %s", f.at.Time, x.Member, render.Refusals(x.Refusals))
+	case answer.BindFailed:
+		return fmt.Sprintf("lost a member: binding %s to %s ended in %s", f.pod, f.bind.Node, render.BindOutcome(f.bind))
+	}
+	return unplaceableText(x, r.explained(f.recorded))
+}
+
+// unplaceableText says for which member no node was found; d is the decision that ended the attempt, nil if it was not
+// explained.
+func unplaceableText(x *answer.Reason, d *answer.Decision) string {
+	why := render.Refusals(x.Refusals)
+	if d != nil && d.Pod == x.Member {
+		why = render.NoNode(d)
+	}
+	text := fmt.Sprintf("was stopped at member %s: %s", x.Member, why)
+	if slices.ContainsFunc(x.Refusals, func(r answer.Refusal) bool { return r.Nodes > 0 }) {
+		text = fmt.Sprintf("found no node for member %s: %s", x.Member, why)
+	}
+	others := x.MoreMembers - 1
+	for _, row := range x.Members {
+		others += row.Count
+	}
+	if others > 0 {
+		text += fmt.Sprintf("; nor for %s", render.Count(int64(others), "other", "others"))
+	}
+	return text
+}

@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+)
+
+// addShortfall adds what there is too little of: now, if all nodes together have too little at the point in question
+// as well, and else when the attempt failed. f is nil if that is not known.
+func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
+	if x.Code == answer.LacksRoom || x.Code == answer.Unplaceable || x.Code == answer.FailedBefore {
+		if x.Shortfall = shortNow(r.machine.Cluster(), g); len(x.Shortfall) > 0 {
+			x.ShortfallAt, x.ShortNow = &r.at, true
+			return
+		}
+	}
+	if f == nil || f.gang != g.Key() && !f.together {
+		return
+	}
+	d := r.explained(f.recorded)
+	if d == nil {
+		return
+	}
+	if x.Shortfall = shortOf(d, f); len(x.Shortfall) > 0 {
+		x.ShortfallAt = &d.Point
+	}
+}
+
+// shortNow lists what all nodes together have too little of for g, or for all gangs that must be admitted with it.
+func shortNow(c *cluster.State, g *cluster.Group) []answer.Shortfall {
+	short, lacks := c.Lacks(g)
+	switch {
+	case lacks && short.Asked:
+		return shortRows("MinResources", 0, resourceUse(c, needOf(short), g, unusable(nil)))
+	case lacks:
+		needs := gangNeeds(c, g, unusable(nil))
+		if needs == nil {
+			return nil
+		}
+		return shortRows("Gang", needs.Members, needs.Resources)
+	}
+	unit := g.Composite()
+	if unit == nil {
+		return nil
+	}
+	if short, lacks = c.LacksTogether(unit); !lacks {
+		return nil
+	}
+	members := 0
+	for _, each := range unit.Gangs() {
+		members += max(0, each.Min()-each.Assigned())
+	}
+	return shortRows("Unit", members, resourceUse(c, needOf(short), nil, unusable(nil)))
+}
+
+func needOf(short cluster.Shortfall) []cluster.Need {
+	return []cluster.Need{{Resource: short.Resource, Amount: short.Needed}}
+}
+
+// shortOf lists what there was too little of when a decision was made.
+func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
+	fits := slices.ContainsFunc(d.Refusals, func(r answer.Refusal) bool { return r.Plugin == names.NodeResourcesFit && r.Nodes > 0 })
+	var rows []answer.Shortfall
+	switch {
+	case f.code == answer.LacksRoom && (f.together || f.short.Asked):
+		// The other rows of that moment are not known; this is what the check itself found.
+		of := "Unit"
+		if f.short.Asked {
+			of = "MinResources"
+		}
+		return []answer.Shortfall{{Of: of, Missing: f.short.Needed - f.short.Free,
+			ResourceUse: answer.ResourceUse{Resource: f.short.Resource, Needed: f.short.Needed, Free: f.short.Free, Usable: f.short.Free}}}
+	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
+		rows = shortRows("Gang", d.Gang.Members, d.Gang.Resources)
+	}
+	if fits {
+		rows = append(rows, shortOfPod(d)...)
+	}
+	return rows
+}
+
+// shortOfPod lists what no node had enough of for the decision's pod.
+func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
+	for _, u := range d.Resources {
+		if u.Needed > u.LargestFree {
+			rows = append(rows, answer.Shortfall{Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree, ResourceUse: u})
+		}
+	}
+	sortShort(rows, func(s *answer.Shortfall) int64 { return s.LargestFree })
+	return rows
+}
+
+// shortRows are those of which less is usable than is needed, the worst first.
+func shortRows(of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
+	for _, u := range uses {
+		if u.Needed > u.Usable {
+			rows = append(rows, answer.Shortfall{Of: of, Members: members, Missing: u.Needed - u.Usable, ResourceUse: u})
+		}
+	}
+	sortShort(rows, func(s *answer.Shortfall) int64 { return s.Usable })
+	return rows
+}
+
+func sortShort(rows []answer.Shortfall, there func(*answer.Shortfall) int64) {
+	slices.SortStableFunc(rows, func(a, b answer.Shortfall) int {
+		switch {
+		case worseThan(there(&a), a.Needed, there(&b), b.Needed):
+			return -1
+		case worseThan(there(&b), b.Needed, there(&a), a.Needed):
+			return 1
+		}
+		return 0
+	})
+}
