@@ -42,7 +42,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 			return err
 		}
 	}
-	was := m.books()
+	was := planView{m.cluster, m}.Versions()
 	m.queue.Advance(e.Time)
 	if err := m.applyPayload(e); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		m.conclude(e.Key()) // its last member to try may just have gone
 	}
 	m.doubtWaits(e)
-	m.keepReservations(e, was != m.books())
+	m.keepReservations(e, was != planView{m.cluster, m}.Versions())
 	m.queue.Settle()
 	return nil
 }

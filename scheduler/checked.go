@@ -36,14 +36,7 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 // forgetMemos forgets what must make no difference.
 func (m *Machine) forgetMemos() {
 	m.waitsDoubtful, m.noneOverdue = true, false
-	// any order: each by itself
-	for _, l := range m.lanes {
-		l.shadowed, l.room = shadowed{}, nil
-	}
-	// any order: each by itself
-	for _, r := range m.reservations {
-		r.memo = besideMemo{}
-	}
+	m.backfill.ForgetMemos()
 }
 
 func (m *Machine) encode(d *eventlog.Decision) []byte {

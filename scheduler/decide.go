@@ -37,7 +37,7 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if d, ok := m.evictFallen(); ok {
 		return d, true
 	}
-	if d, ok := m.reserve(); ok {
+	if d, ok := m.decideReservation(); ok {
 		return d, true
 	}
 	e := m.queue.Head()

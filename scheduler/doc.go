@@ -40,8 +40,9 @@
 // ends in Permit, where the gang plugin answers Wait, and the pod is held on its node; the cycle that
 // completes the minimum allows them all in its own Decision, and only then are their binds released. A member
 // that finds no node is passed over while those not tried yet are enough without it; when they are not, the same
-// Decision releases the held ones. Several gangs can be one entity: unit.go. Who may pass whom is in policy.go and
-// reserve.go, where in a cluster a gang may be in topology.go, what becomes of held pods in wait.go.
+// Decision releases the held ones. Several gangs can be one entity: unit.go. What may
+// pass what is in package backfill and lanes.go, where in a cluster a gang may be in topology.go, what becomes of held
+// pods in wait.go.
 //
 // Who fits nowhere may have others evicted (nominate.go): the Decision names the victims, and the nodes where room is kept
 // for the pods that they go for.

@@ -2,17 +2,18 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -34,7 +35,6 @@ func (m *Machine) configure(data []byte) error {
 		return err
 	}
 	m.otherPermits = false
-	m.lanes, m.backfilled = map[string]*laneRules{}, nil
 	options := queue.Options{
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
@@ -43,12 +43,13 @@ func (m *Machine) configure(data []byte) error {
 		Room:           m.hasRoom,
 		RoomVersion:    m.roomVersion,
 		Part:           m.partOf,
-		Passes:         m.letsPass,
+		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
 	}
 	profiles, err := m.newProfiles(cfg)
 	if err != nil {
 		return err
 	}
+	var lanes []backfill.Lane
 	byName := make(map[string]*framework.Profile, len(profiles))
 	for _, prof := range profiles {
 		hints, err := prof.Hints()
@@ -56,18 +57,23 @@ func (m *Machine) configure(data []byte) error {
 			return err
 		}
 		byName[prof.Name()] = prof
-		m.addLane(prof)
+		lane, hasLane := laneOf(prof)
+		if hasLane {
+			lanes = append(lanes, lane)
+		}
 		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
-		options.Profiles[prof.Name()] = queue.Profile{PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof),
-			Lane: m.lanes[prof.Name()] != nil}
+		options.Profiles[prof.Name()] = queue.Profile{
+			PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof), Lane: hasLane,
+		}
 		options.Less = prof.Less()
 	}
 	q, err := queue.New(options)
 	if err != nil {
 		return err
 	}
-	slices.Sort(m.backfilled)
 	m.config, m.profiles, m.queue = data, byName, q
+	m.backfill = backfill.New(planView{m.cluster, m}, lanes...)
+	m.topology = &topology{m.cluster, q, outlook.NewProjector(m.cluster), m.Now}
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
 	return nil
 }
@@ -91,8 +97,6 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	m.reservations = map[string]*reservation{} // of lines that may not be there any more
-	m.reserved++
 	waiting, old := m.waiting.AppendState(nil), m.queue
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
 	m.cluster, m.waiting = cluster.New(), &framework.WaitingPods{}

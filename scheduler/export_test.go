@@ -1,9 +1,9 @@
 package scheduler
 
-// Work returns how many shadows of the cluster were made, how often it was tried whether their pods find a node each, and
+// Work returns how many outlooks were made for lanes, how often it was tried whether their pods find a node each, and
 // how often what stands on a node was gone through to count what is left there beside a reservation.
-func (m *Machine) Work() (shadows, trials, counts int) {
-	return m.work.shadows, m.work.trials, m.work.counts
+func (m *Machine) Work() (outlooks, trials, counts int) {
+	return m.backfill.Work()
 }
 
 // Evaluations returns the sums of its profiles' counts.

@@ -47,7 +47,7 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	}
 	dst = m.effects.appendState(dst)
 	dst = m.waiting.AppendState(dst)
-	dst = m.appendReservations(dst)
+	dst = m.backfill.AppendState(dst)
 	dst = m.queue.AppendState(dst)
 	return m.nominated.appendState(dst), nil
 }

@@ -11,9 +11,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -43,11 +45,8 @@ type Machine struct {
 	cycle uint64        // the last decision's cycle
 	start int           // where the next cycle begins to look at nodes
 
-	lanes        map[string]*laneRules   // of the profiles in whose line not everybody may pass
-	backfilled   []string                // those with the policy Backfill, by name
-	reservations map[string]*reservation // by profile
-	reserved     uint64                  // counts their changes: a memo's version
-	work         work
+	backfill *backfill.Planner // nil before the first EpochStarted, as is topology
+	topology *topology
 
 	// A memo of brokenWait: unless waitsDoubtful, no waiting pod is broken before waitsUntil.
 	waitsDoubtful bool
@@ -69,7 +68,6 @@ func New(registry runtime.Registry) *Machine {
 		volumes:  map[string]*cluster.VolumeRecorder{},
 
 		roomChecked:   map[string]bool{},
-		reservations:  map[string]*reservation{},
 		waitsDoubtful: true,
 		effects:       effects{at: map[effectKey]int{}},
 	}
@@ -136,6 +134,11 @@ func (m *Machine) priorityOf(key queue.Key) (int32, bool) {
 	return 0, false
 }
 
+// roomVersion is the queue's RoomVersion.
+func (m *Machine) roomVersion() uint64 {
+	return m.cluster.RoomVersion() + m.backfill.Version() + m.nominated.changes
+}
+
 // profileOf returns the profile that schedules pod, nil if that is another scheduler's.
 func (m *Machine) profileOf(pod *v1.Pod) *framework.Profile {
 	return m.profiles[pod.Spec.SchedulerName]
@@ -148,13 +151,13 @@ func (m *Machine) hasRoom(e *queue.Entity) bool {
 		return true
 	}
 	// What is free beside a reservation takes the longer to count, and is never more than what is free.
-	return m.hasRoomForAll(e) && (len(m.reservations) == 0 || m.roomBeside(e))
+	return m.hasRoomForAll(e) && m.backfill.HasRoom(e)
 }
 
 func (m *Machine) hasRoomForAll(e *queue.Entity) bool {
 	key := e.Key()
 	if key.Type == fwk.PodKeyType {
-		return m.lanes[e.Profile()] == nil || m.podHasRoom(e) || m.podMayPreempt(e)
+		return !m.backfill.HasLane(e.Profile()) || m.podHasRoom(e) || m.podMayPreempt(e)
 	}
 	gangs := m.gangsOf(key)
 	if slices.ContainsFunc(gangs, holdsOn) || m.mayPreempt(e, gangs) {
@@ -173,7 +176,7 @@ func (m *Machine) hasRoomForAll(e *queue.Entity) bool {
 			return false
 		}
 		if g.HasTopology() {
-			if _, why := m.domainOf(g, false); why != "" {
+			if _, why := m.topology.domainOf(g, false); why != "" {
 				return false
 			}
 		}
@@ -183,8 +186,8 @@ func (m *Machine) hasRoomForAll(e *queue.Entity) bool {
 
 // podHasRoom says whether all nodes together have enough for a single pod.
 func (m *Machine) podHasRoom(e *queue.Entity) bool {
-	for _, p := range m.needed(e) {
-		for _, name := range resourcesOf([]*cluster.Pod{p}) {
+	for _, p := range (planView{m.cluster, m}).Needed(e) {
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
 			if free, offered := m.cluster.Free(name); offered && p.Amount(name) > free {
 				return false
 			}

@@ -153,7 +153,7 @@ func (m *Machine) NominatedNode(uid types.UID) string { return m.nominated.nodes
 func (m *Machine) withNomination(pod *v1.Pod) *v1.Pod {
 	node := m.NominatedNode(pod.UID)
 	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
-		if d, why := m.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+		if d, why := m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}
 	}

@@ -162,7 +162,7 @@ func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limite
 	if len(required) == 0 {
 		return nil, false
 	}
-	domains := g.machine.domainsBy(required)
+	domains := g.machine.topology.domainsBy(required)
 	if group.Placed() > 0 || group.Mode() == cluster.NonStrict && group.Waiting() > 0 {
 		own := holding(group, domains)
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return d != own })

@@ -76,7 +76,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if err := m.waiting.Restore(r, m.podObject); err != nil {
 		return err
 	}
-	m.restoreReservations(r)
+	m.backfill.Restore(r)
 	if err := m.queue.Restore(r, m.now, m.podObject); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 	}
 	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
 	if g := p.Group; g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0 {
-		tried, _ := m.domainOf(g, false)
+		tried, _ := m.topology.domainOf(g, false)
 		defer func() {
 			switch e := m.queue.Get(key); {
 			case g.Placed() > 0:

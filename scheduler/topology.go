@@ -9,11 +9,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Gangs whose members' nodes must, or had better, have one value of a label: a domain.
+
+// topology searches for the domains of gangs.
+type topology struct {
+	cluster   *cluster.State
+	queue     *queue.Queue
+	projector *outlook.Projector
+	now       func() eventlog.Time
+}
 
 // domain is the nodes that have the same value of each of some labels.
 type domain struct {
@@ -24,9 +34,9 @@ type domain struct {
 }
 
 // domainsBy returns the domains of the nodes by the labels, by value; nodes without one of the labels are in none.
-func (m *Machine) domainsBy(labels []string) []*domain {
+func (t *topology) domainsBy(labels []string) []*domain {
 	byValue := map[string]*domain{}
-	nodes, _ := m.cluster.List()
+	nodes, _ := t.cluster.List()
 	for _, info := range nodes {
 		value, ok := valueOf(info.Node(), labels)
 		if !ok {
@@ -64,19 +74,19 @@ func (d *domain) key() string { return strings.Join(d.labels, ",") + "=" + d.val
 
 // Domain implements coscheduling.Groups.
 func (g *gangsOfProfile) Domain(group *cluster.Group) coscheduling.Domain {
-	d, why := g.machine.domainOf(group, false)
-	return g.machine.limitTo(d, why)
+	d, why := g.machine.topology.domainOf(group, false)
+	return g.machine.topology.limitTo(d, why)
 }
 
 // domainOf returns where the gang's next member may go, nil for anywhere. What is required holds for all members; within
 // that, what is preferred does if the domain has room for all that the gang still needs, the first label that can have it.
 // Domains in which an attempt has failed come last, or, if strict, not at all. why says that there is none.
-func (m *Machine) domainOf(g *cluster.Group, strict bool) (d *domain, why string) {
+func (t *topology) domainOf(g *cluster.Group, strict bool) (d *domain, why string) {
 	required, preferred := g.Topology()
 	var within *domain
 	if len(required) > 0 {
-		if within, why = m.requiredDomain(g, required, true); why != "" && !strict {
-			within, why = m.requiredDomain(g, required, false)
+		if within, why = t.requiredDomain(g, required, true); why != "" && !strict {
+			within, why = t.requiredDomain(g, required, false)
 		}
 		if why != "" {
 			return nil, why
@@ -84,7 +94,7 @@ func (m *Machine) domainOf(g *cluster.Group, strict bool) (d *domain, why string
 	}
 	for i := range preferred {
 		labels := slices.Concat(required, preferred[i:i+1])
-		if d := m.preferredDomain(g, labels, within); d != nil {
+		if d := t.preferredDomain(g, labels, within); d != nil {
 			return d, ""
 		}
 	}
@@ -92,8 +102,8 @@ func (m *Machine) domainOf(g *cluster.Group, strict bool) (d *domain, why string
 }
 
 // limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
-func (m *Machine) limitTo(d *domain, why string) coscheduling.Domain {
-	nodes, _ := m.cluster.List()
+func (t *topology) limitTo(d *domain, why string) coscheduling.Domain {
+	nodes, _ := t.cluster.List()
 	if why != "" || d == nil || len(d.names) == len(nodes) {
 		return coscheduling.Domain{Refusal: why}
 	}
@@ -102,8 +112,8 @@ func (m *Machine) limitTo(d *domain, why string) coscheduling.Domain {
 
 // requiredDomain returns the domain in which members have nodes, or else the smallest that has room for the gang and is
 // not avoided; why says that there is none.
-func (m *Machine) requiredDomain(g *cluster.Group, labels []string, avoiding bool) (d *domain, why string) {
-	domains := m.domainsBy(labels)
+func (t *topology) requiredDomain(g *cluster.Group, labels []string, avoiding bool) (d *domain, why string) {
+	domains := t.domainsBy(labels)
 	if d := holding(g, domains); d != nil {
 		return d, ""
 	}
@@ -113,9 +123,9 @@ func (m *Machine) requiredDomain(g *cluster.Group, labels []string, avoiding boo
 	if len(domains) == 0 {
 		return nil, fmt.Sprintf("pod group %s must stay within one %s, and no node has that label", g, strings.Join(labels, ", "))
 	}
-	pods := m.lackingOf(g)
+	pods := t.lackingOf(g)
 	best, most := domains[0], -1
-	d = m.smallestFor(pods, domains, func(d *domain, fit int) bool {
+	d = t.smallestFor(pods, domains, func(d *domain, fit int) bool {
 		if fit > most {
 			best, most = d, fit
 		}
@@ -129,14 +139,14 @@ func (m *Machine) requiredDomain(g *cluster.Group, labels []string, avoiding boo
 }
 
 // preferredDomain is requiredDomain of what is only preferred: nil if no domain has room for all that the gang needs.
-func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *domain) *domain {
-	domains := m.domainsBy(labels)
+func (t *topology) preferredDomain(g *cluster.Group, labels []string, within *domain) *domain {
+	domains := t.domainsBy(labels)
 	if within != nil {
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return !within.nodes[d.names[0]] })
 	}
-	pods := m.lackingOf(g)
+	pods := t.lackingOf(g)
 	if d := holding(g, domains); d != nil {
-		if m.fitIn(pods, d) == len(pods) {
+		if t.fitIn(pods, d) == len(pods) {
 			return d
 		}
 		return nil
@@ -144,7 +154,7 @@ func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *dom
 	if g.Placed()+g.Waiting() > 0 {
 		return nil
 	}
-	return m.smallestFor(pods, domains, func(d *domain, _ int) bool { return !g.Avoids(d.key()) })
+	return t.smallestFor(pods, domains, func(d *domain, _ int) bool { return !g.Avoids(d.key()) })
 }
 
 // avoidDomain is called when an attempt has failed and left nothing of the gang on nodes: if there is another domain to
@@ -153,7 +163,7 @@ func (m *Machine) preferredDomain(g *cluster.Group, labels []string, within *dom
 func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
 	if failed != nil && !g.Avoids(failed.key()) {
 		g.Avoid(failed.key())
-		if d, why := m.domainOf(g, true); why == "" && (d == nil || !g.Avoids(d.key())) {
+		if d, why := m.topology.domainOf(g, true); why == "" && (d == nil || !g.Avoids(d.key())) {
 			m.queue.Activate(key)
 			return
 		}
@@ -186,16 +196,16 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 
 // smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first; nil
 // if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
-func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
+func (t *topology) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
 	type sized struct {
 		d    *domain
 		room int
 	}
 	var enough []sized
 	for _, d := range domains {
-		fit := m.fitIn(pods, d)
+		fit := t.fitIn(pods, d)
 		if may(d, fit) && fit == len(pods) {
-			enough = append(enough, sized{d, m.roomIn(pods, d)})
+			enough = append(enough, sized{d, t.roomIn(pods, d)})
 		}
 	}
 	if len(enough) == 0 {
@@ -207,43 +217,26 @@ func (m *Machine) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d
 }
 
 // lackingOf returns the members that g has still to place to have its minimum, by name; the next one if it has it.
-func (m *Machine) lackingOf(g *cluster.Group) []*cluster.Pod {
+func (t *topology) lackingOf(g *cluster.Group) []*cluster.Pod {
 	k := max(1, g.Min()-g.Assigned()-g.Waiting())
 	var pods []*cluster.Pod
 	for _, p := range g.Members() {
-		if p.Stage == cluster.Pending && len(pods) < k && m.untried(p) {
+		if p.Stage == cluster.Pending && len(pods) < k && t.queue.Untried(p.Object.UID) {
 			pods = append(pods, p)
 		}
 	}
 	return pods
 }
 
-// untried says whether a cycle could place the pod in the attempt under way.
-func (m *Machine) untried(p *cluster.Pod) bool { return m.queue.Untried(p.Object.UID) }
-
 // fitIn counts how many of the pods, one after the other, find room in the domain now.
-func (m *Machine) fitIn(pods []*cluster.Pod, d *domain) int {
-	return len(m.shadowOf(pods, d).placeIn(nil))
+func (t *topology) fitIn(pods []*cluster.Pod, d *domain) int {
+	return len(t.projector.Outlook(t.now(), pods, d.names).PlacesNow())
 }
 
 // roomIn counts how many pods like the first one find room in the domain now.
-func (m *Machine) roomIn(pods []*cluster.Pod, d *domain) int {
+func (t *topology) roomIn(pods []*cluster.Pod, d *domain) int {
 	if len(pods) == 0 {
 		return 0
 	}
-	s := m.shadowOf(pods[:1], d)
-	total := 0
-	for i := range s.nodes {
-		if !s.nodes[i].fits[0] {
-			continue
-		}
-		room := -1
-		for k, need := range s.needs[0] {
-			if n := int(max(0, s.nodes[i].free[k]) / max(1, need)); need > 0 && (room < 0 || n < room) {
-				room = n
-			}
-		}
-		total += max(0, room)
-	}
-	return total
+	return t.projector.Outlook(t.now(), pods[:1], d.names).RoomForFirst()
 }

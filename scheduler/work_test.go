@@ -24,12 +24,12 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 	if summary.Gangs.Placed != jobs {
 		t.Fatalf("%d of %d gangs are placed", summary.Gangs.Placed, jobs)
 	}
-	shadows, trials, counts := m.Work()
+	outlooks, trials, counts := m.Work()
 	for _, c := range []struct {
 		what      string
 		got, most int
 	}{
-		{"shadows of the cluster", shadows, 1000},
+		{"outlooks", outlooks, 1000},
 		{"trials to place the first in line", trials, 3500},
 		{"counts of what is left on a node", counts, 9000},
 	} {

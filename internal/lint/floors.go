@@ -38,6 +38,8 @@ var rooms = []room{
 	{dir: "cluster", floor: 1},
 	{dir: "queue", floor: 1},
 	{dir: "framework", floor: 2},
+	{dir: "outlook", floor: 2},
+	{dir: "backfill", floor: 3},
 	{dir: "plugins", floor: 3},
 	{dir: "plugins/...", floor: 3},
 	{dir: "scheduler", floor: 4},

@@ -93,7 +93,7 @@ func blocksFor(m *scheduler.Machine, e *queue.Entity) *answer.Blocks {
 	if e == nil {
 		return nil
 	}
-	for _, h := range m.Holdings() {
+	for _, h := range m.BlockedLanes() {
 		if h.Key == e.Key() {
 			return &answer.Blocks{Since: answer.Instant(h.Since), Nodes: h.Nodes, Pods: h.Pods, Needed: h.Needed}
 		}

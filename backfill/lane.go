@@ -1,0 +1,198 @@
+package backfill
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// BlockedLane is a lane that nobody's entity may pass the first of: nobody knows when there will be room for that one, so that
+// all that is free, and comes free, is kept for it.
+type BlockedLane struct {
+	// Key is the first entity's, and Profile whose lane it is.
+	Key     queue.Key
+	Profile string
+	// Since is when the entity had waited for as long as it lets others pass. It may have become the first only later.
+	Since eventlog.Time
+	// Pods is how many of the Needed pods find room by now, one after the other, and Nodes on how many nodes.
+	Nodes, Pods, Needed int
+}
+
+// BlockedLanes returns the blocked lanes, by profile; none while an attempt is under way.
+func (p *Planner) BlockedLanes() []BlockedLane {
+	if p.view.InFlight() {
+		return nil
+	}
+	var out []BlockedLane
+	for _, profile := range p.backfilled {
+		l, e := p.lanes[profile], p.first(profile)
+		if e == nil || !p.blocks(l, e) {
+			continue
+		}
+		b := BlockedLane{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.Hold)}
+		pods := p.view.Needed(e)
+		nodes := map[string]bool{}
+		for _, place := range p.outlooksFor(e, pods).placesNow() {
+			nodes[place.Node] = true
+			b.Pods++
+		}
+		b.Needed, b.Nodes = len(pods), len(nodes)
+		out = append(out, b)
+	}
+	return out
+}
+
+// Passes reports, of an entity that waits for its turn, whether others of its lane that come after it may be attempted
+// first.
+func (p *Planner) Passes(e *queue.Entity) bool {
+	if p.view.HasEnough(e) {
+		return true
+	}
+	l := p.lanes[e.Profile()]
+	if l == nil || !l.Backfill {
+		return l == nil
+	}
+	return !p.blocks(l, e)
+}
+
+// blocks reports whether e is the first of its lane, nobody knows when there will be room for it, and it has waited long
+// enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
+func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
+	if r := p.reservations[l.Profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
+		return false
+	}
+	return e.FirstActive().Add(l.Hold) <= p.view.Now() && p.first(l.Profile) == e
+}
+
+// first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+func (p *Planner) first(profile string) *queue.Entity {
+	l := p.lanes[profile]
+	return p.view.FirstInLane(profile, func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) })
+}
+
+// roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster either,
+// or there is room for it now and it fails for another reason. While it has a reservation, that is yet to be decided.
+func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
+	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
+		return false
+	}
+	pods := p.view.Needed(e)
+	if pods == nil {
+		return false
+	}
+	room, known := l.room[e.Key()]
+	if !known || room.version != p.view.Version() || !room.of.same(pods) {
+		room = roomToGet{of: asTheyAre(pods), version: p.view.Version(), ever: p.outlooksFor(e, pods).fitsEver()}
+		l.noteRoom(e, room)
+	}
+	if !room.ever {
+		return true
+	}
+	if e.State() == queue.Active || !refusedElsewhere(e) || p.view.LacksRoom(e) {
+		return false
+	}
+	if now := p.view.Versions(); room.versions != now {
+		room.versions, room.now = now, p.outlooksFor(e, pods).fitsNow()
+		l.noteRoom(e, room)
+	}
+	return room.now
+}
+
+// refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an event
+// that some plugin asked for, or a plugin ended in an error.
+func refusedElsewhere(e *queue.Entity) bool {
+	return e.State() == queue.Unschedulable && !e.Owed() || e.GetConsecutiveErrorsCount() > 0
+}
+
+// roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now, at
+// versions of what runs there.
+type roomToGet struct {
+	of        podsAsTheyWere
+	version   uint64
+	versions  Versions
+	ever, now bool
+}
+
+// maxRoomNoted bounds the memo of roomIsNotIt: it is for the few in front.
+const maxRoomNoted = 64
+
+func (l *lane) noteRoom(e *queue.Entity, room roomToGet) {
+	if l.room == nil || len(l.room) >= maxRoomNoted {
+		l.room = map[queue.Key]roomToGet{}
+	}
+	l.room[e.Key()] = room
+}
+
+// podsAsTheyWere are pods with their objects.
+type podsAsTheyWere struct {
+	pods    []*cluster.Pod
+	objects []*v1.Pod
+}
+
+func asTheyAre(pods []*cluster.Pod) podsAsTheyWere {
+	objects := make([]*v1.Pod, len(pods))
+	for i, p := range pods {
+		objects[i] = p.Object
+	}
+	return podsAsTheyWere{pods, objects}
+}
+
+func (w *podsAsTheyWere) same(pods []*cluster.Pod) bool {
+	if !slices.Equal(w.pods, pods) {
+		return false
+	}
+	for i, p := range pods {
+		if w.objects[i] != p.Object {
+			return false
+		}
+	}
+	return true
+}
+
+// outlooks are those for the pods of one entity: one of all nodes, or one of each domain that all of the pods may go to.
+type outlooks []*outlook.Outlook
+
+func (p *Planner) outlooksFor(e *queue.Entity, pods []*cluster.Pod) outlooks {
+	domains, limited := p.view.Domains(e)
+	if !limited {
+		return outlooks{p.projector.Outlook(p.view.Now(), pods, nil)}
+	}
+	all := make(outlooks, len(domains))
+	for i, nodes := range domains {
+		all[i] = p.projector.Outlook(p.view.Now(), pods, nodes)
+	}
+	return all
+}
+
+// earliest is that of the Outlook with the earliest time; of equals that of the fewest nodes, then the first.
+func (all outlooks) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	until = eventlog.Time(1<<63 - 1)
+	nodes := 0
+	for _, o := range all {
+		t, found, same, there := o.Earliest()
+		until = min(until, same)
+		if there && (!ok || t < at || t == at && o.NumNodes() < nodes) {
+			at, places, nodes, ok = t, found, o.NumNodes(), true
+		}
+	}
+	return at, places, until, ok
+}
+
+func (all outlooks) fitsNow() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsNow) }
+
+func (all outlooks) fitsEver() bool { return slices.ContainsFunc(all, (*outlook.Outlook).FitsEver) }
+
+// placesNow returns places for as many of the pods as find one now.
+func (all outlooks) placesNow() (most []eventlog.Place) {
+	for _, o := range all {
+		if places := o.PlacesNow(); len(places) > len(most) {
+			most = places
+		}
+	}
+	return most
+}

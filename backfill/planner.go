@@ -1,0 +1,137 @@
+package backfill
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of the
+// call.
+type View interface {
+	outlook.Cluster
+
+	// Now returns the time of the last entry applied.
+	Now() eventlog.Time
+	// Versions returns counters that differ from those before whenever an answer that depends on the nodes and the
+	// running pods may have changed.
+	Versions() Versions
+	// Version returns a counter that differs from the one before whenever an object of the cluster came, changed or
+	// went, pods excepted.
+	Version() uint64
+	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
+	Free(name v1.ResourceName) (amount int64, ok bool)
+
+	// FirstInLane returns the first entity in a profile's lane of which wanted reports true, nil for none.
+	FirstInLane(profile string, wanted func(e *queue.Entity) bool) *queue.Entity
+	// Entity returns the entity of that key, nil if there is none.
+	Entity(key queue.Key) *queue.Entity
+	// InFlight reports whether an attempt on some entity is under way.
+	InFlight() bool
+
+	// KeyOf returns the key of the entity that a pod belongs to.
+	KeyOf(p *cluster.Pod) queue.Key
+	// HasEnough reports whether an entity waits only for members beyond what it needs.
+	HasEnough(e *queue.Entity) bool
+	// Needed returns the pods that an entity must place at once to have what it needs; nil if it has too few ready.
+	Needed(e *queue.Entity) []*cluster.Pod
+	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
+	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
+	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)
+	// Domains returns the nodes of each of the domains to one of which all pods of an entity must go; limited is false
+	// if they may go to any nodes.
+	Domains(e *queue.Entity) (nodes [][]string, limited bool)
+	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
+	LacksRoom(e *queue.Entity) bool
+}
+
+// Versions are the versions of a memo of which pods are booked where, and when they end. While they are the same, and until
+// the next pod has run as long as it declared, every Outlook is the same.
+type Versions struct{ Room, Placements, Allowed uint64 }
+
+// Need is an amount of a resource.
+type Need struct {
+	Resource v1.ResourceName
+	Amount   int64
+}
+
+// Lane is the rules of one profile's lane.
+type Lane struct {
+	// Profile is whose entities stand in the lane.
+	Profile string
+	// Backfill lets entities pass the first one that do not delay it. Without it nobody passes the first: StrictFIFO.
+	Backfill bool
+	// Hold is how long, under Backfill, the first lets others pass when nobody knows when there will be room for it.
+	Hold time.Duration
+}
+
+// Planner plans the lanes of one configuration. It is not safe for concurrent use.
+type Planner struct {
+	view         View
+	projector    *outlook.Projector
+	lanes        map[string]*lane // by profile
+	backfilled   []string         // the profiles under Backfill, by name
+	reservations map[string]*reservation
+	changes      uint64
+	counts       int // how often what stands on a node was gone through, see Work
+}
+
+// lane is a Lane with the memos kept for it.
+type lane struct {
+	Lane
+	blocked bool                    // a memo of blocks, of the last entry that left nothing in flight
+	looked  lookedAt                // a memo of Propose
+	room    map[queue.Key]roomToGet // a memo of roomIsNotIt
+}
+
+// New returns a Planner without reservations. The entities of profiles that have no Lane pass each other freely.
+func New(view View, lanes ...Lane) *Planner {
+	p := &Planner{
+		view: view, projector: outlook.NewProjector(view),
+		lanes: map[string]*lane{}, reservations: map[string]*reservation{},
+	}
+	for _, l := range lanes {
+		p.lanes[l.Profile] = &lane{Lane: l}
+		if l.Backfill {
+			p.backfilled = append(p.backfilled, l.Profile)
+		}
+	}
+	slices.Sort(p.backfilled)
+	return p
+}
+
+// HasLane reports whether not everybody may pass everybody in the profile.
+func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil }
+
+// Backfilled returns the profiles under Backfill, by name. The slice must not be changed.
+func (p *Planner) Backfilled() []string { return p.backfilled }
+
+// Version returns a counter that differs from the one before whenever an answer of Passes, HasRoom or Refusal may have
+// changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version, not
+// state.
+func (p *Planner) Version() uint64 { return p.changes }
+
+// ForgetMemos forgets everything that is no state. No later answer differs because of it.
+func (p *Planner) ForgetMemos() {
+	// any order: each by itself
+	for _, l := range p.lanes {
+		l.looked, l.room = lookedAt{}, nil
+	}
+	// any order: each by itself
+	for _, r := range p.reservations {
+		r.memo = besideMemo{}
+	}
+}
+
+// Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often what
+// stands on a node was gone through to count what is left there beside a reservation. Tests bound all three.
+func (p *Planner) Work() (outlooks, trials, counts int) {
+	outlooks, trials = p.projector.Work()
+	return outlooks, trials, p.counts
+}

@@ -1,0 +1,257 @@
+package backfill
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Reservation is room kept for the first of a lane at a time.
+type Reservation struct {
+	// Key is the entity's, and Profile whose lane it is.
+	Key     queue.Key
+	Profile string
+	// At is when the room will be there, by what the running pods declare.
+	At eventlog.Time
+	// Places are the nodes of the pods that it is for.
+	Places []eventlog.Place
+}
+
+// reservation is a Reservation with what is kept beside it.
+type reservation struct {
+	Reservation
+	stale bool // a pod came, went or changed since it was decided: state, since it says what is decided next
+
+	memo besideMemo
+}
+
+// Reservations returns the reservations there are, by profile.
+func (p *Planner) Reservations() []Reservation {
+	var out []Reservation
+	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
+		out = append(out, p.reservations[profile].Reservation)
+	}
+	return out
+}
+
+// Proposal is a reservation to be decided for the first of a lane.
+type Proposal struct {
+	// Pod is the pod that the Decision is about: the first of those that the reservation is for.
+	Pod *cluster.Pod
+	// At and Places are the reservation's. Without Places the one there is has to go: nobody knows any more when there
+	// will be room.
+	At     eventlog.Time
+	Places []eventlog.Place
+}
+
+// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place of one
+// that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
+func (p *Planner) Propose() (_ Proposal, ok bool) {
+	if len(p.backfilled) == 0 || p.view.InFlight() {
+		return Proposal{}, false
+	}
+	versions := p.view.Versions()
+	for _, profile := range p.backfilled {
+		if proposal, ok := p.proposeFor(profile, versions); ok {
+			return proposal, true
+		}
+	}
+	return Proposal{}, false
+}
+
+func (p *Planner) proposeFor(profile string, versions Versions) (_ Proposal, ok bool) {
+	e := p.first(profile)
+	if e == nil || !e.Failed() || e.State() == queue.Active {
+		return Proposal{}, false
+	}
+	r := p.reservations[profile]
+	if r != nil && !r.stale {
+		return Proposal{}, false
+	}
+	pods := p.view.Needed(e)
+	if pods == nil {
+		return Proposal{}, false
+	}
+	now, elsewhere := p.view.Now(), refusedElsewhere(e)
+	was := &p.lanes[profile].looked
+	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(pods) {
+		return Proposal{}, false
+	}
+	o := p.outlooksFor(e, pods)
+	at, places, until, found := o.earliest()
+	if found && at <= now && elsewhere && o.fitsNow() {
+		found = false // room is not what it waits for
+	}
+	if !found && r == nil || found && r != nil && r.isAt(at, now) && slices.Equal(places, r.Places) {
+		*was = lookedAt{asTheyAre(pods), versions, elsewhere, until}
+		return Proposal{}, false
+	}
+	return Proposal{Pod: pods[0], At: at, Places: places}, true
+}
+
+// isAt reports whether the reservation's time is at, or both have come.
+func (r *reservation) isAt(at, now eventlog.Time) bool { return at == r.At || at <= now && r.At <= now }
+
+// lookedAt is for which pods a reservation was looked for, and that nothing else came of it than what there is.
+type lookedAt struct {
+	of        podsAsTheyWere
+	versions  Versions
+	elsewhere bool
+	until     eventlog.Time
+}
+
+// Reserve makes a decided reservation the one of its lane, in place of the one it may have. One without Places ends that.
+func (p *Planner) Reserve(r Reservation) {
+	p.End(r.Profile)
+	if len(r.Places) > 0 {
+		p.reservations[r.Profile] = &reservation{Reservation: r}
+	}
+}
+
+// End ends the reservation of a lane.
+func (p *Planner) End(profile string) {
+	p.changes++
+	delete(p.reservations, profile)
+	if l := p.lanes[profile]; l != nil {
+		l.looked = lookedAt{}
+	}
+}
+
+// Over reports whether a lane has a reservation that must end: its entity is gone, has what it needs, or is not the first of
+// the lane any more. While an attempt on the entity is under way, the reservation stays.
+func (p *Planner) Over(profile string) bool {
+	r := p.reservations[profile]
+	if r == nil {
+		return false
+	}
+	e := p.view.Entity(r.Key)
+	return e == nil || p.view.HasEnough(e) || e.State() != queue.InFlight && p.first(profile) != e
+}
+
+// Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken, freed or
+// lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to others.
+func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
+	r := p.reservations[profile]
+	if r == nil {
+		return
+	}
+	r.memo.keep(entry)
+	r.stale = r.stale || changed || r.isOf(entry)
+}
+
+// NoteBlocked brings Version up to date about whether a lane is blocked. While an attempt is under way it does nothing: nobody
+// asks before that has come to its end.
+func (p *Planner) NoteBlocked(profile string) {
+	if p.view.InFlight() {
+		return
+	}
+	l := p.lanes[profile]
+	if e := p.first(profile); l.blocked != (e != nil && p.blocks(l, e)) {
+		l.blocked = !l.blocked
+		p.changes++
+	}
+}
+
+// isOf reports whether the entry brought another object of a pod that the reservation is for: it may ask for something else.
+func (r *reservation) isOf(e eventlog.Entry) bool {
+	u, ok := e.Payload.(*eventlog.Upserted)
+	if !ok || u.Resource != eventlog.Pods {
+		return false
+	}
+	return slices.ContainsFunc(r.Places, func(place eventlog.Place) bool { return place.UID == u.Object.GetUID() })
+}
+
+// limiting returns the reservation that a pod must not delay, nil for none.
+func (p *Planner) limiting(pod *cluster.Pod) *reservation {
+	if len(p.reservations) == 0 || pod == nil {
+		return nil
+	}
+	r := p.reservations[pod.Object.Spec.SchedulerName]
+	if r == nil || p.view.KeyOf(pod) == r.Key {
+		return nil
+	}
+	if life := pod.Life(); life > 0 && p.view.Now().Add(life) <= r.At {
+		return nil // it will be gone
+	}
+	return r
+}
+
+// Refusal returns a function that says why the pod must not go to a node that has room for it, "" if it may; it returns nil if
+// the pod may go to any node.
+func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
+	pod := p.view.Pod(uid)
+	r := p.limiting(pod)
+	if r == nil {
+		return nil
+	}
+	return func(info fwk.NodeInfo) string {
+		if len(p.takenBy(r)[info.Node().Name]) == 0 {
+			return ""
+		}
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{pod}) {
+			if need := pod.Amount(name); need > 0 && p.slack(r, info, name) < need {
+				return fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At)
+			}
+		}
+		return ""
+	}
+}
+
+// nameOf is how messages name an entity.
+func nameOf(key queue.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// AppendState appends the reservations in one canonical form.
+func (p *Planner) AppendState(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(p.reservations)))
+	for _, profile := range slices.Sorted(maps.Keys(p.reservations)) {
+		r := p.reservations[profile]
+		for _, s := range [...]string{profile, string(r.Key.Type), r.Key.Namespace, r.Key.Name} {
+			dst = canonical.AppendString(dst, s)
+		}
+		dst = binary.AppendVarint(dst, int64(r.At))
+		dst = append(dst, canonical.Flags(r.stale))
+		dst = binary.AppendUvarint(dst, uint64(len(r.Places)))
+		for _, place := range r.Places {
+			dst = canonical.AppendString(dst, string(place.UID))
+			dst = canonical.AppendString(dst, place.Node)
+		}
+	}
+	return dst
+}
+
+// Restore reads what AppendState wrote into a Planner without reservations. The reader keeps an error.
+func (p *Planner) Restore(r *canonical.Reader) {
+	for range r.Count("reservations", 7) {
+		var x reservation
+		x.Profile = r.String("profile")
+		x.Key = queue.Key{
+			Type:      fwk.EntityKeyType(r.String("entity type")),
+			Namespace: r.String("entity namespace"), Name: r.String("entity name"),
+		}
+		x.At = eventlog.Time(r.Varint("reserved at"))
+		x.stale = r.Flags("reservation flags", 1)[0]
+		for range r.Count("places", 2) {
+			uid := types.UID(r.String("place's uid"))
+			x.Places = append(x.Places, eventlog.Place{UID: uid, Node: r.String("place's node")})
+		}
+		if r.Err() != nil {
+			return
+		}
+		p.reservations[x.Profile] = &x
+	}
+}

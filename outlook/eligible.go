@@ -1,0 +1,50 @@
+package outlook
+
+import (
+	"github.com/go-logr/logr"
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// eligible reports, pod by pod, whether the pod could run on the node if the node were empty, as far as selectors, required
+// node affinity and taints say.
+func eligible(pods []*cluster.Pod, node *v1.Node) []bool {
+	out := make([]bool, len(pods))
+	wasPlain := false
+	for i, p := range pods {
+		plain := asksNothing(p.Object)
+		if plain && wasPlain {
+			out[i] = out[i-1]
+			continue
+		}
+		out[i] = mayRunOn(p.Object, node)
+		wasPlain = plain
+	}
+	return out
+}
+
+// asksNothing reports whether a pod asks nothing of a node but resources: the nodes for one such pod are those for all.
+func asksNothing(p *v1.Pod) bool {
+	return len(p.Spec.NodeSelector) == 0 && p.Spec.Affinity == nil && len(p.Spec.Tolerations) == 0
+}
+
+func mayRunOn(pod *v1.Pod, node *v1.Node) bool {
+	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	tolerations := pod.Spec.Tolerations
+	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(logr.Discard(), tolerations, &cordon, false) {
+		return false
+	}
+	hinders := func(t *v1.Taint) bool {
+		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+	}
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(
+		logr.Discard(), node.Spec.Taints, tolerations, hinders, false)
+	if untolerated {
+		return false
+	}
+	match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && match
+}

@@ -1,0 +1,247 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Lanes: how the gang plugin's queuePolicy reaches the queue and the cycles. Package backfill has the rules; here are its
+// view of the Machine, and the Decisions and changes of the queue that follow from what it answers.
+
+// laneOf returns the lane of a profile; ok is false for one in which all entities may pass each other.
+func laneOf(p *framework.Profile) (_ backfill.Lane, ok bool) {
+	plugin, ok := p.Plugin(coscheduling.Name).(*coscheduling.Coscheduling)
+	if !ok || plugin.QueuePolicy() == coscheduling.BestEffort {
+		return backfill.Lane{}, false
+	}
+	backfills := plugin.QueuePolicy() == coscheduling.Backfill
+	return backfill.Lane{Profile: p.Name(), Backfill: backfills, Hold: plugin.BackfillHold()}, true
+}
+
+// planView is a Machine as its Planner sees it.
+type planView struct {
+	*cluster.State
+	m *Machine
+}
+
+var _ backfill.View = planView{}
+
+// Now implements backfill.View.
+func (v planView) Now() eventlog.Time { return v.m.now }
+
+// Versions implements backfill.View.
+func (v planView) Versions() backfill.Versions {
+	return backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed()}
+}
+
+// FirstInLane implements backfill.View.
+func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) bool) *queue.Entity {
+	return v.m.queue.FirstInLane(profile, wanted)
+}
+
+// Entity implements backfill.View.
+func (v planView) Entity(key queue.Key) *queue.Entity { return v.m.queue.Get(key) }
+
+// InFlight implements backfill.View.
+func (v planView) InFlight() bool { return v.m.queue.Counts().InFlight > 0 }
+
+// KeyOf implements backfill.View.
+func (v planView) KeyOf(p *cluster.Pod) queue.Key { return v.m.keyOf(p) }
+
+// LacksRoom implements backfill.View.
+func (v planView) LacksRoom(e *queue.Entity) bool {
+	return v.m.roomChecked[e.Profile()] && !v.m.hasRoomForAll(e)
+}
+
+// HasEnough implements backfill.View.
+func (v planView) HasEnough(e *queue.Entity) bool {
+	gangs := v.m.gangsOf(e.Key())
+	need := min(1, len(gangs))
+	if c := v.m.compositeOf(e); c != nil {
+		need = c.Min()
+	}
+	for _, g := range gangs {
+		if g.Met() && g.Assigned() >= g.Min() {
+			need--
+		}
+	}
+	return len(gangs) > 0 && need <= 0
+}
+
+// Needed implements backfill.View: of a gang as many as it lacks, of a composite those of the first gangs that are enough.
+func (v planView) Needed(e *queue.Entity) []*cluster.Pod {
+	if e.Type() == fwk.PodKeyType {
+		if next := e.Next(); next != nil {
+			return []*cluster.Pod{v.Pod(next.UID)}
+		}
+		return nil
+	}
+	gangs := v.m.gangsOf(e.Key())
+	want := len(gangs)
+	if c := v.m.compositeOf(e); c != nil {
+		want = c.Min()
+	}
+	var pods []*cluster.Pod
+	for _, g := range gangs {
+		if want == 0 {
+			break
+		}
+		k := g.Min() - g.Assigned() - g.Waiting()
+		var members []*cluster.Pod
+		for _, pod := range e.Ready() {
+			if p := v.Pod(pod.UID); p.Group == g && len(members) < k {
+				members = append(members, p)
+			}
+		}
+		if len(members) < k {
+			continue
+		}
+		pods = append(pods, members...)
+		want--
+	}
+	if want > 0 {
+		return nil
+	}
+	return pods
+}
+
+// LeastNeeds implements backfill.View.
+func (v planView) LeastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {
+	if e.Type() == fwk.PodKeyType {
+		next := e.Next()
+		if next == nil {
+			return nil, 0, false
+		}
+		p := v.Pod(next.UID)
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+			needs = append(needs, backfill.Need{Resource: name, Amount: p.Amount(name)})
+		}
+		return needs, p.Life(), true
+	}
+	gangs := v.m.gangsOf(e.Key())
+	if c := v.m.compositeOf(e); c != nil && c.Min() < len(gangs) {
+		return nil, 0, false
+	}
+	for i, g := range gangs {
+		its := v.Needs(g, func(resource v1.ResourceName, amount int64) {
+			at := slices.IndexFunc(needs, func(n backfill.Need) bool { return n.Resource == resource })
+			if at < 0 {
+				needs = append(needs, backfill.Need{Resource: resource, Amount: amount})
+				return
+			}
+			needs[at].Amount += amount
+		})
+		if i == 0 || its == 0 || longest > 0 && its > longest {
+			longest = its
+		}
+		if its == 0 {
+			longest = -1
+		}
+	}
+	return needs, max(0, longest), len(gangs) > 0
+}
+
+// Domains implements backfill.View.
+func (v planView) Domains(e *queue.Entity) (nodes [][]string, limited bool) {
+	if e.Type() != fwk.PodGroupKeyType {
+		return nil, false
+	}
+	gangs := v.m.gangsOf(e.Key())
+	if len(gangs) != 1 {
+		return nil, false
+	}
+	g := gangs[0]
+	required, _ := g.Topology()
+	if len(required) == 0 {
+		return nil, false
+	}
+	domains := v.m.topology.domainsBy(required)
+	if d := holding(g, domains); d != nil {
+		return [][]string{d.names}, true
+	}
+	if g.Placed()+g.Waiting() > 0 {
+		return nil, true // the nodes of its members are in none
+	}
+	for _, d := range domains {
+		nodes = append(nodes, d.names)
+	}
+	return nodes, true
+}
+
+// Reservations returns the reservations there are, by profile.
+func (m *Machine) Reservations() []backfill.Reservation {
+	if m.backfill == nil {
+		return nil
+	}
+	return m.backfill.Reservations()
+}
+
+// BlockedLanes returns the lanes whose first entity lets nothing pass, without a reservation, by profile.
+func (m *Machine) BlockedLanes() []backfill.BlockedLane {
+	if m.backfill == nil {
+		return nil
+	}
+	return m.backfill.BlockedLanes()
+}
+
+// decideReservation decides on a reservation for the first of a lane, if there is something to decide.
+func (m *Machine) decideReservation() (d eventlog.Decision, ok bool) {
+	proposal, ok := m.backfill.Propose()
+	if !ok {
+		return eventlog.Decision{}, false
+	}
+	d = m.decisionOn(proposal.Pod)
+	d.Outcome, d.WaitUntil, d.Places = eventlog.Reserved, proposal.At, proposal.Places
+	return d, true
+}
+
+// applyReserved makes a decided reservation the one of its lane.
+func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
+	profile := p.Object.Spec.SchedulerName
+	if m.profiles[profile] == nil {
+		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
+	}
+	m.backfill.Reserve(backfill.Reservation{Key: m.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places})
+	m.queue.RetryInLane(profile, coscheduling.Name)
+	return nil
+}
+
+// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed about the
+// others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes are retried when it
+// ends.
+func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
+	for _, profile := range m.backfill.Backfilled() {
+		m.backfill.Observe(profile, entry, roomChanged)
+		if m.backfill.Over(profile) {
+			m.backfill.End(profile)
+			m.queue.RetryInLane(profile, coscheduling.Name)
+		}
+		m.backfill.NoteBlocked(profile)
+	}
+}
+
+// reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to any.
+func (m *Machine) reservedFrom(pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
+	refusal := m.backfill.Refusal(pod.UID)
+	if refusal == nil {
+		return nil
+	}
+	return func(info fwk.NodeInfo) *fwk.Status {
+		if why := refusal(info); why != "" {
+			return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin(coscheduling.Name)
+		}
+		return nil
+	}
+}
