@@ -44,6 +44,12 @@ type Options struct {
 	Report func(message string)
 	// Release says when Advance gives effects out.
 	Release Release
+	// Observe receives the entries of this epoch as they become durable; nil for nobody. Commit states what it can rely on.
+	// It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call anything else
+	// of the engine.
+	Observe func(Commit) error
+	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the engine.
+	Clock func() time.Time
 }
 
 // Release says when Advance gives out the effects of a decision.
@@ -104,6 +110,7 @@ func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*En
 		return nil, fmt.Errorf("recover: %w", err)
 	}
 	e.writer = newWriter(log, e.machine.Seq())
+	e.writer.observed, e.writer.clock = opts.Observe != nil, opts.Clock
 	newID := opts.NewID
 	if newID == nil {
 		newID = uuid.NewString
@@ -151,10 +158,10 @@ func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 // After an error the engine is of no more use: what the log holds must be read again (Open), and no effect
 // of this step may be carried out.
 func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if err := e.advance(ctx, now, inputs); err != nil {
+	if err := e.process(ctx, now, inputs); err != nil {
 		return nil, err
 	}
-	return e.Sync()
+	return e.giveOut(e.machine.Seq())
 }
 
 // Advance is Step without the wait: it takes inputs in and decides, hands the entries over to be made durable beside
@@ -165,15 +172,10 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 // That an append has failed is returned by the first call after it, as an *AppendError. As with Step the engine is then of
 // no more use; with WhenDecided effects were given out of decisions that are lost, and with them what they were carried out in.
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	if err := e.advance(ctx, now, inputs); err != nil {
+	if err := e.process(ctx, now, inputs); err != nil {
 		return nil, err
 	}
-	durable, err := e.writer.state()
-	if err != nil {
-		e.failed = err
-		return nil, err
-	}
-	return e.release(durable), nil
+	return e.giveOut(0)
 }
 
 // Sync waits until everything is durable, and returns the effects that have become due since the last call.
@@ -185,11 +187,7 @@ func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
 	if e.failed != nil {
 		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
 	}
-	if err := e.writer.await(min(seq, e.machine.Seq())); err != nil {
-		e.failed = err
-		return nil, err
-	}
-	return e.release(e.Durable()), nil
+	return e.giveOut(min(seq, e.machine.Seq()))
 }
 
 // release returns the effects up to the last durable entry, or to the last of all, that were not given out yet.
@@ -210,8 +208,8 @@ func (e *Engine) release(durable uint64) []scheduler.Effect {
 	return effects[:n]
 }
 
-// advance takes inputs in, decides, and hands all of it over.
-func (e *Engine) advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
+// process takes inputs in, decides, and hands all of it over.
+func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.Payload) error {
 	if e.failed != nil {
 		return fmt.Errorf("the engine has stopped: %w", e.failed)
 	}
@@ -222,14 +220,14 @@ func (e *Engine) advance(ctx context.Context, now time.Time, inputs []eventlog.P
 			return nil
 		}
 	}
-	if err := e.step(ctx, eventlog.TimeOf(now), inputs); err != nil {
-		e.failed = err
-		return err
+	if err := e.takeAndDecide(ctx, eventlog.TimeOf(now), inputs); err != nil {
+		return e.stop(err)
 	}
 	return nil
 }
 
-func (e *Engine) step(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
+// takeAndDecide applies the inputs, decides until nothing is left to decide, and hands all of it over.
+func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
 	for i, input := range inputs {
 		entry := e.next(max(now, e.machine.Now()), input)
 		entry.Settled = i == 0 && e.settled

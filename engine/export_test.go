@@ -16,3 +16,10 @@ func (e *Engine) InFlight() (entries, bytes int) {
 	defer e.writer.mu.Unlock()
 	return e.writer.flying.entries, e.writer.flying.bytes
 }
+
+// Uncollected returns how many commits wait for their observer.
+func (e *Engine) Uncollected() int {
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	return len(e.writer.commits)
+}

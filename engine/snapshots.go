@@ -99,6 +99,9 @@ func (e *Engine) Close() error {
 	if e.closed || errors.As(e.failed, &told) {
 		err = nil
 	}
+	if commits, _, _ := e.writer.collect(); len(commits) > 0 {
+		err = errors.Join(err, e.observe(commits, nil))
+	}
 	if e.closed = true; e.failed == nil {
 		e.failed = errClosed
 	}

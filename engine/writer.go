@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -23,7 +25,9 @@ const (
 // goes on to use: encoding an object there would race with plugins that read it.
 type writer struct {
 	log      eventlog.Log
-	appended chan struct{} // holds one after an append, until it is received
+	observed bool             // commits are kept until they are collected
+	clock    func() time.Time // for Commit.At; nil for no time
+	appended chan struct{}    // holds one after an append, until it is received
 	batch    []eventlog.Entry
 
 	mu      sync.Mutex
@@ -34,6 +38,7 @@ type writer struct {
 	flying  load             // queue and taken
 	running bool
 	durable uint64       // the last entry known to be durable
+	commits []Commit     // what became durable and is not collected yet
 	failed  *AppendError // nothing is appended after it
 }
 
@@ -100,6 +105,17 @@ func (w *writer) stop() error {
 	return nil
 }
 
+// collect returns what became durable since it was last asked, with what state returns.
+func (w *writer) collect() (commits []Commit, durable uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	commits, w.commits = w.commits, nil
+	if w.failed != nil {
+		return commits, w.durable, w.failed
+	}
+	return commits, w.durable, nil
+}
+
 // state returns the last entry that is known to be durable, and how it failed, if it has.
 func (w *writer) state() (durable uint64, err error) {
 	w.mu.Lock()
@@ -112,7 +128,7 @@ func (w *writer) state() (durable uint64, err error) {
 
 func (w *writer) run() {
 	for w.take() {
-		w.settle(w.log.Append(w.batch[0].Seq-1, w.batch))
+		w.note(w.log.Append(w.batch[0].Seq-1, w.batch))
 	}
 }
 
@@ -139,8 +155,15 @@ func (w *writer) take() bool {
 	return true
 }
 
-// settle notes what became of the append of batch.
-func (w *writer) settle(err error) {
+// note notes what became of the append of batch.
+func (w *writer) note(err error) {
+	var commit Commit
+	if w.observed && err == nil {
+		commit.Entries = slices.Clone(w.batch)
+		if w.clock != nil {
+			commit.At = w.clock()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first, last := w.batch[0].Seq, w.batch[len(w.batch)-1].Seq
@@ -149,6 +172,9 @@ func (w *writer) settle(err error) {
 		w.queue, w.parts = nil, nil
 	} else {
 		w.durable = last
+	}
+	if commit.Entries != nil {
+		w.commits = append(w.commits, commit)
 	}
 	w.flying, w.taken = w.flying.minus(w.taken), load{}
 	clear(w.batch)

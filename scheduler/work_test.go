@@ -94,7 +94,7 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	summary, err := cluster.Run(t.Context(), eng, nil)
+	summary, err := cluster.Run(t.Context(), sim.Waiting(eng), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,19 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
-
-// Scheduler is what a simulation drives.
-type Scheduler interface {
-	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the
-	// effects. Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share
-	// parts with each other and must not be changed. Decisions need not be durable when their effects are returned: all that
-	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all is.
-	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
-	// Wake returns when time alone will make work; false if it never will.
-	Wake() (time.Time, bool)
-}
 
 // DefaultQuiet is how much virtual time a simulation grants a scheduler that only time moves. It is three
 // times the five minutes after which kube-scheduler tries every unschedulable pod again.
@@ -84,8 +72,8 @@ type Cluster struct {
 	// singles has the times of pods of no group, by the pod's index; nil if nobody asked for them.
 	singles  []jobTimes
 	timeline *Timeline // nil if nobody asked for it
-	// attempts returns how often the scheduler has begun to place what stands in its queue.
-	attempts attemptsFunc
+	// view is what is read of the scheduler; nil before Run.
+	view View
 }
 
 // nodeChange is a planned change of a node: to another object, or to another spec.unschedulable.
@@ -342,7 +330,7 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // progress, if that is not nil. The summary has everything but the scheduler's own speed; see
 // Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (Summary, error) {
-	c.attempts = attemptsOf(s)
+	c.view = s
 	idle := 0
 	for {
 		if err := ctx.Err(); err != nil {
@@ -376,7 +364,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 				return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
 			}
 		}
-		c.timeline.sample(c, s)
+		c.timeline.sample(c)
 		if progress != nil {
 			progress(c.progress())
 		}

@@ -314,7 +314,7 @@ func TestRunEndsWithTheContextAndWithTheSchedulersError(t *testing.T) {
 
 var errFailing = errors.New("disk full")
 
-type failing struct{}
+type failing struct{ blank }
 
 func (failing) Wake() (time.Time, bool) { return time.Time{}, false }
 func (failing) Step(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error) {

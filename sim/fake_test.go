@@ -18,9 +18,17 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
+// blank is the View of a scheduler that counts no attempts and reserves nothing.
+type blank struct{}
+
+func (blank) GangAttempts(string, string) int { return 0 }
+func (blank) PodAttempts(string, string) int  { return 0 }
+func (blank) Reservations() []Reservation     { return nil }
+
 // firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
 // room; a gang only as a whole. It asserts what a Cluster promises and writes down what it is told.
 type firstFit struct {
+	blank
 	t       testing.TB
 	nodes   map[string]*corev1.Node
 	used    map[string]map[corev1.ResourceName]int64

@@ -9,11 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/rollcall-sched/rollcall/queue"
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // jobTimes are when what happened to a job: a group, or a pod of no group. Times are offsets, and each counts only
@@ -34,7 +29,7 @@ type ReportRow struct {
 	// as many were on nodes; Finished when the last one was gone, however it went.
 	Submitted, Complete, Placed, Finished ReportTime
 	// Attempts is how often the scheduler began to place it, with the gangs that are admitted with it if there are
-	// such; 0 if the scheduler does not tell.
+	// such.
 	Attempts int
 }
 
@@ -97,30 +92,6 @@ func WriteReport(w io.Writer, rows []ReportRow) error {
 	return out.Error() // of whichever write failed
 }
 
-// attemptsFunc returns how often a scheduler has begun to place a gang, or a pod of no gang, that it knows.
-type attemptsFunc func(gang bool, namespace, name string) int32
-
-// attemptsOf returns that of a scheduler that lets its Machine be seen, and one that says 0 for any other.
-func attemptsOf(s Scheduler) attemptsFunc {
-	seen, ok := s.(interface{ Machine() *scheduler.Machine })
-	if !ok {
-		return func(bool, string, string) int32 { return 0 }
-	}
-	return func(gang bool, namespace, name string) int32 {
-		m := seen.Machine()
-		var e *queue.Entity
-		if gang {
-			e = m.GangEntity(namespace, name)
-		} else if q := m.Queue(); q != nil {
-			e = q.Get(fwk.PodKey(namespace, name))
-		}
-		if e == nil {
-			return 0
-		}
-		return int32(e.Attempts())
-	}
-}
-
 // enqueue notes that the pod will stand in the scheduler's queue once that is told of it.
 func (c *Cluster) enqueue(p *podState) {
 	p.queued = true
@@ -143,7 +114,7 @@ func (c *Cluster) dequeue(i int32) {
 	}
 	g := &c.groups[p.group]
 	if g.queued--; g.queued == 0 {
-		g.attempts += c.attempts(true, g.name.Namespace, g.name.Name)
+		g.attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
 	}
 }
 
@@ -151,7 +122,7 @@ func (c *Cluster) dequeue(i int32) {
 func (c *Cluster) countAttempts(i int32) {
 	if c.singles != nil {
 		plan := &c.work.Pods[i]
-		c.singles[i].attempts = c.attempts(false, plan.Namespace, plan.Name)
+		c.singles[i].attempts = int32(c.view.PodAttempts(plan.Namespace, plan.Name))
 	}
 }
 
@@ -159,7 +130,7 @@ func (c *Cluster) countAttempts(i int32) {
 func (c *Cluster) countRest() {
 	for i := range c.groups {
 		if g := &c.groups[i]; g.queued > 0 {
-			g.attempts += c.attempts(true, g.name.Namespace, g.name.Name)
+			g.attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
 		}
 	}
 	for i := range c.pods {

@@ -79,14 +79,26 @@ func (r *Resumption) Finished() error {
 	}
 }
 
-// Machine returns the state that the log's entries, as far as they are told, or the new scheduler's have led to; it is to be
-// read only.
-func (r *Resumption) Machine() *scheduler.Machine {
-	if live, ok := r.live.(interface{ Machine() *scheduler.Machine }); ok {
-		return live.Machine()
+// view is the View of the log's entries, as far as they are told, or of the new scheduler.
+func (r *Resumption) view() View {
+	if r.live != nil {
+		return r.live
 	}
-	return r.machine
+	return viewOf(func() *scheduler.Machine { return r.machine })
 }
+
+// GangAttempts implements Scheduler.
+func (r *Resumption) GangAttempts(namespace, name string) int {
+	return r.view().GangAttempts(namespace, name)
+}
+
+// PodAttempts implements Scheduler.
+func (r *Resumption) PodAttempts(namespace, name string) int {
+	return r.view().PodAttempts(namespace, name)
+}
+
+// Reservations implements Scheduler.
+func (r *Resumption) Reservations() []Reservation { return r.view().Reservations() }
 
 // Wake implements Scheduler.
 func (r *Resumption) Wake() (time.Time, bool) {

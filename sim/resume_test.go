@@ -33,13 +33,6 @@ type story struct {
 	ahead bool
 }
 
-// ahead is an engine that does not wait for its log.
-type ahead struct{ *engine.Engine }
-
-func (a ahead) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	return a.Advance(ctx, now, inputs)
-}
-
 // troubledDemo is the bundled demo on nodes of which some fail, join late, or are cordoned.
 func troubledDemo(t testing.TB) story {
 	t.Helper()
@@ -82,7 +75,7 @@ func (s story) run(t testing.TB) (*eventlog.Memory, sim.Summary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := s.cluster(t).Run(context.Background(), eng, nil)
+	sum, err := s.cluster(t).Run(context.Background(), sim.Waiting(eng), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +89,9 @@ func (s story) resume(t testing.TB, log eventlog.Log) (sim.Summary, error) {
 	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (_ sim.Scheduler, err error) {
 		eng, err = s.engine(log, now)
 		if s.ahead {
-			return ahead{eng}, err
+			return sim.Ahead(eng), err
 		}
-		return eng, err
+		return sim.Waiting(eng), err
 	})
 	defer r.Close()
 	sum, err := s.cluster(t).Run(context.Background(), r, nil)

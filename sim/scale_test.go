@@ -10,7 +10,10 @@ import (
 )
 
 // oneNode binds every pod to one node as soon as it arrives.
-type oneNode struct{ binds int }
+type oneNode struct {
+	blank
+	binds int
+}
 
 func (*oneNode) Wake() (time.Time, bool) { return time.Time{}, false }
 

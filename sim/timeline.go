@@ -7,9 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
-
-	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // MaxLinePoints bounds the points of a Line that is asked for, and so what is drawn of it.
@@ -61,47 +58,6 @@ type Reservation struct {
 	Amount map[corev1.ResourceName]int64
 }
 
-// Reserver is a Scheduler that tells by itself which room it sets aside; of others their Machine is asked, if they let it be
-// seen.
-type Reserver interface {
-	// Reservations returns those that stand after the last step.
-	Reservations() []Reservation
-}
-
-// reservationsOf returns the reservations that stand.
-func reservationsOf(s Scheduler) []Reservation {
-	if r, ok := s.(Reserver); ok {
-		return r.Reservations()
-	}
-	seen, ok := s.(interface{ Machine() *scheduler.Machine })
-	if !ok {
-		return nil
-	}
-	m := seen.Machine()
-	var all []Reservation
-	for _, standing := range m.Reservations() {
-		r := Reservation{
-			Group: standing.Key.Namespace + "/" + standing.Key.Name, From: standing.At.Std(), Amount: map[corev1.ResourceName]int64{},
-		}
-		longest, endless := time.Duration(0), false
-		for _, place := range standing.Places {
-			p := m.Cluster().Pod(place.UID)
-			if p == nil {
-				continue
-			}
-			for name, q := range resourcehelper.PodRequests(p.Object, resourcehelper.PodResourcesOptions{}) { // any order: sums
-				r.Amount[name] += unitsOf(name, q)
-			}
-			longest, endless = max(longest, p.Life()), endless || p.Life() == 0
-		}
-		if !endless {
-			r.Until = r.From.Add(longest)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
 // Reserved is a Reservation and how long it stood: from the instant at which it was made to that at which it was given up,
 // used, or changed.
 type Reserved struct {
@@ -122,7 +78,7 @@ func newTimeline() *Timeline {
 func (c *Cluster) Timeline() *Timeline { return c.timeline }
 
 // sample takes down how things stand after a step at this instant. A nil Timeline takes nothing down.
-func (t *Timeline) sample(c *Cluster, s Scheduler) {
+func (t *Timeline) sample(c *Cluster) {
 	if t == nil {
 		return
 	}
@@ -140,7 +96,7 @@ func (t *Timeline) sample(c *Cluster, s Scheduler) {
 	}
 	t.pods.add(c.now, float64(c.stats.pending))
 	t.gangs.add(c.now, float64(c.stats.gangsWaiting))
-	t.reserve(c.now, reservationsOf(s))
+	t.reserve(c.now, c.view.Reservations())
 }
 
 // finish notes where the simulation ended.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,17 +22,13 @@ const nodeBatch = 1000
 // stuck is how long nothing may be placed before the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine, and stands between it and the log: what was appended is durable, and it is then that the clock
-// is read. While a batch is made durable the next is decided; with the one behind that, and never sooner, the binds of the first
-// are answered, so that what is decided does not hang on how fast the disk is.
+// drive feeds the engine and observes what becomes durable, and when. While a batch is made durable the next one is decided;
+// with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do not depend on the
+// speed of the disk.
 type drive struct {
 	Options
 	log    *boltlog.Log
 	engine *engine.Engine
-
-	mu       sync.Mutex // of what follows: the engine appends beside its other work
-	last     uint64     // the log's last entry
-	appended []appended // since it was last looked at
 
 	effects []scheduler.Effect // given out, and not carried out yet
 	carried uint64             // the entry up to which effects are carried out
@@ -47,13 +41,8 @@ type drive struct {
 	settled      int // pods whose placement is durable, and waits for nothing any more
 	order        int // placements so far
 	decisions    int
+	unbooked     error // why observe has failed
 	latencies    []time.Duration
-}
-
-// appended is a decision, or the end of a pod, that is durable since then.
-type appended struct {
-	payload eventlog.Payload
-	at      time.Time
 }
 
 // placement is the last place that a decision gave a pod.
@@ -70,41 +59,13 @@ func newDrive(o Options, log *boltlog.Log) *drive {
 	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), latencies: make([]time.Duration, 0, all)}
 }
 
-// Append implements eventlog.Log. What was decided is looked at later, by who uses the engine.
-func (d *drive) Append(expectedLast uint64, entries []eventlog.Entry) error {
-	if err := d.log.Append(expectedLast, entries); err != nil {
-		return err
-	}
-	durable := time.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = expectedLast + uint64(len(entries))
-	for i := range entries {
-		switch p := entries[i].Payload.(type) {
-		case *eventlog.Decision, *eventlog.Deleted:
-			d.appended = append(d.appended, appended{p, durable})
-		}
-	}
-	return nil
-}
-
-// Read implements eventlog.Log.
-func (d *drive) Read(from uint64) iter.Seq2[eventlog.Entry, error] { return d.log.Read(from) }
-
-// Last implements eventlog.Log.
-func (d *drive) Last() (uint64, error) { return d.log.Last() }
-
-// Close implements eventlog.Log; the log is closed by whoever opened it.
-func (d *drive) Close() error { return nil }
-
-// book books what was appended, in the log's order.
-func (d *drive) book() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range d.appended {
-		switch p := a.payload.(type) {
+// observe books what became durable, in the log's order. It implements engine.Options.Observe.
+func (d *drive) observe(c engine.Commit) (err error) {
+	defer func() { d.unbooked = err }()
+	for i := range c.Entries {
+		switch p := c.Entries[i].Payload.(type) {
 		case *eventlog.Decision:
-			if err := d.note(p, a.at); err != nil {
+			if err := d.note(p, c.At); err != nil {
 				return err
 			}
 		case *eventlog.Deleted:
@@ -119,8 +80,6 @@ func (d *drive) book() error {
 			pod.ended = int32(d.order)
 		}
 	}
-	clear(d.appended)
-	d.appended = d.appended[:0]
 	return nil
 }
 
@@ -135,7 +94,7 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		p.order = 0
 	}
 	for _, uid := range decision.Allowed {
-		if err := d.settle(uid); err != nil {
+		if err := d.countFinal(uid); err != nil {
 			return err
 		}
 	}
@@ -151,7 +110,7 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 		return err
 	}
 	if decision.Outcome == eventlog.Scheduled {
-		if err := d.settle(decision.UID); err != nil {
+		if err := d.countFinal(decision.UID); err != nil {
 			return err
 		}
 	}
@@ -167,8 +126,8 @@ func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 	return nil
 }
 
-// settle counts a pod whose placement is final.
-func (d *drive) settle(uid types.UID) error {
+// countFinal counts a pod whose placement is final.
+func (d *drive) countFinal(uid types.UID) error {
 	p, _, err := d.pod(uid)
 	if err != nil {
 		return err
@@ -196,7 +155,7 @@ func (d *drive) load(ctx context.Context) error {
 		for i := first; i < min(first+nodeBatch, d.Nodes); i++ {
 			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: d.Node(i)})
 		}
-		if err := d.step(ctx, inputs); err != nil {
+		if err := d.giveAndWait(ctx, inputs); err != nil {
 			return err
 		}
 		d.progress("loading nodes", first+len(inputs), d.Nodes)
@@ -213,11 +172,8 @@ func (d *drive) pods(ctx context.Context, began time.Time) error {
 		defer cancel()
 	}
 	err := d.feed(ctx, began)
-	if berr := d.book(); berr != nil {
-		return errors.Join(err, berr)
-	}
 	var failed *engine.AppendError
-	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) {
+	if errors.Is(context.Cause(ctx), errLimit) && !errors.As(err, &failed) && d.unbooked == nil {
 		return nil
 	}
 	return err
@@ -254,7 +210,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 				return err
 			}
 		}
-		if err := d.advance(ctx, inputs); err != nil {
+		if err := d.give(ctx, inputs); err != nil {
 			return err
 		}
 		if d.bound > seen {
@@ -335,12 +291,12 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 	d.latencies = d.latencies[:0]
 	for i := d.Pods; i < d.Pods+d.Idle; i++ {
 		d.given[i] = time.Now()
-		if err := d.step(ctx, []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
+		if err := d.giveAndWait(ctx, []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
 			return err
 		}
 		answers := d.answers
 		d.answers = nil
-		if err := d.step(ctx, answers); err != nil {
+		if err := d.giveAndWait(ctx, answers); err != nil {
 			return err
 		}
 		d.progress("one pod at a time", i-d.Pods+1, d.Idle)
@@ -350,8 +306,8 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// step gives the engine inputs, and carries out what it decided.
-func (d *drive) step(ctx context.Context, inputs []eventlog.Payload) error {
+// giveAndWait gives the engine inputs, and carries out what it decided.
+func (d *drive) giveAndWait(ctx context.Context, inputs []eventlog.Payload) error {
 	effects, err := d.engine.Step(ctx, time.Now(), inputs)
 	d.effects = append(d.effects, effects...)
 	if err != nil {
@@ -360,8 +316,8 @@ func (d *drive) step(ctx context.Context, inputs []eventlog.Payload) error {
 	return d.carryOut(d.engine.Machine().Seq())
 }
 
-// advance gives the engine inputs, and then waits for what was decided before them, and carries that out.
-func (d *drive) advance(ctx context.Context, inputs []eventlog.Payload) error {
+// give gives the engine inputs, and then waits for what was decided before them, and carries that out.
+func (d *drive) give(ctx context.Context, inputs []eventlog.Payload) error {
 	before := d.engine.Machine().Seq()
 	effects, err := d.engine.Advance(ctx, time.Now(), inputs)
 	d.effects = append(d.effects, effects...)
@@ -408,7 +364,7 @@ func (d *drive) carryOut(seq uint64) error {
 		d.answers = append(d.answers, &eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
 	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
-	return d.book()
+	return nil
 }
 
 // sleep waits until time makes work.

@@ -2,7 +2,7 @@
 // it. Every event and every decision is durable before anything comes of it; a bind does nothing and answers Bound.
 //
 // It owns the drive and the clock beside it. It never looks inside the engine: what is measured is what comes back from
-// it and what the log was given.
+// it and what it lets be observed of the durable entries (engine.Commit).
 //
 // Start reading at Run.
 package throughput
@@ -23,7 +23,6 @@ import (
 	"github.com/rollcall-sched/rollcall/bench/workload"
 	"github.com/rollcall-sched/rollcall/bench/yardstick"
 	"github.com/rollcall-sched/rollcall/engine"
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
@@ -173,7 +172,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// open makes the engine over d, through which everything goes to the log.
+// open makes the engine on d's log, and has d observe what becomes durable.
 func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	cfg := framework.DefaultConfig()
 	if o.Percentage > 0 {
@@ -192,12 +191,14 @@ func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 	if o.WithoutClasses {
 		registry = framework.WithoutClasses(registry)
 	}
-	return engine.Open(ctx, d, time.Now(), engine.Options{Registry: registry, Config: config, Version: o.Version})
+	return engine.Open(ctx, d.log, time.Now(), engine.Options{
+		Registry: registry, Config: config, Version: o.Version, Observe: d.observe, Clock: time.Now,
+	})
 }
 
 // measure is the measured time.
 func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
-	first, files := d.last+1, d.fileBytes()
+	first, files := d.engine.Durable()+1, d.fileBytes()
 	if err := call(o.Started); err != nil {
 		return err
 	}
@@ -265,5 +266,3 @@ func Percentiles(durations []time.Duration) (p50, p99 float64) {
 	at := func(share float64) float64 { return sorted[int(share*float64(len(sorted)-1)+0.5)].Seconds() }
 	return at(0.5), at(0.99)
 }
-
-var _ eventlog.Log = (*drive)(nil)

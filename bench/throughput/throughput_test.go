@@ -97,7 +97,8 @@ func TestABrokenOffRunIsAnError(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the log hold what it was never given, and the run broken off.
+// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the engine take in the end of a pod that was never there, and the run
+// broken off.
 func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
 	o := Options{Spec: workload.Spec{Nodes: 2, Pods: 4, Shapes: 1}, Batch: 2}
 	if err := o.check(); err != nil {
@@ -113,7 +114,7 @@ func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.engine.Close()
-	d.appended = append(d.appended, appended{&eventlog.Deleted{Resource: eventlog.Pods, UID: "nobody"}, time.Now()})
+	d.answers = append(d.answers, &eventlog.Deleted{Resource: eventlog.Pods, UID: "nobody"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := d.pods(ctx, time.Now()); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nobody") {

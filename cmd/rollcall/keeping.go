@@ -200,6 +200,7 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 	opts := engine.Options{Registry: w.classes.registry(), Config: w.config, Version: version().String(), Release: engine.WhenDecided}
 	if w.effects != nil {
 		opts.Release = engine.WhenDurable // they leave the process
+		opts.Observe = w.tell
 	}
 	if log, ok := w.log.(*boltlog.Log); ok {
 		w.snapshots.into(&opts, log)
@@ -218,19 +219,9 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(), now.Format(time.RFC3339))
 	}
 	if w.effects == nil {
-		return ahead{eng}, nil
+		return sim.Ahead(eng), nil
 	}
-	return &teller{eng, w.effects}, nil
-}
-
-// ahead goes on while what it has decided is being made durable. It may: the virtual cluster is nowhere but in the log. The
-// progress line shows it as it is decided, and how much of the log is on the disk; the summary, and that the simulation has
-// ended, are told only once finished has waited for the disk.
-type ahead struct{ *engine.Engine }
-
-// Step implements sim.Scheduler.
-func (a ahead) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	return a.Advance(ctx, now, inputs)
+	return sim.Waiting(eng), nil
 }
 
 // finished brings to the disk what is not there yet, and says what is wrong with a simulation that has ended without an
@@ -284,13 +275,6 @@ func (w *writing) close() error {
 	return err
 }
 
-// teller tells of effects on their way from the engine, which has made them durable, to the cluster. What is
-// told of was not necessarily carried out: the process may end between the two. After that it is told of again.
-type teller struct {
-	*engine.Engine
-	file *os.File
-}
-
 // effectLine is what is told of an effect.
 type effectLine struct {
 	// Seq is the decision that asks for the effect.
@@ -302,28 +286,30 @@ type effectLine struct {
 	Node string    `json:"node"`
 }
 
-// Step implements sim.Scheduler.
-func (t *teller) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
-	effects, err := t.Engine.Step(ctx, now, inputs)
-	if err != nil || len(effects) == 0 {
-		return effects, err
+// tell writes a line for each effect that is released because its decision is durable. It implements
+// engine.Options.Observe. What is told of was not necessarily carried out: the process may end between the two. After that it
+// is told of again.
+func (w *writing) tell(c engine.Commit) error {
+	if len(c.Effects) == 0 {
+		return nil
 	}
+	now := c.Entries[len(c.Entries)-1].Time.Std()
 	var lines []byte
-	for _, e := range effects {
+	for _, e := range c.Effects {
 		kind := "Bind"
 		if e.Kind == scheduler.Evict {
 			kind = "Evict"
 		}
 		line, err := json.Marshal(effectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	if _, err := t.file.Write(lines); err != nil { // at once: whoever reads it finds whole lines
-		return nil, fmt.Errorf("tell of effects: %w", err)
+	if _, err := w.effects.Write(lines); err != nil { // at once: whoever reads it finds whole lines
+		return fmt.Errorf("tell of effects: %w", err)
 	}
-	return effects, nil
+	return nil
 }
 
 // explainStop says what to do about an error that a simulation cannot go on from.

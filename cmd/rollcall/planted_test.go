@@ -24,9 +24,9 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn", "was carried out, and entry",
 	},
 	{
-		"effects are released up to 64 entries before they are durable", "engine/engine.go",
-		"\tif err := e.writer.await(min(seq, e.machine.Seq())); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(e.Durable()), nil",
-		"\tif err := e.writer.await(seq - min(seq, 64)); err != nil {\n\t\te.failed = err\n\t\treturn nil, err\n\t}\n\treturn e.release(seq), nil",
+		"entries count as durable before they are appended", "engine/writer.go",
+		"\t\tw.note(w.log.Append(w.batch[0].Seq-1, w.batch))\n",
+		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(batch[0].Seq-1, batch)\n",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "was carried out, and entry",
 	},
 	{
@@ -39,6 +39,22 @@ var plantedFaults = []struct {
 		"what is handed over to be made durable counts as durable", "engine/writer.go",
 		"w.queue = append(w.queue, entries...)", "w.queue, w.durable = append(w.queue, entries...), entries[len(entries)-1].Seq",
 		"./engine", "TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs", "of what is not durable",
+	},
+	{
+		"what is handed over is observed before it is durable", "engine/writer.go",
+		"w.queue = append(w.queue, entries...)",
+		"w.queue, w.commits = append(w.queue, entries...), append(w.commits, Commit{Entries: slices.Clone(entries)})",
+		"./engine", "TestNothingIsObservedBeforeItIsDurable", "is observed while its append is under way",
+	},
+	{
+		"what failed to be appended is observed", "engine/writer.go",
+		"if w.observed && err == nil {", "if w.observed {",
+		"./engine", "TestNothingOfAFailedAppendIsObserved", "the last one before the append that failed",
+	},
+	{
+		"the feed has a gap where one call finds two commits", "engine/observe.go",
+		"for i, c := range commits {", "for i, c := range commits[:min(1, len(commits))] {",
+		"./engine", "TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder", "is observed after entry",
 	},
 	{
 		"a snapshot does not wait until its entry is durable", "engine/snapshots.go",

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Scheduler is what a simulation drives. Waiting and Ahead make one of an engine.
+type Scheduler interface {
+	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects. Without
+	// inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts with each other
+	// and must not be changed. Decisions need not be durable when their effects are returned: all that comes of these in a
+	// virtual cluster are later inputs. But nobody must be told of the simulation's end before all is durable.
+	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
+	// Wake returns when time alone will make work; false if it never will.
+	Wake() (time.Time, bool)
+	View
+}
+
+// View is what reports and timelines read of a scheduler, as it stands after its last step.
+type View interface {
+	// GangAttempts returns how often the scheduler has begun to place the gang, with the gangs that are admitted with it if
+	// there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
+	GangAttempts(namespace, name string) int
+	PodAttempts(namespace, name string) int
+	// Reservations returns the reservations that stand.
+	Reservations() []Reservation
+}
+
+// Waiting returns a Scheduler of an engine whose steps wait until everything is durable.
+func Waiting(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
+
+// Ahead returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must release
+// effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the disk
+// (engine.Engine.Sync).
+func Ahead(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
+
+// driven is an engine as a Scheduler.
+type driven struct {
+	*engine.Engine
+	View
+	step func(context.Context, time.Time, []eventlog.Payload) ([]scheduler.Effect, error)
+}
+
+// Step implements Scheduler.
+func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	return d.step(ctx, now, inputs)
+}
+
+// viewOf is the View of the Machine that the function returns.
+type viewOf func() *scheduler.Machine
+
+// GangAttempts implements View.
+func (machine viewOf) GangAttempts(namespace, name string) int {
+	return attempts(machine().GangEntity(namespace, name))
+}
+
+// PodAttempts implements View.
+func (machine viewOf) PodAttempts(namespace, name string) int {
+	if q := machine().Queue(); q != nil {
+		return attempts(q.Get(fwk.PodKey(namespace, name)))
+	}
+	return 0
+}
+
+func attempts(e *queue.Entity) int {
+	if e == nil {
+		return 0
+	}
+	return e.Attempts()
+}
+
+// Reservations implements View.
+func (machine viewOf) Reservations() []Reservation {
+	m := machine()
+	var all []Reservation
+	for _, kept := range m.Reservations() {
+		r := Reservation{
+			Group: kept.Key.Namespace + "/" + kept.Key.Name, From: kept.At.Std(), Amount: map[corev1.ResourceName]int64{},
+		}
+		longest, endless := time.Duration(0), false
+		for _, place := range kept.Places {
+			p := m.Cluster().Pod(place.UID)
+			if p == nil {
+				continue
+			}
+			for name, q := range resourcehelper.PodRequests(p.Object, resourcehelper.PodResourcesOptions{}) { // any order: sums
+				r.Amount[name] += unitsOf(name, q)
+			}
+			longest, endless = max(longest, p.Life()), endless || p.Life() == 0
+		}
+		if !endless {
+			r.Until = r.From.Add(longest)
+		}
+		all = append(all, r)
+	}
+	return all
+}
