@@ -26,6 +26,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -54,7 +55,7 @@ var theLog = sync.OnceValues(func() (*original, error) {
 	if o.config, err = framework.EncodeConfig(framework.DefaultConfig()); err != nil {
 		return nil, err
 	}
-	nodes, work, err := sim.Demo()
+	nodes, work, err := workload.Demo()
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ var theLog = sync.OnceValues(func() (*original, error) {
 	if err != nil {
 		return nil, err
 	}
-	eng, err := engine.Open(context.Background(), o.Log, sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: o.config, Version: "writer"})
+	eng, err := engine.Open(context.Background(), o.Log, workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: o.config, Version: "writer"})
 	if err != nil {
 		return nil, err
 	}

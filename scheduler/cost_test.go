@@ -10,7 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/sim"
+	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // TestTheCostOfAPodIsCounted bounds what it takes to place pods, from the input to the answer that they are bound: how often the
@@ -56,12 +56,12 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(t.Context(), eventlog.NewMemory(), sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	step := func(inputs ...eventlog.Payload) []scheduler.Effect {
-		effects, err := e.Step(t.Context(), sim.Start, inputs)
+		effects, err := e.Step(t.Context(), simworkload.Start, inputs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them, takes on
@@ -57,17 +59,17 @@ func gangsInABusyCluster(jobs int) []byte {
 }
 
 // simulated runs a workload under a queue policy.
-func simulated(t *testing.T, nodes string, workload []byte, policy string) (*scheduler.Machine, sim.Summary) {
+func simulated(t *testing.T, nodes string, jobs []byte, policy string) (*scheduler.Machine, report.Summary) {
 	t.Helper()
-	plans, err := sim.ParseNodeSpec(nodes)
+	plans, err := workload.ParseNodeSpec(nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "jobs.swf")
-	if err := os.WriteFile(path, workload, 0o600); err != nil {
+	if err := os.WriteFile(path, jobs, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	work, err := sim.ReadWorkload(path)
+	work, err := workload.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.Open(t.Context(), eventlog.NewMemory(), sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	eng, err := engine.Open(t.Context(), eventlog.NewMemory(), workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

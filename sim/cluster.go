@@ -10,10 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // DefaultQuiet is how much virtual time a simulation grants a scheduler that only time moves. It is three
@@ -50,8 +51,8 @@ type Progress struct {
 // Cluster is a virtual cluster. It is used by one goroutine and runs once.
 type Cluster struct {
 	opts  Options
-	plans []NodePlan
-	work  *Workload
+	plans []workload.NodePlan
+	work  *workload.Workload
 	queue schedule
 	// now is the offset of the present; moved the last one at which something but a wake-up happened.
 	now, moved time.Duration
@@ -61,17 +62,17 @@ type Cluster struct {
 	nodes       map[string]*liveNode
 	pods        []podState
 	live        map[types.UID]int32
-	batches     map[*Batch]*batchState
+	batches     map[*workload.Batch]*batchState
 	groups      []groupState
 	groupIndex  map[types.NamespacedName]int32
 	store       storage
 
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
 	answers []eventlog.Payload
-	stats   statistics
+	account report.Account
 	// singles has the times of pods of no group, by the pod's index; nil if nobody asked for them.
-	singles  []jobTimes
-	timeline *Timeline // nil if nobody asked for it
+	singles  []report.Times
+	timeline *report.Timeline // nil if nobody asked for it
 	// view is what is read of the scheduler; nil before Run.
 	view View
 }
@@ -134,7 +135,7 @@ type groupState struct {
 	left, arrived, bound, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
-	jobTimes
+	report.Times
 }
 
 type groupObject struct {
@@ -153,38 +154,38 @@ func (g *groupState) minimum() (n int, gang bool) {
 }
 
 // New checks the plans and makes the cluster that they describe. An error names the plan that is wrong.
-func New(nodes []NodePlan, work *Workload, opts Options) (*Cluster, error) {
+func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Cluster, error) {
 	if opts.Quiet == 0 {
 		opts.Quiet = DefaultQuiet
 	}
 	if opts.Until < 0 || opts.Quiet < 0 {
 		return nil, fmt.Errorf("negative option: until %s, quiet %s", opts.Until, opts.Quiet)
 	}
-	if len(nodes) > MaxNodes || len(work.Pods) > MaxPods {
-		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods), MaxNodes, MaxPods)
+	if len(nodes) > workload.MaxNodes || len(work.Pods) > workload.MaxPods {
+		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods), workload.MaxNodes, workload.MaxPods)
 	}
 	c := &Cluster{
 		opts: opts, plans: nodes, work: work,
 		nodes:      map[string]*liveNode{},
 		pods:       make([]podState, len(work.Pods)),
 		live:       map[types.UID]int32{},
-		batches:    map[*Batch]*batchState{},
+		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
-		stats:      newStatistics(),
+		account:    report.NewAccount(),
 	}
 	if opts.Singles {
-		c.singles = make([]jobTimes, len(work.Pods))
+		c.singles = make([]report.Times, len(work.Pods))
 	}
 	if opts.Timeline {
-		c.timeline = newTimeline()
+		c.timeline = report.NewTimeline()
 	}
 	if err := c.planNodes(); err != nil {
 		return nil, err
 	}
 	for i, o := range work.Objects {
-		if err := checkOffset(o.At); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", o.Resource, objectName(o.Object), err)
+		if err := workload.CheckOffset(o.At); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Resource, workload.ObjectName(o.Object), err)
 		}
 		c.queue = append(c.queue, event{at: o.At, kind: objectChanges, index: int32(i)})
 	}
@@ -204,7 +205,7 @@ func (c *Cluster) planNodes() error {
 	fails := map[string]time.Duration{}
 	for i, p := range c.plans {
 		name := p.Node.Name
-		if err := checkOffset(p.Joins, p.Fails, p.Cordoned, p.Uncordoned); err != nil {
+		if err := workload.CheckOffset(p.Joins, p.Fails, p.Cordoned, p.Uncordoned); err != nil {
 			return fmt.Errorf("node %s: %w", name, err)
 		}
 		if p.Fails != 0 && p.Fails <= p.Joins {
@@ -221,7 +222,7 @@ func (c *Cluster) planNodes() error {
 			if n := stays[name]; n > 1 {
 				key += "#" + strconv.Itoa(n)
 			}
-			c.nodeUIDs[i] = UID(eventlog.Nodes, "", key)
+			c.nodeUIDs[i] = workload.UID(eventlog.Nodes, "", key)
 		}
 		if err := c.planNode(int32(i), p); err != nil {
 			return fmt.Errorf("node %s: %w", name, err)
@@ -231,14 +232,14 @@ func (c *Cluster) planNodes() error {
 }
 
 // planNode queues what one node does.
-func (c *Cluster) planNode(i int32, p NodePlan) error {
+func (c *Cluster) planNode(i int32, p workload.NodePlan) error {
 	c.queue = append(c.queue, event{at: p.Joins, kind: nodeJoins, index: i})
 	if p.Fails != 0 {
 		c.queue = append(c.queue, event{at: p.Fails, kind: nodeFails, index: i})
 	}
 	var changes []nodeChange
 	for _, u := range p.Updates {
-		if err := checkOffset(u.At); err != nil {
+		if err := workload.CheckOffset(u.At); err != nil {
 			return err
 		}
 		changes = append(changes, nodeChange{at: u.At, object: u.Node})
@@ -259,15 +260,15 @@ func (c *Cluster) planNode(i int32, p NodePlan) error {
 
 // planPods queues the pods' arrivals and counts the groups' members.
 func (c *Cluster) planPods() error {
-	started := map[*Batch]int{}
+	started := map[*workload.Batch]int{}
 	for i := range c.work.Pods {
 		p := &c.work.Pods[i]
-		if err := checkPodPlan(p); err != nil {
+		if err := p.Check(); err != nil {
 			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		state := &c.pods[i]
 		state.group, state.template = -1, p.Template
-		if key, ok := p.group(); ok {
+		if key, ok := p.Group(); ok {
 			state.group = c.group(key)
 			c.groups[state.group].left++
 		}
@@ -286,35 +287,6 @@ func (c *Cluster) planPods() error {
 	return nil
 }
 
-// checkPodPlan says what is wrong with a plan.
-func checkPodPlan(p *PodPlan) error {
-	if err := checkOffset(p.Arrival, p.Duration, p.Deadline); err != nil {
-		return err
-	}
-	if p.Deadline != 0 && p.Deadline <= p.Arrival {
-		return fmt.Errorf("deadline %s is not after its arrival at %s", p.Deadline, p.Arrival)
-	}
-	if p.Batch != nil && p.Batch.Parallelism < 1 {
-		return fmt.Errorf("parallelism %d of its batch is below 1", p.Batch.Parallelism)
-	}
-	for _, u := range p.Updates {
-		if err := checkOffset(u.At); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOffset says which offset lies outside [0, MaxOffset].
-func checkOffset(offsets ...time.Duration) error {
-	for _, d := range offsets {
-		if d < 0 || d > MaxOffset {
-			return fmt.Errorf("offset or duration %s lies outside 0 and %s", d, MaxOffset)
-		}
-	}
-	return nil
-}
-
 // group returns the index of the group's state, which it makes if there is none.
 func (c *Cluster) group(name types.NamespacedName) int32 {
 	if i, ok := c.groupIndex[name]; ok {
@@ -329,12 +301,12 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // Run drives s from Start until nothing can happen any more, or until Options.Until. After every step it calls
 // progress, if that is not nil. The summary has everything but the scheduler's own speed; see
 // Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
-func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (Summary, error) {
+func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (report.Summary, error) {
 	c.view = s
 	idle := 0
 	for {
 		if err := ctx.Err(); err != nil {
-			return Summary{}, fmt.Errorf("simulate: %w", err)
+			return report.Summary{}, fmt.Errorf("simulate: %w", err)
 		}
 		t, ok := c.nextInstant(s)
 		if !ok {
@@ -346,40 +318,43 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		c.advance(t)
 		inputs, err := c.due()
 		if err != nil {
-			return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
-		effects, err := s.Step(ctx, Start.Add(t), inputs)
+		effects, err := s.Step(ctx, workload.Start.Add(t), inputs)
 		if err != nil {
-			return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 		}
 		if len(inputs) > 0 || len(effects) > 0 {
 			idle = 0
 			c.move()
 		} else if idle++; idle > maxIdleSteps {
-			return Summary{}, fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
-				Start.Add(t).Format(time.RFC3339Nano), idle)
+			return report.Summary{}, fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
+				workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
 		for _, effect := range effects {
 			if err := c.carryOut(effect); err != nil {
-				return Summary{}, fmt.Errorf("simulate %s: %w", Start.Add(t).Format(time.RFC3339Nano), err)
+				return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}
 		}
-		c.timeline.sample(c)
+		if c.timeline != nil {
+			c.timeline.Sample(c.now, &c.account, c.view.Reservations())
+		}
 		if progress != nil {
 			progress(c.progress())
 		}
 	}
 	c.countRest()
-	c.timeline.finish(c.moved)
-	return c.summary(), nil
+	if c.timeline != nil {
+		c.timeline.Finish(c.moved)
+	}
+	return c.account.Summary(workload.Start, c.moved), nil
 }
 
 // progress tells where the simulation stands.
 func (c *Cluster) progress() Progress {
-	return Progress{
-		Now: Start.Add(c.now), Pods: len(c.pods),
-		Arrived: c.stats.arrived, Bound: c.stats.placed, Ended: c.stats.ended,
-	}
+	p := Progress{Now: workload.Start.Add(c.now), Pods: len(c.pods)}
+	p.Arrived, p.Bound, p.Ended = c.account.Progress()
+	return p
 }
 
 // nextInstant returns when the next step is; ok is false at the end of the simulation.
@@ -392,7 +367,7 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 		t, ok = c.queue[0].at, true
 	}
 	if at, wake := s.Wake(); wake {
-		w := max(c.now, at.Sub(Start))
+		w := max(c.now, at.Sub(workload.Start))
 		if !own && w-c.moved > c.opts.Quiet {
 			return 0, false
 		}
@@ -437,14 +412,14 @@ func (c *Cluster) stale(e event) bool {
 
 // advance moves the clock on to t.
 func (c *Cluster) advance(t time.Duration) {
-	c.stats.advance(t - c.now)
+	c.account.Pass(t - c.now)
 	c.now = t
 }
 
 // move notes that something happened now.
 func (c *Cluster) move() {
 	c.moved = c.now
-	c.stats.move()
+	c.account.Moved()
 }
 
 // due returns the inputs of this instant: what carried-out effects caused, then the cluster's own events.
@@ -477,9 +452,9 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	case podChanges:
 		return c.podChanges(e.index, e.sub), nil
 	case podEnds:
-		return c.endPod(e.index, completed), nil
+		return c.endPod(e.index, report.Completed), nil
 	case podDeadline:
-		return c.endPod(e.index, withdrawn), nil
+		return c.endPod(e.index, report.Withdrawn), nil
 	}
 	panic(fmt.Sprintf("event of unknown kind %d", e.kind))
 }
@@ -487,12 +462,4 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 // upserted makes the input for an object that came or changed.
 func upserted(resource eventlog.Resource, o eventlog.Object) eventlog.Payload {
 	return &eventlog.Upserted{Resource: resource, Object: o}
-}
-
-// objectName returns namespace/name, or the name of what has no namespace.
-func objectName(o metav1.Object) string {
-	if o.GetNamespace() == "" {
-		return o.GetName()
-	}
-	return o.GetNamespace() + "/" + o.GetName()
 }

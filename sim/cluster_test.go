@@ -11,24 +11,42 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // parse reads a manifest that must be right.
-func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
+func parse(t testing.TB, text string) ([]workload.NodePlan, *workload.Workload) {
 	t.Helper()
-	in, err := read("test.yaml", strings.NewReader(text))
+	nodes, w, err := workload.Parse("test.yaml", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in.nodes, &in.workload
+	return nodes, w
+}
+
+// podOf is a pod of one container, nodeOf a node.
+func podOf(requests corev1.ResourceList) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests}}},
+	}}
+}
+
+func nodeOf(name string, resources corev1.ResourceList) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status:     corev1.NodeStatus{Capacity: resources, Allocatable: resources},
+	}
 }
 
 // run simulates with s.
-func run(t testing.TB, s Scheduler, nodes []NodePlan, w *Workload, opts Options) Summary {
+func run(t testing.TB, s Scheduler, nodes []workload.NodePlan, w *workload.Workload, opts Options) report.Summary {
 	t.Helper()
 	c, err := New(nodes, w, opts)
 	if err != nil {
@@ -43,7 +61,7 @@ func run(t testing.TB, s Scheduler, nodes []NodePlan, w *Workload, opts Options)
 
 // tell simulates with first fit and compares what it was told, and the summary, with testdata/NAME.txt.
 // REWRITE=1 writes the file: look at the difference before you commit it.
-func tell(t *testing.T, f *firstFit, nodes []NodePlan, w *Workload, opts Options) Summary {
+func tell(t *testing.T, f *firstFit, nodes []workload.NodePlan, w *workload.Workload, opts Options) report.Summary {
 	t.Helper()
 	sum := run(t, f, nodes, w, opts)
 	var text strings.Builder
@@ -94,7 +112,7 @@ items:
   spec: {activeDeadlineSeconds: 30, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Pods != (PodCounts{Total: 5, Placed: 5, Running: 1, Completed: 4}) {
+	if sum.Pods != (report.PodCounts{Total: 5, Placed: 5, Running: 1, Completed: 4}) {
 		t.Errorf("pods: %+v", sum.Pods)
 	}
 }
@@ -139,7 +157,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: x-2, labels: *x, annotations: {rollcall.dev/arrival: 7s, rollcall.dev/duration: 2m}}, spec: *one}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Gangs != (GangCounts{Total: 2, Placed: 2}) || sum.GangWait.MaxSeconds != 8 {
+	if sum.Gangs != (report.GangCounts{Total: 2, Placed: 2}) || sum.GangWait.MaxSeconds != 8 {
 		t.Errorf("gangs: %+v, wait %+v", sum.Gangs, sum.GangWait)
 	}
 }
@@ -173,7 +191,7 @@ items:
 `)
 	f := newFirstFit(t)
 	f.effects = func(f *firstFit) []scheduler.Effect {
-		a := UID(eventlog.Pods, "default", "a")
+		a := workload.UID(eventlog.Pods, "default", "a")
 		switch f.steps {
 		case 1:
 			return []scheduler.Effect{f.bindEffect(a, "nowhere"), f.bindEffect("nobody", "n1"), f.bindEffect(a, "n1"), f.bindEffect(a, "n1"), f.bindEffect(a, "n2")}
@@ -244,21 +262,21 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: lost}, spec: {nodeName: n9, containers: [{name: c}]}}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Pods != (PodCounts{Total: 2, Placed: 1, Completed: 1, Failed: 1}) || sum.PodWait.Count != 0 {
+	if sum.Pods != (report.PodCounts{Total: 2, Placed: 1, Completed: 1, Failed: 1}) || sum.PodWait.Count != 0 {
 		t.Errorf("%+v", sum)
 	}
 }
 
 func TestUnboundPodsChangeAndReachTheirDeadline(t *testing.T) {
-	nodes, err := ParseNodeSpec("1x4cpu")
+	nodes, err := workload.ParseNodeSpec("1x4cpu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	huge := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}, nil)
-	small := newTemplate(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}, nil)
-	w := &Workload{Pods: []PodPlan{
+	huge := podOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")})
+	small := podOf(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")})
+	w := &workload.Workload{Pods: []workload.PodPlan{
 		{Namespace: "default", Name: "given-up", Template: huge, Arrival: time.Second, Deadline: time.Minute},
-		{Namespace: "default", Name: "shrunk", Template: huge, Duration: time.Hour, Updates: []PodUpdate{
+		{Namespace: "default", Name: "shrunk", Template: huge, Duration: time.Hour, Updates: []workload.PodUpdate{
 			{At: 10 * time.Second, Pod: small}, {At: 20 * time.Second, Pod: huge}, // bound by then: passed over
 		}},
 	}}
@@ -322,23 +340,23 @@ func (failing) Step(context.Context, time.Time, []eventlog.Payload) ([]scheduler
 }
 
 func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
-	node := func(name string) *corev1.Node { return newNode(name, nil, nil) }
-	template := newTemplate(nil, nil)
+	node := func(name string) *corev1.Node { return nodeOf(name, nil) }
+	template := podOf(nil)
 	for _, c := range []struct {
 		name  string
-		nodes []NodePlan
-		pods  []PodPlan
+		nodes []workload.NodePlan
+		pods  []workload.PodPlan
 		want  string
 	}{
-		{"negative offset", []NodePlan{{Node: node("a"), Joins: -1}}, nil, "node a: offset"},
-		{"fails before it joins", []NodePlan{{Node: node("a"), Joins: 5, Fails: 5}}, nil, "not after it joins"},
-		{"twice there", []NodePlan{{Node: node("a")}, {Node: node("a"), Joins: 5}}, nil, "while a node of that name is there"},
-		{"deadline", nil, []PodPlan{{Name: "p", Template: template, Arrival: 7, Deadline: 7}}, "pod /p: deadline"},
-		{"batch", nil, []PodPlan{{Name: "p", Template: template, Batch: &Batch{}}}, "parallelism 0"},
-		{"too long", nil, []PodPlan{{Name: "p", Template: template, Duration: MaxOffset + 1}}, "lies outside"},
+		{"negative offset", []workload.NodePlan{{Node: node("a"), Joins: -1}}, nil, "node a: offset"},
+		{"fails before it joins", []workload.NodePlan{{Node: node("a"), Joins: 5, Fails: 5}}, nil, "not after it joins"},
+		{"twice there", []workload.NodePlan{{Node: node("a")}, {Node: node("a"), Joins: 5}}, nil, "while a node of that name is there"},
+		{"deadline", nil, []workload.PodPlan{{Name: "p", Template: template, Arrival: 7, Deadline: 7}}, "pod /p: deadline"},
+		{"batch", nil, []workload.PodPlan{{Name: "p", Template: template, Batch: &workload.Batch{}}}, "parallelism 0"},
+		{"too long", nil, []workload.PodPlan{{Name: "p", Template: template, Duration: workload.MaxOffset + 1}}, "lies outside"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := New(c.nodes, &Workload{Pods: c.pods}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := New(c.nodes, &workload.Workload{Pods: c.pods}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 		})
@@ -346,8 +364,8 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestANodeMayComeBackAsAnotherOne(t *testing.T) {
-	plan := func(joins, fails time.Duration) NodePlan {
-		return NodePlan{Node: newNode("a", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("9")}, nil), Joins: joins, Fails: fails}
+	plan := func(joins, fails time.Duration) workload.NodePlan {
+		return workload.NodePlan{Node: nodeOf("a", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("9")}), Joins: joins, Fails: fails}
 	}
 	var uids []types.UID
 	f := newFirstFit(t)
@@ -357,15 +375,9 @@ func TestANodeMayComeBackAsAnotherOne(t *testing.T) {
 		}
 		return nil
 	}
-	run(t, f, []NodePlan{plan(0, time.Second), plan(2*time.Second, 0)}, &Workload{}, Options{})
+	run(t, f, []workload.NodePlan{plan(0, time.Second), plan(2*time.Second, 0)}, &workload.Workload{}, Options{})
 	if len(uids) != 2 || uids[0] == uids[1] {
 		t.Errorf("UIDs %v", uids)
-	}
-}
-
-func TestDerivedUIDsNeverChange(t *testing.T) {
-	if got, want := UID(eventlog.Pods, "default", "a"), types.UID("e3d83f42-479f-5144-86dc-1d286003e76c"); got != want {
-		t.Errorf("got %s, want %s: logs of simulations would differ from those of earlier versions", got, want)
 	}
 }
 
@@ -389,28 +401,15 @@ items:
 	}
 }
 
-func TestWaitsAreNearestRankQuantiles(t *testing.T) {
-	var waits []time.Duration
-	for i := 200; i > 0; i-- {
-		waits = append(waits, time.Duration(i)*time.Second)
-	}
-	if got := waitsOf(waits); got != (Waits{200, 100, 198, 200}) {
-		t.Errorf("%+v", got)
-	}
-	if got := waitsOf([]time.Duration{time.Second}); got != (Waits{1, 1, 1, 1}) {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestTheDemoTellsItsStory(t *testing.T) {
-	nodes, w, err := Demo()
+	nodes, w, err := workload.Demo()
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := newFirstFit(t)
 	f.retry = 5 * time.Minute
 	sum := tell(t, f, nodes, w, Options{})
-	if sum.Pods.Pending != 1 || sum.Gangs != (GangCounts{Total: 4, Placed: 4}) || sum.SpanSeconds > 2*3600 {
+	if sum.Pods.Pending != 1 || sum.Gangs != (report.GangCounts{Total: 4, Placed: 4}) || sum.SpanSeconds > 2*3600 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -418,7 +417,7 @@ func TestTheDemoTellsItsStory(t *testing.T) {
 func TestTheSamePlansGiveTheSameInputs(t *testing.T) {
 	var stories [2]string
 	for i := range stories {
-		nodes, w, err := Demo()
+		nodes, w, err := workload.Demo()
 		if err != nil {
 			t.Fatal(err)
 		}

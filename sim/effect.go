@@ -5,6 +5,8 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
@@ -16,7 +18,7 @@ func (c *Cluster) carryOut(e scheduler.Effect) error {
 	case scheduler.Evict:
 		// A victim that is gone needs no eviction: its deletion has been told.
 		if i, there := c.live[e.UID]; there {
-			c.answers = append(c.answers, c.endPod(i, failed)...)
+			c.answers = append(c.answers, c.endPod(i, report.Failed)...)
 		}
 		return nil
 	}
@@ -42,7 +44,7 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	if node == nil {
 		return answer(eventlog.BindFailed, "node %s is gone", e.Node)
 	}
-	inputs, err := c.store.settle(e.Namespace, e.Volumes, node.object, Start.Add(c.now))
+	inputs, err := c.store.settle(e.Namespace, e.Volumes, node.object, workload.Start.Add(c.now))
 	if err != nil {
 		return answer(eventlog.BindFailed, "%v", err)
 	}

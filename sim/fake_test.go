@@ -16,14 +16,16 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // blank is the View of a scheduler that counts no attempts and reserves nothing.
 type blank struct{}
 
-func (blank) GangAttempts(string, string) int { return 0 }
-func (blank) PodAttempts(string, string) int  { return 0 }
-func (blank) Reservations() []Reservation     { return nil }
+func (blank) GangAttempts(string, string) int    { return 0 }
+func (blank) PodAttempts(string, string) int     { return 0 }
+func (blank) Reservations() []report.Reservation { return nil }
 
 // firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
 // room; a gang only as a whole. It asserts what a Cluster promises and writes down what it is told.
@@ -86,7 +88,7 @@ func (f *firstFit) Step(_ context.Context, now time.Time, inputs []eventlog.Payl
 
 func (f *firstFit) tell(now time.Time, format string, args ...any) {
 	if !f.quiet {
-		f.story = append(f.story, fmt.Sprintf("%-8s %s", now.Sub(Start), fmt.Sprintf(format, args...)))
+		f.story = append(f.story, fmt.Sprintf("%-8s %s", now.Sub(workload.Start), fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -125,17 +127,17 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 		case *corev1.PersistentVolumeClaim:
 			suffix = " bound to " + o.Spec.VolumeName
 		}
-		if minimum, gang := groupMinimum(in.Object); gang || in.Resource == eventlog.PodGroups {
+		if minimum, gang := workload.GroupMinimum(in.Object); gang || in.Resource == eventlog.PodGroups {
 			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = max(1, minimum)
 		}
 		f.tell(now, "+ %s %s%s", in.Resource, in.Object.GetName(), suffix)
 		if created := in.Object.GetCreationTimestamp(); in.Object.GetUID() == "" || created.IsZero() {
-			f.t.Errorf("%s %s without UID or creation time", in.Resource, in.Object.GetName())
+			f.t.Errorf("%s %s without workload.UID or creation time", in.Resource, in.Object.GetName())
 		}
 	case *eventlog.Deleted:
 		f.tell(now, "- %s %s", in.Resource, in.Name)
 		if in.UID == "" {
-			f.t.Errorf("deletion of %s %s without UID", in.Resource, in.Name)
+			f.t.Errorf("deletion of %s %s without workload.UID", in.Resource, in.Name)
 		}
 		if in.Resource == eventlog.Nodes {
 			delete(f.nodes, in.Name)
@@ -180,7 +182,7 @@ func (f *firstFit) drop(uid types.UID) {
 func (f *firstFit) add(pod *corev1.Pod, sign int64) {
 	node := f.on[pod.UID]
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		f.used[node][name] += sign * unitsOf(name, q)
+		f.used[node][name] += sign * report.Units(name, q)
 	}
 	f.used[node][corev1.ResourcePods] += sign
 }
@@ -195,7 +197,7 @@ func (f *firstFit) fits(pod *corev1.Pod, node *corev1.Node) bool {
 		}
 	}
 	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		if f.used[node.Name][name]+unitsOf(name, q) > unitsOf(name, node.Status.Allocatable[name]) {
+		if f.used[node.Name][name]+report.Units(name, q) > report.Units(name, node.Status.Allocatable[name]) {
 			return false
 		}
 	}
@@ -222,8 +224,8 @@ func (f *firstFit) decide() (effects []scheduler.Effect) {
 		}
 		members := []types.UID{uid}
 		pod := f.pods[uid]
-		plan := PodPlan{Namespace: pod.Namespace, Template: pod}
-		if key, ok := plan.group(); ok {
+		plan := workload.PodPlan{Namespace: pod.Namespace, Template: pod}
+		if key, ok := plan.Group(); ok {
 			if tried[key] {
 				continue
 			}
@@ -254,8 +256,8 @@ func (f *firstFit) decide() (effects []scheduler.Effect) {
 
 func (f *firstFit) members(key types.NamespacedName) (members []types.UID) {
 	for _, uid := range f.order {
-		plan := PodPlan{Namespace: f.pods[uid].Namespace, Template: f.pods[uid]}
-		if k, ok := plan.group(); ok && k == key && !f.sent[uid] {
+		plan := workload.PodPlan{Namespace: f.pods[uid].Namespace, Template: f.pods[uid]}
+		if k, ok := plan.Group(); ok && k == key && !f.sent[uid] {
 			members = append(members, uid)
 		}
 	}
@@ -270,7 +272,7 @@ func (f *firstFit) bindEffect(uid types.UID, node string) scheduler.Effect {
 	return e
 }
 
-// pod returns the UID of the pod of that name.
+// pod returns the workload.UID of the pod of that name.
 func (f *firstFit) pod(name string) types.UID {
 	for _, uid := range f.order {
 		if f.pods[uid].Name == name {

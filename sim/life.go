@@ -12,14 +12,15 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // nodeJoins lets a node join.
 func (c *Cluster) nodeJoins(i int32) []eventlog.Payload {
 	node := c.identifiedNode(i, c.plans[i].Node)
 	c.nodes[node.Name] = &liveNode{plan: i, object: node, pods: map[int32]struct{}{}}
-	c.stats.nodes++
-	c.stats.usage.offer(node, +1)
+	c.account.NodeJoined(node)
 	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
 }
 
@@ -30,7 +31,7 @@ func (c *Cluster) identifiedNode(i int32, planned *corev1.Node) *corev1.Node {
 		node.UID = c.nodeUIDs[i]
 	}
 	if node.CreationTimestamp.IsZero() {
-		node.CreationTimestamp = metav1.NewTime(Start.Add(c.plans[i].Joins))
+		node.CreationTimestamp = metav1.NewTime(workload.Start.Add(c.plans[i].Joins))
 	}
 	return &node
 }
@@ -50,8 +51,8 @@ func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
 		changed.Spec.Unschedulable = change.cordon
 		node = &changed
 	}
-	c.stats.usage.offer(live.object, -1)
-	c.stats.usage.offer(node, +1)
+	c.account.Offer(live.object, -1)
+	c.account.Offer(node, +1)
 	live.object = node
 	return []eventlog.Payload{upserted(eventlog.Nodes, node)}
 }
@@ -60,20 +61,20 @@ func (c *Cluster) changeNode(i, k int32) []eventlog.Payload {
 func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 	live := c.nodes[c.plans[i].Node.Name]
 	delete(c.nodes, live.object.Name)
-	c.stats.usage.offer(live.object, -1)
+	c.account.Offer(live.object, -1)
 	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
 	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
-		inputs = append(inputs, c.endPod(pod, failed)...)
+		inputs = append(inputs, c.endPod(pod, report.Failed)...)
 	}
 	return inputs
 }
 
 // objectChanges carries out the arrival, change or deletion of an object.
-func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
+func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 	key := types.NamespacedName{Namespace: plan.Object.GetNamespace(), Name: plan.Object.GetName()}
 	uid := plan.Object.GetUID()
 	if uid == "" {
-		uid = UID(plan.Resource, key.Namespace, key.Name)
+		uid = workload.UID(plan.Resource, key.Namespace, key.Name)
 	}
 	if plan.Delete {
 		if g, ok := c.groupIndex[key]; ok {
@@ -87,12 +88,12 @@ func (c *Cluster) objectChanges(plan ObjectPlan) []eventlog.Payload {
 		object = object.DeepCopyObject().(eventlog.Object)
 		object.SetUID(uid)
 		if created.IsZero() {
-			object.SetCreationTimestamp(metav1.NewTime(Start.Add(c.now)))
+			object.SetCreationTimestamp(metav1.NewTime(workload.Start.Add(c.now)))
 		}
 	}
 	if plan.Resource == eventlog.PodGroups || plan.Resource == eventlog.XPodGroups {
 		g := &c.groups[c.group(key)]
-		minimum, _ := groupMinimum(object)
+		minimum, _ := workload.GroupMinimum(object)
 		g.declare(groupObject{plan.Resource, uid, minimum})
 		c.checkGang(g)
 	}
@@ -105,18 +106,18 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	nodeName := plan.Template.Spec.NodeName
 	node := c.nodes[nodeName]
-	uid := plan.uid()
+	uid := plan.EffectiveUID()
 	if other, taken := c.live[uid]; taken {
 		o := &c.work.Pods[other]
 		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace, plan.Name, uid, o.Namespace, o.Name)
 	}
-	c.stats.arrive()
+	c.account.Arrived()
 	c.live[uid] = i
 	p.phase, p.arrived, p.uid = pending, c.now, uid
 	if p.group >= 0 {
 		g := &c.groups[p.group]
 		if g.arrived == 0 {
-			g.submitted = c.now
+			g.Submitted = c.now
 		}
 		g.arrived++
 		g.pending++
@@ -125,12 +126,12 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	}
 	if nodeName != "" && node == nil {
 		// Its arrival and its end cancel out; whatever follows from its end does not.
-		return c.endPod(i, failed)[1:], nil
+		return c.endPod(i, report.Failed)[1:], nil
 	}
 	if node == nil {
 		c.enqueue(p)
 	}
-	c.single(i, func(t *jobTimes) { *t = jobTimes{submitted: c.now, completeAt: c.now, complete: true} })
+	c.single(i, func(t *report.Times) { *t = report.Times{Submitted: c.now, CompleteAt: c.now, Complete: true} })
 	if node != nil {
 		c.start(i, node)
 	}
@@ -142,14 +143,14 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 			c.queue.add(event{at: u.At, kind: podChanges, index: i, sub: int32(k)})
 		}
 	}
-	return []eventlog.Payload{upserted(eventlog.Pods, plan.build(p.template, p.uid, c.now))}, nil
+	return []eventlog.Payload{upserted(eventlog.Pods, plan.Build(p.template, p.uid, c.now))}, nil
 }
 
 // podChanges carries out a planned change of a pod.
 func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	p.template = plan.Updates[k].Pod
-	return []eventlog.Payload{upserted(eventlog.Pods, plan.build(p.template, p.uid, p.arrived))}
+	return []eventlog.Payload{upserted(eventlog.Pods, plan.Build(p.template, p.uid, p.arrived))}
 }
 
 // start lets a pod run on a node.
@@ -158,8 +159,8 @@ func (c *Cluster) start(i int32, node *liveNode) {
 	c.dequeue(i)
 	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
-	c.stats.start(p.template, c.now-p.arrived)
-	if runs := plan.runs(); runs > 0 {
+	c.account.Started(p.template, c.now-p.arrived)
+	if runs := plan.Runs(); runs > 0 {
 		p.ends = c.now + runs
 		c.queue.add(event{at: p.ends, kind: podEnds, index: i})
 	}
@@ -169,9 +170,9 @@ func (c *Cluster) start(i int32, node *liveNode) {
 		g.pending--
 		c.checkGang(g)
 	} else if p.template.Spec.NodeName == "" {
-		c.stats.jobs.place(c.now - p.arrived)
+		c.account.JobPlaced(c.now - p.arrived)
 	}
-	c.single(i, func(t *jobTimes) { t.placed, t.placedAt = true, c.now })
+	c.single(i, func(t *report.Times) { t.Placed, t.PlacedAt = true, c.now })
 }
 
 // checkGang notes when a gang has its members and when they are placed.
@@ -182,19 +183,19 @@ func (c *Cluster) checkGang(g *groupState) {
 	}
 	if gang && !g.counted {
 		g.counted = true
-		c.stats.gangs++
-		if g.placed {
-			c.stats.gangPlaced(g.placedAt - g.completeAt)
+		c.account.GangCame()
+		if g.Placed {
+			c.account.GangPlaced(g.PlacedAt - g.CompleteAt)
 		}
 	}
-	if !g.complete && g.arrived >= minimum {
-		g.complete, g.completeAt = true, c.now
+	if !g.Complete && g.arrived >= minimum {
+		g.Complete, g.CompleteAt = true, c.now
 	}
-	if g.complete && !g.placed && g.bound >= minimum {
-		g.placed, g.placedAt = true, c.now
-		c.stats.jobs.place(c.now - g.completeAt)
+	if g.Complete && !g.Placed && g.bound >= minimum {
+		g.Placed, g.PlacedAt = true, c.now
+		c.account.JobPlaced(c.now - g.CompleteAt)
 		if g.counted {
-			c.stats.gangPlaced(c.now - g.completeAt)
+			c.account.GangPlaced(c.now - g.CompleteAt)
 		}
 	}
 	c.checkWaiting(g)
@@ -202,37 +203,37 @@ func (c *Cluster) checkGang(g *groupState) {
 
 // checkWaiting counts the gangs that have members which wait for their minimum to be placed.
 func (c *Cluster) checkWaiting(g *groupState) {
-	waits := g.counted && !g.placed && g.pending > 0
+	waits := g.counted && !g.Placed && g.pending > 0
 	if waits == g.waits {
 		return
 	}
 	g.waits = waits
 	if waits {
-		c.stats.gangsWaiting++
+		c.account.GangWaits(+1)
 	} else {
-		c.stats.gangsWaiting--
+		c.account.GangWaits(-1)
 	}
 }
 
 // endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was the last
 // member.
-func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
+func (c *Cluster) endPod(i int32, how report.Ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	c.dequeue(i)
 	ran := p.phase == running
 	if ran {
 		delete(p.node.pods, i)
-		c.stats.stop(p.template)
-	} else if how == completed || how == withdrawn && p.phase == planned {
+		c.account.Stopped(p.template)
+	} else if how == report.Completed || how == report.Withdrawn && p.phase == planned {
 		panic(fmt.Sprintf("pod %s/%s ends in phase %d", plan.Namespace, plan.Name, p.phase))
 	} else {
-		c.stats.leave()
+		c.account.Left()
 	}
-	c.stats.end(how)
+	c.account.Ended(how)
 	if p.group < 0 && ran && p.template.Spec.NodeName == "" {
-		c.stats.jobs.finish(p.bound-p.arrived, c.now-p.bound)
+		c.account.JobFinished(p.bound-p.arrived, c.now-p.bound)
 	}
-	c.single(i, func(t *jobTimes) { t.finished, t.finishedAt = true, c.now })
+	c.single(i, func(t *report.Times) { t.Finished, t.FinishedAt = true, c.now })
 	uid, on := p.uid, p.node
 	delete(c.live, uid)
 	p.phase, p.node, p.uid = gone, nil, ""
@@ -240,9 +241,9 @@ func (c *Cluster) endPod(i int32, how ending) []eventlog.Payload {
 		c.startNext(plan.Batch)
 	}
 	var inputs []eventlog.Payload
-	if how == completed && p.group >= 0 {
+	if how == report.Completed && p.group >= 0 {
 		// Whether a gang misses a member that goes depends on how it ended.
-		pod := plan.build(p.template, uid, p.arrived)
+		pod := plan.Build(p.template, uid, p.arrived)
 		pod.Spec.NodeName, pod.Status.Phase = on.object.Name, corev1.PodSucceeded
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
 	}
@@ -286,7 +287,7 @@ func (g *groupState) withdraw(resource eventlog.Resource) {
 }
 
 // startNext lets the next pod of a batch arrive, now. One whose deadline is over never does.
-func (c *Cluster) startNext(b *Batch) {
+func (c *Cluster) startNext(b *workload.Batch) {
 	batch := c.batches[b]
 	for len(batch.waiting) > 0 {
 		i := batch.waiting[0]

@@ -1,19 +1,17 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // reported simulates with first fit and returns the report, and how it went.
-func reported(t *testing.T, text string, opts Options) (string, *Cluster, Summary) {
+func reported(t *testing.T, text string, opts Options) (string, *Cluster, report.Summary) {
 	t.Helper()
 	nodes, w := parse(t, twoNodes+text)
 	c, err := New(nodes, w, opts)
@@ -27,7 +25,7 @@ func reported(t *testing.T, text string, opts Options) (string, *Cluster, Summar
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := WriteReport(&b, c.Report()); err != nil {
+	if err := report.WriteRows(&b, c.Report()); err != nil {
 		t.Fatal(err)
 	}
 	return b.String(), c, sum
@@ -113,7 +111,7 @@ func TestATimelineHasTheValuesAtTheEndOfEachInstant(t *testing.T) {
 	_, c, _ := reported(t, work, Options{Timeline: true})
 	tl := c.Timeline()
 	for _, l := range []struct {
-		line Line
+		line report.Line
 		want string
 	}{
 		{tl.Shares()[0], "cpu [{0s 0.5} {10s 1} {30s 0}]"},
@@ -135,15 +133,15 @@ func TestATimelineHasTheValuesAtTheEndOfEachInstant(t *testing.T) {
 // reserving reserves for a gang what it gets later.
 type reserving struct{ *firstFit }
 
-func (r reserving) Reservations() []Reservation {
-	at := func(seconds int) time.Time { return Start.Add(time.Duration(seconds) * time.Second) }
-	switch now := r.last.Sub(Start); {
+func (r reserving) Reservations() []report.Reservation {
+	at := func(seconds int) time.Time { return workload.Start.Add(time.Duration(seconds) * time.Second) }
+	switch now := r.last.Sub(workload.Start); {
 	case now == time.Second:
-		return []Reservation{{Group: "ml/b", From: at(10), Until: at(30)}}
+		return []report.Reservation{{Group: "ml/b", From: at(10), Until: at(30)}}
 	case now == 12*time.Second:
-		return []Reservation{{Group: "ml/c", From: at(40)}, {Group: "ml/d", From: at(50)}}
+		return []report.Reservation{{Group: "ml/c", From: at(40)}, {Group: "ml/d", From: at(50)}}
 	case now > 12*time.Second:
-		return []Reservation{{Group: "ml/d", From: at(50)}}
+		return []report.Reservation{{Group: "ml/d", From: at(50)}}
 	}
 	return nil
 }
@@ -161,145 +159,9 @@ func TestATimelineHasEachReservationAsLongAsItStood(t *testing.T) {
 	got := ""
 	reserved, more := c.Timeline().Reservations()
 	for _, r := range reserved {
-		got += fmt.Sprintf("%s from %s: %s to %s\n", r.Group, r.From.Sub(Start), r.Made, r.Gone)
+		got += fmt.Sprintf("%s from %s: %s to %s\n", r.Group, r.From.Sub(workload.Start), r.Made, r.Gone)
 	}
 	if want := "ml/b from 10s: 1s to 10s\nml/c from 40s: 12s to 30s\nml/d from 50s: 12s to 30s\n"; got != want || more != 0 {
 		t.Errorf("got\n%s%d more", got, more)
-	}
-}
-
-// TestAThinnedLineKeepsLeastGreatestAndLast compares with looking at each part by itself.
-func TestAThinnedLineKeepsLeastGreatestAndLast(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var whole line
-		at := time.Duration(0)
-		for range rapid.IntRange(0, 400).Draw(t, "points") {
-			at += time.Duration(rapid.Int64Range(0, 1<<52).Draw(t, "gap"))
-			whole.add(at, float64(rapid.IntRange(0, 9).Draw(t, "value")))
-		}
-		most := rapid.IntRange(3, 60).Draw(t, "most")
-		thinned := whole.thinned(most)
-		if len(thinned) > most && len(thinned) > len(whole.points) || len(thinned) > max(most, 3) {
-			t.Fatalf("%d points are left, of %d allowed", len(thinned), most)
-		}
-		if len(whole.points) <= most {
-			if len(thinned) != len(whole.points) {
-				t.Fatal("points are lost that needed not be")
-			}
-			return
-		}
-		// Between two neighbours that are left nothing is lost that is below or above all of its surroundings.
-		width := (whole.points[len(whole.points)-1].At-whole.points[0].At)/time.Duration(most/3) + 1
-		part := func(p LinePoint) time.Duration { return (p.At - whole.points[0].At) / width }
-		type bounds struct{ least, greatest, last float64 }
-		boundsOf := func(points []LinePoint) map[time.Duration]bounds {
-			all := map[time.Duration]bounds{}
-			for _, p := range points {
-				b, seen := all[part(p)]
-				if !seen {
-					b = bounds{p.Value, p.Value, p.Value}
-				}
-				all[part(p)] = bounds{min(b.least, p.Value), max(b.greatest, p.Value), p.Value}
-			}
-			return all
-		}
-		if got, want := boundsOf(thinned), boundsOf(whole.points); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Fatalf("got  %v\nwant %v", got, want)
-		}
-		last := time.Duration(-1)
-		for _, p := range thinned {
-			if p.At <= last {
-				t.Fatalf("%v is not behind %s", p, last)
-			}
-			last = p.At
-		}
-	})
-}
-
-func TestALineStaysBoundedWhileItIsMade(t *testing.T) {
-	var l line
-	for i := range 5 * rawLinePoints {
-		v := float64(i % 100)
-		if i == 12345 {
-			v = 1e6
-		}
-		l.add(time.Duration(i), v)
-	}
-	if len(l.points) > rawLinePoints {
-		t.Errorf("%d points", len(l.points))
-	}
-	peak := 0.0
-	thinned := l.thinned(MaxLinePoints)
-	for _, p := range thinned {
-		peak = max(peak, p.Value)
-	}
-	if peak != 1e6 || len(thinned) > MaxLinePoints || len(thinned) < MaxLinePoints/4 {
-		t.Errorf("%d points, the greatest is %g", len(thinned), peak)
-	}
-}
-
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-func TestAReportThatCannotBeWrittenIsAnError(t *testing.T) {
-	if err := WriteReport(fullDisk{}, []ReportRow{{Name: "ml/a"}}); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestWhatTracesDeclareIsAnAnnotationThatPodsShare(t *testing.T) {
-	swf, err := readText(`; Version: 2
-7  100 -1  60  3 -1 -1  5 99 -1 1 -1 -1 -1 0 -1 -1 -1
-8  200 -1   0 -1 -1 -1  2 -1 -1 1 -1 -1 -1 0 -1 -1 -1
-9  200 -1  -1  1 -1 -1 -1 30 -1 0 -1 -1 -1 0 -1 -1 -1
-11 300 -1 5400  1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1
-12 300 -1  99  1 -1 -1 -1  0 -1 1 -1 -1 -1 0 -1 -1 -1
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	openb, err := readText(openbPodsHead + "a,1,1,0,0,,LS,Running,10,70,10\nb,1,1,0,0,,LS,Running,10,10,10\nc,2,1,0,0,,LS,Running,0,60,10\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, p := range append(swf.workload.Pods, openb.workload.Pods...) {
-		built := p.build(p.Template, "u", 0)
-		if errs := validate(built); len(errs) > 0 {
-			t.Error(errs)
-		}
-		logged := eventlog.Trim(eventlog.Pods, built)
-		got = append(got, fmt.Sprintf("%s runs %s, declares %s", p.Name, p.Duration, logged.GetAnnotations()[DurationAnnotation]))
-	}
-	want := `job-7-0 runs 1m0s, declares 1m39s
-job-7-1 runs 1m0s, declares 1m39s
-job-7-2 runs 1m0s, declares 1m39s
-job-8-0 runs 1s, declares 1s
-job-8-1 runs 1s, declares 1s
-job-9-0 runs 30s, declares 30s
-job-11-0 runs 1h30m0s, declares 1h30m0s
-job-12-0 runs 1m39s, declares 1m39s
-a runs 1m0s, declares 1m0s
-b runs 1s, declares 1s
-c runs 1m0s, declares 1m0s`
-	if strings.Join(got, "\n") != want {
-		t.Errorf("got\n%s", strings.Join(got, "\n"))
-	}
-	pods := swf.workload.Pods
-	pods[0].Annotations["shared"] = "yes"
-	if pods[2].Annotations["shared"] == "" || pods[7].Annotations["shared"] == "" || pods[0].Template != pods[7].Template {
-		t.Error("pods of one duration have annotations or templates of their own")
-	}
-}
-
-func TestAJobsDurationIsDeclaredByItsPods(t *testing.T) {
-	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: %s, annotations: {rollcall.dev/duration: 10m}}\nspec: {template: {metadata: {%s}, spec: {containers: [{name: c}]}}}\n"
-	_, w := parse(t, fmt.Sprintf(job, "a", "")+fmt.Sprintf(job, "b", "annotations: {rollcall.dev/duration: 5m}"))
-	for i, want := range []string{"10m", "5m"} {
-		p := &w.Pods[i]
-		if got := p.build(p.Template, "u", 0).Annotations[DurationAnnotation]; got != want || p.Duration.String() != want+"0s" {
-			t.Errorf("%s declares %q and runs %s", p.Name, got, p.Duration)
-		}
 	}
 }

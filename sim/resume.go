@@ -9,6 +9,8 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // A Resumption goes on with a simulation of which only the log is left. It is a Scheduler, for Cluster.Run
@@ -98,7 +100,7 @@ func (r *Resumption) PodAttempts(namespace, name string) int {
 }
 
 // Reservations implements Scheduler.
-func (r *Resumption) Reservations() []Reservation { return r.view().Reservations() }
+func (r *Resumption) Reservations() []report.Reservation { return r.view().Reservations() }
 
 // Wake implements Scheduler.
 func (r *Resumption) Wake() (time.Time, bool) {
@@ -217,7 +219,7 @@ func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog
 func describe(p eventlog.Payload) string {
 	switch p := p.(type) {
 	case *eventlog.Upserted:
-		return fmt.Sprintf("a change of %s %s", p.Resource, objectName(p.Object))
+		return fmt.Sprintf("a change of %s %s", p.Resource, workload.ObjectName(p.Object))
 	case *eventlog.Deleted:
 		name := p.Name
 		if p.Namespace != "" {

@@ -21,12 +21,14 @@ import (
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/report"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // story is a simulation that can be begun, stopped and resumed.
 type story struct {
-	nodes  []sim.NodePlan
-	work   *sim.Workload
+	nodes  []workload.NodePlan
+	work   *workload.Workload
 	config []byte
 	until  time.Duration
 	// ahead has the simulation go on while what was decided is being made durable.
@@ -36,7 +38,7 @@ type story struct {
 // troubledDemo is the bundled demo on nodes of which some fail, join late, or are cordoned.
 func troubledDemo(t testing.TB) story {
 	t.Helper()
-	nodes, work, err := sim.Demo()
+	nodes, work, err := workload.Demo()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +70,10 @@ func (s story) cluster(t testing.TB) *sim.Cluster {
 }
 
 // run tells the story from its beginning.
-func (s story) run(t testing.TB) (*eventlog.Memory, sim.Summary) {
+func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 	t.Helper()
 	log := eventlog.NewMemory()
-	eng, err := s.engine(log, sim.Start)
+	eng, err := s.engine(log, workload.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func (s story) run(t testing.TB) (*eventlog.Memory, sim.Summary) {
 }
 
 // resume goes on with the story behind what the log has.
-func (s story) resume(t testing.TB, log eventlog.Log) (sim.Summary, error) {
+func (s story) resume(t testing.TB, log eventlog.Log) (report.Summary, error) {
 	t.Helper()
 	var eng *engine.Engine
 	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (_ sim.Scheduler, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
 // Scheduler is what a simulation drives. Waiting and Ahead make one of an engine.
@@ -33,7 +34,7 @@ type View interface {
 	GangAttempts(namespace, name string) int
 	PodAttempts(namespace, name string) int
 	// Reservations returns the reservations that stand.
-	Reservations() []Reservation
+	Reservations() []report.Reservation
 }
 
 // Waiting returns a Scheduler of an engine whose steps wait until everything is durable.
@@ -80,11 +81,11 @@ func attempts(e *queue.Entity) int {
 }
 
 // Reservations implements View.
-func (machine viewOf) Reservations() []Reservation {
+func (machine viewOf) Reservations() []report.Reservation {
 	m := machine()
-	var all []Reservation
+	var all []report.Reservation
 	for _, kept := range m.Reservations() {
-		r := Reservation{
+		r := report.Reservation{
 			Group: kept.Key.Namespace + "/" + kept.Key.Name, From: kept.At.Std(), Amount: map[corev1.ResourceName]int64{},
 		}
 		longest, endless := time.Duration(0), false
@@ -94,7 +95,7 @@ func (machine viewOf) Reservations() []Reservation {
 				continue
 			}
 			for name, q := range resourcehelper.PodRequests(p.Object, resourcehelper.PodResourcesOptions{}) { // any order: sums
-				r.Amount[name] += unitsOf(name, q)
+				r.Amount[name] += report.Units(name, q)
 			}
 			longest, endless = max(longest, p.Life()), endless || p.Life() == 0
 		}

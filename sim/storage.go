@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // storage plays the PersistentVolume controller and a provisioner for claims that wait for their first
@@ -136,7 +137,7 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 	name := "pvc-" + string(claim.UID)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: UID(eventlog.PersistentVolumes, "", name), CreationTimestamp: metav1.NewTime(now),
+			Name: name, UID: workload.UID(eventlog.PersistentVolumes, "", name), CreationTimestamp: metav1.NewTime(now),
 			Annotations: map[string]string{volume.AnnDynamicallyProvisioned: class.Provisioner},
 		},
 		Spec: corev1.PersistentVolumeSpec{

@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 func newDemo() *cobra.Command {
@@ -42,7 +43,7 @@ why a gang had to wait and why a pod is pending. Takes a few seconds; keeps noth
 
 func runDemo(cmd *cobra.Command, path string) error {
 	w := cmd.OutOrStdout()
-	nodes, work, err := sim.Demo()
+	nodes, work, err := workload.Demo()
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -186,7 +187,7 @@ func (w *writing) serve() {
 // scheduler returns what the simulation is to drive.
 func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
 	if !w.resume {
-		return w.start(ctx, sim.Start)
+		return w.start(ctx, workload.Start)
 	}
 	w.before = scheduler.New(w.classes.registry())
 	w.told = sim.Resume(w.log.Read(1), w.before, w.config, func(now time.Time) (sim.Scheduler, error) {

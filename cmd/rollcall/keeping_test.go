@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // brokenDisk is a log whose second append does not return before until is closed, and then fails.
@@ -50,7 +51,7 @@ func (c *asked) Err() error {
 // demonstrated returns a simulation, and what it is to be written to.
 func demonstrated(t *testing.T, log eventlog.Log) (*sim.Cluster, *writing) {
 	t.Helper()
-	nodes, work, err := sim.Demo()
+	nodes, work, err := workload.Demo()
 	if err != nil {
 		t.Fatal(err)
 	}

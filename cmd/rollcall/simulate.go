@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // simulation is what the simulate command is asked to do.
@@ -94,7 +97,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	work, err := sim.ReadWorkload(s.workload)
+	work, err := workload.Read(s.workload)
 	if err != nil {
 		return err
 	}
@@ -137,20 +140,21 @@ func (s *simulation) adviceOnFiles() string {
 }
 
 // writeFiles writes the report and the plot, if they are asked for.
-func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summary sim.Summary) error {
+func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summary report.Summary) error {
 	if s.report.path != "" {
 		rows := cluster.Report()
 		if len(rows) == 0 && !s.reportPods {
 			fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
 		}
-		if err := s.report.write(cmd.OutOrStdout(), func(w io.Writer) error { return sim.WriteReport(w, rows) }); err != nil {
+		if err := s.report.write(cmd.OutOrStdout(), func(w io.Writer) error { return report.WriteRows(w, rows) }); err != nil {
 			return err
 		}
 	}
 	if s.plot.path == "" {
 		return nil
 	}
-	figure := s.figure(cluster.Timeline(), summary)
+	title := fmt.Sprintf("%s on %s", filepath.Base(s.workload), filepath.Base(s.nodes))
+	figure := cluster.Timeline().Figure(title, string(s.queuePolicy), summary)
 	return s.plot.write(cmd.OutOrStdout(), func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
 }
 
@@ -177,11 +181,11 @@ func (s *simulation) check() error {
 }
 
 // readNodes takes the value of --nodes: a file if there is one of that name, a shape otherwise.
-func readNodes(value string) ([]sim.NodePlan, error) {
+func readNodes(value string) ([]workload.NodePlan, error) {
 	if _, err := os.Stat(value); err == nil {
-		return sim.ReadNodes(value)
+		return workload.ReadNodes(value)
 	}
-	nodes, err := sim.ParseNodeSpec(value)
+	nodes, err := workload.ParseNodeSpec(value)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--nodes: there is no file %s, and it is no shape: %w", value, err)}
 	}
@@ -222,7 +226,7 @@ func readConfig(path string, policy queuePolicy) ([]byte, error) {
 
 // tryConfig starts the plugins: some of what is wrong with their arguments only they can tell.
 func tryConfig(config []byte) error {
-	_, err := engine.Open(context.Background(), new(discardLog), sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config})
+	_, err := engine.Open(context.Background(), new(discardLog), workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config})
 	if why := errors.Unwrap(err); why != nil {
 		return why // without the number of the entry: there is no log yet
 	}
@@ -231,17 +235,17 @@ func tryConfig(config []byte) error {
 
 // simulate runs the cluster and returns the summary. What is kept of it, and whether it goes on with what was
 // kept before, keep says.
-func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (sim.Summary, error) {
+func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (report.Summary, error) {
 	w, err := keep.open(config)
 	if err != nil {
-		return sim.Summary{}, err
+		return report.Summary{}, err
 	}
 	return w.simulate(ctx, cluster)
 }
 
 // simulate runs the cluster, and closes what it writes to. What goes wrong at the end is told beside what ended the
 // simulation: an interrupted one may have a broken disk, too.
-func (w *writing) simulate(ctx context.Context, cluster *sim.Cluster) (sim.Summary, error) {
+func (w *writing) simulate(ctx context.Context, cluster *sim.Cluster) (report.Summary, error) {
 	s, err := w.drive(ctx, cluster)
 	if cerr := w.close(); cerr != nil {
 		err = errors.Join(err, cerr)
@@ -250,7 +254,7 @@ func (w *writing) simulate(ctx context.Context, cluster *sim.Cluster) (sim.Summa
 }
 
 // drive runs the cluster to its end, and until that is durable.
-func (w *writing) drive(ctx context.Context, cluster *sim.Cluster) (s sim.Summary, err error) {
+func (w *writing) drive(ctx context.Context, cluster *sim.Cluster) (s report.Summary, err error) {
 	sched, err := w.scheduler(ctx)
 	if err != nil {
 		return s, err
@@ -258,7 +262,7 @@ func (w *writing) drive(ctx context.Context, cluster *sim.Cluster) (s sim.Summar
 	p := newProgress()
 	s, err = cluster.Run(ctx, sched, func(at sim.Progress) {
 		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
-			at.Now.Sub(sim.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
+			at.Now.Sub(workload.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
 	})
 	if err == nil {
 		err = w.finished()

@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
 // TestExplanationsFromASnapshotAreThoseOfTheWholeLog asks for every pod and gang at many points: the second reading
@@ -207,7 +208,7 @@ func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
 		Restore: func(last uint64) (*scheduler.Machine, error) { return r.Restore(t, 100, last), nil }}
 	for name, change := range map[string]func(*explain.Options){
 		"by number": func(o *explain.Options) { o.AtSeq = 99 },
-		"by time":   func(o *explain.Options) { o.AtTime = eventlog.TimeOf(sim.Start) },
+		"by time":   func(o *explain.Options) { o.AtTime = eventlog.TimeOf(workload.Start) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := opts

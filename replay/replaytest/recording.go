@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -32,7 +33,7 @@ type Recording struct {
 // Record runs the demo of package sim and keeps a snapshot after every so many entries.
 func Record(t testing.TB, every uint64) *Recording {
 	t.Helper()
-	nodes, work, err := sim.Demo()
+	nodes, work, err := workload.Demo()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func Record(t testing.TB, every uint64) *Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.Open(context.Background(), r.Log, sim.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	eng, err := engine.Open(context.Background(), r.Log, workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package sim
+package workload
 
 import (
 	"bytes"
@@ -11,14 +11,13 @@ import (
 //go:embed demo/demo.yaml
 var demoYAML []byte
 
-// Demo returns the nodes and the workload of the bundled demo; sim/demo/demo.yaml tells its story. It fails only
+// Demo returns the nodes and the workload of the bundled demo; demo/demo.yaml tells its story. It fails only
 // if the file that was built in is damaged.
 func Demo() (nodes []NodePlan, w *Workload, err error) {
-	in, err := read("demo.yaml", bytes.NewReader(demoYAML))
-	if err != nil {
+	if nodes, w, err = Parse("demo.yaml", bytes.NewReader(demoYAML)); err != nil {
 		return nil, nil, fmt.Errorf("bundled demo: %w", err)
 	}
-	return in.nodes, &in.workload, nil
+	return nodes, w, nil
 }
 
 // DemoYAML returns the bundled demo's file, for people to read and to start their own from.

@@ -1,4 +1,4 @@
-package sim
+package report
 
 import (
 	"maps"
@@ -48,13 +48,13 @@ func (u *usage) amounts(list corev1.ResourceList) []amount {
 			u.index[name] = i
 			u.resources = append(u.resources, resourceUsage{name: name})
 		}
-		out = append(out, amount{i, unitsOf(name, list[name])})
+		out = append(out, amount{i, Units(name, list[name])})
 	}
 	return out
 }
 
-// unitsOf returns a quantity as a whole number: millicores for cpu, units for all others, rounded up.
-func unitsOf(name corev1.ResourceName, q resource.Quantity) int64 {
+// Units returns a quantity as a whole number: millicores for cpu, units for all others, rounded up.
+func Units(name corev1.ResourceName, q resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		return q.MilliValue()
 	}
@@ -80,8 +80,8 @@ func (u *usage) use(template *corev1.Pod, sign int64) {
 	}
 }
 
-// advance lets time pass.
-func (u *usage) advance(d time.Duration) {
+// pass lets time pass.
+func (u *usage) pass(d time.Duration) {
 	seconds := d.Seconds()
 	for i := range u.resources {
 		r := &u.resources[i]

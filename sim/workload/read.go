@@ -1,4 +1,4 @@
-package sim
+package workload
 
 import (
 	"bufio"
@@ -58,10 +58,10 @@ func ReadNodes(path string) ([]NodePlan, error) {
 	return in.nodes, nil
 }
 
-// ReadWorkload reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod
+// Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod
 // list, an SWF file, or the export of a log. The nodes that such a file holds are passed over, which a note
 // tells. An error about the content is an *InputError.
-func ReadWorkload(path string) (*Workload, error) {
+func Read(path string) (*Workload, error) {
 	in, err := readFile(path)
 	if err != nil {
 		return nil, err
@@ -73,6 +73,16 @@ func ReadWorkload(path string) (*Workload, error) {
 		in.note("%s holds %d nodes, which are not part of the workload", path, n)
 	}
 	return &in.workload, nil
+}
+
+// Parse reads nodes and a workload from data, known to people as path, in whatever format it has; either may be empty. An
+// error about the content is an *InputError.
+func Parse(path string, data io.Reader) ([]NodePlan, *Workload, error) {
+	in, err := read(path, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	return in.nodes, &in.workload, nil
 }
 
 // input is what a file holds.

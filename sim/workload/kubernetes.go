@@ -1,4 +1,4 @@
-package sim
+package workload
 
 import (
 	"encoding/json"
@@ -173,7 +173,7 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	if err := d.invalid(validateMeta(o, namespaced), ""); err != nil {
 		return err
 	}
-	return m.unique(d, resource, objectName(o))
+	return m.unique(d, resource, ObjectName(o))
 }
 
 // unique makes sure that no two objects of a resource have one name.

@@ -1,14 +1,11 @@
-package sim
+package report
 
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Summary is what came of a simulation.
@@ -188,134 +185,4 @@ func seconds(s float64) string {
 		return fmt.Sprintf("%dd", days)
 	}
 	return fmt.Sprintf("%dd%s", days, rest)
-}
-
-// ending is how a pod went away.
-type ending uint8
-
-const (
-	completed ending = iota
-	failed
-	withdrawn
-)
-
-// statistics is what the cluster counts on its way.
-type statistics struct {
-	nodes, gangs           int
-	arrived, placed, ended int
-	pending, running       int
-	endings                [3]int
-	podWaits, gangWaits    []time.Duration
-	gangsWaiting           int // have members that wait for their minimum to be placed
-	jobs                   jobSums
-	usage                  usage
-	// atLastEnd and atLastMove are the integrals when the last pod went and when anything last happened.
-	atLastEnd, atLastMove []resourceUsage
-}
-
-// jobSums add up what JobMeans are of.
-type jobSums struct {
-	placed, finished int
-	wait, slowdown   float64
-}
-
-func (j *jobSums) place(wait time.Duration) {
-	j.placed++
-	j.wait += wait.Seconds()
-}
-
-// finish counts a job that was placed and has ended.
-func (j *jobSums) finish(wait, run time.Duration) {
-	j.finished++
-	j.slowdown += max(1, (wait+run).Seconds()/max(run, slowdownBound).Seconds())
-}
-
-func (j *jobSums) means() JobMeans {
-	m := JobMeans{Placed: j.placed, Finished: j.finished}
-	if j.placed > 0 {
-		m.MeanWaitSeconds = j.wait / float64(j.placed)
-	}
-	if j.finished > 0 {
-		m.MeanBoundedSlowdown = j.slowdown / float64(j.finished)
-	}
-	return m
-}
-
-func newStatistics() statistics { return statistics{usage: newUsage()} }
-
-// advance lets time pass; before the first pod's arrival it does not count.
-func (s *statistics) advance(d time.Duration) {
-	if s.arrived > 0 {
-		s.usage.advance(d)
-	}
-}
-
-// move notes that something happened now.
-func (s *statistics) move() { s.atLastMove = s.usage.totals(s.atLastMove) }
-
-// arrive counts a pod that arrives, unbound.
-func (s *statistics) arrive() { s.arrived++; s.pending++ }
-
-// start counts a pod that is bound.
-func (s *statistics) start(template *corev1.Pod, wait time.Duration) {
-	s.pending--
-	s.running++
-	s.placed++
-	if template.Spec.NodeName == "" {
-		s.podWaits = append(s.podWaits, wait)
-	}
-	s.usage.use(template, +1)
-}
-
-// stop takes a bound pod's requests away.
-func (s *statistics) stop(template *corev1.Pod) { s.running--; s.usage.use(template, -1) }
-
-// leave counts off an unbound pod.
-func (s *statistics) leave() { s.pending-- }
-
-// end counts a pod's end, after stop or leave.
-func (s *statistics) end(how ending) {
-	s.ended++
-	s.endings[how]++
-	s.atLastEnd = s.usage.totals(s.atLastEnd)
-}
-
-// gangPlaced counts a gang that got its minimum.
-func (s *statistics) gangPlaced(wait time.Duration) { s.gangWaits = append(s.gangWaits, wait) }
-
-// summary sums up.
-func (c *Cluster) summary() Summary {
-	s := &c.stats
-	sum := Summary{
-		Start: Start, End: Start.Add(c.moved), SpanSeconds: c.moved.Seconds(), Nodes: s.nodes,
-		Pods: PodCounts{
-			Total: s.arrived, Placed: s.placed, Pending: s.pending, Running: s.running,
-			Completed: s.endings[completed], Failed: s.endings[failed], Withdrawn: s.endings[withdrawn],
-		},
-		Gangs:    GangCounts{Total: s.gangs, Placed: len(s.gangWaits), Pending: s.gangs - len(s.gangWaits)},
-		PodWait:  waitsOf(s.podWaits),
-		GangWait: waitsOf(s.gangWaits),
-		Jobs:     s.jobs.means(),
-	}
-	totals := s.atLastEnd
-	if s.running > 0 {
-		totals = s.atLastMove
-	}
-	for _, r := range totals {
-		if r.offeredTotal > 0 {
-			sum.Utilisation = append(sum.Utilisation, Utilisation{string(r.name), r.usedTotal / r.offeredTotal})
-		}
-	}
-	slices.SortFunc(sum.Utilisation, func(a, b Utilisation) int { return strings.Compare(a.Resource, b.Resource) })
-	return sum
-}
-
-// waitsOf returns the quantiles of waits, which it sorts.
-func waitsOf(waits []time.Duration) Waits {
-	if len(waits) == 0 {
-		return Waits{}
-	}
-	slices.Sort(waits)
-	rank := func(percent int) float64 { return waits[(len(waits)*percent+99)/100-1].Seconds() }
-	return Waits{Count: len(waits), P50Seconds: rank(50), P99Seconds: rank(99), MaxSeconds: rank(100)}
 }

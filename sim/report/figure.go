@@ -1,9 +1,8 @@
-package main
+package report
 
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 )
 
@@ -24,12 +22,13 @@ const (
 // maxShares is how many resources' utilisation is drawn.
 const maxShares = 5
 
-// figure is what --plot draws.
-func (s *simulation) figure(t *sim.Timeline, sum sim.Summary) svgplot.Figure {
+// Figure draws the timeline of the simulation that the summary sums up. The queue policy is named in the subtitle, unless it is
+// empty.
+func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure {
 	f := svgplot.Figure{
-		Title:    fmt.Sprintf("%s on %s", filepath.Base(s.workload), filepath.Base(s.nodes)),
-		Subtitle: s.subtitle(sum),
-		Since:    sim.Start.Format(time.RFC3339),
+		Title:    title,
+		Subtitle: subtitle(queuePolicy, sum),
+		Since:    sum.Start.Format(time.RFC3339),
 		Span:     t.End().Seconds(),
 	}
 	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true, Height: shareHeight}
@@ -48,19 +47,19 @@ func (s *simulation) figure(t *sim.Timeline, sum sim.Summary) svgplot.Figure {
 		f.Panels = append(f.Panels,
 			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight, Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
 	}
-	f.Strip = reservationStrip(t)
+	f.Strip = reservationStrip(t, sum.Start)
 	return f
 }
 
 // subtitle sums up in a line.
-func (s *simulation) subtitle(sum sim.Summary) string {
+func subtitle(queuePolicy string, sum Summary) string {
 	text := fmt.Sprintf("%d pods", sum.Pods.Total)
 	if sum.Gangs.Total > 0 {
 		text += fmt.Sprintf(" (%d gangs)", sum.Gangs.Total)
 	}
 	text += fmt.Sprintf(", %d nodes", sum.Nodes)
-	if s.queuePolicy != "" {
-		text += ", queue policy " + string(s.queuePolicy)
+	if queuePolicy != "" {
+		text += ", queue policy " + queuePolicy
 	}
 	if sum.Jobs.Placed > 0 {
 		wait := time.Duration(sum.Jobs.MeanWaitSeconds * float64(time.Second)).Round(time.Second)
@@ -69,7 +68,7 @@ func (s *simulation) subtitle(sum sim.Summary) string {
 	return text
 }
 
-func plotLine(l sim.Line) svgplot.Line {
+func plotLine(l Line) svgplot.Line {
 	points := make([]svgplot.Point, len(l.Points))
 	for i, p := range l.Points {
 		points[i] = svgplot.Point{X: p.At.Seconds(), Y: p.Value}
@@ -78,21 +77,21 @@ func plotLine(l sim.Line) svgplot.Line {
 }
 
 // reservationStrip has a bar for each reservation.
-func reservationStrip(t *sim.Timeline) svgplot.Strip {
+func reservationStrip(t *Timeline, start time.Time) svgplot.Strip {
 	reserved, more := t.Reservations()
 	s := svgplot.Strip{Title: "Reservations", Waiting: "made, until its time", Taken: "reserved time"}
 	if more > 0 {
 		s.Title += fmt.Sprintf(" (the first %d of %d)", len(reserved), len(reserved)+more)
 	}
 	for _, r := range reserved {
-		bar := svgplot.Bar{Made: r.Made.Seconds(), From: r.From.Sub(sim.Start).Seconds()}
+		bar := svgplot.Bar{Made: r.Made.Seconds(), From: r.From.Sub(start).Seconds()}
 		bar.Until = bar.From
 		label := fmt.Sprintf("%s: %s from %s", r.Group, reservedAmount(r.Amount), r.From.Format(time.RFC3339))
 		if !r.Until.IsZero() {
-			bar.Until = r.Until.Sub(sim.Start).Seconds()
+			bar.Until = r.Until.Sub(start).Seconds()
 			label += " until " + r.Until.Format(time.RFC3339)
 		}
-		bar.Label = label + fmt.Sprintf("; stood from %s to %s", sim.Start.Add(r.Made).Format(time.RFC3339), sim.Start.Add(r.Gone).Format(time.RFC3339))
+		bar.Label = label + fmt.Sprintf("; stood from %s to %s", start.Add(r.Made).Format(time.RFC3339), start.Add(r.Gone).Format(time.RFC3339))
 		s.Bars = append(s.Bars, bar)
 	}
 	return s

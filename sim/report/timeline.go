@@ -1,4 +1,4 @@
-package sim
+package report
 
 import (
 	"cmp"
@@ -70,20 +70,14 @@ type reservationKey struct {
 	from, until time.Time
 }
 
-func newTimeline() *Timeline {
+func NewTimeline() *Timeline {
 	return &Timeline{standing: map[reservationKey]int{}}
 }
 
-// Timeline returns how the simulation went; nil without Options.Timeline. It is called after Run.
-func (c *Cluster) Timeline() *Timeline { return c.timeline }
-
-// sample takes down how things stand after a step at this instant. A nil Timeline takes nothing down.
-func (t *Timeline) sample(c *Cluster) {
-	if t == nil {
-		return
-	}
-	for i := range c.stats.usage.resources {
-		r := &c.stats.usage.resources[i]
+// Sample takes down how things stand at offset now: those of the account, and the reservations that stand.
+func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Reservation) {
+	for i := range account.usage.resources {
+		r := &account.usage.resources[i]
 		if i == len(t.shares) {
 			t.shares = append(t.shares, line{})
 			t.names = append(t.names, r.name)
@@ -92,19 +86,15 @@ func (t *Timeline) sample(c *Cluster) {
 		if r.offered > 0 {
 			share = float64(r.used) / float64(r.offered)
 		}
-		t.shares[i].add(c.now, share)
+		t.shares[i].add(now, share)
 	}
-	t.pods.add(c.now, float64(c.stats.pending))
-	t.gangs.add(c.now, float64(c.stats.gangsWaiting))
-	t.reserve(c.now, c.view.Reservations())
+	t.pods.add(now, float64(account.pending))
+	t.gangs.add(now, float64(account.gangsWaiting))
+	t.reserve(now, reservations)
 }
 
-// finish notes where the simulation ended.
-func (t *Timeline) finish(end time.Duration) {
-	if t != nil {
-		t.end = end
-	}
-}
+// Finish notes where the simulation ended.
+func (t *Timeline) Finish(end time.Duration) { t.end = end }
 
 // reserve compares what stands now with what stood before.
 func (t *Timeline) reserve(now time.Duration, standing []Reservation) {

@@ -1,6 +1,7 @@
-package sim
+package workload
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -141,9 +142,9 @@ func (d declarations) of(duration time.Duration) map[string]string {
 	return annotations
 }
 
-// build makes the pod, of that UID, that arrived at t and is now as template says. It shares the template's fields
+// Build makes the pod, of that UID, that arrived at t and is now as template says. It shares the template's fields
 // below their first level.
-func (p *PodPlan) build(template *corev1.Pod, uid types.UID, t time.Duration) *corev1.Pod {
+func (p *PodPlan) Build(template *corev1.Pod, uid types.UID, t time.Duration) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec, Status: template.Status}
 	pod.Namespace, pod.Name, pod.UID = p.Namespace, p.Name, uid
 	if p.Annotations != nil {
@@ -159,16 +160,16 @@ func (p *PodPlan) build(template *corev1.Pod, uid types.UID, t time.Duration) *c
 	return pod
 }
 
-// uid returns the pod's UID, derived if the plan gives none.
-func (p *PodPlan) uid() types.UID {
+// EffectiveUID returns the pod's UID, derived if the plan gives none.
+func (p *PodPlan) EffectiveUID() types.UID {
 	if p.UID != "" {
 		return p.UID
 	}
 	return UID(eventlog.Pods, p.Namespace, p.Name)
 }
 
-// runs returns how long the pod runs once bound, 0 for ever.
-func (p *PodPlan) runs() time.Duration {
+// Runs returns how long the pod runs once bound, 0 for ever.
+func (p *PodPlan) Runs() time.Duration {
 	d := p.Duration
 	if s := p.Template.Spec.ActiveDeadlineSeconds; s != nil {
 		if limit := time.Duration(*s) * time.Second; d == 0 || limit < d {
@@ -178,8 +179,8 @@ func (p *PodPlan) runs() time.Duration {
 	return d
 }
 
-// group returns the name of the pod's group; ok is false for a pod of none.
-func (p *PodPlan) group() (name types.NamespacedName, ok bool) {
+// Group returns the name of the pod's group; ok is false for a pod of none.
+func (p *PodPlan) Group() (name types.NamespacedName, ok bool) {
 	if p.PodGroup != "" {
 		return types.NamespacedName{Namespace: p.Namespace, Name: p.PodGroup}, true
 	}
@@ -188,9 +189,9 @@ func (p *PodPlan) group() (name types.NamespacedName, ok bool) {
 	return name, ok
 }
 
-// groupMinimum returns how many members the group needs at once; gang is false for a group that asks for none,
+// GroupMinimum returns how many members the group needs at once; gang is false for a group that asks for none,
 // and for an object that is no group.
-func groupMinimum(o eventlog.Object) (minimum int, gang bool) {
+func GroupMinimum(o eventlog.Object) (minimum int, gang bool) {
 	switch g := o.(type) {
 	case *schedulingv1beta1.PodGroup:
 		if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
@@ -200,4 +201,41 @@ func groupMinimum(o eventlog.Object) (minimum int, gang bool) {
 		return max(1, int(g.Spec.MinMember)), true
 	}
 	return 0, false
+}
+
+// Check says what is wrong with the plan.
+func (p *PodPlan) Check() error {
+	if err := CheckOffset(p.Arrival, p.Duration, p.Deadline); err != nil {
+		return err
+	}
+	if p.Deadline != 0 && p.Deadline <= p.Arrival {
+		return fmt.Errorf("deadline %s is not after its arrival at %s", p.Deadline, p.Arrival)
+	}
+	if p.Batch != nil && p.Batch.Parallelism < 1 {
+		return fmt.Errorf("parallelism %d of its batch is below 1", p.Batch.Parallelism)
+	}
+	for _, u := range p.Updates {
+		if err := CheckOffset(u.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckOffset says which offset lies outside [0, MaxOffset].
+func CheckOffset(offsets ...time.Duration) error {
+	for _, d := range offsets {
+		if d < 0 || d > MaxOffset {
+			return fmt.Errorf("offset or duration %s lies outside 0 and %s", d, MaxOffset)
+		}
+	}
+	return nil
+}
+
+// ObjectName returns namespace/name, or the name of what has no namespace.
+func ObjectName(o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
 }

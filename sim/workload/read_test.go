@@ -1,7 +1,6 @@
-package sim
+package workload
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,10 +12,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	"pgregory.net/rapid"
 
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
+
+// parse reads a manifest that must be right.
+func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
+	t.Helper()
+	nodes, w, err := Parse("test.yaml", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes, w
+}
 
 // readText reads text as a file called F.
 func readText(text string) (*input, error) { return read("F", strings.NewReader(text)) }
@@ -132,7 +140,7 @@ metadata: {name: later}
 value: 42
 preemptionPolicy: Never
 `)
-	a, b, c := w.Pods[0].build(w.Pods[0].Template, "u", 0), w.Pods[1].Template, w.Pods[2].Template
+	a, b, c := w.Pods[0].Build(w.Pods[0].Template, "u", 0), w.Pods[1].Template, w.Pods[2].Template
 	if a.Namespace != "default" || a.Spec.SchedulerName != "default-scheduler" || a.Spec.RestartPolicy != "Always" ||
 		*a.Spec.TerminationGracePeriodSeconds != 30 || *a.Spec.Priority != 7 || a.Spec.PriorityClassName != "usual" {
 		t.Errorf("defaults: %+v", a)
@@ -203,7 +211,7 @@ spec:
 		t.Fatalf("%d pods", len(w.Pods))
 	}
 	for i, p := range w.Pods {
-		built := p.build(p.Template, "u", 0)
+		built := p.Build(p.Template, "u", 0)
 		if want := []string{"j-0", "j-1", "j-2"}[i]; built.Name != want || built.Labels["team"] != "red" ||
 			built.Labels["batch.kubernetes.io/job-name"] != "j" || built.Annotations["note"] != "kept" {
 			t.Errorf("pod %d: %+v", i, built.ObjectMeta)
@@ -295,7 +303,7 @@ func TestOpenbSharesAndModels(t *testing.T) {
 func TestTemplatesOfTracesAreValidPods(t *testing.T) {
 	shape := openbShape{cpu: 1, memory: 1, gpuMilli: 500, spec: "a|b", qos: "LS"}
 	p := PodPlan{Namespace: "default", Name: "a", Template: shape.template(), PodGroup: "g"}
-	if errs := validate(p.build(p.Template, "u", 0)); len(errs) > 0 {
+	if errs := validate(p.Build(p.Template, "u", 0)); len(errs) > 0 {
 		t.Error(errs)
 	}
 }
@@ -325,7 +333,7 @@ func TestAnSWFJobIsAGang(t *testing.T) {
 	if group.Spec.SchedulingPolicy.Gang.MinCount != 3 || in.workload.Objects[0].At != 100*time.Second {
 		t.Errorf("%+v", group)
 	}
-	built := in.workload.Pods[0].build(in.workload.Pods[0].Template, "u", 0)
+	built := in.workload.Pods[0].Build(in.workload.Pods[0].Template, "u", 0)
 	if *built.Spec.SchedulingGroup.PodGroupName != "job-7" || built.Spec.Containers[0].Resources.Requests.Cpu().Value() != 1 {
 		t.Errorf("%+v", built.Spec)
 	}
@@ -348,12 +356,12 @@ func TestFilesAreReadByContentForWhatTheyHold(t *testing.T) {
 	if err != nil || len(nodes) != 2 {
 		t.Errorf("%d nodes, %v", len(nodes), err)
 	}
-	w, err := ReadWorkload(both)
+	w, err := Read(both)
 	if err != nil || len(w.Pods) != 1 || len(w.Notes) != 1 {
 		t.Errorf("%+v, %v", w, err)
 	}
 	list := write("list.yaml", openbNodesHead+"n0,1,1,0,\n")
-	if _, err := ReadWorkload(list); err == nil || !strings.Contains(err.Error(), "openb node list without a pod") {
+	if _, err := Read(list); err == nil || !strings.Contains(err.Error(), "openb node list without a pod") {
 		t.Errorf("got error %v", err)
 	}
 	if _, err := ReadNodes(write("w.swf", "1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n")); err == nil || !strings.Contains(err.Error(), "SWF file without a node") {
@@ -366,7 +374,7 @@ func TestFilesAreReadByContentForWhatTheyHold(t *testing.T) {
 
 // sharedData returns a file of the data that tests may use, and skips the test where it is not there.
 func sharedData(t *testing.T, name string) string {
-	path := filepath.Join("..", "..", "shared", "data", name)
+	path := filepath.Join("..", "..", "..", "shared", "data", name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("workload data is not here: %v", err)
 	}
@@ -378,7 +386,7 @@ func TestTheOpenbTraceIsReadWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := ReadWorkload(sharedData(t, "openb/openb_pod_list_default.csv"))
+	w, err := Read(sharedData(t, "openb/openb_pod_list_default.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +404,7 @@ func TestTheOpenbTraceIsReadWhole(t *testing.T) {
 }
 
 func TestTheLublinJobsAreReadWhole(t *testing.T) {
-	w, err := ReadWorkload(sharedData(t, "swf/lublin_256.swf"))
+	w, err := Read(sharedData(t, "swf/lublin_256.swf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,52 +413,23 @@ func TestTheLublinJobsAreReadWhole(t *testing.T) {
 	}
 }
 
-// seeds are the beginnings of files of every format.
-var seeds = []string{
+const twoNodes = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: 4}}}
+---
+`
+
+// Seeds are the beginnings of files of every format.
+var Seeds = []string{
 	openbNodesHead + "n0,32000,1024,0,\n", openbPodsHead + "a,12000,16384,1,460,V100M16|V100M32,LS,Running,10,70,10\n",
 	"; x\n1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n",
 	pod + "spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}\n---\n", twoNodes,
 	`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]}`,
 	`{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"Tick"}` + "\n",
 	"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {rollcall.dev/duration: 1s}}\nspec: {parallelism: 2, template: {spec: {containers: [{name: c}]}}}\n",
-}
-
-func FuzzReadNeverPanics(f *testing.F) {
-	for _, seed := range seeds {
-		f.Add([]byte(seed))
-	}
-	f.Add(demoYAML)
-	f.Fuzz(func(t *testing.T, data []byte) { readGarbage(t, data) })
-}
-
-// readGarbage reads data that may be wrong in any way: an error says where, and what is read can be simulated.
-func readGarbage(t interface{ Fatalf(string, ...any) }, data []byte) {
-	in, err := read("F", bytes.NewReader(data))
-	if err != nil {
-		if !strings.HasPrefix(err.Error(), "F") {
-			t.Fatalf("error without place: %v", err)
-		}
-		return
-	}
-	if len(in.workload.Pods) > 10_000 {
-		return
-	}
-	if _, err := New(in.nodes, &in.workload, Options{}); err != nil {
-		t.Fatalf("what was read makes no cluster: %v", err)
-	}
-}
-
-func TestMangledFilesNeverPanic(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		data := []byte(rapid.SampledFrom(append(seeds, string(demoYAML))).Draw(t, "seed"))
-		for range rapid.IntRange(1, 6).Draw(t, "changes") {
-			at := rapid.IntRange(0, len(data)).Draw(t, "at")
-			end := min(len(data), at+rapid.IntRange(0, 9).Draw(t, "cut"))
-			put := rapid.SampledFrom([]string{"", "-", ":", "\n", "---\n", "{", "]", "&a ", "*a", "99999999999999999999", "\x00", "\t", "\"", "-1", "é"}).Draw(t, "put")
-			data = append(append(append([]byte{}, data[:at]...), put...), data[end:]...)
-		}
-		readGarbage(t, data)
-	})
 }
 
 func TestAVolumeThatIsNobodysIsAvailable(t *testing.T) {
@@ -471,7 +450,7 @@ spec:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := ReadWorkload(path)
+	w, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

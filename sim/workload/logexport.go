@@ -1,4 +1,4 @@
-package sim
+package workload
 
 import (
 	"errors"
@@ -109,7 +109,7 @@ func (r *recording) take(e eventlog.Entry) error {
 	}
 	r.last = e.Seq
 	at := e.Time.Sub(r.start)
-	if err := checkOffset(at); err != nil {
+	if err := CheckOffset(at); err != nil {
 		return err
 	}
 	switch p := e.Payload.(type) {
@@ -176,7 +176,7 @@ func (r *recording) podUpserted(at time.Duration, pod *corev1.Pod) error {
 		rec = &recordedPod{plan: len(r.in.workload.Pods)}
 		r.pods[pod.UID] = rec
 		plan := PodPlan{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Arrival: at, Template: pod}
-		if key, ok := plan.group(); ok {
+		if key, ok := plan.Group(); ok {
 			r.members[key]++
 		}
 		r.in.workload.Pods = append(r.in.workload.Pods, plan)
@@ -201,7 +201,7 @@ func (r *recording) podEnds(at time.Duration, uid types.UID) {
 	}
 	delete(r.pods, uid)
 	plan := &r.in.workload.Pods[rec.plan]
-	if key, ok := plan.group(); ok {
+	if key, ok := plan.Group(); ok {
 		r.members[key]--
 	}
 	if !rec.bound {

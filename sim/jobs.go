@@ -1,0 +1,90 @@
+package sim
+
+import (
+	"github.com/rollcall-sched/rollcall/sim/report"
+)
+
+// Report returns a row for each group of which a pod has arrived, and, with Options.Singles, for each pod of no group that
+// has: in the order in which they were submitted, by name where that is the same, groups before pods.
+func (c *Cluster) Report() []report.Row {
+	var rows []report.Row
+	for i := range c.groups {
+		if g := &c.groups[i]; g.arrived > 0 {
+			rows = append(rows, g.Row(g.name.String(), g.arrived))
+		}
+	}
+	for i := range c.singles {
+		if t := &c.singles[i]; t.Complete {
+			plan := &c.work.Pods[i]
+			rows = append(rows, t.Row(plan.Namespace+"/"+plan.Name, 1))
+		}
+	}
+	report.SortRows(rows)
+	return rows
+}
+
+// Timeline returns how the simulation went, nil without Options.Timeline. It is called after Run.
+func (c *Cluster) Timeline() *report.Timeline { return c.timeline }
+
+// enqueue notes that the pod will stand in the scheduler's queue once that is told of it.
+func (c *Cluster) enqueue(p *podState) {
+	p.queued = true
+	if p.group >= 0 {
+		c.groups[p.group].queued++
+	}
+}
+
+// dequeue notes that it will not when the scheduler is told next, of its bind or its end. With the last pod of a group in
+// its queue goes what it has counted.
+func (c *Cluster) dequeue(i int32) {
+	p := &c.pods[i]
+	if !p.queued {
+		return
+	}
+	p.queued = false
+	if p.group < 0 {
+		c.countAttempts(i)
+		return
+	}
+	g := &c.groups[p.group]
+	if g.queued--; g.queued == 0 {
+		g.Attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
+	}
+}
+
+// countAttempts takes down the attempts at a pod of no group.
+func (c *Cluster) countAttempts(i int32) {
+	if c.singles != nil {
+		plan := &c.work.Pods[i]
+		c.singles[i].Attempts = int32(c.view.PodAttempts(plan.Namespace, plan.Name))
+	}
+}
+
+// countRest takes down the attempts at whatever still stands in the queue.
+func (c *Cluster) countRest() {
+	for i := range c.groups {
+		if g := &c.groups[i]; g.queued > 0 {
+			g.Attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
+		}
+	}
+	for i := range c.pods {
+		if p := &c.pods[i]; p.queued && p.group < 0 {
+			c.countAttempts(int32(i))
+		}
+	}
+}
+
+// finishGroup notes that the last pod of a group is gone.
+func (c *Cluster) finishGroup(g *groupState) {
+	g.Finished, g.FinishedAt = true, c.now
+	if g.Placed {
+		c.account.JobFinished(g.PlacedAt-g.CompleteAt, c.now-g.PlacedAt)
+	}
+}
+
+// single notes what happens to a pod of no group.
+func (c *Cluster) single(i int32, note func(*report.Times)) {
+	if c.singles != nil && c.pods[i].group < 0 {
+		note(&c.singles[i])
+	}
+}
