@@ -25,20 +25,24 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const page = "# Page\n\n<!-- bench peer -->\nold\n<!-- end bench peer -->\n\n<!-- bench curve -->\n<!-- end bench curve -->\n\nEnd.\n"
+const page = "# Page\n\n<!-- bench peer -->\nold\n<!-- end bench peer -->\n\n<!-- bench curve -->\n<!-- end bench " +
+	"curve -->\n\nEnd.\n"
 
 func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	dir := t.TempDir()
-	into, chart, facts := filepath.Join(dir, "page.md"), filepath.Join(dir, "peer.svg"), filepath.Join(dir, "facts.json")
+	into, chart, facts := filepath.Join(dir, "page.md"), filepath.Join(dir, "peer.svg"),
+		filepath.Join(dir, "facts.json")
 	write(t, into, page)
-	c := comparison{rounds: 2, limit: time.Minute, only: []string{"gangs"}, nodes: 70, pods: 520, dir: dir, into: into, chart: chart, facts: facts, note: "A note."}
+	c := comparison{rounds: 2, limit: time.Minute, only: []string{"gangs"}, nodes: 70, pods: 520, dir: dir, into: into,
+		chart: chart, facts: facts, note: "A note."}
 	var out bytes.Buffer
 	if err := c.run(context.Background(), &out); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, into)
 	before, rest, _ := strings.Cut(got, out.String())
-	if before != "# Page\n\n<!-- bench peer -->\n" || rest != "<!-- end bench peer -->\n\n<!-- bench curve -->\n<!-- end bench curve -->\n\nEnd.\n" {
+	if before != "# Page\n\n<!-- bench peer -->\n" ||
+		rest != "<!-- end bench peer -->\n\n<!-- bench curve -->\n<!-- end bench curve -->\n\nEnd.\n" {
 		t.Errorf("the page is\n%s\nand what was printed\n%s", got, out.String())
 	}
 	for _, want := range []string{"A note.", "medians of 2 rounds", "\n| gangs of 512 | "} {
@@ -68,7 +72,8 @@ func TestAComparisonIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 func TestAnotherNumberOfPodsKeepsThemAllDifferent(t *testing.T) {
 	c := comparison{rounds: 1, only: []string{"different", "shapes20"}, nodes: 70, pods: 30}
 	got, err := c.choose()
-	if err != nil || len(got) != 2 || got[0].Pods != 30 || got[0].Shapes != 30 || got[1].Shapes != 20 || got[1].Nodes != 70 {
+	if err != nil || len(got) != 2 || got[0].Pods != 30 || got[0].Shapes != 30 || got[1].Shapes != 20 ||
+		got[1].Nodes != 70 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -82,7 +87,8 @@ func TestACurveIsPrintedDrawnAndPutIntoItsPage(t *testing.T) {
 	if err := g.run(context.Background(), &out); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(read(t, into), out.String()) || !strings.Contains(out.String(), "| 2 shapes | ") || !strings.Contains(out.String(), "| 10 nodes | 20 nodes |") {
+	if !strings.Contains(read(t, into), out.String()) || !strings.Contains(out.String(), "| 2 shapes | ") ||
+		!strings.Contains(out.String(), "| 10 nodes | 20 nodes |") {
 		t.Errorf("the page is\n%s\nand what was printed\n%s", read(t, into), out.String())
 	}
 	checkSVG(t, read(t, chart), ">1 shape<", ">nodes<")
@@ -100,9 +106,12 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		"rounds":   {comparison{only: []string{"shape"}}, "--rounds is 0"},
 		"scenario": {comparison{rounds: 1, only: []string{"shop"}}, `no scenario "shop"`},
 		"spec":     {comparison{rounds: 1, only: []string{"gangs"}, nodes: 3, pods: 512}, "gangs of 512"},
-		"no place": {comparison{rounds: 1, into: bare, dir: absent, only: []string{"shape"}}, "between which the table would stand"},
-		"no page":  {comparison{rounds: 1, into: filepath.Join(dir, "none.md"), dir: absent, only: []string{"shape"}}, "none.md"},
-		"a run":    {comparison{rounds: 1, nodes: 1, pods: 9, dir: dir, only: []string{"shape"}, limit: time.Minute}, "9 pods: all 1 nodes together take 8"},
+		"no place": {comparison{rounds: 1, into: bare, dir: absent, only: []string{"shape"}},
+			"between which the table would stand"},
+		"no page": {comparison{rounds: 1, into: filepath.Join(dir, "none.md"), dir: absent, only: []string{"shape"}},
+			"none.md"},
+		"a run": {comparison{rounds: 1, nodes: 1, pods: 9, dir: dir, only: []string{"shape"}, limit: time.Minute},
+			"9 pods: all 1 nodes together take 8"},
 	} {
 		if err := c.run(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -112,7 +121,8 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 
 func TestATableHasMediansAndTheBoundsOfTheRatios(t *testing.T) {
 	result := func(rate, score float64, complete bool) *throughput.Result {
-		return &throughput.Result{PodsPerSecond: rate, RunningScores: []float64{score, score - 1, score - 2}, Placed: 100, CPUSeconds: 2, PeakRSS: 3 << 20, Complete: complete}
+		return &throughput.Result{PodsPerSecond: rate, RunningScores: []float64{score, score - 1, score - 2},
+			Placed: 100, CPUSeconds: 2, PeakRSS: 3 << 20, Complete: complete}
 	}
 	o := outcome{name: "one shape"}
 	for i, rate := range []float64{100, 50, 200} {
@@ -140,7 +150,8 @@ func TestWhoPlacedNothingHasNoScoreAndNoRatio(t *testing.T) {
 	o.Results[allNodes] = []*throughput.Result{{}}
 	o.Results[rollcall] = []*throughput.Result{{PodsPerSecond: 20, RunningScores: []float64{170, 160}}}
 	table := (&comparison{}).table([]outcome{o}, 1)
-	for _, want := range []string{"| gangs | 10\\* | 0\\* | 20\\* | 2.0 (2.0–2.0) | – |", "| gangs | 500 | 150.00 | – | 170.00 |"} {
+	for _, want := range []string{"| gangs | 10\\* | 0\\* | 20\\* | 2.0 (2.0–2.0) | – |",
+		"| gangs | 500 | 150.00 | – | 170.00 |"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}

@@ -42,7 +42,8 @@ pods end as new ones come, so that every run places as many.`,
 	f.IntSliceVar(&g.shapes, "shapes", []int{1, 20, 200}, "the numbers of shapes")
 	f.DurationVar(&g.limit, "limit", time.Minute, "stop a run after this much time")
 	f.StringVar(&g.dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
-	f.StringVar(&g.into, "into", "", "put the table into this file, between <!-- bench curve --> and <!-- end bench curve -->")
+	f.StringVar(&g.into, "into", "",
+		"put the table into this file, between <!-- bench curve --> and <!-- end bench curve -->")
 	f.StringVar(&g.chart, "chart", "", "draw the medians to this SVG file")
 	f.StringVar(&g.note, "note", "", "a sentence to stand above the table")
 	return cmd
@@ -62,7 +63,8 @@ func (g *growth) run(ctx context.Context, w io.Writer) error {
 		for i, shapes := range g.shapes {
 			for k, nodes := range g.nodes {
 				tell("round %d of %d: %d nodes, %d shapes", round+1, g.rounds, nodes, shapes)
-				run := one{Spec: workload.Spec{Nodes: nodes, Pods: g.pods, Shapes: shapes}, Limit: g.limit, Batch: 1000, Dir: g.dir}
+				run := one{Spec: workload.Spec{Nodes: nodes, Pods: g.pods, Shapes: shapes}, Limit: g.limit, Batch: 1000,
+					Dir: g.dir}
 				r, err := run.apart(ctx)
 				if err != nil {
 					return err
@@ -74,7 +76,8 @@ func (g *growth) run(ctx context.Context, w io.Writer) error {
 	tell("")
 	table := g.table(rates)
 	if g.chart != "" {
-		if err := draw(g.chart, func(w io.Writer) error { return svgplot.WriteCurves(w, g.curves(rates)) }); err != nil {
+		if err := draw(g.chart,
+			func(w io.Writer) error { return svgplot.WriteCurves(w, g.curves(rates)) }); err != nil {
 			return err
 		}
 	}
@@ -93,7 +96,8 @@ func (g *growth) table(rates [][][]float64) string {
 	if g.note != "" {
 		fmt.Fprintf(&b, "%s\n\n", g.note)
 	}
-	fmt.Fprintf(&b, "%s, %d cores, %s, %d pods in each run; %s.\n\n| pods/s |", time.Now().UTC().Format(time.DateOnly), runtime.GOMAXPROCS(0), runtime.Version(), g.pods, medians(g.rounds))
+	fmt.Fprintf(&b, "%s, %d cores, %s, %d pods in each run; %s.\n\n| pods/s |", time.Now().UTC().Format(time.DateOnly),
+		runtime.GOMAXPROCS(0), runtime.Version(), g.pods, medians(g.rounds))
 	for _, nodes := range g.nodes {
 		fmt.Fprintf(&b, " %d nodes |", nodes)
 	}
@@ -118,9 +122,10 @@ func shapesName(n int) string {
 // curves are the medians as a chart.
 func (g *growth) curves(rates [][][]float64) svgplot.Curves {
 	out := svgplot.Curves{
-		Title:    "Rollcall: pods scheduled per second",
-		Subtitle: fmt.Sprintf("%d pods of one GPU in each run, every node scored, every decision durable; %d cores", g.pods, runtime.GOMAXPROCS(0)),
-		X:        "nodes", Y: "pods/s",
+		Title: "Rollcall: pods scheduled per second",
+		Subtitle: fmt.Sprintf("%d pods of one GPU in each run, every node scored, every decision durable; %d cores",
+			g.pods, runtime.GOMAXPROCS(0)),
+		X: "nodes", Y: "pods/s",
 	}
 	for i, shapes := range g.shapes {
 		line := svgplot.Line{Name: shapesName(shapes)}

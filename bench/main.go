@@ -1,5 +1,5 @@
-// Command bench measures Rollcall and kube-scheduler side by side: the same workloads, each run in a process of its own,
-// the two taking turns.
+// Command bench measures Rollcall and kube-scheduler side by side: the same workloads, each run in a process of its
+// own, the two taking turns.
 //
 // It owns the scenarios, and what is made of the measurements: a table and charts. How one run is measured is
 // bench/throughput's and bench/peer's.

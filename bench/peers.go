@@ -40,8 +40,9 @@ it is, and with all nodes scored. Binds do nothing in either. Rollcall scores al
 every decision is durable.
 
 A run that takes longer than --limit is stopped, and what it placed until then counts.`,
-		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart docs/peer.svg",
-		Args:    cobra.NoArgs,
+		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart " +
+			"docs/peer.svg",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.run(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -56,8 +57,10 @@ A run that takes longer than --limit is stopped, and what it placed until then c
 	f.StringSliceVar(&c.only, "only", keys, "the scenarios")
 	f.IntVar(&c.nodes, "nodes", 0, "another number of nodes for all scenarios")
 	f.IntVar(&c.pods, "pods", 0, "another number of pods for all scenarios")
-	f.StringVar(&c.dir, "dir", "", "a directory on the file system for Rollcall's log; default: that for temporary files")
-	f.StringVar(&c.into, "into", "", "put the table into this file, between <!-- bench peer --> and <!-- end bench peer -->")
+	f.StringVar(&c.dir, "dir", "",
+		"a directory on the file system for Rollcall's log; default: that for temporary files")
+	f.StringVar(&c.into, "into", "",
+		"put the table into this file, between <!-- bench peer --> and <!-- end bench peer -->")
 	f.StringVar(&c.chart, "chart", "", "draw the medians to this SVG file")
 	f.StringVar(&c.facts, "facts", "", "write every result to this file, as JSON")
 	f.StringVar(&c.note, "note", "", "a sentence to stand above the table")
@@ -80,7 +83,8 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 			outcomes[i].Scenario, outcomes[i].name = s.Key, s.Name
 			for who, contestant := range contestants {
 				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestant.Name)
-				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: c.limit, Batch: 1000, Dir: c.dir}
+				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: c.limit,
+					Batch: 1000, Dir: c.dir}
 				r, err := run.apart(ctx)
 				if err != nil {
 					return err
@@ -140,7 +144,8 @@ func (c *comparison) keep(outcomes []outcome, rounds int) error {
 		}
 	}
 	if c.chart != "" {
-		if err := draw(c.chart, func(w io.Writer) error { return svgplot.WriteBars(w, bars(outcomes, rounds)) }); err != nil {
+		if err := draw(c.chart,
+			func(w io.Writer) error { return svgplot.WriteBars(w, bars(outcomes, rounds)) }); err != nil {
 			return err
 		}
 	}
@@ -178,7 +183,8 @@ func around(path, name string) (before, after string, err error) {
 	before, rest, ok := strings.Cut(string(data), opening)
 	_, after, found := strings.Cut(rest, closing)
 	if !ok || !found {
-		return "", "", fmt.Errorf("%s has no %q with a %q behind it, between which the table would stand", path, strings.TrimSpace(opening), closing)
+		return "", "", fmt.Errorf("%s has no %q with a %q behind it, between which the table would stand", path,
+			strings.TrimSpace(opening), closing)
 	}
 	return before + opening, closing + after, nil
 }
@@ -191,24 +197,32 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 	}
 	fmt.Fprintf(&b, "%s, %d cores, %s: %s, in brackets the lowest and highest ratio of a round.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.GOMAXPROCS(0), runtime.Version(), medians(rounds))
-	b.WriteString("| pods/s | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall, all nodes, durable | × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| pods/s | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall, all nodes, durable " +
+		"| × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", o.name, o.rate(sampled), o.rate(allNodes), o.rate(rollcall),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", o.name, o.rate(sampled), o.rate(allNodes),
+			o.rate(rollcall),
 			times(o.ratio(sampled, podsPerSecond)), times(o.ratio(allNodes, podsPerSecond)))
 	}
-	fmt.Fprintf(&b, "\n\\* stopped after %s: pods/s of what was placed until then, which is the emptier half of the work.\n\n", c.limit)
+	fmt.Fprintf(&b, "\n\\* stopped after %s: pods/s of what was placed until then, which is the emptier half of the "+
+		"work.\n\n", c.limit)
 	b.WriteString("What a second of one core places, which other work on the machine changes less:\n\n")
-	b.WriteString("| pods per CPU second | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall | × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| pods per CPU second | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall | × its " +
+		"sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", o.name, o.of(sampled, podsPerCPU), o.of(allNodes, podsPerCPU), o.of(rollcall, podsPerCPU),
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", o.name, o.of(sampled, podsPerCPU),
+			o.of(allNodes, podsPerCPU), o.of(rollcall, podsPerCPU),
 			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
 	}
-	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the choice), of as many pods as all\n" +
+	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the " +
+		"choice), of as many pods as all\n" +
 		"three placed, and the peak of memory in MiB:\n\n")
-	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | " +
+		"Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
 		pods, scores := o.reached()
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, pods, score(scores[sampled]), score(scores[allNodes]), score(scores[rollcall]),
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, pods, score(scores[sampled]),
+			score(scores[allNodes]), score(scores[rollcall]),
 			o.of(sampled, peakMiB), o.of(allNodes, peakMiB), o.of(rollcall, peakMiB))
 	}
 	return b.String()
@@ -240,8 +254,10 @@ func times(middle, lowest, highest float64) string {
 // bars are the medians as a chart.
 func bars(outcomes []outcome, rounds int) svgplot.Bars {
 	out := svgplot.Bars{
-		Title:    "Pods scheduled per second",
-		Subtitle: fmt.Sprintf("5,000 nodes unless said, 10,000 pods of one GPU, %d cores; %s; each mark is ten times the one before", runtime.GOMAXPROCS(0), medians(rounds)),
+		Title: "Pods scheduled per second",
+		Subtitle: fmt.Sprintf(
+			"5,000 nodes unless said, 10,000 pods of one GPU, %d cores; %s; each mark is ten times the one before",
+			runtime.GOMAXPROCS(0), medians(rounds)),
 	}
 	for _, c := range contestants {
 		out.Series = append(out.Series, c.Name)

@@ -85,10 +85,12 @@ func (o one) here(ctx context.Context, profile string) (*throughput.Result, erro
 		return file.Close()
 	}
 	if o.Kube {
-		return peer.Run(ctx, peer.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Started: started, Stopped: stopped})
+		return peer.Run(ctx,
+			peer.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Started: started, Stopped: stopped})
 	}
-	return throughput.Run(ctx, throughput.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Batch: o.Batch, Dir: o.Dir,
-		Version: "bench", Started: started, Stopped: stopped})
+	return throughput.Run(ctx,
+		throughput.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Batch: o.Batch, Dir: o.Dir,
+			Version: "bench", Started: started, Stopped: stopped})
 }
 
 // apart measures in a process of its own, so that no run finds memory or a heap that another left behind.
@@ -98,8 +100,10 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, "run",
-		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread), "--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
-		"--gang="+strconv.Itoa(o.Gang), "--shapes="+strconv.Itoa(o.Shapes), "--sample="+strconv.Itoa(int(o.Percentage)), "--limit="+o.Limit.String(),
+		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
+		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
+		"--gang="+strconv.Itoa(o.Gang), "--shapes="+strconv.Itoa(o.Shapes), "--sample="+strconv.Itoa(int(o.Percentage)),
+		"--limit="+o.Limit.String(),
 		"--batch="+strconv.Itoa(o.Batch), "--dir="+o.Dir)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint

@@ -91,8 +91,8 @@ func (o outcome) ratio(other int, value func(*throughput.Result) float64) (middl
 	return median(values), slices.Min(values), slices.Max(values)
 }
 
-// reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the placements of so
-// many are. Who placed fewer than one step is left out: his score is 0.
+// reached is how many pods all contestants placed in all rounds, in steps of yardstick.Step, and how good the
+// placements of so many are. Who placed fewer than one step is left out: his score is 0.
 func (o outcome) reached() (pods int, scores [3]float64) {
 	least := math.MaxInt
 	for _, results := range o.Results {

@@ -26,7 +26,8 @@ func TestWhateverTheClockSaysTimeNeverGoesBackAndTheReplayIsIdentical(t *testing
 		w := newWorld(t)
 		jump := rapid.Custom(func(r *rapid.T) time.Duration {
 			// Most jumps that clocks make are small; all must be right.
-			limit := rapid.SampledFrom([]time.Duration{10 * year, 10 * year, time.Hour, 2 * time.Second}).Draw(r, "limit")
+			limit := rapid.SampledFrom([]time.Duration{10 * year, 10 * year, time.Hour, 2 * time.Second}).Draw(r,
+				"limit")
 			return time.Duration(rapid.Int64Range(-int64(limit), int64(limit)).Draw(r, "jump"))
 		})
 		story := gangStory()
@@ -102,8 +103,10 @@ func (w *world) wantIdentical(r *rapid.T) {
 func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	late, inTime := newWorld(t), newWorld(t)
 	for _, w := range []*world{late, inTime} {
-		w.mustStep(moment{inputs: []eventlog.Payload{node("n1", "4"), node("n2", "4"), pod("small", "3", ""), pod("wide", "16", "")}})
-		w.mustStep(moment{inputs: []eventlog.Payload{group("red", 2), pod("red-0", "3", "red"), pod("red-1", "3", "red")}})
+		w.mustStep(moment{
+			inputs: []eventlog.Payload{node("n1", "4"), node("n2", "4"), pod("small", "3", ""), pod("wide", "16", "")}})
+		w.mustStep(moment{
+			inputs: []eventlog.Payload{group("red", 2), pod("red-0", "3", "red"), pod("red-1", "3", "red")}})
 		w.mustStep(moment{inputs: []eventlog.Payload{node("n3", "2")}})
 	}
 	before := late.engine.Machine().Seq()
@@ -115,7 +118,8 @@ func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 		}
 		inTime.mustStep(moment{after: wake.Sub(inTime.now)})
 	}
-	if got, want := placements(late.engine.Machine()), placements(inTime.engine.Machine()); got["small"] != want["small"] ||
+	if got, want := placements(late.engine.Machine()),
+		placements(inTime.engine.Machine()); got["small"] != want["small"] ||
 		got["wide"] != want["wide"] || got["red-0"] != want["red-0"] || got["red-1"] != want["red-1"] {
 		t.Errorf("after the jump: %v; woken in time: %v", got, want)
 	}
@@ -136,8 +140,9 @@ func TestAJumpForwardDoesNoMoreThanEndWhatWasWaitingForTime(t *testing.T) {
 	verify(t, late.log.kept, false)
 }
 
-// TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait says what a jump forward that is taken back costs: the log's
-// time stands still until the clock has reached it again, and with it what waits for time; everything else goes on.
+// TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait says what a jump forward that is taken back costs:
+// the log's time stands still until the clock has reached it again, and with it what waits for time; everything else
+// goes on.
 func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing.T) {
 	w := newWorld(t)
 	w.mustStep(moment{inputs: []eventlog.Payload{node("n1", "4")}})
@@ -145,7 +150,9 @@ func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing
 	ahead := w.engine.Machine().Now()
 	w.now = start.Add(time.Minute) // the clock is put right
 	for i, cpu := range []string{"1", "1"} {
-		if effects := w.mustStep(moment{after: time.Second, inputs: []eventlog.Payload{pod([]string{"a", "b"}[i], cpu, "")}}); len(effects) != 1 {
+		if effects := w.mustStep(
+			moment{after: time.Second, inputs: []eventlog.Payload{pod([]string{"a", "b"}[i], cpu, "")}}); len(
+			effects) != 1 {
 			t.Fatalf("with the clock behind the log a pod that fits is not placed: %v", effects)
 		}
 	}
@@ -155,7 +162,8 @@ func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing
 	}
 	wake, ok := w.engine.Wake()
 	if !ok || !wake.After(ahead.Std()) || wake.After(ahead.Std().Add(time.Minute)) {
-		t.Fatalf("wide, which was tried in vain, is to be tried again at %s %v, want within a minute of %s", wake, ok, ahead)
+		t.Fatalf("wide, which was tried in vain, is to be tried again at %s %v, want within a minute of %s", wake, ok,
+			ahead)
 	}
 	w.now = wake
 	w.answers = nil
@@ -184,7 +192,8 @@ func TestClocksBeyondWhatALogCanHold(t *testing.T) {
 			w.reopen()
 			w.mustStep(moment{})
 			w.mustStep(moment{inputs: []eventlog.Payload{node("n2", "1")}})
-			if at := w.engine.Machine().Cluster().PodNamed("ml", "a"); at == nil || at.Object.Spec.NodeName == "" && at.Node == "" {
+			if at := w.engine.Machine().Cluster().PodNamed("ml", "a"); at == nil || at.Object.Spec.NodeName == "" &&
+				at.Node == "" {
 				t.Errorf("the pod a is not placed")
 			}
 			if now := w.engine.Machine().Now(); now < eventlog.TimeOf(start) {

@@ -14,8 +14,9 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash sees all or
-// nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it is several appends.
+// maxAppend is how many entries one append holds at the most. Each append is a commit, of which a reader or a crash
+// sees all or nothing. So they do of a step, which is never part of two, unless it has more entries than that: then it
+// is several appends.
 const maxAppend = 4096
 
 // Options is what an epoch starts with.
@@ -44,11 +45,12 @@ type Options struct {
 	Report func(message string)
 	// Release says when Advance gives effects out.
 	Release Release
-	// Observe receives the entries of this epoch as they become durable; nil for nobody. Commit states what it can rely on.
-	// It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call anything else
-	// of the engine.
+	// Observe receives the entries of this epoch as they become durable; nil for nobody. Commit states what it can rely
+	// on. It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call
+	// anything else of the engine.
 	Observe func(Commit) error
-	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the engine.
+	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
+	// engine.
 	Clock func() time.Time
 }
 
@@ -58,14 +60,14 @@ type Release uint8
 const (
 	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
 	WhenDurable Release = iota
-	// WhenDecided: at once. It is for a world that stands in this log alone, such as a virtual cluster: all that comes of
-	// an effect are later entries of the log, so whatever a crash leaves of that is the beginning of what happened.
+	// WhenDecided: at once. It is for a world that stands in this log alone, such as a virtual cluster: all that comes
+	// of an effect are later entries of the log, so whatever a crash leaves of that is the beginning of what happened.
 	WhenDecided
 )
 
 // AppendError says that an append failed. No effect of its entries, or of later ones, was given out as durable. Every
-// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of those
-// decided after Last.
+// entry before First is durable; whether First to Last are shows when the log is opened again; the log has none of
+// those decided after Last.
 type AppendError struct {
 	First, Last uint64
 	Err         error
@@ -148,7 +150,8 @@ func (e *Engine) Durable() uint64 {
 }
 
 // Appended returns a channel from which one receives after an append has succeeded or failed: Advance, even without
-// inputs, or Await will then say what came of it. It is for one receiver, and holds one message for any number of appends.
+// inputs, or Await will then say what came of it. It is for one receiver, and holds one message for any number of
+// appends.
 func (e *Engine) Appended() <-chan struct{} { return e.writer.appended }
 
 // Step takes inputs in at time now (or at the log's last time if that is later), decides until nothing is
@@ -166,11 +169,12 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 
 // Advance is Step without the wait: it takes inputs in and decides, hands the entries over to be made durable beside
 // whatever comes next, and returns the effects that have become due since the last call: those of decisions that are
-// durable by now, or of all with the option WhenDecided. It waits only if too much is on its way to the disk, or if a snapshot
-// is due, which is made of what is durable.
+// durable by now, or of all with the option WhenDecided. It waits only if too much is on its way to the disk, or if a
+// snapshot is due, which is made of what is durable.
 //
-// That an append has failed is returned by the first call after it, as an *AppendError. As with Step the engine is then of
-// no more use; with WhenDecided effects were given out of decisions that are lost, and with them what they were carried out in.
+// That an append has failed is returned by the first call after it, as an *AppendError. As with Step the engine is then
+// of no more use; with WhenDecided effects were given out of decisions that are lost, and with them what they were
+// carried out in.
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
 	if err := e.process(ctx, now, inputs); err != nil {
 		return nil, err
@@ -181,8 +185,8 @@ func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.P
 // Sync waits until everything is durable, and returns the effects that have become due since the last call.
 func (e *Engine) Sync() ([]scheduler.Effect, error) { return e.Await(e.machine.Seq()) }
 
-// Await waits until entry seq is durable, or the last one there is if that is an earlier one, and returns the effects that have
-// become due since the last call.
+// Await waits until entry seq is durable, or the last one there is if that is an earlier one, and returns the effects
+// that have become due since the last call.
 func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
 	if e.failed != nil {
 		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
@@ -286,8 +290,8 @@ func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and puts it up to be handed over. It is encoded first: once it is applied its payload is the Machine's,
-// which the writer must not look at.
+// take applies an entry and puts it up to be handed over. It is encoded first: once it is applied its payload is the
+// Machine's, which the writer must not look at.
 func (e *Engine) take(entry eventlog.Entry) (err error) {
 	if entry.Encoding.IsZero() {
 		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {

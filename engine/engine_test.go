@@ -28,7 +28,8 @@ func TestTheStoryTellsEverything(t *testing.T) {
 	for _, m := range gangStory() {
 		w.mustStep(m)
 	}
-	want := map[string]bool{"Scheduled": true, "Waiting": true, "Unschedulable": true, "Tick": true, "released": true, "Bound": true}
+	want := map[string]bool{"Scheduled": true, "Waiting": true, "Unschedulable": true, "Tick": true, "released": true,
+		"Bound": true}
 	for _, e := range w.entries() {
 		switch p := e.Payload.(type) {
 		case *eventlog.Decision:
@@ -104,7 +105,8 @@ func wantStopped(t *testing.T, w *world) {
 	appends := len(w.log.appends)
 	for _, inputs := range [][]eventlog.Payload{nil, {pod("more", "1", "")}} {
 		effects, err := w.engine.Step(context.Background(), w.now.Add(time.Hour), inputs)
-		if err == nil || !strings.Contains(err.Error(), "the engine has stopped") || !errors.Is(err, errDisk) || effects != nil {
+		if err == nil || !strings.Contains(err.Error(), "the engine has stopped") || !errors.Is(err, errDisk) ||
+			effects != nil {
 			t.Errorf("a step after the failure gives %v, %v", effects, err)
 		}
 	}
@@ -289,7 +291,8 @@ func TestRecoveryFromEveryPrefix(t *testing.T) {
 		}
 		bound := 0
 		for i := range 3 {
-			if p := e.Machine().Cluster().PodNamed("ml", fmt.Sprintf("red-%d", i)); p != nil && p.Object.Spec.NodeName != "" {
+			if p := e.Machine().Cluster().PodNamed("ml", fmt.Sprintf("red-%d", i)); p != nil &&
+				p.Object.Spec.NodeName != "" {
 				bound++
 			}
 		}
@@ -314,7 +317,8 @@ func TestTimeNeverGoesBack(t *testing.T) {
 		w := newWorld(t)
 		jump := rapid.Int64Range(-int64(5*365*24*time.Hour), int64(5*365*24*time.Hour))
 		for _, m := range gangStory() {
-			effects, err := w.engine.Step(context.Background(), start.Add(time.Duration(jump.Draw(r, "clock"))), append(w.answers, m.inputs...))
+			effects, err := w.engine.Step(context.Background(), start.Add(time.Duration(jump.Draw(r, "clock"))),
+				append(w.answers, m.inputs...))
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -331,7 +335,8 @@ func TestTimeNeverGoesBack(t *testing.T) {
 			}
 			last = e.Time
 		}
-		report, err := replay.Verify(context.Background(), w.log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+		report, err := replay.Verify(context.Background(), w.log.Read(1),
+			replay.Options{Registry: plugins.NewRegistry()})
 		if err != nil || !report.Identical() {
 			r.Fatalf("the replay diverges: %v %v", err, report.Divergences)
 		}
@@ -452,7 +457,8 @@ func TestTheStateSharesNothingWithTheCallersObjects(t *testing.T) {
 // TestACancelledStepLeavesALogThatReplays stops in the middle of a step's decisions: what was decided is
 // durable, nothing of it is released, and who opens the log decides the rest.
 func TestACancelledStepLeavesALogThatReplays(t *testing.T) {
-	inputs := []eventlog.Payload{node("n1", "4"), node("n2", "4"), group("red", 3), pod("red-0", "2", "red"), pod("red-1", "2", "red"), pod("red-2", "2", "red")}
+	inputs := []eventlog.Payload{node("n1", "4"), node("n2", "4"), group("red", 3), pod("red-0", "2", "red"),
+		pod("red-1", "2", "red"), pod("red-2", "2", "red")}
 	for decided := range 3 {
 		w := newWorld(t)
 		effects, err := w.engine.Step(&cancelledAfter{Context: context.Background(), left: decided}, start, inputs)
@@ -465,7 +471,8 @@ func TestACancelledStepLeavesALogThatReplays(t *testing.T) {
 		verify(t, w.log.kept, true)
 		w.reopen()
 		if effects := w.mustStep(moment{}); len(effects) != 3 {
-			t.Errorf("stopped after %d decisions and opened again, the effects are %+v, want the gang's binds", decided, effects)
+			t.Errorf("stopped after %d decisions and opened again, the effects are %+v, want the gang's binds", decided,
+				effects)
 		}
 		verify(t, w.log.kept, false)
 	}
@@ -490,7 +497,8 @@ func TestAnInputThatTheLogCannotHoldStopsTheEngineAndNotTheLog(t *testing.T) {
 	last, _ := w.log.Last()
 	bad := pod("a", "1", "").(*eventlog.Upserted)
 	bad.Object.(*v1.Pod).Labels = map[string]string{"text": "\xff"}
-	if _, err := w.step(moment{inputs: []eventlog.Payload{pod("b", "1", ""), bad}}); err == nil || !strings.Contains(err.Error(), "ml/a") {
+	if _, err := w.step(moment{inputs: []eventlog.Payload{pod("b", "1", ""), bad}}); err == nil ||
+		!strings.Contains(err.Error(), "ml/a") {
 		t.Fatalf("the error is %v, want one that names the pod", err)
 	}
 	if after, _ := w.log.Last(); after != last {
@@ -552,7 +560,8 @@ func TestOpenRefusesALogThatItCannotRecoverFrom(t *testing.T) {
 			if err := log.Append(0, c.entries()); err != nil {
 				t.Fatal(err)
 			}
-			_, err := engine.Open(context.Background(), log, start, engine.Options{Registry: plugins.NewRegistry(), Config: []byte(`{}`)})
+			_, err := engine.Open(context.Background(), log, start,
+				engine.Options{Registry: plugins.NewRegistry(), Config: []byte(`{}`)})
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "recover") {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}

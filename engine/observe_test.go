@@ -75,7 +75,8 @@ func (f *feed) last() uint64 {
 	return f.entries[len(f.entries)-1].Seq
 }
 
-func openObserved(t testing.TB, log eventlog.Log, release engine.Release, store snapshot.Store) (*engine.Engine, *feed) {
+func openObserved(t testing.TB, log eventlog.Log, release engine.Release, store snapshot.Store) (*engine.Engine,
+	*feed) {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
@@ -132,7 +133,8 @@ func TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder(t *testing.T) {
 						t.Fatal(err)
 					}
 					released, answers = append(released, effects...), binds(effects)
-					if durable, _ := log.Last(); reflect.ValueOf(tc.call).Pointer() == reflect.ValueOf(step).Pointer() && f.last() != durable {
+					if durable, _ := log.Last(); reflect.ValueOf(tc.call).Pointer() == reflect.ValueOf(
+						step).Pointer() && f.last() != durable {
 						t.Errorf("after a step the feed ends with entry %d, the log with %d", f.last(), durable)
 					}
 				}
@@ -144,7 +146,8 @@ func TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder(t *testing.T) {
 					t.Fatalf("%d entries are observed, the epoch has %d", len(f.entries), len(want))
 				}
 				for i, got := range f.entries {
-					if got.Seq != want[i].Seq || got.Time != want[i].Time || got.Kind() != want[i].Kind() || got.Settled != want[i].Settled {
+					if got.Seq != want[i].Seq || got.Time != want[i].Time || got.Kind() != want[i].Kind() ||
+						got.Settled != want[i].Settled {
 						t.Fatalf("observed is entry %+v, logged %+v", got, want[i])
 					}
 				}
@@ -154,7 +157,8 @@ func TestTheFeedHasEveryEntryOfTheEpochOnceAndInOrder(t *testing.T) {
 				if tc.release == engine.WhenDecided {
 					released = nil
 				}
-				if !slices.EqualFunc(f.effects, released, func(a, b scheduler.Effect) bool { return reflect.DeepEqual(a, b) }) {
+				if !slices.EqualFunc(f.effects, released,
+					func(a, b scheduler.Effect) bool { return reflect.DeepEqual(a, b) }) {
 					t.Errorf("the feed has the effects %v, given out were %v", names(f.effects), names(released))
 				}
 			}
@@ -198,8 +202,10 @@ func TestNothingIsObservedBeforeItIsDurable(t *testing.T) {
 	if f.last() != before {
 		t.Fatal("Observe is called outside of the engine's calls")
 	}
-	if effects := mustAdvance(t, e); !slices.Equal(names(effects), []string{"a"}) || f.last() != before+2 || !slices.Equal(names(f.effects), []string{"a"}) {
-		t.Errorf("after the first append entry %d is observed, want %d; effects %v, given out %v", f.last(), before+2, names(f.effects), names(effects))
+	if effects := mustAdvance(t, e); !slices.Equal(names(effects), []string{"a"}) || f.last() != before+2 ||
+		!slices.Equal(names(f.effects), []string{"a"}) {
+		t.Errorf("after the first append entry %d is observed, want %d; effects %v, given out %v", f.last(), before+2,
+			names(f.effects), names(effects))
 	}
 	log.let(nil)
 	if err := e.Close(); err != nil || f.last() != before+4 {
@@ -227,7 +233,8 @@ func TestNothingOfAFailedAppendIsObserved(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 		if f.last() != before+2 {
-			t.Errorf("the feed ends with entry %d, want %d, the last one before the append that failed", f.last(), before+2)
+			t.Errorf("the feed ends with entry %d, want %d, the last one before the append that failed", f.last(),
+				before+2)
 		}
 		if len(f.effects) > 0 {
 			t.Errorf("effects %v are observed, and none is given out", names(f.effects))
@@ -240,7 +247,8 @@ func TestAStepThatIsBrokenOffIsObservedAsFarAsItIsDurable(t *testing.T) {
 	e, f := openObserved(t, log, engine.WhenDurable, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := e.Step(ctx, start, []eventlog.Payload{node("n1", "4"), pod("a", "1", "")}); !errors.Is(err, context.Canceled) {
+	if _, err := e.Step(ctx, start, []eventlog.Payload{node("n1", "4"), pod("a", "1", "")}); !errors.Is(err,
+		context.Canceled) {
 		t.Fatal(err)
 	}
 	if last, _ := log.Last(); last != 3 || f.last() != last {
@@ -260,7 +268,8 @@ func TestAnObserverThatFailsStopsTheEngine(t *testing.T) {
 		t.Fatalf("effects %v, error %v", names(effects), err)
 	}
 	commits := f.commits
-	if _, err := e.Step(context.Background(), start, []eventlog.Payload{pod("b", "1", "")}); !errors.Is(err, errObserver) || !strings.Contains(err.Error(), "stopped") {
+	if _, err := e.Step(context.Background(), start, []eventlog.Payload{pod("b", "1", "")}); !errors.Is(err,
+		errObserver) || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("the next step: %v", err)
 	}
 	if err := e.Close(); err != nil || f.commits != commits {

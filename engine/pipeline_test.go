@@ -173,8 +173,10 @@ func TestAnAppendThatFailsBesideOtherWorkStopsTheEngine(t *testing.T) {
 		<-e.Appended()
 		effects, err := e.Advance(context.Background(), start, nil)
 		var failed *engine.AppendError
-		if !errors.As(err, &failed) || failed.First != 5 || failed.Last != 6 || !errors.Is(err, errDisk) || effects != nil {
-			t.Fatalf("after the failure there are the effects %v and the error %v, want an *AppendError of entries 5 to 6", names(effects), err)
+		if !errors.As(err, &failed) || failed.First != 5 || failed.Last != 6 || !errors.Is(err, errDisk) ||
+			effects != nil {
+			t.Fatalf("after the failure there are the effects %v and the error %v, want an *AppendError of entries 5 "+
+				"to 6", names(effects), err)
 		}
 		for what, call := range map[string]func() ([]scheduler.Effect, error){
 			"Advance": func() ([]scheduler.Effect, error) { return e.Advance(context.Background(), start, nil) },
@@ -199,7 +201,8 @@ func TestAnAppendThatFailsBesideOtherWorkStopsTheEngine(t *testing.T) {
 		}
 		log.held = false
 		again := openReleasing(t, log, engine.WhenDurable, nil)
-		if effects := mustAdvance(t, again); !slices.Contains(names(effects), "a") || slices.Contains(names(effects), "c") {
+		if effects := mustAdvance(t, again); !slices.Contains(names(effects), "a") ||
+			slices.Contains(names(effects), "c") {
 			t.Errorf("opened again the effects are %v", names(effects))
 		}
 		verify(t, log.Memory, false)
@@ -223,13 +226,14 @@ func TestCloseWaitsForWhatIsInFlightAndReturnsItsError(t *testing.T) {
 	}
 }
 
-// TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped stops an engine by an input that no log can hold while an
-// append is under way, which then fails.
+// TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped stops an engine by an input that no log can hold
+// while an append is under way, which then fails.
 func TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped(t *testing.T) {
 	for _, fault := range []error{nil, errDisk} {
 		e, log := held(t, engine.WhenDecided)
 		mustAdvance(t, e, pod("a", "1", ""))
-		if _, err := e.Advance(context.Background(), start, []eventlog.Payload{&eventlog.Decision{}}); err == nil || errors.Is(err, errDisk) {
+		if _, err := e.Advance(context.Background(), start, []eventlog.Payload{&eventlog.Decision{}}); err == nil ||
+			errors.Is(err, errDisk) {
 			t.Fatalf("what is no input is taken in, or the disk has failed too early: %v", err)
 		}
 		go log.let(fault)
@@ -362,7 +366,8 @@ func TestACancelledStepTellsOfAFailedAppendOnce(t *testing.T) {
 	log.let(errDisk)
 	<-e.Appended()
 	_, err := e.Advance(&cancelledAfter{Context: context.Background()}, start, []eventlog.Payload{pod("b", "1", "")})
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, errDisk) || strings.Count(err.Error(), errDisk.Error()) != 1 {
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, errDisk) ||
+		strings.Count(err.Error(), errDisk.Error()) != 1 {
 		t.Errorf("the error is %v, want that it was cancelled, and once that of the append", err)
 	}
 }
@@ -413,8 +418,8 @@ func TestASnapshotWaitsUntilItsEntryIsDurable(t *testing.T) {
 	close(log.entered)
 }
 
-// TestAheadOfTheDiskTheSameIsLogged tells the story step by step, and ahead of a disk that is behind by as much as chance
-// will have it: the logs are the same.
+// TestAheadOfTheDiskTheSameIsLogged tells the story step by step, and ahead of a disk that is behind by as much as
+// chance will have it: the logs are the same.
 func TestAheadOfTheDiskTheSameIsLogged(t *testing.T) {
 	w := newWorld(t)
 	for _, m := range gangStory() {
@@ -444,7 +449,8 @@ func TestAheadOfTheDiskTheSameIsLogged(t *testing.T) {
 	})
 }
 
-// TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly lets the disk be behind as above, and effects wait for it.
+// TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly lets the disk be behind as above, and effects wait for
+// it.
 func TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		log := newHeldLog()

@@ -155,7 +155,8 @@ func TestASnapshotThatCannotBeTrustedIsNotUsed(t *testing.T) {
 			if r.Snapshot != before || len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Error(), c.want) {
 				t.Errorf("recovery is %v, want the snapshot at %d and a refusal with %q", r, before, c.want)
 			}
-			if len(said) == 0 || !strings.Contains(said[0], c.want) || !strings.Contains(said[0], fmt.Sprintf("the snapshot at entry %d", before)) {
+			if len(said) == 0 || !strings.Contains(said[0], c.want) ||
+				!strings.Contains(said[0], fmt.Sprintf("the snapshot at entry %d", before)) {
 				t.Errorf("reported %q", said)
 			}
 			if want := openWith(t, w, copyOf(t, w), nil, nil); e.Machine().Hash() != want.Machine().Hash() {
@@ -213,7 +214,8 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 			err := open(t, last, data)
 			var damage *eventlog.DamagedError
 			var lost *snapshot.LostError
-			if !errors.As(err, &damage) || damage.Seq != last+1 || !errors.As(err, &lost) || *lost != (snapshot.LostError{Last: last, Seq: newest}) {
+			if !errors.As(err, &damage) || damage.Seq != last+1 || !errors.As(err, &lost) ||
+				*lost != (snapshot.LostError{Last: last, Seq: newest}) {
 				t.Errorf("cut behind entry %d, the snapshot of entry %d is %s: %v", last, newest, name, err)
 			}
 		}
@@ -225,13 +227,16 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 		t.Errorf("a log that ends with its snapshot: %v", err)
 	}
 	// What cannot be read may be of a later entry.
-	for name, unread := range map[string]memoryStore{"the list": {unlisted: fs.ErrPermission}, "a snapshot": {bad: fs.ErrPermission}} {
+	for name, unread := range map[string]memoryStore{"the list": {unlisted: fs.ErrPermission},
+		"a snapshot": {bad: fs.ErrPermission}} {
 		unread.kept = store.kept
-		if err := openWith(t, newest-1, &unread); !errors.Is(err, fs.ErrPermission) || !errors.Is(err, snapshot.ErrUnreadable) {
+		if err := openWith(t, newest-1, &unread); !errors.Is(err, fs.ErrPermission) ||
+			!errors.Is(err, snapshot.ErrUnreadable) {
 			t.Errorf("%s cannot be read: error %v", name, err)
 		}
 	}
-	if err := openWith(t, newest-1, &memoryStore{kept: map[uint64][]byte{newest: nil}, bad: fs.ErrNotExist}); err != nil {
+	if err := openWith(t, newest-1,
+		&memoryStore{kept: map[uint64][]byte{newest: nil}, bad: fs.ErrNotExist}); err != nil {
 		t.Errorf("a snapshot that was dropped meanwhile: error %v", err)
 	}
 }
@@ -254,9 +259,11 @@ func TestASnapshotOfAnotherLogIsDroppedOnceThereIsAGoodOne(t *testing.T) {
 	w.engine.AwaitSnapshot()
 	got, _ := store.List()
 	if slices.Contains(got, newest) || !slices.Contains(got, before) || len(got) != 2 {
-		t.Errorf("there are snapshots of entries %d, want the damaged one of entry %d and one behind entry %d", got, before, newest)
+		t.Errorf("there are snapshots of entries %d, want the damaged one of entry %d and one behind entry %d", got,
+			before, newest)
 	}
-	if want := fmt.Sprintf("dropped what is kept as snapshots of entries [%d]: they are not of this log", newest); !slices.Contains(said, want) {
+	if want := fmt.Sprintf("dropped what is kept as snapshots of entries [%d]: they are not of this log",
+		newest); !slices.Contains(said, want) {
 		t.Errorf("reported %q, want %q", said, want)
 	}
 }
@@ -380,7 +387,8 @@ func TestSnapshotsAreDueByTheEntriesOwnTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []int
-	for i, after := range []time.Duration{59 * time.Minute, time.Hour, time.Hour + 59*time.Minute, 5 * time.Hour, 5 * time.Hour} {
+	for i, after := range []time.Duration{59 * time.Minute, time.Hour, time.Hour + 59*time.Minute, 5 * time.Hour,
+		5 * time.Hour} {
 		inputs := []eventlog.Payload{pod(fmt.Sprint("p", i), "1", "")}
 		if i == 4 {
 			inputs = nil // nothing is logged: there is nothing to write down

@@ -19,7 +19,8 @@ type writing struct {
 
 // snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
 // durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
-// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be due.
+// append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
+// due.
 func (e *Engine) snapshotIfDue() error {
 	e.collect(false)
 	if e.snapshotTime == 0 {
@@ -89,9 +90,9 @@ func (e *Engine) collect(wait bool) {
 	e.writing, e.scratch = nil, w.scratch
 }
 
-// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of an
-// append, if no other call has returned it: also after another error, which had the engine stop while its last entries were on
-// their way. The engine is of no more use. The log is whoever's who opened it, to be closed after this.
+// Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
+// an append, if no other call has returned it: also after another error, which had the engine stop while its last
+// entries were on their way. The engine is of no more use. The log is whoever's who opened it, to be closed after this.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)

@@ -34,11 +34,14 @@ type moment struct {
 func gangStory() []moment {
 	return []moment{
 		{0, []eventlog.Payload{node("n1", "4"), node("n2", "4")}},
-		{0, []eventlog.Payload{group("green", 3), pod("green-0", "3", "green"), pod("green-1", "3", "green"), pod("green-2", "2", "green")}},
+		{0, []eventlog.Payload{group("green", 3), pod("green-0", "3", "green"), pod("green-1", "3", "green"),
+			pod("green-2", "2", "green")}},
 		{time.Second / 2, []eventlog.Payload{node("n0", "2")}},
 		{time.Second, nil},
-		{time.Second, []eventlog.Payload{gone("green-0"), gone("green-1"), gone("green-2"), &eventlog.Deleted{Resource: eventlog.Nodes, Name: "n0", UID: "node-n0"}}},
-		{time.Second, []eventlog.Payload{group("red", 3), pod("red-0", "2", "red"), pod("red-1", "2", "red"), pod("red-2", "2", "red")}},
+		{time.Second, []eventlog.Payload{gone("green-0"), gone("green-1"), gone("green-2"),
+			&eventlog.Deleted{Resource: eventlog.Nodes, Name: "n0", UID: "node-n0"}}},
+		{time.Second, []eventlog.Payload{group("red", 3), pod("red-0", "2", "red"), pod("red-1", "2", "red"),
+			pod("red-2", "2", "red")}},
 		{time.Second, []eventlog.Payload{group("blue", 2), pod("blue-0", "3", "blue"), pod("wide", "16", "")}},
 		{time.Second, []eventlog.Payload{pod("blue-1", "3", "blue")}},
 		{time.Second, []eventlog.Payload{pod("single", "1", "")}},
@@ -47,7 +50,8 @@ func gangStory() []moment {
 		{10 * time.Second, nil},
 		{time.Second, []eventlog.Payload{node("n3", "16")}},
 		{10 * time.Second, nil},
-		{0, []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.Nodes, Name: "n1", UID: "node-n1"}, pod("last", "1", "")}},
+		{0, []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.Nodes, Name: "n1", UID: "node-n1"},
+			pod("last", "1", "")}},
 		{time.Minute, nil},
 		{6 * time.Minute, nil},
 	}
@@ -55,12 +59,14 @@ func gangStory() []moment {
 
 func node(name, cpu string) eventlog.Payload {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourcePods: resource.MustParse("110")}
+	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
+		v1.ResourcePods: resource.MustParse("110")}
 	return &eventlog.Upserted{Resource: eventlog.Nodes, Object: n}
 }
 
 func group(name string, minimum int32) eventlog.Payload {
-	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("group-" + name)}}
+	g := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("group-" + name)}}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
 	return &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g}
 }

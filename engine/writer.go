@@ -8,9 +8,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// How many entries, and bytes of payload, may be on their way to the disk: who has more to hand over waits. The entries are some
-// hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size. More bytes than that are
-// in flight only if they were handed over at once.
+// How many entries, and bytes of payload, may be on their way to the disk: who has more to hand over waits. The entries
+// are some hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size. More
+// bytes than that are in flight only if they were handed over at once.
 const (
 	maxInFlight      = 4 * maxAppend
 	maxInFlightBytes = 64 << 20
@@ -18,8 +18,8 @@ const (
 
 // A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
 // takes all that has come meanwhile, up to maxAppend entries: with nothing to do it is a single one at once, and the
-// slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at most
-// that many entries all become durable or none. Its goroutine lives as long as there is something to append.
+// slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at
+// most that many entries all become durable or none. Its goroutine lives as long as there is something to append.
 //
 // Of an entry it reads the header and the Encoding, which nobody changes, and never the payload, which the Machine
 // goes on to use: encoding an object there would race with plugins that read it.

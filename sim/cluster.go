@@ -162,7 +162,8 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		return nil, fmt.Errorf("negative option: until %s, quiet %s", opts.Until, opts.Quiet)
 	}
 	if len(nodes) > workload.MaxNodes || len(work.Pods) > workload.MaxPods {
-		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods), workload.MaxNodes, workload.MaxPods)
+		return nil, fmt.Errorf("%d nodes and %d pods: at most %d and %d can be simulated", len(nodes), len(work.Pods),
+			workload.MaxNodes, workload.MaxPods)
 	}
 	c := &Cluster{
 		opts: opts, plans: nodes, work: work,
@@ -328,12 +329,14 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 			idle = 0
 			c.move()
 		} else if idle++; idle > maxIdleSteps {
-			return report.Summary{}, fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
-				workload.Start.Add(t).Format(time.RFC3339Nano), idle)
+			return report.Summary{},
+				fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
+					workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
 		for _, effect := range effects {
 			if err := c.carryOut(effect); err != nil {
-				return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
+				return report.Summary{},
+					fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}
 		}
 		if c.timeline != nil {

@@ -194,7 +194,8 @@ items:
 		a := workload.UID(eventlog.Pods, "default", "a")
 		switch f.steps {
 		case 1:
-			return []scheduler.Effect{f.bindEffect(a, "nowhere"), f.bindEffect("nobody", "n1"), f.bindEffect(a, "n1"), f.bindEffect(a, "n1"), f.bindEffect(a, "n2")}
+			return []scheduler.Effect{f.bindEffect(a, "nowhere"), f.bindEffect("nobody", "n1"), f.bindEffect(a, "n1"),
+				f.bindEffect(a, "n1"), f.bindEffect(a, "n2")}
 		case 3: // b has arrived
 			return []scheduler.Effect{
 				{Kind: scheduler.Evict, UID: a}, {Kind: scheduler.Evict, UID: a}, f.bindEffect(f.pod("b"), "n2"),
@@ -287,7 +288,8 @@ func TestUnboundPodsChangeAndReachTheirDeadline(t *testing.T) {
 }
 
 func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
-	nodes, w := parse(t, twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
+	nodes, w := parse(t,
+		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
 	f := newFirstFit(t)
 	f.retry = time.Minute
 	sum := run(t, f, nodes, w, Options{Quiet: 10 * time.Minute})
@@ -304,7 +306,8 @@ func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
 }
 
 func TestASchedulerThatSpinsIsStopped(t *testing.T) {
-	nodes, w := parse(t, twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
+	nodes, w := parse(t,
+		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
 	c, err := New(nodes, w, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -349,14 +352,19 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"negative offset", []workload.NodePlan{{Node: node("a"), Joins: -1}}, nil, "node a: offset"},
-		{"fails before it joins", []workload.NodePlan{{Node: node("a"), Joins: 5, Fails: 5}}, nil, "not after it joins"},
-		{"twice there", []workload.NodePlan{{Node: node("a")}, {Node: node("a"), Joins: 5}}, nil, "while a node of that name is there"},
-		{"deadline", nil, []workload.PodPlan{{Name: "p", Template: template, Arrival: 7, Deadline: 7}}, "pod /p: deadline"},
+		{"fails before it joins", []workload.NodePlan{{Node: node("a"), Joins: 5, Fails: 5}}, nil,
+			"not after it joins"},
+		{"twice there", []workload.NodePlan{{Node: node("a")}, {Node: node("a"), Joins: 5}}, nil,
+			"while a node of that name is there"},
+		{"deadline", nil, []workload.PodPlan{{Name: "p", Template: template, Arrival: 7, Deadline: 7}},
+			"pod /p: deadline"},
 		{"batch", nil, []workload.PodPlan{{Name: "p", Template: template, Batch: &workload.Batch{}}}, "parallelism 0"},
-		{"too long", nil, []workload.PodPlan{{Name: "p", Template: template, Duration: workload.MaxOffset + 1}}, "lies outside"},
+		{"too long", nil, []workload.PodPlan{{Name: "p", Template: template, Duration: workload.MaxOffset + 1}},
+			"lies outside"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := New(c.nodes, &workload.Workload{Pods: c.pods}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := New(c.nodes, &workload.Workload{Pods: c.pods}, Options{}); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 		})
@@ -365,7 +373,8 @@ func TestPlansThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestANodeMayComeBackAsAnotherOne(t *testing.T) {
 	plan := func(joins, fails time.Duration) workload.NodePlan {
-		return workload.NodePlan{Node: nodeOf("a", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("9")}), Joins: joins, Fails: fails}
+		return workload.NodePlan{Node: nodeOf("a", corev1.ResourceList{corev1.ResourcePods: resource.MustParse("9")}),
+			Joins: joins, Fails: fails}
 	}
 	var uids []types.UID
 	f := newFirstFit(t)
@@ -393,7 +402,8 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {rollcall.dev/arrival: 20s, rollcall.dev/duration: 20s}}, spec: {containers: [{name: c, resources: {requests: {cpu: 4}}}]}}
 `)
 	sum := run(t, newFirstFit(t), nodes, w, Options{})
-	if len(sum.Utilisation) != 1 || sum.Utilisation[0].Resource != "cpu" || sum.Utilisation[0].Mean < 0.6666 || sum.Utilisation[0].Mean > 0.6667 {
+	if len(sum.Utilisation) != 1 || sum.Utilisation[0].Resource != "cpu" || sum.Utilisation[0].Mean < 0.6666 ||
+		sum.Utilisation[0].Mean > 0.6667 {
 		t.Errorf("%+v", sum.Utilisation)
 	}
 	if sum.SpanSeconds != 3600 {

@@ -28,7 +28,8 @@ func (c *Cluster) carryOut(e scheduler.Effect) error {
 // bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.
 func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
-		return []eventlog.Payload{&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...)}}
+		return []eventlog.Payload{
+			&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...)}}
 	}
 	i, there := c.live[e.UID]
 	if !there {

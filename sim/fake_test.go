@@ -51,8 +51,9 @@ type firstFit struct {
 
 func newFirstFit(t testing.TB) *firstFit {
 	return &firstFit{
-		t: t, nodes: map[string]*corev1.Node{}, used: map[string]map[corev1.ResourceName]int64{}, pods: map[types.UID]*corev1.Pod{},
-		on: map[types.UID]string{}, sent: map[types.UID]bool{}, minimum: map[types.NamespacedName]int{},
+		t: t, nodes: map[string]*corev1.Node{}, used: map[string]map[corev1.ResourceName]int64{},
+		pods: map[types.UID]*corev1.Pod{},
+		on:   map[types.UID]string{}, sent: map[types.UID]bool{}, minimum: map[types.NamespacedName]int{},
 	}
 }
 
@@ -128,7 +129,8 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 			suffix = " bound to " + o.Spec.VolumeName
 		}
 		if minimum, gang := workload.GroupMinimum(in.Object); gang || in.Resource == eventlog.PodGroups {
-			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = max(1, minimum)
+			f.minimum[types.NamespacedName{Namespace: in.Object.GetNamespace(), Name: in.Object.GetName()}] = max(1,
+				minimum)
 		}
 		f.tell(now, "+ %s %s%s", in.Resource, in.Object.GetName(), suffix)
 		if created := in.Object.GetCreationTimestamp(); in.Object.GetUID() == "" || created.IsZero() {
@@ -161,7 +163,8 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 }
 
 var outcomes = map[eventlog.BindOutcome]string{
-	eventlog.BindBound: "Bound", eventlog.BindConflict: "Conflict", eventlog.BindFailed: "Failed", eventlog.BindUnknown: "Unknown",
+	eventlog.BindBound: "Bound", eventlog.BindConflict: "Conflict", eventlog.BindFailed: "Failed",
+	eventlog.BindUnknown: "Unknown",
 }
 
 func (f *firstFit) drop(uid types.UID) {

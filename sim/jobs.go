@@ -4,8 +4,8 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Report returns a row for each group of which a pod has arrived, and, with Options.Singles, for each pod of no group that
-// has: in the order in which they were submitted, by name where that is the same, groups before pods.
+// Report returns a row for each group of which a pod has arrived, and, with Options.Singles, for each pod of no group
+// that has: in the order in which they were submitted, by name where that is the same, groups before pods.
 func (c *Cluster) Report() []report.Row {
 	var rows []report.Row
 	for i := range c.groups {
@@ -34,8 +34,8 @@ func (c *Cluster) enqueue(p *podState) {
 	}
 }
 
-// dequeue notes that it will not when the scheduler is told next, of its bind or its end. With the last pod of a group in
-// its queue goes what it has counted.
+// dequeue notes that it will not when the scheduler is told next, of its bind or its end. With the last pod of a group
+// in its queue goes what it has counted.
 func (c *Cluster) dequeue(i int32) {
 	p := &c.pods[i]
 	if !p.queued {

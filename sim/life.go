@@ -62,7 +62,8 @@ func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 	live := c.nodes[c.plans[i].Node.Name]
 	delete(c.nodes, live.object.Name)
 	c.account.Offer(live.object, -1)
-	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
+	inputs := []eventlog.Payload{
+		&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
 	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
 		inputs = append(inputs, c.endPod(pod, report.Failed)...)
 	}
@@ -81,7 +82,8 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 			c.groups[g].withdraw(plan.Resource)
 		}
 		c.store.forget(plan.Resource, key.Namespace, key.Name)
-		return []eventlog.Payload{&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
+		return []eventlog.Payload{
+			&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
 	}
 	object := plan.Object
 	if created := object.GetCreationTimestamp(); object.GetUID() == "" || created.IsZero() {
@@ -109,7 +111,8 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	uid := plan.EffectiveUID()
 	if other, taken := c.live[uid]; taken {
 		o := &c.work.Pods[other]
-		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace, plan.Name, uid, o.Namespace, o.Name)
+		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace,
+			plan.Name, uid, o.Namespace, o.Name)
 	}
 	c.account.Arrived()
 	c.live[uid] = i
@@ -215,8 +218,8 @@ func (c *Cluster) checkWaiting(g *groupState) {
 	}
 }
 
-// endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was the last
-// member.
+// endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was
+// the last member.
 func (c *Cluster) endPod(i int32, how report.Ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
 	c.dequeue(i)
@@ -247,7 +250,8 @@ func (c *Cluster) endPod(i int32, how report.Ending) []eventlog.Payload {
 		pod.Spec.NodeName, pod.Status.Phase = on.object.Name, corev1.PodSucceeded
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
 	}
-	inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid})
+	inputs = append(inputs,
+		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid})
 	return append(inputs, c.leaveGroup(p, ran)...)
 }
 
@@ -268,7 +272,8 @@ func (c *Cluster) leaveGroup(p *podState, ran bool) []eventlog.Payload {
 	c.finishGroup(g)
 	var gone []eventlog.Payload
 	for _, o := range g.objects {
-		gone = append(gone, &eventlog.Deleted{Resource: o.resource, Namespace: g.name.Namespace, Name: g.name.Name, UID: o.uid})
+		gone = append(gone,
+			&eventlog.Deleted{Resource: o.resource, Namespace: g.name.Namespace, Name: g.name.Name, UID: o.uid})
 	}
 	g.objects = nil
 	return gone
@@ -278,7 +283,8 @@ func (c *Cluster) leaveGroup(p *podState, ran bool) []eventlog.Payload {
 func (g *groupState) declare(o groupObject) {
 	g.withdraw(o.resource)
 	g.objects = append(g.objects, o)
-	slices.SortFunc(g.objects, func(a, b groupObject) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	slices.SortFunc(g.objects,
+		func(a, b groupObject) int { return strings.Compare(string(a.resource), string(b.resource)) })
 }
 
 // withdraw takes one away.

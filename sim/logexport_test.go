@@ -19,7 +19,8 @@ type recorder struct {
 }
 
 func (r *recorder) append(now time.Time, p eventlog.Payload) {
-	r.entries = append(r.entries, eventlog.Entry{Seq: uint64(len(r.entries) + 1), Epoch: 1, Time: eventlog.TimeOf(now), Payload: p})
+	r.entries = append(r.entries,
+		eventlog.Entry{Seq: uint64(len(r.entries) + 1), Epoch: 1, Time: eventlog.TimeOf(now), Payload: p})
 }
 
 func (r *recorder) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
@@ -35,7 +36,8 @@ func (r *recorder) Step(ctx context.Context, now time.Time, inputs []eventlog.Pa
 	effects, err := r.Scheduler.Step(ctx, now, inputs)
 	for i, e := range effects {
 		r.append(now, &eventlog.Decision{
-			Cycle: uint64(len(r.entries)) + uint64(i), Namespace: e.Namespace, Name: e.Name, UID: e.UID, Outcome: eventlog.Scheduled, Node: e.Node,
+			Cycle: uint64(len(r.entries)) + uint64(i), Namespace: e.Namespace, Name: e.Name, UID: e.UID,
+			Outcome: eventlog.Scheduled, Node: e.Node,
 		})
 	}
 	return effects, err

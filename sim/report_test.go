@@ -49,7 +49,9 @@ spec: {containers: [{name: c, resources: {requests: {cpu: %s}}}]}
 }
 
 func gangOf(name string, minimum int) string {
-	return fmt.Sprintf("---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: %s, namespace: ml}\nspec: {minMember: %d}\n", name, minimum)
+	return fmt.Sprintf(
+		"---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: %s, namespace: ml}\nspec: "+
+			"{minMember: %d}\n", name, minimum)
 }
 
 const basicGroup = `---
@@ -85,7 +87,8 @@ ml/loose,1,5,5,5,6.000000001,0
 		t.Errorf("%+v", j)
 	}
 	// Of what has not happened by then nothing is told.
-	if got, _, _ := reported(t, work, Options{Until: 3 * time.Second}); got != head+"ml/huge,1,0,0,,,0\nml/a,1,1.5,1.5,1.5,2.5,0\nml/b,1,1.5,,,,0\nml/never,1,2,,,,0\n" {
+	if got, _, _ := reported(t, work, Options{Until: 3 * time.Second}); got != head+
+		"ml/huge,1,0,0,,,0\nml/a,1,1.5,1.5,1.5,2.5,0\nml/b,1,1.5,,,,0\nml/never,1,2,,,,0\n" {
 		t.Errorf("until 3s:\n%s", got)
 	}
 }
@@ -100,7 +103,8 @@ func TestJobMeansAreThoseOfTheReport(t *testing.T) {
 		t.Fatalf("got\n%s", got)
 	}
 	// (0 + 9 + 18) / 3; (1 + 29/20 + 20/10) / 3
-	if j := sum.Jobs; j.Placed != 3 || j.Finished != 3 || j.MeanWaitSeconds != 9 || j.MeanBoundedSlowdown != (1+29.0/20+2)/3 {
+	if j := sum.Jobs; j.Placed != 3 || j.Finished != 3 || j.MeanWaitSeconds != 9 ||
+		j.MeanBoundedSlowdown != (1+29.0/20+2)/3 {
 		t.Errorf("%+v", j)
 	}
 }
@@ -161,7 +165,8 @@ func TestATimelineHasEachReservationAsLongAsItStood(t *testing.T) {
 	for _, r := range reserved {
 		got += fmt.Sprintf("%s from %s: %s to %s\n", r.Group, r.From.Sub(workload.Start), r.Made, r.Gone)
 	}
-	if want := "ml/b from 10s: 1s to 10s\nml/c from 40s: 12s to 30s\nml/d from 50s: 12s to 30s\n"; got != want || more != 0 {
+	if want := "ml/b from 10s: 1s to 10s\nml/c from 40s: 12s to 30s\nml/d from 50s: 12s to 30s\n"; got != want ||
+		more != 0 {
 		t.Errorf("got\n%s%d more", got, more)
 	}
 }

@@ -46,15 +46,19 @@ type OtherSimulationError struct {
 // Error implements error.
 func (e *OtherSimulationError) Error() string {
 	if e.Expected == "" {
-		return fmt.Sprintf("the log is of another simulation, or of a longer one: its entry %d is %s, and here everything has ended before it", e.Seq, e.Recorded)
+		return fmt.Sprintf(
+			"the log is of another simulation, or of a longer one: its entry %d is %s, and here everything has ended "+
+				"before it", e.Seq, e.Recorded)
 	}
-	return fmt.Sprintf("the log is of another simulation: its entry %d is %s, and here it would be %s", e.Seq, e.Recorded, e.Expected)
+	return fmt.Sprintf("the log is of another simulation: its entry %d is %s, and here it would be %s", e.Seq,
+		e.Recorded, e.Expected)
 }
 
 // Resume makes a Resumption of all entries of a log. m is an empty Machine whose plugins the log's configuration
 // may name, config the configuration that the simulation is to have, and open opens the scheduler that goes
 // on behind the last entry, at a virtual time that is the last step's. Close must be called.
-func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, config []byte, open func(now time.Time) (Scheduler, error)) *Resumption {
+func Resume(entries iter.Seq2[eventlog.Entry, error], m *scheduler.Machine, config []byte,
+	open func(now time.Time) (Scheduler, error)) *Resumption {
 	r := &Resumption{machine: m, config: config, open: open}
 	r.next, r.stop = iter.Pull2(entries)
 	return r
@@ -139,7 +143,8 @@ func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.
 
 // tell applies the entries of one step. If the log ends with it or in it, ended is true and left are the inputs
 // that are not in it.
-func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []eventlog.Payload, ended bool, err error) {
+func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []eventlog.Payload, ended bool,
+	err error) {
 	restarted := false
 	for {
 		e, err := r.peek()
@@ -149,7 +154,8 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 		switch p := e.Payload.(type) {
 		case *eventlog.EpochStarted:
 			if !bytes.Equal(p.Config, r.config) {
-				return nil, false, &OtherSimulationError{e.Seq, "the start of an epoch", "one with another configuration"}
+				return nil, false,
+					&OtherSimulationError{e.Seq, "the start of an epoch", "one with another configuration"}
 			}
 			restarted = true
 		case *eventlog.Decision:

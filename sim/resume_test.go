@@ -88,13 +88,14 @@ func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 func (s story) resume(t testing.TB, log eventlog.Log) (report.Summary, error) {
 	t.Helper()
 	var eng *engine.Engine
-	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config, func(now time.Time) (_ sim.Scheduler, err error) {
-		eng, err = s.engine(log, now)
-		if s.ahead {
-			return sim.Ahead(eng), err
-		}
-		return sim.Waiting(eng), err
-	})
+	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config,
+		func(now time.Time) (_ sim.Scheduler, err error) {
+			eng, err = s.engine(log, now)
+			if s.ahead {
+				return sim.Ahead(eng), err
+			}
+			return sim.Waiting(eng), err
+		})
 	defer r.Close()
 	sum, err := s.cluster(t).Run(context.Background(), r, nil)
 	if eng != nil {
@@ -267,7 +268,8 @@ func wantTroubles(t testing.TB, log eventlog.Log) {
 	}
 }
 
-// TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped has the disk fail in each of several resumptions in a row.
+// TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped has the disk fail in each of several resumptions in a
+// row.
 func TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped(t *testing.T) {
 	s := troubledDemo(t)
 	whole, _ := s.run(t)
@@ -277,7 +279,8 @@ func TestASimulationStoppedAgainAndAgainEndsAsIfItHadNeverStopped(t *testing.T) 
 		for range rapid.IntRange(1, 6).Draw(r, "stops") {
 			s := s
 			s.ahead = rapid.Bool().Draw(r, "ahead")
-			failing := &failingLog{Memory: log, left: rapid.IntRange(0, 12).Draw(r, "appends"), persist: rapid.Bool().Draw(r, "persist")}
+			failing := &failingLog{Memory: log, left: rapid.IntRange(0, 12).Draw(r, "appends"),
+				persist: rapid.Bool().Draw(r, "persist")}
 			if _, err := s.resume(t, failing); err == nil {
 				break // it came to its end
 			} else if !errors.Is(err, errDisk) {
@@ -354,7 +357,8 @@ func TestALogOfAnotherSimulationIsNotResumed(t *testing.T) {
 			log := cut(t, whole, last(t, whole))
 			_, err := s.resume(t, log)
 			var other *sim.OtherSimulationError
-			if !errors.As(err, &other) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), fmt.Sprintf("entry %d ", other.Seq)) {
+			if !errors.As(err, &other) || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("entry %d ", other.Seq)) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 			if last(t, log) != last(t, whole) {

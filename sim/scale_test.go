@@ -21,7 +21,8 @@ type oneNode struct {
 
 func (*oneNode) Wake() (time.Time, bool) { return time.Time{}, false }
 
-func (o *oneNode) Step(_ context.Context, _ time.Time, inputs []eventlog.Payload) (effects []scheduler.Effect, err error) {
+func (o *oneNode) Step(_ context.Context, _ time.Time, inputs []eventlog.Payload) (effects []scheduler.Effect,
+	err error) {
 	for _, in := range inputs {
 		if up, ok := in.(*eventlog.Upserted); ok && up.Resource == eventlog.Pods {
 			o.binds++
@@ -48,7 +49,8 @@ func TestALargeWorkloadRunsToItsEnd(t *testing.T) {
 	start := time.Now()
 	sum := run(t, s, nodes, w, Options{})
 	t.Logf("%d pods in %s", s.binds, time.Since(start))
-	if sum.Pods != (report.PodCounts{Total: 221_010, Placed: 221_010, Completed: 221_010}) || sum.Gangs != (report.GangCounts{Total: 10_000, Placed: 10_000}) {
+	if sum.Pods != (report.PodCounts{Total: 221_010, Placed: 221_010, Completed: 221_010}) ||
+		sum.Gangs != (report.GangCounts{Total: 10_000, Placed: 10_000}) {
 		t.Errorf("%+v", sum)
 	}
 	if sum.GangWait.MaxSeconds != 0 || len(sum.Utilisation) != 1 {

@@ -17,10 +17,11 @@ import (
 
 // Scheduler is what a simulation drives. Waiting and Ahead make one of an engine.
 type Scheduler interface {
-	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects. Without
-	// inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts with each other
-	// and must not be changed. Decisions need not be durable when their effects are returned: all that comes of these in a
-	// virtual cluster are later inputs. But nobody must be told of the simulation's end before all is durable.
+	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects.
+	// Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts
+	// with each other and must not be changed. Decisions need not be durable when their effects are returned: all that
+	// comes of these in a virtual cluster are later inputs. But nobody must be told of the simulation's end before all
+	// is durable.
 	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
 	// Wake returns when time alone will make work; false if it never will.
 	Wake() (time.Time, bool)
@@ -29,8 +30,8 @@ type Scheduler interface {
 
 // View is what reports and timelines read of a scheduler, as it stands after its last step.
 type View interface {
-	// GangAttempts returns how often the scheduler has begun to place the gang, with the gangs that are admitted with it if
-	// there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
+	// GangAttempts returns how often the scheduler has begun to place the gang, with the gangs that are admitted with
+	// it if there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
 	GangAttempts(namespace, name string) int
 	PodAttempts(namespace, name string) int
 	// Reservations returns the reservations that stand.
@@ -40,9 +41,9 @@ type View interface {
 // Waiting returns a Scheduler of an engine whose steps wait until everything is durable.
 func Waiting(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
 
-// Ahead returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must release
-// effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the disk
-// (engine.Engine.Sync).
+// Ahead returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
+// release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
+// disk (engine.Engine.Sync).
 func Ahead(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.
@@ -86,7 +87,8 @@ func (machine viewOf) Reservations() []report.Reservation {
 	var all []report.Reservation
 	for _, kept := range m.Reservations() {
 		r := report.Reservation{
-			Group: kept.Key.Namespace + "/" + kept.Key.Name, From: kept.At.Std(), Amount: map[corev1.ResourceName]int64{},
+			Group: kept.Key.Namespace + "/" + kept.Key.Name, From: kept.At.Std(),
+			Amount: map[corev1.ResourceName]int64{},
 		}
 		longest, endless := time.Duration(0), false
 		for _, place := range kept.Places {
@@ -94,7 +96,8 @@ func (machine viewOf) Reservations() []report.Reservation {
 			if p == nil {
 				continue
 			}
-			for name, q := range resourcehelper.PodRequests(p.Object, resourcehelper.PodResourcesOptions{}) { // any order: sums
+			// any order: sums
+			for name, q := range resourcehelper.PodRequests(p.Object, resourcehelper.PodResourcesOptions{}) {
 				r.Amount[name] += report.Units(name, q)
 			}
 			longest, endless = max(longest, p.Life()), endless || p.Life() == 0

@@ -54,7 +54,8 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 }
 
 // settle binds the claims of a placement on a node, all or none, and returns the inputs that tell of it.
-func (s *storage) settle(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node, now time.Time) ([]eventlog.Payload, error) {
+func (s *storage) settle(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node,
+	now time.Time) ([]eventlog.Payload, error) {
 	var volumes []*corev1.PersistentVolume
 	var claims []*corev1.PersistentVolumeClaim
 	taken := map[string]string{}
@@ -84,13 +85,15 @@ func (s *storage) settle(namespace string, wanted []eventlog.VolumeClaim, node *
 	for i := range claims {
 		s.remember(volumes[i])
 		s.remember(claims[i])
-		inputs = append(inputs, upserted(eventlog.PersistentVolumes, volumes[i]), upserted(eventlog.PersistentVolumeClaims, claims[i]))
+		inputs = append(inputs, upserted(eventlog.PersistentVolumes, volumes[i]),
+			upserted(eventlog.PersistentVolumeClaims, claims[i]))
 	}
 	return inputs, nil
 }
 
 // volumeFor returns the volume, bound to the claim: the named one, or one provisioned for the node.
-func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, node *corev1.Node, now time.Time) (*corev1.PersistentVolume, error) {
+func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, node *corev1.Node,
+	now time.Time) (*corev1.PersistentVolume, error) {
 	ref := &corev1.ObjectReference{
 		Kind: "PersistentVolumeClaim", APIVersion: "v1",
 		Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
@@ -102,7 +105,8 @@ func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, no
 	if pv == nil {
 		return nil, fmt.Errorf("volume %s is gone", name)
 	}
-	if r := pv.Spec.ClaimRef; r != nil && (r.Namespace != claim.Namespace || r.Name != claim.Name || r.UID != "" && r.UID != claim.UID) {
+	if r := pv.Spec.ClaimRef; r != nil &&
+		(r.Namespace != claim.Namespace || r.Name != claim.Name || r.UID != "" && r.UID != claim.UID) {
 		return nil, fmt.Errorf("volume %s is bound to claim %s/%s", name, r.Namespace, r.Name)
 	}
 	bound := pv.DeepCopy()
@@ -116,7 +120,8 @@ func (s *storage) volumeFor(claim *corev1.PersistentVolumeClaim, name string, no
 
 // provision makes the volume that the claim's class would provision for the node. It can be reached from that
 // node only.
-func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.ObjectReference, node *corev1.Node, now time.Time) (*corev1.PersistentVolume, error) {
+func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.ObjectReference, node *corev1.Node,
+	now time.Time) (*corev1.PersistentVolume, error) {
 	className := volume.GetPersistentVolumeClaimClass(claim)
 	class := s.classes[className]
 	if class == nil {
@@ -141,7 +146,8 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 			Annotations: map[string]string{volume.AnnDynamicallyProvisioned: class.Provisioner},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:    corev1.ResourceList{corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: claim.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: claim.Spec.AccessModes, ClaimRef: ref, StorageClassName: className,
 			PersistentVolumeReclaimPolicy: reclaim, MountOptions: class.MountOptions, VolumeMode: &mode,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
@@ -159,7 +165,8 @@ func (s *storage) provision(claim *corev1.PersistentVolumeClaim, ref *corev1.Obj
 }
 
 // boundClaim returns the claim as the controller leaves it: bound to the volume.
-func boundClaim(claim *corev1.PersistentVolumeClaim, volumeName, nodeName string, provisioned bool) *corev1.PersistentVolumeClaim {
+func boundClaim(claim *corev1.PersistentVolumeClaim, volumeName, nodeName string,
+	provisioned bool) *corev1.PersistentVolumeClaim {
 	bound := claim.DeepCopy()
 	bound.Spec.VolumeName = volumeName
 	bound.Status.Phase = corev1.ClaimBound

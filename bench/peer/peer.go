@@ -1,9 +1,9 @@
 // Package peer measures kube-scheduler, the one that this module's go.mod names, as package throughput measures
 // Rollcall: with the same workload, no API server, and a bind that does nothing.
 //
-// It owns the harness and nothing of the scheduler, which is what scheduler.New makes of the default configuration. Pods
-// come through the informer's own watch, not through the fake client's object tracker, which would take longer than some
-// cycles do.
+// It owns the harness and nothing of the scheduler, which is what scheduler.New makes of the default configuration.
+// Pods come through the informer's own watch, not through the fake client's object tracker, which would take longer
+// than some cycles do.
 //
 // Start reading at Run.
 package peer
@@ -41,7 +41,8 @@ import (
 // Options say what is measured.
 type Options struct {
 	workload.Spec
-	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of nodes.
+	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of
+	// nodes.
 	Percentage int32
 	// Limit ends the measuring after that much time, with the pods that are bound by then; 0 for no limit.
 	Limit time.Duration
@@ -50,14 +51,15 @@ type Options struct {
 }
 
 // Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process; the
-// PodGroups are there before the measured time. What Kubernetes' packages log is dropped, for the rest of the process too.
-// The result leaves out what only Rollcall has.
+// PodGroups are there before the measured time. What Kubernetes' packages log is dropped, for the rest of the process
+// too. The result leaves out what only Rollcall has.
 func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if o.Pods > o.Room() {
-		return nil, fmt.Errorf("%d pods: all %d nodes together take %d, and no pod ends here", o.Pods, o.Nodes, o.Room())
+		return nil, fmt.Errorf("%d pods: all %d nodes together take %d, and no pod ends here", o.Pods, o.Nodes,
+			o.Room())
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -69,7 +71,8 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 			return nil, err
 		}
 	}
-	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, Text: o.Spec.String()}
+	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread,
+		Text: o.Spec.String()}
 	h := newHarness(o)
 	began := time.Now()
 	stop, err := h.start(ctx)
@@ -107,7 +110,8 @@ func newHarness(o Options) *harness {
 	}
 	h := &harness{Options: o, client: fake.NewClientset(objects...), binder: newBinder(o.Pods)}
 	h.pods = watch.NewFakeWithChanSize(1024, true)
-	h.client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.pods, nil })
+	h.client.PrependWatchReactor("pods",
+		func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.pods, nil })
 	return h
 }
 
@@ -127,7 +131,8 @@ func (h *harness) start(ctx context.Context) (stop func(), err error) {
 	if h.Percentage > 0 {
 		opts = append(opts, scheduler.WithPercentageOfNodesToScore(&h.Percentage))
 	}
-	s, err := scheduler.New(ctx, h.client, factory, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, opts...)
+	s, err := scheduler.New(ctx, h.client, factory, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -225,8 +230,8 @@ func (h *harness) events() []yardstick.Event {
 
 const binderName = "BenchBinder"
 
-// binder is the Bind plugin: it does nothing but take note. It is told of a placement in Reserve already, which cycles call
-// one after the other.
+// binder is the Bind plugin: it does nothing but take note. It is told of a placement in Reserve already, which cycles
+// call one after the other.
 type binder struct {
 	given, boundAt []atomic.Int64 // in nanoseconds, by the pod's number; 0: not yet
 	node           []atomic.Int32
@@ -241,7 +246,8 @@ var (
 )
 
 func newBinder(pods int) *binder {
-	return &binder{given: make([]atomic.Int64, pods), boundAt: make([]atomic.Int64, pods), node: make([]atomic.Int32, pods),
+	return &binder{given: make([]atomic.Int64, pods), boundAt: make([]atomic.Int64, pods),
+		node:     make([]atomic.Int32, pods),
 		reserved: make([]atomic.Int64, pods), done: make(chan struct{})}
 }
 

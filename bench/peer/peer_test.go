@@ -22,7 +22,8 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 		{"gangs", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Gang: 25}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ours, err := throughput.Run(context.Background(), throughput.Options{Spec: c.spec, Batch: 1000, Dir: t.TempDir()})
+			ours, err := throughput.Run(context.Background(),
+				throughput.Options{Spec: c.spec, Batch: 1000, Dir: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,14 +35,16 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 				t.Errorf("Rollcall placed %d pods, kube-scheduler %d, of %d", ours.Placed, theirs.Placed, c.spec.Pods)
 			}
 			if math.Abs(ours.MeanScore-theirs.MeanScore) > 1 {
-				t.Errorf("all nodes are scored, and yet Rollcall's mean score is %v, kube-scheduler's %v", ours.MeanScore, theirs.MeanScore)
+				t.Errorf("all nodes are scored, and yet Rollcall's mean score is %v, kube-scheduler's %v",
+					ours.MeanScore, theirs.MeanScore)
 			}
 		})
 	}
 }
 
 func TestAWorkloadThatDoesNotFitIsRefused(t *testing.T) {
-	if _, err := Run(context.Background(), Options{Spec: workload.Spec{Nodes: 1, Pods: 9, Shapes: 1}, Limit: time.Second}); err == nil {
+	if _, err := Run(context.Background(),
+		Options{Spec: workload.Spec{Nodes: 1, Pods: 9, Shapes: 1}, Limit: time.Second}); err == nil {
 		t.Error("no error: without a limit it would wait for ever")
 	}
 }

@@ -25,8 +25,9 @@ func (c counter) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.P
 	return c.NodeUnschedulable.Filter(ctx, state, pod, node)
 }
 
-// TestHowOftenNodesAreFiltered guards the speed: what a fixed workload takes is counted, not timed. With classes each shape looks
-// at all nodes once; then only at those that have changed since it last looked, which is at most one for each pod between.
+// TestHowOftenNodesAreFiltered guards the speed: what a fixed workload takes is counted, not timed. With classes each
+// shape looks at all nodes once; then only at those that have changed since it last looked, which is at most one for
+// each pod between.
 func TestHowOftenNodesAreFiltered(t *testing.T) {
 	const nodes, pods, shapes = 100, 240, 4
 	for _, c := range []struct {
@@ -43,14 +44,17 @@ func TestHowOftenNodesAreFiltered(t *testing.T) {
 			filtered := 0
 			registry := plugins.NewRegistry()
 			build := registry[names.NodeUnschedulable]
-			registry[names.NodeUnschedulable] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+			registry[names.NodeUnschedulable] = func(ctx context.Context, args runtime.Object,
+				h fwk.Handle) (fwk.Plugin, error) {
 				p, err := build(ctx, args, h)
 				if err != nil {
 					return nil, err
 				}
 				return counter{p.(*nodeunschedulable.NodeUnschedulable), &filtered}, nil
 			}
-			r := measured(t, Options{Spec: workload.Spec{Nodes: nodes, Pods: pods, Shapes: shapes, Spread: c.spread}, Batch: 50, WithoutClasses: c.without, registry: registry})
+			r := measured(t,
+				Options{Spec: workload.Spec{Nodes: nodes, Pods: pods, Shapes: shapes, Spread: c.spread}, Batch: 50,
+					WithoutClasses: c.without, registry: registry})
 			if r.Placed != pods || filtered > c.most {
 				t.Errorf("%d pods took %d looks at a node, want at most %d", r.Placed, filtered, c.most)
 			}

@@ -22,9 +22,9 @@ const nodeBatch = 1000
 // stuck is how long nothing may be placed before the rest is given up.
 const stuck = 30 * time.Second
 
-// drive feeds the engine and observes what becomes durable, and when. While a batch is made durable the next one is decided;
-// with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do not depend on the
-// speed of the disk.
+// drive feeds the engine and observes what becomes durable, and when. While a batch is made durable the next one is
+// decided; with the batch after that, and never sooner, the binds of the first are answered, so that the decisions do
+// not depend on the speed of the disk.
 type drive struct {
 	Options
 	log    *boltlog.Log
@@ -56,7 +56,8 @@ type placement struct {
 
 func newDrive(o Options, log *boltlog.Log) *drive {
 	all := o.Pods + o.Idle
-	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), latencies: make([]time.Duration, 0, all)}
+	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
+		latencies: make([]time.Duration, 0, all)}
 }
 
 // observe books what became durable, in the log's order. It implements engine.Options.Observe.
@@ -163,8 +164,8 @@ func (d *drive) load(ctx context.Context) error {
 	return nil
 }
 
-// pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is durable.
-// When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
+// pods gives the engine the workload, batch after batch, and is done when all binds are answered for and that is
+// durable. When the limit is over the engine is stopped in the middle of what it is at, and is of no more use.
 func (d *drive) pods(ctx context.Context, began time.Time) error {
 	if d.Limit > 0 {
 		var cancel context.CancelFunc
@@ -291,7 +292,8 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 	d.latencies = d.latencies[:0]
 	for i := d.Pods; i < d.Pods+d.Idle; i++ {
 		d.given[i] = time.Now()
-		if err := d.giveAndWait(ctx, []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
+		if err := d.giveAndWait(ctx,
+			[]eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
 			return err
 		}
 		answers := d.answers
@@ -361,7 +363,8 @@ func (d *drive) carryOut(seq uint64) error {
 		}
 		p.bound = true
 		d.bound++
-		d.answers = append(d.answers, &eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
+		d.answers = append(d.answers,
+			&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
 	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
 	return nil

@@ -35,8 +35,8 @@ type Options struct {
 	Dir string
 	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
 	Batch int
-	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole gangs, end.
-	// 0: as many as fill four fifths of the nodes.
+	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole
+	// gangs, end. 0: as many as fill four fifths of the nodes.
 	Stay int
 	// Idle is how many pods more come one at a time at the end, each when nothing else is left to do.
 	Idle int
@@ -56,8 +56,8 @@ type Options struct {
 	Started, Stopped func() error
 }
 
-// Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the pods'
-// figures are of.
+// Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the
+// pods' figures are of.
 type Result struct {
 	Nodes  int    `json:"nodes"`
 	Pods   int    `json:"pods"`
@@ -87,12 +87,12 @@ type Result struct {
 	IdleP50  float64 `json:"idleP50Seconds,omitempty"`
 	IdleP99  float64 `json:"idleP99Seconds,omitempty"`
 
-	// BytesPerPod are those of the records of the measured time; FileBytesPerPod those by which the log's files grew, which
-	// they do in steps.
+	// BytesPerPod are those of the records of the measured time; FileBytesPerPod those by which the log's files grew,
+	// which they do in steps.
 	BytesPerPod     float64 `json:"bytesPerPod"`
 	FileBytesPerPod float64 `json:"fileBytesPerPod"`
-	// PeakRSS is the most memory that the process held, from its beginning to the end of the measured time; 0 where the system
-	// does not tell.
+	// PeakRSS is the most memory that the process held, from its beginning to the end of the measured time; 0 where the
+	// system does not tell.
 	PeakRSS int64 `json:"peakRSSBytes"`
 	// HeapPerPod is how much more live heap there is after the pods than before, for each that is there.
 	HeapPerPod float64 `json:"heapBytesPerPod"`
@@ -153,7 +153,8 @@ func (o *Options) check() error {
 		return err
 	}
 	if o.Batch < 1 || o.Idle < 0 || o.Percentage < 0 || o.Percentage > 100 || o.Stay < 0 {
-		return fmt.Errorf("batches of %d, %d idle pods, %d%% of the nodes, %d pods at a time: want at least 1, 0, 0 to 100, and 0",
+		return fmt.Errorf(
+			"batches of %d, %d idle pods, %d%% of the nodes, %d pods at a time: want at least 1, 0, 0 to 100, and 0",
 			o.Batch, o.Idle, o.Percentage, o.Stay)
 	}
 	room := o.Room() - o.Idle

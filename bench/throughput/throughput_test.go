@@ -48,7 +48,8 @@ func TestAllPodsOfEveryWorkloadArePlaced(t *testing.T) {
 			if r.MeanScore <= 0 || r.MeanScore > float64(r.MaxScore) {
 				t.Errorf("mean score %v of %d", r.MeanScore, r.MaxScore)
 			}
-			for what, v := range map[string]float64{"wall": r.WallSeconds, "load": r.LoadSeconds, "rate": r.PodsPerSecond, "p50": r.LatencyP50, "p99": r.LatencyP99,
+			for what, v := range map[string]float64{"wall": r.WallSeconds, "load": r.LoadSeconds,
+				"rate": r.PodsPerSecond, "p50": r.LatencyP50, "p99": r.LatencyP99,
 				"bytes a pod": r.BytesPerPod} {
 				if v <= 0 {
 					t.Errorf("%s is %v", what, v)
@@ -64,7 +65,8 @@ func TestWithAndWithoutClassesTheSameIsLogged(t *testing.T) {
 	o.WithoutClasses = true
 	without := measured(t, o)
 	if with.BytesPerPod != without.BytesPerPod || with.MeanScore != without.MeanScore {
-		t.Errorf("%v bytes a pod and score %v with classes, %v and %v without", with.BytesPerPod, with.MeanScore, without.BytesPerPod, without.MeanScore)
+		t.Errorf("%v bytes a pod and score %v with classes, %v and %v without", with.BytesPerPod, with.MeanScore,
+			without.BytesPerPod, without.MeanScore)
 	}
 }
 
@@ -79,7 +81,8 @@ func TestIdlePodsComeBehindTheOthers(t *testing.T) {
 }
 
 func TestWhenTheLimitIsOverWhatIsPlacedCounts(t *testing.T) {
-	r := measured(t, Options{Spec: workload.Spec{Nodes: 50, Pods: 300, Shapes: 1}, Batch: 10, Limit: time.Nanosecond, Idle: 5})
+	r := measured(t,
+		Options{Spec: workload.Spec{Nodes: 50, Pods: 300, Shapes: 1}, Batch: 10, Limit: time.Nanosecond, Idle: 5})
 	if r.Complete || r.Placed >= 300 || r.IdlePods != 0 {
 		t.Errorf("complete %v, %d placed, %d idle pods", r.Complete, r.Placed, r.IdlePods)
 	}
@@ -97,8 +100,8 @@ func TestABrokenOffRunIsAnError(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the engine take in the end of a pod that was never there, and the run
-// broken off.
+// TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun has the engine take in the end of a pod that was never there, and
+// the run broken off.
 func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
 	o := Options{Spec: workload.Spec{Nodes: 2, Pods: 4, Shapes: 1}, Batch: 2}
 	if err := o.check(); err != nil {
@@ -125,8 +128,10 @@ func TestWhatCannotBeBookedIsToldBesideWhatEndedTheRun(t *testing.T) {
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	good := Options{Spec: workload.Spec{Nodes: 2, Pods: 20, Shapes: 1}, Batch: 1}
 	for name, change := range map[string]func(*Options){
-		"workload": func(o *Options) { o.Nodes = 0 }, "batch": func(o *Options) { o.Batch = 0 }, "percentage": func(o *Options) { o.Percentage = 101 },
-		"stay": func(o *Options) { o.Stay = -1 }, "idle pods": func(o *Options) { o.Idle = 16 }, "a gang and idle pods": func(o *Options) { o.Gang, o.Idle = 8, 1 },
+		"workload": func(o *Options) { o.Nodes = 0 }, "batch": func(o *Options) { o.Batch = 0 },
+		"percentage": func(o *Options) { o.Percentage = 101 },
+		"stay":       func(o *Options) { o.Stay = -1 }, "idle pods": func(o *Options) { o.Idle = 16 },
+		"a gang and idle pods": func(o *Options) { o.Gang, o.Idle = 8, 1 },
 	} {
 		bad := good
 		if change(&bad); bad.check() == nil {

@@ -47,11 +47,11 @@ const namespace = "bench"
 type Spec struct {
 	// Nodes and Pods count them: 1 to MaxNodes and MaxPods.
 	Nodes, Pods int
-	// Gang is how many pods make a gang, declared by a PodGroup of scheduling.k8s.io whose minimum that is; the last gang
-	// has the pods that are left. 0: there are no gangs.
+	// Gang is how many pods make a gang, declared by a PodGroup of scheduling.k8s.io whose minimum that is; the last
+	// gang has the pods that are left. 0: there are no gangs.
 	Gang int
-	// Shapes is how many different requests for CPU and memory there are, from 1. Pods of one gang have the same, unless there
-	// are as many shapes as pods. At most a million are different.
+	// Shapes is how many different requests for CPU and memory there are, from 1. Pods of one gang have the same,
+	// unless there are as many shapes as pods. At most a million are different.
 	Shapes int
 	// Spread asks every pod to be spread over the zones: maxSkew 1, DoNotSchedule.
 	Spread bool
@@ -76,7 +76,8 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the smallest one.
+// Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the
+// smallest one.
 func (s Spec) Room() int {
 	if s.Spread {
 		return s.Nodes / Zones * Zones * NodeGPUs
@@ -167,12 +168,13 @@ func (s Spec) shape(pod int) (milliCPU, memory int64) {
 		k = pod / s.Gang
 	}
 	k %= s.Shapes
-	// Eight of them fit a node, whichever they are. 1237 and 8000 have no common divisor, so no two shapes are the same before
-	// the 1,024,000th.
+	// Eight of them fit a node, whichever they are. 1237 and 8000 have no common divisor, so no two shapes are the same
+	// before the 1,024,000th.
 	return int64(2000 + k*1237%8000), 16<<30 + int64(k%40960)<<20
 }
 
-// Pod makes the i-th pod, from 0. There is no end to them: numbers from Pods on go on in the same manner, but are in no gang.
+// Pod makes the i-th pod, from 0. There is no end to them: numbers from Pods on go on in the same manner, but are in no
+// gang.
 func (s Spec) Pod(i int) *corev1.Pod {
 	milliCPU, memory := s.shape(i)
 	requests := corev1.ResourceList{
@@ -183,7 +185,8 @@ func (s Spec) Pod(i int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: fmt.Sprintf("pod-%08d", i), UID: uid(kindPod, i), ResourceVersion: "1",
-			Labels: map[string]string{"app": "bench"}, CreationTimestamp: metav1.NewTime(began.Add(time.Duration(i) * time.Millisecond)),
+			Labels:            map[string]string{"app": "bench"},
+			CreationTimestamp: metav1.NewTime(began.Add(time.Duration(i) * time.Millisecond)),
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: corev1.DefaultSchedulerName,
@@ -236,7 +239,8 @@ func (s Spec) Group(g int) *schedulingv1beta1.PodGroup {
 			CreationTimestamp: metav1.NewTime(began.Add(time.Duration(first) * time.Millisecond)),
 		},
 		Spec: schedulingv1beta1.PodGroupSpec{
-			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(end - first)}},
+			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(end - first)}},
 		},
 	}
 }

@@ -71,8 +71,10 @@ func TestEveryMemberIsInOneGangWhoseMinimumIsAllOfThem(t *testing.T) {
 		for g := range s.Groups() {
 			first, end := s.Members(g)
 			group := s.Group(g)
-			if least := int(group.Spec.SchedulingPolicy.Gang.MinCount); first != next || end <= first || members[group.Name] != end-first || least != end-first {
-				t.Fatalf("gang %s has pods %d to %d, %d members and the minimum %d", group.Name, first, end, members[group.Name], least)
+			if least := int(group.Spec.SchedulingPolicy.Gang.MinCount); first != next || end <= first ||
+				members[group.Name] != end-first || least != end-first {
+				t.Fatalf("gang %s has pods %d to %d, %d members and the minimum %d", group.Name, first, end,
+					members[group.Name], least)
 			}
 			next = end
 		}
@@ -126,8 +128,10 @@ func TestWhatIsNoWorkloadIsRefused(t *testing.T) {
 	good := Spec{Nodes: 1, Pods: 1, Shapes: 1}
 	for name, change := range map[string]func(*Spec){
 		"no nodes": func(s *Spec) { s.Nodes = 0 }, "too many nodes": func(s *Spec) { s.Nodes = MaxNodes + 1 },
-		"no pods": func(s *Spec) { s.Pods = 0 }, "too many pods": func(s *Spec) { s.Pods = MaxPods + 1 }, "no shapes": func(s *Spec) { s.Shapes = 0 },
-		"a negative gang": func(s *Spec) { s.Gang = -1 }, "fewer nodes than zones": func(s *Spec) { s.Nodes, s.Spread = 2, true },
+		"no pods": func(s *Spec) { s.Pods = 0 }, "too many pods": func(s *Spec) { s.Pods = MaxPods + 1 },
+		"no shapes":              func(s *Spec) { s.Shapes = 0 },
+		"a negative gang":        func(s *Spec) { s.Gang = -1 },
+		"fewer nodes than zones": func(s *Spec) { s.Nodes, s.Spread = 2, true },
 		"a gang that never fits": func(s *Spec) { s.Gang = 9 },
 	} {
 		bad := good

@@ -1,6 +1,6 @@
 // Package yardstick says how good placements are, by one measure for every scheduler: what kube-scheduler's
-// NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation, as they are by default, give the chosen node at
-// the time of the choice.
+// NodeResourcesFit (LeastAllocated) and NodeResourcesBalancedAllocation, as they are by default, give the chosen node
+// at the time of the choice.
 //
 // It owns the measure. It never looks at what a scheduler says about its choice.
 //
@@ -49,13 +49,13 @@ const Step = 500
 type Score struct {
 	// Mean is that of all, 0 if none was taken.
 	Mean float64
-	// Running are those of the first Step placements, of the first 2 Step, and so on: schedulers that did not come equally far
-	// are to be compared by what they all did, since nodes are emptier at the beginning.
+	// Running are those of the first Step placements, of the first 2 Step, and so on: schedulers that did not come
+	// equally far are to be compared by what they all did, since nodes are emptier at the beginning.
 	Running []float64
 }
 
-// Rate plays the events of a workload in their order. An event that names a pod or node which cannot be, or a node on which
-// there is no room, is an error: the placements are wrong.
+// Rate plays the events of a workload in their order. An event that names a pod or node which cannot be, or a node on
+// which there is no room, is an error: the placements are wrong.
 func Rate(ctx context.Context, spec workload.Spec, events []Event) (out Score, err error) {
 	scorers, err := newScorers(ctx)
 	if err != nil {
@@ -83,7 +83,8 @@ func Rate(ctx context.Context, spec workload.Spec, events []Event) (out Score, e
 			continue
 		}
 		if lacks := noderesources.Fits(pod, node, nil, noderesources.ResourceRequestsOptions{}); len(lacks) > 0 {
-			return out, fmt.Errorf("pod %s was placed on %s, where it does not fit: %s", pod.Name, node.Node().Name, lacks[0].Reason)
+			return out, fmt.Errorf("pod %s was placed on %s, where it does not fit: %s", pod.Name, node.Node().Name,
+				lacks[0].Reason)
 		}
 		score, err := rate(ctx, scorers, pod, node)
 		if err != nil {
@@ -110,7 +111,8 @@ func newScorers(ctx context.Context) ([]scorer, error) {
 		return nil, fmt.Errorf("kube-scheduler's default configuration: %w", err)
 	}
 	type factory func(context.Context, runtime.Object, fwk.Handle, feature.Features) (fwk.Plugin, error)
-	factories := map[string]factory{names.NodeResourcesFit: noderesources.NewFit, names.NodeResourcesBalancedAllocation: noderesources.NewBalancedAllocation}
+	factories := map[string]factory{names.NodeResourcesFit: noderesources.NewFit,
+		names.NodeResourcesBalancedAllocation: noderesources.NewBalancedAllocation}
 	var out []scorer
 	for _, c := range cfg.Profiles[0].PluginConfig {
 		newPlugin, ok := factories[c.Name]

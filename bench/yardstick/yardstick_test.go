@@ -11,8 +11,8 @@ import (
 
 var spec = workload.Spec{Nodes: 2, Pods: 100, Shapes: 1}
 
-// The pods of spec have 2 CPUs of 96 and 16 GiB of 768: shares of 1/48 each, so the allocation stays balanced. For the k-th on
-// a node LeastAllocated gives 100 - 100k/48, rounded down; a balance that is perfect before and after gives 75.
+// The pods of spec have 2 CPUs of 96 and 16 GiB of 768: shares of 1/48 each, so the allocation stays balanced. For the
+// k-th on a node LeastAllocated gives 100 - 100k/48, rounded down; a balance that is perfect before and after gives 75.
 func TestTheScoreIsLeastAllocatedAndBalance(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -39,7 +39,8 @@ func TestRunningMeansAreThoseOfWhatWasTakenSoFar(t *testing.T) {
 		events = append(events, Event{Pod: i, Node: i % 600})
 	}
 	got, err := Rate(context.Background(), wide, events)
-	if err != nil || len(got.Running) != 2 || got.Running[0] != 97+75 || got.Running[1] != (600*(97+75)+400*(95+75))/1000.0 {
+	if err != nil || len(got.Running) != 2 || got.Running[0] != 97+75 ||
+		got.Running[1] != (600*(97+75)+400*(95+75))/1000.0 {
 		t.Errorf("%v, %v", got, err)
 	}
 }

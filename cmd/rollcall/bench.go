@@ -50,16 +50,19 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
 	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
 	f.IntVar(&b.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
-	f.StringVar(&b.shapes, "shapes", "1", "how many different requests for CPU and memory there are; all: every pod has its own")
+	f.StringVar(&b.shapes, "shapes", "1",
+		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
 	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
 	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
-	f.DurationVar(&b.Limit, "limit", 0, "end after this much time, with the pods that are placed by then; 0: when all are")
+	f.DurationVar(&b.Limit, "limit",
+		0, "end after this much time, with the pods that are placed by then; 0: when all are")
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
-	f.StringVar(&b.memFile, "memprofile", "", "write a profile of what was allocated by the end of the measured time to this file")
+	f.StringVar(&b.memFile, "memprofile", "",
+		"write a profile of what was allocated by the end of the measured time to this file")
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
 	cmd.AddCommand(newBenchLog())
@@ -156,14 +159,16 @@ func (f benchFacts) writeText(w io.Writer) error {
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("workload", "%s", f.Text)
 	row("placed", "%d of %d pods, by %d decisions", f.Placed, f.Pods, f.Decisions)
-	row("time", "%.3fs, %.3fs of CPU on %d cores; %.3fs before that for the nodes", f.WallSeconds, f.CPUSeconds, f.Cores, f.LoadSeconds)
+	row("time", "%.3fs, %.3fs of CPU on %d cores; %.3fs before that for the nodes", f.WallSeconds, f.CPUSeconds,
+		f.Cores, f.LoadSeconds)
 	row("rate", "%.0f pods/s, %.0f decisions/s", f.PodsPerSecond, f.DecisionsPerSecond)
 	row("latency", "p50 %s, p99 %s, from input to durable decision", millis(f.LatencyP50), millis(f.LatencyP99))
 	if f.IdlePods > 0 {
 		row("when idle", "p50 %s, p99 %s, %d pods one at a time", millis(f.IdleP50), millis(f.IdleP99), f.IdlePods)
 	}
 	row("log", "%.0f bytes a pod; its files grew by %.0f a pod", f.BytesPerPod, f.FileBytesPerPod)
-	row("memory", "peak %.0f MiB; live heap %.1f KiB a node, %.1f KiB a pod", float64(f.PeakRSS)/(1<<20), f.HeapPerNode/1024, f.HeapPerPod/1024)
+	row("memory", "peak %.0f MiB; live heap %.1f KiB a node, %.1f KiB a pod", float64(f.PeakRSS)/(1<<20),
+		f.HeapPerNode/1024, f.HeapPerPod/1024)
 	row("mean score", "%.2f of %d", f.MeanScore, f.MaxScore)
 	return t.Flush()
 }

@@ -195,7 +195,8 @@ func (a *appender) fill() {
 		if seq == 1 {
 			e.Payload = &eventlog.EpochStarted{ID: "bench", Version: version().Version, Format: eventlog.FormatVersion}
 		} else {
-			e.Payload = &eventlog.BindResult{UID: types.UID(fmt.Sprintf("%036d", seq)), Node: fmt.Sprintf("node-%06d", seq%5000),
+			e.Payload = &eventlog.BindResult{UID: types.UID(fmt.Sprintf("%036d", seq)),
+				Node:    fmt.Sprintf("node-%06d", seq%5000),
 				Outcome: eventlog.BindBound, Message: benchMessage}
 		}
 		a.entries = append(a.entries, e)
@@ -249,13 +250,15 @@ func median(values []float64) float64 {
 }
 
 func (f *benchLogFacts) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "entries a second that become durable, records of %d bytes, in %s; medians of %d rounds\n\n", f.RecordBytes, f.Dir, f.Rounds)
+	fmt.Fprintf(w, "entries a second that become durable, records of %d bytes, in %s; medians of %d rounds\n\n",
+		f.RecordBytes, f.Dir, f.Rounds)
 	fmt.Fprintf(w, "%8s %14s %20s %8s %16s\n", "batch", "log", "append+fdatasync", "ratio", "from to")
 	for _, b := range f.Batches {
 		fmt.Fprintf(w, "%8d %14.0f %20.0f %7.0f%% %15s\n", b.Entries, b.Log, b.Raw, 100*b.Ratio,
 			fmt.Sprintf("%.0f%% %.0f%%", 100*b.Lowest, 100*b.Highest))
 	}
-	_, err := fmt.Fprintf(w, "\nread from the page cache, every check included: %d entries, %.0f a second\n", f.Read.Entries, f.Read.EntriesPerSecond)
+	_, err := fmt.Fprintf(w, "\nread from the page cache, every check included: %d entries, %.0f a second\n",
+		f.Read.Entries, f.Read.EntriesPerSecond)
 	return err
 }
 

@@ -20,8 +20,10 @@ var classesValues = []string{"on", "off"}
 
 func (c *classes) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(c), "classes", "on",
-		"whether pods that are alike share what is known of the nodes: on, off; the same is decided, with off it takes longer")
-	_ = cmd.RegisterFlagCompletionFunc("classes", cobra.FixedCompletions(classesValues, cobra.ShellCompDirectiveNoFileComp))
+		"whether pods that are alike share what is known of the nodes: on, off; the same is decided, with off it "+
+			"takes longer")
+	_ = cmd.RegisterFlagCompletionFunc("classes",
+		cobra.FixedCompletions(classesValues, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (c classes) check() error {

@@ -51,7 +51,8 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in virtual time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
+	fmt.Fprintf(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in "+
+		"virtual time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
 	cluster, err := sim.New(nodes, work, sim.Options{})
 	if err != nil {
 		return err
@@ -63,7 +64,8 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err := summary.WriteText(w); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n# Every input and every decision is in the log. Decide it all again: is every decision the same?\n$ rollcall replay demo.db\n")
+	fmt.Fprintf(w, "\n# Every input and every decision is in the log. Decide it all again: is every decision the "+
+		"same?\n$ rollcall replay demo.db\n")
 	facts, err := replayLog(cmd, path, replaying{keep: 10})
 	if err != nil {
 		return err
@@ -86,7 +88,8 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 	defer log.Close()
 	opts := explain.Options{Registry: plugins.NewRegistry()}
 
-	fmt.Fprintf(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
+	fmt.Fprintf(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n$ rollcall explain "+
+		"demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
 	if err := parseAt("2026-01-01T00:20:00Z", &opts); err != nil {
 		return err
 	}
@@ -98,8 +101,10 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 		return err
 	}
 
-	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod default/mistyped\n")
-	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped", explain.Options{Registry: plugins.NewRegistry()})
+	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod " +
+		"default/mistyped\n")
+	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped",
+		explain.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		return err
 	}

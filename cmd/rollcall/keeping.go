@@ -39,11 +39,16 @@ type keeping struct {
 func (k *keeping) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&k.log, "log", "", "write the log to this new directory; default: none is kept")
-	f.BoolVar(&k.resume, "resume", false, "go on with the simulation that ended before its time and left the log of --log")
-	f.Uint64Var(&k.giveUpAfter, "give-up-after", 0, "with --resume, go on behind this entry, the log's last one, although snapshots show that the log had more; they are removed")
+	f.BoolVar(&k.resume, "resume", false,
+		"go on with the simulation that ended before its time and left the log of --log")
+	f.Uint64Var(&k.giveUpAfter, "give-up-after",
+		0, "with --resume, go on behind this entry, the log's last one, although snapshots show that the log had "+
+			"more; they are removed")
 	k.reading.register(cmd)
-	f.StringVar(&k.effects, "effects", "", "append a line of JSON to this file for each bind or eviction, when it is carried out")
-	f.Var(&k.segmentSize, "segment-size", "begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
+	f.StringVar(&k.effects, "effects", "",
+		"append a line of JSON to this file for each bind or eviction, when it is carried out")
+	f.Var(&k.segmentSize, "segment-size",
+		"begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
 	k.snapshots.register(cmd)
 	k.classes.register(cmd)
 }
@@ -107,7 +112,9 @@ func (k keeping) openLog() (eventlog.Log, error) {
 	if !k.resume {
 		log, err := opts.Create(k.log)
 		if errors.Is(err, fs.ErrExist) {
-			return nil, usageError{fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another directory", k.log)}
+			return nil, usageError{
+				fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another "+
+					"directory", k.log)}
 		}
 		if !errors.Is(err, eventlog.ErrBeingRead) { // it was made, and someone was quick to look at it
 			return log, err
@@ -115,7 +122,8 @@ func (k keeping) openLog() (eventlog.Log, error) {
 	}
 	opts.Archives = k.reading.archives
 	log, err := opts.Open(k.log)
-	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(k.log) {
+	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) &&
+		time.Since(began) < lockTime; log, err = opts.Open(k.log) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if _, serr := os.Stat(k.log); errors.Is(err, fs.ErrNotExist) && serr != nil {
@@ -130,15 +138,17 @@ func (k keeping) openLog() (eventlog.Log, error) {
 	return log, nil
 }
 
-// mayGoOn says whether a log has lost its end, or may have, unless that is given up. engine.Open would say so, too, but only once
-// all of the log was told again.
+// mayGoOn says whether a log has lost its end, or may have, unless that is given up. engine.Open would say so, too, but
+// only once all of the log was told again.
 func (k keeping) mayGoOn(log *boltlog.Log) error {
 	last, err := log.Last()
 	if err != nil {
 		return err
 	}
 	if k.giveUpAfter != 0 && k.giveUpAfter != last {
-		return usageError{fmt.Errorf("--give-up-after is %d, but the log ends with entry %d: nothing is given up", k.giveUpAfter, last)}
+		return usageError{
+			fmt.Errorf("--give-up-after is %d, but the log ends with entry %d: nothing is given up", k.giveUpAfter,
+				last)}
 	}
 	if k.giveUpAfter != 0 {
 		return nil
@@ -146,7 +156,8 @@ func (k keeping) mayGoOn(log *boltlog.Log) error {
 	series := snapshot.Series{Store: snapshotsOf(k.log)}
 	lost, _, err := series.Beyond(last)
 	if lost != nil {
-		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: k.log, Seq: last + 1, Err: lost}, adviceOnLoss(k.log, lost))
+		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: k.log, Seq: last + 1, Err: lost},
+			adviceOnLoss(k.log, lost))
 	}
 	return adviseOnDoubt(k.log, err)
 }
@@ -165,7 +176,8 @@ func (k keeping) giveUp() error {
 		if err := dir.Drop(seq); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "rollcall: %s: entries %d to %d are given up: removed the snapshot of entry %d\n", k.log, k.giveUpAfter+1, seq, seq)
+		fmt.Fprintf(os.Stderr, "rollcall: %s: entries %d to %d are given up: removed the snapshot of entry %d\n", k.log,
+			k.giveUpAfter+1, seq, seq)
 	}
 	return nil
 }
@@ -198,7 +210,8 @@ func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
 
 // start opens the engine on the log, at virtual time now.
 func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, error) {
-	opts := engine.Options{Registry: w.classes.registry(), Config: w.config, Version: version().String(), Release: engine.WhenDecided}
+	opts := engine.Options{Registry: w.classes.registry(), Config: w.config, Version: version().String(),
+		Release: engine.WhenDecided}
 	if w.effects != nil {
 		opts.Release = engine.WhenDurable // they leave the process
 		opts.Observe = w.tell
@@ -217,7 +230,8 @@ func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, erro
 	}
 	w.engine, w.first = eng, eng.Machine().Cycle()
 	if w.told != nil {
-		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(), now.Format(time.RFC3339))
+		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(),
+			now.Format(time.RFC3339))
 	}
 	if w.effects == nil {
 		return sim.Ahead(eng), nil
@@ -288,8 +302,8 @@ type effectLine struct {
 }
 
 // tell writes a line for each effect that is released because its decision is durable. It implements
-// engine.Options.Observe. What is told of was not necessarily carried out: the process may end between the two. After that it
-// is told of again.
+// engine.Options.Observe. What is told of was not necessarily carried out: the process may end between the two. After
+// that it is told of again.
 func (w *writing) tell(c engine.Commit) error {
 	if len(c.Effects) == 0 {
 		return nil
@@ -324,14 +338,22 @@ func (k keeping) explainStop(err error) error {
 	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which mayGoOn has said it
 		return fmt.Errorf("%w\n%s", err, adviceOnDamage(k.log, 1, damaged.Seq))
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
-		return fmt.Errorf("cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they are now", err)
+		return fmt.Errorf(
+			"cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they "+
+				"are now", err)
 	case errors.As(err, &other):
-		return usageError{fmt.Errorf("cannot resume: %w; give the nodes, workload, configuration and --until that it was begun with", err)}
+		return usageError{
+			fmt.Errorf("cannot resume: %w; give the nodes, workload, configuration and --until that it was begun with",
+				err)}
 	case errors.As(err, &appending):
-		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry before them is safe. %s",
+		return fmt.Errorf(
+			"%w\nNothing that was decided in entries %d and on has left this process, and every entry before them is "+
+				"safe. %s",
 			err, appending.First, k.advice())
 	case isOfDisk(err) && k.log == "":
-		return fmt.Errorf("%w\nNo log was kept (--log), so the simulation cannot go on from here. See that what --effects writes to is in order and has room, then run the same command again", err)
+		return fmt.Errorf(
+			"%w\nNo log was kept (--log), so the simulation cannot go on from here. See that what --effects writes "+
+				"to is in order and has room, then run the same command again", err)
 	case isOfDisk(err):
 		return fmt.Errorf("%w\nNothing of what stands in the log is lost. %s", err, k.advice())
 	}

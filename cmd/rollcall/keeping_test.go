@@ -29,8 +29,8 @@ func (l *brokenDisk) Append(expectedLast uint64, entries []eventlog.Entry) error
 	return errBroken
 }
 
-// asked is a context that does something when it is asked for its error the nth time, from 1: a simulation asks before each
-// instant, and before each decision.
+// asked is a context that does something when it is asked for its error the nth time, from 1: a simulation asks before
+// each instant, and before each decision.
 type asked struct {
 	context.Context
 	n, times int
@@ -67,8 +67,8 @@ func demonstrated(t *testing.T, log eventlog.Log) (*sim.Cluster, *writing) {
 	return cluster, &writing{keeping: keep, config: config, log: log}
 }
 
-// TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable: the disk fails
-// when the simulation asks for the last time whether it is to go on.
+// TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable: the
+// disk fails when the simulation asks for the last time whether it is to go on.
 func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	all := &asked{Context: t.Context()}
 	cluster, w := demonstrated(t, new(discardLog))
@@ -84,18 +84,21 @@ func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedSimulationSaysThatItsDiskFailed has the append fail that is under way when the interrupt comes, between
-// steps and in the middle of them.
+// TestAnInterruptedSimulationSaysThatItsDiskFailed has the append fail that is under way when the interrupt comes,
+// between steps and in the middle of them.
 func TestAnInterruptedSimulationSaysThatItsDiskFailed(t *testing.T) {
 	for n := 2; n < 30; n++ { // when it is asked the first time nothing is under way
 		interrupted := make(chan struct{})
 		cluster, w := demonstrated(t, &brokenDisk{until: interrupted})
-		_, err := w.simulate(&asked{Context: t.Context(), n: n, then: func() { close(interrupted) }, canceled: true}, cluster)
+		_, err := w.simulate(&asked{Context: t.Context(), n: n, then: func() { close(interrupted) }, canceled: true},
+			cluster)
 		var failed *engine.AppendError
 		if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) {
-			t.Fatalf("interrupted when it asks the time %d, with an append under way that fails, it says only: %v", n, err)
+			t.Fatalf("interrupted when it asks the time %d, with an append under way that fails, it says only: %v", n,
+				err)
 		}
-		for _, want := range []string{errBroken.Error(), "Nothing that was decided in entries 2 and on has left this process"} {
+		for _, want := range []string{errBroken.Error(),
+			"Nothing that was decided in entries 2 and on has left this process"} {
 			if strings.Count(err.Error(), want) != 1 {
 				t.Errorf("interrupted when it asks the time %d it does not say once %q: %v", n, want, err)
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 )
 
-// queuePolicy is the value of --queue-policy: who may pass a gang that does not fit; "" to leave it to the configuration.
+// queuePolicy is the value of --queue-policy: who may pass a gang that does not fit; "" to leave it to the
+// configuration.
 type queuePolicy string
 
 // queuePolicies are the values that it can have.
@@ -23,9 +24,11 @@ const queuePolicyArg = "queuePolicy"
 
 func (q *queuePolicy) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(q), "queue-policy", "",
-		"who may pass a gang that does not fit: all (BestEffort, the default), nobody (StrictFIFO), or whoever does not delay it (Backfill); sets "+
+		"who may pass a gang that does not fit: all (BestEffort, the default), nobody (StrictFIFO), or whoever does "+
+			"not delay it (Backfill); sets "+
 			queuePolicyArg+" of Coscheduling in every profile")
-	_ = cmd.RegisterFlagCompletionFunc("queue-policy", cobra.FixedCompletions(queuePolicies, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("queue-policy",
+		cobra.FixedCompletions(queuePolicies, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (q queuePolicy) check() error {
@@ -42,7 +45,8 @@ func (q queuePolicy) into(cfg *config.KubeSchedulerConfiguration, path string) e
 	}
 	for i := range cfg.Profiles {
 		if err := q.intoProfile(&cfg.Profiles[i]); err != nil {
-			return usageError{fmt.Errorf("--queue-policy %s: profile %q of %s %w", q, cfg.Profiles[i].SchedulerName, path, err)}
+			return usageError{
+				fmt.Errorf("--queue-policy %s: profile %q of %s %w", q, cfg.Profiles[i].SchedulerName, path, err)}
 		}
 	}
 	return nil
@@ -69,12 +73,14 @@ func runsCoscheduling(p *config.KubeSchedulerProfile) bool {
 	if p.Plugins == nil {
 		return false
 	}
-	return slices.ContainsFunc(slices.Concat(p.Plugins.MultiPoint.Enabled, p.Plugins.QueueSort.Enabled), func(e config.Plugin) bool {
-		return e.Name == coscheduling.Name
-	})
+	return slices.ContainsFunc(slices.Concat(p.Plugins.MultiPoint.Enabled, p.Plugins.QueueSort.Enabled),
+		func(e config.Plugin) bool {
+			return e.Name == coscheduling.Name
+		})
 }
 
-// intoArgs returns Coscheduling's arguments, which a configuration holds as they were written, with the policy among them.
+// intoArgs returns Coscheduling's arguments, which a configuration holds as they were written, with the policy among
+// them.
 func (q queuePolicy) intoArgs(given runtime.Object) (runtime.Object, error) {
 	fields := map[string]any{}
 	if raw, ok := given.(*runtime.Unknown); ok {

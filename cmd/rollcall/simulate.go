@@ -73,12 +73,17 @@ declare their requested time (or else their run time) and run for their run time
 	f := cmd.Flags()
 	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
 	f.StringVar(&s.workload, "workload", "", "the workload: a file")
-	f.StringVar(&s.config, "config", "", "a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
+	f.StringVar(&s.config, "config", "",
+		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
 	s.queuePolicy.register(cmd)
-	f.DurationVar(&s.until, "until", 0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
-	f.StringVar(&s.report.path, "report", "", "write a line of CSV for each group to this file; - for standard output, the summary then goes to standard error")
+	f.DurationVar(&s.until, "until",
+		0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	f.StringVar(&s.report.path, "report", "",
+		"write a line of CSV for each group to this file; - for standard output, the summary then goes to standard "+
+			"error")
 	f.BoolVar(&s.reportPods, "report-pods", false, "with --report, write a line for each pod of no group too")
-	f.StringVar(&s.plot.path, "plot", "", "draw utilisation and queue length over time to this SVG file; - for standard output, as above")
+	f.StringVar(&s.plot.path, "plot", "",
+		"draw utilisation and queue length over time to this SVG file; - for standard output, as above")
 	s.keep.register(cmd)
 	s.out.register(cmd)
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json")
@@ -104,7 +109,8 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	for _, note := range work.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
-	cluster, err := sim.New(nodes, work, sim.Options{Until: s.until, Singles: s.reportPods, Timeline: s.plot.path != ""})
+	cluster, err := sim.New(nodes, work,
+		sim.Options{Until: s.until, Singles: s.reportPods, Timeline: s.plot.path != ""})
 	if err != nil {
 		return err
 	}
@@ -132,11 +138,14 @@ func (s *simulation) run(cmd *cobra.Command) error {
 func (s *simulation) adviceOnFiles() string {
 	switch {
 	case s.keep.log == "":
-		return "See that the file can be written, then run the same command again: no log was kept (--log) that it could be made of."
+		return "See that the file can be written, then run the same command again: no log was kept (--log) that it " +
+			"could be made of."
 	case s.keep.resume:
-		return "The simulation has come to its end and its log is whole. See that the file can be written, then run the same command again."
+		return "The simulation has come to its end and its log is whole. See that the file can be written, then run " +
+			"the same command again."
 	}
-	return "The simulation has come to its end and its log is whole. See that the file can be written, then run the same command with --resume."
+	return "The simulation has come to its end and its log is whole. See that the file can be written, then run the " +
+		"same command with --resume."
 }
 
 // writeFiles writes the report and the plot, if they are asked for.
@@ -144,9 +153,11 @@ func (s *simulation) writeFiles(cmd *cobra.Command, cluster *sim.Cluster, summar
 	if s.report.path != "" {
 		rows := cluster.Report()
 		if len(rows) == 0 && !s.reportPods {
-			fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"rollcall: the report has no line: no pod is in a group; --report-pods adds a line for each pod\n")
 		}
-		if err := s.report.write(cmd.OutOrStdout(), func(w io.Writer) error { return report.WriteRows(w, rows) }); err != nil {
+		if err := s.report.write(cmd.OutOrStdout(),
+			func(w io.Writer) error { return report.WriteRows(w, rows) }); err != nil {
 			return err
 		}
 	}
@@ -192,8 +203,8 @@ func readNodes(value string) ([]workload.NodePlan, error) {
 	return nodes, nil
 }
 
-// readConfig returns the effective configuration: the file's, or the default one for "", with the queue policy if one is
-// given. What is wrong with it is said before any log is made.
+// readConfig returns the effective configuration: the file's, or the default one for "", with the queue policy if one
+// is given. What is wrong with it is said before any log is made.
 func readConfig(path string, policy queuePolicy) ([]byte, error) {
 	cfg, source := framework.DefaultConfig(), "--queue-policy"
 	if path != "" {
@@ -226,7 +237,8 @@ func readConfig(path string, policy queuePolicy) ([]byte, error) {
 
 // tryConfig starts the plugins: some of what is wrong with their arguments only they can tell.
 func tryConfig(config []byte) error {
-	_, err := engine.Open(context.Background(), new(discardLog), workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config})
+	_, err := engine.Open(context.Background(), new(discardLog), workload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: config})
 	if why := errors.Unwrap(err); why != nil {
 		return why // without the number of the entry: there is no log yet
 	}

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// A target is a file that a flag names, to be written at the end of long work. It appears, or changes, when it is whole:
-// what is written goes to another file beside it first. Only what is no ordinary file (a pipe, a terminal) is
+// A target is a file that a flag names, to be written at the end of long work. It appears, or changes, when it is
+// whole: what is written goes to another file beside it first. Only what is no ordinary file (a pipe, a terminal) is
 // written to itself.
 type target struct {
 	flag, path string // - for standard output; "" for nothing to be written

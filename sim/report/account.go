@@ -20,8 +20,8 @@ const (
 	Withdrawn
 )
 
-// Account is what a simulation counts on its way: pods, gangs, jobs, and what nodes offer and pods request over time. The
-// zero value is not ready; see NewAccount.
+// Account is what a simulation counts on its way: pods, gangs, jobs, and what nodes offer and pods request over time.
+// The zero value is not ready; see NewAccount.
 type Account struct {
 	nodes, gangs           int
 	arrived, placed, ended int
@@ -130,8 +130,8 @@ func (s *Account) JobPlaced(wait time.Duration) { s.jobs.place(wait) }
 // JobFinished counts a job that was placed and has ended.
 func (s *Account) JobFinished(wait, run time.Duration) { s.jobs.finish(wait, run) }
 
-// Summary sums up a simulation from start, in which the last thing happened after span. It has everything but the scheduler's
-// own speed; see Summary.Measured.
+// Summary sums up a simulation from start, in which the last thing happened after span. It has everything but the
+// scheduler's own speed; see Summary.Measured.
 func (s *Account) Summary(start time.Time, span time.Duration) Summary {
 	sum := Summary{
 		Start: start, End: start.Add(span), SpanSeconds: span.Seconds(), Nodes: s.nodes,

@@ -7,8 +7,8 @@
 //   - Timeline: utilisation, queue lengths and reservations over virtual time, bounded in memory.
 //   - Figure: a Timeline as a drawing of package sim/svgplot.
 //
-// Time is an offset from the start of the simulation. All figures follow from what the simulation tells, so the same run gives
-// the same report; only the scheduler's own speed (Summary.Measured) is measured.
+// Time is an offset from the start of the simulation. All figures follow from what the simulation tells, so the same
+// run gives the same report; only the scheduler's own speed (Summary.Measured) is measured.
 //
 // The package never drives a simulation and opens no file: package sim tells it what happens.
 //

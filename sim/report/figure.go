@@ -22,8 +22,8 @@ const (
 // maxShares is how many resources' utilisation is drawn.
 const maxShares = 5
 
-// Figure draws the timeline of the simulation that the summary sums up. The queue policy is named in the subtitle, unless it is
-// empty.
+// Figure draws the timeline of the simulation that the summary sums up. The queue policy is named in the subtitle,
+// unless it is empty.
 func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure {
 	f := svgplot.Figure{
 		Title:    title,
@@ -31,21 +31,26 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 		Since:    sum.Start.Format(time.RFC3339),
 		Span:     t.End().Seconds(),
 	}
-	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true, Height: shareHeight}
+	shares := svgplot.Panel{Title: "Utilisation: what pods on nodes request of what nodes offer", Share: true,
+		Height: shareHeight}
 	for _, l := range t.Shares() {
 		// Extended resources have a domain's name: GPUs and their like. Memory is hardly ever what is short.
-		if drawn := l.Name == string(corev1.ResourceCPU) || strings.Contains(l.Name, "/"); drawn && len(shares.Lines) < maxShares {
+		if drawn := l.Name == string(corev1.ResourceCPU) || strings.Contains(l.Name, "/"); drawn &&
+			len(shares.Lines) < maxShares {
 			shares.Lines = append(shares.Lines, plotLine(l))
 		}
 	}
 	if len(shares.Lines) == 1 {
-		shares.Title = fmt.Sprintf("Utilisation of %s: what pods on nodes request of what nodes offer", shares.Lines[0].Name)
+		shares.Title = fmt.Sprintf("Utilisation of %s: what pods on nodes request of what nodes offer",
+			shares.Lines[0].Name)
 	}
 	f.Panels = append(f.Panels, shares,
-		svgplot.Panel{Title: "Queue: pods that wait for a node", Height: queueHeight, Lines: []svgplot.Line{plotLine(t.PendingPods())}})
+		svgplot.Panel{Title: "Queue: pods that wait for a node", Height: queueHeight,
+			Lines: []svgplot.Line{plotLine(t.PendingPods())}})
 	if sum.Gangs.Total > 0 {
 		f.Panels = append(f.Panels,
-			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight, Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
+			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight,
+				Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
 	}
 	f.Strip = reservationStrip(t, sum.Start)
 	return f
@@ -91,7 +96,8 @@ func reservationStrip(t *Timeline, start time.Time) svgplot.Strip {
 			bar.Until = r.Until.Sub(start).Seconds()
 			label += " until " + r.Until.Format(time.RFC3339)
 		}
-		bar.Label = label + fmt.Sprintf("; stood from %s to %s", start.Add(r.Made).Format(time.RFC3339), start.Add(r.Gone).Format(time.RFC3339))
+		bar.Label = label + fmt.Sprintf("; stood from %s to %s", start.Add(r.Made).Format(time.RFC3339),
+			start.Add(r.Gone).Format(time.RFC3339))
 		s.Bars = append(s.Bars, bar)
 	}
 	return s

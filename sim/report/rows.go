@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Times are when what happened to a job: a group, or a pod of no group. They are offsets, and each counts only if the bool of
-// its name is set.
+// Times are when what happened to a job: a group, or a pod of no group. They are offsets, and each counts only if the
+// bool of its name is set.
 type Times struct {
 	Submitted, CompleteAt, PlacedAt, FinishedAt time.Duration
 	Complete, Placed, Finished                  bool
@@ -59,8 +59,8 @@ func (t *Times) Row(name string, pods int) Row {
 	}
 }
 
-// SortRows sorts rows in the order in which the jobs were submitted, by name where that is the same. Rows that agree in both
-// keep their order.
+// SortRows sorts rows in the order in which the jobs were submitted, by name where that is the same. Rows that agree in
+// both keep their order.
 func SortRows(rows []Row) {
 	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Submitted.Offset, b.Submitted.Offset), strings.Compare(a.Name, b.Name))
@@ -73,7 +73,8 @@ func WriteRows(w io.Writer, rows []Row) error {
 	_ = out.Write([]string{"name", "pods", "submitted", "complete", "placed", "finished", "attempts"})
 	for _, r := range rows {
 		_ = out.Write([]string{
-			r.Name, strconv.Itoa(r.Pods), r.Submitted.String(), r.Complete.String(), r.Placed.String(), r.Finished.String(), strconv.Itoa(r.Attempts),
+			r.Name, strconv.Itoa(r.Pods), r.Submitted.String(), r.Complete.String(), r.Placed.String(),
+			r.Finished.String(), strconv.Itoa(r.Attempts),
 		})
 	}
 	out.Flush()

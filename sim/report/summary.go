@@ -75,8 +75,8 @@ type JobMeans struct {
 	MeanWaitSeconds float64 `json:"meanWaitSeconds"`
 	// Finished is how many of them ended, with all their pods.
 	Finished int `json:"finished"`
-	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run time
-	// is that from placed to finished.
+	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run
+	// time is that from placed to finished.
 	MeanBoundedSlowdown float64 `json:"meanBoundedSlowdown"`
 }
 
@@ -84,8 +84,8 @@ type JobMeans struct {
 const slowdownBound = 10 * time.Second
 
 // Utilisation is the part of a resource that pods requested: the integral over time of what the pods on nodes
-// requested, divided by that of what the nodes offered, from the first pod's arrival to the last pod's end (to the summary's
-// End if pods still run).
+// requested, divided by that of what the nodes offered, from the first pod's arrival to the last pod's end (to the
+// summary's End if pods still run).
 type Utilisation struct {
 	Resource string `json:"resource"`
 	// Mean lies between 0 and 1 unless nodes were overcommitted.
@@ -106,7 +106,8 @@ func (s Summary) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "virtual time\t%s, until %s\n", seconds(s.SpanSeconds), s.End.Format(time.RFC3339))
 	fmt.Fprintf(t, "nodes\t%d\n", s.Nodes)
 	fmt.Fprintf(t, "pods\t%d: %s\n", s.Pods.Total, joinCounts(
-		count{s.Pods.Placed, "placed", true}, count{s.Pods.Pending, "pending", true}, count{s.Pods.Failed, "failed", true},
+		count{s.Pods.Placed, "placed", true}, count{s.Pods.Pending, "pending", true},
+		count{s.Pods.Failed, "failed", true},
 		count{s.Pods.Withdrawn, "withdrawn", false}, count{s.Pods.Running, "still running", false}))
 	fmt.Fprintf(t, "gangs\t%d: %s\n", s.Gangs.Total, joinCounts(
 		count{s.Gangs.Placed, "placed", true}, count{s.Gangs.Pending, "pending", true}))
@@ -116,7 +117,8 @@ func (s Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "job wait\tmean %s of %s\n", seconds(s.Jobs.MeanWaitSeconds), jobs(s.Jobs.Placed))
 	}
 	if s.Jobs.Finished > 0 {
-		fmt.Fprintf(t, "slowdown\tmean %.2f of %s, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, jobs(s.Jobs.Finished), slowdownBound)
+		fmt.Fprintf(t, "slowdown\tmean %.2f of %s, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, jobs(s.Jobs.Finished),
+			slowdownBound)
 	}
 	for i, u := range s.Utilisation {
 		label := ""
@@ -126,7 +128,8 @@ func (s Summary) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%5.1f%% of %s\n", label, u.Mean*100, u.Resource)
 	}
 	if s.RealSeconds > 0 {
-		fmt.Fprintf(t, "decisions\t%d in %.2fs of real time: %.0f a second\n", s.Decisions, s.RealSeconds, s.DecisionsPerSecond)
+		fmt.Fprintf(t, "decisions\t%d in %.2fs of real time: %.0f a second\n", s.Decisions, s.RealSeconds,
+			s.DecisionsPerSecond)
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("write summary: %w", err)

@@ -18,8 +18,8 @@ const (
 	maxReservation = 100_000
 )
 
-// Timeline is how a simulation went: values that hold from one instant to the next, as they stood when all was over that
-// happened at the instant.
+// Timeline is how a simulation went: values that hold from one instant to the next, as they stood when all was over
+// that happened at the instant.
 type Timeline struct {
 	// shares are those of the resources, by their index in usage.
 	shares      []line
@@ -36,8 +36,8 @@ type Timeline struct {
 type Line struct {
 	// Name is the resource's, or what is counted.
 	Name string
-	// Points are the instants from which on the value is another one. At most MaxLinePoints are left of them: each part of the
-	// time keeps its least, its greatest and its last value.
+	// Points are the instants from which on the value is another one. At most MaxLinePoints are left of them: each part
+	// of the time keeps its least, its greatest and its last value.
 	Points []LinePoint
 }
 
@@ -58,8 +58,8 @@ type Reservation struct {
 	Amount map[corev1.ResourceName]int64
 }
 
-// Reserved is a Reservation and how long it stood: from the instant at which it was made to that at which it was given up,
-// used, or changed.
+// Reserved is a Reservation and how long it stood: from the instant at which it was made to that at which it was given
+// up, used, or changed.
 type Reserved struct {
 	Reservation
 	Made, Gone time.Duration
@@ -143,8 +143,8 @@ func (t *Timeline) PendingPods() Line { return Line{"pods", t.pods.thinned(MaxLi
 // PendingGangs returns how many gangs had pods that were not bound, and not their minimum bound.
 func (t *Timeline) PendingGangs() Line { return Line{"gangs", t.gangs.thinned(MaxLinePoints)} }
 
-// Reservations returns the reservations in the order in which they were made, and how many more there were than are kept.
-// One that stood at the end is gone then.
+// Reservations returns the reservations in the order in which they were made, and how many more there were than are
+// kept. One that stood at the end is gone then.
 func (t *Timeline) Reservations() (reserved []Reserved, more int) {
 	reserved = slices.Clone(t.reservations)
 	for i := range reserved {
@@ -174,8 +174,8 @@ func (l *line) add(now time.Duration, v float64) {
 
 func (l *line) thinned(most int) []LinePoint { return thin(slices.Clone(l.points), most) }
 
-// thin leaves most points of them, in their place: of as many equal parts of the time as that allows, the least value, the
-// greatest and the last one each.
+// thin leaves most points of them, in their place: of as many equal parts of the time as that allows, the least value,
+// the greatest and the last one each.
 func thin(points []LinePoint, most int) []LinePoint {
 	if len(points) <= most {
 		return points

@@ -67,7 +67,8 @@ func WriteBars(w io.Writer, b Bars) error {
 		d.text(begin-10, y+barStep*float64(len(g.Values))/2+2, "head", "end", g.Name)
 		for k, v := range g.Values {
 			end := axis.at(v.Value)
-			d.printf(`<rect class="f%d" x="%s" y="%s" width="%s" height="%s"/>`+"\n", k%colours, num(begin), num(y), num(max(1, end-begin)), num(barThick))
+			d.printf(`<rect class="f%d" x="%s" y="%s" width="%s" height="%s"/>`+"\n", k%colours, num(begin), num(y),
+				num(max(1, end-begin)), num(barThick))
 			d.text(max(begin+1, end)+6, y+barThick-4, "", "", v.Label)
 			y += barStep
 		}

@@ -36,10 +36,11 @@ func checked(t rapid.TB, write func(io.Writer) error) string {
 
 func TestABarIsAsLongAsItsValuesLogarithm(t *testing.T) {
 	got := checked(t, func(w io.Writer) error {
-		return WriteBars(w, Bars{Title: "Pods a second", Subtitle: "two & two", Series: []string{"theirs", "ours"}, Groups: []BarGroup{
-			{Name: "one shape", Values: []BarValue{{100, "100"}, {10000, "10,000"}}},
-			{Name: "spread", Values: []BarValue{{10, "10"}, {1000, "× 100"}}},
-		}})
+		return WriteBars(w,
+			Bars{Title: "Pods a second", Subtitle: "two & two", Series: []string{"theirs", "ours"}, Groups: []BarGroup{
+				{Name: "one shape", Values: []BarValue{{100, "100"}, {10000, "10,000"}}},
+				{Name: "spread", Values: []BarValue{{10, "10"}, {1000, "× 100"}}},
+			}})
 	})
 	for _, want := range []string{
 		`>two &amp; two</text>`, `>theirs</text>`, `>ours</text>`, `>one shape</text>`, `>× 100</text>`,
@@ -57,7 +58,8 @@ func TestABarIsAsLongAsItsValuesLogarithm(t *testing.T) {
 func TestACurveIsALineOnTwoLogarithmicAxes(t *testing.T) {
 	got := checked(t, func(w io.Writer) error {
 		return WriteCurves(w, Curves{Title: "Growth", X: "nodes", Y: "pods/s", Lines: []Line{
-			{Name: "1 shape", Points: []Point{{100, 10000}, {1000, 1000}, {10000, 100}}}, {Name: "20 shapes", Points: []Point{{100, 1000}}},
+			{Name: "1 shape", Points: []Point{{100, 10000}, {1000, 1000}, {10000, 100}}},
+			{Name: "20 shapes", Points: []Point{{100, 1000}}},
 		}})
 	})
 	for _, want := range []string{
@@ -71,7 +73,8 @@ func TestACurveIsALineOnTwoLogarithmicAxes(t *testing.T) {
 }
 
 func TestBarsAndCurvesOfAnyValuesCanBeDrawn(t *testing.T) {
-	value := rapid.OneOf(rapid.Float64Range(-10, 1e9), rapid.SampledFrom([]float64{0, 1, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300, 1e300}))
+	value := rapid.OneOf(rapid.Float64Range(-10, 1e9),
+		rapid.SampledFrom([]float64{0, 1, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300, 1e300}))
 	rapid.Check(t, func(t *rapid.T) {
 		var bars Bars
 		var curves Curves
@@ -79,7 +82,8 @@ func TestBarsAndCurvesOfAnyValuesCanBeDrawn(t *testing.T) {
 			g, l := BarGroup{Name: rapid.String().Draw(t, "name")}, Line{Name: "<line>"}
 			for range rapid.IntRange(0, 4).Draw(t, "values") {
 				v := value.Draw(t, "value")
-				g.Values, l.Points = append(g.Values, BarValue{v, "label"}), append(l.Points, Point{value.Draw(t, "x"), v})
+				g.Values, l.Points = append(g.Values, BarValue{v, "label"}),
+					append(l.Points, Point{value.Draw(t, "x"), v})
 			}
 			bars.Groups, curves.Lines = append(bars.Groups, g), append(curves.Lines, l)
 		}

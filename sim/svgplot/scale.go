@@ -78,8 +78,8 @@ func valueScale(p Panel) scale {
 	return s
 }
 
-// niceStep is the least of 1, 2 and 5 times a power of ten with which span takes no more than so many steps; 1 for a span
-// of 0.
+// niceStep is the least of 1, 2 and 5 times a power of ten with which span takes no more than so many steps; 1 for a
+// span of 0.
 func niceStep(span, most float64) float64 {
 	if span <= 0 {
 		return 1

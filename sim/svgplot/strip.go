@@ -46,7 +46,8 @@ func (d *drawing) bars(class string, y float64, part func(Bar) (from, to float64
 		all = merged(all)
 	}
 	for _, e := range all {
-		d.printf(`<rect class="bar %s" x="%s" y="%s" width="%s" height="%s">`, class, num(e.from), num(y), num(max(e.to-e.from, 1.5)), num(barHeight))
+		d.printf(`<rect class="bar %s" x="%s" y="%s" width="%s" height="%s">`, class, num(e.from), num(y),
+			num(max(e.to-e.from, 1.5)), num(barHeight))
 		if e.label != "" {
 			d.printf("<title>%s</title>", escape(e.label))
 		}

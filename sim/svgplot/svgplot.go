@@ -1,7 +1,8 @@
-// Package svgplot draws values over time, bars and curves as one SVG file each that needs nothing beside it: no fonts, no scripts, no
-// style sheets. It shows well on light and dark ground.
+// Package svgplot draws values over time, bars and curves as one SVG file each that needs nothing beside it: no fonts,
+// no scripts, no style sheets. It shows well on light and dark ground.
 //
-// It owns where things stand and what they look like. It never reads or thins data: its callers bound how much they give.
+// It owns where things stand and what they look like. It never reads or thins data: its callers bound how much they
+// give.
 //
 // Start reading at Figure, then WriteSVG; bars.go has the other two.
 package svgplot
@@ -31,8 +32,8 @@ type Figure struct {
 type Panel struct {
 	// Title says what is shown and in which unit.
 	Title string
-	// Share says that values are shares of a whole: the axis is in percent, and goes to 100 unless all are below 50 or one is
-	// above.
+	// Share says that values are shares of a whole: the axis is in percent, and goes to 100 unless all are below 50 or
+	// one is above.
 	Share bool
 	// Height is that of the panel's inside, in pixels.
 	Height float64
@@ -75,8 +76,8 @@ const (
 	barHeight = 9.0
 )
 
-// style has a class for everything that has a colour. The colours of lines are those of Okabe and Ito, which people who see
-// colours otherwise can tell apart, a little lighter on dark ground.
+// style has a class for everything that has a colour. The colours of lines are those of Okabe and Ito, which people who
+// see colours otherwise can tell apart, a little lighter on dark ground.
 const style = `
 text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-serif;fill:#57606a}
 .title{font-size:16px;font-weight:600;fill:#1f2328}
@@ -217,7 +218,8 @@ func (d *drawing) line(colour int, l Line, at func(float64) float64, bottom floa
 	}
 	fmt.Fprintf(&path, "H%s", num(width-right))
 	if area {
-		d.printf(`<path class="area f%d" d="%sV%sH%sZ"/>`+"\n", colour, path.String(), num(bottom), num(d.x(l.Points[0].X)))
+		d.printf(`<path class="area f%d" d="%sV%sH%sZ"/>`+"\n", colour, path.String(), num(bottom),
+			num(d.x(l.Points[0].X)))
 	}
 	d.printf(`<path class="line s%d" d="%s"/>`+"\n", colour, path.String())
 }

@@ -14,7 +14,8 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// drawn draws a figure and makes sure that it is XML, that nothing in it is not a number, and that it refers to nothing.
+// drawn draws a figure and makes sure that it is XML, that nothing in it is not a number, and that it refers to
+// nothing.
 func drawn(t rapid.TB, f Figure) string {
 	t.Helper()
 	var b strings.Builder
@@ -44,14 +45,17 @@ func TestAFigureHasItsPanelsAxesLegendAndReservations(t *testing.T) {
 		Title: "jobs.swf on 16x16cpu", Subtitle: "12 pods", Since: "2026-01-01T00:00:00Z", Span: 7200,
 		Panels: []Panel{
 			{Title: "Utilisation", Share: true, Height: 200, Lines: []Line{
-				{Name: "cpu", Points: []Point{{0, 0.5}, {3600, 1}}}, {Name: "nvidia.com/gpu", Points: []Point{{1800, 0.25}}},
+				{Name: "cpu", Points: []Point{{0, 0.5}, {3600, 1}}},
+				{Name: "nvidia.com/gpu", Points: []Point{{1800, 0.25}}},
 			}},
 			{Title: "Pods", Height: 100, Lines: []Line{{Name: "pods", Points: []Point{{0, 0}, {60, 7}}}}},
 		},
-		Strip: Strip{Title: "Reservations", Waiting: "made", Taken: "reserved", Bars: []Bar{{Label: "ml/a", Made: 0, From: 3600, Until: 9000}}},
+		Strip: Strip{Title: "Reservations", Waiting: "made", Taken: "reserved",
+			Bars: []Bar{{Label: "ml/a", Made: 0, From: 3600, Until: 9000}}},
 	})
 	for _, want := range []string{
-		`>jobs.swf on 16x16cpu</text>`, `>12 pods</text>`, `>cpu</text>`, `>nvidia.com/gpu</text>`, `>0%</text>`, `>100%</text>`, `>virtual time in minutes since 2026-01-01T00:00:00Z</text>`,
+		`>jobs.swf on 16x16cpu</text>`, `>12 pods</text>`, `>cpu</text>`, `>nvidia.com/gpu</text>`, `>0%</text>`,
+		`>100%</text>`, `>virtual time in minutes since 2026-01-01T00:00:00Z</text>`,
 		`prefers-color-scheme:dark`,
 		`<path class="line s0" d="M64 200H520V100H976"/>`,          // half of 200 pixels, and from the middle on all
 		`<path class="line s1" d="M292 250H976"/>`,                 // a quarter, from a quarter on
@@ -70,8 +74,10 @@ func TestAFigureHasItsPanelsAxesLegendAndReservations(t *testing.T) {
 }
 
 func TestTextsAreEscaped(t *testing.T) {
-	got := drawn(t, Figure{Title: `<script>alert("x")</script>&`, Subtitle: "a\x00b\xff", Strip: Strip{Bars: []Bar{{Label: "</title>"}}}})
-	if !strings.Contains(got, "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&amp;") || !strings.Contains(got, "<title>&lt;/title&gt;</title>") || !strings.Contains(got, "ab\uFFFD") {
+	got := drawn(t, Figure{Title: `<script>alert("x")</script>&`, Subtitle: "a\x00b\xff",
+		Strip: Strip{Bars: []Bar{{Label: "</title>"}}}})
+	if !strings.Contains(got, "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;&amp;") ||
+		!strings.Contains(got, "<title>&lt;/title&gt;</title>") || !strings.Contains(got, "ab\uFFFD") {
 		t.Error(got)
 	}
 }
@@ -85,7 +91,8 @@ func TestNoReservationsTakeNoRoom(t *testing.T) {
 func TestWhateverIsDrawnIsXMLWithNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, 2), rapid.Float64Range(0, 1e12))
-		f := Figure{Title: rapid.String().Draw(t, "title"), Since: rapid.String().Draw(t, "since"), Span: number.Draw(t, "span")}
+		f := Figure{Title: rapid.String().Draw(t, "title"), Since: rapid.String().Draw(t, "since"),
+			Span: number.Draw(t, "span")}
 		for range rapid.IntRange(0, 3).Draw(t, "panels") {
 			p := Panel{Title: rapid.String().Draw(t, "panel"), Share: rapid.Bool().Draw(t, "share"), Height: 100}
 			for range rapid.IntRange(0, 7).Draw(t, "lines") {
@@ -98,7 +105,9 @@ func TestWhateverIsDrawnIsXMLWithNumbers(t *testing.T) {
 			f.Panels = append(f.Panels, p)
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "bars") {
-			f.Strip.Bars = append(f.Strip.Bars, Bar{rapid.String().Draw(t, "label"), number.Draw(t, "made"), number.Draw(t, "from"), number.Draw(t, "until")})
+			f.Strip.Bars = append(f.Strip.Bars,
+				Bar{rapid.String().Draw(t, "label"), number.Draw(t, "made"), number.Draw(t, "from"),
+					number.Draw(t, "until")})
 		}
 		if text := drawn(t, f); strings.Count(text, "<line") > 200 {
 			t.Fatalf("%d rules", strings.Count(text, "<line"))
@@ -128,8 +137,10 @@ func TestAxesHaveRoundMarks(t *testing.T) {
 		unit, last string
 		marks      int
 	}{
-		{0, "seconds", "0", 1}, {1, "seconds", "1", 2}, {90, "seconds", "90", 10}, {600, "minutes", "10", 11}, {3 * 3600, "hours", "3", 4},
-		{86400, "hours", "24", 13}, {100 * 86400, "days", "100", 11}, {8971362, "days", "100", 11}, {36500 * 86400, "days", "35000", 8},
+		{0, "seconds", "0", 1}, {1, "seconds", "1", 2}, {90, "seconds", "90", 10}, {600, "minutes", "10", 11},
+		{3 * 3600, "hours", "3", 4},
+		{86400, "hours", "24", 13}, {100 * 86400, "days", "100", 11}, {8971362, "days", "100", 11},
+		{36500 * 86400, "days", "35000", 8},
 	} {
 		s := timeScale(c.span)
 		marks, last := 0, ""
@@ -145,7 +156,8 @@ func TestAxesHaveRoundMarks(t *testing.T) {
 		share     bool
 		top, step float64
 	}{
-		{0, false, 1, 1}, {1, false, 1, 1}, {3, false, 3, 1}, {7, false, 10, 5}, {20350, false, 30000, 10000}, {1, true, 1, 0.25}, {0.6, true, 1, 0.25}, {1.3, true, 1.5, 0.5},
+		{0, false, 1, 1}, {1, false, 1, 1}, {3, false, 3, 1}, {7, false, 10, 5}, {20350, false, 30000, 10000},
+		{1, true, 1, 0.25}, {0.6, true, 1, 0.25}, {1.3, true, 1.5, 0.5},
 	} {
 		s := valueScale(Panel{Share: c.share, Height: 100, Lines: []Line{{Points: []Point{{0, c.most}}}}})
 		if math.Abs(s.top-c.top) > 1e-9 || math.Abs(s.step-c.step) > 1e-9 {

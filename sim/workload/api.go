@@ -32,7 +32,8 @@ var defaults = newDefaults()
 func newDefaults() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, register := range []func(*runtime.Scheme) error{
-		coredefaults.RegisterDefaults, schedulingdefaults.RegisterDefaults, groupdefaults.RegisterDefaults, storagedefaults.RegisterDefaults,
+		coredefaults.RegisterDefaults, schedulingdefaults.RegisterDefaults, groupdefaults.RegisterDefaults,
+		storagedefaults.RegisterDefaults,
 	} {
 		if err := register(s); err != nil {
 			panic(fmt.Sprintf("register API defaults: %v", err))
@@ -52,7 +53,8 @@ func setDefaults(pod *corev1.Pod) {
 
 // validateMeta checks an object's name, namespace, labels and annotations.
 func validateMeta(o metav1.Object, namespaced bool) field.ErrorList {
-	return apivalidation.ValidateObjectMetaAccessor(o, namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return apivalidation.ValidateObjectMetaAccessor(o, namespaced, apivalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 }
 
 // validate checks an object as the API server would, for the kinds that workloads mostly hold. Nothing is run:
@@ -72,18 +74,21 @@ func validate(object eventlog.Object) field.ErrorList {
 		if err := coredefaults.Convert_v1_PersistentVolume_To_core_PersistentVolume(o, &in, nil); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
-		return corevalidation.ValidatePersistentVolume(&in, corevalidation.ValidationOptionsForPersistentVolume(&in, nil))
+		return corevalidation.ValidatePersistentVolume(&in,
+			corevalidation.ValidationOptionsForPersistentVolume(&in, nil))
 	case *corev1.PersistentVolumeClaim:
 		var in core.PersistentVolumeClaim
 		if err := coredefaults.Convert_v1_PersistentVolumeClaim_To_core_PersistentVolumeClaim(o, &in, nil); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
-		return corevalidation.ValidatePersistentVolumeClaim(&in, corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
+		return corevalidation.ValidatePersistentVolumeClaim(&in,
+			corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
 	case *schedulingv1beta1.PodGroup:
 		return validatePodGroup(o)
 	case *v1alpha1.PodGroup:
 		if o.Spec.MinMember < 0 {
-			return field.ErrorList{field.Invalid(field.NewPath("spec", "minMember"), o.Spec.MinMember, "must not be negative")}
+			return field.ErrorList{
+				field.Invalid(field.NewPath("spec", "minMember"), o.Spec.MinMember, "must not be negative")}
 		}
 	}
 	return nil
@@ -112,7 +117,9 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 func validateNodeResources(node *corev1.Node) (list field.ErrorList) {
 	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
 		if q := node.Status.Allocatable[name]; q.Sign() < 0 {
-			list = append(list, field.Invalid(field.NewPath("status", "allocatable").Key(string(name)), q.String(), "must not be negative"))
+			list = append(list,
+				field.Invalid(field.NewPath("status", "allocatable").Key(string(name)), q.String(),
+					"must not be negative"))
 		}
 	}
 	return list
@@ -125,7 +132,8 @@ func validatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
 	case (policy.Basic == nil) == (policy.Gang == nil):
 		return field.ErrorList{field.Invalid(path, "", "must have exactly one of basic and gang")}
 	case policy.Gang != nil && policy.Gang.MinCount < 1:
-		return field.ErrorList{field.Invalid(path.Child("gang", "minCount"), policy.Gang.MinCount, "must be at least 1")}
+		return field.ErrorList{
+			field.Invalid(path.Child("gang", "minCount"), policy.Gang.MinCount, "must be at least 1")}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func TestWhatTracesDeclareIsAnAnnotationThatPodsShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openb, err := readText(openbPodsHead + "a,1,1,0,0,,LS,Running,10,70,10\nb,1,1,0,0,,LS,Running,10,10,10\nc,2,1,0,0,,LS,Running,0,60,10\n")
+	openb, err := readText(openbPodsHead +
+		"a,1,1,0,0,,LS,Running,10,70,10\nb,1,1,0,0,,LS,Running,10,10,10\nc,2,1,0,0,,LS,Running,0,60,10\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func TestWhatTracesDeclareIsAnAnnotationThatPodsShare(t *testing.T) {
 			t.Error(errs)
 		}
 		logged := eventlog.Trim(eventlog.Pods, built)
-		got = append(got, fmt.Sprintf("%s runs %s, declares %s", p.Name, p.Duration, logged.GetAnnotations()[DurationAnnotation]))
+		got = append(got,
+			fmt.Sprintf("%s runs %s, declares %s", p.Name, p.Duration, logged.GetAnnotations()[DurationAnnotation]))
 	}
 	want := `job-7-0 runs 1m0s, declares 1m39s
 job-7-1 runs 1m0s, declares 1m39s
@@ -48,20 +50,23 @@ c runs 1m0s, declares 1m0s`
 	}
 	pods := swf.workload.Pods
 	pods[0].Annotations["shared"] = "yes"
-	if pods[2].Annotations["shared"] == "" || pods[7].Annotations["shared"] == "" || pods[0].Template != pods[7].Template {
+	if pods[2].Annotations["shared"] == "" || pods[7].Annotations["shared"] == "" ||
+		pods[0].Template != pods[7].Template {
 		t.Error("pods of one duration have annotations or templates of their own")
 	}
 }
 
 func TestAJobsDurationIsDeclaredByItsPods(t *testing.T) {
-	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: %s, annotations: {rollcall.dev/duration: 10m}}\nspec: {template: {metadata: {%s}, spec: {containers: [{name: c}]}}}\n"
+	const job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: %s, annotations: {rollcall.dev/duration: " +
+		"10m}}\nspec: {template: {metadata: {%s}, spec: {containers: [{name: c}]}}}\n"
 	in, err := readText(fmt.Sprintf(job, "a", "") + fmt.Sprintf(job, "b", "annotations: {rollcall.dev/duration: 5m}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"10m", "5m"} {
 		p := &in.workload.Pods[i]
-		if got := p.Build(p.Template, "u", 0).Annotations[DurationAnnotation]; got != want || p.Duration.String() != want+"0s" {
+		if got := p.Build(p.Template, "u", 0).Annotations[DurationAnnotation]; got != want ||
+			p.Duration.String() != want+"0s" {
 			t.Errorf("%s declares %q and runs %s", p.Name, got, p.Duration)
 		}
 	}

@@ -146,7 +146,8 @@ func yamlDocuments(path string, data []byte, f func(*document) error) error {
 		return f(d)
 	}
 	for line := range bytes.Lines(data) {
-		if rest, is := bytes.CutPrefix(line, []byte("---")); is && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+		if rest, is := bytes.CutPrefix(line, []byte("---")); is &&
+			(len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -200,7 +201,8 @@ func jsonDocuments(path string, data []byte, f func(*document) error) error {
 		first := lineAt(before + int64(blank))
 		d := &document{path: path, line: first, offset: first - 1, body: body}
 		var root yamlv3.Node
-		if err := yamlv3.Unmarshal(bytes.ReplaceAll(body, []byte("\t"), []byte(" ")), &root); err == nil && len(root.Content) == 1 {
+		if err := yamlv3.Unmarshal(bytes.ReplaceAll(body, []byte("\t"), []byte(" ")), &root); err == nil &&
+			len(root.Content) == 1 {
 			d.tree = root.Content[0]
 		}
 		if err := f(d); err != nil {

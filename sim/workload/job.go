@@ -38,7 +38,8 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 		return err
 	}
 	template := jobTemplate(job)
-	inner, err := d.times(templatePrefix, job.Spec.Template.Annotations, memberAnnotations(template), DurationAnnotation)
+	inner, err := d.times(templatePrefix, job.Spec.Template.Annotations, memberAnnotations(template),
+		DurationAnnotation)
 	if err != nil {
 		return err
 	}
@@ -53,11 +54,13 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	var deadline time.Duration
 	if s := job.Spec.ActiveDeadlineSeconds; s != nil {
 		if *s < 1 || *s > maxSeconds {
-			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: %d lies outside 1 and %d", *s, maxSeconds)
+			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: %d lies outside 1 and %d", *s,
+				maxSeconds)
 		}
 		deadline = times[ArrivalAnnotation] + time.Duration(*s)*time.Second
 		if deadline > MaxOffset {
-			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: the deadline lies beyond %s", MaxOffset)
+			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: the deadline lies beyond %s",
+				MaxOffset)
 		}
 	}
 	var batch *Batch

@@ -76,7 +76,8 @@ func readJSON(in *input, path string, r io.Reader) error {
 	return readManifest(in, path, r, jsonDocuments)
 }
 
-func readManifest(in *input, path string, r io.Reader, documents func(string, []byte, func(*document) error) error) error {
+func readManifest(in *input, path string, r io.Reader,
+	documents func(string, []byte, func(*document) error) error) error {
 	data, err := readAll(path, r)
 	if err != nil {
 		return err
@@ -214,7 +215,8 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	if err != nil {
 		return err
 	}
-	m.in.workload.Objects = append(m.in.workload.Objects, ObjectPlan{At: times[ArrivalAnnotation], Resource: res, Object: object})
+	m.in.workload.Objects = append(m.in.workload.Objects,
+		ObjectPlan{At: times[ArrivalAnnotation], Resource: res, Object: object})
 	return nil
 }
 
@@ -240,13 +242,15 @@ func (m *manifest) addNode(d *document, node *corev1.Node) error {
 	if err := d.invalid(validate(node), ""); err != nil {
 		return err
 	}
-	times, err := d.times("", node.Annotations, nil, JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation)
+	times, err := d.times("", node.Annotations, nil, JoinsAnnotation, FailsAnnotation, CordonedAnnotation,
+		UncordonedAnnotation)
 	if err != nil {
 		return err
 	}
 	for _, name := range []string{FailsAnnotation, CordonedAnnotation, UncordonedAnnotation} {
 		if at, given := times[name]; given && at <= times[JoinsAnnotation] {
-			return d.errorf("metadata.annotations."+name, "annotation %s: %s is not after the node joins at %s", name, at, times[JoinsAnnotation])
+			return d.errorf("metadata.annotations."+name, "annotation %s: %s is not after the node joins at %s", name,
+				at, times[JoinsAnnotation])
 		}
 	}
 	if len(m.in.nodes) >= MaxNodes {
@@ -338,11 +342,13 @@ func memberAnnotations(pod *corev1.Pod) []string {
 
 // times reads the annotations that are ours: of those that says has the values are left to the scheduler, those allowed
 // are times, and all others are errors. prefix is where the annotated object stands in the document.
-func (d *document) times(prefix string, annotations map[string]string, says []string, allowed ...string) (map[string]time.Duration, error) {
+func (d *document) times(prefix string, annotations map[string]string, says []string,
+	allowed ...string) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	prefix += "metadata.annotations."
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) && !slices.Contains(says, name) {
+		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) &&
+			!slices.Contains(says, name) {
 			return nil, d.errorf(prefix+name, "annotation %s has no meaning here", cut(name, 60))
 		}
 	}
@@ -371,7 +377,8 @@ func parseOffset(name, text string) (time.Duration, error) {
 		at = t.Sub(Start)
 	}
 	if at < 0 || at > MaxOffset {
-		return 0, fmt.Errorf("%q lies outside %s and %s", cut(text, 40), Start.Format(time.RFC3339), Start.Add(MaxOffset).Format(time.RFC3339))
+		return 0, fmt.Errorf("%q lies outside %s and %s", cut(text, 40), Start.Format(time.RFC3339),
+			Start.Add(MaxOffset).Format(time.RFC3339))
 	}
 	if at == 0 && name != ArrivalAnnotation && name != JoinsAnnotation {
 		return 0, fmt.Errorf("%q is not above 0", cut(text, 40))

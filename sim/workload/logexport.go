@@ -235,5 +235,6 @@ func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 	object.SetNamespace(p.Namespace)
 	object.SetName(p.Name)
 	object.SetUID(p.UID)
-	r.in.workload.Objects = append(r.in.workload.Objects, ObjectPlan{At: at, Resource: p.Resource, Object: object, Delete: true})
+	r.in.workload.Objects = append(r.in.workload.Objects,
+		ObjectPlan{At: at, Resource: p.Resource, Object: object, Delete: true})
 }

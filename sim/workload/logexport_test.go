@@ -60,7 +60,9 @@ func TestWhatPlacementsCausedIsNotReadFromALog(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s delete=%t", o.At, o.Resource, o.Object.GetName(), o.Delete))
 	}
 	for _, p := range in.workload.Pods {
-		got = append(got, fmt.Sprintf("pod %s arrives %s runs %s deadline %s updates %d", p.Name, p.Arrival, p.Duration, p.Deadline, len(p.Updates)))
+		got = append(got,
+			fmt.Sprintf("pod %s arrives %s runs %s deadline %s updates %d", p.Name, p.Arrival, p.Duration, p.Deadline,
+				len(p.Updates)))
 	}
 	got = append(got, in.workload.Notes...)
 	want := strings.TrimSpace(`
@@ -82,11 +84,14 @@ pod there arrives 4s runs 8s deadline 0s updates 0
 func TestFaultsInALogNameTheLine(t *testing.T) {
 	const tick = `{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"Tick"}` + "\n"
 	for name, c := range map[string]struct{ text, start, reason string }{
-		"no entry":      {tick + "{\"seq\":2\n", "F:2: ", ""},
-		"unknown kind":  {tick + strings.Replace(strings.Replace(tick, "Tick", "Tock", 1), `"seq":1`, `"seq":2`, 1), "F:2: ", "kind: missing or unknown"},
-		"gap":           {tick + strings.Replace(tick, `"seq":1`, `"seq":3`, 1), "F:2: ", "entry 3 follows entry 1"},
-		"time back":     {tick + strings.Replace(strings.Replace(tick, "2026", "2025", 1), `"seq":1`, `"seq":2`, 1), "F:2: ", "lies outside"},
-		"too far apart": {tick + strings.Replace(strings.Replace(tick, "2026", "2250", 1), `"seq":1`, `"seq":2`, 1), "F:2: ", "lies outside"},
+		"no entry": {tick + "{\"seq\":2\n", "F:2: ", ""},
+		"unknown kind": {tick + strings.Replace(strings.Replace(tick, "Tick", "Tock", 1), `"seq":1`, `"seq":2`, 1),
+			"F:2: ", "kind: missing or unknown"},
+		"gap": {tick + strings.Replace(tick, `"seq":1`, `"seq":3`, 1), "F:2: ", "entry 3 follows entry 1"},
+		"time back": {tick + strings.Replace(strings.Replace(tick, "2026", "2025", 1), `"seq":1`, `"seq":2`, 1),
+			"F:2: ", "lies outside"},
+		"too far apart": {tick + strings.Replace(strings.Replace(tick, "2026", "2250", 1), `"seq":1`, `"seq":2`, 1),
+			"F:2: ", "lies outside"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readText(c.text)

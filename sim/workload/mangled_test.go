@@ -39,11 +39,14 @@ func readGarbage(t interface{ Fatalf(string, ...any) }, data []byte) {
 
 func TestMangledFilesNeverPanic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		data := []byte(rapid.SampledFrom(append(slices.Clone(workload.Seeds), string(workload.DemoYAML()))).Draw(t, "seed"))
+		data := []byte(rapid.SampledFrom(append(slices.Clone(workload.Seeds), string(workload.DemoYAML()))).Draw(t,
+			"seed"))
 		for range rapid.IntRange(1, 6).Draw(t, "changes") {
 			at := rapid.IntRange(0, len(data)).Draw(t, "at")
 			end := min(len(data), at+rapid.IntRange(0, 9).Draw(t, "cut"))
-			put := rapid.SampledFrom([]string{"", "-", ":", "\n", "---\n", "{", "]", "&a ", "*a", "99999999999999999999", "\x00", "\t", "\"", "-1", "é"}).Draw(t, "put")
+			put := rapid.SampledFrom(
+				[]string{"", "-", ":", "\n", "---\n", "{", "]", "&a ", "*a", "99999999999999999999", "\x00", "\t", "\"",
+					"-1", "é"}).Draw(t, "put")
 			data = append(append(append([]byte{}, data[:at]...), put...), data[end:]...)
 		}
 		readGarbage(t, data)

@@ -64,7 +64,8 @@ func ParseNodeSpec(spec string) ([]NodePlan, error) {
 	for part := range strings.SplitSeq(spec, "+") {
 		number, text, ok := strings.Cut(part, "x")
 		if !ok {
-			return nil, fmt.Errorf("nodes %q: %q is not COUNTxSHAPE, as in 16x16cpu or 5000x96cpu,768Gi,8gpu", spec, part)
+			return nil, fmt.Errorf("nodes %q: %q is not COUNTxSHAPE, as in 16x16cpu or 5000x96cpu,768Gi,8gpu", spec,
+				part)
 		}
 		count, err := wholeNumber("count", number, 1, MaxNodes)
 		if err != nil {
@@ -83,7 +84,8 @@ func ParseNodeSpec(spec string) ([]NodePlan, error) {
 	plans := make([]NodePlan, 0, total)
 	for _, s := range shapes {
 		for range s.count {
-			plans = append(plans, NodePlan{Node: newNode(fmt.Sprintf("node-%0*d", digits, len(plans)), s.resources, nil)})
+			plans = append(plans,
+				NodePlan{Node: newNode(fmt.Sprintf("node-%0*d", digits, len(plans)), s.resources, nil)})
 		}
 	}
 	return plans, nil

@@ -255,7 +255,8 @@ func (s openbShape) template() *corev1.Pod {
 func newTemplate(requests, limits corev1.ResourceList) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
-		Containers:    []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}},
+		Containers: []corev1.Container{
+			{Name: "main", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}},
 	}}
 	setDefaults(pod)
 	return pod

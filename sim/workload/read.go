@@ -75,8 +75,8 @@ func Read(path string) (*Workload, error) {
 	return &in.workload, nil
 }
 
-// Parse reads nodes and a workload from data, known to people as path, in whatever format it has; either may be empty. An
-// error about the content is an *InputError.
+// Parse reads nodes and a workload from data, known to people as path, in whatever format it has; either may be empty.
+// An error about the content is an *InputError.
 func Parse(path string, data io.Reader) ([]NodePlan, *Workload, error) {
 	in, err := read(path, data)
 	if err != nil {
@@ -151,10 +151,13 @@ func sniff(head []byte) (format, error) {
 		return format{"log cat", readLog}, nil
 	case strings.HasPrefix(line, "{"):
 		return format{"Kubernetes JSON", readJSON}, nil
-	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "%YAML") || strings.Contains(line, ":"):
+	case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "%YAML") ||
+		strings.Contains(line, ":"):
 		return format{"Kubernetes YAML", readYAML}, nil
 	}
-	return format{}, fmt.Errorf("not a format that can be read (Kubernetes YAML or JSON, openb CSV, SWF, the output of `rollcall log cat`): it begins %q", cut(line, 60))
+	return format{},
+		fmt.Errorf("not a format that can be read (Kubernetes YAML or JSON, openb CSV, SWF, the output of `rollcall "+
+			"log cat`): it begins %q", cut(line, 60))
 }
 
 // firstLine returns the first line that is not blank, trimmed.

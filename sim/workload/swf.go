@@ -41,8 +41,8 @@ type swfLine struct {
 // readSWF reads a Standard Workload Format file. A job of N processors becomes the PodGroup job-ID
 // (scheduling.k8s.io/v1beta1) with a gang minimum of N, and the pods job-ID-0 to job-ID-(N-1) of one cpu each.
 // They arrive at the submit time and run for the run time, for one second if that is 0. By the annotation
-// DurationAnnotation they declare the requested time, or else the run time: a scheduler may count on it, and the pods run
-// as long as they do all the same, shorter or longer.
+// DurationAnnotation they declare the requested time, or else the run time: a scheduler may count on it, and the pods
+// run as long as they do all the same, shorter or longer.
 //
 // What -1 (unknown) stands for follows the format's definition: processors are the allocated ones, else the
 // requested ones; the run time is the measured one, else the requested one. Two kinds of line are no work, and
@@ -117,7 +117,8 @@ func swfNumbers(line string) (numbers [swfFields]int64, err error) {
 
 // swfJobOf returns the job of a line, or which field it lacks.
 func swfJobOf(numbers [swfFields]int64) (swfLine, error) {
-	l := swfLine{job: numbers[swfJob], submit: numbers[swfSubmit], run: numbers[swfRun], processors: numbers[swfAllocated]}
+	l := swfLine{job: numbers[swfJob], submit: numbers[swfSubmit], run: numbers[swfRun],
+		processors: numbers[swfAllocated]}
 	if l.job < 0 {
 		return l, fmt.Errorf("field %d: job number unknown", swfJob+1)
 	}
