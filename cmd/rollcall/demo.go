@@ -101,7 +101,7 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 		return err
 	}
 
-	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod " +
+	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod "+
 		"default/mistyped\n")
 	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped",
 		explain.Options{Registry: plugins.NewRegistry()})

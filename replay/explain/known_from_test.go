@@ -68,7 +68,8 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 			}
 			got, err := explain.Pod(context.Background(), r.From(base), namespace, pod, part)
 			if want.Gone != nil && want.Gone.Seq <= base {
-				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
+				if err == nil ||
+					!strings.Contains(err.Error(), fmt.Sprintf("what is known of it begins with entry %d", base+1)) {
 					t.Errorf("pod %s, gone before entry %d: %v", name, base, err)
 				}
 				continue
@@ -79,7 +80,8 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 			if got.KnownFrom != base+1 {
 				t.Errorf("pod %s behind entry %d is known from entry %d", name, base, got.KnownFrom)
 			}
-			if got.Stage != want.Stage || got.Node != want.Node || got.At != want.At || asJSON(got.Queue) != asJSON(want.Queue) {
+			if got.Stage != want.Stage || got.Node != want.Node || got.At != want.At ||
+				asJSON(got.Queue) != asJSON(want.Queue) {
 				t.Errorf("pod %s behind entry %d stands as %s, want %s", name, base, asJSON(got), asJSON(want))
 			}
 			switch {
@@ -88,12 +90,14 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 			case want.Decision != nil && want.Decision.Seq > base:
 				known++
 				if asJSON(got.Decision) != asJSON(want.Decision) {
-					t.Errorf("pod %s behind entry %d has the decision %s, want %s", name, base, asJSON(got.Decision), asJSON(want.Decision))
+					t.Errorf("pod %s behind entry %d has the decision %s, want %s", name, base, asJSON(got.Decision),
+						asJSON(want.Decision))
 				}
 			case want.Decision != nil:
 				unknown++
 				var written strings.Builder
-				if err := writeText(&written, got); err != nil || got.Decision != nil || !strings.Contains(written.String(), fmt.Sprintf("before entry %d", base+1)) {
+				if err := writeText(&written, got); err != nil || got.Decision != nil ||
+					!strings.Contains(written.String(), fmt.Sprintf("before entry %d", base+1)) {
 					t.Errorf("pod %s behind entry %d: %v\n%s", name, base, err, &written)
 				}
 			}
@@ -127,17 +131,20 @@ func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name s
 	if got.Stage != want.Stage || asJSON(got.Members) != asJSON(want.Members) || got.KnownFrom != base+1 {
 		t.Errorf("group %s behind entry %d: %s, want %s", name, base, asJSON(got), asJSON(want))
 	}
-	if seen := want.History.FirstSeen; seen.Seq > base && got.History.FirstSeen != seen || seen.Seq <= base && got.History.FirstSeen.Seq != 0 {
+	if seen := want.History.FirstSeen; seen.Seq > base && got.History.FirstSeen != seen || seen.Seq <= base &&
+		got.History.FirstSeen.Seq != 0 {
 		t.Errorf("group %s behind entry %d was first seen at %v, want %v", name, base, got.History.FirstSeen, seen)
 	}
-	for what, p := range map[string][2]*answer.Point{"complete": {got.History.Complete, want.History.Complete}, "placed": {got.History.Placed, want.History.Placed}} {
+	for what, p := range map[string][2]*answer.Point{"complete": {got.History.Complete, want.History.Complete},
+		"placed": {got.History.Placed, want.History.Placed}} {
 		// What came about before is so already, or is so no more and was so a second time.
 		if p[0] != nil && p[1].Seq <= base && p[0].Seq == base+1 {
 			t.Errorf("group %s behind entry %d is %s at %v, and was at %v", name, base, what, p[0], p[1])
 		}
 	}
 	var written strings.Builder
-	if err := writeText(&written, got); err != nil || strings.Contains(written.String(), "0001-01-01") || strings.Contains(written.String(), "beginning,") {
+	if err := writeText(&written, got); err != nil || strings.Contains(written.String(), "0001-01-01") ||
+		strings.Contains(written.String(), "beginning,") {
 		t.Errorf("group %s behind entry %d: %v\n%s", name, base, err, &written)
 	}
 }
@@ -172,7 +179,8 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 	}
 	last := entries[len(entries)-1]
 	next := func(p eventlog.Payload) {
-		entries = append(entries, eventlog.Entry{Seq: uint64(len(entries)) + 1, Epoch: last.Epoch, Time: last.Time, Payload: p})
+		entries = append(entries,
+			eventlog.Entry{Seq: uint64(len(entries)) + 1, Epoch: last.Epoch, Time: last.Time, Payload: p})
 	}
 	next(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	next(&eventlog.Tick{})
@@ -195,7 +203,8 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 	opts := explain.Options{Registry: plugins.NewRegistry()}
 	want := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts)
 	opts.Restore = restore
-	if got := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts); got != want || !strings.Contains(got, node) || node == "" {
+	if got := explainPod(log.Read, pod.Namespace+"/"+pod.Name, opts); got != want || !strings.Contains(got, node) ||
+		node == "" {
 		t.Errorf("from a snapshot:\n%s\nfrom the whole log:\n%s", got, want)
 	}
 }
@@ -213,13 +222,15 @@ func TestAPointBeforeWhatIsKnownIsRefused(t *testing.T) {
 			opts := opts
 			change(&opts)
 			_, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts)
-			if err == nil || !strings.Contains(err.Error(), "is before what is known: the first state is that after entry 100") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "is before what is known: the first state is that after entry 100") {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
 	opts.AtSeq = 100
-	if _, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts); err != nil && !strings.Contains(err.Error(), "mistyped") {
+	if _, err := explain.Pod(context.Background(), r.From(100), "default", "mistyped", opts); err != nil &&
+		!strings.Contains(err.Error(), "mistyped") {
 		t.Errorf("at the first state itself: %v", err)
 	}
 }

@@ -46,7 +46,8 @@ func Record(t testing.TB, every uint64) *Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.Open(context.Background(), r.Log, workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	eng, err := engine.Open(context.Background(), r.Log, workload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
