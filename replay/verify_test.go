@@ -14,41 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
-	"github.com/rollcall-sched/rollcall/replay/replaytest"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 // gangLog is a small recorded log: gangs that fit, that must wait, and of which one is released; single pods;
 // time that makes work.
 func gangLog(t *testing.T) []eventlog.Entry {
 	t.Helper()
-	s := replaytest.NewStory(t)
+	s := transcripts.New(t)
 	for _, line := range []string{
 		"node n1 cpu=4", "node n2 cpu=4", "node n3 cpu=2",
 		"group ml/red min=3", "pod ml/red-0 cpu=3 group=red", "pod ml/red-1 cpu=3 group=red", "pod ml/red-2 cpu=2 group=red",
 		"pod ml/wide cpu=9", "group ml/blue min=2", "pod ml/blue-0 cpu=3 group=blue", "pod ml/blue-1 cpu=3 group=blue",
-		"wait 5s", "pod ml/single cpu=1", "delete ml/red-0", "delete ml/red-1", "delete ml/red-2", "wait 1m",
+		"advance 5s", "pod ml/single cpu=1", "delete pods ml/red-0", "delete pods ml/red-1", "delete pods ml/red-2", "advance 1m",
 		"group ml/green min=3", "pod ml/green-0 cpu=1 group=green", "pod ml/green-1 cpu=1 group=green", "pod ml/green-2 cpu=2 group=green",
-		"node n4 cpu=16", "wait 10s", "wait 6m",
+		"node n4 cpu=16", "advance 10s", "advance 6m",
+		// Several inputs of one step: only before the first of them was there nothing left to decide.
+		"pod ml/x cpu=1; node n5 cpu=1; pod ml/y cpu=1",
 	} {
-		words := strings.Fields(line)
-		s.Line(words[0], words[1], words[2:])
+		s.Step(line)
 	}
-	// Several inputs of one step: only before the first of them was there nothing left to decide.
-	s.Step(&eventlog.Upserted{Resource: eventlog.Pods, Object: replaytest.Pod("ml", "x", "uid-x", []string{"cpu=1"})},
-		&eventlog.Upserted{Resource: eventlog.Nodes, Object: replaytest.Node("n5", []string{"cpu=1"})},
-		&eventlog.Upserted{Resource: eventlog.Pods, Object: replaytest.Pod("ml", "y", "uid-y", []string{"cpu=1"})})
-	var all []eventlog.Entry
-	for e, err := range s.Log.Read(1) {
-		s.Must(err)
-		all = append(all, e)
-	}
-	return all
+	return s.Entries()
 }
 
 // verify decides the entries again; they go through a log first, as whoever changed them would have written them.
@@ -309,7 +299,8 @@ func TestAChangedInputShowsWhereADecisionDependsOnIt(t *testing.T) {
 
 // TestNothingBesidesTheLogIsRead replays a log whose configuration is not the default one.
 func TestNothingBesidesTheLogIsRead(t *testing.T) {
-	cfg, err := framework.LoadConfig([]byte(`
+	s := transcripts.New(t)
+	s.Configure(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
@@ -317,24 +308,14 @@ profiles:
   pluginConfig:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
-`), "packer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := framework.EncodeConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := replaytest.NewStory(t)
-	s.Log = eventlog.NewMemory()
-	s.Engine, err = engine.Open(context.Background(), s.Log, s.Now, engine.Options{Registry: plugins.NewRegistry(), Config: config})
-	s.Must(err)
+`)
 	for _, line := range []string{"node n1 cpu=8", "node n2 cpu=4", "pod ml/a cpu=1 scheduler=packer", "pod ml/b cpu=1 scheduler=default-scheduler"} {
-		words := strings.Fields(line)
-		s.Line(words[0], words[1], words[2:])
+		s.Step(line)
 	}
-	report, err := replay.Verify(context.Background(), s.Log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
-	s.Must(err)
+	report, err := replay.Verify(context.Background(), s.Log().Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !report.Identical() || report.Decisions != 1 {
 		t.Errorf("report is %+v, want one decision, identical", report)
 	}

@@ -47,5 +47,5 @@
 // Who fits nowhere may have others evicted (nominate.go): the Decision names the victims, and the nodes where room is kept
 // for the pods that they go for.
 //
-// Start reading at machine.go; testdata has whole stories as transcripts.
+// Start reading at machine.go; transcripts/testdata has whole stories, cycle by cycle.
 package scheduler

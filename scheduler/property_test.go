@@ -18,6 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 const packingProfile = `
@@ -156,7 +157,7 @@ type history struct {
 
 func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	h := &history{t: t, shape: shape, m: scheduler.New(registry()), now: start, customs: map[string]custom{}, books: newBooks()}
+	h := &history{t: t, shape: shape, m: scheduler.New(transcripts.Registry()), now: start, customs: map[string]custom{}, books: newBooks()}
 	other, err := framework.LoadConfig(config, "config")
 	h.must(err)
 	other.PodMaxBackoffSeconds = 4
@@ -358,7 +359,7 @@ func (h *history) clearAllBut(name string) {
 // replay reads the entries through the codec into a Machine that decides them all again, and into one that
 // never decides.
 func (h *history) replay() {
-	again, follower := scheduler.New(registry()), scheduler.New(registry())
+	again, follower := scheduler.New(transcripts.Registry()), scheduler.New(transcripts.Registry())
 	var rec, decided []byte
 	for i, e := range h.entries {
 		var err error

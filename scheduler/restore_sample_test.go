@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 const samplingProfile = `
@@ -26,7 +28,7 @@ profiles:
 // the last one's ended. A Machine that is restored between two cycles must decide as the one that was written down.
 func TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded(t *testing.T) {
 	const nodes, pods = 300, 6
-	m := scheduler.New(registry())
+	m := scheduler.New(transcripts.Registry())
 	var entries []eventlog.Entry
 	take := func(p eventlog.Payload) {
 		t.Helper()
@@ -57,12 +59,12 @@ func TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded(t *testing.T) {
 		}
 		take(&d)
 	}
-	s := newRestorations(t.Fatalf)
+	s := restorecheck.New(transcripts.Registry(), t.Fatalf)
 	for _, e := range entries[:first] {
-		s.apply(e)
+		s.Apply(e)
 	}
-	s.play(entries[first:], 1, 1)
-	if len(s.restored) != pods+1 {
-		t.Fatalf("%d Machines were restored between cycles, want %d", len(s.restored), pods+1)
+	s.Play(entries[first:], 1, 1)
+	if s.Kept() != pods+1 {
+		t.Fatalf("%d Machines were restored between cycles, want %d", s.Kept(), pods+1)
 	}
 }

@@ -17,8 +17,10 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 // richWorld makes histories of everything that is state: volumes that are bound and provisioned, images,
@@ -398,7 +400,7 @@ func TestRichHistoriesGoOnAfterRestore(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newRichWorld(t, seed)
 			w.run(40)
-			newRestorations(t.Fatalf).play(w.entries, 1, 25)
+			restorecheck.New(transcripts.Registry(), t.Fatalf).Play(w.entries, 1, 25)
 			maps.Copy(seen, onlyTrue(w.seen))
 		})
 	}

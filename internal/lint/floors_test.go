@@ -130,6 +130,9 @@ import (
 	_ "m/eventlog/logtest"
 	_ "m/sim"
 )
+-- transcripts/a.go --
+package transcripts
+import _ "m/internal/restorecheck"
 `,
 		want: []string{"cmd/rollcall/a.go:2: floor"},
 	}, {

@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -96,8 +97,9 @@ func TestOfALogThatBeginsLaterWhatIsThereIsExplained(t *testing.T) {
 			case want.Decision != nil:
 				unknown++
 				var written strings.Builder
-				if err := writeText(&written, got); err != nil || got.Decision != nil ||
-					!strings.Contains(written.String(), fmt.Sprintf("before entry %d", base+1)) {
+				err := render.Pod(&written, got)
+				said := strings.Contains(written.String(), fmt.Sprintf("before entry %d", base+1))
+				if err != nil || got.Decision != nil || !said {
 					t.Errorf("pod %s behind entry %d: %v\n%s", name, base, err, &written)
 				}
 			}
@@ -143,7 +145,7 @@ func checkGroupBehind(t *testing.T, r *replaytest.Recording, base uint64, name s
 		}
 	}
 	var written strings.Builder
-	if err := writeText(&written, got); err != nil || strings.Contains(written.String(), "0001-01-01") ||
+	if err := render.Group(&written, got); err != nil || strings.Contains(written.String(), "0001-01-01") ||
 		strings.Contains(written.String(), "beginning,") {
 		t.Errorf("group %s behind entry %d: %v\n%s", name, base, err, &written)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -18,12 +17,12 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
-	"github.com/rollcall-sched/rollcall/replay/replaytest"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
-// Every code has a row in the table of docs/GANGS.md, which names a story in testdata/explain that tells it; and the
-// table has no other row.
+// Every code has a row in the table of docs/GANGS.md, which names a story in
+// transcripts/testdata/explain that tells it; and the table has no other row.
 func TestEveryCodeOfAReasonHasAStory(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "GANGS.md"))
 	if err != nil {
@@ -45,7 +44,7 @@ func TestEveryCodeOfAReasonHasAStory(t *testing.T) {
 		last := cells[len(cells)-1]
 		_, story, ok := strings.Cut(last, "`explain/")
 		story, _, _ = strings.Cut(story, "`")
-		told, err := os.ReadFile(filepath.Join("testdata", "explain", story))
+		told, err := os.ReadFile(filepath.Join("..", "..", "transcripts", "testdata", "explain", story))
 		if !ok || err != nil {
 			t.Errorf("the row of %s names no story: %q", code, last)
 		} else if !strings.Contains(string(told), fmt.Sprintf("\n \"code\": %q", code)) {
@@ -72,16 +71,16 @@ profiles:
 `
 
 // drawStep draws one line of a story, or of several members of a gang.
-func drawStep(t *rapid.T, s *story) {
+func drawStep(t *rapid.T, s *transcripts.Player) {
 	group := func() string { return fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(t, "group")) }
 	sample := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 	var all []string
-	for _, p := range s.Engine.Machine().Cluster().AllPods() {
+	for _, p := range s.Machine().Cluster().AllPods() {
 		all = append(all, p.Object.Namespace+"/"+p.Object.Name)
 	}
-	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "wait", "composite", "delete-node", "delete-group", "rest"}
+	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "advance", "composite", "delete nodes", "delete podgroups.scheduling.k8s.io", "rest"}
 	if len(all) > 0 {
-		verbs = append(verbs, "delete", "terminate", "finish", "ungate", "fail", "bound")
+		verbs = append(verbs, "delete pods", "terminate", "finish", "ungate", "failed", "bound")
 	}
 	name, args := "", []string(nil)
 	verb := sample("verb", verbs...)
@@ -89,7 +88,7 @@ func drawStep(t *rapid.T, s *story) {
 	case "node":
 		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
 		args = []string{"cpu=" + sample("cpu", "1", "2", "4"), "gpu=" + sample("gpu", "0", "2"), sample("label", "", "label=disk:ssd")}
-	case "delete-node":
+	case "delete nodes":
 		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
 	case "group":
 		name = "ml/" + group()
@@ -98,17 +97,20 @@ func drawStep(t *rapid.T, s *story) {
 		case "below":
 			args = append(args, "parent=c")
 		case "NonStrict":
-			args = append(args, "mode=NonStrict", "timeout=20s")
+			args = append(args, "api=x-k8s.io", "mode=NonStrict", "timeout=20s")
 		case "asks":
-			args = append(args, "asks=2")
+			args = append(args, "api=x-k8s.io", "asks=2")
 		}
-	case "delete-group":
+	case "delete podgroups.scheduling.k8s.io":
 		name = "ml/" + group()
 	case "composite":
 		name, args = "ml/c", []string{"min=" + sample("min", "1", "2")}
 	case "pod":
-		s.Pods++
-		name = fmt.Sprintf("ml/p%d-", s.Pods)
+		last, err := s.Log().Last()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = fmt.Sprintf("ml/p%d-", last+1)
 		args = []string{"cpu=" + sample("cpu", "1", "1", "3"), "gpu=" + sample("gpu", "0", "1"), "count=" + sample("count", "1", "2", "3"),
 			sample("gate", "", "", "", "gate=example.com/quota"), sample("selector", "", "", "", "selector=disk:ssd"),
 			sample("label", "", "", "", "label=approval:wanted", "label=approval:given", "label=fault:yes"),
@@ -116,7 +118,7 @@ func drawStep(t *rapid.T, s *story) {
 		if g := group(); g != "g3" {
 			args = append(args, "group="+g)
 		}
-	case "wait":
+	case "advance":
 		name = sample("for", "1s", "5s", "20s", "400s")
 	case "rest":
 		s.KeepBinds = !s.KeepBinds
@@ -124,7 +126,7 @@ func drawStep(t *rapid.T, s *story) {
 	default:
 		name = sample("pod", all...)
 	}
-	s.Line(verb, name, args)
+	s.Step(strings.Join(append([]string{verb, name}, args...), " "))
 }
 
 // In whatever state a gang comes: as long as a member of it has no node for good, there is one reason with a code that
@@ -132,20 +134,21 @@ func drawStep(t *rapid.T, s *story) {
 func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 	told := map[answer.Code]int{}
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newStoryWith(t, configurationOfHistories)
+		s := transcripts.New(rt)
+		s.Configure(configurationOfHistories)
 		s.KeepBinds = rapid.Bool().Draw(rt, "binds are kept")
 		if rapid.Bool().Draw(rt, "begins with a cluster") {
-			s.Line("node", "n0", []string{"cpu=4", "gpu=2"})
-			s.Line("group", "ml/g0", []string{"min=2"})
-			s.Line("group", "ml/g1", []string{"min=2", "parent=c"})
-			s.Line("group", "ml/g2", []string{"min=1", "parent=c"})
-			s.Line("composite", "ml/c", []string{"min=2"})
+			s.Step("node n0 cpu=4 gpu=2")
+			s.Step("group ml/g0 min=2")
+			s.Step("group ml/g1 min=2 parent=c")
+			s.Step("group ml/g2 min=1 parent=c")
+			s.Step("composite ml/c min=2")
 		}
 		for range rapid.IntRange(5, 40).Draw(rt, "steps") {
 			drawStep(rt, s)
 		}
 		since, settled := map[types.NamespacedName]*answer.Reason{}, map[types.NamespacedName]*answer.Reason{}
-		err := explain.ReasonsAlong(s.Log.Read, replaytest.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
+		err := explain.ReasonsAlong(s.Log().Read, transcripts.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
 			if complaint := doubt(m, name, x); complaint != "" {
 				rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
 			}
@@ -257,16 +260,19 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNod
 // or of a pod of it; and each pod that has no node for good has a reason.
 func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newStoryWith(t, configurationOfHistories)
+		s := transcripts.New(rt)
+		s.Configure(configurationOfHistories)
 		for range rapid.IntRange(5, 15).Draw(rt, "steps") {
 			drawStep(rt, s)
 		}
-		last, err := s.Log.Last()
-		s.Must(err)
+		last, err := s.Log().Last()
+		if err != nil {
+			rt.Fatal(err)
+		}
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		want := map[types.NamespacedName]*answer.Reason{}
 		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
-		err = explain.ReasonsAlong(s.Log.Read, replaytest.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
+		err = explain.ReasonsAlong(s.Log().Read, transcripts.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
 			if e.Seq != at {
 				return
 			}
@@ -275,9 +281,11 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 				pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
 			}
 		})
-		s.Must(err)
+		if err != nil {
+			rt.Fatal(err)
+		}
 		for name, is := range pending {
-			got, err := explain.Pod(context.Background(), s.Log.Read, "ml", name, explain.Options{Registry: replaytest.Registry(), AtSeq: at})
+			got, err := explain.Pod(context.Background(), s.Log().Read, "ml", name, explain.Options{Registry: transcripts.Registry(), AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -290,7 +298,7 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 			}
 		}
 		for name, x := range want {
-			got, err := explain.Group(context.Background(), s.Log.Read, name.Namespace, name.Name, explain.Options{Registry: replaytest.Registry(), AtSeq: at})
+			got, err := explain.Group(context.Background(), s.Log().Read, name.Namespace, name.Name, explain.Options{Registry: transcripts.Registry(), AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -303,18 +311,20 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 
 // The lists of an explanation are bounded, however much there was.
 func TestTheListsOfAnExplanationAreBounded(t *testing.T) {
-	s := newStory(t)
-	s.Line("node", "n1", []string{"cpu=6000", "gpu=4", "pods=6000"})
-	s.Line("group", "ml/g", []string{"min=2"})
-	s.Line("pod", "ml/g-0", []string{"cpu=1", "gpu=3", "group=g"})
-	s.Line("pod", "ml/g-1", []string{"cpu=1", "gpu=3", "group=g"})
+	s := transcripts.New(t)
+	s.Step("node n1 cpu=6000 gpu=4 pods=6000")
+	s.Step("group ml/g min=2")
+	s.Step("pod ml/g-0 cpu=1 gpu=3 group=g")
+	s.Step("pod ml/g-1 cpu=1 gpu=3 group=g")
 	const others = 5000
 	for i := range others / 100 {
-		s.Line("pod", fmt.Sprintf("ml/o%d-", i), []string{"cpu=1", "count=100"})
-		s.Now = s.Now.Add(time.Second)
+		s.Step(fmt.Sprintf("pod ml/o%d- cpu=1 count=100", i))
+		s.Step("advance 1s")
 	}
-	x, err := explain.Group(context.Background(), s.Log.Read, "ml", "g", explain.Options{Registry: replaytest.Registry()})
-	s.Must(err)
+	x, err := explain.Group(context.Background(), s.Log().Read, "ml", "g", explain.Options{Registry: transcripts.Registry()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	past := x.History.LetPast
 	if past == nil || len(past.By) != 20 || past.Pods != others || past.Pods != len(past.By)+past.OtherPods {
 		t.Fatalf("let past: %+v", past)

@@ -1,7 +1,7 @@
-// Package replaytest is test support: it writes the logs that the tests of package replay and of its folders read.
+// Package replaytest is test support: it records the log of a whole simulation, with snapshots, for the tests of package
+// replay and of its folders. A log that a test writes line by line is a transcripts.Player.
 //
-// A Story is a log that a test writes line by line; a Recording is the log of a whole simulation with snapshots. The
-// package asks nothing of a log that it wrote.
+// The package asks nothing of a log that it wrote.
 //
-// Start reading at Story.Line.
+// Start reading at Record.
 package replaytest

@@ -1,0 +1,68 @@
+// Package transcripts owns the dialect in which the stories of the scheduler are written, and the stories: the files
+// below testdata, one folder for each subject. A story plays inputs into a scheduler.Machine, shows what is decided,
+// and may ask package replay/explain to explain it.
+//
+// Tests of other packages may play lines of the dialect too, to make a log (New, Player.Step). The package never
+// stubs the scheduler: plugins, queue and cluster are the real ones. The two plugins that exist for stories alone are
+// in plugins.go.
+//
+// Start reading at testdata/bind/one_pod.txt and testdata/gang/fits.txt.
+//
+// # A story
+//
+// A story starts with a comment that says what holds. Then come blocks: a command, its input if it has one, the line
+// ----, and what happened. "go test ./transcripts -rewrite" writes down what happens now; commit such a change only if
+// you understand what caused it. Time starts at midnight of 2026-01-01 and passes only by the command advance.
+//
+// After a story has been played, its entries are applied to a second Machine, which must decide the same and have the
+// same state after each entry, and to Machines that are restored from the state after every entry.
+//
+// # Commands that change something
+//
+// Each makes one entry, which is printed with its number and time.
+//
+//	node NAME [cpu=4] [memory=8Gi] [gpu=8] [pods=110] [label=k:v] [labels=(k:v,...)] [taint=KEY] [cordoned]
+//	group NS/NAME [min=3] [api=x-k8s.io] [below=Evict] [annotations=(k:v,...)]
+//	    A PodGroup of scheduling.k8s.io, or with api=x-k8s.io one of scheduling.x-k8s.io.
+//	    Of scheduling.k8s.io only: [priority=10] [topology=LABEL] [disruption=all] [preemptionPolicy=Never]
+//	    [parent=COMPOSITE] [with=OTHER+OTHER] (with: Koordinator's groups).
+//	    Of scheduling.x-k8s.io only: [timeout=30s] [mode=NonStrict] [asks=GPUS] (asks: minResources).
+//	composite NS/NAME [min=2] [priority=10] [parent=COMPOSITE]
+//	    A CompositePodGroup; without min it has the basic policy.
+//	pod NS/NAME [cpu=1] [memory=1Gi] [gpu=1] [count=N] [group=GROUP] [xgroup=GROUP] [node=NODE] [gate=GATE]
+//	    [priority=10] [preemptionPolicy=Never] [scheduler=NAME] [lasts=10s] [started=-1h] [selector=k:v] [label=k:v]
+//	    [labels=(k:v,...)] [annotations=(k:v,...)] [volume=CLAIM] [devices=RESOURCECLAIM]
+//	    group: by spec.schedulingGroup. xgroup: by the label of scheduling.x-k8s.io. lasts: the declared duration.
+//	    count: N pods, whose names are NAME followed by a number from 0 on.
+//	apply RESOURCE                    the object that is the block's input, as YAML
+//	config                            a new epoch with the KubeSchedulerConfiguration that is the block's input;
+//	                                  a story without it has the default configuration
+//	placed NS/POD node=NODE           another scheduler binds the pod
+//	reschedule NS/POD scheduler=NAME  the pod names another scheduler, which the API forbids
+//	ungate NS/POD                     the pod's scheduling gates are removed
+//	terminate NS/POD                  the pod's deletion begins
+//	finish NS/POD [phase=Failed]      the pod has ended, Succeeded if nothing else is said
+//	delete RESOURCE [NS/]NAME         the object is gone
+//	bound|failed|conflict|unknown NS/POD [node=NODE]
+//	                                  the outcome of a bind
+//	advance DURATION                  time passes, and a Tick says so
+//
+// # Commands that decide
+//
+//	decide                            one cycle
+//	run                               cycles until nothing is left to decide
+//	step [binds=unanswered]
+//	    Takes in the block's input, whose lines are commands that change something (but not apply and config). After
+//	    each line cycles follow until nothing is left to decide, and binds are answered as bound unless told
+//	    otherwise, as package engine and a cluster do. Several commands on one line, separated by semicolons, are
+//	    taken in together. Here advance makes a Tick only if time alone makes work. Prints how many entries there are.
+//
+// # Commands that ask
+//
+//	show                              the queue, and the pods that have nodes
+//	wake                              when time alone will make work
+//	explain pod|group NS/NAME [at=ENTRY] [after=DURATION] [from=ENTRY] [runnersup=N] [json|history|reason]
+//	    What package replay/explain says of a pod, a gang or a composite: after an entry (at), or a time after the start
+//	    (after). from: as if the log were known from behind that entry on. json, history, reason: all of it, or one
+//	    part, as JSON.
+package transcripts

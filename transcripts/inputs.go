@@ -1,0 +1,210 @@
+package transcripts
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/datadriven"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// outcomes are the commands that answer a bind.
+var outcomes = map[string]eventlog.BindOutcome{"bound": eventlog.BindBound, "failed": eventlog.BindFailed,
+	"conflict": eventlog.BindConflict, "unknown": eventlog.BindUnknown}
+
+// inputs returns what a command brings: one input, or several for a pod with count.
+func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
+	p.t.Helper()
+	upsert := func(res eventlog.Resource, obj eventlog.Object) []eventlog.Payload {
+		return []eventlog.Payload{&eventlog.Upserted{Resource: res, Object: obj}}
+	}
+	switch d.Cmd {
+	case "node":
+		return upsert(eventlog.Nodes, p.node(d))
+	case "group":
+		return upsert(p.group(d))
+	case "composite":
+		return upsert(eventlog.CompositePodGroups, p.composite(d))
+	case "pod":
+		return p.newPods(d)
+	case "apply":
+		p.allow(d, 1)
+		res := eventlog.Resource(d.CmdArgs[0].Key)
+		obj := eventlog.NewObject(res)
+		p.must(yaml.UnmarshalStrict([]byte(d.Input), obj))
+		return upsert(res, obj)
+	case "placed", "reschedule", "ungate", "terminate", "finish":
+		return upsert(eventlog.Pods, p.changedPod(d))
+	case "delete":
+		return []eventlog.Payload{p.deletion(d)}
+	case "bound", "failed", "conflict", "unknown":
+		p.allow(d, 1, "node")
+		pod := p.existing(d)
+		result := &eventlog.BindResult{UID: pod.Object.UID, Node: arg(d, "node", pod.Node), Outcome: outcomes[d.Cmd]}
+		if d.Cmd == "failed" {
+			result.Message = "the API server said no"
+		}
+		return []eventlog.Payload{result}
+	}
+	p.t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+	return nil
+}
+
+// newPods returns one pod, or as many as count says.
+func (p *Player) newPods(d *datadriven.TestData) []eventlog.Payload {
+	p.t.Helper()
+	namespace, name := p.split(d)
+	count := arg(d, "count", "")
+	if count == "" {
+		return []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: p.pod(d, namespace, name)}}
+	}
+	n, err := strconv.Atoi(count)
+	p.must(err)
+	var all []eventlog.Payload
+	for i := range n {
+		pod := p.pod(d, namespace, name+strconv.Itoa(i))
+		all = append(all, &eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+	}
+	return all
+}
+
+// changedPod returns a pod as it is after a command.
+func (p *Player) changedPod(d *datadriven.TestData) *v1.Pod {
+	p.t.Helper()
+	old := p.existing(d)
+	pod := old.Object.DeepCopy()
+	switch d.Cmd {
+	case "placed":
+		p.allow(d, 1, "node")
+		pod.Spec.NodeName = arg(d, "node", "")
+	case "reschedule":
+		p.allow(d, 1, "scheduler")
+		pod.Spec.SchedulerName = arg(d, "scheduler", "")
+	case "ungate":
+		p.allow(d, 1)
+		pod.Spec.SchedulingGates = nil
+	case "terminate":
+		p.allow(d, 1)
+		pod.DeletionTimestamp = &metav1.Time{Time: p.now.Std()}
+	case "finish":
+		p.allow(d, 1, "phase")
+		pod.Spec.NodeName = old.Node
+		pod.Status.Phase = v1.PodPhase(arg(d, "phase", "Succeeded"))
+	}
+	return pod
+}
+
+func (p *Player) deletion(d *datadriven.TestData) *eventlog.Deleted {
+	p.t.Helper()
+	p.allow(d, 2)
+	res := eventlog.Resource(d.CmdArgs[0].Key)
+	namespace, name, ok := strings.Cut(d.CmdArgs[1].Key, "/")
+	if !ok {
+		namespace, name = "", namespace
+	}
+	del := &eventlog.Deleted{Resource: res, Namespace: namespace, Name: name}
+	switch res {
+	case eventlog.Pods:
+		pod := p.machine.Cluster().PodNamed(namespace, name)
+		if pod == nil {
+			p.t.Fatalf("%s: no pod %s", d.Pos, d.CmdArgs[1].Key)
+		}
+		del.UID = pod.Object.UID
+	case eventlog.Nodes:
+		del.UID = types.UID("node-" + name)
+	case eventlog.CompositePodGroups:
+		del.UID = types.UID("composite-" + name)
+	default:
+		del.UID = types.UID("group-" + name)
+	}
+	return del
+}
+
+// existing returns the pod that the command names.
+func (p *Player) existing(d *datadriven.TestData) *cluster.Pod {
+	p.t.Helper()
+	namespace, name := p.split(d)
+	pod := p.machine.Cluster().PodNamed(namespace, name)
+	if pod == nil {
+		p.t.Fatalf("%s: no pod %s/%s", d.Pos, namespace, name)
+	}
+	return pod
+}
+
+// split returns the namespace and the name that are the command's first argument.
+func (p *Player) split(d *datadriven.TestData) (namespace, name string) {
+	p.t.Helper()
+	if len(d.CmdArgs) == 0 {
+		p.t.Fatalf("%s: %s wants a name", d.Pos, d.Cmd)
+	}
+	namespace, name, ok := strings.Cut(d.CmdArgs[0].Key, "/")
+	if !ok {
+		p.t.Fatalf("%s: %s wants NAMESPACE/NAME, not %q", d.Pos, d.Cmd, d.CmdArgs[0].Key)
+	}
+	return namespace, name
+}
+
+// allow fails unless the command has that many arguments by place, and no others than those of the given names.
+func (p *Player) allow(d *datadriven.TestData, byPlace int, names ...string) {
+	p.t.Helper()
+	if len(d.CmdArgs) < byPlace {
+		p.t.Fatalf("%s: %s wants %d arguments", d.Pos, d.Cmd, byPlace)
+	}
+	for i, a := range d.CmdArgs {
+		if i >= byPlace && !slices.Contains(names, a.Key) {
+			p.t.Fatalf("%s: %s has no argument %q", d.Pos, d.Cmd, a.Key)
+		}
+	}
+}
+
+// arg returns an argument's value, "true" if it has none, or what stands in for an argument that is not there.
+func arg(d *datadriven.TestData, key, otherwise string) string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key {
+			if len(a.Vals) == 0 {
+				return "true"
+			}
+			return a.Vals[0]
+		}
+	}
+	return otherwise
+}
+
+// pairs returns the argument's values as keys and values; nil for none.
+func pairs(d *datadriven.TestData, key string) map[string]string {
+	var out map[string]string
+	for _, a := range d.CmdArgs {
+		if a.Key != key {
+			continue
+		}
+		out = map[string]string{}
+		for _, pair := range a.Vals {
+			k, v, _ := strings.Cut(pair, ":")
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// pair returns the argument's one key and value; nil for none.
+func pair(d *datadriven.TestData, key string) map[string]string {
+	k, v, ok := strings.Cut(arg(d, key, ""), ":")
+	if !ok {
+		return nil
+	}
+	return map[string]string{k: v}
+}
+
+// podUID returns the UID of the pod that is made next.
+func (p *Player) podUID(name string) types.UID {
+	p.pods++
+	return types.UID(fmt.Sprintf("pod-%s-%d", name, p.pods))
+}

@@ -1,0 +1,195 @@
+package transcripts
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	v1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// gpu is the resource that gpu=N stands for.
+const gpu = v1.ResourceName("nvidia.com/gpu")
+
+// resources returns the amounts of a node or a pod.
+func resources(d *datadriven.TestData) v1.ResourceList {
+	list := v1.ResourceList{}
+	for key, name := range map[string]v1.ResourceName{"cpu": v1.ResourceCPU, "memory": v1.ResourceMemory, "gpu": gpu} {
+		if v := arg(d, key, ""); v != "" {
+			list[name] = resource.MustParse(v)
+		}
+	}
+	return list
+}
+
+// number returns an argument that is a whole number.
+func number(d *datadriven.TestData, key, otherwise string) int32 {
+	q := resource.MustParse(arg(d, key, otherwise))
+	return int32(q.Value())
+}
+
+// optional returns an argument that is a whole number; nil for none.
+func optional(d *datadriven.TestData, key string) *int32 {
+	if arg(d, key, "") == "" {
+		return nil
+	}
+	n := number(d, key, "")
+	return &n
+}
+
+func (p *Player) node(d *datadriven.TestData) *v1.Node {
+	p.t.Helper()
+	p.allow(d, 1, "cpu", "memory", "gpu", "pods", "label", "labels", "taint", "cordoned")
+	name := d.CmdArgs[0].Key
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
+	n.Spec.Unschedulable = arg(d, "cordoned", "") != ""
+	if key := arg(d, "taint", ""); key != "" {
+		n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
+	}
+	n.Status.Allocatable = resources(d)
+	n.Status.Allocatable[v1.ResourcePods] = resource.MustParse(arg(d, "pods", "110"))
+	n.Labels = pair(d, "label")
+	if more := pairs(d, "labels"); more != nil {
+		n.Labels = more
+	}
+	return n
+}
+
+func (p *Player) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Object) {
+	p.t.Helper()
+	namespace, name := p.split(d)
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("group-" + name)}
+	meta.Annotations = pairs(d, "annotations")
+	annotate := func(key, value string) {
+		if value == "" {
+			return
+		}
+		if meta.Annotations == nil {
+			meta.Annotations = map[string]string{}
+		}
+		meta.Annotations[key] = value
+	}
+	annotate("rollcall.dev/below-minimum", arg(d, "below", ""))
+	if arg(d, "api", "") == "x-k8s.io" {
+		annotate("gang.scheduling.koordinator.sh/mode", arg(d, "mode", ""))
+		return eventlog.XPodGroups, p.xgroup(d, meta)
+	}
+	if others := arg(d, "with", ""); others != "" {
+		names, err := json.Marshal(strings.Split(others, "+"))
+		p.must(err)
+		annotate("gang.scheduling.koordinator.sh/groups", string(names))
+	}
+	p.allow(d, 1, "min", "below", "annotations", "priority", "topology", "disruption", "preemptionPolicy", "parent",
+		"with")
+	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: number(d, "min", "1")}
+	g.Spec.Priority = optional(d, "priority")
+	if key := arg(d, "topology", ""); key != "" {
+		within := []schedulingv1beta1.TopologyConstraint{{Key: key}}
+		g.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: within}
+	}
+	if arg(d, "disruption", "") == "all" {
+		g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	}
+	if policy := schedulingv1beta1.PreemptionPolicy(arg(d, "preemptionPolicy", "")); policy != "" {
+		g.Spec.PreemptionPolicy = &policy
+	}
+	if c := arg(d, "parent", ""); c != "" {
+		g.Spec.ParentCompositePodGroupName = &c
+	}
+	return eventlog.PodGroups, g
+}
+
+// xgroup returns a PodGroup of scheduling.x-k8s.io.
+func (p *Player) xgroup(d *datadriven.TestData, meta metav1.ObjectMeta) *xscheduling.PodGroup {
+	p.t.Helper()
+	p.allow(d, 1, "min", "api", "below", "annotations", "timeout", "mode", "asks")
+	g := &xscheduling.PodGroup{ObjectMeta: meta}
+	g.Spec.MinMember = number(d, "min", "1")
+	if t := arg(d, "timeout", ""); t != "" {
+		duration, err := time.ParseDuration(t)
+		p.must(err)
+		seconds := int32(duration.Seconds())
+		g.Spec.ScheduleTimeoutSeconds = &seconds
+	}
+	if gpus := arg(d, "asks", ""); gpus != "" {
+		g.Spec.MinResources = v1.ResourceList{gpu: resource.MustParse(gpus)}
+	}
+	return g
+}
+
+func (p *Player) composite(d *datadriven.TestData) eventlog.Object {
+	p.t.Helper()
+	p.allow(d, 1, "min", "priority", "parent")
+	namespace, name := p.split(d)
+	c := &schedulingv1alpha3.CompositePodGroup{}
+	c.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}
+	if n := number(d, "min", "0"); n > 0 {
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: n}
+	} else {
+		c.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}
+	}
+	c.Spec.Priority = optional(d, "priority")
+	if parent := arg(d, "parent", ""); parent != "" {
+		c.Spec.ParentCompositePodGroupName = &parent
+	}
+	return c
+}
+
+func (p *Player) pod(d *datadriven.TestData, namespace, name string) *v1.Pod {
+	p.t.Helper()
+	p.allow(d, 1, "cpu", "memory", "gpu", "count", "group", "xgroup", "node", "gate", "priority", "preemptionPolicy",
+		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices")
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: p.podUID(name)}}
+	pod.Labels = pair(d, "label")
+	if g := arg(d, "xgroup", ""); g != "" {
+		pod.Labels = map[string]string{xscheduling.PodGroupLabel: g}
+	}
+	if more := pairs(d, "labels"); more != nil {
+		pod.Labels = more
+	}
+	pod.Annotations = pairs(d, "annotations")
+	if lasts := arg(d, "lasts", ""); lasts != "" {
+		pod.Annotations = map[string]string{"rollcall.dev/duration": lasts}
+	}
+	if v := arg(d, "started", ""); v != "" {
+		by, err := time.ParseDuration(v)
+		p.must(err)
+		pod.Status.StartTime = &metav1.Time{Time: p.now.Add(by).Std()}
+	}
+	p.podSpec(d, &pod.Spec)
+	return pod
+}
+
+func (p *Player) podSpec(d *datadriven.TestData, spec *v1.PodSpec) {
+	spec.SchedulerName = arg(d, "scheduler", "default-scheduler")
+	spec.NodeName = arg(d, "node", "")
+	spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: resources(d)}}}
+	if g := arg(d, "group", ""); g != "" {
+		spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &g}
+	}
+	spec.Priority = optional(d, "priority")
+	if policy := v1.PreemptionPolicy(arg(d, "preemptionPolicy", "")); policy != "" {
+		spec.PreemptionPolicy = &policy
+	}
+	if g := arg(d, "gate", ""); g != "" {
+		spec.SchedulingGates = []v1.PodSchedulingGate{{Name: g}}
+	}
+	spec.NodeSelector = pair(d, "selector")
+	if claim := arg(d, "volume", ""); claim != "" {
+		source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
+		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}
+	}
+	if claim := arg(d, "devices", ""); claim != "" {
+		spec.ResourceClaims = []v1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim}}
+	}
+}

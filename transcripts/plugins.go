@@ -1,0 +1,71 @@
+package transcripts
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+// Registry holds the real plugins, and two for stories: Approval and Faulty. A story enables them in its config.
+func Registry() runtime.Registry {
+	r := plugins.NewRegistry()
+	r["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return approval{h}, nil
+	}
+	r["Faulty"] = func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return faulty{}, nil
+	}
+	return r
+}
+
+// approval is a Permit plugin that lets pods labelled approval=wanted wait for half a minute, or until it sees a pod
+// labelled approval=given. It fails for those labelled approval=broken. A node that joins is worth another try.
+type approval struct{ handle fwk.Handle }
+
+var (
+	_ fwk.PermitPlugin      = approval{}
+	_ fwk.EnqueueExtensions = approval{}
+)
+
+// Name implements fwk.Plugin.
+func (approval) Name() string { return "Approval" }
+
+// Permit implements fwk.PermitPlugin.
+func (a approval) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+	switch pod.Labels["approval"] {
+	case "wanted":
+		return fwk.NewStatus(fwk.Wait), 30 * time.Second
+	case "broken":
+		return fwk.NewStatus(fwk.Error, "no answer"), 0
+	case "given":
+		a.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) { w.Allow(a.Name()) })
+	}
+	return nil, 0
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions.
+func (approval) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil
+}
+
+// faulty is a Filter plugin that fails for pods labelled fault=yes.
+type faulty struct{}
+
+var _ fwk.FilterPlugin = faulty{}
+
+// Name implements fwk.Plugin.
+func (faulty) Name() string { return "Faulty" }
+
+// Filter implements fwk.FilterPlugin.
+func (faulty) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if pod.Labels["fault"] == "yes" {
+		return fwk.NewStatus(fwk.Error, "the device list cannot be read")
+	}
+	return nil
+}

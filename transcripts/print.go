@@ -1,0 +1,143 @@
+package transcripts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// clock writes the time of day, which is all that a story needs of a time.
+func clock(t eventlog.Time) string { return t.Std().Format("15:04:05") }
+
+func (p *Player) print(e eventlog.Entry) string {
+	switch payload := e.Payload.(type) {
+	case *eventlog.Decision:
+		return fmt.Sprintf("%d %s %s\n", e.Seq, clock(e.Time), p.printDecision(payload))
+	case *eventlog.BindResult:
+		return fmt.Sprintf("%d %s %s %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome)
+	}
+	return fmt.Sprintf("%d %s %s", e.Seq, clock(e.Time), e.Kind())
+}
+
+// writeEffect writes what a decision asks of the cluster.
+func writeEffect(b *strings.Builder, x scheduler.Effect) {
+	verb := map[scheduler.EffectKind]string{scheduler.Bind: "bind", scheduler.Evict: "evict"}[x.Kind]
+	fmt.Fprintf(b, "   -> %s %s/%s", verb, x.Namespace, x.Name)
+	if x.Kind == scheduler.Bind {
+		fmt.Fprintf(b, " to %s", x.Node)
+	}
+	for _, v := range x.Volumes {
+		fmt.Fprintf(b, ", claim %s", v.Claim)
+	}
+	b.WriteByte('\n')
+}
+
+func (p *Player) printDecision(d *eventlog.Decision) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cycle %d: %s/%s %s", d.Cycle, d.Namespace, d.Name, d.Outcome)
+	if d.Node != "" {
+		fmt.Fprintf(&b, " on %s (score %d, %d of %d nodes feasible)", d.Node, d.Score, d.Feasible, d.Evaluated)
+	}
+	if d.Outcome == eventlog.Reserved {
+		fmt.Fprintf(&b, " at %s:", clock(d.WaitUntil))
+		for _, place := range d.Places {
+			fmt.Fprintf(&b, " %s on %s", p.names([]types.UID{place.UID}), place.Node)
+		}
+	} else if d.WaitUntil != 0 {
+		fmt.Fprintf(&b, ", waits for %s until %s", strings.Join(d.WaitFor, ","), clock(d.WaitUntil))
+	}
+	for _, r := range d.Rejections {
+		fmt.Fprintf(&b, "\n     %s %s", r.Plugin, r.Code)
+		if r.Reason != "" {
+			fmt.Fprintf(&b, ": %s", r.Reason)
+		}
+		if r.Nodes > 0 {
+			fmt.Fprintf(&b, " (%d nodes)", r.Nodes)
+		}
+	}
+	for _, v := range d.Volumes {
+		fmt.Fprintf(&b, "\n     claim %s gets %s", v.Claim, cmp.Or(v.Volume, "a new volume"))
+	}
+	for _, pods := range []struct {
+		verb string
+		uids []types.UID
+	}{{"allows", d.Allowed}, {"releases", d.Rejected}, {"evicts", d.Victims}} {
+		if len(pods.uids) > 0 {
+			fmt.Fprintf(&b, "\n     %s %s", pods.verb, p.names(pods.uids))
+		}
+	}
+	if d.Nominated != "" {
+		fmt.Fprintf(&b, "\n     is nominated to %s", d.Nominated)
+	}
+	for _, n := range d.Nominations {
+		if n.Node == "" {
+			fmt.Fprintf(&b, "\n     %s is not nominated any more", p.names([]types.UID{n.UID}))
+		} else {
+			fmt.Fprintf(&b, "\n     %s is nominated to %s", p.names([]types.UID{n.UID}), n.Node)
+		}
+	}
+	return b.String()
+}
+
+func (p *Player) names(uids []types.UID) string {
+	var names []string
+	for _, uid := range uids {
+		names = append(names, p.machine.Cluster().Pod(uid).Object.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// show lists the entities of the queue, and the pods that have nodes.
+func (p *Player) show() string {
+	var b strings.Builder
+	for _, e := range p.machine.Queue().All() {
+		writeEntity(&b, e)
+	}
+	var placed []string
+	for _, pod := range p.machine.Cluster().AllPods() {
+		if pod.Stage != cluster.Pending {
+			name := pod.Object.Namespace + "/" + pod.Object.Name
+			placed = append(placed, fmt.Sprintf("%s is %s on %s\n", name, pod.Stage, pod.Node))
+		}
+	}
+	slices.Sort(placed)
+	for _, line := range placed {
+		b.WriteString(line)
+	}
+	if b.Len() == 0 {
+		return "nothing"
+	}
+	return b.String()
+}
+
+func writeEntity(b *strings.Builder, e *queue.Entity) {
+	name := e.Key().Name
+	if e.Key().Namespace != "" {
+		name = e.Key().Namespace + "/" + name
+	}
+	fmt.Fprintf(b, "%-9s %s: %s", e.Type(), name, e.State())
+	if e.Owed() {
+		b.WriteString(" (owed a retry)")
+	}
+	if n := e.Attempts(); n > 0 {
+		fmt.Fprintf(b, ", attempts %d", n)
+	}
+	if e.State() == queue.Backoff {
+		fmt.Fprintf(b, ", backs off until %s", clock(e.BackoffUntil()))
+	}
+	if gate := e.GatingPlugin(); gate != "" {
+		fmt.Fprintf(b, ", gated by %s: %s", gate, e.GatingMessage())
+	}
+	if refused, _ := e.RejectedBy(); len(refused) > 0 {
+		fmt.Fprintf(b, ", rejected by %s", strings.Join(refused, ","))
+	}
+	b.WriteByte('\n')
+}
