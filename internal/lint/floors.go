@@ -32,6 +32,7 @@ var rooms = []room{
 	{dir: "eventlog", floor: 0},
 	{dir: "eventlog/logtest", floor: 0, testSupport: true},
 	{dir: "eventlog/merkle", floor: 0},
+	{dir: "gang", floor: 0},
 	{dir: "eventlog/boltlog", floor: 1},
 	{dir: "eventlog/jetstream", floor: 1},
 	{dir: "proof", floor: 1},
