@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or those
@@ -44,7 +45,7 @@ func (s *State) Composite(namespace, name string) *Composite {
 	return nil
 }
 
-// Independent says that the gangs have nothing to do with each other: the object has the basic policy.
+// Independent reports whether the gangs have nothing to do with each other: the object has the basic policy.
 func (c *Composite) Independent() bool {
 	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil && c.fault() == ""
 }
@@ -52,14 +53,14 @@ func (c *Composite) Independent() bool {
 // Gangs returns the gangs that say that they belong to c, by namespace and name. The slice must not be changed.
 func (c *Composite) Gangs() []*Group { return c.gangs }
 
-// Declared says whether it is known how many gangs are enough.
+// Declared reports whether it is known how many gangs are enough.
 func (c *Composite) Declared() bool { return c.object != nil || c.named != nil }
 
 // Min is how many gangs must have their minimum for any of them to be admitted, at least 1.
 func (c *Composite) Min() int {
 	if c.object != nil {
-		if gang := c.object.Spec.SchedulingPolicy.Gang; gang != nil {
-			return max(1, int(gang.MinGroupCount))
+		if policy := c.object.Spec.SchedulingPolicy.Gang; policy != nil {
+			return max(1, int(policy.MinGroupCount))
 		}
 	}
 	return max(1, len(c.named))
@@ -148,49 +149,37 @@ func (c *Composite) String() string {
 	return c.Namespace + "/" + c.Name
 }
 
-// Suffices says whether g can be admitted if its gang, and each that is admitted together with it, comes to as many
-// members with a node as count says: it has its minimum, and so have enough of the others. A gang that is not
-// declared or contradicts itself never does. One that had its minimum was admitted with the others once, and
-// needs them no more: they may be done by now.
-func (g *Group) Suffices(count func(*Group) int) bool {
-	if !g.hasMinimum(count) {
-		return false
+// Tally returns g and the gangs that it is admitted together with as package gang counts them, in the order of Unit. attempt
+// fills in what only the scheduler knows of each; nil if it does not matter.
+func (g *Group) Tally(attempt func(*Group, *gang.Counts)) gang.Unit {
+	u := gang.Alone(g.Gang())
+	if c := g.Composite(); c != nil {
+		u = c.tally()
+		u.Own = slices.Index(c.gangs, g)
 	}
-	c := g.Composite()
-	return c == nil || c.suffices(count) || g.met && c.Refusal() == ""
+	if attempt != nil {
+		for i, each := range g.Unit() {
+			attempt(each, &u.Gangs[i].Counts)
+		}
+	}
+	return u
 }
 
-func (g *Group) hasMinimum(count func(*Group) int) bool {
-	return g.Declared() && count(g) >= g.Min() && g.Refusal() == ""
-}
-
-func (c *Composite) suffices(count func(*Group) int) bool {
-	if !c.Declared() || c.Refusal() != "" {
-		return false
-	}
-	need := c.Min()
+func (c *Composite) tally() gang.Unit {
+	u := gang.Unit{Together: true, Declared: c.Declared(), Refused: c.Refusal() != "", Min: c.Min()}
+	u.Gangs = make([]gang.Gang, 0, len(c.gangs))
 	for _, g := range c.gangs {
-		if g.hasMinimum(count) {
-			if need--; need == 0 {
-				return true
-			}
-		}
+		u.Gangs = append(u.Gangs, g.Gang())
 	}
-	return false
+	return u
 }
 
-// Lacking counts the gangs that c needs beyond those of which, by count, enough members have a node. first is the first
-// by name of those that have not; ok is false if there is none.
-func (c *Composite) Lacking(count func(*Group) int) (n int, first types.NamespacedName, ok bool) {
+// Lacking returns how many gangs more need their minimum. has reports whether one of them has it. first is the first by
+// name of those that have not, also if it is not there yet; ok is false if there is none.
+func (c *Composite) Lacking(has func(*Group) bool) (n int, first types.NamespacedName, ok bool) {
 	n = c.Min()
-	names := c.named
-	if names == nil {
-		for _, g := range c.gangs {
-			names = append(names, g.Key())
-		}
-	}
-	for _, name := range names {
-		if g := c.state.groups[name]; g != nil && g.composite == c && g.hasMinimum(count) {
+	for _, name := range c.Named() {
+		if g := c.Gang(name); g != nil && has(g) {
 			n--
 		} else if !ok {
 			first, ok = name, true
@@ -270,11 +259,11 @@ func (s *State) compositeAt(name types.NamespacedName) *Composite {
 		c = &Composite{Namespace: name.Namespace, Name: name.Name, state: s}
 		if name.Namespace == "" {
 			c.named = gangsNamed(name.Name)
-			for _, gang := range c.named {
-				if s.namedBy[gang] == nil {
-					s.namedBy[gang] = map[*Composite]bool{}
+			for _, each := range c.named {
+				if s.namedBy[each] == nil {
+					s.namedBy[each] = map[*Composite]bool{}
 				}
-				s.namedBy[gang][c] = true
+				s.namedBy[each][c] = true
 			}
 		}
 		s.composites[name] = c
@@ -287,9 +276,9 @@ func (s *State) dropCompositeIfEmpty(c *Composite) {
 		return
 	}
 	delete(s.composites, c.Key())
-	for _, gang := range c.named {
-		if delete(s.namedBy[gang], c); len(s.namedBy[gang]) == 0 {
-			delete(s.namedBy, gang)
+	for _, each := range c.named {
+		if delete(s.namedBy[each], c); len(s.namedBy[each]) == 0 {
+			delete(s.namedBy, each)
 		}
 	}
 }
@@ -307,11 +296,11 @@ func gangsNamed(together string) []types.NamespacedName {
 
 // CompositesNaming returns the composites of gangs that name each other in which the gang is named, whether or not
 // it says so itself, by name.
-func (s *State) CompositesNaming(gang types.NamespacedName) []*Composite {
-	if len(s.namedBy[gang]) == 0 {
+func (s *State) CompositesNaming(name types.NamespacedName) []*Composite {
+	if len(s.namedBy[name]) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(s.namedBy[gang]), func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Keys(s.namedBy[name]), func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // CompositesOfClass returns the composites whose objects name the priority class, by namespace and name.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Group is the one internal form of a gang, whichever API declared it: a PodGroup of scheduling.k8s.io or of
@@ -22,9 +23,7 @@ type Group struct {
 	informers    *Informers
 	declarations []declaration // at most one by API, scheduling.k8s.io first, which alone counts
 	members      map[types.UID]*Pod
-	stages       [Bound + 1]int // members by stage, without those that are leaving
-	leaving      int
-	ready        int            // Pending members that no scheduling gate and no deletion keep back
+	counts       gang.Counts    // without Untried and Cleared, which only the scheduler knows
 	needs        []resourceNeed // of the ready members; nil when they changed since
 	longest      time.Duration  // that one of them declares, 0 if one declares nothing; as good as needs
 
@@ -36,13 +35,9 @@ type Group struct {
 	priorities census[int32]
 	schedulers census[string]
 
-	// met says that the minimum had nodes for good since the last time that no member had. Since then it needs certain
-	// members, see Pod.needed; of these, succeeded counts those that have ended well, and lost those that have gone
-	// otherwise; away those that are there and have no node, or are leaving theirs, and missing those of them that will
-	// have none again.
-	met             bool
-	succeeded, lost int
-	away, missing   int
+	// away counts the members that the gang needs (see Pod.needed), and that have no node or are leaving theirs;
+	// counts.Missing are those of them that will have none again.
+	away int
 
 	avoided []string // domains in which an attempt has failed since one was last begun anew, sorted
 
@@ -80,7 +75,7 @@ func (s *State) Group(namespace, name string) *Group {
 	return s.groups[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// Declared says whether it is known how many members are enough: by the group's object, or else by what its
+// Declared reports whether it is known how many members are enough: by the group's object, or else by what its
 // members ask for.
 func (g *Group) Declared() bool { return len(g.declarations) > 0 || len(g.terms.count) > 0 }
 
@@ -110,11 +105,14 @@ func (g *Group) Total() int { return g.asked().total }
 // Timeout is how long the group lets members wait on their nodes for the rest; 0 if it does not say.
 func (g *Group) Timeout() time.Duration { return g.asked().timeout }
 
-// Mode says what becomes of held members when another finds no node.
+// Mode returns what becomes of waiting members when another member finds no node.
 func (g *Group) Mode() Mode { return g.asked().mode }
 
-// MatchPolicy says which members with a node count toward the minimum.
-func (g *Group) MatchPolicy() MatchPolicy { return g.asked().policy }
+// NonStrict reports whether waiting members stay on their nodes until their deadline when others find no node.
+func (g *Group) NonStrict() bool { return g.asked().mode == NonStrict }
+
+// MatchPolicy returns which members with a node count toward the minimum.
+func (g *Group) MatchPolicy() gang.MatchPolicy { return g.asked().policy }
 
 // Topology returns the labels of nodes of each of which all members' nodes must have one value, and those of which they
 // had better have one, the first one first; nil for none.
@@ -129,7 +127,7 @@ func (g *Group) Topology() (required, preferred []string) {
 	return required, preferred
 }
 
-// HasTopology says whether Topology returns any label.
+// HasTopology reports whether Topology returns any label.
 func (g *Group) HasTopology() bool {
 	t := g.asked()
 	return t.required != "" || t.preferred != ""
@@ -155,37 +153,75 @@ func (g *Group) Priority() (priority int32, ok bool) {
 	return class.Value, true
 }
 
-// Ready counts the members that a cycle could place: Pending, with no scheduling gate, not being deleted, and
-// not another scheduler's.
-func (g *Group) Ready() int { return g.ready }
-
-// Waiting counts the members that are held on nodes.
-func (g *Group) Waiting() int { return g.stages[Waiting] }
-
-// Assigned counts the members that count toward the minimum: those that have their node for good (see Placed), as far as
-// the group's MatchPolicy says (with OnlyWaiting those that are bound do not, and with OnceSatisfied one is as good as the
-// minimum), and those that have ended well since it last had its minimum.
-func (g *Group) Assigned() int {
-	placed := g.Placed()
-	if placed+g.succeeded == 0 {
-		return 0 // most are asked about while they wait
-	}
-	t := g.asked()
-	switch {
-	case t.policy == OnceSatisfied && placed > 0:
-		return max(placed, t.min)
-	case t.policy == OnlyWaiting && !(g.met && g.lost+g.missing == 0 && placed+g.succeeded < t.min):
-		return g.stages[Binding]
-	}
-	return placed + g.succeeded
+// Gang returns g as package gang counts it. What only the scheduler knows, the Untried and the Cleared members, is 0.
+func (g *Group) Gang() gang.Gang {
+	known := g.known()
+	known.Refused = g.Refusal() != ""
+	return known
 }
 
-// Placed counts the members that have their node for good, whether or not they count toward the minimum. Those that are
-// leaving have not: they are being deleted, or asked to go, or their node is gone.
-func (g *Group) Placed() int { return g.stages[Binding] + g.stages[Bound] }
+// known is Gang without looking for a contradiction, which may have to look at all members.
+func (g *Group) known() gang.Gang {
+	t := g.asked()
+	terms := gang.Terms{Declared: g.Declared(), Min: max(1, t.min), Policy: t.policy, NonStrict: t.mode == NonStrict}
+	return gang.Gang{Terms: terms, Counts: g.counts}
+}
 
-// Leaving counts the members that are on nodes and are leaving them.
-func (g *Group) Leaving() int { return g.leaving }
+// Count returns how many members count, see package gang.
+func (g *Group) Count(by gang.Count) int {
+	known := g.known()
+	return known.Count(by)
+}
+
+// Lacking returns how many members more have to count for the minimum; 0 or less if it is there.
+func (g *Group) Lacking(by gang.Count) int {
+	known := g.known()
+	return known.Lacking(by)
+}
+
+// Beyond reports whether the members that have no node for good are beyond the minimum.
+func (g *Group) Beyond() bool {
+	known := g.known()
+	return known.Beyond()
+}
+
+// HasMinimum reports whether the members that count are the minimum. They never are if the gang is not declared or
+// contradicts itself.
+func (g *Group) HasMinimum(by gang.Count) bool {
+	known := g.Gang()
+	return known.HasMinimum(by)
+}
+
+// Suffices reports whether g can be admitted with the members that count: it has its minimum, and so have enough of the
+// gangs that it is admitted together with.
+func (g *Group) Suffices(by gang.Count) bool {
+	if g.Composite() == nil {
+		return g.HasMinimum(by)
+	}
+	u := g.Tally(nil)
+	return u.OwnSuffices(by)
+}
+
+// Untouched reports whether no member is on a node, for good or waiting. Members that are leaving do not count.
+func (g *Group) Untouched() bool { return g.counts.Untouched() }
+
+// Ready returns how many members a cycle could place: Pending, with no scheduling gate, not being deleted, and not
+// another scheduler's.
+func (g *Group) Ready() int { return g.counts.Ready }
+
+// Waiting returns how many members Permit holds on nodes.
+func (g *Group) Waiting() int { return g.counts.Waiting }
+
+// Assigned returns how many members count toward the minimum because they have their node for good, as far as the
+// group's MatchPolicy says, or have ended well since it last came to its minimum.
+func (g *Group) Assigned() int { return g.Count(gang.Assigned) }
+
+// Placed returns how many members have their node for good, whether or not they count toward the minimum. Those that
+// are leaving have not: they are being deleted, or asked to go, or their node is gone.
+func (g *Group) Placed() int { return g.counts.Placed() }
+
+// Leaving returns how many members are on nodes and are leaving them.
+func (g *Group) Leaving() int { return g.counts.Leaving }
 
 // Members returns the group's pods, by name.
 func (g *Group) Members() []*Pod {
@@ -289,21 +325,26 @@ func (s *State) tally(p *Pod, sign int) {
 	g := p.Group
 	if sign > 0 {
 		p.leaving = s.isLeaving(p)
-		p.needed = p.needed || g.met && p.hasNode()
+		p.needed = p.needed || g.counts.Met && p.hasNode()
 	}
 	if p.leaving {
-		g.leaving += sign
+		g.counts.Leaving += sign
 	} else {
-		g.stages[p.Stage] += sign
+		*g.counted(p.Stage) += sign
 	}
 	g.tallyNeeded(p, sign)
 	if p.Stage == Pending && s.isReady(p.Object) {
-		g.ready += sign
+		g.counts.Ready += sign
 	}
 	g.needs = nil
 }
 
-// isLeaving says of a pod that has its node for good whether it is to give it up.
+// counted returns the number of members of that stage.
+func (g *Group) counted(stage Stage) *int {
+	return [...]*int{&g.counts.Pending, &g.counts.Waiting, &g.counts.Binding, &g.counts.Bound}[stage]
+}
+
+// isLeaving reports whether a pod that has its node for good is to give it up.
 func (s *State) isLeaving(p *Pod) bool {
 	if p.Stage != Binding && p.Stage != Bound {
 		return false
@@ -363,7 +404,7 @@ func (s *State) recount(node string, change func()) {
 	}
 }
 
-// isReady says of a Pending pod whether a cycle of this scheduler could place it.
+// isReady reports whether a cycle of this scheduler could place a Pending pod.
 func (s *State) isReady(pod *v1.Pod) bool {
 	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil && (s.mine == nil || s.mine(pod.Spec.SchedulerName))
 }

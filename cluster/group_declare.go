@@ -13,6 +13,7 @@ import (
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // declaration is what one API's object says of a group.
@@ -146,7 +147,7 @@ func (s *State) classChanged(class string) {
 // minResources. It is a necessary condition only, so that a "lacks" is certain: free capacity is summed over all
 // nodes, however scattered.
 func (s *State) Lacks(g *Group) (Shortfall, bool) {
-	k := g.Min() - g.Assigned() - g.Waiting()
+	k := g.Lacking(gang.OnNodes)
 	if k <= 0 {
 		return Shortfall{}, false
 	}
@@ -169,7 +170,7 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 	amounts := map[v1.ResourceName]int64{}
 	var names []v1.ResourceName
 	for _, g := range c.gangs {
-		k := g.Min() - g.Assigned() - g.Waiting()
+		k := g.Lacking(gang.OnNodes)
 		if k <= 0 {
 			continue
 		}
@@ -221,7 +222,7 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 // least, as Lacks counts it. longest is the longest that a ready member declares to hold its resources, 0 if one of them
 // declares nothing.
 func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64)) (longest time.Duration) {
-	k := g.Min() - g.Assigned() - g.Waiting()
+	k := g.Lacking(gang.OnNodes)
 	needs := s.needsOf(g)
 	for i := range needs {
 		if amount := needs[i].smallest(max(1, k)); amount > 0 {
@@ -233,7 +234,7 @@ func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64
 
 // lacksRoom compares what is free with the group's minResources, until one of its members has a node.
 func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking bool) {
-	if len(g.declarations) == 0 || g.Placed()+g.Waiting() > 0 {
+	if len(g.declarations) == 0 || !g.Untouched() {
 		return Shortfall{}, false
 	}
 	for _, m := range g.declarations[0].room {

@@ -21,7 +21,7 @@ func (g *Group) Avoid(domain string) {
 	}
 }
 
-// Avoids says whether Avoid was told of the domain.
+// Avoids reports whether Avoid was told of the domain.
 func (g *Group) Avoids(domain string) bool {
 	_, known := slices.BinarySearch(g.avoided, domain)
 	return known
@@ -35,27 +35,24 @@ func (s *State) observe(g *Group) {
 	if s.restoring {
 		return // of its members some are not there yet
 	}
-	placed := g.Placed()
+	known := g.known()
 	switch {
-	case placed == 0 && (g.lost > 0 && g.succeeded == 0 || g.succeeded >= g.Min() || len(g.members) == 0 || g.leaving > 0):
-		// All of it is gone, or done: whoever comes now is another gang of the name. Where some ended well and the last
-		// one did not, one that takes its place belongs to them; so does one whose bind failed.
-		g.succeeded, g.lost = 0, 0
-		g.begin(false)
-	case g.Declared() && placed >= g.Min():
-		g.succeeded, g.lost = 0, 0
-		g.begin(true)
+	case known.Over():
+		g.startHistory(false)
+	case known.Complete():
+		g.startHistory(true)
 	}
 	s.judgeFallen(g)
 }
 
-// begin has g need those members that have their node for good by now and no others, if it has its minimum, and none if
-// it has not.
-func (g *Group) begin(met bool) {
-	if g.met == met && g.away == 0 {
+// startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
+// now on it needs those members that have their node for good by now, and no others. Without, it needs none.
+func (g *Group) startHistory(met bool) {
+	g.counts.Succeeded, g.counts.Lost = 0, 0
+	if g.counts.Met == met && g.away == 0 {
 		return // each member that came to its node since is needed already
 	}
-	g.met = met
+	g.counts.Met = met
 	// any order: each is set
 	for _, p := range g.members {
 		g.tallyNeeded(p, -1)
@@ -71,17 +68,16 @@ func (g *Group) tallyNeeded(p *Pod, sign int) {
 	}
 	g.away += sign
 	if p.leaving || p.Object.DeletionTimestamp != nil || p.evicted {
-		g.missing += sign
+		g.counts.Missing += sign
 	}
 }
 
-// hasNode says that the pod has its node for good and is not leaving it.
+// hasNode reports whether the pod has its node for good and is not leaving it.
 func (p *Pod) hasNode() bool { return p.Stage >= Binding && !p.leaving }
 
-// judgeFallen notes whether g is to be evicted: it had its minimum, has lost a member that it needs, and has not the
-// minimum any more. One whose bind failed is not lost: it is tried again.
+// judgeFallen notes whether g is to be evicted: it has fallen below its minimum, and asks for that.
 func (s *State) judgeFallen(g *Group) {
-	if g.met && g.lost+g.missing > 0 && g.Evicts() && g.Placed()+g.succeeded < g.Min() {
+	if known := g.known(); known.Fallen() && g.Evicts() {
 		s.fallen[g] = true
 		return
 	}
@@ -91,11 +87,11 @@ func (s *State) judgeFallen(g *Group) {
 // miss notes that a member goes that the gang needs, and that did not end well.
 func (g *Group) miss(p *Pod) {
 	if p.needed && !p.succeeded {
-		g.lost++
+		g.counts.Lost++
 	}
 }
 
-// Evicts says whether the gang wants the rest of it evicted when it has fallen below its minimum.
+// Evicts reports whether the gang wants the rest of it evicted when it has fallen below its minimum.
 func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 
 // Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was being
@@ -103,15 +99,15 @@ func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 func (s *State) Succeeded(uid types.UID) {
 	if p := s.pods[uid]; p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
 		p.succeeded = true
-		p.Group.succeeded++
+		p.Group.counts.Succeeded++
 	}
 }
 
-// Met says that the gang had its minimum, and that it is not all gone since.
-func (g *Group) Met() bool { return g.met }
+// Met reports whether the gang had its minimum, and that it is not all gone since.
+func (g *Group) Met() bool { return g.counts.Met }
 
-// Succeeded counts the members that have ended well since the gang last had its minimum.
-func (g *Group) Succeeded() int { return g.succeeded }
+// Succeeded returns how many members have ended well since the gang last had its minimum.
+func (g *Group) Succeeded() int { return g.counts.Succeeded }
 
 // Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
 // that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion begins, when
@@ -128,7 +124,7 @@ func (s *State) appendHistories(dst []byte) []byte {
 	var met []*Group
 	// any order: sorted right below
 	for _, g := range s.groups {
-		if g.met || len(g.avoided) > 0 {
+		if g.counts.Met || len(g.avoided) > 0 {
 			met = append(met, g)
 		}
 	}
@@ -137,9 +133,9 @@ func (s *State) appendHistories(dst []byte) []byte {
 	for _, g := range met {
 		dst = canonical.AppendString(dst, g.Namespace)
 		dst = canonical.AppendString(dst, g.Name)
-		dst = binary.AppendUvarint(dst, uint64(g.succeeded))
-		dst = binary.AppendUvarint(dst, uint64(g.lost))
-		dst = append(dst, canonical.Flags(g.met))
+		dst = binary.AppendUvarint(dst, uint64(g.counts.Succeeded))
+		dst = binary.AppendUvarint(dst, uint64(g.counts.Lost))
+		dst = append(dst, canonical.Flags(g.counts.Met))
 		dst = binary.AppendUvarint(dst, uint64(len(g.avoided)))
 		for _, domain := range g.avoided {
 			dst = canonical.AppendString(dst, domain)
@@ -165,7 +161,7 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 			r.Fail("gang", errors.New(name.String()+" is not there"))
 			return r.Err()
 		}
-		g.met, g.succeeded, g.lost = met, succeeded, lost
+		g.counts.Met, g.counts.Succeeded, g.counts.Lost = met, succeeded, lost
 		for _, domain := range avoided {
 			g.Avoid(domain)
 		}

@@ -33,8 +33,8 @@ func TestWhomAGangNeedsIsCountedRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNeeded(t, again)
-		if was, is := s.Group("ml", "a"), again.Group("ml", "a"); was != nil && (is.away != was.away || is.missing != was.missing || len(again.fallen) != len(s.fallen)) {
-			t.Fatalf("restored: %d away, %d missing, %d fallen; before: %d, %d, %d", is.away, is.missing, len(again.fallen), was.away, was.missing, len(s.fallen))
+		if was, is := s.Group("ml", "a"), again.Group("ml", "a"); was != nil && (is.away != was.away || is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
+			t.Fatalf("restored: %d away, %d missing, %d fallen; before: %d, %d, %d", is.away, is.counts.Missing, len(again.fallen), was.away, was.counts.Missing, len(s.fallen))
 		}
 	})
 }
@@ -108,7 +108,7 @@ func checkNeeded(t *rapid.T, s *State) {
 		if onNode && !goes {
 			placed++
 		}
-		if g.met && onNode && !goes && !p.needed {
+		if g.counts.Met && onNode && !goes && !p.needed {
 			t.Fatalf("%s has its node, and its gang, which had its minimum, does not need it", p.Object.Name)
 		}
 		if p.needed && (!onNode || goes) {
@@ -118,10 +118,10 @@ func checkNeeded(t *rapid.T, s *State) {
 			missing++
 		}
 	}
-	if g.Placed() != placed || g.away != away || g.missing != missing {
-		t.Fatalf("%d placed, %d away, %d missing; counted anew: %d, %d, %d", g.Placed(), g.away, g.missing, placed, away, missing)
+	if g.Placed() != placed || g.away != away || g.counts.Missing != missing {
+		t.Fatalf("%d placed, %d away, %d missing; counted anew: %d, %d, %d", g.Placed(), g.away, g.counts.Missing, placed, away, missing)
 	}
-	fallen := g.met && g.lost+missing > 0 && g.Evicts() && placed+g.succeeded < g.Min()
+	fallen := g.counts.Met && g.counts.Lost+missing > 0 && g.Evicts() && placed+g.counts.Succeeded < g.Min()
 	if s.fallen[g] != fallen {
 		t.Fatalf("fallen: %v; should be %v", s.fallen[g], fallen)
 	}

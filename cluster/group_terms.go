@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Mode is what a gang does with members that have found a node while another finds none.
@@ -27,23 +29,6 @@ const (
 // String is as Koordinator writes it.
 func (m Mode) String() string { return [...]string{"Strict", "NonStrict"}[m] }
 
-// MatchPolicy says which members with a node count toward a gang's minimum.
-type MatchPolicy uint8
-
-const (
-	// WaitingAndRunning: all of them.
-	WaitingAndRunning MatchPolicy = iota
-	// OnlyWaiting: those that are held or being bound; not those that are known to be bound.
-	OnlyWaiting
-	// OnceSatisfied: all of them; and as long as one has its node for good, the minimum asks for no other.
-	OnceSatisfied
-)
-
-// String is as Koordinator writes it.
-func (p MatchPolicy) String() string {
-	return [...]string{"waiting-and-running", "only-waiting", "once-satisfied"}[p]
-}
-
 // terms are what a member says of its gang, for want of a PodGroup. Two members agree if their terms are equal.
 // The zero value says nothing.
 type terms struct {
@@ -52,7 +37,7 @@ type terms struct {
 	total     int    // how many members there will be, 0: it is not said
 	timeout   time.Duration
 	mode      Mode
-	policy    MatchPolicy
+	policy    gang.MatchPolicy
 	together  string // namespace/name of all gangs that are admitted together, sorted, joined by commas; "" for none
 	evict     bool   // own.below, own.required and own.preferred, which nobody but asked fills in
 	required  string
@@ -78,7 +63,7 @@ func (t terms) String() string {
 	if t.mode != Strict {
 		fmt.Fprintf(&b, ", %s", t.mode)
 	}
-	if t.policy != WaitingAndRunning {
+	if t.policy != gang.WaitingAndRunning {
 		fmt.Fprintf(&b, ", %s", t.policy)
 	}
 	if t.together != "" {
@@ -89,14 +74,14 @@ func (t terms) String() string {
 
 // termsOf reads what a member says of its gang. fault says what is wrong with it, "" for nothing; terms with a
 // fault mean nothing.
-func termsOf(pod *v1.Pod, gang types.NamespacedName) (t terms, fault string) {
+func termsOf(pod *v1.Pod, name types.NamespacedName) (t terms, fault string) {
 	r := annotations{values: pod.Annotations}
 	var kinds []terms
 	if n := r.count(koordinatorMin); n > 0 {
 		k := terms{by: koordinatorMin, min: n, timeout: r.duration(koordinatorWaitingTime)}
-		r.koordinator(&k, gang)
+		r.koordinator(&k, name)
 		if pod.Annotations[koordinatorMatchPolicy] == "" {
-			k.policy = OnceSatisfied
+			k.policy = gang.OnceSatisfied
 		}
 		if k.total == 0 {
 			k.total = n
@@ -104,7 +89,7 @@ func termsOf(pod *v1.Pod, gang types.NamespacedName) (t terms, fault string) {
 		kinds = append(kinds, k)
 	}
 	if n := r.count(kueueTotal); n > 0 {
-		kinds = append(kinds, terms{by: kueueTotal, min: n, total: n, policy: OnceSatisfied})
+		kinds = append(kinds, terms{by: kueueTotal, min: n, total: n, policy: gang.OnceSatisfied})
 	}
 	if n := r.count(volcanoMin); n > 0 {
 		kinds = append(kinds, terms{by: volcanoMin, min: n})
@@ -164,7 +149,7 @@ func (r *annotations) duration(key string) time.Duration {
 }
 
 // koordinator reads what Koordinator lets members and PodGroups say alike.
-func (r *annotations) koordinator(t *terms, gang types.NamespacedName) {
+func (r *annotations) koordinator(t *terms, name types.NamespacedName) {
 	if r.values[koordinatorTotal] != "0" { // which is its way to say nothing
 		t.total = r.count(koordinatorTotal)
 	}
@@ -176,19 +161,19 @@ func (r *annotations) koordinator(t *terms, gang types.NamespacedName) {
 		r.bad(koordinatorMode, "Strict or NonStrict")
 	}
 	switch r.values[koordinatorMatchPolicy] {
-	case "", WaitingAndRunning.String():
-	case OnlyWaiting.String():
-		t.policy = OnlyWaiting
-	case OnceSatisfied.String():
-		t.policy = OnceSatisfied
+	case "", gang.WaitingAndRunning.String():
+	case gang.OnlyWaiting.String():
+		t.policy = gang.OnlyWaiting
+	case gang.OnceSatisfied.String():
+		t.policy = gang.OnceSatisfied
 	default:
 		r.bad(koordinatorMatchPolicy, "only-waiting, waiting-and-running or once-satisfied")
 	}
-	t.together = r.gangs(gang)
+	t.together = r.gangs(name)
 }
 
 // gangs reads the gangs that are admitted together with the one given. That one is among them if there are any.
-func (r *annotations) gangs(gang types.NamespacedName) string {
+func (r *annotations) gangs(own types.NamespacedName) string {
 	text := r.values[koordinatorGroups]
 	if text == "" {
 		return ""
@@ -205,7 +190,7 @@ func (r *annotations) gangs(gang types.NamespacedName) string {
 			return ""
 		}
 	}
-	names = append(names, gang.String())
+	names = append(names, own.String())
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) == 1 {
 		return ""

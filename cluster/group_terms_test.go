@@ -15,6 +15,7 @@ import (
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // says makes a pod ml/NAME with labels and annotations, each as key=value.
@@ -72,20 +73,20 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 	}{
 		{"nothing", nil, terms{}, ""},
 		{"empty values", []string{koordinatorMin + "=", kueueTotal + "=", volcanoMin + "="}, terms{}, ""},
-		{"Koordinator's defaults", []string{koordinatorMin + "=3"}, terms{by: koordinatorMin, min: 3, total: 3, policy: OnceSatisfied}, ""},
+		{"Koordinator's defaults", []string{koordinatorMin + "=3"}, terms{by: koordinatorMin, min: 3, total: 3, policy: gang.OnceSatisfied}, ""},
 		{"all of Koordinator", []string{koordinatorMin + "=3", koordinatorTotal + "=5", koordinatorWaitingTime + "=1h30m", koordinatorMode + "=NonStrict",
 			koordinatorMatchPolicy + "=only-waiting", koordinatorGroups + `=["z/g","ml/g","a/b"]`},
-			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, OnlyWaiting, "a/b,ml/g,z/g", false, "", ""}, ""},
+			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, gang.OnlyWaiting, "a/b,ml/g,z/g", false, "", ""}, ""},
 		{"defaults written out", []string{koordinatorMin + "=3", koordinatorTotal + "=0", koordinatorMode + "=Strict", koordinatorMatchPolicy + "=once-satisfied", koordinatorGroups + "=[]"},
-			terms{by: koordinatorMin, min: 3, total: 3, policy: OnceSatisfied}, ""},
+			terms{by: koordinatorMin, min: 3, total: 3, policy: gang.OnceSatisfied}, ""},
 		{"a group without itself", []string{koordinatorMin + "=1", koordinatorMatchPolicy + "=waiting-and-running", koordinatorGroups + `=["ml/h"]`},
 			terms{by: koordinatorMin, min: 1, total: 1, together: "ml/g,ml/h"}, ""},
 		{"a minimum above the total is the group's matter", []string{koordinatorMin + "=3", koordinatorTotal + "=2"},
-			terms{by: koordinatorMin, min: 3, total: 2, policy: OnceSatisfied}, ""},
+			terms{by: koordinatorMin, min: 3, total: 2, policy: gang.OnceSatisfied}, ""},
 		{"Koordinator without a minimum says nothing", []string{koordinatorMode + "=Lax"}, terms{}, ""},
-		{"Kueue", []string{kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: OnceSatisfied}, ""},
+		{"Kueue", []string{kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: gang.OnceSatisfied}, ""},
 		{"Volcano", []string{volcanoMin + "=4"}, terms{by: volcanoMin, min: 4}, ""},
-		{"two that agree", []string{volcanoMin + "=4", kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: OnceSatisfied}, ""},
+		{"two that agree", []string{volcanoMin + "=4", kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: gang.OnceSatisfied}, ""},
 		{"two that do not", []string{volcanoMin + "=4", koordinatorMin + "=5"}, terms{},
 			"has two minimums: annotation gang.scheduling.koordinator.sh/min-available 5, annotation scheduling.volcano.sh/group-min-member 4"},
 		{"no number", []string{koordinatorMin + "=3 "}, terms{}, `has annotation ` + k + `min-available "3 ": want a number from 1 to 2147483647`},
@@ -170,7 +171,7 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	}
 	got := s.Group("ml", "g")
 	want := []types.NamespacedName{{Namespace: "ml", Name: "g"}, {Namespace: "ml", Name: "h"}}
-	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != OnlyWaiting || !slices.Equal(got.Composite().named, want) || got.Refusal() != "" {
+	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != gang.OnlyWaiting || !slices.Equal(got.Composite().named, want) || got.Refusal() != "" {
 		t.Errorf("min %d of %d, %s, %s, together %v, refused %q", got.Min(), got.Total(), got.Mode(), got.MatchPolicy(), got.Composite(), got.Refusal())
 	}
 	delete(g.Annotations, koordinatorMatchPolicy)
@@ -178,7 +179,7 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	if _, err := s.Upsert(eventlog.XPodGroups, g); err != nil {
 		t.Fatal(err)
 	}
-	if got.MatchPolicy() != WaitingAndRunning || got.Composite() != nil {
+	if got.MatchPolicy() != gang.WaitingAndRunning || got.Composite() != nil {
 		t.Errorf("%s, together %v", got.MatchPolicy(), got.Composite())
 	}
 }

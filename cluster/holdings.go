@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // holdings are what the pods with a node hold, by the priority that each of them stands with there: see PriorityOf.
@@ -115,7 +117,7 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 			}
 		}
 	}
-	k := max(0, g.Min()-g.Assigned())
+	k := max(0, g.Lacking(gang.Assigned))
 	_, lacks := s.lacksOf(&all, g, k)
 	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
 }

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // What explanations read of the state, and no decision does; AllPods serves a change of configuration too.
@@ -29,7 +31,7 @@ func (s *State) AllPods() []*Pod {
 func (p *Pod) Requests() fwk.Resource { return p.info.CalculateResource().Resource }
 
 // Pending counts the members that have no node, whatever may keep them from one.
-func (g *Group) Pending() int { return g.stages[Pending] }
+func (g *Group) Pending() int { return g.counts.Pending }
 
 // KeptBack counts the members of g without a node that no cycle could place: those that have a scheduling gate,
 // those that are being deleted, and else those of another scheduler.
@@ -80,7 +82,7 @@ type Need struct {
 // requests. Members that are held on nodes count among the missing, because they give their nodes back if
 // the rest find none. The needs are in a fixed order; members is 0, and needs nil, if none is missing.
 func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
-	missing := g.Min() - g.Assigned()
+	missing := g.Lacking(gang.Assigned)
 	if missing <= 0 {
 		return 0, nil
 	}

@@ -27,8 +27,8 @@ type Terms struct {
 	Min int
 	// Policy says which members with a node count toward Min.
 	Policy MatchPolicy
-	// NonStrict: members that wait on nodes stay there until their deadline when others find no node. Otherwise they are
-	// released.
+	// NonStrict: members that wait on nodes stay there until their deadline when others find no node. Otherwise they
+	// are released.
 	NonStrict bool
 }
 
@@ -43,15 +43,17 @@ type Counts struct {
 	Binding int
 	// Bound members are known to be on their nodes.
 	Bound int
-	// Leaving members have a node for good and are giving it up: they are being deleted, or asked to go, or the node is gone.
+	// Leaving members have a node for good and are giving it up: they are being deleted, or asked to go, or the node
+	// is gone.
 	Leaving int
 
 	// Ready are the Pending members that a cycle could place.
 	Ready int
-	// Untried are the members that the attempt under way has still to try, the one included whose cycle is running. It is 0
-	// unless the scheduler has filled it in.
+	// Untried are the members that the attempt under way has still to try, the one included whose cycle is running.
+	// It is 0 unless the scheduler has filled it in.
 	Untried int
-	// Cleared are the Waiting members that no plugin but the gang plugin holds. It is 0 unless the scheduler has filled it in.
+	// Cleared are the Waiting members that no plugin but the gang plugin holds. It is 0 unless the scheduler has
+	// filled it in.
 	Cleared int
 
 	// Met: the gang had its minimum, and is not all gone since.
@@ -79,15 +81,16 @@ func (c *Counts) Hold() { c.Cleared++ }
 // Release notes that a member that waits gives its node back.
 func (c *Counts) Release() { c.Waiting-- }
 
-// GiveUp notes that the attempt is over for this gang: it gives back what waits, and none of its members is tried any more.
+// GiveUp notes that the attempt is over for this gang: it gives back what waits, and none of its members is tried any
+// more.
 func (c *Counts) GiveUp() { c.Waiting, c.Cleared, c.Untried = 0, 0, 0 }
 
 // Count says which members count toward the minimum in a question.
 type Count uint8
 
 const (
-	// Assigned members have their node for good, as far as the MatchPolicy counts them, or have ended well since the gang
-	// last came to its minimum.
+	// Assigned members have their node for good, as far as the MatchPolicy counts them, or have ended well since the
+	// gang last came to its minimum.
 	Assigned Count = iota
 	// Free members are Assigned, or nothing but the gang plugin holds them on a node.
 	Free
@@ -126,9 +129,9 @@ func (g *Gang) Count(by Count) int {
 	return n
 }
 
-// assigned counts by the policy. With OnlyWaiting, members that are bound count again when the gang had its minimum, has
-// lost none, and is below it all the same: a bind has failed. Example: of 3 members 2 are bound and the bind of the third
-// fails. It is tried again as one of 3, and not as the first of another 3.
+// assigned counts by the policy. With OnlyWaiting, members that are bound count again when the gang had its minimum,
+// has lost none, and is below it all the same: a bind has failed. Example: of 3 members 2 are bound and the bind of
+// the third fails. It is tried again as one of 3, and not as the first of another 3.
 func (g *Gang) assigned() int {
 	placed, ended := g.Placed(), g.Succeeded
 	switch {
@@ -140,8 +143,11 @@ func (g *Gang) assigned() int {
 	return placed + ended
 }
 
-// Enough reports whether n members that count are the minimum. They never are if the gang is not declared or is refused.
-func (g *Gang) Enough(n int) bool { return g.Declared && !g.Refused && n >= g.Min }
+// Known reports whether it is known what the gang asks for.
+func (t *Terms) Known() bool { return t.Declared && !t.Refused }
+
+// Enough reports whether n members that count are the minimum. They never are if it is not known what the gang asks for.
+func (t *Terms) Enough(n int) bool { return t.Known() && n >= t.Min }
 
 // HasMinimum reports whether the members that count are the minimum.
 func (g *Gang) HasMinimum(by Count) bool { return g.Enough(g.Count(by)) }
@@ -149,8 +155,8 @@ func (g *Gang) HasMinimum(by Count) bool { return g.Enough(g.Count(by)) }
 // Lacking returns how many members more have to count for the minimum; 0 or less if it is there.
 func (g *Gang) Lacking(by Count) int { return g.Min - g.Count(by) }
 
-// LackingAnew returns how many members have to find a node when the attempt starts over: those that wait give their nodes
-// back first, except with NonStrict.
+// LackingAnew returns how many members have to find a node when the attempt starts over: those that wait give their
+// nodes back first, except with NonStrict.
 func (g *Gang) LackingAnew() int {
 	if g.NonStrict {
 		return g.Lacking(OnNodes)
@@ -158,19 +164,23 @@ func (g *Gang) LackingAnew() int {
 	return g.Lacking(Assigned)
 }
 
-// Beyond reports whether the members that have no node for good are beyond the minimum, so that each is placed by itself.
+// KeepsNodes reports whether members stay on their nodes when the attempt starts over.
+func (g *Gang) KeepsNodes() bool { return g.Placed() > 0 || g.NonStrict && g.Waiting > 0 }
+
+// Beyond reports whether the members that have no node for good are beyond the minimum, so that each is placed by
+// itself.
 func (g *Gang) Beyond() bool { return g.Lacking(Assigned) <= 0 }
 
 // Untouched reports whether no member is on a node, for good or waiting. Members that are leaving do not count.
-func (g *Gang) Untouched() bool { return g.Placed()+g.Waiting == 0 }
+func (c *Counts) Untouched() bool { return c.Placed()+c.Waiting == 0 }
 
 // Complete reports whether the minimum has nodes for good, so that from now on the gang misses members that it loses.
 // The MatchPolicy is no part of it: the pods are there.
 func (g *Gang) Complete() bool { return g.Declared && g.Placed() >= g.Min }
 
-// Over reports whether all of the gang is gone or done, so that members that come now are another gang of the same name.
-// While some members ended well and the last one did not, a member that takes its place belongs to them; so does one whose
-// bind failed.
+// Over reports whether all of the gang is gone or done, so that members that come now are another gang of the same
+// name. While some members ended well and the last one did not, a member that takes its place belongs to them; so
+// does one whose bind failed.
 func (g *Gang) Over() bool {
 	if g.Placed() > 0 {
 		return false

@@ -26,17 +26,21 @@ func TestCounts(t *testing.T) {
 		{"leaving members do not count", of(3, Counts{Leaving: 2, Bound: 1}), 1, 1, 1, 1, 1, 1},
 		{"members that ended well count", of(3, Counts{Met: true, Succeeded: 2, Bound: 1}), 3, 3, 3, 3, 3, 3},
 		{"only waiting: bound members do not count", policy(OnlyWaiting, of(3, some)), 0, 1, 2, 3, 3, 1},
-		{"only waiting: those being bound do", policy(OnlyWaiting, of(3, Counts{Binding: 2, Bound: 1})), 2, 2, 2, 2, 2, 3},
+		{"only waiting: those being bound do",
+			policy(OnlyWaiting, of(3, Counts{Binding: 2, Bound: 1})), 2, 2, 2, 2, 2, 3},
 		{"only waiting: after a bind that failed, bound members count again",
 			policy(OnlyWaiting, of(3, Counts{Met: true, Bound: 2, Pending: 1, Ready: 1})), 2, 2, 2, 2, 3, 2},
 		{"only waiting: after a loss they do not",
 			policy(OnlyWaiting, of(3, Counts{Met: true, Bound: 2, Pending: 1, Ready: 1, Lost: 1})), 0, 0, 0, 0, 1, 2},
-		{"once satisfied: one with a node is as good as the minimum", policy(OnceSatisfied, of(3, some)), 3, 4, 5, 6, 6, 3},
-		{"once satisfied: none with a node is not", policy(OnceSatisfied, of(3, Counts{Waiting: 2, Cleared: 2})), 0, 2, 2, 2, 2, 0},
+		{"once satisfied: one with a node is as good as the minimum",
+			policy(OnceSatisfied, of(3, some)), 3, 4, 5, 6, 6, 3},
+		{"once satisfied: none with a node is not",
+			policy(OnceSatisfied, of(3, Counts{Waiting: 2, Cleared: 2})), 0, 2, 2, 2, 2, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for by, want := range map[Count]int{ // any order: each is compared
-				Assigned: test.assigned, Free: test.free, OnNodes: test.onNodes, Possible: test.possible, Present: test.present, Kept: test.kept,
+				Assigned: test.assigned, Free: test.free, OnNodes: test.onNodes,
+				Possible: test.possible, Present: test.present, Kept: test.kept,
 			} {
 				if got := test.gang.Count(by); got != want {
 					t.Errorf("count %d: %d, want %d", by, got, want)
@@ -55,7 +59,8 @@ func TestAGangHasItsMinimumOnlyIfItIsKnown(t *testing.T) {
 		{"as many as needed", of(2, Counts{Bound: 2}), true},
 		{"one too few", of(3, Counts{Bound: 2}), false},
 		{"not declared", Gang{Terms: Terms{Min: 1}, Counts: Counts{Bound: 2}}, false},
-		{"contradicts itself", Gang{Terms: Terms{Declared: true, Refused: true, Min: 1}, Counts: Counts{Bound: 2}}, false},
+		{"contradicts itself",
+			Gang{Terms: Terms{Declared: true, Refused: true, Min: 1}, Counts: Counts{Bound: 2}}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.gang.HasMinimum(Assigned); got != test.want {
@@ -65,37 +70,35 @@ func TestAGangHasItsMinimumOnlyIfItIsKnown(t *testing.T) {
 	}
 }
 
+// together returns the unit of gangs of which some are needed.
+func together(least int, gangs ...Gang) Unit {
+	return Unit{Gangs: gangs, Together: true, Declared: true, Min: least}
+}
+
 func TestAUnitIsAdmittedByEnoughGangs(t *testing.T) {
 	whole, half := of(2, Counts{Bound: 2}), of(2, Counts{Bound: 1})
 	was := of(2, Counts{Bound: 2, Met: true})
-	together := func(least int, gangs ...Gang) Unit {
-		return Unit{Gangs: gangs, Together: true, Declared: true, Min: least}
-	}
 	refused := together(1, was, whole)
 	refused.Refused = true
 	undeclared := together(1, whole, whole)
 	undeclared.Declared = false
 	for _, test := range []struct {
-		name    string
-		unit    Unit
-		want    bool // of the first gang
-		lacking int
+		name string
+		unit Unit
+		want bool // of the first gang
 	}{
-		{"a gang by itself", Alone(whole), true, 0},
-		{"a gang by itself that lacks one", Alone(half), false, 1},
-		{"two of three", together(2, whole, half, whole), true, 0},
-		{"one of three", together(2, whole, half, half), false, 1},
-		{"the others are enough, but it lacks one", together(2, half, whole, whole), false, 0},
-		{"it was admitted with others that are gone", together(3, was), true, 2},
-		{"the gangs contradict each other", refused, false, 0},
-		{"nobody knows how many gangs are enough", undeclared, false, 0},
+		{"a gang by itself", Alone(whole), true},
+		{"a gang by itself that lacks one", Alone(half), false},
+		{"two of three", together(2, whole, half, whole), true},
+		{"one of three", together(2, whole, half, half), false},
+		{"the others are enough, but it lacks one", together(2, half, whole, whole), false},
+		{"it was admitted with others that are gone", together(3, was), true},
+		{"the gangs contradict each other", refused, false},
+		{"nobody knows how many gangs are enough", undeclared, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.unit.OwnSuffices(Assigned); got != test.want {
 				t.Errorf("suffices: %v, want %v", got, test.want)
-			}
-			if got := test.unit.Lacking(Assigned); got != test.lacking {
-				t.Errorf("%d gangs are lacking, want %d", got, test.lacking)
 			}
 		})
 	}
@@ -115,8 +118,8 @@ func TestWhenAnAttemptEnds(t *testing.T) {
 		{"all others are enough", Alone(of(2, Counts{Waiting: 1, Untried: 2})), true, true, true},
 		{"the others are not enough", Alone(failing), false, false, true},
 		{"the others are not enough, and it waits for its deadline", Alone(waits), false, true, true},
-		{"another gang is enough", Unit{Gangs: []Gang{failing, possible}, Together: true, Declared: true, Min: 1}, true, true, false},
-		{"both are needed", Unit{Gangs: []Gang{failing, possible}, Together: true, Declared: true, Min: 2}, false, false, true},
+		{"another gang is enough", together(1, failing, possible), true, true, false},
+		{"both are needed", together(2, failing, possible), false, false, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.unit.EndsAttempt(); got != test.endsByARefusal {
@@ -153,8 +156,9 @@ func TestWhatFallsBelowTheMinimum(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := of(3, test.counts)
-			if complete, fallen, over := g.Complete(), g.Fallen(), g.Over(); complete != test.complete || fallen != test.fallen || over != test.over {
-				t.Errorf("complete %v, fallen %v, over %v, want %v, %v, %v", complete, fallen, over, test.complete, test.fallen, test.over)
+			got, want := [...]bool{g.Complete(), g.Fallen(), g.Over()}, [...]bool{test.complete, test.fallen, test.over}
+			if got != want {
+				t.Errorf("complete, fallen, over: %v, want %v", got, want)
 			}
 		})
 	}
@@ -174,7 +178,7 @@ func TestMembersBeyondTheMinimum(t *testing.T) {
 	if needed.Beyond() || !beyond.Beyond() {
 		t.Error("a member is beyond the minimum when the minimum has its nodes for good, and not before")
 	}
-	unit := Unit{Gangs: []Gang{beyond, needed}, Together: true, Declared: true, Min: 1}
+	unit := together(1, beyond, needed)
 	if unit.Satisfied() {
 		t.Error("satisfied though none of its gangs was admitted")
 	}

@@ -33,6 +33,8 @@ type crowd struct {
 	ended, lost int
 }
 
+func drawWhere(t *rapid.T) where { return where(rapid.IntRange(0, int(wheres)-1).Draw(t, "where")) }
+
 func drawCrowd(t *rapid.T) crowd {
 	return crowd{
 		terms: Terms{
@@ -42,8 +44,10 @@ func drawCrowd(t *rapid.T) crowd {
 			Policy:    MatchPolicy(rapid.IntRange(0, 2).Draw(t, "policy")),
 			NonStrict: rapid.IntRange(0, 3).Draw(t, "non-strict") == 0,
 		},
-		pods: rapid.SliceOfN(rapid.Map(rapid.IntRange(0, int(wheres)-1), func(n int) where { return where(n) }), 0, 6).Draw(t, "pods"),
-		met:  rapid.Bool().Draw(t, "met"), ended: rapid.IntRange(0, 3).Draw(t, "ended"), lost: rapid.IntRange(0, 2).Draw(t, "lost"),
+		pods:  rapid.SliceOfN(rapid.Custom(drawWhere), 0, 6).Draw(t, "pods"),
+		met:   rapid.Bool().Draw(t, "met"),
+		ended: rapid.IntRange(0, 3).Draw(t, "ended"),
+		lost:  rapid.IntRange(0, 2).Draw(t, "lost"),
 	}
 }
 
@@ -74,9 +78,7 @@ func (c *crowd) counts(p where, by Count) bool {
 	case binding:
 		return true
 	case bound:
-		below := c.count(binding, bound)+c.ended < c.terms.Min
-		bindFailed := c.met && c.lost == 0 && c.count(leaving) == 0 && below
-		return c.terms.Policy != OnlyWaiting || bindFailed || by == Kept
+		return c.terms.Policy != OnlyWaiting || c.bindFailed() || by == Kept
 	case waitsForGang:
 		return by == Free || by == OnNodes || by == Possible || by == Present
 	case waitsForOthers:
@@ -87,6 +89,11 @@ func (c *crowd) counts(p where, by Count) bool {
 		return by == Present
 	}
 	return false
+}
+
+// bindFailed reports whether the gang had its minimum, lost no member, and has it no more.
+func (c *crowd) bindFailed() bool {
+	return c.met && c.lost == 0 && c.count(leaving) == 0 && c.count(binding, bound)+c.ended < c.terms.Min
 }
 
 // enough reports whether the pods that count are the minimum.
@@ -105,7 +112,7 @@ func (c *crowd) sum(by Count) (n int) {
 	case c.terms.Policy == OnceSatisfied && placed > 0:
 		others := n - placed
 		return others + max(placed, c.terms.Min, c.kept(by)) // those that are missing are as good as there
-	case c.terms.Policy == OnlyWaiting && by != Kept && !(c.met && c.lost == 0 && c.count(leaving) == 0 && placed+c.ended < c.terms.Min):
+	case c.terms.Policy == OnlyWaiting && by != Kept && !c.bindFailed():
 		return n
 	}
 	return n + c.ended
@@ -239,9 +246,9 @@ func TestWhatCanBeCompletedIsWhatSomeOutcomeCompletes(t *testing.T) {
 	})
 }
 
-// The end of an attempt is asked for twice: by preemption, before a decision, when a member has found no node; and by the
-// scheduler, when it applies the decision in which the gang was refused as a whole. Where both are asked they agree: the gang
-// cannot be admitted, so that it does not matter whether what it has on nodes is given back yet.
+// The end of an attempt is asked for twice: by preemption, before a decision, when a member has found no node; and by
+// the scheduler, when it applies the decision in which the gang was refused as a whole. Where both are asked they
+// agree: the gang cannot be admitted, so that it does not matter whether what it has on nodes is given back yet.
 func TestBothEndsOfAnAttemptAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowds(t)
@@ -260,13 +267,13 @@ func TestBothEndsOfAnAttemptAgree(t *testing.T) {
 			return // it is not refused as a whole
 		}
 		if completes := u.CanComplete(); completes == asWhole {
-			t.Fatalf("the refusal of the gang ends the attempt: %v; the failure of its member leaves it possible: %v", asWhole, completes)
+			t.Fatalf("the refusal of the gang ends the attempt: %v; its member's failure leaves it possible: %v", asWhole, completes)
 		}
 	})
 }
 
-// A gang that is still to be admitted, and could be if all went well, needs somebody who is still to be tried: itself, or one
-// of those that it is admitted together with.
+// A gang that is still to be admitted, and could be if all went well, needs somebody who is still to be tried:
+// itself, or one of those that it is admitted together with.
 func TestWhatIsStillPossibleIsStillTried(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowds(t)

@@ -1,7 +1,7 @@
 package gang
 
-// Unit is what is admitted in one step: a gang by itself, or gangs that are admitted together. Callers may change the counts
-// of its gangs to ask what would be (see Counts.Fail and the others).
+// Unit is what is admitted in one step: a gang by itself, or gangs that are admitted together. Callers may change the
+// counts of its gangs to ask what would be (see Counts.Fail and the others).
 type Unit struct {
 	// Gangs are those that are there, in a fixed order.
 	Gangs []Gang
@@ -22,6 +22,10 @@ func Alone(g Gang) Unit { return Unit{Gangs: []Gang{g}, Min: 1} }
 
 // OwnGang returns the gang that is asked about. What is changed there is changed in u.
 func (u *Unit) OwnGang() *Gang { return &u.Gangs[u.Own] }
+
+// Known reports whether it is known what the gang that is asked about, and those that it is admitted together with,
+// ask for.
+func (u *Unit) Known() bool { return u.OwnGang().Known() && (!u.Together || u.Declared && !u.Refused) }
 
 // Suffices reports whether the i-th gang can be admitted with the members that count: it has its minimum, and so have
 // enough of those that it is admitted together with. A gang that had its minimum was admitted with the others once, and
@@ -53,19 +57,8 @@ func (u *Unit) enough(by Count) bool {
 // OwnSuffices is Suffices for the gang that is asked about.
 func (u *Unit) OwnSuffices(by Count) bool { return u.Suffices(u.Own, by) }
 
-// Lacking returns how many gangs more need their minimum of the members that count; 0 if none does.
-func (u *Unit) Lacking(by Count) int {
-	need := u.Min
-	for i := range u.Gangs {
-		if u.Gangs[i].HasMinimum(by) {
-			need--
-		}
-	}
-	return max(0, need)
-}
-
-// CanComplete reports whether the attempt under way can still end with a gang admitted: one has members to try, and would
-// suffice if all that are untried found a node.
+// CanComplete reports whether the attempt under way can still end with a gang admitted: one has members to try, and
+// would suffice if all that are untried found a node.
 func (u *Unit) CanComplete() bool {
 	for i := range u.Gangs {
 		if u.Gangs[i].Untried > 0 && u.Suffices(i, Possible) {
@@ -75,9 +68,9 @@ func (u *Unit) CanComplete() bool {
 	return false
 }
 
-// GoesOn reports whether the attempt under way has members to try, and reason to: it can be completed, or a gang of it is
-// NonStrict, which tries all of them. That members are left to try is asked elsewhere; of a NonStrict gang it is not asked
-// here.
+// GoesOn reports whether the attempt under way has members to try, and reason to: it can be completed, or a gang of
+// it is NonStrict, which tries all of them. That members are left to try is asked elsewhere; of a NonStrict gang it
+// is not asked here.
 func (u *Unit) GoesOn() bool {
 	for i := range u.Gangs {
 		if u.Gangs[i].NonStrict {
@@ -87,8 +80,8 @@ func (u *Unit) GoesOn() bool {
 	return u.CanComplete()
 }
 
-// EndsAttempt reports whether the attempt under way ends with the refusal of the gang that is asked about as a whole: none
-// of the others can be completed without it.
+// EndsAttempt reports whether the attempt under way ends with the refusal of the gang that is asked about as a whole:
+// none of the others can be completed without it.
 func (u *Unit) EndsAttempt() bool {
 	own := *u.OwnGang()
 	u.OwnGang().GiveUp()
@@ -97,24 +90,14 @@ func (u *Unit) EndsAttempt() bool {
 	return ends
 }
 
-// Waits reports whether a member of any of the gangs waits on a node.
-func (u *Unit) Waits() bool {
-	for i := range u.Gangs {
-		if u.Gangs[i].Waiting > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Broken reports whether the i-th gang gives back what waits when the gang that is asked about does: it is that gang, or
-// does not suffice with the members that count and is not NonStrict.
+// Broken reports whether the i-th gang gives back what waits when the gang that is asked about does: it is that gang,
+// or does not suffice with the members that count and is not NonStrict.
 func (u *Unit) Broken(i int, by Count) bool {
 	return i == u.Own || !u.Gangs[i].NonStrict && !u.Suffices(i, by)
 }
 
-// Satisfied reports whether as many gangs as are needed were admitted once and have their minimum for good: what is left
-// waits only for members beyond it. Whether gangs are refused by now does not matter: what was admitted stays.
+// Satisfied reports whether as many gangs as are needed were admitted once and have their minimum for good: what is
+// left waits only for members beyond it. Whether gangs are refused by now does not matter: what was admitted stays.
 func (u *Unit) Satisfied() bool {
 	need := u.Min
 	for i := range u.Gangs {

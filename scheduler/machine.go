@@ -160,7 +160,7 @@ func (m *Machine) hasRoomForAll(e *queue.Entity) bool {
 		return !m.backfill.HasLane(e.Profile()) || m.podHasRoom(e) || m.podMayPreempt(e)
 	}
 	gangs := m.gangsOf(key)
-	if slices.ContainsFunc(gangs, holdsOn) || m.mayPreempt(e, gangs) {
+	if slices.ContainsFunc(gangs, (*cluster.Group).NonStrict) || m.mayPreempt(e, gangs) {
 		return true
 	}
 	if key.Type == fwk.CompositePodGroupKeyType {

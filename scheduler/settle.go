@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -48,7 +49,7 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 			switch e := m.queue.Get(key); {
 			case g.Placed() > 0:
 				g.AvoidNothing()
-			case err == nil && e != nil && e.State() != queue.InFlight && e.Failed() && withNode(g) == 0:
+			case err == nil && e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
 				m.avoidDomain(key, g, tried)
 			}
 		}()
@@ -207,11 +208,11 @@ func blamesGang(d *eventlog.Decision) bool {
 // unless held members still wait for others that do not come: then the next decision releases them.
 func (m *Machine) conclude(key queue.Key) {
 	e := m.queue.Get(key)
-	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.mayComplete(e) {
+	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.goesOn(e) {
 		return
 	}
 	for _, uid := range e.Held() {
-		if g := m.cluster.Pod(uid).Group; m.waitsForGang(uid) && (g == nil || !allThere(g) && !holdsOn(g)) {
+		if g := m.cluster.Pod(uid).Group; m.waitsForGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -81,32 +82,24 @@ func (m *Machine) left(g *cluster.Group) int {
 	return e.NumUntried()
 }
 
-// withNode counts the members that have a node, whoever may still hold some of them there.
-func withNode(g *cluster.Group) int { return g.Assigned() + g.Waiting() }
-
-// potential counts the members that have a node or that the attempt under way has still to try.
-func (m *Machine) potential(g *cluster.Group) int { return withNode(g) + m.left(g) }
-
-// allThere says whether the gang, and enough of those that it is admitted with, have their minimum on nodes.
-func allThere(g *cluster.Group) bool { return g.Suffices(withNode) }
-
-// holdsOn says whether the gang wants its members to stay on their nodes when others find none: until their deadline.
-func holdsOn(g *cluster.Group) bool { return g.Declared() && g.Mode() == cluster.NonStrict }
-
-// mayComplete says whether the members that the attempt has not tried yet are enough, with those that have a
-// node, for the gang's minimum, or for one of several gangs. An entity that is a pod always may.
-func (m *Machine) mayComplete(e *queue.Entity) bool {
-	gangs := m.gangsOf(e.Key())
-	for _, g := range gangs {
-		if holdsOn(g) || m.left(g) > 0 && g.Suffices(m.potential) {
-			return true
-		}
-	}
-	return len(gangs) == 0
+// tally returns the counts of the gangs that are admitted together with g, with what is known of the attempt under way.
+func (m *Machine) tally(g *cluster.Group) gang.Unit {
+	return g.Tally(func(each *cluster.Group, n *gang.Counts) { n.Untried, n.Cleared = m.left(each), m.cleared(each) })
 }
 
-// endsAttempt says whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin
-// had a part, which then speaks for the gang, unless others that stand with it can go on without it.
+// goesOn reports whether the attempt under way has reason to try the members that are left to try. For a pod by itself
+// it always has.
+func (m *Machine) goesOn(e *queue.Entity) bool {
+	gangs := m.gangsOf(e.Key())
+	if len(gangs) == 0 {
+		return true
+	}
+	u := m.tally(gangs[0])
+	return u.GoesOn()
+}
+
+// endsAttempt reports whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin had a
+// part, which then speaks for the gang, unless others that are admitted with it can go on without it.
 func (m *Machine) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	if key.Type == fwk.PodKeyType {
 		return true
@@ -114,22 +107,8 @@ func (m *Machine) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	if !blamesGang(d) {
 		return false
 	}
-	if key.Type == fwk.PodGroupKeyType {
-		return true
-	}
-	own := m.cluster.Pod(d.UID).Group
-	without := func(g *cluster.Group) int {
-		if g == own {
-			return g.Assigned()
-		}
-		return m.potential(g)
-	}
-	for _, g := range m.gangsOf(key) {
-		if g != own && m.left(g) > 0 && g.Suffices(without) {
-			return false
-		}
-	}
-	return true
+	u := m.tally(m.cluster.Pod(d.UID).Group)
+	return u.EndsAttempt()
 }
 
 // standing is what holds for a gang as a whole.
@@ -158,17 +137,17 @@ func (m *Machine) standingOf(name types.NamespacedName) standing {
 // restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
 // whether it contradicts itself, what it needs, and what it is admitted with. Otherwise a pod that comes costs the same
 // however large its gang is.
-func (m *Machine) restand(gang types.NamespacedName, before standing) {
-	after := m.standingOf(gang)
+func (m *Machine) restand(name types.NamespacedName, before standing) {
+	after := m.standingOf(name)
 	if after == before {
 		return
 	}
 	if after.key != before.key {
-		m.rekey(m.cluster.Group(gang.Namespace, gang.Name))
+		m.rekey(m.cluster.Group(name.Namespace, name.Name))
 		m.recheck(before.key)
 	}
 	m.recheck(after.key)
-	for _, c := range m.cluster.CompositesNaming(gang) {
+	for _, c := range m.cluster.CompositesNaming(name) {
 		m.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
 	}
 	if after.declared && before.declared && after.min < before.min {

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -51,7 +52,7 @@ func (m *Machine) doubtWaits(entry eventlog.Entry) {
 	if !held || m.whyBroken(w) != "" || m.cluster.Overcommitted(p) {
 		m.waitsDoubtful = true
 	}
-	if p.Group != nil && allThere(p.Group) {
+	if p.Group != nil && p.Group.Suffices(gang.OnNodes) {
 		m.noneOverdue = false
 	}
 	m.waitsUntil = min(m.waitsUntil, d.WaitUntil)
@@ -90,7 +91,7 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 	if g != nil && !g.Declared() {
 		return "its pod group does not exist any more"
 	}
-	if g != nil && (allThere(g) || holdsOn(g)) {
+	if g != nil && (g.Suffices(gang.OnNodes) || g.NonStrict()) {
 		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
 	}
 	if !held {
@@ -101,7 +102,7 @@ func (m *Machine) whyStuck(w *framework.WaitingPod) string {
 		return "the attempt to place its pod group has ended"
 	case e.NumUntried() == 0:
 		return "its pod group has no other member to place"
-	case g != nil && !g.Suffices(m.potential):
+	case g != nil && !m.possible(g):
 		return "its pod group has too few members left to place"
 	}
 	return ""
@@ -132,7 +133,7 @@ func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decis
 // and another plugin is what it waits for.
 func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
 	held := slices.Contains(w.Plugins, coscheduling.Name)
-	if g != nil && !allThere(g) && (held || !holdsOn(g)) {
+	if g != nil && !g.Suffices(gang.OnNodes) && (held || !g.NonStrict()) {
 		return coscheduling.Name
 	}
 	for _, plugin := range w.Plugins {
@@ -157,7 +158,6 @@ func (m *Machine) overdueWait() (overdue *framework.WaitingPod) {
 		}
 		return true
 	})
-	free := func(g *cluster.Group) int { return g.Assigned() + cleared[g] }
 	judged := map[*cluster.Group]bool{}
 	m.waiting.Each(func(w *framework.WaitingPod) bool {
 		g := m.cluster.Pod(w.Pod.UID).Group
@@ -165,7 +165,8 @@ func (m *Machine) overdueWait() (overdue *framework.WaitingPod) {
 			return true
 		}
 		judged[g] = true
-		if g.Suffices(free) {
+		u := g.Tally(func(each *cluster.Group, n *gang.Counts) { n.Cleared = cleared[each] })
+		if u.OwnSuffices(gang.Free) {
 			overdue = w
 		}
 		return overdue == nil
@@ -194,8 +195,11 @@ func (m *Machine) cleared(g *cluster.Group) int {
 	return n
 }
 
-// free counts the members that have their node for good or that no plugin but the gang plugin holds.
-func (m *Machine) free(g *cluster.Group) int { return g.Assigned() + m.cleared(g) }
+// possible reports whether g can be admitted if all members that the attempt under way has still to try find a node.
+func (m *Machine) possible(g *cluster.Group) bool {
+	u := m.tally(g)
+	return u.OwnSuffices(gang.Possible)
+}
 
 // endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
 // it, that wait for nothing else.
@@ -203,9 +207,9 @@ func (m *Machine) endWait(w *framework.WaitingPod) eventlog.Decision {
 	p := m.cluster.Pod(w.Pod.UID)
 	d := m.decisionOn(p)
 	d.Outcome, d.Node = eventlog.Scheduled, w.Node
-	goes := map[*cluster.Group]bool{}
-	for _, g := range p.Group.Unit() {
-		goes[g] = g == p.Group || g.Suffices(m.free)
+	goes, u := map[*cluster.Group]bool{}, m.tally(p.Group)
+	for i, g := range p.Group.Unit() {
+		goes[g] = i == u.Own || u.Suffices(i, gang.Free)
 	}
 	m.waiting.Each(func(each *framework.WaitingPod) bool {
 		if each.Pod.UID == w.Pod.UID || !goes[m.cluster.Pod(each.Pod.UID).Group] {
@@ -227,7 +231,7 @@ func (m *Machine) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
 	if d.Outcome != eventlog.Waiting || p.Group == nil || slices.Contains(d.WaitFor, coscheduling.Name) || !plansGangs(m.profileOf(p.Object)) {
 		return
 	}
-	if p.Group.Suffices(m.free) {
+	if u := m.tally(p.Group); u.OwnSuffices(gang.Free) {
 		return
 	}
 	d.WaitFor = append(d.WaitFor, coscheduling.Name)

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Name is the plugin's name in configurations and in recorded rejections.
@@ -104,7 +105,7 @@ func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if !g.Declared() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, undeclared(g, pod))
 	}
-	if have := present(g); have < g.Min() && g.Mode() != cluster.NonStrict {
+	if have := g.Count(gang.Present); have < g.Min() && g.Mode() != cluster.NonStrict {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("pod group %s has %d of the %d members it needs", g, have, g.Min()))
 	}
@@ -168,14 +169,16 @@ func (c *Coscheduling) hopeless(g *cluster.Group) string {
 		return ""
 	}
 	unit := g.Composite()
-	if unit != nil && !g.Suffices(c.potential(nil, 0)) {
-		return fmt.Sprintf("pod group %s has too few members left that could be placed", g)
+	if unit != nil {
+		if u := c.tally(g); !u.OwnSuffices(gang.Possible) {
+			return fmt.Sprintf("pod group %s has too few members left that could be placed", g)
+		}
 	}
-	if holds(g) {
+	if anyWaits(g) {
 		return ""
 	}
 	if short, lacks := c.groups.Lacks(g); lacks {
-		why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Min()-g.Assigned())
+		why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Lacking(gang.Assigned))
 		if short.Asked {
 			why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
 		}
@@ -199,19 +202,19 @@ func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return ni
 // cannot be completed now, and they are released.
 func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || !holds(g) {
+	if g == nil || !anyWaits(g) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	if free := c.free(nil); g.Suffices(free) {
-		c.allow(g, free)
+	u := c.tally(g)
+	if u.OwnSuffices(gang.Free) {
+		c.allow(g, &u, gang.Free)
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	without := c.potential(g, -1)
-	if g.Mode() == cluster.NonStrict || g.Suffices(without) {
+	if u.OwnGang().Fail(); u.OwnGang().NonStrict || u.OwnSuffices(gang.Possible) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	why := fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, g.Assigned()+g.Waiting(), g.Min())
-	c.release(g, without)
+	why := fmt.Sprintf("pod group %s placed %d of the %d members it needs", g, g.Count(gang.OnNodes), g.Min())
+	c.release(g, &u, gang.Possible)
 	return nil, fwk.NewStatus(fwk.Unschedulable, why)
 }
 
@@ -230,14 +233,15 @@ func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 	if g == nil {
 		return
 	}
+	u := c.tally(g)
 	if w := c.handle.GetWaitingPod(pod.UID); w != nil {
-		if without := c.placed(g); slices.Contains(w.GetPendingPlugins(), Name) && !g.Suffices(without) {
-			c.release(g, without)
+		if u.OwnGang().Release(); slices.Contains(w.GetPendingPlugins(), Name) && !u.OwnSuffices(gang.OnNodes) {
+			c.release(g, &u, gang.OnNodes)
 		}
 		return
 	}
-	if without := c.potential(g, -1); g.Mode() != cluster.NonStrict && !g.Suffices(without) {
-		c.release(g, without)
+	if u.OwnGang().Fail(); !u.OwnGang().NonStrict && !u.OwnSuffices(gang.Possible) {
+		c.release(g, &u, gang.Possible)
 	}
 }
 
@@ -248,15 +252,15 @@ func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 	if g == nil {
 		return nil, 0
 	}
-	with := c.free(g)
-	if !g.Suffices(with) {
+	u := c.tally(g)
+	if u.OwnGang().Hold(); !u.OwnSuffices(gang.Free) {
 		timeout := c.args.permitWaitingTime()
 		if t := g.Timeout(); t > 0 {
 			timeout = t
 		}
 		return fwk.NewStatus(fwk.Wait), timeout
 	}
-	c.allow(g, with)
+	c.allow(g, &u, gang.Free)
 	return nil, 0
 }
 

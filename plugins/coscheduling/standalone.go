@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // standalone is the plugin in a scheduler without a log, such as a stock kube-scheduler. It decides by the same
@@ -139,10 +140,12 @@ func (s *standalone) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// failed says whether g, one of whose members has just found no node, cannot be complete now although its members
+// failed reports whether g, one of whose members has just found no node, cannot be complete now although its members
 // are there.
 func (s *standalone) failed(g *cluster.Group) bool {
-	return g.Mode() != cluster.NonStrict && !g.Suffices(s.gang.potential(g, -1)) && g.Suffices(present)
+	u := s.gang.tally(g)
+	u.OwnGang().Fail()
+	return !u.OwnGang().NonStrict && !u.OwnSuffices(gang.Possible) && u.OwnSuffices(gang.Present)
 }
 
 // backOff leaves g alone for podGroupBackoffSeconds, and then has its members tried again.
@@ -254,8 +257,9 @@ func (s *standalone) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 // lost releases the held members of g's unit if too few have nodes after one of g in the given stage lost its place. A
 // gang that holds what it gets is let go by a member that was turned away or timed out, but not by a bind that failed.
 func (s *standalone) lost(g *cluster.Group, stage cluster.Stage) {
-	if left := s.gang.placed(nil); !g.Suffices(left) && (stage == cluster.Waiting || g.Mode() != cluster.NonStrict) {
-		s.gang.release(g, left)
+	u := s.gang.tally(g)
+	if !u.OwnSuffices(gang.OnNodes) && (stage == cluster.Waiting || !u.OwnGang().NonStrict) {
+		s.gang.release(g, &u, gang.OnNodes)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups; it stops when ctx is done.
@@ -126,14 +127,14 @@ func (s *standalone) lookAt(name types.NamespacedName, wake map[string]*v1.Pod) 
 // settle releases the held members of a gang that contradicts itself or is declared no more, or whose composite is so:
 // nobody can know then how many it means. It lets those of g's unit go that have become complete without another cycle.
 func (s *standalone) settle(g *cluster.Group) {
-	if !holds(g) {
+	if !anyWaits(g) {
 		return
 	}
-	unit := g.Composite()
-	if g.Refusal() != "" || !g.Declared() || unit != nil && (unit.Refusal() != "" || !unit.Declared()) {
-		s.gang.release(g, s.gang.placed(nil))
+	if u := s.gang.tally(g); !u.Known() {
+		s.gang.release(g, &u, gang.OnNodes)
 	}
-	s.gang.allow(g, s.gang.free(nil))
+	u := s.gang.tally(g)
+	s.gang.allow(g, &u, gang.Free)
 }
 
 // wake collects the members of g that are to be looked at again.

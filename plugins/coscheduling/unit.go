@@ -2,79 +2,44 @@ package coscheduling
 
 import (
 	"fmt"
+	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // A unit is what is admitted in one step: a gang, or the gangs of a composite.
 
-// free counts, as a function for Suffices, the members that have their node for good or are held by this plugin alone,
-// and one more of own.
-func (c *Coscheduling) free(own *cluster.Group) func(*cluster.Group) int {
-	return func(g *cluster.Group) int {
-		n := g.Assigned() + c.groups.Cleared(g)
-		if g == own {
-			n++
-		}
-		return n
-	}
+// tally returns the counts of g's unit, with what only the scheduler knows of the attempt under way.
+func (c *Coscheduling) tally(g *cluster.Group) gang.Unit {
+	return g.Tally(func(each *cluster.Group, n *gang.Counts) {
+		n.Untried, n.Cleared = c.groups.Left(each), c.groups.Cleared(each)
+	})
 }
 
-// placed counts the members that have a node, held or for good, and one less of own.
-func (c *Coscheduling) placed(own *cluster.Group) func(*cluster.Group) int {
-	return func(g *cluster.Group) int {
-		n := g.Assigned() + g.Waiting()
-		if g == own {
-			n--
-		}
-		return n
-	}
+// anyWaits reports whether a member of g's unit waits on a node.
+func anyWaits(g *cluster.Group) bool {
+	return slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool { return each.Waiting() > 0 })
 }
 
-// potential counts the members that have a node or that the attempt under way has still to try, and change more of own.
-func (c *Coscheduling) potential(own *cluster.Group, change int) func(*cluster.Group) int {
-	return func(g *cluster.Group) int {
-		n := g.Assigned() + g.Waiting() + c.groups.Left(g)
-		if g == own {
-			n += change
-		}
-		return n
-	}
+// allow lets the waiting members go of all gangs of g's unit that can be admitted with the members that count.
+func (c *Coscheduling) allow(g *cluster.Group, u *gang.Unit, by gang.Count) {
+	c.eachWaiting(g, func(i int) bool { return u.Suffices(i, by) }, func(w fwk.WaitingPod) { w.Allow(Name) })
 }
 
-// present counts the members that have a node or could get one.
-func present(g *cluster.Group) int { return g.Ready() + g.Waiting() + g.Assigned() }
-
-// holds says whether members of g's unit are held.
-func holds(g *cluster.Group) bool {
-	for _, each := range g.Unit() {
-		if each.Waiting() > 0 {
-			return true
-		}
-	}
-	return false
+// release rejects the waiting members of g, and those of the gangs of its unit that cannot be admitted now either.
+func (c *Coscheduling) release(g *cluster.Group, u *gang.Unit, by gang.Count) {
+	const why = "another member of the pod group cannot be placed"
+	c.eachWaiting(g, func(i int) bool { return u.Broken(i, by) }, func(w fwk.WaitingPod) { w.Reject(Name, why) })
 }
 
-// allow lets the held members go of all gangs of g's unit that can be admitted.
-func (c *Coscheduling) allow(g *cluster.Group, count func(*cluster.Group) int) {
-	c.eachHeld(g, func(of *cluster.Group) bool { return of.Suffices(count) }, func(w fwk.WaitingPod) { w.Allow(Name) })
-}
-
-// release rejects the held members of g, and those of the gangs of its unit that cannot be admitted now either.
-func (c *Coscheduling) release(g *cluster.Group, count func(*cluster.Group) int) {
-	broken := func(of *cluster.Group) bool {
-		return of == g || of.Mode() != cluster.NonStrict && !of.Suffices(count)
-	}
-	c.eachHeld(g, broken, func(w fwk.WaitingPod) { w.Reject(Name, "another member of the pod group cannot be placed") })
-}
-
-// eachHeld calls do for the held members of those gangs of g's unit that are meant.
-func (c *Coscheduling) eachHeld(g *cluster.Group, meant func(*cluster.Group) bool, do func(fwk.WaitingPod)) {
+// eachWaiting calls do for the waiting members of those gangs of g's unit that are meant, by their index there.
+func (c *Coscheduling) eachWaiting(g *cluster.Group, meant func(i int) bool, do func(fwk.WaitingPod)) {
 	chosen := map[*cluster.Group]bool{}
-	for _, each := range g.Unit() {
-		if each.Waiting() > 0 && meant(each) {
+	for i, each := range g.Unit() {
+		if each.Waiting() > 0 && meant(i) {
 			chosen[each] = true
 		}
 	}
@@ -88,7 +53,7 @@ func (c *Coscheduling) eachHeld(g *cluster.Group, meant func(*cluster.Group) boo
 	})
 }
 
-// incomplete says what keeps the gangs that g is admitted with out of the queue, "" for nothing.
+// incomplete returns what keeps the gangs that g is admitted with out of the queue, "" for nothing.
 func incomplete(g *cluster.Group) string {
 	unit := g.Composite()
 	if unit == nil {
@@ -100,7 +65,7 @@ func incomplete(g *cluster.Group) string {
 	if !unit.Declared() {
 		return fmt.Sprintf("%s does not exist yet", title(unit))
 	}
-	lacking, first, ok := unit.Lacking(present)
+	lacking, first, ok := unit.Lacking(func(each *cluster.Group) bool { return each.HasMinimum(gang.Present) })
 	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Met() {
 		return ""
 	}
@@ -114,11 +79,11 @@ func incomplete(g *cluster.Group) string {
 	case other.Refusal() != "":
 		return fmt.Sprintf("%s; pod group %s is refused: %s", why, first, other.Refusal())
 	default:
-		return fmt.Sprintf("%s; pod group %s has %d of the %d members it needs", why, first, present(other), other.Min())
+		return fmt.Sprintf("%s; pod group %s has %d of the %d members it needs", why, first, other.Count(gang.Present), other.Min())
 	}
 }
 
-// title is how messages name a composite.
+// title returns how messages name a composite.
 func title(unit *cluster.Composite) string {
 	if unit.Namespace == "" {
 		return "pod groups " + unit.String()

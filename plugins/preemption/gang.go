@@ -368,20 +368,18 @@ func (pl *plan) placeAll() bool {
 
 // placeGang places what g needs for its minimum, or nothing.
 func (pl *plan) placeGang(g *cluster.Group) bool {
-	if g.Refusal() != "" || !g.Declared() {
+	counted := g.Gang()
+	if !counted.Known() {
 		return false
 	}
-	needed, before := g.Min()-g.Assigned(), len(pl.placed)
-	if g.Mode() == cluster.NonStrict {
-		needed -= g.Waiting() // they stay where they are
-	}
+	needed, before := counted.LackingAnew(), len(pl.placed)
 	members := pl.p.view.State().Placeable(g)
 	for i, m := range members {
 		if needed <= 0 {
 			break
 		}
-		if m.Stage == cluster.Waiting && g.Mode() == cluster.NonStrict {
-			continue
+		if m.Stage == cluster.Waiting && counted.NonStrict {
+			continue // it stays where it is
 		}
 		if len(members)-i < needed {
 			break

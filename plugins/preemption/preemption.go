@@ -18,6 +18,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Name is the plugin's name in configurations and in recorded rejections: that of the one it stands in for.
@@ -123,7 +124,7 @@ func Proposed(state fwk.CycleState) *Proposal {
 // nomination is to stay as it is, and with an empty one if it is of no use any more.
 func (p *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" {
-		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(placed) {
+		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
 				return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -134,28 +135,12 @@ func (p *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *
 	return p.preemptForPod(ctx, state, pod, statuses)
 }
 
-// placed counts the members with a node.
-func placed(g *cluster.Group) int { return g.Assigned() + g.Waiting() }
-
-// endsAttempt says whether the gang, and all that it might be admitted without, cannot be completed any more now that a
-// member of g has found no node.
+// endsAttempt reports whether the gang, which has not its minimum on nodes, and all that it might be admitted without,
+// cannot be completed any more now that a member of it has found no node.
 func (p *Preemption) endsAttempt(own *cluster.Group) bool {
-	without := func(g *cluster.Group) int {
-		n := placed(g) + p.view.Left(g)
-		if g == own {
-			n--
-		}
-		return n
-	}
-	if own.Suffices(without) {
-		return false
-	}
-	for _, g := range own.Unit() {
-		if g != own && p.view.Left(g) > 0 && g.Suffices(without) {
-			return false
-		}
-	}
-	return true
+	u := own.Tally(func(g *cluster.Group, n *gang.Counts) { n.Untried = p.view.Left(g) })
+	u.OwnGang().Fail()
+	return !u.CanComplete()
 }
 
 // propose ends PostFilter well.

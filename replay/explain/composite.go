@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -120,13 +121,19 @@ func (w *compositeWatch) after(m *scheduler.Machine, e eventlog.Entry) {
 	}
 }
 
-// hasMinimum counts, of a gang, the members on nodes for good and those that have ended well: at least its minimum if it is done.
-func (w *compositeWatch) hasMinimum(g *cluster.Group) int {
+// kept returns how many members of a gang are on nodes for good or have ended well: its minimum if it is done.
+func (w *compositeWatch) kept(g *cluster.Group) int {
 	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
 	if i >= 0 && w.gangs[i].done && g.Placed() == 0 {
 		return g.Min()
 	}
-	return max(g.Assigned(), g.Placed()+g.Succeeded())
+	return g.Count(gang.Kept)
+}
+
+// has reports whether a gang has its minimum of the members that it kept.
+func (w *compositeWatch) has(g *cluster.Group) bool {
+	known := g.Gang()
+	return known.Enough(w.kept(g))
 }
 
 // reached notes what the composite has come to, or has lost.
@@ -139,8 +146,8 @@ func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
 		is = condition{declared: c.Declared(), refused: refusal != "", min: c.Min()}
 	}
 	if is.declared && !is.refused && !c.Independent() {
-		there, _, _ := c.Lacking(func(g *cluster.Group) int { return max(presentIn(g), w.hasMinimum(g)) })
-		missing, first, _ := c.Lacking(w.hasMinimum)
+		there, _, _ := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(gang.Present) || w.has(g) })
+		missing, first, _ := c.Lacking(w.has)
 		is.complete, is.placed = there == 0, missing == 0
 		if missing > 0 {
 			why = first.String() + " has not its minimum on nodes"
@@ -187,7 +194,7 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 		x.Queue = &place
 	}
 	for i, g := range c.Gangs() {
-		if g.Declared() && w.hasMinimum(g) >= g.Min() {
+		if g.Declared() && w.kept(g) >= g.Min() {
 			x.WithMinimum++
 		}
 		if i < maxTogether {
@@ -201,7 +208,7 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 
 // gang says how far one of the gangs is; its reason becomes that of x if it is what the others wait for.
 func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite, g *cluster.Group) answer.CompositeGang {
-	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(), Missing: max(0, g.Min()-w.hasMinimum(g))}
+	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(), Missing: max(0, g.Min()-w.kept(g))}
 	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
 	if i < 0 {
 		return out // one of too many

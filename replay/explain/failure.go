@@ -82,7 +82,7 @@ func (h *gangHistory) relevant(g *cluster.Group) *failure {
 	switch {
 	case h.fail.known() && h.fail.together:
 		return &h.fail
-	case own.known() && (own.decision == nil || g.Composite() == nil || blames(own.decision, gangPlugin) || g.Assigned() >= g.Min()):
+	case own.known() && (own.decision == nil || g.Composite() == nil || blames(own.decision, gangPlugin) || g.Beyond()):
 		return own
 	case h.fail.known():
 		return &h.fail

@@ -261,7 +261,7 @@ func (h *gangHistory) members(m *scheduler.Machine, uids []types.UID) (n int) {
 
 // stopped says of an entry that is to be applied next whether it is the last decision by which an attempt of one of the
 // gangs failed that stand in the queue as one with this one.
-func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry, last func(gang types.NamespacedName) uint64) bool {
+func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry, last func(name types.NamespacedName) uint64) bool {
 	d, ok := e.Payload.(*eventlog.Decision)
 	if !ok || d.Group == "" || last(types.NamespacedName{Namespace: d.Namespace, Name: d.Group}) != e.Seq {
 		return false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -102,7 +103,7 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 		return "Undeclared"
 	case g.Refusal() != "" && g.Placed() == 0:
 		return "Refused"
-	case g.Assigned() >= g.Min() || g.Placed() >= g.Min():
+	case g.Lacking(gang.Kept) <= 0:
 		return "Placed"
 	case h.now.code == "" && h.done && g.Placed() == 0:
 		return "Done"
@@ -110,7 +111,7 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 		return "Evicted"
 	case h.now.code == "":
 		return "BelowMinimum"
-	case presentIn(g) < g.Min():
+	case g.Lacking(gang.Present) > 0:
 		return "Incomplete"
 	}
 	return "Pending"

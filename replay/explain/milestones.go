@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -19,8 +20,8 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 	var is condition
 	if g != nil {
 		is = condition{declared: g.Declared(), refused: g.Refusal() != "", min: g.Min()}
-		is.complete = is.declared && g.Ready()+g.Waiting()+g.Assigned() >= g.Min()
-		is.placed = is.declared && (g.Assigned() >= g.Min() || g.Placed()+g.Succeeded() >= g.Min())
+		is.complete = is.declared && g.Lacking(gang.Present) <= 0
+		is.placed = is.declared && g.Lacking(gang.Kept) <= 0
 	}
 	if is == h.was {
 		return

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -61,25 +62,25 @@ func (h *gangHistory) codeOfTerms(g *cluster.Group) answer.Code {
 
 // codeOfMembers compares the members, and those of the gangs that it is admitted with, with what is needed.
 func (h *gangHistory) codeOfMembers(m *scheduler.Machine, g *cluster.Group, gated, foreign int) answer.Code {
-	beyond, present := g.Assigned() >= g.Min(), presentIn(g)
+	beyond, missing := g.Beyond(), g.Lacking(gang.Present)
 	e := h.entityIn(m)
 	switch {
 	case e == nil && foreign > 0:
 		return answer.NoProfile
-	case g.Waiting() > 0 && withNode(g) >= g.Min() && (!beyond || g.Ready() == 0):
-		if g.Suffices(withNode) {
+	case g.Waiting() > 0 && g.Lacking(gang.OnNodes) <= 0 && (!beyond || g.Ready() == 0):
+		if g.Suffices(gang.OnNodes) {
 			return answer.HeldByPermit
 		}
 		return answer.WaitsForOthers
-	case !beyond && present < g.Min() && present+gated >= g.Min():
+	case !beyond && missing > 0 && missing <= gated:
 		return answer.Gated
-	case !beyond && present < g.Min():
+	case !beyond && missing > 0:
 		return answer.Incomplete
 	case e == nil:
 		return answer.NoProfile
 	}
 	if c := g.Composite(); c != nil && g.Placed() == 0 && g.Mode() != cluster.NonStrict {
-		if lacking, _, _ := c.Lacking(presentIn); lacking > 0 {
+		if gangsLacking(c, gang.Present) > 0 {
 			return answer.WaitsForOthers
 		}
 	}
@@ -104,8 +105,8 @@ func (h *gangHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (answe
 	return answer.InTurn, nil
 }
 
-// presentIn counts the members that have a node or could get one.
-func presentIn(g *cluster.Group) int { return g.Ready() + g.Waiting() + g.Assigned() }
-
-// withNode counts the members that have a node.
-func withNode(g *cluster.Group) int { return g.Waiting() + g.Assigned() }
+// gangsLacking returns how many gangs of c more need their minimum of the members that count.
+func gangsLacking(c *cluster.Composite, by gang.Count) int {
+	n, _, _ := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
+	return n
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -23,7 +24,7 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 	if e := h.entityIn(m); e != nil {
 		x.Attempts = e.Attempts()
 	}
-	if g.Assigned() >= g.Min() {
+	if g.Beyond() {
 		_, deleted, _ := m.Cluster().KeptBack(g)
 		x.BeyondMinimum = g.Pending() + g.Waiting() - deleted
 	}
@@ -114,7 +115,7 @@ func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster
 	case answer.InFlight:
 		w.Kind = "Cycles"
 	case answer.Incomplete:
-		w.Kind, w.Members = "Members", g.Min()-presentIn(g)
+		w.Kind, w.Members = "Members", g.Lacking(gang.Present)
 	case answer.Gated:
 		w.Kind = "Gates"
 		for _, k := range x.KeptOut {
@@ -168,19 +169,19 @@ func awaited(g *cluster.Group, f *failure) (gangs []string) {
 	if c == nil {
 		return nil
 	}
-	for _, enough := range []func(*cluster.Group) int{presentIn, withNode, (*cluster.Group).Assigned} {
-		if gangs = lackingIn(g, c, enough); len(gangs) > 0 {
+	for _, by := range []gang.Count{gang.Present, gang.OnNodes, gang.Assigned} {
+		if gangs = lackingIn(g, c, by); len(gangs) > 0 {
 			return gangs
 		}
 	}
 	return []string{c.String()} // for gangs that nobody has named yet
 }
 
-// lackingIn are the gangs of c other than g that by count have not their minimum.
-func lackingIn(g *cluster.Group, c *cluster.Composite, count func(*cluster.Group) int) (gangs []string) {
+// lackingIn returns the gangs of c other than g that have not their minimum of the members that count.
+func lackingIn(g *cluster.Group, c *cluster.Composite, by gang.Count) (gangs []string) {
 	for _, name := range c.Named() {
 		other := c.Gang(name)
-		if other == g || other != nil && other.Declared() && other.Refusal() == "" && count(other) >= other.Min() {
+		if other == g || other != nil && other.HasMinimum(by) {
 			continue
 		}
 		if gangs = append(gangs, name.String()); len(gangs) == maxWaitedFor {

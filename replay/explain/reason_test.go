@@ -14,6 +14,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -246,7 +247,7 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNod
 		return "nothing is gated"
 	case x.Code == answer.InTurn && e.State() != queue.Active:
 		return "it does not stand in line: " + e.State().String()
-	case x.Code == answer.HeldByPermit && (g.Waiting() == 0 || withNode < g.Min() && g.MatchPolicy() != cluster.OnceSatisfied):
+	case x.Code == answer.HeldByPermit && (g.Waiting() == 0 || withNode < g.Min() && g.MatchPolicy() != gang.OnceSatisfied):
 		return "nothing is held"
 	case x.Code == answer.WaitsForOthers && (g.Composite() == nil || len(x.WaitsFor.Groups) == 0 || slices.Contains(x.WaitsFor.Groups, g.String())):
 		return "it waits for no other"

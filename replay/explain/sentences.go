@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 )
@@ -32,7 +33,7 @@ func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f 
 	case answer.NoProfile:
 		return "is not in the queue: no profile of the configuration places its pods as a gang"
 	case answer.InFlight:
-		return fmt.Sprintf("is being placed right now: %d of %d members so far", withNode(g), g.Min())
+		return fmt.Sprintf("is being placed right now: %d of %d members so far", g.Count(gang.OnNodes), g.Min())
 	case answer.Incomplete, answer.Gated:
 		return shortOfMembers(x, g)
 	case answer.HeldByPermit:
@@ -74,8 +75,8 @@ func undeclaredText(g *cluster.Group) string {
 // shortOfMembers says how many members there are, and what keeps out those that do not count.
 func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 	more := "more "
-	text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", presentIn(g), g.Min())
-	if presentIn(g) >= g.Min() {
+	text := fmt.Sprintf("is incomplete: it has %d of the %d members it needs", g.Count(gang.Present), g.Min())
+	if g.Lacking(gang.Present) <= 0 {
 		text, more = "has enough members, of which some are kept out of the queue", ""
 	}
 	if held := g.Waiting(); held > 0 {
@@ -100,11 +101,12 @@ func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) st
 	if f != nil {
 		return fmt.Sprintf("waits for gang %s, which it is admitted together with: that one %s", f.gang, failedText(x, r, f))
 	}
-	counts, verb := presentIn, "can be complete"
-	if lacking, _, _ := c.Lacking(presentIn); lacking == 0 {
-		counts, verb = withNode, "have their members on nodes"
+	by, verb := gang.Present, "can be complete"
+	lacking := gangsLacking(c, by)
+	if lacking == 0 {
+		by, verb = gang.OnNodes, "have their members on nodes"
+		lacking = gangsLacking(c, by)
 	}
-	lacking, _, _ := c.Lacking(counts)
 	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s", c.Min()-lacking, c.Min(), verb)
 	for i, name := range x.WaitsFor.Groups {
 		if name == c.String() {
@@ -113,12 +115,12 @@ func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) st
 		if i == 2 {
 			return text + ", and more"
 		}
-		text += "; " + progressText(c, name, counts)
+		text += "; " + progressText(c, name, by)
 	}
 	return text
 }
 
-func progressText(c *cluster.Composite, name string, counts func(*cluster.Group) int) string {
+func progressText(c *cluster.Composite, name string, by gang.Count) string {
 	for _, g := range c.Gangs() {
 		switch {
 		case g.String() != name:
@@ -127,7 +129,7 @@ func progressText(c *cluster.Composite, name string, counts func(*cluster.Group)
 		case g.Refusal() != "":
 			return name + " is refused: " + g.Refusal()
 		default:
-			return fmt.Sprintf("%s has %d of the %d members it needs", name, counts(g), g.Min())
+			return fmt.Sprintf("%s has %d of the %d members it needs", name, g.Count(by), g.Min())
 		}
 	}
 	return name + " is not there yet"

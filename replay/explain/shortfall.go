@@ -6,6 +6,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -52,7 +53,7 @@ func shortNow(c *cluster.State, g *cluster.Group) []answer.Shortfall {
 	}
 	members := 0
 	for _, each := range unit.Gangs() {
-		members += max(0, each.Min()-each.Assigned())
+		members += max(0, each.Lacking(gang.Assigned))
 	}
 	return shortRows("Unit", members, resourceUse(c, needOf(short), nil, unusable(nil)))
 }
