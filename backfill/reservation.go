@@ -92,15 +92,21 @@ func (p *Planner) proposeFor(profile string, versions Versions) (_ Proposal, ok 
 	if found && at <= now && elsewhere && o.fitsNow() {
 		found = false // room is not what it waits for
 	}
-	if !found && r == nil || found && r != nil && r.isAt(at, now) && slices.Equal(places, r.Places) {
+	if r.isSame(found, at, places, now) {
 		*was = lookedAt{asTheyAre(pods), versions, elsewhere, until}
 		return Proposal{}, false
 	}
 	return Proposal{Pod: pods[0], At: at, Places: places}, true
 }
 
-// isAt reports whether the reservation's time is at, or both have come.
-func (r *reservation) isAt(at, now eventlog.Time) bool { return at == r.At || at <= now && r.At <= now }
+// isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both times
+// have come.
+func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Place, now eventlog.Time) bool {
+	if r == nil || !found {
+		return r == nil && !found
+	}
+	return (at == r.At || at <= now && r.At <= now) && slices.Equal(places, r.Places)
+}
 
 // lookedAt is for which pods a reservation was looked for, and that nothing else came of it than what there is.
 type lookedAt struct {

@@ -71,10 +71,17 @@ func firstDifference(recorded, decided *eventlog.Decision) (field, r, d string, 
 
 // sameDecision is the quick answer for the common case.
 func sameDecision(a, b *eventlog.Decision) bool {
+	return sameScalars(a, b) && sameLists(a, b)
+}
+
+func sameScalars(a, b *eventlog.Decision) bool {
 	return a.Cycle == b.Cycle && a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID &&
 		a.Group == b.Group && a.Outcome == b.Outcome && a.Node == b.Node && a.Score == b.Score &&
-		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil && a.Nominated == b.Nominated &&
-		slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
+		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil && a.Nominated == b.Nominated
+}
+
+func sameLists(a, b *eventlog.Decision) bool {
+	return slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
 		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
 		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes) &&
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations)

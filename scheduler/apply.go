@@ -11,6 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Apply takes in the next entry: the only way in which the Machine changes. After an error the Machine is
@@ -23,36 +24,36 @@ func (m *Machine) Apply(e eventlog.Entry) error {
 }
 
 func (m *Machine) apply(e eventlog.Entry) error {
-	if e.Seq != m.seq+1 {
-		return fmt.Errorf("the entry before it is %d", m.seq)
+	if e.Seq != m.at.seq+1 {
+		return fmt.Errorf("the entry before it is %d", m.at.seq)
 	}
-	if e.Time < m.now {
-		return fmt.Errorf("its time %s is before %s, that of the entry before it", e.Time, m.now)
+	if e.Time < m.at.now {
+		return fmt.Errorf("its time %s is before %s, that of the entry before it", e.Time, m.at.now)
 	}
 	epoch, isEpoch := e.Payload.(*eventlog.EpochStarted)
 	if m.queue == nil && !isEpoch {
 		return ErrNoEpoch
 	}
-	if wanted := m.epoch + btou(isEpoch); e.Epoch != wanted {
+	if wanted := m.at.epoch + btou(isEpoch); e.Epoch != wanted {
 		return fmt.Errorf("its epoch is %d, expected %d", e.Epoch, wanted)
 	}
-	m.seq, m.now, m.epoch = e.Seq, e.Time, e.Epoch
+	m.at.seq, m.at.now, m.at.epoch = e.Seq, e.Time, e.Epoch
 	if isEpoch {
 		if err := m.begin(epoch); err != nil {
 			return err
 		}
 	}
-	was := planView{m.cluster, m}.Versions()
+	was := versionsOf(m.cluster)
 	m.queue.Advance(e.Time)
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
-	m.tellVacated()
+	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
 		m.conclude(e.Key()) // its last member to try may just have gone
 	}
-	m.doubtWaits(e)
-	m.keepReservations(e, was != planView{m.cluster, m}.Versions())
+	m.waits.doubt(e)
+	m.keepReservations(e, was != versionsOf(m.cluster))
 	m.queue.Settle()
 	return nil
 }
@@ -90,7 +91,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	}
-	before := m.standingOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
+	before := m.entities.standingOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
 	old, err := m.cluster.Upsert(p.Resource, p.Object)
 	if err != nil {
 		return err
@@ -99,8 +100,8 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	if old == nil {
 		action = fwk.Add
 	}
-	m.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), before)
-	m.moved(p.Resource, action, old, p.Object)
+	m.entities.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), before)
+	tellMoved(m.queue, p.Resource, action, old, p.Object)
 	return nil
 }
 
@@ -111,48 +112,28 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	case eventlog.Nodes:
 		if old := m.cluster.DeleteNode(p.Name); old != nil {
 			for _, g := range m.cluster.GangsOn(p.Name) {
-				m.recheck(keyOfGang(g)) // those of its members that are there count no more
+				m.entities.recheck(keyOfGang(g)) // those of its members that are there count no more
 			}
-			m.forgetNode(p.Name)
+			m.nominated.forgetNode(p.Name)
 			m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, old, nil)
 		}
 		return nil
 	}
-	before := m.standingOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	before := m.entities.standingOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
-		m.regroup(p.Resource, p.Namespace, p.Name, before)
-		m.moved(p.Resource, fwk.Delete, old, nil)
+		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
+		tellMoved(m.queue, p.Resource, fwk.Delete, old, nil)
 	}
 	return nil
 }
 
-// regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
-// it needs fewer members than before.
-func (m *Machine) regroup(res eventlog.Resource, namespace, name string, before standing) {
-	switch res {
-	case eventlog.PodGroups, eventlog.XPodGroups:
-		gang := types.NamespacedName{Namespace: namespace, Name: name}
-		m.restand(gang, before)
-		m.recheck(m.standingOf(gang).key) // its priority, for one
-	case eventlog.CompositePodGroups:
-		m.recompose(namespace, name)
-	case eventlog.PriorityClasses:
-		for _, g := range m.cluster.GroupsOfClass(name) {
-			m.recheck(keyOfGang(g))
-		}
-		for _, c := range m.cluster.CompositesOfClass(name) {
-			m.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
-		}
-	}
-}
-
-// moved tells the queue of a change to an object that is neither a pod nor a node.
-func (m *Machine) moved(res eventlog.Resource, action fwk.ActionType, old, obj eventlog.Object) {
+// tellMoved tells the queue of a change to an object that is neither a pod nor a node.
+func tellMoved(q *queue.Queue, res eventlog.Resource, action fwk.ActionType, old, obj eventlog.Object) {
 	resource, ok := eventResources[res]
 	if !ok {
 		return
 	}
-	m.queue.Move(fwk.ClusterEvent{Resource: resource, ActionType: action}, untyped(old), untyped(obj))
+	q.Move(fwk.ClusterEvent{Resource: resource, ActionType: action}, untyped(old), untyped(obj))
 }
 
 // untyped hands a nil Object on as a nil any, which is what hints test for.
@@ -214,11 +195,11 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 	if !ok {
 		return m.upsertLiving(obj)
 	}
-	before := m.standingOf(name)
+	before := m.entities.standingOf(name)
 	if err := m.upsertLiving(obj); err != nil {
 		return err
 	}
-	m.restand(name, before)
+	m.entities.restand(name, before)
 	return nil
 }
 
@@ -238,30 +219,30 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	switch {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
 		// Assumed: what changed will be looked at when its wait or bind ends.
-		m.waiting.Refresh(obj)
+		m.waits.pods.Refresh(obj)
 		m.queue.Refresh(obj)
 	case obj.Spec.NodeName == "":
-		m.nominateByObject(old, obj)
-		m.requeue(p, old)
+		m.nominated.followObject(old, obj)
+		m.entities.requeue(p, old)
 	case stage == cluster.Bound:
 		for _, event := range upstream.PodSchedulingPropertiesChange(obj, old, false) {
 			m.queue.Move(event, old, obj)
 		}
 		if obj.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
-			m.recheckGroup(p) // it counts no more
+			m.entities.recheckGroup(p) // it counts no more
 		}
 	default:
 		if stage != cluster.Binding || node != p.Node {
-			p.Since = m.now
+			p.Since = m.at.now
 		}
 		m.settlePod(p, stage)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
 		if stage != cluster.Pending && node != p.Node {
 			m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 		}
-		m.recheckGroup(p)
+		m.entities.recheckGroup(p)
 		if stage != cluster.Binding {
-			m.retryGang(p) // it needs one member less
+			m.entities.retryGang(p) // it needs one member less
 		}
 	}
 	return nil
@@ -278,40 +259,17 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 	return &kept
 }
 
-// requeue puts a pod without a node into the queue, or its change to it.
-func (m *Machine) requeue(p *cluster.Pod, old *v1.Pod) {
-	if m.profileOf(p.Object) == nil {
-		return
-	}
-	key := m.keyOf(p)
-	switch {
-	case p.Object.DeletionTimestamp != nil:
-		m.dequeue(p.Object.UID)
-		m.recheckGroup(p)
-		m.retryGang(p)
-	case old == nil:
-		m.queue.Add(key, p.Object)
-		m.retryGang(p)
-	default:
-		m.queue.Update(key, old, p.Object)
-		m.recheckGroup(p)
-		if len(p.Object.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
-			m.retryGang(p)
-		}
-	}
-}
-
 // settlePod ends whatever was under way for a pod that has its node now, or is gone.
 func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
 	switch stage {
 	case cluster.Waiting:
-		m.waiting.Release(uid)
+		m.waits.pods.Release(uid)
 	case cluster.Binding:
 		m.effects.done(uid, Bind)
 	}
-	m.dequeue(uid)
+	m.entities.dequeue(uid)
 }
 
 // deletePod takes in that a pod is gone or finished.
@@ -323,7 +281,7 @@ func (m *Machine) deletePod(uid types.UID) error {
 	stage, placed := p.Stage, p.Placed()
 	var before standing
 	if p.Group != nil {
-		before = m.standingOf(p.Group.Key())
+		before = m.entities.standingOf(p.Group.Key())
 	}
 	m.settlePod(p, stage)
 	m.effects.done(uid, Evict)
@@ -331,32 +289,16 @@ func (m *Machine) deletePod(uid types.UID) error {
 		return err
 	}
 	if p.Group != nil {
-		m.restand(p.Group.Key(), before)
+		m.entities.restand(p.Group.Key(), before)
 	}
 	if stage != cluster.Pending {
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 	}
-	m.recheckGroup(p)
+	m.entities.recheckGroup(p)
 	if stage == cluster.Pending {
-		m.retryGang(p)
+		m.entities.retryGang(p)
 	}
 	return nil
-}
-
-// recheckGroup has the queue look again at the gang of a pod that came, went or was settled.
-func (m *Machine) recheckGroup(p *cluster.Pod) {
-	if p.Group != nil {
-		m.recheck(keyOfGang(p.Group))
-	}
-}
-
-// retryGang has the gang of a pod tried again after its backoff. The pod is not to be placed any more: it may
-// have been this very one that did not fit, or that left no room for another. Or it came or became ready: it may
-// fit where others did not.
-func (m *Machine) retryGang(p *cluster.Pod) {
-	if p.Group != nil {
-		m.queue.Retry(keyOfGang(p.Group))
-	}
 }
 
 func isFinished(pod *v1.Pod) bool {
@@ -387,8 +329,8 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 			return err
 		}
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
-		key := m.keyOf(p)
-		m.unhold(key, p)
+		key := m.entities.keyOf(p)
+		m.entities.unhold(key, p)
 		m.queue.Park(key, errorFailure())
 		return nil
 	}

@@ -31,21 +31,42 @@
 // the effects of those that have become durable. If the append fails, the Machine is ahead of the log: it must be thrown away
 // and built again from what the log holds.
 //
-// Apply is the only mutation. Of a decision it needs no plugin's agreement: a newer binary with other plugins
-// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state as it
-// stands and takes back whatever they reserved; what a cycle settles comes into the state by Apply of its
-// Decision only. With the build tag invariants both are checked as they run.
+// Apply is the only mutation. It asks no plugin whether it agrees with a decision: a newer binary with other plugins
+// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back whatever
+// they reserved. What a cycle decided becomes state only by Apply of its Decision. With the build tag invariants both
+// are checked as they run.
 //
-// A gang is one entity in the queue. When it reaches the head its members' cycles run back to back: each
-// ends in Permit, where the gang plugin answers Wait, and the pod is held on its node; the cycle that
-// completes the minimum allows them all in its own Decision, and only then are their binds released. A member
-// that finds no node is passed over while those not tried yet are enough without it; when they are not, the same
-// Decision releases the held ones. Several gangs can be one entity: unit.go. What may
-// pass what is in package backfill and lanes.go, where in a cluster a gang may be in topology.go, what becomes of held
-// pods in wait.go.
+// A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in Permit,
+// where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum allows them
+// all in its own Decision, and only then are their binds released. A member that finds no node is passed over while those
+// not tried yet are enough without it; when they are not, the same Decision releases the waiting ones.
 //
-// Who fits nowhere may have others evicted (nominate.go): the Decision names the victims, and the nodes where room is kept
-// for the pods that they go for.
+// # Where to look
 //
-// Start reading at machine.go; transcripts/testdata has whole stories, cycle by cycle.
+// Apply:
+//
+//	apply.go                 an entry comes in; objects that came, changed or went
+//	apply_decision.go        a decision becomes state
+//	epoch.go                 an epoch starts: profiles, and the queue, are made by its configuration
+//
+// Decide, in the order in which it asks:
+//
+//	decide.go                what the next decision is about
+//	decide_waiting.go        a waiting pod must leave its node, or may be bound
+//	below_minimum.go         the rest of a gang that fell below its minimum is evicted
+//	reservation_decision.go  room is reserved for the first of a lane, by what package backfill proposes
+//	cycle.go                 the scheduling cycle of a pod: find a node, reserve, permit
+//
+// The parts of the Machine, each a type of its own:
+//
+//	entity.go, entity_needs.go  which entity of the queue a pod belongs to, and what the entity needs
+//	waiting_pods.go             the waiting pods, and which of them cannot go on waiting
+//	nominations.go              nodes where room is kept for pods while their victims leave
+//	effects.go                  binds and evictions without a result yet
+//	topology.go                 the domain of nodes that a gang may go to
+//	room.go                     whether an attempt would certainly fail now for want of room
+//	profiles.go                 the plugins, and what they see of the Machine
+//
+// state.go and restore.go write the state as bytes and read it. Start reading at machine.go; transcripts/testdata
+// has whole stories, cycle by cycle.
 package scheduler

@@ -22,7 +22,7 @@ func (m *Machine) begin(p *eventlog.EpochStarted) error {
 	switch {
 	case m.queue == nil:
 		return m.configure(p.Config)
-	case string(p.Config) != string(m.config):
+	case string(p.Config) != string(m.profiles.config):
 		return m.reconfigure(p.Config)
 	}
 	return nil
@@ -34,47 +34,47 @@ func (m *Machine) configure(data []byte) error {
 	if err != nil {
 		return err
 	}
-	m.otherPermits = false
-	options := queue.Options{
-		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
-		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
-		Profiles:       map[string]queue.Profile{},
-		Priority:       m.priorityOf,
-		Room:           m.hasRoom,
-		RoomVersion:    m.roomVersion,
-		Part:           m.partOf,
-		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
-	}
+	m.profiles = noProfiles(data)
+	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}
 	profiles, err := m.newProfiles(cfg)
 	if err != nil {
 		return err
 	}
+	room := &room{cluster: m.cluster, profiles: m.profiles, entities: m.entities, nominated: m.nominated}
+	options := queue.Options{
+		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
+		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
+		Profiles:       map[string]queue.Profile{},
+		Priority:       m.entities.priorityOf,
+		Room:           room.has,
+		RoomVersion:    room.version,
+		Part:           m.entities.partOf,
+		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
+	}
 	var lanes []backfill.Lane
-	byName := make(map[string]*framework.Profile, len(profiles))
 	for _, prof := range profiles {
 		hints, err := prof.Hints()
 		if err != nil {
 			return err
 		}
-		byName[prof.Name()] = prof
+		m.profiles.add(prof)
 		lane, hasLane := laneOf(prof)
 		if hasLane {
 			lanes = append(lanes, lane)
 		}
-		m.otherPermits = m.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
 		options.Profiles[prof.Name()] = queue.Profile{
 			PreEnqueue: prof.PreEnqueue(), Hints: hints, GroupBackoff: groupBackoff(prof), Lane: hasLane,
 		}
 		options.Less = prof.Less()
 	}
-	q, err := queue.New(options)
-	if err != nil {
+	if m.queue, err = queue.New(options); err != nil {
 		return err
 	}
-	m.config, m.profiles, m.queue = data, byName, q
-	m.backfill = backfill.New(planView{m.cluster, m}, lanes...)
-	m.topology = &topology{m.cluster, q, outlook.NewProjector(m.cluster), m.Now}
-	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles[schedulerName] != nil })
+	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
+	m.topology = &topology{m.cluster, m.queue, outlook.NewProjector(m.cluster), m.Now}
+	m.backfill = backfill.New(planView{m.cluster, m.entities, m.topology, room, m.Now}, lanes...)
+	room.topology, room.planner = m.topology, m.backfill
+	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
 }
 
@@ -97,39 +97,40 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	waiting, old := m.waiting.AppendState(nil), m.queue
+	waiting, old := m.waits.pods.AppendState(nil), m.queue
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
-	m.cluster, m.waiting = cluster.New(), &framework.WaitingPods{}
-	m.volumes, m.roomChecked = map[string]*cluster.VolumeRecorder{}, map[string]bool{}
+	m.cluster, m.waits = cluster.New(), newWaits(m.Now)
 	if err := m.configure(data); err != nil {
 		return err
 	}
 	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	if err := m.waiting.Restore(canonical.NewReader(waiting), m.podObject); err != nil {
+	if err := m.waits.pods.Restore(canonical.NewReader(waiting), objectIn(m.cluster)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	m.queue.Advance(m.now)
+	m.queue.Advance(m.at.now)
 	for _, p := range m.cluster.AllPods() {
-		if p.Stage == cluster.Bound || m.profileOf(p.Object) == nil || p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
+		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil || p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
 			continue
 		}
-		key := m.keyOf(p)
+		key := m.entities.keyOf(p)
 		m.queue.Add(key, p.Object)
 		if p.Stage != cluster.Pending {
 			m.queue.Hold(key, p.Object.UID)
 		}
 	}
 	m.queue.Inherit(old)
-	m.forgetStrangers()
+	m.nominated.forgetStrangers()
 	return nil
 }
 
-// podObject returns the pod of that UID, nil if there is none.
-func (m *Machine) podObject(uid types.UID) *v1.Pod {
-	if p := m.cluster.Pod(uid); p != nil {
-		return p.Object
+// objectIn returns a function that returns the pod of a UID, nil if there is none.
+func objectIn(c *cluster.State) func(types.UID) *v1.Pod {
+	return func(uid types.UID) *v1.Pod {
+		if p := c.Pod(uid); p != nil {
+			return p.Object
+		}
+		return nil
 	}
-	return nil
 }

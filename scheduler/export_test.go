@@ -8,7 +8,7 @@ func (m *Machine) Work() (outlooks, trials, counts int) {
 
 // Evaluations returns the sums of its profiles' counts.
 func (m *Machine) Evaluations() (filters, apart int) {
-	for _, p := range m.profiles { // any order: a sum
+	for _, p := range m.profiles.byName { // any order: a sum
 		f, a := p.Evaluations()
 		filters, apart = filters+f, apart+a
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/canonical"
@@ -42,7 +41,7 @@ func Restore(registry runtime.Registry, state []byte) (*Machine, error) {
 		return nil, fmt.Errorf("restore the state: %w", err)
 	}
 	if !bytes.Equal(again, state) {
-		return nil, fmt.Errorf("restore the state after entry %d: %w", m.seq, ErrNotTheSame)
+		return nil, fmt.Errorf("restore the state after entry %d: %w", m.at.seq, ErrNotTheSame)
 	}
 	return m, nil
 }
@@ -55,8 +54,8 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if v := r.Byte("version"); r.Err() == nil && v != stateVersion {
 		return &VersionError{Version: v, Highest: stateVersion}
 	}
-	m.seq, m.epoch, m.now = r.Uvarint("seq"), r.Uvarint("epoch"), eventlog.Time(r.Varint("time"))
-	m.cycle, m.start = r.Uvarint("cycle"), r.Int("start")
+	m.at.seq, m.at.epoch, m.at.now = r.Uvarint("seq"), r.Uvarint("epoch"), eventlog.Time(r.Varint("time"))
+	m.at.cycle, m.at.start = r.Uvarint("cycle"), r.Int("start")
 	begun := r.Flags("begun", 1)[0]
 	if !begun {
 		return r.End()
@@ -73,43 +72,24 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.effects.restore(r)
-	if err := m.waiting.Restore(r, m.podObject); err != nil {
+	if err := m.waits.pods.Restore(r, objectIn(m.cluster)); err != nil {
 		return err
 	}
 	m.backfill.Restore(r)
-	if err := m.queue.Restore(r, m.now, m.podObject); err != nil {
+	if err := m.queue.Restore(r, m.at.now, objectIn(m.cluster)); err != nil {
 		return err
 	}
 	m.nominated.restore(r)
 	if err := r.End(); err != nil {
 		return err
 	}
-	return m.checkRestored()
+	return checkWaiting(m.cluster, m.waits.pods)
 }
 
-func (e *effects) restore(r *canonical.Reader) {
-	for range r.Count("effects", 7) {
-		x := Effect{
-			Kind: EffectKind(r.Byte("effect")), Seq: r.Uvarint("decision"),
-			Namespace: r.String("namespace"), Name: r.String("name"), UID: types.UID(r.String("uid")), Node: r.String("node"),
-		}
-		for range r.Count("volumes", 2) {
-			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
-		}
-		if x.Kind != Bind && x.Kind != Evict {
-			r.Fail("effect", fmt.Errorf("unknown kind %d", x.Kind))
-		}
-		if r.Err() != nil {
-			return
-		}
-		e.add(x)
-	}
-}
-
-// checkRestored checks what the held pods and the cluster take for granted of each other.
-func (m *Machine) checkRestored() (err error) {
-	m.waiting.Each(func(w *framework.WaitingPod) bool {
-		if p := m.cluster.Pod(w.Pod.UID); p.Stage != cluster.Waiting || p.Node != w.Node {
+// checkWaiting checks what the held pods and the cluster take for granted of each other.
+func checkWaiting(c *cluster.State, waiting *framework.WaitingPods) (err error) {
+	waiting.Each(func(w *framework.WaitingPod) bool {
+		if p := c.Pod(w.Pod.UID); p.Stage != cluster.Waiting || p.Node != w.Node {
 			err = fmt.Errorf("pod %s/%s is %s on node %q, and held on %q", w.Pod.Namespace, w.Pod.Name, p.Stage, p.Node, w.Node)
 		}
 		return err == nil

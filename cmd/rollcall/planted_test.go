@@ -134,12 +134,12 @@ var plantedFaults = []struct {
 	},
 	{
 		"a restored state is another one, and Restore does not see it", "scheduler/restore.go",
-		"\tif !bytes.Equal(again, state) {", "\tm.cycle++\n\tif !bytes.Equal(again, state) {",
+		"\tif !bytes.Equal(again, state) {", "\tm.at.cycle++\n\tif !bytes.Equal(again, state) {",
 		"./snapshot", "TestASnapshotIsTheMachine", "the restored Machine has another hash",
 	},
 	{
 		"and the tail goes on from it", "scheduler/restore.go",
-		"\tif !bytes.Equal(again, state) {", "\tm.cycle++\n\tif !bytes.Equal(again, state) {",
+		"\tif !bytes.Equal(again, state) {", "\tm.at.cycle++\n\tif !bytes.Equal(again, state) {",
 		"./engine", "TestEverySnapshotAndItsTailAreTheWholeLog", "recover: apply entry",
 	},
 	{
@@ -148,8 +148,8 @@ var plantedFaults = []struct {
 		"./scheduler", "TestRichHistoriesGoOnAfterRestore", "restore_test.go",
 	},
 	{
-		"where the next cycle begins is left out of a state", "scheduler/hash.go",
-		"binary.AppendUvarint(dst, uint64(m.start))", "binary.AppendUvarint(dst, 0)",
+		"where the next cycle begins is left out of a state", "scheduler/state.go",
+		"binary.AppendUvarint(dst, uint64(m.at.start))", "binary.AppendUvarint(dst, 0)",
 		"./scheduler", "TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded", "differs (- original, + restored)",
 	},
 	{

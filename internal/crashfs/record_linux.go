@@ -155,7 +155,7 @@ func (t *tracer) atCall(tid int) error {
 }
 
 // did records a system call that returned result. Of calls that may change a directory, those that Go's own
-// packages and bbolt make are known; the others are refused in did's default by name (refusedCalls).
+// packages and bbolt make are known; the others are refused by name (refusedCalls).
 func (t *tracer) did(c call, result int64) error {
 	a := c.args
 	switch c.number {
@@ -197,6 +197,16 @@ func (t *tracer) did(c call, result int64) error {
 		return t.sought(int(a[0]), result)
 	case unix.SYS_MMAP:
 		return t.mapped(int(int32(a[4])), a[2]&unix.PROT_WRITE != 0 && a[3]&unix.MAP_SHARED != 0)
+	default:
+		return t.didInDirectory(c)
+	}
+	return nil
+}
+
+// didInDirectory records a system call that makes, removes or renames an entry of a directory.
+func (t *tracer) didInDirectory(c call) error {
+	a := c.args
+	switch c.number {
 	case unix.SYS_MKDIRAT:
 		path, err := t.path(a[0], a[1])
 		return errors.Join(err, t.named(Mkdir, path, ""))
@@ -214,10 +224,8 @@ func (t *tracer) did(c call, result int64) error {
 			kind = Link
 		}
 		return errors.Join(err, t.named(kind, to, from))
-	default:
-		return t.other(c)
 	}
-	return nil
+	return t.other(c)
 }
 
 // other sees to calls that are known by another number on some architectures, and refuses those that change

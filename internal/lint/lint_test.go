@@ -28,6 +28,7 @@ func TestRulesHoldInTheModule(t *testing.T) {
 	found = append(found, checkBans(module)...)
 	found = append(found, checkNames(module)...)
 	found = append(found, checkPackageComments(module)...)
+	found = append(found, checkComplexity(module)...)
 
 	var pure []string
 	for _, p := range module.packages {

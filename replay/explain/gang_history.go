@@ -187,26 +187,7 @@ func (h *gangHistory) failed(f failure) {
 // after looks at what an entry, just applied, meant for the gang.
 func (h *gangHistory) after(m *scheduler.Machine, e eventlog.Entry) {
 	at := pointOf(e)
-	touched := false
-	switch p := e.Payload.(type) {
-	case *eventlog.Tick:
-	case *eventlog.Decision:
-		pod := m.Cluster().Pod(p.UID)
-		if touched = h.concerns(m, pod); touched {
-			h.decided(m, at, p, pod)
-		} else {
-			touched = h.decidedElsewhere(m, at, p)
-		}
-	case *eventlog.BindResult:
-		touched = h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
-	case *eventlog.Upserted:
-		pod, ok := p.Object.(*v1.Pod)
-		touched = !ok || h.cause != "" || h.concerns(m, m.Cluster().Pod(pod.UID))
-	case *eventlog.Deleted:
-		touched = p.Resource != eventlog.Pods || h.cause != "" || h.sharesFate(m)
-	default:
-		touched = true
-	}
+	touched := h.touchedBy(m, at, e.Payload)
 	entity := h.entityIn(m)
 	state := queue.State(0)
 	if entity != nil {
@@ -224,6 +205,29 @@ func (h *gangHistory) after(m *scheduler.Machine, e eventlog.Entry) {
 		h.rest = at
 	}
 	h.note(m, at.Time)
+}
+
+// touchedBy reports whether an entry may have changed something about the gang, and notes what a decision was.
+func (h *gangHistory) touchedBy(m *scheduler.Machine, at answer.Point, payload eventlog.Payload) bool {
+	switch p := payload.(type) {
+	case *eventlog.Tick:
+		return false
+	case *eventlog.Decision:
+		pod := m.Cluster().Pod(p.UID)
+		if h.concerns(m, pod) {
+			h.decided(m, at, p, pod)
+			return true
+		}
+		return h.decidedElsewhere(m, at, p)
+	case *eventlog.BindResult:
+		return h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
+	case *eventlog.Upserted:
+		pod, ok := p.Object.(*v1.Pod)
+		return !ok || h.cause != "" || h.concerns(m, m.Cluster().Pod(pod.UID))
+	case *eventlog.Deleted:
+		return p.Resource != eventlog.Pods || h.cause != "" || h.sharesFate(m)
+	}
+	return true
 }
 
 // sharesFate says whether the gang is admitted with others.

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -14,15 +15,21 @@ type condition struct {
 	min                                 int
 }
 
+// conditionOf returns the condition of a gang, nil for one that is not there.
+func conditionOf(g *cluster.Group) (is condition) {
+	if g == nil {
+		return is
+	}
+	is = condition{declared: g.Declared(), refused: g.Refusal() != "", min: g.Min()}
+	is.complete = is.declared && g.Lacking(gang.Present) <= 0
+	is.placed = is.declared && g.Lacking(gang.Kept) <= 0
+	return is
+}
+
 // reached notes what the gang has come to, or has lost, as of at.
 func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 	g := h.gang(m)
-	var is condition
-	if g != nil {
-		is = condition{declared: g.Declared(), refused: g.Refusal() != "", min: g.Min()}
-		is.complete = is.declared && g.Lacking(gang.Present) <= 0
-		is.placed = is.declared && g.Lacking(gang.Kept) <= 0
-	}
+	is := conditionOf(g)
 	if is == h.was {
 		return
 	}
@@ -32,12 +39,8 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 	was := h.was
 	h.was = is
 	why := h.cause
-	if why == "" && was.min != is.min && was.declared && is.declared {
-		why = fmt.Sprintf("its minimum was %d and is %d now", was.min, is.min)
-	}
-	left := ""
-	if g != nil {
-		left = fmt.Sprintf("%d of %d members on nodes", g.Placed(), g.Min())
+	if why == "" {
+		why = whyChanged(was, is)
 	}
 	if was.declared != is.declared {
 		h.mark(at, "Declared", "Undeclared", is.declared, &h.declared, "")
@@ -52,6 +55,7 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 		return
 	}
 	if was.placed != is.placed && g != nil {
+		left := fmt.Sprintf("%d of %d members on nodes", g.Placed(), g.Min())
 		h.mark(at, "Placed", "BelowMinimum", is.placed, &h.placed, join(why, left))
 	}
 	if was.complete != is.complete && g != nil && g.Placed() == 0 {
@@ -60,6 +64,14 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 		h.complete = &at
 	}
 	h.past.observe(m.Cluster(), g, at, is.complete && !is.refused, is.placed)
+}
+
+// whyChanged says what about a gang's declaration changed its condition; "" if nothing did.
+func whyChanged(was, is condition) string {
+	if was.min != is.min && was.declared && is.declared {
+		return fmt.Sprintf("its minimum was %d and is %d now", was.min, is.min)
+	}
+	return ""
 }
 
 // join puts two remarks together.

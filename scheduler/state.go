@@ -22,7 +22,7 @@ const stateVersion = 4
 func (m *Machine) Hash() [32]byte {
 	state, err := m.AppendState(nil)
 	if err != nil {
-		panic(fmt.Sprintf("encode the state after entry %d: %v", m.seq, err))
+		panic(fmt.Sprintf("encode the state after entry %d: %v", m.at.seq, err))
 	}
 	return sha256.Sum256(state)
 }
@@ -31,41 +31,23 @@ func (m *Machine) Hash() [32]byte {
 // makes a Machine of it again. It fails for a state with an object that no log could have brought.
 func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	dst = append(dst, stateVersion)
-	dst = binary.AppendUvarint(dst, m.seq)
-	dst = binary.AppendUvarint(dst, m.epoch)
-	dst = binary.AppendVarint(dst, int64(m.now))
-	dst = binary.AppendUvarint(dst, m.cycle)
-	dst = binary.AppendUvarint(dst, uint64(m.start))
+	dst = binary.AppendUvarint(dst, m.at.seq)
+	dst = binary.AppendUvarint(dst, m.at.epoch)
+	dst = binary.AppendVarint(dst, int64(m.at.now))
+	dst = binary.AppendUvarint(dst, m.at.cycle)
+	dst = binary.AppendUvarint(dst, uint64(m.at.start))
 	if m.queue == nil {
 		return append(dst, canonical.Flags(false)), nil
 	}
 	dst = append(dst, canonical.Flags(true))
-	dst = canonical.AppendBytes(dst, m.config)
+	dst = canonical.AppendBytes(dst, m.profiles.config)
 	dst, err := m.cluster.AppendState(dst)
 	if err != nil {
 		return nil, err
 	}
 	dst = m.effects.appendState(dst)
-	dst = m.waiting.AppendState(dst)
+	dst = m.waits.pods.AppendState(dst)
 	dst = m.backfill.AppendState(dst)
 	dst = m.queue.AppendState(dst)
 	return m.nominated.appendState(dst), nil
-}
-
-func (e *effects) appendState(dst []byte) []byte {
-	outstanding := e.after(0)
-	dst = binary.AppendUvarint(dst, uint64(len(outstanding)))
-	for _, x := range outstanding {
-		dst = append(dst, byte(x.Kind))
-		dst = binary.AppendUvarint(dst, x.Seq)
-		for _, s := range [...]string{x.Namespace, x.Name, string(x.UID), x.Node} {
-			dst = canonical.AppendString(dst, s)
-		}
-		dst = binary.AppendUvarint(dst, uint64(len(x.Volumes)))
-		for _, v := range x.Volumes {
-			dst = canonical.AppendString(dst, v.Claim)
-			dst = canonical.AppendString(dst, v.Volume)
-		}
-	}
-	return dst
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -26,9 +24,9 @@ import (
 
 // nominations is also what the plugins see of them. The plugins change nothing: what they say to that end is dropped.
 type nominations struct {
-	m      *Machine
-	nodes  map[types.UID]string
-	byNode map[string][]types.UID // in the order in which they came
+	entities *entities
+	nodes    map[types.UID]string
+	byNode   map[string][]types.UID // in the order in which they came
 	// counted are those that counted when that was last looked at: others have been refused for their sake.
 	counted map[types.UID]bool
 	// changes counts nominations that came and went: a memo's version, not state.
@@ -39,15 +37,15 @@ type nominations struct {
 
 var _ fwk.PodNominator = (*nominations)(nil)
 
-func newNominations(m *Machine) *nominations {
-	return &nominations{m: m, nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{}}
+func newNominations() *nominations {
+	return &nominations{nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{}}
 }
 
 // set nominates the pod to the node, "" for none, in place of the node it was nominated to. A node that is not there is
 // none.
 func (n *nominations) set(uid types.UID, node string) {
 	old := n.nodes[uid]
-	if node != "" && n.m.cluster.Node(node) == nil {
+	if node != "" && n.entities.cluster.Node(node) == nil {
 		node = ""
 	}
 	if old == node {
@@ -71,7 +69,7 @@ func (n *nominations) set(uid types.UID, node string) {
 
 // vacate notes that room is not kept on the node any more, unless the pod has it now.
 func (n *nominations) vacate(uid types.UID, node string) {
-	if p := n.m.cluster.Pod(uid); p != nil && p.Node != node && n.m.cluster.Node(node) != nil {
+	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
 		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
 	}
 }
@@ -94,23 +92,26 @@ func (n *nominations) recount() {
 }
 
 // tellVacated tells the queue of the room that is free now, as if the pods had stood there and gone.
-func (m *Machine) tellVacated() {
-	m.nominated.recount()
-	for _, pod := range m.nominated.vacated {
-		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
+func (n *nominations) tellVacated() {
+	n.recount()
+	for _, pod := range n.vacated {
+		n.entities.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
-	m.nominated.vacated = nil
+	n.vacated = nil
 }
 
 // counts says whether room is to be kept for the pod now.
 func (n *nominations) counts(uid types.UID) bool {
-	p := n.m.cluster.Pod(uid)
+	p := n.entities.cluster.Pod(uid)
 	if p == nil || p.Stage != cluster.Pending {
 		return false
 	}
-	e := n.m.queue.Find(uid)
+	e := n.entities.queue.Find(uid)
 	return e != nil && e.State() != queue.Gated
 }
+
+// nodeOf returns the node that the pod is nominated to, "" for none.
+func (n *nominations) nodeOf(uid types.UID) string { return n.nodes[uid] }
 
 // AnyNominated is asked by the framework once a cycle.
 func (n *nominations) AnyNominated() bool {
@@ -127,14 +128,14 @@ func (n *nominations) AnyNominated() bool {
 func (n *nominations) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
 	for _, uid := range n.byNode[node] {
 		if n.counts(uid) {
-			pods = append(pods, n.m.cluster.Pod(uid).Info())
+			pods = append(pods, n.entities.cluster.Pod(uid).Info())
 		}
 	}
 	return pods
 }
 
 // PriorityOf is asked by the framework for the priority that counts between nominated pods and others.
-func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.m.cluster.PriorityOf(pod) }
+func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.entities.cluster.PriorityOf(pod) }
 
 // AddNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
@@ -145,114 +146,55 @@ func (n *nominations) DeleteNominatedPodIfExists(*v1.Pod) {}
 // UpdateNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 
-// NominatedNode returns the node that the pod is nominated to, "" for none.
-func (m *Machine) NominatedNode(uid types.UID) string { return m.nominated.nodes[uid] }
-
-// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says. It
-// does not count where the pod's gang must not go now.
-func (m *Machine) withNomination(pod *v1.Pod) *v1.Pod {
-	node := m.NominatedNode(pod.UID)
-	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
-		if d, why := m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
-			node = ""
-		}
-	}
-	if pod.Status.NominatedNodeName == node {
-		return pod
-	}
-	c := *pod
-	c.Status.NominatedNodeName = node
-	return &c
-}
-
-// propose writes down what a PostFilter plugin wants done: who is to be evicted of those that are not on their way out
-// already, and the nominations of other pods. The gang's held members are released: its attempt ends.
-func (m *Machine) propose(d *eventlog.Decision, prof *framework.Profile, state fwk.CycleState, pod *v1.Pod) {
-	proposal := preemption.Proposed(state)
-	if proposal == nil {
-		return
-	}
-	for _, uid := range proposal.Victims {
-		if p := m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !m.effects.has(uid, Evict) {
-			d.Victims = append(d.Victims, uid)
-		}
-	}
-	for _, n := range proposal.Nominations {
-		d.Nominations = append(d.Nominations, eventlog.Nomination(n))
-	}
-	prof.Unreserve(m.ctx, state, pod, "")
-}
-
-// applyNominations makes the nominations state that a decision gives and takes away. Who loses one is tried again: there
+// apply makes the nominations state that a decision gives and takes away. Who loses one is tried again: there
 // may be room for it elsewhere.
-func (m *Machine) applyNominations(key queue.Key, d *eventlog.Decision) {
+func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {
-		m.nominated.set(d.UID, d.Nominated)
+		n.set(d.UID, d.Nominated)
 	}
-	for _, n := range d.Nominations {
-		p := m.cluster.Pod(n.UID)
+	for _, nomination := range d.Nominations {
+		p := n.entities.cluster.Pod(nomination.UID)
 		if p == nil || p.Stage == cluster.Bound {
 			continue
 		}
-		m.nominated.set(n.UID, n.Node)
-		if other := m.keyOf(p); n.Node == "" && other != key {
-			m.queue.Retry(other)
+		n.set(nomination.UID, nomination.Node)
+		if other := n.entities.keyOf(p); nomination.Node == "" && other != key {
+			n.entities.queue.Retry(other)
 		}
 	}
 }
 
-// nominateByObject follows what the object of a pod without a node says of its nomination: it counts unless a decision
+// followObject follows what the object of a pod without a node says of its nomination: it counts unless a decision
 // has nominated the pod since.
-func (m *Machine) nominateByObject(old, pod *v1.Pod) {
+func (n *nominations) followObject(old, pod *v1.Pod) {
 	before, now := "", pod.Status.NominatedNodeName
 	if old != nil {
 		before = old.Status.NominatedNodeName
 	}
-	if pod.DeletionTimestamp != nil || m.profileOf(pod) == nil {
-		m.nominated.set(pod.UID, "")
+	if pod.DeletionTimestamp != nil || n.entities.profiles.of(pod) == nil {
+		n.set(pod.UID, "")
 		return
 	}
-	if current := m.NominatedNode(pod.UID); before != now && (current == "" || current == before) {
-		m.nominated.set(pod.UID, now)
+	if current := n.nodeOf(pod.UID); before != now && (current == "" || current == before) {
+		n.set(pod.UID, now)
 	}
-}
-
-// mayPreempt says whether the entity's gangs could have room made for them by pods of lower priority, or have room kept
-// for them that they may have no use for any more: only an attempt can tell.
-func (m *Machine) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
-	for _, g := range gangs {
-		if len(m.nominated.nodes) > 0 && slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return m.NominatedNode(p.Object.UID) != "" }) {
-			return true
-		}
-	}
-	prof := m.profiles[e.Profile()]
-	if prof == nil || !prof.Has(framework.PostFilter, preemption.Name) {
-		return false
-	}
-	return slices.ContainsFunc(gangs, func(g *cluster.Group) bool { return m.cluster.MayMakeRoom(g, e.Priority()) })
-}
-
-// podMayPreempt is mayPreempt for a single pod.
-func (m *Machine) podMayPreempt(e *queue.Entity) bool {
-	prof := m.profiles[e.Profile()]
-	return prof != nil && prof.Has(framework.PostFilter, preemption.Name) && m.cluster.LowestPriority() < e.Priority()
 }
 
 // forgetNode ends the nominations to a node that is gone, and has the pods tried again.
-func (m *Machine) forgetNode(name string) {
-	for _, uid := range slices.Clone(m.nominated.byNode[name]) {
-		m.nominated.set(uid, "")
-		if p := m.cluster.Pod(uid); p != nil {
-			m.queue.Retry(m.keyOf(p))
+func (n *nominations) forgetNode(name string) {
+	for _, uid := range slices.Clone(n.byNode[name]) {
+		n.set(uid, "")
+		if p := n.entities.cluster.Pod(uid); p != nil {
+			n.entities.queue.Retry(n.entities.keyOf(p))
 		}
 	}
 }
 
 // forgetStrangers ends the nominations of pods that no profile schedules any more.
-func (m *Machine) forgetStrangers() {
-	for _, uid := range slices.Sorted(maps.Keys(m.nominated.nodes)) {
-		if p := m.cluster.Pod(uid); p == nil || m.profileOf(p.Object) == nil {
-			m.nominated.set(uid, "")
+func (n *nominations) forgetStrangers() {
+	for _, uid := range slices.Sorted(maps.Keys(n.nodes)) {
+		if p := n.entities.cluster.Pod(uid); p == nil || n.entities.profiles.of(p.Object) == nil {
+			n.set(uid, "")
 		}
 	}
 }
@@ -278,7 +220,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			if r.Err() != nil {
 				return
 			}
-			if n.m.cluster.Pod(uid) == nil {
+			if n.entities.cluster.Pod(uid) == nil {
 				r.Fail("uid", fmt.Errorf("no pod %q is there to be nominated", uid))
 				return
 			}

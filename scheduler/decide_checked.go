@@ -17,12 +17,13 @@ const (
 
 // decideChecked decides twice and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
-	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.cycle%checkEvery != 0 {
+	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
 		return m.decide(trace)
 	}
 	before := m.Hash()
 	d, ok := m.decide(trace)
-	m.forgetMemos()
+	m.waits.forgetMemos()
+	m.backfill.ForgetMemos()
 	again, okAgain := m.decide(nil)
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
@@ -33,14 +34,8 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	return d, ok
 }
 
-// forgetMemos forgets what must make no difference.
-func (m *Machine) forgetMemos() {
-	m.waitsDoubtful, m.noneOverdue = true, false
-	m.backfill.ForgetMemos()
-}
-
 func (m *Machine) encode(d *eventlog.Decision) []byte {
-	e := eventlog.Entry{Seq: m.seq + 1, Epoch: m.epoch, Time: m.now, Payload: d}
+	e := eventlog.Entry{Seq: m.at.seq + 1, Epoch: m.at.epoch, Time: m.at.now, Payload: d}
 	b, err := eventlog.AppendRecord(nil, e, [32]byte{})
 	if err != nil {
 		panic(fmt.Sprintf("encode decision %+v: %v", d, err))

@@ -19,40 +19,40 @@ import (
 )
 
 // applyDecision makes a recorded decision the state. It asks no plugin whether it agrees.
-func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
+func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	p := m.cluster.Pod(d.UID)
 	if p == nil {
 		return fmt.Errorf("decision on pod %s/%s (%s): %w", d.Namespace, d.Name, d.UID, errUnknownPod)
 	}
-	if d.Cycle != m.cycle+1 {
-		return fmt.Errorf("decision of cycle %d: the cycle before it is %d", d.Cycle, m.cycle)
+	if d.Cycle != m.at.cycle+1 {
+		return fmt.Errorf("decision of cycle %d: the cycle before it is %d", d.Cycle, m.at.cycle)
 	}
 	if d.Evaluated < 0 {
 		return fmt.Errorf("decision of cycle %d: %d nodes evaluated", d.Cycle, d.Evaluated)
 	}
-	m.cycle = d.Cycle
+	m.at.cycle = d.Cycle
 	if nodes, _ := m.cluster.List(); len(nodes) > 0 {
-		m.start = (m.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
+		m.at.start = (m.at.start + int(d.Evaluated%int64(len(nodes)))) % len(nodes)
 	}
 	switch d.Outcome {
 	case eventlog.Evicted:
 		err := m.applyVerdicts(seq, d)
-		m.recheckGroup(p) // who comes now is not one of theirs
+		m.entities.recheckGroup(p) // a pod that comes now is not one of theirs
 		return err
 	case eventlog.Reserved:
 		return m.applyReserved(p, d)
 	}
-	key, waited := m.keyOf(p), p.Stage == cluster.Waiting
-	if g := p.Group; g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0 {
-		tried, _ := m.topology.domainOf(g, false)
-		defer func() {
-			switch e := m.queue.Get(key); {
-			case g.Placed() > 0:
-				g.AvoidNothing()
-			case err == nil && e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
-				m.avoidDomain(key, g, tried)
-			}
-		}()
+	return m.applyCycle(seq, p, d)
+}
+
+// applyCycle applies what came of a pod's scheduling cycle, or of the end of its wait.
+func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
+	key, waited := m.entities.keyOf(p), p.Stage == cluster.Waiting
+	var tried *domain
+	g := p.Group
+	limited := g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0
+	if limited {
+		tried, _ = m.topology.domainOf(g, false)
 	}
 	if !waited {
 		m.queue.Begin(key) // the end of a wait is not another attempt
@@ -64,35 +64,61 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) (err error) {
 	if err := m.applyVerdicts(seq, d); err != nil {
 		return err
 	}
-	switch d.Outcome {
-	case eventlog.Waiting:
-		err = m.holdPod(seq, key, p, d)
-	case eventlog.Scheduled:
-		if waited {
-			m.endHold(seq, p)
-			m.conclude(key)
-			break
-		}
-		err = m.bindPod(seq, key, p, d)
-	case eventlog.Unschedulable, eventlog.Error:
-		if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
-			m.queue.Retry(key) // it was broken off: no event need come for another attempt to end otherwise
-		}
-		if waited || m.endsAttempt(key, d) {
-			m.queue.Park(key, failureOf(d))
-			break
-		}
-		m.queue.Refuse(key, failureOf(d))
-		m.conclude(key)
-	default:
-		err = fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
+	if err := m.applyOutcome(seq, key, waited, p, d); err != nil {
+		return err
 	}
-	m.applyNominations(key, d)
-	// Told at last: what was refused just now must learn of it too.
+	m.nominated.apply(key, d)
+	// The queue is told last: what was refused just now must learn of it too.
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
-	return err
+	if limited {
+		m.judgeDomain(key, g, tried)
+	}
+	return nil
+}
+
+// applyOutcome applies a decision's outcome to its own pod; waited says that the pod was waiting before.
+func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluster.Pod, d *eventlog.Decision) error {
+	switch d.Outcome {
+	case eventlog.Waiting:
+		return m.holdPod(seq, key, p, d)
+	case eventlog.Scheduled:
+		if !waited {
+			return m.bindPod(seq, key, p, d)
+		}
+		m.endHold(seq, p)
+		m.conclude(key)
+		return nil
+	case eventlog.Unschedulable, eventlog.Error:
+		m.applyFailure(key, waited, d)
+		return nil
+	}
+	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
+}
+
+// applyFailure applies that the cycle placed nothing, or, if the pod waited, that it is not bound after all.
+func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision) {
+	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
+		m.queue.Retry(key) // it was broken off: no event need come for another attempt to end otherwise
+	}
+	if waited || m.waits.endsAttempt(key, d) {
+		m.queue.Park(key, failureOf(d))
+		return
+	}
+	m.queue.Refuse(key, failureOf(d))
+	m.conclude(key)
+}
+
+// judgeDomain notes, after a cycle of a gang that must stay within a domain, whether the domain that it tried is to be
+// avoided: the attempt has failed and has left nothing of the gang on nodes.
+func (m *Machine) judgeDomain(key queue.Key, g *cluster.Group, tried *domain) {
+	switch e := m.queue.Get(key); {
+	case g.Placed() > 0:
+		g.AvoidNothing()
+	case e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
+		m.avoidDomain(key, g, tried)
+	}
 }
 
 // applyRejected takes the pods that the cycle rejected off their nodes. It returns those, as they stood there,
@@ -120,7 +146,7 @@ func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v
 // applyVerdicts carries out what the cycle decided on pods that go on, and on victims.
 func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	for _, a := range d.Approvals {
-		m.waiting.Approve(a.UID, a.Plugin)
+		m.waits.pods.Approve(a.UID, a.Plugin)
 	}
 	for _, uid := range d.Allowed {
 		p := m.cluster.Pod(uid)
@@ -142,9 +168,9 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 func (m *Machine) endHold(seq uint64, p *cluster.Pod) {
 	o := p.Object
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
-	m.waiting.Release(o.UID)
+	m.waits.pods.Release(o.UID)
 	m.cluster.Allow(p)
-	p.Since = m.now
+	p.Since = m.at.now
 }
 
 // releasePod takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
@@ -155,34 +181,24 @@ func (m *Machine) releasePod(uid types.UID) (key queue.Key, freed *v1.Pod, err e
 	if p == nil || p.Stage != cluster.Waiting {
 		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
 	}
-	key = m.keyOf(p)
+	key = m.entities.keyOf(p)
 	if !m.queue.HeldByAttempt(uid) {
 		freed = p.Placed()
 	}
-	m.waiting.Release(uid)
+	m.waits.pods.Release(uid)
 	if err := m.cluster.Release(p); err != nil {
 		return queue.Key{}, nil, err
 	}
-	m.unhold(key, p)
+	m.entities.unhold(key, p)
 	return key, freed, nil
-}
-
-// unhold makes a pod that lost its place wait for another one, unless it is being deleted.
-func (m *Machine) unhold(key queue.Key, p *cluster.Pod) {
-	if p.Object.DeletionTimestamp != nil {
-		m.queue.Delete(key, p.Object.UID)
-		m.recheckGroup(p)
-		return
-	}
-	m.queue.Unhold(key, p.Object.UID)
 }
 
 func (m *Machine) holdPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
 	if err := m.cluster.Assume(p, d.Node, cluster.Waiting, d.Volumes); err != nil {
 		return err
 	}
-	p.Since = m.now
-	m.waiting.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
+	p.Since = m.at.now
+	m.waits.pods.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
 	m.queue.Hold(key, d.UID)
 	m.conclude(key)
 	return nil
@@ -192,7 +208,7 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
 		return err
 	}
-	p.Since = m.now
+	p.Since = m.at.now
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
 	m.queue.Hold(key, d.UID)
 	m.conclude(key)
@@ -208,21 +224,15 @@ func blamesGang(d *eventlog.Decision) bool {
 // unless held members still wait for others that do not come: then the next decision releases them.
 func (m *Machine) conclude(key queue.Key) {
 	e := m.queue.Get(key)
-	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.goesOn(e) {
+	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.waits.goesOn(e) {
 		return
 	}
 	for _, uid := range e.Held() {
-		if g := m.cluster.Pod(uid).Group; m.waitsForGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
+		if g := m.cluster.Pod(uid).Group; m.waits.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
 			return
 		}
 	}
 	m.queue.Finish(key)
-}
-
-// waitsForGang says whether the gang plugin holds the pod.
-func (m *Machine) waitsForGang(uid types.UID) bool {
-	w, ok := m.waiting.Get(uid)
-	return ok && slices.Contains(w.Plugins, coscheduling.Name)
 }
 
 // failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was

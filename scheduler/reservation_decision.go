@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,7 +11,6 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -30,127 +28,57 @@ func laneOf(p *framework.Profile) (_ backfill.Lane, ok bool) {
 	return backfill.Lane{Profile: p.Name(), Backfill: backfills, Hold: plugin.BackfillHold()}, true
 }
 
-// planView is a Machine as its Planner sees it.
+// planView is the Machine's state as its Planner sees it.
 type planView struct {
 	*cluster.State
-	m *Machine
+	entities *entities
+	topology *topology
+	room     *room
+	now      func() eventlog.Time
 }
 
 var _ backfill.View = planView{}
 
 // Now implements backfill.View.
-func (v planView) Now() eventlog.Time { return v.m.now }
+func (v planView) Now() eventlog.Time { return v.now() }
 
 // Versions implements backfill.View.
 func (v planView) Versions() backfill.Versions {
-	return backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed()}
+	return versionsOf(v.State)
+}
+
+func versionsOf(c *cluster.State) backfill.Versions {
+	return backfill.Versions{Room: c.RoomVersion(), Placements: c.Placements(), Allowed: c.Allowed()}
 }
 
 // FirstInLane implements backfill.View.
 func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) bool) *queue.Entity {
-	return v.m.queue.FirstInLane(profile, wanted)
+	return v.entities.queue.FirstInLane(profile, wanted)
 }
 
 // Entity implements backfill.View.
-func (v planView) Entity(key queue.Key) *queue.Entity { return v.m.queue.Get(key) }
+func (v planView) Entity(key queue.Key) *queue.Entity { return v.entities.queue.Get(key) }
 
 // InFlight implements backfill.View.
-func (v planView) InFlight() bool { return v.m.queue.Counts().InFlight > 0 }
+func (v planView) InFlight() bool { return v.entities.queue.Counts().InFlight > 0 }
 
 // KeyOf implements backfill.View.
-func (v planView) KeyOf(p *cluster.Pod) queue.Key { return v.m.keyOf(p) }
-
-// LacksRoom implements backfill.View.
-func (v planView) LacksRoom(e *queue.Entity) bool {
-	return v.m.roomChecked[e.Profile()] && !v.m.hasRoomForAll(e)
-}
+func (v planView) KeyOf(p *cluster.Pod) queue.Key { return v.entities.keyOf(p) }
 
 // HasEnough implements backfill.View.
-func (v planView) HasEnough(e *queue.Entity) bool {
-	gangs := v.m.gangsOf(e.Key())
-	need := min(1, len(gangs))
-	if c := v.m.compositeOf(e); c != nil {
-		need = c.Min()
-	}
-	for _, g := range gangs {
-		if g.Met() && g.Assigned() >= g.Min() {
-			need--
-		}
-	}
-	return len(gangs) > 0 && need <= 0
-}
+func (v planView) HasEnough(e *queue.Entity) bool { return v.entities.hasEnough(e) }
 
-// Needed implements backfill.View: of a gang as many as it lacks, of a composite those of the first gangs that are enough.
-func (v planView) Needed(e *queue.Entity) []*cluster.Pod {
-	if e.Type() == fwk.PodKeyType {
-		if next := e.Next(); next != nil {
-			return []*cluster.Pod{v.Pod(next.UID)}
-		}
-		return nil
-	}
-	gangs := v.m.gangsOf(e.Key())
-	want := len(gangs)
-	if c := v.m.compositeOf(e); c != nil {
-		want = c.Min()
-	}
-	var pods []*cluster.Pod
-	for _, g := range gangs {
-		if want == 0 {
-			break
-		}
-		k := g.Min() - g.Assigned() - g.Waiting()
-		var members []*cluster.Pod
-		for _, pod := range e.Ready() {
-			if p := v.Pod(pod.UID); p.Group == g && len(members) < k {
-				members = append(members, p)
-			}
-		}
-		if len(members) < k {
-			continue
-		}
-		pods = append(pods, members...)
-		want--
-	}
-	if want > 0 {
-		return nil
-	}
-	return pods
-}
+// Needed implements backfill.View.
+func (v planView) Needed(e *queue.Entity) []*cluster.Pod { return v.entities.needed(e) }
 
 // LeastNeeds implements backfill.View.
 func (v planView) LeastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {
-	if e.Type() == fwk.PodKeyType {
-		next := e.Next()
-		if next == nil {
-			return nil, 0, false
-		}
-		p := v.Pod(next.UID)
-		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
-			needs = append(needs, backfill.Need{Resource: name, Amount: p.Amount(name)})
-		}
-		return needs, p.Life(), true
-	}
-	gangs := v.m.gangsOf(e.Key())
-	if c := v.m.compositeOf(e); c != nil && c.Min() < len(gangs) {
-		return nil, 0, false
-	}
-	for i, g := range gangs {
-		its := v.Needs(g, func(resource v1.ResourceName, amount int64) {
-			at := slices.IndexFunc(needs, func(n backfill.Need) bool { return n.Resource == resource })
-			if at < 0 {
-				needs = append(needs, backfill.Need{Resource: resource, Amount: amount})
-				return
-			}
-			needs[at].Amount += amount
-		})
-		if i == 0 || its == 0 || longest > 0 && its > longest {
-			longest = its
-		}
-		if its == 0 {
-			longest = -1
-		}
-	}
-	return needs, max(0, longest), len(gangs) > 0
+	return v.entities.leastNeeds(e)
+}
+
+// LacksRoom implements backfill.View.
+func (v planView) LacksRoom(e *queue.Entity) bool {
+	return v.room.profiles.roomChecked[e.Profile()] && !v.room.hasForAll(e)
 }
 
 // Domains implements backfill.View.
@@ -158,7 +86,7 @@ func (v planView) Domains(e *queue.Entity) (nodes [][]string, limited bool) {
 	if e.Type() != fwk.PodGroupKeyType {
 		return nil, false
 	}
-	gangs := v.m.gangsOf(e.Key())
+	gangs := v.entities.gangsOf(e.Key())
 	if len(gangs) != 1 {
 		return nil, false
 	}
@@ -167,7 +95,7 @@ func (v planView) Domains(e *queue.Entity) (nodes [][]string, limited bool) {
 	if len(required) == 0 {
 		return nil, false
 	}
-	domains := v.m.topology.domainsBy(required)
+	domains := v.topology.domainsBy(required)
 	if d := holding(g, domains); d != nil {
 		return [][]string{d.names}, true
 	}
@@ -210,10 +138,10 @@ func (m *Machine) decideReservation() (d eventlog.Decision, ok bool) {
 // applyReserved makes a decided reservation the one of its lane.
 func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	profile := p.Object.Spec.SchedulerName
-	if m.profiles[profile] == nil {
+	if m.profiles.byName[profile] == nil {
 		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
 	}
-	m.backfill.Reserve(backfill.Reservation{Key: m.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places})
+	m.backfill.Reserve(backfill.Reservation{Key: m.entities.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places})
 	m.queue.RetryInLane(profile, coscheduling.Name)
 	return nil
 }
@@ -233,8 +161,8 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 }
 
 // reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to any.
-func (m *Machine) reservedFrom(pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
-	refusal := m.backfill.Refusal(pod.UID)
+func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
+	refusal := planner.Refusal(pod.UID)
 	if refusal == nil {
 		return nil
 	}

@@ -19,7 +19,7 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 			continue // nobody can know how many members are meant
 		}
 		for _, p := range g.Members() {
-			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) || !plansGangs(m.profileOf(p.Object)) {
+			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) || !plansGangs(m.profiles.of(p.Object)) {
 				continue
 			}
 			if !ok {

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -20,6 +21,32 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
+// profiles are the plugins of one configuration.
+type profiles struct {
+	config  []byte // the configuration, as logged
+	byName  map[string]*framework.Profile
+	volumes map[string]*cluster.VolumeRecorder // by profile; what the running cycle reserves
+	// otherPermits says that some profile has a Permit plugin beside the gang plugin.
+	otherPermits bool
+	// By profile: it filters nodes by all resources, so that too little free in all means no place.
+	roomChecked map[string]bool
+}
+
+func noProfiles(config []byte) *profiles {
+	return &profiles{
+		config: config, byName: map[string]*framework.Profile{},
+		volumes: map[string]*cluster.VolumeRecorder{}, roomChecked: map[string]bool{},
+	}
+}
+
+func (all *profiles) add(prof *framework.Profile) {
+	all.byName[prof.Name()] = prof
+	all.otherPermits = all.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
+}
+
+// of returns the profile that schedules pod, nil if that is another scheduler's.
+func (all *profiles) of(pod *v1.Pod) *framework.Profile { return all.byName[pod.Spec.SchedulerName] }
+
 // newProfile makes the i-th profile's plugins and gives them the Machine's state to look at.
 func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile, error) {
 	// Whether NodeResourcesFit filters is known only once the profile is there, and the plugins are made with it.
@@ -29,12 +56,12 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Informers: m.cluster.Informers().Factory(),
 		CSI:       m.cluster.Informers().CSI(),
 		DRA:       m.cluster.Informers().DRA(),
-		Waiting:   m.waiting,
+		Waiting:   m.waits.pods,
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
 		Changed:   m.cluster.ChangedSince,
-		Now:       func() time.Time { return m.now.Std() },
-		Reserved:  m.reservedFrom,
+		Now:       func() time.Time { return m.at.now.Std() },
+		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return reservedFrom(m.backfill, pod) },
 		Extra:     view,
 	})
 	if err != nil {
@@ -45,13 +72,13 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	}
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
-	m.roomChecked[prof.Name()] = view.fits
+	m.profiles.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", prof.Name(), err)
 	}
 	if ok {
-		m.volumes[prof.Name()] = recorder
+		m.profiles.volumes[prof.Name()] = recorder
 	}
 	return prof, nil
 }
@@ -77,16 +104,16 @@ func wholeGangPlugin(p *framework.Profile) error {
 }
 
 // volumesReserved returns what the cycle's Reserve has settled about the pod's claims.
-func (m *Machine) volumesReserved(prof *framework.Profile) []eventlog.VolumeClaim {
-	if recorder, ok := m.volumes[prof.Name()]; ok {
+func (all *profiles) volumesReserved(prof *framework.Profile) []eventlog.VolumeClaim {
+	if recorder, ok := all.volumes[prof.Name()]; ok {
 		return recorder.Captured()
 	}
 	return nil
 }
 
-// forgetVolumes has the next cycle begin with nothing settled.
-func (m *Machine) forgetVolumes(prof *framework.Profile) {
-	if recorder, ok := m.volumes[prof.Name()]; ok {
+// forgetVolumes makes the next cycle start with no volumes reserved.
+func (all *profiles) forgetVolumes(prof *framework.Profile) {
+	if recorder, ok := all.volumes[prof.Name()]; ok {
 		recorder.Reset()
 	}
 }
@@ -177,16 +204,16 @@ func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limite
 func (g *gangsOfProfile) Going(uid types.UID) bool { return g.machine.effects.has(uid, Evict) }
 
 // NominatedNode implements preemption.View.
-func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.NominatedNode(uid) }
+func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.nominated.nodeOf(uid) }
 
 // GroupOf implements coscheduling.Groups.
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
 
 // Left implements coscheduling.Groups.
-func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.left(group) }
+func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.entities.left(group) }
 
 // Cleared implements coscheduling.Groups.
-func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.cleared(group) }
+func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.waits.cleared(group) }
 
 // Lacks implements coscheduling.Groups.
 func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {

@@ -1,0 +1,181 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
+)
+
+// cycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserve is taken back before it ends; only
+// Apply of its Decision changes the state.
+type cycle struct {
+	m       *Machine
+	profile *framework.Profile
+	state   fwk.CycleState
+	pod     *v1.Pod // as plugins see it
+	trace   *framework.Trace
+	d       eventlog.Decision
+}
+
+func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
+	c := &cycle{m: m, profile: m.profiles.of(pod), state: framework.NewCycleState(), trace: trace}
+	c.d = m.decisionOn(m.cluster.Pod(pod.UID))
+	c.d.Nominated = m.nominated.nodeOf(pod.UID)
+	c.pod = c.withNomination(pod)
+	return c
+}
+
+func (c *cycle) run() eventlog.Decision {
+	m, pod, waiting := c.m, c.pod, c.m.waits.pods
+	m.profiles.forgetVolumes(c.profile)
+	waiting.BeginCycle()
+	if why := m.cluster.Informers().Undecidable(pod); why != "" {
+		c.d.Outcome = eventlog.Unschedulable
+		code := fwk.UnschedulableAndUnresolvable.String()
+		c.d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: code, Reason: why}}
+		c.profile.Unreserve(m.ctx, c.state, pod, "") // its gang's waiting members cannot go on without it
+	} else if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
+		c.refuse(placement)
+	} else {
+		c.admit(placement)
+	}
+	m.waits.takeVerdicts(&c.d)
+	m.waits.keepTogether(&c.d, m.cluster.Pod(pod.UID))
+	if c.d.Node != "" {
+		c.d.Nominated = "" // which stays as it is
+		// The pod keeps its place, and yet Reserve is taken back: only Apply makes the decision state. What
+		// Unreserve says of waiting pods on that way is not meant.
+		waiting.BeginCycle()
+		c.profile.TakeBack(m.ctx, c.state, pod, c.d.Node)
+		waiting.EndCycle()
+	}
+	return c.d
+}
+
+// refuse fills in the decision on a pod for which no node was found.
+func (c *cycle) refuse(placement framework.Placement) {
+	c.d.Evaluated, c.d.Feasible = placement.Evaluated, placement.Feasible
+	c.d.Rejections = withBlamed(placement)
+	if !placement.Status.IsRejected() {
+		c.d.Outcome = eventlog.Error
+		c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+		return
+	}
+	c.d.Outcome = eventlog.Unschedulable
+	result, status := c.profile.PostFilter(c.m.ctx, c.state, c.pod, placement.Statuses, c.trace)
+	if result != nil && result.Mode() == fwk.ModeOverride {
+		c.d.Nominated = result.NominatedNodeName
+	}
+	c.propose()
+	if status.IsSuccess() { // the reasons are those of plugins that could not help
+		status = fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())
+	}
+	c.d.Rejections = addRejection(c.d.Rejections, status)
+}
+
+// admit takes a pod with a node through Reserve and Permit.
+func (c *cycle) admit(placement framework.Placement) {
+	c.d.Evaluated, c.d.Feasible, c.d.Rejections = placement.Evaluated, placement.Feasible, placement.Rejections
+	status := c.profile.Reserve(c.m.ctx, c.state, c.pod, placement.Node, c.trace)
+	if status.IsSuccess() {
+		var waits []framework.Wait
+		c.d.Volumes = c.m.profiles.volumesReserved(c.profile)
+		status, waits = c.profile.Permit(c.m.ctx, c.state, c.pod, placement.Node, c.trace)
+		if status.IsSuccess() || status.IsWait() {
+			c.d.Outcome, c.d.Node, c.d.Score = eventlog.Scheduled, placement.Node, placement.Score
+			if status.IsWait() {
+				c.d.Outcome = eventlog.Waiting
+				c.d.WaitFor, c.d.WaitUntil = c.waitOf(waits)
+			}
+			return
+		}
+	}
+	c.m.waits.retractGang(c.m.cluster.Pod(c.pod.UID))
+	c.profile.Unreserve(c.m.ctx, c.state, c.pod, placement.Node)
+	c.d.Volumes = nil
+	c.d.Outcome = eventlog.Unschedulable
+	if !status.IsRejected() {
+		c.d.Outcome = eventlog.Error
+	}
+	c.d.Rejections = addRejection(c.d.Rejections, status)
+}
+
+func (c *cycle) waitOf(waits []framework.Wait) (plugins []string, until eventlog.Time) {
+	for _, w := range waits {
+		plugins = append(plugins, w.Plugin)
+		if t := c.m.at.now.Add(w.Timeout); until == 0 || t < until {
+			until = t
+		}
+	}
+	return plugins, until
+}
+
+// propose writes down what a PostFilter plugin wants done: who is to be evicted of those that are not on their way out
+// already, and the nominations of other pods. The gang's held members are released: its attempt ends.
+func (c *cycle) propose() {
+	proposal := preemption.Proposed(c.state)
+	if proposal == nil {
+		return
+	}
+	for _, uid := range proposal.Victims {
+		if p := c.m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
+			c.d.Victims = append(c.d.Victims, uid)
+		}
+	}
+	for _, n := range proposal.Nominations {
+		c.d.Nominations = append(c.d.Nominations, eventlog.Nomination(n))
+	}
+	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+}
+
+// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says. It
+// does not count where the pod's gang must not go now.
+func (c *cycle) withNomination(pod *v1.Pod) *v1.Pod {
+	node := c.m.nominated.nodeOf(pod.UID)
+	if g := c.m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
+		if d, why := c.m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+			node = ""
+		}
+	}
+	if pod.Status.NominatedNodeName == node {
+		return pod
+	}
+	as := *pod
+	as.Status.NominatedNodeName = node
+	return &as
+}
+
+// withBlamed returns the placement's rejections with a row for every plugin that an event must change the
+// mind of, also for one that only narrowed the nodes down in PreFilter.
+func withBlamed(placement framework.Placement) []eventlog.Rejection {
+	out := placement.Rejections
+	for _, plugin := range placement.Plugins {
+		if !slices.ContainsFunc(out, func(r eventlog.Rejection) bool { return r.Plugin == plugin }) {
+			out = append(out, eventlog.Rejection{Plugin: plugin, Code: fwk.UnschedulableAndUnresolvable.String()})
+		}
+	}
+	return sortRejections(out)
+}
+
+// addRejection adds what a plugin said of the pod as a whole.
+func addRejection(rejections []eventlog.Rejection, status *fwk.Status) []eventlog.Rejection {
+	if status.IsRejected() && status.Message() == "" {
+		return rejections
+	}
+	return sortRejections(slices.Concat(rejections, framework.Rejections(status)))
+}
+
+// sortRejections sorts by plugin, code, reason.
+func sortRejections(rejections []eventlog.Rejection) []eventlog.Rejection {
+	slices.SortFunc(rejections, func(a, b eventlog.Rejection) int {
+		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Reason, b.Reason))
+	})
+	return rejections
+}

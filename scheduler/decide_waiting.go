@@ -1,0 +1,60 @@
+package scheduler
+
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+)
+
+// Decisions on waiting pods whose wait ends outside of the cycles of their own gang.
+
+// rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.
+func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.UID)
+	d := m.decisionOn(p)
+	d.Outcome, d.Nominated = eventlog.Unschedulable, m.nominated.nodeOf(p.Object.UID)
+	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
+
+	m.waits.pods.BeginCycle()
+	if prof := m.profiles.of(p.Object); prof != nil {
+		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
+	}
+	others := m.waits.pods.EndCycle().Rejected
+	m.waits.pods.Each(func(each *framework.WaitingPod) bool {
+		if uid := each.Pod.UID; uid == w.Pod.UID || slices.Contains(others, uid) {
+			d.Rejected = append(d.Rejected, uid)
+		}
+		return true
+	})
+	return d
+}
+
+// endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
+// it, that wait for nothing else.
+func (m *Machine) endWait(w *framework.WaitingPod) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.UID)
+	d := m.decisionOn(p)
+	d.Outcome, d.Node = eventlog.Scheduled, w.Node
+	goes, u := map[*cluster.Group]bool{}, m.waits.tally(p.Group)
+	for i, g := range p.Group.Unit() {
+		goes[g] = i == u.Own || u.Suffices(i, gang.Free)
+	}
+	m.waits.pods.Each(func(each *framework.WaitingPod) bool {
+		if each.Pod.UID == w.Pod.UID || !goes[m.cluster.Pod(each.Pod.UID).Group] {
+			return true
+		}
+		if onlyGangHolds(each) {
+			d.Allowed = append(d.Allowed, each.Pod.UID)
+		} else if slices.Contains(each.Plugins, coscheduling.Name) {
+			d.Approvals = append(d.Approvals, eventlog.Approval{UID: each.Pod.UID, Plugin: coscheduling.Name})
+		}
+		return true
+	})
+	return d
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// EffectKind says what an Effect asks for.
+type EffectKind uint8
+
+const (
+	// Bind asks to bind the pod to Node; its result comes back as a BindResult entry.
+	Bind EffectKind = 1
+	// Evict asks to delete the pod gracefully; its deletion comes back as a Deleted entry.
+	Evict EffectKind = 2
+)
+
+// Effect is what a decision asks of the outside world. It may be carried out only once the entry Seq is
+// durable, and may be asked for again after a restart.
+type Effect struct {
+	Kind EffectKind
+	// Seq is the decision that asks for it.
+	Seq uint64
+	// Namespace, Name and UID are the pod's; the UID is a precondition of the call.
+	Namespace, Name string
+	UID             types.UID
+	// Node is where Bind puts the pod.
+	Node string
+	// Volumes are the claims that must be bound or provisioned before the pod is.
+	Volumes []eventlog.VolumeClaim
+}
+
+// effectKey tells effects apart: a pod has at most one of each kind.
+type effectKey struct {
+	uid  types.UID
+	kind EffectKind
+}
+
+// effects are the outstanding effects in the order of their decisions. Those that are done leave a gap
+// until half of the slots are gaps.
+type effects struct {
+	slots []Effect
+	at    map[effectKey]int
+}
+
+// add takes the place of an effect of the same kind on the same pod.
+func (e *effects) add(x Effect) {
+	e.done(x.UID, x.Kind)
+	e.at[effectKey{x.UID, x.Kind}] = len(e.slots)
+	e.slots = append(e.slots, x)
+}
+
+func (e *effects) has(uid types.UID, kind EffectKind) bool {
+	_, ok := e.at[effectKey{uid, kind}]
+	return ok
+}
+
+func (e *effects) done(uid types.UID, kind EffectKind) {
+	key := effectKey{uid, kind}
+	i, ok := e.at[key]
+	if !ok {
+		return
+	}
+	delete(e.at, key)
+	e.slots[i] = Effect{Seq: e.slots[i].Seq}
+	if len(e.slots) > 64 && len(e.at) < len(e.slots)/2 {
+		e.compact()
+	}
+}
+
+func (e *effects) compact() {
+	kept := e.slots[:0]
+	for _, x := range e.slots {
+		if x.Kind != 0 {
+			e.at[effectKey{x.UID, x.Kind}] = len(kept)
+			kept = append(kept, x)
+		}
+	}
+	clear(e.slots[len(kept):])
+	e.slots = kept
+}
+
+func (e *effects) after(seq uint64) []Effect {
+	var out []Effect
+	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
+		if e.slots[i].Kind != 0 {
+			out = append(out, e.slots[i])
+		}
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out
+}
+
+func (e *effects) appendState(dst []byte) []byte {
+	outstanding := e.after(0)
+	dst = binary.AppendUvarint(dst, uint64(len(outstanding)))
+	for _, x := range outstanding {
+		dst = append(dst, byte(x.Kind))
+		dst = binary.AppendUvarint(dst, x.Seq)
+		for _, s := range [...]string{x.Namespace, x.Name, string(x.UID), x.Node} {
+			dst = canonical.AppendString(dst, s)
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(x.Volumes)))
+		for _, v := range x.Volumes {
+			dst = canonical.AppendString(dst, v.Claim)
+			dst = canonical.AppendString(dst, v.Volume)
+		}
+	}
+	return dst
+}
+
+func (e *effects) restore(r *canonical.Reader) {
+	for range r.Count("effects", 7) {
+		x := Effect{
+			Kind: EffectKind(r.Byte("effect")), Seq: r.Uvarint("decision"),
+			Namespace: r.String("namespace"), Name: r.String("name"), UID: types.UID(r.String("uid")), Node: r.String("node"),
+		}
+		for range r.Count("volumes", 2) {
+			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
+		}
+		if x.Kind != Bind && x.Kind != Evict {
+			r.Fail("effect", fmt.Errorf("unknown kind %d", x.Kind))
+		}
+		if r.Err() != nil {
+			return
+		}
+		e.add(x)
+	}
+}

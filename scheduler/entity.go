@@ -1,0 +1,246 @@
+package scheduler
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// What stands in the queue for a pod: the pod itself, its gang, or all gangs that are admitted with it.
+
+// entities says which entity of the queue a pod or a gang belongs to, and has the queue look again at entities about which
+// something changed.
+type entities struct {
+	cluster  *cluster.State
+	queue    *queue.Queue
+	profiles *profiles
+}
+
+// keyOf returns what stands in the queue for pod.
+func (n *entities) keyOf(p *cluster.Pod) queue.Key {
+	if p.Group != nil && plansGangs(n.profiles.of(p.Object)) {
+		return keyOfGang(p.Group)
+	}
+	return fwk.PodKey(p.Object.Namespace, p.Object.Name)
+}
+
+func keyOfGang(g *cluster.Group) queue.Key {
+	if c := g.Composite(); c != nil {
+		return fwk.CompositePodGroupKey(c.Namespace, c.Name)
+	}
+	return fwk.PodGroupKey(g.Namespace, g.Name)
+}
+
+// gangsOf returns the gangs that stand in the queue by that key; none for a pod.
+func (n *entities) gangsOf(key queue.Key) []*cluster.Group {
+	switch key.Type {
+	case fwk.PodGroupKeyType:
+		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+			return []*cluster.Group{g}
+		}
+	case fwk.CompositePodGroupKeyType:
+		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+			return c.Gangs()
+		}
+	}
+	return nil
+}
+
+// compositeOf returns the composite that an entity is, nil for none.
+func (n *entities) compositeOf(e *queue.Entity) *cluster.Composite {
+	if key := e.Key(); key.Type == fwk.CompositePodGroupKeyType {
+		return n.cluster.Composite(key.Namespace, key.Name)
+	}
+	return nil
+}
+
+// partOf is the queue's Part: the gang of a member, by which a composite's members are told apart.
+func (n *entities) partOf(pod *v1.Pod) string {
+	if name, ok := n.cluster.GangOf(pod); ok {
+		return name.String()
+	}
+	return ""
+}
+
+// left counts the members of g that the attempt under way has still to try.
+func (n *entities) left(g *cluster.Group) int {
+	key := keyOfGang(g)
+	e := n.queue.Get(key)
+	switch {
+	case e == nil:
+		return 0
+	case key.Type == fwk.CompositePodGroupKeyType:
+		return e.NumUntriedOf(g.String())
+	}
+	return e.NumUntried()
+}
+
+// standing is what holds for a gang as a whole.
+type standing struct {
+	declared  bool
+	refused   bool // by what it says itself
+	unrefused bool // what it is admitted with is not refused
+	min       int  // 0 for one that is refused
+	key       queue.Key
+}
+
+func (n *entities) standingOf(name types.NamespacedName) standing {
+	g := n.cluster.Group(name.Namespace, name.Name)
+	if g == nil {
+		return standing{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
+	}
+	key := keyOfGang(g)
+	c := g.Composite()
+	s := standing{refused: g.Refusal() != "", unrefused: c == nil || c.Refusal() == "", key: key}
+	if !s.refused && s.unrefused {
+		s.declared, s.min = g.Declared(), g.Min()
+	}
+	return s
+}
+
+// restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
+// whether it contradicts itself, what it needs, and what it is admitted with. Otherwise a pod that comes costs the same
+// however large its gang is.
+func (n *entities) restand(name types.NamespacedName, before standing) {
+	after := n.standingOf(name)
+	if after == before {
+		return
+	}
+	if after.key != before.key {
+		n.rekey(n.cluster.Group(name.Namespace, name.Name))
+		n.recheck(before.key)
+	}
+	n.recheck(after.key)
+	for _, c := range n.cluster.CompositesNaming(name) {
+		n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
+	}
+	if after.declared && before.declared && after.min < before.min {
+		n.queue.Activate(after.key)
+	}
+}
+
+// rekey moves the gang's members to the entity that they belong to by now.
+func (n *entities) rekey(g *cluster.Group) {
+	if g == nil {
+		return
+	}
+	for _, p := range g.Members() {
+		e := n.queue.Find(p.Object.UID)
+		if e == nil {
+			continue
+		}
+		if key := n.keyOf(p); key != e.Key() {
+			n.queue.Add(key, p.Object)
+			if p.Stage != cluster.Pending {
+				n.queue.Hold(key, p.Object.UID)
+			}
+		}
+	}
+}
+
+// recheck has the queue look again at the members of an entity.
+func (n *entities) recheck(key queue.Key) { n.queue.Recheck(key) }
+
+// recompose has the queue look again at the gangs below a CompositePodGroup that came, changed or went.
+func (n *entities) recompose(namespace, name string) {
+	for _, g := range n.cluster.GangsNaming(namespace, name) {
+		n.rekey(g)
+		n.recheck(keyOfGang(g))
+		n.queue.Retry(keyOfGang(g))
+	}
+}
+
+// dequeue takes a pod out of the queue, whatever stands there for it.
+func (n *entities) dequeue(uid types.UID) {
+	if e := n.queue.Find(uid); e != nil {
+		n.queue.Delete(e.Key(), uid)
+	}
+}
+
+// priorityOf is the queue's Priority: that which a PodGroup was given, or a CompositePodGroup.
+func (n *entities) priorityOf(key queue.Key) (int32, bool) {
+	switch key.Type {
+	case fwk.PodGroupKeyType:
+		if g := n.cluster.Group(key.Namespace, key.Name); g != nil {
+			return g.Priority()
+		}
+	case fwk.CompositePodGroupKeyType:
+		if c := n.cluster.Composite(key.Namespace, key.Name); c != nil {
+			return c.Priority()
+		}
+	}
+	return 0, false
+}
+
+// regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
+// it needs fewer members than before.
+func (n *entities) regroup(res eventlog.Resource, namespace, name string, before standing) {
+	switch res {
+	case eventlog.PodGroups, eventlog.XPodGroups:
+		group := types.NamespacedName{Namespace: namespace, Name: name}
+		n.restand(group, before)
+		n.recheck(n.standingOf(group).key) // its priority, for one
+	case eventlog.CompositePodGroups:
+		n.recompose(namespace, name)
+	case eventlog.PriorityClasses:
+		for _, g := range n.cluster.GroupsOfClass(name) {
+			n.recheck(keyOfGang(g))
+		}
+		for _, c := range n.cluster.CompositesOfClass(name) {
+			n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
+		}
+	}
+}
+
+// recheckGroup has the queue look again at the gang of a pod that came, went or was settled.
+func (n *entities) recheckGroup(p *cluster.Pod) {
+	if p.Group != nil {
+		n.recheck(keyOfGang(p.Group))
+	}
+}
+
+// retryGang has the gang of a pod tried again after its backoff. The pod is not to be placed any more: it may
+// have been this very one that did not fit, or that left no room for another. Or it came or became ready: it may
+// fit where others did not.
+func (n *entities) retryGang(p *cluster.Pod) {
+	if p.Group != nil {
+		n.queue.Retry(keyOfGang(p.Group))
+	}
+}
+
+// requeue puts a pod without a node into the queue, or its change to it.
+func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
+	if n.profiles.of(p.Object) == nil {
+		return
+	}
+	key := n.keyOf(p)
+	switch {
+	case p.Object.DeletionTimestamp != nil:
+		n.dequeue(p.Object.UID)
+		n.recheckGroup(p)
+		n.retryGang(p)
+	case old == nil:
+		n.queue.Add(key, p.Object)
+		n.retryGang(p)
+	default:
+		n.queue.Update(key, old, p.Object)
+		n.recheckGroup(p)
+		if len(p.Object.Spec.SchedulingGates) < len(old.Spec.SchedulingGates) {
+			n.retryGang(p)
+		}
+	}
+}
+
+// unhold makes a pod that lost its place wait for another one, unless it is being deleted.
+func (n *entities) unhold(key queue.Key, p *cluster.Pod) {
+	if p.Object.DeletionTimestamp != nil {
+		n.queue.Delete(key, p.Object.UID)
+		n.recheckGroup(p)
+		return
+	}
+	n.queue.Unhold(key, p.Object.UID)
+}

@@ -1,0 +1,104 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/outlook"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// hasEnough reports whether an entity waits only for members beyond what it needs.
+func (n *entities) hasEnough(e *queue.Entity) bool {
+	gangs := n.gangsOf(e.Key())
+	need := min(1, len(gangs))
+	if c := n.compositeOf(e); c != nil {
+		need = c.Min()
+	}
+	for _, g := range gangs {
+		if g.Met() && g.Assigned() >= g.Min() {
+			need--
+		}
+	}
+	return len(gangs) > 0 && need <= 0
+}
+
+// needed returns the pods that an entity must place at once to have what it needs: of a gang as many as it lacks, of a
+// composite those of the first gangs that are enough; nil if it has too few ready.
+func (n *entities) needed(e *queue.Entity) []*cluster.Pod {
+	if e.Type() == fwk.PodKeyType {
+		if next := e.Next(); next != nil {
+			return []*cluster.Pod{n.cluster.Pod(next.UID)}
+		}
+		return nil
+	}
+	gangs := n.gangsOf(e.Key())
+	want := len(gangs)
+	if c := n.compositeOf(e); c != nil {
+		want = c.Min()
+	}
+	var pods []*cluster.Pod
+	for _, g := range gangs {
+		if want == 0 {
+			break
+		}
+		k := g.Min() - g.Assigned() - g.Waiting()
+		var members []*cluster.Pod
+		for _, pod := range e.Ready() {
+			if p := n.cluster.Pod(pod.UID); p.Group == g && len(members) < k {
+				members = append(members, p)
+			}
+		}
+		if len(members) < k {
+			continue
+		}
+		pods = append(pods, members...)
+		want--
+	}
+	if want > 0 {
+		return nil
+	}
+	return pods
+}
+
+// leastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one of them
+// declares nothing; ok is false if it is not known which of its gangs will be placed.
+func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {
+	if e.Type() == fwk.PodKeyType {
+		next := e.Next()
+		if next == nil {
+			return nil, 0, false
+		}
+		p := n.cluster.Pod(next.UID)
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+			needs = append(needs, backfill.Need{Resource: name, Amount: p.Amount(name)})
+		}
+		return needs, p.Life(), true
+	}
+	gangs := n.gangsOf(e.Key())
+	if c := n.compositeOf(e); c != nil && c.Min() < len(gangs) {
+		return nil, 0, false
+	}
+	for i, g := range gangs {
+		its := n.cluster.Needs(g, func(resource v1.ResourceName, amount int64) {
+			at := slices.IndexFunc(needs, func(n backfill.Need) bool { return n.Resource == resource })
+			if at < 0 {
+				needs = append(needs, backfill.Need{Resource: resource, Amount: amount})
+				return
+			}
+			needs[at].Amount += amount
+		})
+		if i == 0 || its == 0 || longest > 0 && its > longest {
+			longest = its
+		}
+		if its == 0 {
+			longest = -1
+		}
+	}
+	return needs, max(0, longest), len(gangs) > 0
+}

@@ -1,0 +1,284 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// What becomes of pods that wait in Permit outside of the cycles of their own gang.
+
+// waits are the waiting pods, with memos of which of them cannot go on waiting.
+type waits struct {
+	pods     *framework.WaitingPods
+	entities *entities
+	now      func() eventlog.Time
+
+	// A memo of broken: unless doubtful, no waiting pod is broken before until.
+	doubtful    bool
+	until       eventlog.Time
+	noneOverdue bool // a memo of overdue
+}
+
+func newWaits(now func() eventlog.Time) *waits {
+	s := &waits{pods: &framework.WaitingPods{}, now: now}
+	s.forgetMemos()
+	return s
+}
+
+func (s *waits) forgetMemos() { s.doubtful, s.noneOverdue = true, false }
+
+// broken returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
+func (s *waits) broken() (found *framework.WaitingPod, why string) {
+	if s.pods.Len() == 0 || !s.doubtful && s.now() < s.until {
+		return nil, ""
+	}
+	s.pods.Each(func(w *framework.WaitingPod) bool {
+		if why = s.whyBroken(w); why != "" {
+			found = w
+		}
+		return found == nil
+	})
+	if found == nil {
+		s.doubtful = false
+		s.until, _ = s.pods.Deadline()
+	}
+	return found, why
+}
+
+// doubt has the next decision look at all waiting pods again, unless the entry is such that if none of them
+// was broken before, none is now: another member of the gang in flight was held. It saves looking at all held
+// members each time that one more is.
+func (s *waits) doubt(entry eventlog.Entry) {
+	d, ok := entry.Payload.(*eventlog.Decision)
+	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 || len(d.Approvals) > 0 {
+		s.doubtful, s.noneOverdue = true, false
+		return
+	}
+	// A pod that is held takes room only of what it requests itself, so that it shows in its own node's books whether
+	// it took any that others hold: it may, if its profile does not look at resources, or by a decision of a log
+	// that was altered.
+	p := s.entities.cluster.Pod(d.UID)
+	w, held := s.pods.Get(d.UID)
+	if !held || s.whyBroken(w) != "" || s.entities.cluster.Overcommitted(p) {
+		s.doubtful = true
+	}
+	if p.Group != nil && p.Group.Suffices(gang.OnNodes) {
+		s.noneOverdue = false
+	}
+	s.until = min(s.until, d.WaitUntil)
+}
+
+// whyBroken says why a waiting pod cannot go on waiting; "" if it can.
+func (s *waits) whyBroken(w *framework.WaitingPod) string {
+	p, prof := s.entities.cluster.Pod(w.Pod.UID), s.entities.profiles.of(w.Pod)
+	switch {
+	case prof == nil:
+		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Spec.SchedulerName)
+	case slices.ContainsFunc(w.Plugins, func(plugin string) bool { return !prof.Has(framework.Permit, plugin) }):
+		return "a plugin that holds it is not configured any more"
+	case w.Until <= s.now():
+		return "it waited until its deadline"
+	case s.entities.cluster.Node(w.Node) == nil:
+		return fmt.Sprintf("node %q is gone", w.Node)
+	case p.Object.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case s.entities.profiles.roomChecked[w.Pod.Spec.SchedulerName] && s.entities.cluster.Overcommitted(p):
+		return fmt.Sprintf("node %q has too little for its pods by now", w.Node)
+	}
+	return s.whyStuck(w)
+}
+
+// whyStuck says why no other member's cycle is going to come for which the pod is held, or why the gang that it was to
+// go with is not there any more; "" if it may go on waiting.
+func (s *waits) whyStuck(w *framework.WaitingPod) string {
+	g, held := s.entities.cluster.Pod(w.Pod.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
+	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod))) {
+		return ""
+	}
+	if g != nil && g.Refusal() != "" {
+		return g.Refusal() // came up while the pod was held: by now nobody can know how many members are meant
+	}
+	if g != nil && !g.Declared() {
+		return "its pod group does not exist any more"
+	}
+	if g != nil && (g.Suffices(gang.OnNodes) || g.NonStrict()) {
+		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
+	}
+	if !held {
+		return "its pod group has fallen below its minimum"
+	}
+	switch e := s.entities.queue.Find(w.Pod.UID); {
+	case e == nil || e.State() != queue.InFlight:
+		return "the attempt to place its pod group has ended"
+	case e.NumUntried() == 0:
+		return "its pod group has no other member to place"
+	case g != nil && !s.possible(g):
+		return "its pod group has too few members left to place"
+	}
+	return ""
+}
+
+// holderOf returns the plugin to blame for a wait that did not end well: the gang plugin, unless the gang is there
+// and another plugin is what it waits for.
+func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
+	held := slices.Contains(w.Plugins, coscheduling.Name)
+	if g != nil && !g.Suffices(gang.OnNodes) && (held || !g.NonStrict()) {
+		return coscheduling.Name
+	}
+	for _, plugin := range w.Plugins {
+		if plugin != coscheduling.Name {
+			return plugin
+		}
+	}
+	return coscheduling.Name
+}
+
+// overdue returns the first waiting pod that only the gang plugin holds although its gang has its minimum: the
+// minimum was lowered, another plugin let a member go, or another scheduler placed one, and no cycle of the gang's
+// was there to notice. nil if there is none.
+func (s *waits) overdue() (found *framework.WaitingPod) {
+	if s.pods.Len() == 0 || s.noneOverdue {
+		return nil
+	}
+	cleared := map[*cluster.Group]int{}
+	s.pods.Each(func(w *framework.WaitingPod) bool {
+		if onlyGangHolds(w) {
+			cleared[s.entities.cluster.Pod(w.Pod.UID).Group]++
+		}
+		return true
+	})
+	judged := map[*cluster.Group]bool{}
+	s.pods.Each(func(w *framework.WaitingPod) bool {
+		g := s.entities.cluster.Pod(w.Pod.UID).Group
+		if g == nil || judged[g] || !onlyGangHolds(w) {
+			return true
+		}
+		judged[g] = true
+		u := g.Tally(func(each *cluster.Group, n *gang.Counts) { n.Cleared = cleared[each] })
+		if u.OwnSuffices(gang.Free) {
+			found = w
+		}
+		return found == nil
+	})
+	s.noneOverdue = found == nil
+	return found
+}
+
+// onlyGangHolds says whether no plugin but the gang plugin holds the pod.
+func onlyGangHolds(w *framework.WaitingPod) bool {
+	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
+}
+
+// cleared counts the held members of g that no plugin but the gang plugin holds.
+func (s *waits) cleared(g *cluster.Group) int {
+	if !s.entities.profiles.otherPermits {
+		return g.Waiting()
+	}
+	n := 0
+	s.pods.Each(func(w *framework.WaitingPod) bool {
+		if onlyGangHolds(w) && s.entities.cluster.Pod(w.Pod.UID).Group == g {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// tally returns the counts of the gangs that are admitted together with g, with what is known of the attempt under way.
+func (s *waits) tally(g *cluster.Group) gang.Unit {
+	return g.Tally(func(each *cluster.Group, n *gang.Counts) {
+		n.Untried, n.Cleared = s.entities.left(each), s.cleared(each)
+	})
+}
+
+// possible reports whether g can be admitted if all members that the attempt under way has still to try find a node.
+func (s *waits) possible(g *cluster.Group) bool {
+	u := s.tally(g)
+	return u.OwnSuffices(gang.Possible)
+}
+
+// goesOn reports whether the attempt under way has reason to try the members that are left to try. For a pod by itself
+// it always has.
+func (s *waits) goesOn(e *queue.Entity) bool {
+	gangs := s.entities.gangsOf(e.Key())
+	if len(gangs) == 0 {
+		return true
+	}
+	u := s.tally(gangs[0])
+	return u.GoesOn()
+}
+
+// endsAttempt reports whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin had a
+// part, which then speaks for the gang, unless others that are admitted with it can go on without it.
+func (s *waits) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
+	if key.Type == fwk.PodKeyType {
+		return true
+	}
+	if !blamesGang(d) {
+		return false
+	}
+	u := s.tally(s.entities.cluster.Pod(d.UID).Group)
+	return u.EndsAttempt()
+}
+
+// keepTogether takes the gang plugin's approval back when it took the pod for the one that completes its gang, and
+// another Permit plugin holds the pod.
+func (s *waits) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
+	if d.Outcome != eventlog.Waiting || p.Group == nil || slices.Contains(d.WaitFor, coscheduling.Name) || !plansGangs(s.entities.profiles.of(p.Object)) {
+		return
+	}
+	if u := s.tally(p.Group); u.OwnSuffices(gang.Free) {
+		return
+	}
+	d.WaitFor = append(d.WaitFor, coscheduling.Name)
+	slices.Sort(d.WaitFor)
+	unit := p.Group.Unit()
+	others := func(uid types.UID) bool { return !slices.Contains(unit, s.entities.cluster.Pod(uid).Group) }
+	d.Allowed = slices.DeleteFunc(d.Allowed, func(uid types.UID) bool { return !others(uid) })
+	d.Approvals = slices.DeleteFunc(d.Approvals, func(a eventlog.Approval) bool { return a.Plugin == coscheduling.Name && !others(a.UID) })
+}
+
+// retractGang takes the gang plugin's approval of held members back: it took the pod for the one that completes its gang, and
+// another Permit plugin behind it has turned the pod away.
+func (s *waits) retractGang(p *cluster.Pod) {
+	if p.Group == nil {
+		return
+	}
+	unit := p.Group.Unit()
+	s.pods.Retract(coscheduling.Name, func(uid types.UID) bool { return slices.Contains(unit, s.entities.cluster.Pod(uid).Group) })
+}
+
+// forGang reports whether the gang plugin holds the pod.
+func (s *waits) forGang(uid types.UID) bool {
+	w, ok := s.pods.Get(uid)
+	return ok && slices.Contains(w.Plugins, coscheduling.Name)
+}
+
+// takeVerdicts ends the cycle and writes down what plugins said of waiting pods. That a pod is allowed says
+// that every plugin approved, so that only the approvals of those that still wait are written beside it.
+func (s *waits) takeVerdicts(d *eventlog.Decision) {
+	v := s.pods.EndCycle()
+	d.Allowed, d.Rejected = v.Allowed, v.Rejected
+	if len(v.Approvals) == len(v.Allowed) {
+		return
+	}
+	settled := make(map[types.UID]bool, len(v.Allowed)+len(v.Rejected))
+	for _, uid := range slices.Concat(v.Allowed, v.Rejected) {
+		settled[uid] = true
+	}
+	for _, a := range v.Approvals {
+		if !settled[a.UID] {
+			d.Approvals = append(d.Approvals, a)
+		}
+	}
+}
