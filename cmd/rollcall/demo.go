@@ -57,7 +57,7 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	summary, err := simulate(cmd.Context(), cluster, keeping{log: path}, config)
+	summary, err := keeping{log: path}.simulate(cmd.Context(), cluster, config)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,9 +17,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
-	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/simulate"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -68,36 +68,83 @@ func (k *keeping) check() error {
 	return k.snapshots.check(k.log)
 }
 
-// writing is a simulation's end at which everything is written.
-type writing struct {
-	keeping
-	config  []byte
-	log     eventlog.Log
-	served  *localapi.Server // nil for none
-	effects *os.File         // nil for none
-
-	told   *sim.Resumption    // nil unless a simulation is resumed
-	before *scheduler.Machine // told's
-	engine *engine.Engine     // nil while told is not at the log's end
-	first  uint64             // cycles before the engine's first
+// simulate runs the cluster and returns the summary.
+func (k keeping) simulate(ctx context.Context, cluster *sim.Cluster, config []byte) (report.Summary, error) {
+	if k.log == "" {
+		return k.simulateOn(ctx, cluster, config, nil)
+	}
+	log, err := k.openLog()
+	if err != nil {
+		return report.Summary{}, k.explainStop(err)
+	}
+	return k.simulateOn(ctx, cluster, config, log)
 }
 
-// open opens what is to be written to.
-func (k keeping) open(config []byte) (*writing, error) {
-	w := &writing{keeping: k, config: config, log: new(discardLog)}
-	var err error
-	if k.log != "" {
-		if w.log, err = k.openLog(); err != nil {
-			return nil, k.explainStop(err)
+// simulateOn runs the cluster, writes to log if that is not nil, and closes it. What goes wrong at the end is told
+// beside what ended the simulation.
+func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []byte, log eventlog.Log) (
+	s report.Summary, err error,
+) {
+	opts := simulate.Options{
+		Engine: engine.Options{Registry: k.classes.registry(), Config: config, Version: version().String()},
+		Log:    log, Resume: k.resume,
+		Open: func(ctx context.Context, log eventlog.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
+			if k.giveUpAfter != 0 {
+				if err := k.giveUp(); err != nil {
+					return nil, err
+				}
+			}
+			return openEngine(ctx, log, now, opts)
+		},
+		Resumed: func(seq uint64, now time.Time) {
+			fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", k.log, seq,
+				now.Format(time.RFC3339))
+		},
+	}
+	var closers []func() error
+	if log != nil {
+		closers = append(closers, log.Close)
+	}
+	if stored, ok := log.(*boltlog.Log); ok {
+		k.snapshots.into(&opts.Engine, stored)
+		if served := k.serve(stored); served != nil {
+			closers = append([]func() error{func() error { return served.Close(k.log) }}, closers...)
 		}
-		w.serve()
+	}
+	closeAll := func(err error) error {
+		for _, c := range closers {
+			if cerr := c(); cerr != nil {
+				err = errors.Join(err, cerr)
+			}
+		}
+		return err
 	}
 	if k.effects != "" {
-		if w.effects, err = os.OpenFile(k.effects, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
-			return nil, errors.Join(err, w.close())
+		file, err := os.OpenFile(k.effects, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return s, closeAll(err)
 		}
+		opts.Effects, closers = file, append(closers, file.Close)
 	}
-	return w, nil
+	p := newProgress()
+	opts.Progress = func(at simulate.Progress) {
+		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
+			at.Now.Sub(workload.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, k.progress(at))
+	}
+	s, err = simulate.Run(ctx, cluster, opts)
+	p.done()
+	return s, k.explainStop(closeAll(err))
+}
+
+// progress says for people what the scheduler has done.
+func (k keeping) progress(at simulate.Progress) string {
+	switch {
+	case !at.Live:
+		return fmt.Sprintf("%d entries of the log told again", at.Told)
+	case k.log == "":
+		return fmt.Sprintf("%d decisions", at.Decisions)
+	}
+	return fmt.Sprintf("%d decisions, %d entries on the disk", at.Decisions, at.Durable)
 }
 
 // lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
@@ -184,147 +231,13 @@ func (k keeping) giveUp() error {
 
 // serve lets other processes read the log while it is written to. That it cannot be served is no reason not to write
 // it: they can still read what is sealed.
-func (w *writing) serve() {
-	log, ok := w.log.(*boltlog.Log)
-	if !ok {
-		return
-	}
-	report := func(err error) { fmt.Fprintf(os.Stderr, "rollcall: %s: %v\n", w.keeping.log, err) }
-	var err error
-	if w.served, err = localapi.Serve(w.keeping.log, log, version().String(), report); err != nil {
+func (k keeping) serve(log *boltlog.Log) *localapi.Server {
+	report := func(err error) { fmt.Fprintf(os.Stderr, "rollcall: %s: %v\n", k.log, err) }
+	served, err := localapi.Serve(k.log, log, version().String(), report)
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "rollcall: %v: until it is closed, others can read only what is sealed of it\n", err)
 	}
-}
-
-// scheduler returns what the simulation is to drive.
-func (w *writing) scheduler(ctx context.Context) (sim.Scheduler, error) {
-	if !w.resume {
-		return w.start(ctx, workload.Start)
-	}
-	w.before = scheduler.New(w.classes.registry())
-	w.told = sim.Resume(w.log.Read(1), w.before, w.config, func(now time.Time) (sim.Scheduler, error) {
-		return w.start(ctx, now)
-	})
-	return w.told, nil
-}
-
-// start opens the engine on the log, at virtual time now.
-func (w *writing) start(ctx context.Context, now time.Time) (sim.Scheduler, error) {
-	opts := engine.Options{Registry: w.classes.registry(), Config: w.config, Version: version().String(),
-		Release: engine.WhenDecided}
-	if w.effects != nil {
-		opts.Release = engine.WhenDurable // they leave the process
-		opts.Observe = w.tell
-	}
-	if log, ok := w.log.(*boltlog.Log); ok {
-		w.snapshots.into(&opts, log)
-	}
-	if w.giveUpAfter != 0 {
-		if err := w.giveUp(); err != nil {
-			return nil, err
-		}
-	}
-	eng, err := openEngine(ctx, w.log, now, opts)
-	if err != nil {
-		return nil, err
-	}
-	w.engine, w.first = eng, eng.Machine().Cycle()
-	if w.told != nil {
-		fmt.Fprintf(os.Stderr, "rollcall: %s: going on behind entry %d, at %s\n", w.keeping.log, w.before.Seq(),
-			now.Format(time.RFC3339))
-	}
-	if w.effects == nil {
-		return sim.Ahead(eng), nil
-	}
-	return sim.Waiting(eng), nil
-}
-
-// finished brings to the disk what is not there yet, and says what is wrong with a simulation that has ended without an
-// error.
-func (w *writing) finished() error {
-	if w.engine != nil {
-		if _, err := w.engine.Sync(); err != nil {
-			return fmt.Errorf("simulate: %w", err)
-		}
-	}
-	if w.told == nil {
-		return nil
-	}
-	return w.told.Finished()
-}
-
-// decided is how many decisions were made, those that stood in the log before left out.
-func (w *writing) decided() uint64 {
-	if w.engine == nil {
-		return 0
-	}
-	return w.engine.Machine().Cycle() - w.first
-}
-
-// String says for people what is being done.
-func (w *writing) String() string {
-	if w.engine == nil {
-		return fmt.Sprintf("%d entries of the log told again", w.before.Seq())
-	}
-	if w.keeping.log == "" {
-		return fmt.Sprintf("%d decisions", w.decided())
-	}
-	return fmt.Sprintf("%d decisions, %d entries on the disk", w.decided(), w.engine.Durable())
-}
-
-func (w *writing) close() error {
-	if w.told != nil {
-		w.told.Close()
-	}
-	var err error
-	if w.engine != nil {
-		err = w.engine.Close()
-	}
-	if w.served != nil {
-		err = errors.Join(err, w.served.Close(w.keeping.log))
-	}
-	err = errors.Join(err, w.log.Close())
-	if w.effects != nil {
-		err = errors.Join(err, w.effects.Close())
-	}
-	return err
-}
-
-// effectLine is what is told of an effect.
-type effectLine struct {
-	// Seq is the decision that asks for the effect.
-	Seq  uint64    `json:"seq"`
-	Time time.Time `json:"time"`
-	Kind string    `json:"kind"`
-	Pod  string    `json:"pod"`
-	UID  string    `json:"uid"`
-	Node string    `json:"node"`
-}
-
-// tell writes a line for each effect that is released because its decision is durable. It implements
-// engine.Options.Observe. What is told of was not necessarily carried out: the process may end between the two. After
-// that it is told of again.
-func (w *writing) tell(c engine.Commit) error {
-	if len(c.Effects) == 0 {
-		return nil
-	}
-	now := c.Entries[len(c.Entries)-1].Time.Std()
-	var lines []byte
-	for _, e := range c.Effects {
-		kind := "Bind"
-		if e.Kind == scheduler.Evict {
-			kind = "Evict"
-		}
-		line, err := json.Marshal(effectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
-		if err != nil {
-			return err
-		}
-		lines = append(append(lines, line...), '\n')
-	}
-	if _, err := w.effects.Write(lines); err != nil { // at once: whoever reads it finds whole lines
-		return fmt.Errorf("tell of effects: %w", err)
-	}
-	return nil
+	return served
 }
 
 // explainStop says what to do about an error that a simulation cannot go on from.

@@ -11,11 +11,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/simulate"
 )
 
 // brokenDisk is a log whose second append does not return before until is closed, and then fails.
 type brokenDisk struct {
-	discardLog
+	eventlog.Log
 	until <-chan struct{}
 }
 
@@ -23,7 +24,7 @@ var errBroken = errors.New("the disk is broken")
 
 func (l *brokenDisk) Append(expectedLast uint64, entries []eventlog.Entry) error {
 	if expectedLast == 0 {
-		return l.discardLog.Append(expectedLast, entries)
+		return l.Log.Append(expectedLast, entries)
 	}
 	<-l.until
 	return errBroken
@@ -48,8 +49,8 @@ func (c *asked) Err() error {
 	return nil
 }
 
-// demonstrated returns a simulation, and what it is to be written to.
-func demonstrated(t *testing.T, log eventlog.Log) (*sim.Cluster, *writing) {
+// demonstrated returns a simulation, how it is kept, and its configuration.
+func demonstrated(t *testing.T) (*sim.Cluster, keeping, []byte) {
 	t.Helper()
 	nodes, work, err := workload.Demo()
 	if err != nil {
@@ -63,25 +64,7 @@ func demonstrated(t *testing.T, log eventlog.Log) (*sim.Cluster, *writing) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keep := keeping{log: filepath.Join(t.TempDir(), "log")}
-	return cluster, &writing{keeping: keep, config: config, log: log}
-}
-
-// TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk has the cluster run to its end while nothing becomes durable: the
-// disk fails when the simulation asks for the last time whether it is to go on.
-func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
-	all := &asked{Context: t.Context()}
-	cluster, w := demonstrated(t, new(discardLog))
-	if _, err := w.simulate(all, cluster); err != nil {
-		t.Fatal(err)
-	}
-	ran := make(chan struct{})
-	cluster, w = demonstrated(t, &brokenDisk{until: ran})
-	_, err := w.drive(&asked{Context: t.Context(), n: all.times, then: func() { close(ran) }}, cluster)
-	var failed *engine.AppendError
-	if !errors.As(err, &failed) || !errors.Is(err, errBroken) || failed.First != 2 {
-		t.Errorf("a simulation of which the log has one entry has ended well: %v", err)
-	}
+	return cluster, keeping{log: filepath.Join(t.TempDir(), "log")}, config
 }
 
 // TestAnInterruptedSimulationSaysThatItsDiskFailed has the append fail that is under way when the interrupt comes,
@@ -89,9 +72,11 @@ func TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk(t *testing.T) {
 func TestAnInterruptedSimulationSaysThatItsDiskFailed(t *testing.T) {
 	for n := 2; n < 30; n++ { // when it is asked the first time nothing is under way
 		interrupted := make(chan struct{})
-		cluster, w := demonstrated(t, &brokenDisk{until: interrupted})
-		_, err := w.simulate(&asked{Context: t.Context(), n: n, then: func() { close(interrupted) }, canceled: true},
-			cluster)
+		cluster, keep, config := demonstrated(t)
+		log := &brokenDisk{Log: simulate.NoLog(), until: interrupted}
+		_, err := keep.simulateOn(
+			&asked{Context: t.Context(), n: n, then: func() { close(interrupted) }, canceled: true},
+			cluster, config, log)
 		var failed *engine.AppendError
 		if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) {
 			t.Fatalf("interrupted when it asks the time %d, with an append under way that fails, it says only: %v", n,

@@ -67,9 +67,9 @@ var plantedFaults = []struct {
 		"./engine", "TestWhoHasTooMuchInFlightWaits", "nobody waits",
 	},
 	{
-		"a simulation does not wait for the disk before it says that it has ended", "cmd/rollcall/keeping.go",
-		"if _, err := w.engine.Sync(); err != nil {", "if err := w.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
-		"./cmd/rollcall", "TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk", "has ended well",
+		"a simulation does not wait for the disk before it says that it has ended", "simulate/simulate.go",
+		"if _, err := r.engine.Sync(); err != nil {", "if err := r.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
+		"./simulate", "TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk", "has ended well",
 	},
 	{
 		"nothing is synced", "eventlog/boltlog/segment.go",

@@ -1,25 +1,22 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/rollcall-sched/rollcall/engine"
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/simulate"
 )
 
 // simulation is what the simulate command is asked to do.
@@ -120,7 +117,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		}
 		defer t.discard()
 	}
-	summary, err := simulate(cmd.Context(), cluster, s.keep, config)
+	summary, err := s.keep.simulate(cmd.Context(), cluster, config)
 	if err != nil {
 		return err
 	}
@@ -229,74 +226,8 @@ func readConfig(path string, policy queuePolicy) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if err := tryConfig(config); err != nil {
+	if err := simulate.CheckConfig(plugins.NewRegistry(), config); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	return config, nil
 }
-
-// tryConfig starts the plugins: some of what is wrong with their arguments only they can tell.
-func tryConfig(config []byte) error {
-	_, err := engine.Open(context.Background(), new(discardLog), workload.Start,
-		engine.Options{Registry: plugins.NewRegistry(), Config: config})
-	if why := errors.Unwrap(err); why != nil {
-		return why // without the number of the entry: there is no log yet
-	}
-	return err
-}
-
-// simulate runs the cluster and returns the summary. What is kept of it, and whether it goes on with what was
-// kept before, keep says.
-func simulate(ctx context.Context, cluster *sim.Cluster, keep keeping, config []byte) (report.Summary, error) {
-	w, err := keep.open(config)
-	if err != nil {
-		return report.Summary{}, err
-	}
-	return w.simulate(ctx, cluster)
-}
-
-// simulate runs the cluster, and closes what it writes to. What goes wrong at the end is told beside what ended the
-// simulation: an interrupted one may have a broken disk, too.
-func (w *writing) simulate(ctx context.Context, cluster *sim.Cluster) (report.Summary, error) {
-	s, err := w.drive(ctx, cluster)
-	if cerr := w.close(); cerr != nil {
-		err = errors.Join(err, cerr)
-	}
-	return s, w.explainStop(err)
-}
-
-// drive runs the cluster to its end, and until that is durable.
-func (w *writing) drive(ctx context.Context, cluster *sim.Cluster) (s report.Summary, err error) {
-	sched, err := w.scheduler(ctx)
-	if err != nil {
-		return s, err
-	}
-	p := newProgress()
-	s, err = cluster.Run(ctx, sched, func(at sim.Progress) {
-		p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",
-			at.Now.Sub(workload.Start).Round(time.Second), at.Arrived, at.Pods, at.Bound, at.Ended, w)
-	})
-	if err == nil {
-		err = w.finished()
-	}
-	s.Measured(w.decided(), p.done())
-	return s, err
-}
-
-// discardLog is the log of a simulation that keeps none: it remembers how far it has come and nothing else.
-type discardLog struct{ last uint64 }
-
-func (l *discardLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
-	if expectedLast != l.last {
-		return &eventlog.ConflictError{Expected: expectedLast, Actual: l.last}
-	}
-	l.last += uint64(len(entries))
-	return nil
-}
-
-func (l *discardLog) Read(uint64) iter.Seq2[eventlog.Entry, error] {
-	return func(func(eventlog.Entry, error) bool) {}
-}
-
-func (l *discardLog) Last() (uint64, error) { return l.last, nil }
-func (l *discardLog) Close() error          { return nil }

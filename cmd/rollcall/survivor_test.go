@@ -24,6 +24,7 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/simulate"
 )
 
 // survivor is a simulation whose process dies, and that is resumed until it comes to its end. What happens on
@@ -37,8 +38,8 @@ type survivor struct {
 	summary         string
 	took            time.Duration
 
-	acknowledged map[uint64][]effectLine // what was told of effects, by decision
-	before       []string                // what stood in the log when it was last looked at
+	acknowledged map[uint64][]simulate.EffectLine // what was told of effects, by decision
+	before       []string                         // what stood in the log when it was last looked at
 }
 
 // record is what is the same however often a simulation was stopped.
@@ -52,7 +53,7 @@ func newSurvivor(t testing.TB, jobs int, segmentSize string) *survivor {
 	t.Helper()
 	dir := t.TempDir()
 	s := &survivor{nodes: "4x8cpu", workload: filepath.Join(dir, "jobs.swf"), segmentSize: segmentSize, log: filepath.Join(dir, "whole.db"),
-		acknowledged: map[uint64][]effectLine{}}
+		acknowledged: map[uint64][]simulate.EffectLine{}}
 	var swf strings.Builder
 	for i := range jobs {
 		fmt.Fprintf(&swf, "%d %d -1 %d %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, 20*i+i%7, 30+(i*37)%200, 1+(i*5)%12)
@@ -78,7 +79,7 @@ func (s *survivor) fresh(t testing.TB) *survivor {
 	t.Helper()
 	again := *s
 	again.log = filepath.Join(t.TempDir(), "log.db")
-	again.acknowledged, again.before = map[uint64][]effectLine{}, nil
+	again.acknowledged, again.before = map[uint64][]simulate.EffectLine{}, nil
 	return &again
 }
 
@@ -141,7 +142,7 @@ func (s *survivor) acknowledge(t testing.TB, p *process, n int) {
 		if !ok {
 			return
 		}
-		var e effectLine
+		var e simulate.EffectLine
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("the process told of %q: %v", line, err)
 		}

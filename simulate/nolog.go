@@ -1,0 +1,49 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/workload"
+)
+
+// noLog remembers how far it has come and nothing else.
+type noLog struct{ last uint64 }
+
+// NoLog returns the log of a run that keeps none: it takes entries and holds none.
+func NoLog() eventlog.Log { return new(noLog) }
+
+// Append implements eventlog.Log.
+func (l *noLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+	if expectedLast != l.last {
+		return &eventlog.ConflictError{Expected: expectedLast, Actual: l.last}
+	}
+	l.last += uint64(len(entries))
+	return nil
+}
+
+// Read implements eventlog.Log.
+func (l *noLog) Read(uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(func(eventlog.Entry, error) bool) {}
+}
+
+// Last implements eventlog.Log.
+func (l *noLog) Last() (uint64, error) { return l.last, nil }
+
+// Close implements eventlog.Log.
+func (l *noLog) Close() error { return nil }
+
+// CheckConfig starts the plugins with a configuration: some of what is wrong with their arguments only they can tell.
+func CheckConfig(registry runtime.Registry, config []byte) error {
+	_, err := engine.Open(context.Background(), NoLog(), workload.Start,
+		engine.Options{Registry: registry, Config: config})
+	if why := errors.Unwrap(err); why != nil {
+		return why // without the number of the entry: there is no log yet
+	}
+	return err
+}
