@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 	"time"
 
@@ -14,35 +13,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// FromLog makes nodes and a workload of the inputs of a log: what happened to its scheduler happens again, at
-// the same offsets from the first entry. Decisions and what came of them are left out, and so are the marks that
-// they left on the inputs:
-//
-//   - a pod that was bound runs, once bound, as long as it ran there; one that was deleted unbound is deleted at
-//     the same offset, bound or not; one that was there at the log's end runs for ever;
-//   - a claim that was bound, a volume provisioned or bound for a claim that the log has seen unbound: left out,
-//     since the next placement will settle them;
-//   - a group that was deleted after its last member: deleted after its last member.
-//
-// An error is the iteration's, or an entry's that no log holds.
-func FromLog(entries iter.Seq2[eventlog.Entry, error]) ([]NodePlan, *Workload, error) {
-	r := newRecording(&input{})
-	for e, err := range entries {
-		if err != nil {
-			return nil, nil, fmt.Errorf("read log: %w", err)
-		}
-		if err := r.take(e); err != nil {
-			return nil, nil, fmt.Errorf("entry %d: %w", e.Seq, err)
-		}
-	}
-	r.finish()
-	return r.in.nodes, &r.in.workload, nil
-}
-
 // isLogLine says that a line is the first one of a log's export.
 func isLogLine(line string) bool { return strings.HasPrefix(line, `{"seq":`) }
 
-// readLog reads the export of a log: one entry in its public JSON form a line.
+// readLog reads the export of a log: one entry in its public JSON form a line. What happened to its scheduler happens
+// again, at the same offsets from the first entry. Decisions and their results are left out, and so are the marks that
+// they left on the inputs:
+//
+//   - A pod that was bound runs, once bound, as long as it ran there. One that was deleted unbound is deleted at the
+//     same offset, bound or not. One that was there at the log's end runs for ever.
+//   - A claim that was bound, and a volume that was provisioned or bound for a claim that the log has seen unbound, are
+//     left out, since the next placement will bind them.
+//   - A group that was deleted after its last member is deleted after its last member.
 func readLog(in *input, path string, rd io.Reader) error {
 	r := newRecording(in)
 	err := lines(path, rd, func(_ int, line []byte) error {
