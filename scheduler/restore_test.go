@@ -9,14 +9,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 // TestWhateverHappensARestoredMachineGoesOnAsTheOriginal plays generated histories of every kind and restores here and
-// there.
+// there: 20 histories of each kind, 100 with ROLLCALL_WHOLE.
 func TestWhateverHappensARestoredMachineGoesOnAsTheOriginal(t *testing.T) {
+	fixedseed.Checks(t, 20)
 	shapes := shapes()
 	shapes["TwoProfilesAndAll"] = shape{schedulers: []string{"default-scheduler", "packer", "somebody-else"}, config: packingProfile, interrupts: true, foreign: true}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {

@@ -18,12 +18,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// Each of these tests has 50 simulations stopped by their disk, each at a random point. Every time the process has
-// to stop with exit code 1 and say what to do; what it told of effects has to be in the log that it leaves, which
-// is whole and replays; and once the disk is in order, --resume comes to the end of a simulation left alone.
-const diskFailures = 50
+// Each of these tests has 15 simulations stopped by their disk, or 50 (fixedseed.Whole), each at a random point. Every
+// time the process has to stop with exit code 1 and say what to do; what it told of effects has to be in the log that
+// it leaves, which is whole and replays; and once the disk is in order, --resume comes to the end of a simulation left
+// alone.
+var diskFailures = fixedseed.Of(50, 15)
 
 // TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn gives a simulation a file system that is too small for its log.
 func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {

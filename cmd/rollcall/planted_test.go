@@ -349,7 +349,7 @@ func TestSoakPlantedFaults(t *testing.T) {
 				cmd.Args = append(cmd.Args, "-rapid.nofailfile") // it is to leave nothing behind
 			}
 			cmd.Dir = root
-			cmd.Env = append(os.Environ(), "ROLLCALL_SOAK=")
+			cmd.Env = append(os.Environ(), "ROLLCALL_SOAK=", "ROLLCALL_WHOLE=1")
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), "--- FAIL: "+f.test) || !strings.Contains(string(out), f.says) {
 				t.Fatalf("%s does not catch it: %v\n%s", f.test, err, out)

@@ -1,13 +1,16 @@
-// Package fixedseed is imported by tests for its effect: their properties are checked with the same generated cases in
-// every run, so that whether a change passes is no matter of luck. With ROLLCALL_SOAK set, as "make soak" does, or
-// with -rapid.seed, cases are drawn anew.
+// Package fixedseed is for tests: it says how many cases they try, and that these are the same in every run. It owns
+// nothing else.
 //
-// It is for tests only and owns nothing else.
+// It is imported for its effect: properties are checked with the same generated cases in every run, so that whether a
+// change passes is no matter of luck. With ROLLCALL_SOAK set, as "make soak" does, or with -rapid.seed, cases are drawn
+// anew. Checks and Of say how much "make test" tries of what takes long; see there for how to have all of it tried.
 package fixedseed
 
 import (
 	"flag"
 	"os"
+	"strconv"
+	"testing"
 
 	_ "pgregory.net/rapid" // has the flag
 )
@@ -18,4 +21,34 @@ func init() {
 			panic(err)
 		}
 	}
+}
+
+// Whole reports whether everything is to be tried: with ROLLCALL_SOAK, or with ROLLCALL_WHOLE, by which a test tries as
+// much as docs/RELIABILITY.md says without becoming a soak run.
+func Whole() bool { return os.Getenv("ROLLCALL_SOAK") != "" || os.Getenv("ROLLCALL_WHOLE") != "" }
+
+// Of returns how many of a number of tries are made: all if Whole, and else few.
+func Of(all, few int) int {
+	if Whole() {
+		return all
+	}
+	return few
+}
+
+// Checks has the properties of a test checked few times, unless Whole, or -rapid.checks says how often. The test must
+// not run beside others of its package.
+func Checks(t *testing.T, few int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if Whole() || checks.Value.String() != checks.DefValue {
+		return
+	}
+	if err := checks.Value.Set(strconv.Itoa(few)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := checks.Value.Set(checks.DefValue); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
