@@ -30,11 +30,11 @@ test: ## Run all tests, with invariant checks
 SOAK = ROLLCALL_SOAK=1 $(GO) test -count 1 -timeout 180m -v
 .PHONY: soak
 soak: ## What make test runs, at length: real workloads, kills, crash states, histories, planted faults
-	$(SOAK) -run '^TestSoak' ./cmd/rollcall
+	$(SOAK) -run '^TestSoakRealWorkloads' ./cmd/rollcall
 	$(SOAK) -tags invariants -run '^(TestKilledAtAnyMoment|TestOnAFullDisk|TestAtTheLimitOfAFilesSize|TestAfterAFailedSync)' ./cmd/rollcall
 	$(SOAK) -tags invariants -run '^(TestEveryCrashStateRecovers|TestEveryDamagedByteIsFoundOrUnused)$$' ./eventlog/boltlog
-	$(SOAK) -tags invariants -run TestWhateverHappensTheBooksAreRight ./scheduler -rapid.checks=2300
-	$(SOAK) -tags invariants -run TestWhateverHappensARestoredMachine ./scheduler -rapid.checks=900
+	$(SOAK) -tags invariants -run TestInvariantsHoldInGeneratedHistories ./scheduler -rapid.checks=2300
+	$(SOAK) -tags invariants -run TestRestoredMachinesGoOnAsTheOriginal ./scheduler -rapid.checks=900
 
 # Five rounds of six scenarios take about an hour; the machine should have nothing else to do. BENCH adds flags, such as
 # BENCH="--rounds 1 --only shape,gangs".

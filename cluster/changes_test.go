@@ -9,7 +9,7 @@ import (
 )
 
 // However many nodes change, whoever asks often is told of each, and whoever does not learns that it is not known.
-func TestWhatHasChangedIsToldOrSaidNotToBeKnown(t *testing.T) {
+func TestChangesListsEveryChangedNodeOrReportsThatItCannot(t *testing.T) {
 	s := New()
 	for i := range 40 {
 		node := &v1.Node{}

@@ -17,7 +17,7 @@ import (
 
 // Whatever happens to a gang's members and their nodes, what it counts is what counting them anew comes to, and a state that is
 // restored counts the same.
-func TestWhomAGangNeedsIsCountedRight(t *testing.T) {
+func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {

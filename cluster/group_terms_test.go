@@ -184,9 +184,9 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	}
 }
 
-// TestWhatAGroupSaysFollowsFromWhatIsThere lets members come, change and go, and compares the group with one of a state
+// TestAGroupDependsOnItsPresentMembersNotOnTheirHistory lets members come, change and go, and compares the group with one of a state
 // in which they came in another order and nothing else ever was.
-func TestWhatAGroupSaysFollowsFromWhatIsThere(t *testing.T) {
+func TestAGroupDependsOnItsPresentMembersNotOnTheirHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()
 		there := map[string]*v1.Pod{}

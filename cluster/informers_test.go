@@ -295,7 +295,7 @@ func TestFactoryHasEmptyInformersForWhatTheLogDoesNotCarry(t *testing.T) {
 	}
 }
 
-func TestInformerHasNothingThatRuns(t *testing.T) {
+func TestRunningAnInformerDoesNothing(t *testing.T) {
 	informer := NewInformers().Factory().Core().V1().Pods().Informer()
 	informer.RunWithContext(t.Context())
 	informer.GetController().RunWithContext(t.Context())

@@ -470,8 +470,8 @@ func (s testState) members(cores ...int64) {
 	}
 }
 
-// TestFreeIsWhatTheNodesHaveLeft compares the running totals with a count of everything from the start.
-func TestFreeIsWhatTheNodesHaveLeft(t *testing.T) {
+// TestFreeEqualsACountOfAllNodes compares the running totals with a count of everything from the start.
+func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()
 		name := func(of string, n int) string { return fmt.Sprintf("%s%d", of, rapid.IntRange(0, n).Draw(t, of)) }
@@ -567,9 +567,9 @@ func countAll(s *State) Capacity {
 	return total
 }
 
-// TestAppendStateForgetsTheWay: the same objects that came in another order, or were there before and came
+// TestAppendStateDependsOnlyOnTheObjects: the same objects that came in another order, or were there before and came
 // again, are the same state. (The order of the pods of one node is state: plugins see it.)
-func TestAppendStateForgetsTheWay(t *testing.T) {
+func TestAppendStateDependsOnlyOnTheObjects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		build := func(label string) []byte {
 			s := New()

@@ -173,9 +173,9 @@ func TestWhileTheClockIsBehindTheLogInputsAreDecidedAndOnlyTimersWait(t *testing
 	verify(t, w.log.kept, false)
 }
 
-// TestClocksBeyondWhatALogCanHold are clocks before 1970 and after 2262. Neither stops the engine or
+// TestAClockBeyondTheLogsRangeStopsNothing are clocks before 1970 and after 2262. Neither stops the engine or
 // turns time back.
-func TestClocksBeyondWhatALogCanHold(t *testing.T) {
+func TestAClockBeyondTheLogsRangeStopsNothing(t *testing.T) {
 	for name, clock := range map[string]time.Time{ // any order: the cases are independent
 		"of 1850": time.Date(1850, 1, 1, 0, 0, 0, 0, time.UTC),
 		"of 1970": time.Unix(0, 0),

@@ -22,8 +22,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// TestTheStoryTellsEverything guards the other tests: what they are about must happen in it.
-func TestTheStoryTellsEverything(t *testing.T) {
+// TestTheStoryOfTheseTestsHasEveryKindOfOutcome guards the other tests: what they are about must happen in it.
+func TestTheStoryOfTheseTestsHasEveryKindOfOutcome(t *testing.T) {
 	w := newWorld(t)
 	for _, m := range gangStory() {
 		w.mustStep(m)

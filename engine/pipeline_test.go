@@ -137,7 +137,7 @@ func TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs(t *t
 	verify(t, log.Memory, false)
 }
 
-func TestWhatIsReleasedWhenDecidedDoesNotWait(t *testing.T) {
+func TestEffectsReleasedWhenDecidedDoNotWaitForTheDisk(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)
 	for _, name := range []string{"a", "b"} {
 		if effects := mustAdvance(t, e, pod(name, "1", "")); !slices.Equal(names(effects), []string{name}) {
@@ -251,8 +251,8 @@ func TestCloseReturnsTheErrorOfAnAppendThatFailedAfterTheEngineHadStopped(t *tes
 	}
 }
 
-// TestWhoHasTooMuchInFlightWaits has the disk stand still.
-func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
+// TestAdvanceWaitsWhileTooManyEntriesAreInFlight has the disk stand still.
+func TestAdvanceWaitsWhileTooManyEntriesAreInFlight(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)
 	var inputs []eventlog.Payload
 	for i := range engine.MaxAppend {
@@ -276,8 +276,8 @@ func TestWhoHasTooMuchInFlightWaits(t *testing.T) {
 	}
 }
 
-// TestWhoHasTooManyBytesInFlightWaits hands over a few large objects, with the disk standing still.
-func TestWhoHasTooManyBytesInFlightWaits(t *testing.T) {
+// TestAdvanceWaitsWhileTooManyBytesAreInFlight hands over a few large objects, with the disk standing still.
+func TestAdvanceWaitsWhileTooManyBytesAreInFlight(t *testing.T) {
 	e, log := held(t, engine.WhenDecided)
 	const size = engine.MaxInFlightBytes/5 - 100 // with what is around it five are just not too much
 	message := func(size int) eventlog.Payload {
@@ -349,8 +349,8 @@ func TestAStepIsNotPartOfTwoAppends(t *testing.T) {
 	}
 }
 
-// TestWhoAwaitsMoreThanThereIsWaitsForAllThatThereIs asks for an entry that was never taken in.
-func TestWhoAwaitsMoreThanThereIsWaitsForAllThatThereIs(t *testing.T) {
+// TestAwaitBeyondTheLastEntryWaitsForTheLastEntry asks for an entry that was never taken in.
+func TestAwaitBeyondTheLastEntryWaitsForTheLastEntry(t *testing.T) {
 	e, log := held(t, engine.WhenDurable)
 	mustAdvance(t, e, pod("a", "1", ""))
 	go log.let(nil)
@@ -418,9 +418,9 @@ func TestASnapshotWaitsUntilItsEntryIsDurable(t *testing.T) {
 	close(log.entered)
 }
 
-// TestAheadOfTheDiskTheSameIsLogged tells the story step by step, and ahead of a disk that is behind by as much as
+// TestAdvanceAheadOfTheDiskLogsWhatStepLogs tells the story step by step, and ahead of a disk that is behind by as much as
 // chance will have it: the logs are the same.
-func TestAheadOfTheDiskTheSameIsLogged(t *testing.T) {
+func TestAdvanceAheadOfTheDiskLogsWhatStepLogs(t *testing.T) {
 	w := newWorld(t)
 	for _, m := range gangStory() {
 		w.mustStep(m)

@@ -149,7 +149,7 @@ func TestOwnUpdateAsksTheHintsForTargetPod(t *testing.T) {
 	}
 }
 
-func TestPreQueueingHintsNarrow(t *testing.T) {
+func TestPreQueueingHintsLimitWhichPodsAreAsked(t *testing.T) {
 	names := func(err error, all bool, ns ...string) fwk.PreQueueingHintFn {
 		return func(klog.Logger, any, any) (fwk.PreQueueingHintResult, error) {
 			res := fwk.PreQueueingHintResult{AllPods: all}

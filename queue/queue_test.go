@@ -56,7 +56,7 @@ func TestHeadIsTheEntityInFlight(t *testing.T) {
 	wantHead(t, q, "a")
 }
 
-func TestAGangFromQueueToPlaced(t *testing.T) {
+func TestAGangGoesFromTheQueueToPlaced(t *testing.T) {
 	q := newQueue(t, Profile{})
 	key := addGang(q, "g", 3)
 	q.Begin(key)
@@ -152,7 +152,7 @@ func TestDecisionsAreFactsInAnyState(t *testing.T) {
 	}
 }
 
-func TestActivatePassesTheBackoff(t *testing.T) {
+func TestActivateSkipsTheBackoff(t *testing.T) {
 	q := newQueue(t, Profile{Hints: hintsOf("P")})
 	key := podKey("a")
 	q.Add(key, podNamed("a"))
@@ -169,7 +169,7 @@ func TestActivatePassesTheBackoff(t *testing.T) {
 	wantState(t, q, key, Backoff)
 }
 
-func TestWhatIsUnknownIsPassedOver(t *testing.T) {
+func TestCallsForUnknownEntitiesChangeNothing(t *testing.T) {
 	q := newQueue(t, Profile{})
 	q.Add(podKey("a"), podNamed("a"))
 	before := q.AppendState(nil)

@@ -110,7 +110,7 @@ func TestTheHeadThatLostItsRoomIsPassedOver(t *testing.T) {
 	wantState(t, q, podKey("a"), Unschedulable)
 }
 
-func TestNothingIsAskedDuringAnAttempt(t *testing.T) {
+func TestRoomIsNotAskedForDuringAnAttempt(t *testing.T) {
 	r := &roomy{}
 	q := failedPods(t, r, "a")
 	q.Move(nodeAdd, nil, nil)
@@ -156,7 +156,7 @@ func TestAFlushWaitsForRoomAndLeavesNoTimer(t *testing.T) {
 	wantHead(t, q, "a")
 }
 
-func TestWithoutAVersionEveryChangeAsksAgain(t *testing.T) {
+func TestWithoutARoomVersionEveryChangeAsksForRoomAgain(t *testing.T) {
 	r := &roomy{}
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil))}, func(o *Options) { r.options(o); o.RoomVersion = nil })
 	q.Add(podKey("a"), podNamed("a"))

@@ -69,7 +69,7 @@ func TestAnErrorBacksOffAndThenGoesActive(t *testing.T) {
 	wantWake(t, q, 0)
 }
 
-func TestFlush(t *testing.T) {
+func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 	const a, b = "a", "b"
 	park := func(t *testing.T) *Queue {
 		q := newQueue(t, Profile{Hints: hintsOf("P")})

@@ -71,10 +71,10 @@ profiles:
       - name: Approval
 `
 
-// TestWhateverHappensTheBooksAreRight plays generated histories on a Machine and checks, after every entry,
+// TestInvariantsHoldInGeneratedHistories plays generated histories on a Machine and checks, after every entry,
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
-// for a soak run: go test ./scheduler -run TestWhateverHappensTheBooksAreRight -rapid.checks=2300.
-func TestWhateverHappensTheBooksAreRight(t *testing.T) {
+// for a soak run: go test ./scheduler -run TestInvariantsHoldInGeneratedHistories -rapid.checks=2300.
+func TestInvariantsHoldInGeneratedHistories(t *testing.T) {
 	// any order: the histories have nothing to do with each other
 	for name, shape := range shapes() {
 		t.Run(name, func(t *testing.T) {

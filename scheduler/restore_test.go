@@ -15,9 +15,9 @@ import (
 	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
-// TestWhateverHappensARestoredMachineGoesOnAsTheOriginal plays generated histories of every kind and restores here and
+// TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories plays generated histories of every kind and restores here and
 // there: 20 histories of each kind, 100 with ROLLCALL_WHOLE.
-func TestWhateverHappensARestoredMachineGoesOnAsTheOriginal(t *testing.T) {
+func TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories(t *testing.T) {
 	fixedseed.Checks(t, 20)
 	shapes := shapes()
 	shapes["TwoProfilesAndAll"] = shape{schedulers: []string{"default-scheduler", "packer", "somebody-else"}, config: packingProfile, interrupts: true, foreign: true}
@@ -33,8 +33,8 @@ func TestWhateverHappensARestoredMachineGoesOnAsTheOriginal(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatWasWrittenDownIsRestored restores from bytes with each of many faults.
-func TestOnlyWhatWasWrittenDownIsRestored(t *testing.T) {
+// TestADamagedStateIsNotRestored restores from bytes with each of many faults.
+func TestADamagedStateIsNotRestored(t *testing.T) {
 	state := storyState(t)
 	if _, err := scheduler.Restore(transcripts.Registry(), state); err != nil {
 		t.Fatal(err)

@@ -393,8 +393,8 @@ func storyState(t testing.TB) []byte {
 	return state
 }
 
-// TestRichHistoriesGoOnAfterRestore restores after every entry of histories with everything in them.
-func TestRichHistoriesGoOnAfterRestore(t *testing.T) {
+// TestMachinesRestoredAfterEveryEntryGoOnAsTheOriginal restores after every entry of histories with everything in them.
+func TestMachinesRestoredAfterEveryEntryGoOnAsTheOriginal(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

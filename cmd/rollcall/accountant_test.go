@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestAccountant adds up requests by node from nothing but the output of log cat, and finds no node over its
+// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat, and finds no node over its
 // allocatable at any entry, no gang bound below its minimum, and no bind without a decision before it.
-func TestAccountant(t *testing.T) {
+func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 	for _, w := range []struct{ name, nodes, workload string }{
 		{"gangs in turn", "4x4cpu", "testdata/gangs.swf"},
 		{"lublin_256, first 400 jobs", "16x16cpu", head(t, sharedData(t, "swf/lublin_256.swf"), 407)},
@@ -52,8 +52,8 @@ func audit(t *testing.T, log string) *accountant {
 	return a
 }
 
-// TestAccountantFindsFraud plants what the accountant must find.
-func TestAccountantFindsFraud(t *testing.T) {
+// TestOverbookingAndGangsBoundInPartAreFound plants what the accountant must find.
+func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	node := `{"kind":"Upserted","resource":"nodes","object":{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"2","pods":"10"}}}}`
 	pod := func(name, group string) string {
 		return fmt.Sprintf(`{"kind":"Upserted","resource":"pods","object":{"metadata":{"name":%q,"namespace":"d","uid":%q},"spec":{"schedulingGroup":{"podGroupName":%q},"containers":[{"resources":{"requests":{"cpu":"1500m"}}}]}}}`, name, name, group)

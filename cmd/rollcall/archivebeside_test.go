@@ -50,8 +50,8 @@ func TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn(t *testing.T
 	}
 }
 
-// TestAnArchiveSeesThatItsSnapshotIsThere loses it in the last moment.
-func TestAnArchiveSeesThatItsSnapshotIsThere(t *testing.T) {
+// TestArchivingEnsuresThatItsSnapshotExists loses it in the last moment.
+func TestArchivingEnsuresThatItsSnapshotExists(t *testing.T) {
 	path := segmented(t, []eventlog.Entry{}, 1)
 	dir := snapshotsOf(path)
 	f := &archiveFacts{Path: path, Snapshot: 30, Last: 20}

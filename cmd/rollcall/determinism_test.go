@@ -39,9 +39,9 @@ func realWorkloads(t *testing.T) []realWorkload {
 
 const noSharedData = "skipped: the workload data is not beside the project (../shared/data)"
 
-// TestTheSameFromScratchInAnySurroundings simulates the beginnings of two real workloads, each time in a new
+// TestSimulationsInFreshProcessesWriteTheSameLog simulates the beginnings of two real workloads, each time in a new
 // process, and replays each log in another one. But for the epochs' UUIDs log cat prints the same bytes.
-func TestTheSameFromScratchInAnySurroundings(t *testing.T) {
+func TestSimulationsInFreshProcessesWriteTheSameLog(t *testing.T) {
 	for _, w := range realWorkloads(t) {
 		t.Run(w.name, func(t *testing.T) {
 			if w.nodes == "" || w.workload == "" {
@@ -64,9 +64,9 @@ func TestTheSameFromScratchInAnySurroundings(t *testing.T) {
 	}
 }
 
-// TestSoak is the same with the whole workloads, and lets the accountant go through the whole logs: some ten
+// TestSoakRealWorkloads is the same with the whole workloads, and lets the accountant go through the whole logs: some ten
 // minutes. "make soak" runs it.
-func TestSoak(t *testing.T) {
+func TestSoakRealWorkloads(t *testing.T) {
 	if os.Getenv("ROLLCALL_SOAK") != "1" {
 		t.Skip("skipped: the whole workloads take many minutes; set ROLLCALL_SOAK=1, or run make soak")
 	}

@@ -64,7 +64,7 @@ var plantedFaults = []struct {
 	{
 		"what is in flight has no bound", "engine/writer.go",
 		"w.flying.plus(part).isTooMuch() {", "w.flying.entries < 0 {",
-		"./engine", "TestWhoHasTooMuchInFlightWaits", "nobody waits",
+		"./engine", "TestAdvanceWaitsWhileTooManyEntriesAreInFlight", "nobody waits",
 	},
 	{
 		"a simulation does not wait for the disk before it says that it has ended", "simulate/simulate.go",
@@ -145,7 +145,7 @@ var plantedFaults = []struct {
 	{
 		"what a snapshot has not, since it follows from the rest, is not made again", "queue/restore.go",
 		"\te.priority = q.priorityOf(e)\n", "",
-		"./scheduler", "TestRichHistoriesGoOnAfterRestore", "restore_test.go",
+		"./scheduler", "TestMachinesRestoredAfterEveryEntryGoOnAsTheOriginal", "restore_test.go",
 	},
 	{
 		"where the next cycle begins is left out of a state", "scheduler/state.go",

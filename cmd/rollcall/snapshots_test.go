@@ -221,8 +221,8 @@ func wantSameExplanations(t *testing.T, log, file string, at uint64, cat []byte)
 	}
 }
 
-// TestOfADamagedLogWhatIsGoodIsExported flips a bit in the middle of a log. The error says what to do; that is done.
-func TestOfADamagedLogWhatIsGoodIsExported(t *testing.T) {
+// TestTheEntriesBeforeTheDamageAreExported flips a bit in the middle of a log. The error says what to do; that is done.
+func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 	snapshotted(t, func(t *testing.T, log string) {
 		segments, err := filepath.Glob(filepath.Join(log, "*.seg"))
 		if err != nil || len(segments) < 3 {
@@ -309,8 +309,8 @@ func dropNewer(t testing.TB, log string, seqs []uint64) []uint64 {
 	return seqs[:keep]
 }
 
-// TestOfAnArchivedLogEverythingIsReadOrWhatIsMissingIsNamed archives, takes the archive away, and says where it is.
-func TestOfAnArchivedLogEverythingIsReadOrWhatIsMissingIsNamed(t *testing.T) {
+// TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing archives, takes the archive away, and says where it is.
+func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 	snapshotted(t, func(t *testing.T, log string) {
 		whole, _ := factsOf[replayFacts](t, "replay", log)
 		cat := rollcall(t, "log", "cat", log)

@@ -603,7 +603,7 @@ func TestArchivingToAnotherFileSystem(t *testing.T) {
 }
 
 // A log that is made from a part of another continues its chain and its tree.
-func TestLogOfAPart(t *testing.T) {
+func TestALogMadeFromAPartContinuesItsChainAndTree(t *testing.T) {
 	whole, err := OpenReadOnly(newSegments(t, 3, 10))
 	must(t, err)
 	defer whole.Close()
@@ -659,7 +659,7 @@ func TestLogOfAPart(t *testing.T) {
 }
 
 // The log of a running scheduler that was made from a part, and has sealed nothing yet.
-func TestPartBesideItsWriter(t *testing.T) {
+func TestALogMadeFromAPartIsReadBesideItsWriter(t *testing.T) {
 	whole, err := OpenReadOnly(newSegments(t, 3, 10))
 	must(t, err)
 	defer whole.Close()

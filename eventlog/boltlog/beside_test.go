@@ -156,7 +156,7 @@ func TestTheFilesOfALogCanBeCheckedWhileAWriterComes(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfACopy(t *testing.T) {
+func TestTheCopyOfALiveSegmentIsRemoved(t *testing.T) {
 	path, tmp := newSegments(t, 4, 10), t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	l, err := OpenReadOnly(path)

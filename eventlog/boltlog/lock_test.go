@@ -130,7 +130,7 @@ func TestAnotherProcessIsWriting(t *testing.T) {
 	wantWhole(t, path)
 }
 
-func TestNothingIsSealedYet(t *testing.T) {
+func TestALogWithoutASealedSegmentIsReadBesideItsWriter(t *testing.T) {
 	path := newLog(t, 3)
 	w, err := Open(path)
 	must(t, err)

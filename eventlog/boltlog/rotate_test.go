@@ -154,7 +154,7 @@ func wantWhole(t *testing.T, path string) {
 	}
 }
 
-func TestWhatNoCrashExplainsIsRefused(t *testing.T) {
+func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		build func(t *testing.T) string

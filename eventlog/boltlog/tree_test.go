@@ -125,7 +125,7 @@ func withoutTrees(t *testing.T, path string) {
 }
 
 // A log that an older version began is read, and goes on with segments that know the tree.
-func TestOlderFormatsGetTheTree(t *testing.T) {
+func TestALogOfAnOlderFormatGoesOnWithHashTrees(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	withoutTrees(t, path)
 	trees, hashes := naiveTrees(t, 40)
@@ -224,7 +224,7 @@ func TestWrongTreesAreDamage(t *testing.T) {
 	}
 }
 
-func TestRecordsAreTheEntries(t *testing.T) {
+func TestRecordsYieldsTheRecordOfEveryEntry(t *testing.T) {
 	path := newSegments(t, 3, 10)
 	l, err := OpenReadOnly(path)
 	must(t, err)
