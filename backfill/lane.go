@@ -70,7 +70,14 @@ func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 }
 
 // first returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
-func (p *Planner) first(profile string) *queue.Entity {
+func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profile) }
+
+// UseSearch has the first entity of a lane, of those that room can help, found by the function; FindFirst finds it
+// otherwise.
+func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
+
+// FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+func (p *Planner) FindFirst(profile string) *queue.Entity {
 	l := p.lanes[profile]
 	return p.view.FirstInLane(profile, func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) })
 }

@@ -78,6 +78,7 @@ type Planner struct {
 	lanes        map[string]*lane // by profile
 	backfilled   []string         // the profiles under Backfill, by name
 	reservations map[string]*reservation
+	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	changes      uint64
 	counts       int // how often what stands on a node was gone through, see Work
 }
@@ -94,7 +95,7 @@ type lane struct {
 func New(view View, lanes ...Lane) *Planner {
 	p := &Planner{
 		view: view, projector: outlook.NewProjector(view),
-		lanes: map[string]*lane{}, reservations: map[string]*reservation{},
+		lanes: map[string]*lane{}, reservations: map[string]*reservation{}, search: (*Planner).FindFirst,
 	}
 	for _, l := range lanes {
 		p.lanes[l.Profile] = &lane{Lane: l}

@@ -48,33 +48,54 @@ func (p *Planner) Reservations() []Reservation {
 type Proposal struct {
 	// Pod is the pod that the Decision is about: the first of those that the reservation is for.
 	Pod *cluster.Pod
-	// At and Places are the reservation's. Without Places the one there is has to go: nobody knows any more when there
-	// will be room.
+	// At and Places are the reservation's. Without Places the one there is has to go.
 	At     eventlog.Time
 	Places []eventlog.Place
+	// Ended says why the one there is has to go; 0 if Propose was not asked for that.
+	Ended eventlog.Ending
 }
 
-// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place of one
-// that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
-func (p *Planner) Propose() (_ Proposal, ok bool) {
-	if len(p.backfilled) == 0 || p.view.InFlight() {
+// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place of
+// one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
+//
+// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, unless
+// another one takes its place. Without, NotFirst is asked after every entry.
+func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
+	attempt := p.view.InFlight()
+	if len(p.backfilled) == 0 || attempt && !ends {
 		return Proposal{}, false
 	}
 	versions := p.view.Versions()
 	for _, profile := range p.backfilled {
-		if proposal, ok := p.proposeFor(profile, versions); ok {
-			return proposal, true
+		r := p.reservations[profile]
+		var over *cluster.Pod
+		if ends {
+			over = p.NotFirst(profile)
+		}
+		if over != nil {
+			r = nil
+		}
+		if !attempt {
+			if proposal, ok := p.proposeFor(profile, r, versions); ok {
+				if ends && len(proposal.Places) == 0 {
+					proposal.Ended = eventlog.NoTime
+				}
+				return proposal, true
+			}
+		}
+		if over != nil {
+			return Proposal{Pod: over, Ended: eventlog.NotFirst}, true
 		}
 	}
 	return Proposal{}, false
 }
 
-func (p *Planner) proposeFor(profile string, versions Versions) (_ Proposal, ok bool) {
+// proposeFor is Propose for a lane whose reservation is r, nil for none.
+func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) (_ Proposal, ok bool) {
 	e := p.first(profile)
 	if e == nil || !e.Failed() || e.State() == queue.Active {
 		return Proposal{}, false
 	}
-	r := p.reservations[profile]
 	if r != nil && !r.stale {
 		return Proposal{}, false
 	}
@@ -133,15 +154,34 @@ func (p *Planner) End(profile string) {
 	}
 }
 
-// Over reports whether a lane has a reservation that must end: its entity is gone, has what it needs, or is not the first of
-// the lane any more. While an attempt on the entity is under way, the reservation stays.
-func (p *Planner) Over(profile string) bool {
+// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has what
+// it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
+func (p *Planner) WaitsNoMore(profile string) bool {
 	r := p.reservations[profile]
 	if r == nil {
 		return false
 	}
 	e := p.view.Entity(r.Key)
-	return e == nil || p.view.HasEnough(e) || e.State() != queue.InFlight && p.first(profile) != e
+	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated || e.State() == queue.Placed
+}
+
+// NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more of
+// those that room can help; nil otherwise, and while an attempt on the entity is under way.
+func (p *Planner) NotFirst(profile string) *cluster.Pod {
+	r := p.reservations[profile]
+	if r == nil {
+		return nil
+	}
+	e := p.view.Entity(r.Key)
+	if e == nil || e.State() == queue.InFlight || p.first(profile) == e {
+		return nil
+	}
+	for _, pod := range e.Pending() {
+		if pod.Spec.SchedulerName == profile {
+			return p.view.Pod(pod.UID)
+		}
+	}
+	return nil
 }
 
 // Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken, freed or

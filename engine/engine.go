@@ -122,7 +122,7 @@ func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*En
 		Epoch: e.machine.Epoch() + 1,
 		Time:  max(eventlog.TimeOf(now), e.machine.Now()),
 		Payload: &eventlog.EpochStarted{
-			ID: newID(), Version: opts.Version, Format: eventlog.FormatVersion, Seed: opts.Seed, Config: opts.Config,
+			ID: newID(), Version: opts.Version, Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Seed: opts.Seed, Config: opts.Config,
 		},
 	}
 	if err := e.take(started); err != nil {

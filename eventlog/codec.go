@@ -14,10 +14,11 @@ import (
 //
 //	1  the first format
 //	2  a Decision may end in Nominations
+//	3  an EpochStarted may end in its Behaviour; a Decision may end in Domain, Elsewhere and Ended
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 2
+const FormatVersion = 3
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -157,8 +158,18 @@ func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 
 // versionFor returns the lowest version of the format that can hold p.
 func versionFor(p Payload) byte {
-	if d, ok := p.(*Decision); ok && len(d.Nominations) > 0 {
-		return 2
+	switch p := p.(type) {
+	case *EpochStarted:
+		if p.Behaviour > 1 {
+			return 3
+		}
+	case *Decision:
+		switch {
+		case p.hasFacts():
+			return 3
+		case len(p.Nominations) > 0:
+			return 2
+		}
 	}
 	return 1
 }

@@ -170,6 +170,13 @@ func raw(kind eventlog.Kind, payload ...byte) []byte {
 	return reseal(append(append(rec, payload...), 0, 0, 0, 0))
 }
 
+// version3 is a decision in version 3 of the format.
+func version3(payload []byte) []byte {
+	rec := raw(eventlog.KindDecision, payload...)
+	rec[0] = 3
+	return reseal(rec)
+}
+
 // plainDecision is the payload of a decision that version 1 of the format can hold.
 var plainDecision = []byte{1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
@@ -193,6 +200,39 @@ func TestADecisionWithoutNominationsIsWrittenAsItAlwaysWas(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotRecordedLeavesTheRecordAsItAlwaysWas(t *testing.T) {
+	facts := []func(d *eventlog.Decision){
+		func(d *eventlog.Decision) { d.Domain = "rack=a" },
+		func(d *eventlog.Decision) { d.Elsewhere = true },
+		func(d *eventlog.Decision) { d.Ended = eventlog.NoTime },
+		func(d *eventlog.Decision) {
+			d.Ended, d.Nominations = eventlog.NotFirst, []eventlog.Nomination{{UID: "u"}}
+		},
+	}
+	for i, add := range facts {
+		e, prev, err := eventlog.DecodeRecord(raw(eventlog.KindDecision, plainDecision...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(e.Payload.(*eventlog.Decision))
+		rec := encode(t, e, prev)
+		if again, _, err := eventlog.DecodeRecord(rec); rec[0] != 3 || err != nil || !reflect.DeepEqual(again, e) {
+			t.Errorf("%d: version %d; %+v is read back as %+v, %v", i, rec[0], e, again, err)
+		}
+	}
+	for behaviour, version := range map[uint32]byte{0: 1, 1: 1, 2: 3, 7: 3} {
+		e := eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Format: 2, Behaviour: behaviour}}
+		rec := encode(t, e, [32]byte{})
+		if rec[0] != version {
+			t.Errorf("an epoch of behaviour %d is written in version %d, want %d", behaviour, rec[0], version)
+		}
+		again, _, err := eventlog.DecodeRecord(rec)
+		if err != nil || behaviour > 1 && again.Payload.(*eventlog.EpochStarted).Behaviour != behaviour {
+			t.Errorf("behaviour %d is read back as %+v, %v", behaviour, again.Payload, err)
+		}
+	}
+}
+
 func TestRecordsThatAreRefused(t *testing.T) {
 	good := raw(eventlog.KindTick)
 	change := func(at int, c byte) []byte {
@@ -208,9 +248,12 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":                 {nil, "too few"},
 		"short":                 {good[:40], "too few"},
 		"checksum":              {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":               {change(0, 3), "unknown format version 3 at byte 0"},
+		"version":               {change(0, 4), "unknown format version 4 at byte 0"},
 		"version 0":             {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high":      {change(0, 2), "format version 2 at byte 0, but what it holds is written in version 1"},
+		"empty facts":           {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)), "domain at byte 83: empty fields at the end are left out"},
+		"elsewhere":             {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at byte 83: 2 is neither 0 nor 1"},
+		"ending":                {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 84: unknown ending 3"},
 		"kind 0":                {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":                  {change(1, 7), "unknown kind 7 at byte 1"},
 		"flags":                 {change(2, 0x81), "unknown flags 0x80 at byte 2"},

@@ -64,7 +64,29 @@ type Decision struct {
 	// Nominations are those of other pods that this cycle gives or takes away: of the other members of a gang that
 	// preempts, then of pods that yield to them.
 	Nominations []Nomination
+	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE); "" for a
+	// cycle that was limited to none. It is recorded from behaviour 2 on, as are the fields below.
+	Domain string
+	// Elsewhere says, of an Unschedulable or Error outcome with a Domain, that there is another domain to try. If this
+	// cycle ends the gang's attempt and no member has a node then, the gang is tried again at once, elsewhere.
+	Elsewhere bool
+	// Ended says, of a Reserved outcome without Places, why the reservation of the pod's lane ends.
+	Ended Ending
 }
+
+// hasFacts reports whether the decision has a field of format version 3.
+func (d *Decision) hasFacts() bool { return d.Domain != "" || d.Elsewhere || d.Ended != 0 }
+
+// Ending is why a reservation ends that still has an entity.
+type Ending uint8
+
+// The endings. The numbers stand on disk.
+const (
+	// NotFirst: the entity is not the first of its lane any more of those that wait for room.
+	NotFirst Ending = 1
+	// NoTime: it is not known any more when there will be room.
+	NoTime Ending = 2
+)
 
 // Place is a pod's place on a node.
 type Place struct {

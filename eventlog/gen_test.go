@@ -61,6 +61,10 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	for range rapid.IntRange(0, 2).Draw(t, "nominations") {
 		d.Nominations = append(d.Nominations, eventlog.Nomination{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
 	}
+	if rapid.Bool().Draw(t, "facts") {
+		d.Domain, d.Elsewhere = text.Draw(t, "domain"), rapid.Bool().Draw(t, "elsewhere")
+		d.Ended = eventlog.Ending(rapid.IntRange(0, 2).Draw(t, "ended"))
+	}
 	return d
 }
 
@@ -70,6 +74,9 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 	case eventlog.KindEpochStarted:
 		p := &eventlog.EpochStarted{ID: text.Draw(t, "id"), Version: text.Draw(t, "version"),
 			Format: rapid.Uint32().Draw(t, "format"), Seed: rapid.Uint64().Draw(t, "seed")}
+		if n := rapid.Uint32().Draw(t, "behaviour"); n > 1 {
+			p.Behaviour = n
+		}
 		if config := rapid.SampledFrom([]string{"", "{}", `{"kind":"KubeSchedulerConfiguration","n":[1,2.50,null]}`}).Draw(t, "config"); config != "" {
 			p.Config = []byte(config)
 		}

@@ -135,6 +135,9 @@ func (w *jsonWriter) epochStarted(p *EpochStarted) {
 	w.str("id", p.ID)
 	w.str("version", p.Version)
 	w.uint("format", uint64(p.Format))
+	if p.Behaviour > 1 {
+		w.uint("behaviour", uint64(p.Behaviour))
+	}
 	w.uint("seed", p.Seed)
 	if len(p.Config) > 0 {
 		w.fail("config", checkConfig(p.Config))
@@ -252,6 +255,13 @@ func (w *jsonWriter) decision(d *Decision) {
 		w.str("node", n.Node)
 		w.close('}')
 	})
+	w.strIfSet("domain", d.Domain)
+	if d.Elsewhere {
+		w.name("elsewhere")
+		w.b = append(w.b, "true"...)
+	}
+	w.fail("ended", checkEnding(d.Ended))
+	w.strIfSet("ended", d.Ended.String())
 	w.close('}')
 }
 

@@ -104,15 +104,16 @@ func (h *jsonHeader) header() *jsonHeader { return h }
 
 type jsonEpochStarted struct {
 	jsonHeader
-	ID      string          `json:"id"`
-	Version string          `json:"version"`
-	Format  uint32          `json:"format"`
-	Seed    uint64          `json:"seed"`
-	Config  json.RawMessage `json:"config"`
+	ID        string          `json:"id"`
+	Version   string          `json:"version"`
+	Format    uint32          `json:"format"`
+	Behaviour uint32          `json:"behaviour"`
+	Seed      uint64          `json:"seed"`
+	Config    json.RawMessage `json:"config"`
 }
 
 func (j *jsonEpochStarted) payload() (Payload, error) {
-	p := &EpochStarted{ID: j.ID, Version: j.Version, Format: j.Format, Seed: j.Seed, Config: j.Config}
+	p := &EpochStarted{ID: j.ID, Version: j.Version, Format: j.Format, Behaviour: j.Behaviour, Seed: j.Seed, Config: j.Config}
 	if err := checkConfig(p.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
@@ -202,6 +203,9 @@ type jsonDecision struct {
 	Places     []jsonPlace     `json:"places"`
 
 	Nominations []jsonNomination `json:"nominations"`
+	Domain      string           `json:"domain"`
+	Elsewhere   bool             `json:"elsewhere"`
+	Ended       string           `json:"ended"`
 }
 
 type jsonRejection struct {
@@ -247,6 +251,10 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		Cycle: j.Cycle, UID: j.UID, Outcome: Outcome(numberOf(outcomeNames, j.Outcome)), Node: j.Node,
 		Score: j.Score, Evaluated: j.Evaluated, Feasible: j.Feasible, WaitFor: j.WaitFor,
 		Allowed: j.Allowed, Rejected: j.Rejected, Victims: j.Victims, Nominated: j.Nominated,
+		Domain: j.Domain, Elsewhere: j.Elsewhere, Ended: Ending(numberOf(endingNames, j.Ended)),
+	}
+	if j.Ended != "" && d.Ended == 0 {
+		return nil, fmt.Errorf("ended: unknown ending %q", j.Ended)
 	}
 	var ok bool
 	if d.Namespace, d.Name, ok = strings.Cut(j.Pod, "/"); !ok {

@@ -6,6 +6,7 @@ import "fmt"
 var (
 	kindNames        = []string{1: "EpochStarted", 2: "Upserted", 3: "Deleted", 4: "Tick", 5: "Decision", 6: "BindResult"}
 	outcomeNames     = []string{1: "Scheduled", 2: "Waiting", 3: "Unschedulable", 4: "Error", 5: "Evicted", 6: "Reserved"}
+	endingNames      = []string{1: "NotFirst", 2: "NoTime"}
 	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}
 )
 
@@ -14,6 +15,14 @@ func (k Kind) String() string { return nameOf(kindNames, uint8(k), "Kind") }
 
 // String returns the outcome's name in the public form of the log.
 func (o Outcome) String() string { return nameOf(outcomeNames, uint8(o), "Outcome") }
+
+// String returns the ending's name in the public form of the log, "" for none.
+func (e Ending) String() string {
+	if e == 0 {
+		return ""
+	}
+	return nameOf(endingNames, uint8(e), "Ending")
+}
 
 // String returns the outcome's name in the public form of the log.
 func (o BindOutcome) String() string { return nameOf(bindOutcomeNames, uint8(o), "BindOutcome") }

@@ -109,6 +109,9 @@ func (w *payloadWriter) epochStarted(p *EpochStarted) {
 	w.fail("config", checkConfig(p.Config))
 	w.uvarint(uint64(len(p.Config)))
 	w.b = append(w.b, p.Config...)
+	if p.Behaviour > 1 { // as in version 1 and 2 otherwise
+		w.uvarint(uint64(p.Behaviour))
+	}
 }
 
 func (r *payloadReader) epochStarted() *EpochStarted {
@@ -122,6 +125,14 @@ func (r *payloadReader) epochStarted() *EpochStarted {
 		p.Config = []byte(config)
 		r.fail("config", checkConfig(p.Config))
 	}
+	if r.err != nil || r.at == len(r.text) {
+		return p
+	}
+	behaviour := r.uvarint("behaviour")
+	if r.err == nil && (behaviour < 2 || behaviour > math.MaxUint32) {
+		r.fail("behaviour", fmt.Errorf("%d is not from 2 to 32 bits", behaviour))
+	}
+	p.Behaviour = uint32(behaviour)
 	return p
 }
 

@@ -46,7 +46,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("volume's claim", d.Volumes[i].Claim)
 		w.str("volume's volume", d.Volumes[i].Volume)
 	}
-	if len(d.Places)+len(d.Nominations) == 0 {
+	if len(d.Places)+len(d.Nominations) == 0 && !d.hasFacts() {
 		return // as in logs from before there were any
 	}
 	w.uvarint(uint64(len(d.Places)))
@@ -54,7 +54,7 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("place's uid", string(d.Places[i].UID))
 		w.str("place's node", d.Places[i].Node)
 	}
-	if len(d.Nominations) == 0 {
+	if len(d.Nominations) == 0 && !d.hasFacts() {
 		return // as in version 1
 	}
 	w.uvarint(uint64(len(d.Nominations)))
@@ -62,6 +62,16 @@ func (w *payloadWriter) decision(d *Decision) {
 		w.str("nomination's uid", string(d.Nominations[i].UID))
 		w.str("nomination's node", d.Nominations[i].Node)
 	}
+	if !d.hasFacts() {
+		return // as in version 2
+	}
+	w.str("domain", d.Domain)
+	w.fail("ended", checkEnding(d.Ended))
+	var elsewhere byte
+	if d.Elsewhere {
+		elsewhere = 1
+	}
+	w.b = append(w.b, elsewhere, byte(d.Ended))
 }
 
 func (w *payloadWriter) uids(field string, uids []types.UID) {
@@ -104,11 +114,39 @@ func (r *payloadReader) decision() *Decision {
 		}
 		return d // as in version 1
 	}
-	d.Nominations = readList(r, "nominations", 2, func() Nomination { return Nomination{UID: r.uid("uid"), Node: r.str("node")} })
-	if r.err == nil && len(d.Nominations) == 0 {
-		r.fail("nominations", errors.New("an empty list is left out"))
+	d.Nominations = readList(r, "nominations", 2, func() Nomination {
+		return Nomination{UID: r.uid("uid"), Node: r.str("node")}
+	})
+	if r.err != nil || r.at == len(r.text) {
+		if r.err == nil && len(d.Nominations) == 0 {
+			r.fail("nominations", errors.New("an empty list is left out"))
+		}
+		return d // as in version 2
 	}
+	r.decisionFacts(d)
 	return d
+}
+
+// decisionFacts reads the fields of version 3.
+func (r *payloadReader) decisionFacts(d *Decision) {
+	d.Domain = r.str("domain")
+	elsewhere := r.byte("elsewhere")
+	if elsewhere > 1 {
+		r.fail("elsewhere", fmt.Errorf("%d is neither 0 nor 1", elsewhere))
+	}
+	d.Elsewhere = elsewhere == 1
+	d.Ended = Ending(r.byte("ended"))
+	r.fail("ended", checkEnding(d.Ended))
+	if r.err == nil && !d.hasFacts() {
+		r.fail("domain", errors.New("empty fields at the end are left out"))
+	}
+}
+
+func checkEnding(e Ending) error {
+	if e > NoTime {
+		return fmt.Errorf("unknown ending %d", e)
+	}
+	return nil
 }
 
 func (r *payloadReader) uids(field string) []types.UID {

@@ -85,6 +85,18 @@ func (p *Projector) Outlook(now eventlog.Time, pods []*cluster.Pod, within []str
 	return o
 }
 
+// Free counts a pod, which stands on one of the nodes, as taken off it.
+func (o *Outlook) Free(p *cluster.Pod) {
+	for i := range o.nodes {
+		if o.nodes[i].name != p.Node {
+			continue
+		}
+		for k, amount := range o.amounts(p) {
+			o.nodes[i].free[k] += amount
+		}
+	}
+}
+
 func (p *Projector) nodes(within []string) []fwk.NodeInfo {
 	if within == nil {
 		nodes, _ := p.cluster.List()

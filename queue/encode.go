@@ -7,8 +7,18 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// stateVersion is the first byte of AppendState's encoding.
-const stateVersion = 2
+// stateVersion is the first byte of AppendState's encoding. Versions are a ladder: none is ever reused.
+//
+//	2  which entity that failed was picked for another attempt (Settle) is part of the state: it is Active
+//	3  it is not (PickIsMemo): such an entity is Unschedulable and owed a retry
+const stateVersion, pickedStateVersion = 3, 2
+
+func (q *Queue) stateVersion() byte {
+	if q.pickIsMemo {
+		return stateVersion
+	}
+	return pickedStateVersion
+}
 
 // AppendState appends a canonical and complete encoding of the state: two queues with equal options and
 // equal encodings answer alike for ever, given the same calls from an Advance on. It has everything that
@@ -16,7 +26,7 @@ const stateVersion = 2
 // the cluster's state, not the queue's. Left out is what follows from the rest: indexes, memos, and the
 // time, which the next Advance brings. Restore makes the state of it again.
 func (q *Queue) AppendState(dst []byte) []byte {
-	dst = append(dst, stateVersion)
+	dst = append(dst, q.stateVersion())
 	dst = binary.AppendUvarint(dst, q.changes)
 	dst = appendTime(dst, q.changedAt)
 	dst = binary.AppendUvarint(dst, uint64(len(q.flight)))
@@ -25,15 +35,19 @@ func (q *Queue) AppendState(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(q.sorted)))
 	for _, e := range q.sorted {
-		dst = e.appendState(dst)
+		dst = e.appendState(dst, q.isPicked(e))
 	}
 	return dst
 }
 
-func (e *Entity) appendState(dst []byte) []byte {
+func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	dst = appendKey(dst, e.key)
 	dst = canonical.AppendString(dst, e.profile)
-	dst = append(dst, byte(e.state), canonical.Flags(e.owed, e.failed, e.erred, e.notedAll, e.notedAny))
+	state, owed := e.state, e.owed
+	if picked {
+		state, owed = Unschedulable, true
+	}
+	dst = append(dst, byte(state), canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny))
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)

@@ -58,7 +58,7 @@ func (l *lane) settle(q *Queue, version uint64) {
 		case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):
 			q.owe(e)
 		case e.owed && q.opts.Room(e):
-			q.put(e, Active)
+			q.pick(e)
 		}
 		if e.state == Active || !q.letsPass(e) {
 			return

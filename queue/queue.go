@@ -52,6 +52,8 @@ type Queue struct {
 
 	// asked says how far into owed Room was asked, and answered no, since roomVersion.
 	asked       int
+	pickIsMemo  bool      // see PickIsMemo
+	picks       []*Entity // that Settle made active, if pickIsMemo
 	roomVersion uint64
 	releases    uint64
 	moves       uint64

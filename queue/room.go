@@ -45,10 +45,48 @@ func (q *Queue) Settle() {
 			return
 		}
 		if q.opts.Room(e) {
-			q.put(e, Active)
+			q.pick(e)
 			return
 		}
 		q.asked++
+	}
+}
+
+// PickIsMemo says whether what Settle picks is a memo, which AppendState does not show. Then Unpick is called before
+// every entry that is applied, and Settle before Head. Otherwise Settle is called after every entry, and Unpick never.
+func (q *Queue) PickIsMemo(yes bool) {
+	q.pickIsMemo = yes
+	if !yes {
+		return
+	}
+	for _, e := range q.sorted {
+		if q.isPicked(e) {
+			q.owe(e)
+		}
+	}
+}
+
+// Unpick takes back what Settle did: the entities that it picked are owed a retry again.
+func (q *Queue) Unpick() {
+	for _, e := range q.picks {
+		if q.entities[e.key] == e && q.isPicked(e) {
+			q.owe(e)
+		}
+	}
+	clear(q.picks)
+	q.picks = q.picks[:0]
+}
+
+// isPicked reports whether e is active because Settle picked it, and that is a memo.
+func (q *Queue) isPicked(e *Entity) bool {
+	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil
+}
+
+// pick makes an owed entity active.
+func (q *Queue) pick(e *Entity) {
+	q.put(e, Active)
+	if q.pickIsMemo {
+		q.picks = append(q.picks, e)
 	}
 }
 

@@ -50,3 +50,9 @@ func (q *Queue) Untried(uid types.UID) bool {
 	m := q.byUID[uid]
 	return m != nil && !m.held && m.gate == nil && (m.entity.state != InFlight || !m.tried)
 }
+
+// Ready reports whether the pod is a member that is not held and that no PreEnqueue plugin keeps out.
+func (q *Queue) Ready(uid types.UID) bool {
+	m := q.byUID[uid]
+	return m != nil && !m.held && m.gate == nil
+}

@@ -41,6 +41,9 @@ var decisionFields = []decisionField{
 	{"volumes", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Volumes) }},
 	{"places", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Places) }},
 	{"nominations", func(d *eventlog.Decision) string { return fmt.Sprintf("%q", d.Nominations) }},
+	{"domain", func(d *eventlog.Decision) string { return strconv.Quote(d.Domain) }},
+	{"elsewhere", func(d *eventlog.Decision) string { return strconv.FormatBool(d.Elsewhere) }},
+	{"ended", func(d *eventlog.Decision) string { return strconv.Quote(d.Ended.String()) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -84,5 +87,6 @@ func sameLists(a, b *eventlog.Decision) bool {
 	return slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
 		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
 		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes) &&
-		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations)
+		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
+		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended
 }

@@ -36,6 +36,9 @@ var otherValues = []struct {
 	{"Volumes", "volumes", func(d *eventlog.Decision) { d.Volumes[0].Volume += "x" }},
 	{"Places", "places", func(d *eventlog.Decision) { d.Places[0].Node += "x" }},
 	{"Nominations", "nominations", func(d *eventlog.Decision) { d.Nominations[0].Node = "" }},
+	{"Domain", "domain", func(d *eventlog.Decision) { d.Domain = "" }},
+	{"Elsewhere", "elsewhere", func(d *eventlog.Decision) { d.Elsewhere = false }},
+	{"Ended", "ended", func(d *eventlog.Decision) { d.Ended = eventlog.NoTime }},
 }
 
 // fullDecision has no field that is empty.
@@ -49,6 +52,7 @@ func fullDecision() *eventlog.Decision {
 		Allowed:   []types.UID{"uid-b", "uid-c"}, Rejected: []types.UID{"uid-d", "uid-e"}, Victims: []types.UID{"uid-f"},
 		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}}, Places: []eventlog.Place{{UID: "p", Node: "n3"}},
 		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
+		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
 	}
 }
 

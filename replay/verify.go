@@ -80,10 +80,12 @@ type Report struct {
 	Divergences []Divergence `json:"divergences,omitempty"`
 	// Diverged counts all of them.
 	Diverged uint64 `json:"diverged"`
+	// OtherRules are differences that are no divergences: those of epochs whose rules this version does not keep.
+	OtherRules []OtherRules `json:"otherRules,omitempty"`
 }
 
 // Identical says whether everything was decided again as recorded.
-func (r *Report) Identical() bool { return r.Diverged == 0 }
+func (r *Report) Identical() bool { return r.Diverged == 0 && len(r.OtherRules) == 0 }
 
 // Options says how to verify.
 type Options struct {
@@ -98,12 +100,18 @@ type Options struct {
 	Start *scheduler.Machine
 	// States are the hashes that the state is said to have after entries: those of snapshots. They are compared.
 	States map[uint64][32]byte
+	// Behaviours are those that this version knows; nil for scheduler.Behaviours.
+	Behaviours []scheduler.Rules
 }
 
 // Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
-// that one divergence does not become many. The error is about reading: a log that diverges is no error.
+// that one divergence does not become many. The error is about reading: a log that diverges is no error. An epoch of a
+// behaviour that this version does not know is one, a *scheduler.BehaviourError.
 func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts Options) (Report, error) {
-	v := verifier{machine: opts.Start, keep: opts.Keep}
+	v := verifier{machine: opts.Start, keep: opts.Keep, behaviours: opts.Behaviours}
+	if v.behaviours == nil {
+		v.behaviours = scheduler.Behaviours
+	}
 	if v.machine == nil {
 		v.machine = scheduler.New(opts.Registry)
 	}
@@ -119,6 +127,10 @@ func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts 
 			return v.report, err
 		}
 		if err := v.next(e); err != nil {
+			var newer *scheduler.BehaviourError
+			if errors.As(err, &newer) {
+				return v.report, err
+			}
 			v.diverged(notApplicable(e, err))
 			return v.report, nil
 		}
@@ -138,6 +150,8 @@ type verifier struct {
 	machine *scheduler.Machine
 	keep    int
 	report  Report
+	// behaviours are Options.Behaviours.
+	behaviours []scheduler.Rules
 }
 
 func (v *verifier) next(e eventlog.Entry) error {
@@ -183,6 +197,13 @@ func (v *verifier) compare(seq uint64, recorded *eventlog.Decision) {
 }
 
 func (v *verifier) diverged(d Divergence) {
+	if o := v.otherRules(); o != nil && d.Kind != Unusable {
+		o.Count++
+		if len(o.Differences) < v.keep {
+			o.Differences = append(o.Differences, d)
+		}
+		return
+	}
 	v.report.Diverged++
 	if len(v.report.Divergences) < v.keep {
 		v.report.Divergences = append(v.report.Divergences, d)

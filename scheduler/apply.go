@@ -37,6 +37,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if wanted := m.at.epoch + btou(isEpoch); e.Epoch != wanted {
 		return fmt.Errorf("its epoch is %d, expected %d", e.Epoch, wanted)
 	}
+	m.unpick()
 	m.at.seq, m.at.now, m.at.epoch = e.Seq, e.Time, e.Epoch
 	if isEpoch {
 		if err := m.begin(epoch); err != nil {
@@ -54,7 +55,10 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	m.waits.doubt(e)
 	m.keepReservations(e, was != versionsOf(m.cluster))
-	m.queue.Settle()
+	if !m.rules.recordsFacts() {
+		m.noteBlocked()
+		m.queue.Settle()
+	}
 	return nil
 }
 

@@ -48,11 +48,10 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 // applyCycle applies what came of a pod's scheduling cycle, or of the end of its wait.
 func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
 	key, waited := m.entities.keyOf(p), p.Stage == cluster.Waiting
-	var tried *domain
-	g := p.Group
+	tried, g := "", p.Group
 	limited := g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0
 	if limited {
-		tried, _ = m.topology.domainOf(g, false)
+		tried = m.domainTried(g, d)
 	}
 	if !waited {
 		m.queue.Begin(key) // the end of a wait is not another attempt
@@ -73,7 +72,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	if limited {
-		m.judgeDomain(key, g, tried)
+		m.judgeDomain(key, g, tried, d)
 	}
 	return nil
 }
@@ -112,12 +111,12 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 
 // judgeDomain notes, after a cycle of a gang that must stay within a domain, whether the domain that it tried is to be
 // avoided: the attempt has failed and has left nothing of the gang on nodes.
-func (m *Machine) judgeDomain(key queue.Key, g *cluster.Group, tried *domain) {
+func (m *Machine) judgeDomain(key queue.Key, g *cluster.Group, tried string, d *eventlog.Decision) {
 	switch e := m.queue.Get(key); {
 	case g.Placed() > 0:
 		g.AvoidNothing()
 	case e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
-		m.avoidDomain(key, g, tried)
+		m.avoidDomain(key, g, tried, d)
 	}
 }
 

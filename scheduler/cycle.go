@@ -48,6 +48,7 @@ func (c *cycle) run() eventlog.Decision {
 	}
 	m.waits.takeVerdicts(&c.d)
 	m.waits.keepTogether(&c.d, m.cluster.Pod(pod.UID))
+	m.noteDomain(&c.d, m.cluster.Pod(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // which stays as it is
 		// The pod keeps its place, and yet Reserve is taken back: only Apply makes the decision state. What

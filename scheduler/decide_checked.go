@@ -22,8 +22,10 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	}
 	before := m.Hash()
 	d, ok := m.decide(trace)
+	m.unpick()
 	m.waits.forgetMemos()
 	m.backfill.ForgetMemos()
+	m.pick()
 	again, okAgain := m.decide(nil)
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))

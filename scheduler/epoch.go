@@ -19,12 +19,16 @@ import (
 
 // begin starts an epoch: plugins are made anew if the configuration is another one.
 func (m *Machine) begin(p *eventlog.EpochStarted) error {
+	if err := m.rules.set(p.Behaviour); err != nil {
+		return err
+	}
 	switch {
 	case m.queue == nil:
 		return m.configure(p.Config)
 	case string(p.Config) != string(m.profiles.config):
 		return m.reconfigure(p.Config)
 	}
+	m.useRules()
 	return nil
 }
 
@@ -71,9 +75,10 @@ func (m *Machine) configure(data []byte) error {
 		return err
 	}
 	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
-	m.topology = &topology{m.cluster, m.queue, outlook.NewProjector(m.cluster), m.Now}
+	m.topology = &topology{cluster: m.cluster, queue: m.queue, projector: outlook.NewProjector(m.cluster), now: m.Now}
 	m.backfill = backfill.New(planView{m.cluster, m.entities, m.topology, room, m.Now}, lanes...)
-	room.topology, room.planner = m.topology, m.backfill
+	room.topology, room.planner, m.rules.room = m.topology, m.backfill, room
+	m.useRules()
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
 }

@@ -1,5 +1,10 @@
 package scheduler
 
+import (
+	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
 // Work returns how many outlooks were made for lanes, how often it was tried whether their pods find a node each, and
 // how often what stands on a node was gone through to count what is left there beside a reservation.
 func (m *Machine) Work() (outlooks, trials, counts int) {
@@ -13,4 +18,28 @@ func (m *Machine) Evaluations() (filters, apart int) {
 		filters, apart = filters+f, apart+a
 	}
 	return filters, apart
+}
+
+// Mutate has whatever the behaviour's decisions look for answered otherwise: as a later version, with a better search, may
+// answer. What says which: domain, first, room.
+func (m *Machine) Mutate(behaviour uint32, what ...string) {
+	rules := &m.rules.searches[behaviour]
+	for _, w := range what {
+		switch w {
+		case "domain":
+			rules.domain = func(s *domainSearch) (*domain, string) {
+				if d, _ := s.find(); d != nil {
+					return nil, "another answer"
+				}
+				return &domain{labels: []string{"another"}, value: "answer"}, ""
+			}
+		case "first":
+			rules.first = func(p *backfill.Planner, profile string) *queue.Entity { return nil }
+		case "room":
+			rules.room = func(r *room, e *queue.Entity) bool { return !r.look(e) }
+		}
+	}
+	if m.queue != nil {
+		m.useRules()
+	}
 }

@@ -28,6 +28,8 @@ type Machine struct {
 	effects   effects
 	nominated *nominations
 	backfill  *backfill.Planner
+	rules     rules
+	picked    bool // a memo: the queue has picked what to retry since the last entry
 
 	// These have no state of their own. Like queue and backfill they are made by configure.
 	profiles *profiles
@@ -57,6 +59,7 @@ func New(registry runtime.Registry) *Machine {
 		effects:   effects{at: map[effectKey]int{}},
 		nominated: newNominations(),
 		profiles:  noProfiles(nil),
+		rules:     rules{behaviour: 1, searches: searches},
 	}
 	m.waits = newWaits(m.Now)
 	return m
@@ -78,7 +81,29 @@ func (m *Machine) Cycle() uint64 { return m.at.cycle }
 func (m *Machine) Cluster() *cluster.State { return m.cluster }
 
 // Queue returns the scheduling queue, to be read only; nil before the first entry.
-func (m *Machine) Queue() *queue.Queue { return m.queue }
+func (m *Machine) Queue() *queue.Queue {
+	m.pick()
+	return m.queue
+}
+
+// pick has the queue pick which entity that failed is worth another attempt, unless it has since the last entry.
+// In epochs of behaviour 1 that is done by Apply.
+func (m *Machine) pick() {
+	if m.picked || m.queue == nil || !m.rules.recordsFacts() {
+		return
+	}
+	m.picked = true
+	m.noteBlocked()
+	m.queue.Settle()
+}
+
+// unpick takes that back, so that an entry is applied to the same state whether somebody has asked or not.
+func (m *Machine) unpick() {
+	if m.picked {
+		m.queue.Unpick()
+		m.picked = false
+	}
+}
 
 // WaitingPods returns the pods that Permit holds, to be read only.
 func (m *Machine) WaitingPods() *framework.WaitingPods { return m.waits.pods }
@@ -113,6 +138,7 @@ func (m *Machine) GangEntity(namespace, name string) *queue.Entity {
 	if g == nil || m.queue == nil {
 		return nil
 	}
+	m.pick()
 	return m.queue.Get(keyOfGang(g))
 }
 

@@ -176,7 +176,7 @@ func newHistory(t *rapid.T, shape shape, config []byte) *history {
 }
 
 func (h *history) started(config int) *eventlog.EpochStarted {
-	return &eventlog.EpochStarted{ID: "an epoch", Version: "test", Format: eventlog.FormatVersion, Config: h.configs[config]}
+	return &eventlog.EpochStarted{ID: "an epoch", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: h.configs[config]}
 }
 
 // startAgain begins another epoch, with the same configuration or another.

@@ -121,17 +121,19 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	if m.backfill == nil {
 		return nil
 	}
+	m.pick()
 	return m.backfill.BlockedLanes()
 }
 
 // decideReservation decides on a reservation for the first of a lane, if there is something to decide.
 func (m *Machine) decideReservation() (d eventlog.Decision, ok bool) {
-	proposal, ok := m.backfill.Propose()
+	proposal, ok := m.backfill.Propose(m.rules.recordsFacts())
 	if !ok {
 		return eventlog.Decision{}, false
 	}
 	d = m.decisionOn(proposal.Pod)
 	d.Outcome, d.WaitUntil, d.Places = eventlog.Reserved, proposal.At, proposal.Places
+	d.Ended = proposal.Ended
 	return d, true
 }
 
@@ -152,10 +154,16 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.Observe(profile, entry, roomChanged)
-		if m.backfill.Over(profile) {
+		if m.backfill.WaitsNoMore(profile) || !m.rules.recordsFacts() && m.backfill.NotFirst(profile) != nil {
 			m.backfill.End(profile)
 			m.queue.RetryInLane(profile, coscheduling.Name)
 		}
+	}
+}
+
+// noteBlocked has the queue look again at lanes that became blocked, or are not any more.
+func (m *Machine) noteBlocked() {
+	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.NoteBlocked(profile)
 	}
 }

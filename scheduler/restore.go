@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -51,8 +52,15 @@ func Restore(registry runtime.Registry, state []byte) (*Machine, error) {
 var ErrNotTheSame = errors.New("what was restored is not what was written down")
 
 func (m *Machine) restore(r *canonical.Reader) error {
-	if v := r.Byte("version"); r.Err() == nil && v != stateVersion {
+	v := r.Byte("version")
+	if r.Err() == nil && (v < firstStateVersion || v > stateVersion) {
 		return &VersionError{Version: v, Highest: stateVersion}
+	}
+	if v == stateVersion {
+		behaviour := r.Uvarint("behaviour")
+		if err := m.rules.set(uint32(min(behaviour, math.MaxUint32))); err != nil {
+			return err
+		}
 	}
 	m.at.seq, m.at.epoch, m.at.now = r.Uvarint("seq"), r.Uvarint("epoch"), eventlog.Time(r.Varint("time"))
 	m.at.cycle, m.at.start = r.Uvarint("cycle"), r.Int("start")

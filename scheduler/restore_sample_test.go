@@ -38,7 +38,7 @@ func TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded(t *testing.T) {
 		}
 		entries = append(entries, e)
 	}
-	take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: encodedConfig(t, samplingProfile)})
+	take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: encodedConfig(t, samplingProfile)})
 	for i := range nodes {
 		name := fmt.Sprintf("node-%03d", i)
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}

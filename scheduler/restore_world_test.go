@@ -43,7 +43,7 @@ type richWorld struct {
 func newRichWorld(t testing.TB, seed uint64) *richWorld {
 	w := &richWorld{t: t, draw: rand.New(rand.NewPCG(seed, 1)), m: scheduler.New(plugins.NewRegistry()), seen: map[string]bool{}, affine: 20}
 	w.now = eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	w.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Config: defaultConfig(t)})
+	w.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: defaultConfig(t)})
 	late := storagev1.VolumeBindingWaitForFirstConsumer
 	w.upsert(eventlog.StorageClasses, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late})
 	w.upsert(eventlog.StorageClasses, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "made"}, Provisioner: "example.com/disk", VolumeBindingMode: &late})

@@ -21,6 +21,7 @@ type room struct {
 	topology  *topology
 	nominated *nominations
 	planner   *backfill.Planner
+	find      func(r *room, e *queue.Entity) bool // (*room).look, or that of another behaviour
 }
 
 // version is the queue's RoomVersion.
@@ -28,9 +29,12 @@ func (r *room) version() uint64 {
 	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
 }
 
-// has is the queue's Room: whether the cluster as a whole has enough for the gang, or for the gangs that are
+// has is the queue's Room: whether an attempt on an entity that failed may end otherwise.
+func (r *room) has(e *queue.Entity) bool { return r.find(r, e) }
+
+// look reports whether the cluster as a whole has enough for the gang, or for the gangs that are
 // admitted together, and for all of that beside a reservation.
-func (r *room) has(e *queue.Entity) bool {
+func (r *room) look(e *queue.Entity) bool {
 	if !r.profiles.roomChecked[e.Profile()] {
 		return true
 	}

@@ -15,7 +15,10 @@ import (
 //	2  the queue knows whom of an entity an attempt has come to, and whom it refused
 //	3  there are CompositePodGroups
 //	4  pods are nominated to nodes, and know whether they are asked to go, and whether their gang needs them
-const stateVersion = 4
+//	5  the behaviour is part of it; which entity of the queue is retried next is not
+//
+// A state is written in version 4 in epochs of behaviour 1, so that snapshots and hashes of theirs stay good.
+const stateVersion, firstStateVersion = 5, 4
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.
@@ -30,7 +33,12 @@ func (m *Machine) Hash() [32]byte {
 // AppendState appends everything that a later entry or decision can depend on, in one canonical form. Restore
 // makes a Machine of it again. It fails for a state with an object that no log could have brought.
 func (m *Machine) AppendState(dst []byte) ([]byte, error) {
-	dst = append(dst, stateVersion)
+	if m.rules.recordsFacts() {
+		dst = append(dst, stateVersion)
+		dst = binary.AppendUvarint(dst, uint64(m.rules.behaviour))
+	} else {
+		dst = append(dst, firstStateVersion)
+	}
 	dst = binary.AppendUvarint(dst, m.at.seq)
 	dst = binary.AppendUvarint(dst, m.at.epoch)
 	dst = binary.AppendVarint(dst, int64(m.at.now))

@@ -23,6 +23,7 @@ type topology struct {
 	queue     *queue.Queue
 	projector *outlook.Projector
 	now       func() eventlog.Time
+	find      func(s *domainSearch) (d *domain, why string) // (*domainSearch).find, or that of another behaviour
 }
 
 // domain is the nodes that have the same value of each of some labels.
@@ -78,15 +79,32 @@ func (g *gangsOfProfile) Domain(group *cluster.Group) coscheduling.Domain {
 	return g.machine.topology.limitTo(d, why)
 }
 
-// domainOf returns where the gang's next member may go, nil for anywhere. What is required holds for all members; within
-// that, what is preferred does if the domain has room for all that the gang still needs, the first label that can have it.
-// Domains in which an attempt has failed come last, or, if strict, not at all. why says that there is none.
+// domainOf returns where the gang's next member may go, nil for anywhere; why says that there is none.
 func (t *topology) domainOf(g *cluster.Group, strict bool) (d *domain, why string) {
-	required, preferred := g.Topology()
+	return t.find(&domainSearch{topology: t, g: g, strict: strict})
+}
+
+// domainSearch looks for the domain of a gang's members, in the cluster as it is or as it will be.
+type domainSearch struct {
+	*topology
+	g *cluster.Group
+	// strict: domains in which an attempt has failed do not come last, but not at all.
+	strict bool
+	// failed is a domain that counts as one in which an attempt has failed, "" for none. released are pods that count as
+	// taken off their nodes at the end of that attempt.
+	failed   string
+	released []*cluster.Pod
+}
+
+// find returns the domain, nil for anywhere. What is required holds for all members; within that, what is preferred does
+// if the domain has room for all that the gang still needs, the first label that can have it. Domains in which an attempt
+// has failed come last, or not at all. why says that there is none.
+func (s *domainSearch) find() (d *domain, why string) {
+	required, preferred := s.g.Topology()
 	var within *domain
 	if len(required) > 0 {
-		if within, why = t.requiredDomain(g, required, true); why != "" && !strict {
-			within, why = t.requiredDomain(g, required, false)
+		if within, why = s.required(required, true); why != "" && !s.strict {
+			within, why = s.required(required, false)
 		}
 		if why != "" {
 			return nil, why
@@ -94,11 +112,36 @@ func (t *topology) domainOf(g *cluster.Group, strict bool) (d *domain, why strin
 	}
 	for i := range preferred {
 		labels := slices.Concat(required, preferred[i:i+1])
-		if d := t.preferredDomain(g, labels, within); d != nil {
+		if d := s.preferred(labels, within); d != nil {
 			return d, ""
 		}
 	}
 	return within, ""
+}
+
+// avoids reports whether an attempt has failed in the domain.
+func (s *domainSearch) avoids(d *domain) bool { return s.g.Avoids(d.key()) || d.key() == s.failed }
+
+// waiting counts the gang's members that wait on nodes.
+func (s *domainSearch) waiting() int {
+	n := s.g.Waiting()
+	for _, p := range s.released {
+		if p.Group == s.g {
+			n--
+		}
+	}
+	return n
+}
+
+// withNode counts the gang's members that have a node.
+func (s *domainSearch) withNode() int { return s.g.Placed() + s.waiting() }
+
+// holding returns the domain in which the gang's members have nodes, nil for none.
+func (s *domainSearch) holding(domains []*domain) *domain {
+	if s.withNode() == 0 {
+		return nil
+	}
+	return holding(s.g, domains)
 }
 
 // limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
@@ -110,26 +153,26 @@ func (t *topology) limitTo(d *domain, why string) coscheduling.Domain {
 	return coscheduling.Domain{Limited: true, Nodes: d.names}
 }
 
-// requiredDomain returns the domain in which members have nodes, or else the smallest that has room for the gang and is
+// required returns the domain in which members have nodes, or else the smallest that has room for the gang and is
 // not avoided; why says that there is none.
-func (t *topology) requiredDomain(g *cluster.Group, labels []string, avoiding bool) (d *domain, why string) {
-	domains := t.domainsBy(labels)
-	if d := holding(g, domains); d != nil {
+func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why string) {
+	g, domains := s.g, s.domainsBy(labels)
+	if d := s.holding(domains); d != nil {
 		return d, ""
 	}
-	if g.Placed()+g.Waiting() > 0 {
+	if s.withNode() > 0 {
 		return nil, fmt.Sprintf("pod group %s must stay within one %s, and the nodes of its members have none", g, strings.Join(labels, ", "))
 	}
 	if len(domains) == 0 {
 		return nil, fmt.Sprintf("pod group %s must stay within one %s, and no node has that label", g, strings.Join(labels, ", "))
 	}
-	pods := t.lackingOf(g)
+	pods := s.lacking()
 	best, most := domains[0], -1
-	d = t.smallestFor(pods, domains, func(d *domain, fit int) bool {
+	d = s.smallestFor(pods, domains, func(d *domain, fit int) bool {
 		if fit > most {
 			best, most = d, fit
 		}
-		return !avoiding || !g.Avoids(d.key())
+		return !avoiding || !s.avoids(d)
 	})
 	if d != nil {
 		return d, ""
@@ -138,37 +181,82 @@ func (t *topology) requiredDomain(g *cluster.Group, labels []string, avoiding bo
 		g, strings.Join(labels, ", "), best.value, most, len(pods))
 }
 
-// preferredDomain is requiredDomain of what is only preferred: nil if no domain has room for all that the gang needs.
-func (t *topology) preferredDomain(g *cluster.Group, labels []string, within *domain) *domain {
-	domains := t.domainsBy(labels)
+// preferred is required of what is only preferred: nil if no domain has room for all that the gang needs.
+func (s *domainSearch) preferred(labels []string, within *domain) *domain {
+	domains := s.domainsBy(labels)
 	if within != nil {
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return !within.nodes[d.names[0]] })
 	}
-	pods := t.lackingOf(g)
-	if d := holding(g, domains); d != nil {
-		if t.fitIn(pods, d) == len(pods) {
+	pods := s.lacking()
+	if d := s.holding(domains); d != nil {
+		if s.fitIn(pods, d) == len(pods) {
 			return d
 		}
 		return nil
 	}
-	if g.Placed()+g.Waiting() > 0 {
+	if s.withNode() > 0 {
 		return nil
 	}
-	return t.smallestFor(pods, domains, func(d *domain, _ int) bool { return !g.Avoids(d.key()) })
+	return s.smallestFor(pods, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
+}
+
+// noteDomain writes into a decision on a gang with a topology which domain its cycle was limited to, and whether another
+// one is there if this cycle ends the attempt and leaves no member on a node.
+func (m *Machine) noteDomain(d *eventlog.Decision, p *cluster.Pod) {
+	g := p.Group
+	if !m.rules.recordsFacts() || g == nil || d.Group == "" || !g.HasTopology() {
+		return
+	}
+	tried, _ := m.topology.domainOf(g, false)
+	if tried == nil {
+		return
+	}
+	d.Domain = tried.key()
+	refused := d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error
+	if !refused || g.Composite() != nil || g.Avoids(d.Domain) {
+		return
+	}
+	s := &domainSearch{topology: m.topology, g: g, strict: true, failed: d.Domain}
+	for _, uid := range d.Rejected {
+		s.released = append(s.released, m.cluster.Pod(uid))
+	}
+	if s.withNode() > 0 {
+		return // others stay on nodes
+	}
+	next, why := m.topology.find(s)
+	d.Elsewhere = why == "" && (next == nil || !s.avoids(next))
+}
+
+// domainTried returns the domain that the cycle of a decision was limited to, "" for none.
+func (m *Machine) domainTried(g *cluster.Group, d *eventlog.Decision) string {
+	if m.rules.recordsFacts() {
+		return d.Domain
+	}
+	if tried, _ := m.topology.domainOf(g, false); tried != nil {
+		return tried.key()
+	}
+	return ""
 }
 
 // avoidDomain is called when an attempt has failed and left nothing of the gang on nodes: if there is another domain to
-// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time. An attempt
-// anywhere may end in a domain that failed before: there is no other, then.
-func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed *domain) {
-	if failed != nil && !g.Avoids(failed.key()) {
-		g.Avoid(failed.key())
-		if d, why := m.topology.domainOf(g, true); why == "" && (d == nil || !g.Avoids(d.key())) {
-			m.queue.Activate(key)
-			return
-		}
+// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time. An
+// attempt anywhere may end in a domain that failed before: there is no other, then.
+func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed string, d *eventlog.Decision) {
+	if failed == "" || g.Avoids(failed) {
+		g.AvoidNothing()
+		return
 	}
-	g.AvoidNothing()
+	g.Avoid(failed)
+	elsewhere := d.Elsewhere
+	if !m.rules.recordsFacts() {
+		next, why := m.topology.domainOf(g, true)
+		elsewhere = why == "" && (next == nil || !g.Avoids(next.key()))
+	}
+	if elsewhere {
+		m.queue.Activate(key)
+	} else {
+		g.AvoidNothing()
+	}
 }
 
 // holding returns the domain in which members of g have nodes: of several the one that has most of them, of equals the
@@ -196,16 +284,16 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 
 // smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first; nil
 // if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
-func (t *topology) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
+func (s *domainSearch) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
 	type sized struct {
 		d    *domain
 		room int
 	}
 	var enough []sized
 	for _, d := range domains {
-		fit := t.fitIn(pods, d)
+		fit := s.fitIn(pods, d)
 		if may(d, fit) && fit == len(pods) {
-			enough = append(enough, sized{d, t.roomIn(pods, d)})
+			enough = append(enough, sized{d, s.roomIn(pods, d)})
 		}
 	}
 	if len(enough) == 0 {
@@ -216,27 +304,47 @@ func (t *topology) smallestFor(pods []*cluster.Pod, domains []*domain, may func(
 	}).d
 }
 
-// lackingOf returns the members that g has still to place to have its minimum, by name; the next one if it has it.
-func (t *topology) lackingOf(g *cluster.Group) []*cluster.Pod {
-	k := max(1, g.Min()-g.Assigned()-g.Waiting())
+// lacking returns the members that the gang has still to place to have its minimum, by name; the next one if it has it.
+func (s *domainSearch) lacking() []*cluster.Pod {
+	k := max(1, s.g.Min()-s.g.Assigned()-s.waiting())
 	var pods []*cluster.Pod
-	for _, p := range g.Members() {
-		if p.Stage == cluster.Pending && len(pods) < k && t.queue.Untried(p.Object.UID) {
+	for _, p := range s.g.Members() {
+		if len(pods) < k && s.untried(p) {
 			pods = append(pods, p)
 		}
 	}
 	return pods
 }
 
-// fitIn counts how many of the pods, one after the other, find room in the domain now.
-func (t *topology) fitIn(pods []*cluster.Pod, d *domain) int {
-	return len(t.projector.Outlook(t.now(), pods, d.names).PlacesNow())
+// untried reports whether a cycle could place the pod: in the attempt under way, or in the next one if that has failed.
+func (s *domainSearch) untried(p *cluster.Pod) bool {
+	switch {
+	case s.failed == "":
+		return p.Stage == cluster.Pending && s.queue.Untried(p.Object.UID)
+	case slices.Contains(s.released, p):
+		return p.Object.DeletionTimestamp == nil
+	}
+	return p.Stage == cluster.Pending && s.queue.Ready(p.Object.UID)
 }
 
-// roomIn counts how many pods like the first one find room in the domain now.
-func (t *topology) roomIn(pods []*cluster.Pod, d *domain) int {
+// outlook is the domain as it matters for the pods, without those that are released.
+func (s *domainSearch) outlook(pods []*cluster.Pod, d *domain) *outlook.Outlook {
+	o := s.projector.Outlook(s.now(), pods, d.names)
+	for _, p := range s.released {
+		o.Free(p)
+	}
+	return o
+}
+
+// fitIn counts how many of the pods, one after the other, find room in the domain.
+func (s *domainSearch) fitIn(pods []*cluster.Pod, d *domain) int {
+	return len(s.outlook(pods, d).PlacesNow())
+}
+
+// roomIn counts how many pods like the first one find room in the domain.
+func (s *domainSearch) roomIn(pods []*cluster.Pod, d *domain) int {
 	if len(pods) == 0 {
 		return 0
 	}
-	return t.projector.Outlook(t.now(), pods[:1], d.names).RoomForFirst()
+	return s.outlook(pods[:1], d).RoomForFirst()
 }

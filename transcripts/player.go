@@ -48,8 +48,8 @@ func New(t TB) *Player {
 	return &Player{t: t, log: eventlog.NewMemory(), now: eventlog.TimeOf(Start)}
 }
 
-// PlayFile plays the story of a file. See the package comment for what is examined.
-func PlayFile(t *testing.T, path string) {
+// PlayFile plays the story of a file and returns its entries. See the package comment for what is examined.
+func PlayFile(t *testing.T, path string) []eventlog.Entry {
 	p := New(t)
 	p.file = true
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -60,6 +60,8 @@ func PlayFile(t *testing.T, path string) {
 	entries := p.Entries()
 	p.replay(entries)
 	restorecheck.New(Registry(), t.Fatalf).Play(entries, 1, 1)
+	p.writeLog(t, path, entries)
+	return p.Entries()
 }
 
 // Configure starts an epoch with a KubeSchedulerConfiguration; "" stands for the default one.
@@ -79,7 +81,8 @@ func (p *Player) Configure(configuration string) {
 	p.epoch++
 	p.settled = false
 	id := fmt.Sprintf("epoch-%d", p.epoch)
-	p.take(&eventlog.EpochStarted{ID: id, Version: "test", Format: eventlog.FormatVersion, Config: config}, false)
+	p.take(&eventlog.EpochStarted{ID: id, Version: "test", Format: eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour, Config: config}, false)
 }
 
 // Machine returns the state, to be read only.

@@ -77,6 +77,15 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	if d.Nominated != "" {
 		fmt.Fprintf(&b, "\n     is nominated to %s", d.Nominated)
 	}
+	if d.Ended != 0 {
+		fmt.Fprintf(&b, "\n     the reservation ends: %s", d.Ended)
+	}
+	if d.Domain != "" {
+		fmt.Fprintf(&b, "\n     limited to %s", d.Domain)
+	}
+	if d.Elsewhere {
+		b.WriteString(", tried elsewhere next")
+	}
 	for _, n := range d.Nominations {
 		if n.Node == "" {
 			fmt.Fprintf(&b, "\n     %s is not nominated any more", p.names([]types.UID{n.UID}))

@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
+// lower numbers are applied, and decided again, by the rules of theirs.
+const Behaviour = 2
+
+// Rules are what one behaviour does in another way than the one before it.
+type Rules struct {
+	// Number is the behaviour's.
+	Number uint32 `json:"behaviour"`
+	// Since is the first version that writes it.
+	Since string `json:"since"`
+	// Changed says, a sentence each, what was changed.
+	Changed []string `json:"changed"`
+	// Kept reports whether this version still decides by these rules. If not, decisions of such an epoch that would be made
+	// otherwise now are no divergence.
+	Kept bool `json:"kept"`
+}
+
+// Behaviours is the table of all behaviours that this version knows, by number from 1. A change of a rule that lets
+// this version decide or apply otherwise than the last release adds a row, and logs to package compat.
+var Behaviours = []Rules{
+	{Number: 1, Since: "0.1.0", Kept: true, Changed: []string{
+		"The first rules. Epochs of this behaviour record no number.",
+	}},
+	{Number: 2, Since: "0.2.0", Kept: true, Changed: []string{
+		"A Decision on a member of a gang with a topology records the domain, and whether another one is tried next;" +
+			" Apply looks for neither.",
+		"A reservation ends by a Decision when its entity is not the first of its lane any more, not while an entry is applied.",
+		"Which entity that failed is retried next is looked for by Decide. It is no part of the state.",
+	}},
+}
+
+// BehaviourError says that an epoch, or a snapshot's state, is of a behaviour that this version does not know.
+type BehaviourError struct {
+	// Number is the behaviour, Highest the highest that this version knows.
+	Number, Highest uint32
+}
+
+// Error implements error.
+func (e *BehaviourError) Error() string {
+	return fmt.Sprintf("it was decided by behaviour %d, and this version knows behaviours up to %d: use a newer version",
+		e.Number, e.Highest)
+}
+
+// Behaviour returns the number of the rules of the running epoch.
+func (m *Machine) Behaviour() uint32 { return m.rules.behaviour }
+
+// rules are those of the running epoch.
+type rules struct {
+	behaviour uint32                // 1 before the first epoch
+	searches  [Behaviour + 1]search // by behaviour
+	room      *room                 // which looks by them
+}
+
+// set starts an epoch of a behaviour; 0 is 1.
+func (r *rules) set(behaviour uint32) error {
+	if behaviour > Behaviour {
+		return &BehaviourError{Number: behaviour, Highest: Behaviour}
+	}
+	r.behaviour = max(1, behaviour)
+	return nil
+}
+
+// recordsFacts reports whether what decisions found stands in them, so that Apply looks for nothing by itself.
+func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
+
+// search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for it,
+// and the Decision says what was found: the state after an entry is the same whatever these functions answer. In epochs
+// of behaviour 1, Apply looks too: so the functions of that behaviour stay as they are, and a better search is one of a
+// new behaviour.
+type search struct {
+	// domain finds the domain of nodes where the gang's next member may go.
+	domain func(s *domainSearch) (d *domain, why string)
+	// first finds the first entity of a profile's lane that waits for room.
+	first func(p *backfill.Planner, profile string) *queue.Entity
+	// room tells whether an attempt on an entity that failed may end otherwise.
+	room func(r *room, e *queue.Entity) bool
+}
+
+// searches are those of the behaviours, by number.
+var searches = [Behaviour + 1]search{
+	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
+}
+
+// useRules has what looks for something do so by the rules of the epoch's behaviour.
+func (m *Machine) useRules() {
+	rules := m.rules.searches[m.rules.behaviour]
+	m.topology.find, m.rules.room.find = rules.domain, rules.room
+	m.backfill.UseSearch(rules.first)
+	m.queue.PickIsMemo(m.rules.recordsFacts())
+}

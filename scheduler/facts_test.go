@@ -1,0 +1,107 @@
+package scheduler_test
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/compat"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
+)
+
+// oldLogs is the test data of package compat.
+const oldLogs = "../compat/testdata"
+
+var searches = []string{"domain", "first", "room"}
+
+// TestAnotherSearchRecoversTheSameStates recovers every log with a Machine whose current rules look for domains of nodes,
+// for the first entity of a lane and for room, and find something else than this version does. Epochs of behaviour 1 are
+// applied by their own rules, later ones by what stands in their decisions: the states are those that were recorded.
+func TestAnotherSearchRecoversTheSameStates(t *testing.T) {
+	compat.Each(t, oldLogs, func(t *testing.T, l *compat.Log) {
+		m := l.Start(t)
+		m.Mutate(scheduler.Behaviour, searches...)
+		l.Run(t, m)
+		// any order: each by itself
+		for seq := range l.Snapshots {
+			m := l.Restore(t, seq)
+			m.Mutate(scheduler.Behaviour, searches...)
+			l.Run(t, m)
+		}
+	})
+}
+
+// TestTheOtherSearchesAreNoticed shows that the mutations of the test above are of what Apply would notice: in epochs of
+// behaviour 1 it looks for the same things, and each mutation brings some of those logs into other states.
+func TestTheOtherSearchesAreNoticed(t *testing.T) {
+	for _, what := range searches {
+		other := 0
+		compat.Each(t, oldLogs, func(t *testing.T, l *compat.Log) {
+			m := l.Start(t)
+			if strings.Contains(t.Name(), "behaviour1/") {
+				m.Mutate(1, what)
+				if l.Compare(m) != nil {
+					other++
+				}
+			}
+		})
+		if other == 0 {
+			t.Errorf("no log of behaviour 1 notices another %s", what)
+		}
+		t.Logf("%d logs notice another %s", other, what)
+	}
+}
+
+// TestAnotherSearchLeavesTheStatesOfEveryStory plays the stories of package transcripts: after each entry the state is the
+// same, whatever is searched for, and whether somebody asks for decisions in between or not.
+func TestAnotherSearchLeavesTheStatesOfEveryStory(t *testing.T) {
+	err := filepath.WalkDir("../transcripts/testdata", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			t.Run(d.Name(), func(t *testing.T) { searchOtherwise(t, transcripts.PlayFile(t, path)) })
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func searchOtherwise(t *testing.T, entries []eventlog.Entry) {
+	usual, other := scheduler.New(transcripts.Registry()), scheduler.New(transcripts.Registry())
+	other.Mutate(scheduler.Behaviour, searches...)
+	for _, e := range entries {
+		other.Decide(nil)
+		if err := errors.Join(usual.Apply(e), other.Apply(e)); err != nil {
+			t.Fatal(err)
+		}
+		if usual.Hash() != other.Hash() {
+			t.Fatalf("after entry %d the state depends on what is searched for", e.Seq)
+		}
+	}
+}
+
+func TestAnEpochOfANewerBehaviourIsRefused(t *testing.T) {
+	m := scheduler.New(transcripts.Registry())
+	err := m.Apply(eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{
+		ID: "e", Version: "v", Behaviour: scheduler.Behaviour + 1, Config: defaultConfig(t),
+	}})
+	const want = "apply entry 1: it was decided by behaviour 3, and this version knows behaviours up to 2: use a newer version"
+	if err == nil || err.Error() != want {
+		t.Errorf("it is applied with %v, want %s", err, want)
+	}
+}
+
+func TestBehavioursAreNumberedFrom1ToTheCurrentOne(t *testing.T) {
+	for i, rules := range scheduler.Behaviours {
+		if rules.Number != uint32(i+1) || rules.Since == "" || len(rules.Changed) == 0 {
+			t.Errorf("row %d is %+v", i, rules)
+		}
+	}
+	if n := len(scheduler.Behaviours); n != scheduler.Behaviour {
+		t.Errorf("there are %d behaviours, and this version decides by number %d", n, scheduler.Behaviour)
+	}
+}
