@@ -317,7 +317,7 @@ func (s *State) setStage(p *Pod, stage Stage) {
 			s.observe(p.Group)
 		}()
 	}
-	p.Stage = stage
+	s.enter(p, stage)
 }
 
 // tally counts p in or out of its group's numbers.

@@ -144,7 +144,7 @@ func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 		s.place(p, node)
 	}
-	p.Stage = stage
+	s.enter(p, stage)
 	return nil
 }
 
@@ -161,6 +161,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 		}
 	}
 	s.informers.ForgetVolumes(uid)
+	s.waits.release(uid)
 	s.leave(p)
 	delete(s.pods, uid)
 	delete(s.byName, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
@@ -168,7 +169,16 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 	return &last, nil
 }
 
-// Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles.
+// enter has the pod come to a stage, and ends its wait if it waits no more.
+func (s *State) enter(p *Pod, stage Stage) {
+	if stage != Waiting {
+		s.waits.release(p.Object.UID)
+	}
+	p.Stage = stage
+}
+
+// Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles. A pod that is
+// assumed as Waiting by Assume, and not by Hold, is not in Waits.
 func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.VolumeClaim) error {
 	if p.Stage != Pending {
 		return fmt.Errorf("assume pod %s/%s: it is %s already", p.Object.Namespace, p.Object.Name, p.Stage)

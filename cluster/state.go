@@ -18,6 +18,7 @@ type State struct {
 	listed []fwk.NodeInfo // the nodes that exist, sorted by name
 	images map[string]*fwk.ImageStateSummary
 	free   Capacity
+	waits  Waits
 	held   holdings
 
 	roomVersion uint64

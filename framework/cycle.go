@@ -90,8 +90,8 @@ type ReservesNothing interface {
 }
 
 // Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
-// and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of WaitingPods
-// does. The status is nil on success.
+// and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of
+// cluster.State does. The status is nil on success.
 func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) (status *fwk.Status, waits []Wait) {
 	for _, e := range p.permit {
 		s, timeout := e.plugin.Permit(ctx, state, pod, node)

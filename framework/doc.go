@@ -12,8 +12,7 @@
 // other, nodes are walked in order, and of nodes of equal score the one with the smallest name wins. It
 // never reaches outside: the Handle's client fails every request. Nothing is measured or logged inside a
 // cycle. A Profile keeps no state of the scheduler's: what it remembers
-// is memos, and without them the same comes out; WaitingPods is state, and changes only by the calls
-// that say so.
+// is memos, and without them the same comes out.
 //
 // Start reading at Place.
 package framework

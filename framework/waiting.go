@@ -1,8 +1,6 @@
 package framework
 
 import (
-	"cmp"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -10,35 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// WaitingPod is a pod that a Permit plugin holds on its node.
-type WaitingPod struct {
-	Pod  *v1.Pod
-	Node string
-	// Plugins are the Permit plugins that have still to approve, sorted.
-	Plugins []string
-	// Until is when the pod is released if it has not been allowed by then.
-	Until eventlog.Time
-	// Seq is the sequence number of the decision that holds the pod.
-	Seq uint64
-}
-
-// WaitingPods are the pods held by Permit: state, changed by Hold, Approve and Release alone. What plugins
-// do to a fwk.WaitingPod changes nothing: between BeginCycle and EndCycle it is written down, and whoever
-// runs the cycle makes a decision of it.
-//
-// The zero value is ready to use.
+// WaitingPods are the waiting pods of a cluster as plugins see them. The cluster's state owns them. What plugins do to a
+// fwk.WaitingPod changes nothing: between BeginCycle and EndCycle it is written down, and the scheduler makes a decision of
+// it.
 type WaitingPods struct {
-	pods  []*WaitingPod // in order of Seq
-	byUID map[types.UID]*WaitingPod
+	*cluster.Waits
 
 	inCycle   bool
 	approvals []eventlog.Approval
 	heard     map[types.UID]heard
 }
+
+// NewWaitingPods returns the waiting pods of a cluster as plugins see them.
+func NewWaitingPods(waits *cluster.Waits) *WaitingPods { return &WaitingPods{Waits: waits} }
 
 // heard is what one cycle has heard of a pod.
 type heard struct {
@@ -65,98 +51,6 @@ type Verdicts struct {
 	Rejected []types.UID
 }
 
-// Hold adds a pod. It panics if the pod is held already: a pod is decided once before it is released.
-func (w *WaitingPods) Hold(pod WaitingPod) {
-	uid := pod.Pod.UID
-	if old, ok := w.byUID[uid]; ok {
-		panic(fmt.Sprintf("pod %s/%s (%s) is held twice: by decision %d and by decision %d",
-			pod.Pod.Namespace, pod.Pod.Name, uid, old.Seq, pod.Seq))
-	}
-	pod.Plugins = slices.Sorted(slices.Values(pod.Plugins))
-	if w.byUID == nil {
-		w.byUID = make(map[types.UID]*WaitingPod)
-	}
-	w.byUID[uid] = &pod
-	i, _ := slices.BinarySearchFunc(w.pods, pod.Seq, bySeq)
-	w.pods = slices.Insert(w.pods, i, &pod)
-}
-
-// Approve notes that the plugin does not hold the pod any more. It does nothing if it did not.
-func (w *WaitingPods) Approve(uid types.UID, plugin string) {
-	if pod, ok := w.byUID[uid]; ok {
-		pod.Plugins = slices.DeleteFunc(pod.Plugins, func(p string) bool { return p == plugin })
-	}
-}
-
-// Release removes a pod, be it allowed, rejected, timed out or gone. It does nothing if it is not held.
-func (w *WaitingPods) Release(uid types.UID) {
-	pod, ok := w.byUID[uid]
-	if !ok {
-		return
-	}
-	delete(w.byUID, uid)
-	i, _ := slices.BinarySearchFunc(w.pods, pod.Seq, bySeq)
-	for w.pods[i] != pod {
-		i++
-	}
-	w.pods = slices.Delete(w.pods, i, i+1)
-}
-
-func bySeq(p *WaitingPod, seq uint64) int { return cmp.Compare(p.Seq, seq) }
-
-// Get returns the held pod of that UID. It is the state itself: do not change it.
-func (w *WaitingPods) Get(uid types.UID) (*WaitingPod, bool) {
-	pod, ok := w.byUID[uid]
-	return pod, ok
-}
-
-// Len returns how many pods are held.
-func (w *WaitingPods) Len() int { return len(w.pods) }
-
-// Each calls f with the held pods in order of Seq until it returns false. f must neither hold nor release.
-func (w *WaitingPods) Each(f func(*WaitingPod) bool) {
-	for _, pod := range w.pods {
-		if !f(pod) {
-			return
-		}
-	}
-}
-
-// Deadline returns the earliest Until; ok is false if no pod is held.
-func (w *WaitingPods) Deadline() (t eventlog.Time, ok bool) {
-	for _, pod := range w.pods {
-		if !ok || pod.Until < t {
-			t, ok = pod.Until, true
-		}
-	}
-	return t, ok
-}
-
-// Refresh notes that a held pod's object is another one now: plugins must not be shown the one that it was
-// when it was held. It does nothing if the pod is not held.
-func (w *WaitingPods) Refresh(pod *v1.Pod) {
-	if held, ok := w.byUID[pod.UID]; ok {
-		held.Pod = pod
-	}
-}
-
-// AppendState appends the state in one canonical form: equal states give equal bytes, different ones
-// different bytes. For the pods themselves stand their UIDs. Restore makes the state of it again.
-func (w *WaitingPods) AppendState(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(w.pods)))
-	for _, pod := range w.pods {
-		dst = binary.AppendUvarint(dst, pod.Seq)
-		dst = binary.AppendVarint(dst, int64(pod.Until))
-		dst = canonical.AppendString(dst, string(pod.Pod.UID))
-		dst = canonical.AppendString(dst, pod.Node)
-		dst = binary.AppendUvarint(dst, uint64(len(pod.Plugins)))
-		for _, p := range pod.Plugins {
-			dst = canonical.AppendString(dst, p)
-		}
-	}
-	return dst
-}
-
 // BeginCycle starts to write down what plugins say of waiting pods. It panics if a cycle is open.
 func (w *WaitingPods) BeginCycle() {
 	if w.inCycle {
@@ -172,14 +66,15 @@ func (w *WaitingPods) EndCycle() Verdicts {
 	}
 	out := Verdicts{Approvals: w.approvals}
 	if len(w.heard) > 0 {
-		for _, pod := range w.pods {
-			switch w.heard[pod.Pod.UID].verdict {
+		w.Each(func(wait *cluster.Wait) bool {
+			switch uid := wait.Pod.Object.UID; w.heard[uid].verdict {
 			case allowed:
-				out.Allowed = append(out.Allowed, pod.Pod.UID)
+				out.Allowed = append(out.Allowed, uid)
 			case rejected:
-				out.Rejected = append(out.Rejected, pod.Pod.UID)
+				out.Rejected = append(out.Rejected, uid)
 			}
-		}
+			return true
+		})
 	}
 	w.inCycle, w.approvals = false, nil
 	clear(w.heard)
@@ -187,11 +82,11 @@ func (w *WaitingPods) EndCycle() Verdicts {
 }
 
 // hear notes what the running cycle has now heard of the pod.
-func (w *WaitingPods) hear(pod *WaitingPod, h heard) {
+func (w *WaitingPods) hear(pod *cluster.Wait, h heard) {
 	if w.heard == nil {
 		w.heard = make(map[types.UID]heard)
 	}
-	w.heard[pod.Pod.UID] = h
+	w.heard[pod.Pod.Object.UID] = h
 }
 
 // Retract takes back what a plugin has approved of in the running cycle, of the pods of which of says so: the pod that it
@@ -214,18 +109,18 @@ func (w *WaitingPods) Retract(plugin string, of func(types.UID) bool) {
 // view is a waiting pod as plugins see it.
 type view struct {
 	all *WaitingPods
-	pod *WaitingPod
+	pod *cluster.Wait
 }
 
 var _ fwk.WaitingPod = view{}
 
 // GetPod returns the pod.
-func (v view) GetPod() *v1.Pod { return v.pod.Pod }
+func (v view) GetPod() *v1.Pod { return v.pod.Pod.Object }
 
 // GetPendingPlugins returns the plugins that hold the pod still, sorted, those gone that have approved
 // earlier in the same cycle.
 func (v view) GetPendingPlugins() []string {
-	approved := v.all.heard[v.pod.Pod.UID].approved
+	approved := v.all.heard[v.pod.Pod.Object.UID].approved
 	return slices.DeleteFunc(slices.Clone(v.pod.Plugins), func(p string) bool { return slices.Contains(approved, p) })
 }
 
@@ -233,7 +128,7 @@ func (v view) GetPendingPlugins() []string {
 // plugin did not hold it or the pod's fate is settled.
 func (v view) Allow(plugin string) {
 	v.mustBeInCycle("allows", plugin)
-	uid := v.pod.Pod.UID
+	uid := v.pod.Pod.Object.UID
 	h := v.all.heard[uid]
 	if h.verdict != 0 || !slices.Contains(v.pod.Plugins, plugin) || slices.Contains(h.approved, plugin) {
 		return
@@ -249,7 +144,7 @@ func (v view) Allow(plugin string) {
 // Reject writes down that the pod is turned away. It returns false if the pod's fate is settled.
 func (v view) Reject(plugin, _ string) bool {
 	v.mustBeInCycle("rejects", plugin)
-	h := v.all.heard[v.pod.Pod.UID]
+	h := v.all.heard[v.pod.Pod.Object.UID]
 	if h.verdict != 0 {
 		return false
 	}
@@ -265,13 +160,14 @@ func (v view) Preempt(plugin, msg string) bool { return v.Reject(plugin, msg) }
 func (v view) mustBeInCycle(does, plugin string) {
 	if !v.all.inCycle {
 		panic(fmt.Sprintf("plugin %s %s waiting pod %s/%s outside a scheduling cycle: nothing records that",
-			plugin, does, v.pod.Pod.Namespace, v.pod.Pod.Name))
+			plugin, does, v.pod.Pod.Object.Namespace, v.pod.Pod.Object.Name))
 	}
 }
 
 // each calls f with all held pods as plugins see them, in order of Seq.
 func (w *WaitingPods) each(f func(fwk.WaitingPod)) {
-	for _, pod := range w.pods {
-		f(view{w, pod})
-	}
+	w.Each(func(wait *cluster.Wait) bool {
+		f(view{w, wait})
+		return true
+	})
 }

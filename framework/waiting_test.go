@@ -9,71 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-func holding(pods ...WaitingPod) *WaitingPods {
-	w := &WaitingPods{}
-	for _, p := range pods {
-		w.Hold(p)
-	}
-	return w
-}
+func holding(waits ...cluster.Wait) *WaitingPods { return NewWaitingPods(cluster.NewWaits(waits...)) }
 
-func held(name string, seq uint64, until eventlog.Time, plugins ...string) WaitingPod {
-	return WaitingPod{Pod: podNamed(name), Node: "n", Plugins: plugins, Until: until, Seq: seq}
-}
-
-func order(w *WaitingPods) string {
-	var names []string
-	w.Each(func(p *WaitingPod) bool {
-		names = append(names, p.Pod.Name)
-		return true
-	})
-	return strings.Join(names, " ")
-}
-
-func TestWaitingPodsKeepTheOrderOfTheirDecisions(t *testing.T) {
-	w := holding(held("c", 7, 30, "x"), held("a", 3, 50, "z", "y"), held("b", 5, 20, "x"))
-	if got := order(w); got != "a b c" || w.Len() != 3 {
-		t.Errorf("order %q", got)
-	}
-	if at, ok := w.Deadline(); !ok || at != 20 {
-		t.Errorf("deadline %d, %t", at, ok)
-	}
-	w.Release("b")
-	w.Release("b")
-	w.Release("never held")
-	if got := order(w); got != "a c" {
-		t.Errorf("order %q", got)
-	}
-	if at, _ := w.Deadline(); at != 30 {
-		t.Errorf("deadline %d", at)
-	}
-	pod, ok := w.Get("a")
-	if !ok || !slices.Equal(pod.Plugins, []string{"y", "z"}) {
-		t.Errorf("plugins %v", pod.Plugins)
-	}
-	w.Approve("a", "z")
-	w.Approve("a", "z")
-	w.Approve("b", "x")
-	if pod, _ = w.Get("a"); !slices.Equal(pod.Plugins, []string{"y"}) {
-		t.Errorf("plugins %v", pod.Plugins)
-	}
-	w.Release("a")
-	w.Release("c")
-	if _, ok := w.Deadline(); ok || w.Len() != 0 {
-		t.Error("a deadline without pods")
-	}
-}
-
-func TestHoldingAPodTwicePanics(t *testing.T) {
-	defer func() {
-		if got, _ := recover().(string); !strings.Contains(got, "pod ns/a (a) is held twice: by decision 1 and by decision 2") {
-			t.Errorf("panic %q", got)
-		}
-	}()
-	holding(held("a", 1, 10), held("a", 2, 10))
+func held(name string, seq uint64, until eventlog.Time, plugins ...string) cluster.Wait {
+	pod := &cluster.Pod{Object: podNamed(name), Node: "n"}
+	return cluster.Wait{Pod: pod, Plugins: plugins, Until: until, Seq: seq}
 }
 
 func TestVerdictsAreWrittenDownAndChangeNothing(t *testing.T) {
@@ -142,29 +86,4 @@ func TestVerdictOutsideACyclePanics(t *testing.T) {
 		}
 	}()
 	w.each(func(p fwk.WaitingPod) { p.Allow("x") })
-}
-
-func TestStateOfWaitingPodsTellsThemApart(t *testing.T) {
-	same := holding(held("a", 1, 10, "x", "y"), held("b", 2, 10))
-	seen := map[string]int{string(same.AppendState(nil)): -1}
-	if _, ok := seen[string(holding(held("b", 2, 10), held("a", 1, 10, "y", "x")).AppendState(nil))]; !ok {
-		t.Error("the order of Hold shows in the state")
-	}
-	other := held("a", 1, 10, "x", "y")
-	other.Node = "m"
-	for i, w := range []*WaitingPods{
-		{},
-		holding(held("a", 1, 10, "x", "y")),
-		holding(held("a", 1, 10, "x", "y"), held("b", 3, 10)),
-		holding(held("a", 1, 11, "x", "y"), held("b", 2, 10)),
-		holding(held("a", 1, 10, "xy"), held("b", 2, 10)),
-		holding(held("c", 1, 10, "x", "y"), held("b", 2, 10)),
-		holding(other, held("b", 2, 10)),
-	} {
-		state := string(w.AppendState(nil))
-		if j, ok := seen[state]; ok {
-			t.Errorf("state %d equals %d", i, j)
-		}
-		seen[state] = i
-	}
 }

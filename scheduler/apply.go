@@ -51,7 +51,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
-		m.conclude(e.Key()) // its last member to try may just have gone
+		m.waits.conclude(e.Key()) // its last member to try may just have gone
 	}
 	m.waits.doubt(e)
 	m.keepReservations(e, was != versionsOf(m.cluster))
@@ -223,7 +223,6 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	switch {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
 		// Assumed: what changed will be looked at when its wait or bind ends.
-		m.waits.pods.Refresh(obj)
 		m.queue.Refresh(obj)
 	case obj.Spec.NodeName == "":
 		m.nominated.followObject(old, obj)
@@ -267,10 +266,7 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
-	switch stage {
-	case cluster.Waiting:
-		m.waits.pods.Release(uid)
-	case cluster.Binding:
+	if stage == cluster.Binding {
 		m.effects.done(uid, Bind)
 	}
 	m.entities.dequeue(uid)

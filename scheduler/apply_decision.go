@@ -5,13 +5,11 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
@@ -81,13 +79,13 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluster.Pod, d *eventlog.Decision) error {
 	switch d.Outcome {
 	case eventlog.Waiting:
-		return m.holdPod(seq, key, p, d)
+		return m.waits.hold(seq, key, p, d)
 	case eventlog.Scheduled:
 		if !waited {
 			return m.bindPod(seq, key, p, d)
 		}
-		m.endHold(seq, p)
-		m.conclude(key)
+		m.waits.allow(seq, p)
+		m.waits.conclude(key)
 		return nil
 	case eventlog.Unschedulable, eventlog.Error:
 		m.applyFailure(key, waited, d)
@@ -106,7 +104,7 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 		return
 	}
 	m.queue.Refuse(key, failureOf(d))
-	m.conclude(key)
+	m.waits.conclude(key)
 }
 
 // judgeDomain notes, after a cycle of a gang that must stay within a domain, whether the domain that it tried is to be
@@ -125,7 +123,7 @@ func (m *Machine) judgeDomain(key queue.Key, g *cluster.Group, tried string, d *
 func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v1.Pod, err error) {
 	var others []queue.Key
 	for _, uid := range d.Rejected {
-		other, pod, err := m.releasePod(uid)
+		other, pod, err := m.waits.release(uid)
 		if err != nil {
 			return nil, err
 		}
@@ -145,14 +143,14 @@ func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v
 // applyVerdicts carries out what the cycle decided on pods that go on, and on victims.
 func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	for _, a := range d.Approvals {
-		m.waits.pods.Approve(a.UID, a.Plugin)
+		m.cluster.Approve(a.UID, a.Plugin)
 	}
 	for _, uid := range d.Allowed {
 		p := m.cluster.Pod(uid)
 		if p == nil || p.Stage != cluster.Waiting {
 			return fmt.Errorf("allowed pod %s is not waiting", uid)
 		}
-		m.endHold(seq, p)
+		m.waits.allow(seq, p)
 	}
 	for _, uid := range d.Victims {
 		if p := m.cluster.Pod(uid); p != nil {
@@ -163,46 +161,6 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	return nil
 }
 
-// endHold has a waiting pod bound where it is held.
-func (m *Machine) endHold(seq uint64, p *cluster.Pod) {
-	o := p.Object
-	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
-	m.waits.pods.Release(o.UID)
-	m.cluster.Allow(p)
-	p.Since = m.at.now
-}
-
-// releasePod takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
-// and the pod as it stood there is returned, only if they can have missed it: while a gang's cycles run back
-// to back no other pod's cycle comes between.
-func (m *Machine) releasePod(uid types.UID) (key queue.Key, freed *v1.Pod, err error) {
-	p := m.cluster.Pod(uid)
-	if p == nil || p.Stage != cluster.Waiting {
-		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
-	}
-	key = m.entities.keyOf(p)
-	if !m.queue.HeldByAttempt(uid) {
-		freed = p.Placed()
-	}
-	m.waits.pods.Release(uid)
-	if err := m.cluster.Release(p); err != nil {
-		return queue.Key{}, nil, err
-	}
-	m.entities.unhold(key, p)
-	return key, freed, nil
-}
-
-func (m *Machine) holdPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
-	if err := m.cluster.Assume(p, d.Node, cluster.Waiting, d.Volumes); err != nil {
-		return err
-	}
-	p.Since = m.at.now
-	m.waits.pods.Hold(framework.WaitingPod{Pod: p.Object, Node: d.Node, Plugins: d.WaitFor, Until: d.WaitUntil, Seq: seq})
-	m.queue.Hold(key, d.UID)
-	m.conclude(key)
-	return nil
-}
-
 func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
 	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
 		return err
@@ -210,28 +168,13 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	p.Since = m.at.now
 	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
 	m.queue.Hold(key, d.UID)
-	m.conclude(key)
+	m.waits.conclude(key)
 	return nil
 }
 
 // blamesGang says whether the gang plugin had a part in a refusal.
 func blamesGang(d *eventlog.Decision) bool {
 	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name && r.Nodes == 0 })
-}
-
-// conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
-// unless held members still wait for others that do not come: then the next decision releases them.
-func (m *Machine) conclude(key queue.Key) {
-	e := m.queue.Get(key)
-	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && m.waits.goesOn(e) {
-		return
-	}
-	for _, uid := range e.Held() {
-		if g := m.cluster.Pod(uid).Group; m.waits.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
-			return
-		}
-	}
-	m.queue.Finish(key)
 }
 
 // failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was

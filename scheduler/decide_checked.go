@@ -30,14 +30,14 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
 	}
-	if ok != okAgain || ok && !bytes.Equal(m.encode(&d), m.encode(&again)) {
+	if ok != okAgain || ok && !bytes.Equal(m.at.encode(&d), m.at.encode(&again)) {
 		panic(fmt.Sprintf("asked twice, cycle %d is decided in two ways:\n%+v (%v)\n%+v (%v)", d.Cycle, d, ok, again, okAgain))
 	}
 	return d, ok
 }
 
-func (m *Machine) encode(d *eventlog.Decision) []byte {
-	e := eventlog.Entry{Seq: m.at.seq + 1, Epoch: m.at.epoch, Time: m.at.now, Payload: d}
+func (at position) encode(d *eventlog.Decision) []byte {
+	e := eventlog.Entry{Seq: at.seq + 1, Epoch: at.epoch, Time: at.now, Payload: d}
 	b, err := eventlog.AppendRecord(nil, e, [32]byte{})
 	if err != nil {
 		panic(fmt.Sprintf("encode decision %+v: %v", d, err))

@@ -15,19 +15,19 @@ import (
 // Decisions on waiting pods whose wait ends outside of the cycles of their own gang.
 
 // rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.
-func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decision {
-	p := m.cluster.Pod(w.Pod.UID)
+func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.Object.UID)
 	d := m.decisionOn(p)
 	d.Outcome, d.Nominated = eventlog.Unschedulable, m.nominated.nodeOf(p.Object.UID)
 	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
 
 	m.waits.pods.BeginCycle()
 	if prof := m.profiles.of(p.Object); prof != nil {
-		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Node)
+		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Pod.Node)
 	}
 	others := m.waits.pods.EndCycle().Rejected
-	m.waits.pods.Each(func(each *framework.WaitingPod) bool {
-		if uid := each.Pod.UID; uid == w.Pod.UID || slices.Contains(others, uid) {
+	m.waits.pods.Each(func(each *cluster.Wait) bool {
+		if uid := each.Pod.Object.UID; uid == w.Pod.Object.UID || slices.Contains(others, uid) {
 			d.Rejected = append(d.Rejected, uid)
 		}
 		return true
@@ -37,22 +37,22 @@ func (m *Machine) rejectWait(w *framework.WaitingPod, why string) eventlog.Decis
 
 // endWait decides that a waiting pod goes on, and with it the members of its gang, and of those that are admitted with
 // it, that wait for nothing else.
-func (m *Machine) endWait(w *framework.WaitingPod) eventlog.Decision {
-	p := m.cluster.Pod(w.Pod.UID)
+func (m *Machine) endWait(w *cluster.Wait) eventlog.Decision {
+	p := m.cluster.Pod(w.Pod.Object.UID)
 	d := m.decisionOn(p)
-	d.Outcome, d.Node = eventlog.Scheduled, w.Node
+	d.Outcome, d.Node = eventlog.Scheduled, w.Pod.Node
 	goes, u := map[*cluster.Group]bool{}, m.waits.tally(p.Group)
 	for i, g := range p.Group.Unit() {
 		goes[g] = i == u.Own || u.Suffices(i, gang.Free)
 	}
-	m.waits.pods.Each(func(each *framework.WaitingPod) bool {
-		if each.Pod.UID == w.Pod.UID || !goes[m.cluster.Pod(each.Pod.UID).Group] {
+	m.waits.pods.Each(func(each *cluster.Wait) bool {
+		if each.Pod.Object.UID == w.Pod.Object.UID || !goes[m.cluster.Pod(each.Pod.Object.UID).Group] {
 			return true
 		}
 		if onlyGangHolds(each) {
-			d.Allowed = append(d.Allowed, each.Pod.UID)
+			d.Allowed = append(d.Allowed, each.Pod.Object.UID)
 		} else if slices.Contains(each.Plugins, coscheduling.Name) {
-			d.Approvals = append(d.Approvals, eventlog.Approval{UID: each.Pod.UID, Plugin: coscheduling.Name})
+			d.Approvals = append(d.Approvals, eventlog.Approval{UID: each.Pod.Object.UID, Plugin: coscheduling.Name})
 		}
 		return true
 	})

@@ -102,16 +102,17 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	waiting, old := m.waits.pods.AppendState(nil), m.queue
+	waiting, old := m.cluster.Waits().AppendState(nil), m.queue
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
-	m.cluster, m.waits = cluster.New(), newWaits(m.Now)
+	m.cluster = cluster.New()
+	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	if err := m.configure(data); err != nil {
 		return err
 	}
 	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	if err := m.waits.pods.Restore(canonical.NewReader(waiting), objectIn(m.cluster)); err != nil {
+	if err := m.cluster.RestoreWaits(canonical.NewReader(waiting)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
 	m.queue.Advance(m.at.now)

@@ -61,7 +61,7 @@ func New(registry runtime.Registry) *Machine {
 		profiles:  noProfiles(nil),
 		rules:     rules{behaviour: 1, searches: searches},
 	}
-	m.waits = newWaits(m.Now)
+	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	return m
 }
 

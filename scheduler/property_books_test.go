@@ -13,7 +13,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -486,19 +485,19 @@ func (h *history) checkEffects() {
 
 // checkQuiet is about what holds when nothing is left to decide.
 func (h *history) checkQuiet() {
-	h.m.WaitingPods().Each(func(w *framework.WaitingPod) bool {
-		p := h.pods[w.Pod.UID]
+	h.m.WaitingPods().Each(func(w *cluster.Wait) bool {
+		p := h.pods[w.Pod.Object.UID]
 		stages, assigned := h.count(p.group)
 		if h.terms(p.group).waits {
 			return true
 		}
 		if minimum, _ := h.minimum(p.group); !h.shape.approval || p.group != "" && assigned+stages[cluster.Waiting] < minimum {
-			h.fatalf("nothing is left to decide, and %s is held", w.Pod.UID)
+			h.fatalf("nothing is left to decide, and %s is held", w.Pod.Object.UID)
 		}
 		if c := h.compositeOf(p.group); c != "" && stages[cluster.Binding]+stages[cluster.Bound] == 0 {
 			placed := func(group string) int { stages, assigned := h.count(group); return assigned + stages[cluster.Waiting] }
 			if !h.admits(c, placed) {
-				h.fatalf("nothing is left to decide, and %s is held for others of %s", w.Pod.UID, c)
+				h.fatalf("nothing is left to decide, and %s is held for others of %s", w.Pod.Object.UID, c)
 			}
 		}
 		return true

@@ -9,9 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/canonical"
-	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // VersionError says that a state was written in a form that this program does not read.
@@ -80,7 +78,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.effects.restore(r)
-	if err := m.waits.pods.Restore(r, objectIn(m.cluster)); err != nil {
+	if err := m.cluster.RestoreWaits(r); err != nil {
 		return err
 	}
 	m.backfill.Restore(r)
@@ -88,19 +86,5 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.nominated.restore(r)
-	if err := r.End(); err != nil {
-		return err
-	}
-	return checkWaiting(m.cluster, m.waits.pods)
-}
-
-// checkWaiting checks what the held pods and the cluster take for granted of each other.
-func checkWaiting(c *cluster.State, waiting *framework.WaitingPods) (err error) {
-	waiting.Each(func(w *framework.WaitingPod) bool {
-		if p := c.Pod(w.Pod.UID); p.Stage != cluster.Waiting || p.Node != w.Node {
-			err = fmt.Errorf("pod %s/%s is %s on node %q, and held on %q", w.Pod.Namespace, w.Pod.Name, p.Stage, p.Node, w.Node)
-		}
-		return err == nil
-	})
-	return err
+	return r.End()
 }

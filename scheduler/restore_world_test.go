@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/restorecheck"
@@ -83,9 +84,9 @@ func (w *richWorld) look() {
 	for _, p := range w.m.Cluster().AllPods() {
 		w.seen["refused"] = w.seen["refused"] || p.Group != nil && p.Group.Refusal() != ""
 	}
-	w.m.WaitingPods().Each(func(p *framework.WaitingPod) bool {
+	w.m.WaitingPods().Each(func(p *cluster.Wait) bool {
 		w.seen["held"] = true
-		w.seen["changed while held"] = w.seen["changed while held"] || p.Pod.Labels["changed"] != ""
+		w.seen["changed while held"] = w.seen["changed while held"] || p.Pod.Object.Labels["changed"] != ""
 		return true
 	})
 	for _, x := range w.m.Effects() {

@@ -54,7 +54,7 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 		return nil, err
 	}
 	dst = m.effects.appendState(dst)
-	dst = m.waits.pods.AppendState(dst)
+	dst = m.cluster.Waits().AppendState(dst)
 	dst = m.backfill.AppendState(dst)
 	dst = m.queue.AppendState(dst)
 	return m.nominated.appendState(dst), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -21,6 +22,7 @@ import (
 type waits struct {
 	pods     *framework.WaitingPods
 	entities *entities
+	effects  *effects
 	now      func() eventlog.Time
 
 	// A memo of broken: unless doubtful, no waiting pod is broken before until.
@@ -29,8 +31,8 @@ type waits struct {
 	noneOverdue bool // a memo of overdue
 }
 
-func newWaits(now func() eventlog.Time) *waits {
-	s := &waits{pods: &framework.WaitingPods{}, now: now}
+func newWaits(c *cluster.State, e *effects, now func() eventlog.Time) *waits {
+	s := &waits{pods: framework.NewWaitingPods(c.Waits()), effects: e, now: now}
 	s.forgetMemos()
 	return s
 }
@@ -38,11 +40,11 @@ func newWaits(now func() eventlog.Time) *waits {
 func (s *waits) forgetMemos() { s.doubtful, s.noneOverdue = true, false }
 
 // broken returns the first waiting pod, in the order of decisions, that cannot go on waiting, and why.
-func (s *waits) broken() (found *framework.WaitingPod, why string) {
+func (s *waits) broken() (found *cluster.Wait, why string) {
 	if s.pods.Len() == 0 || !s.doubtful && s.now() < s.until {
 		return nil, ""
 	}
-	s.pods.Each(func(w *framework.WaitingPod) bool {
+	s.pods.Each(func(w *cluster.Wait) bool {
 		if why = s.whyBroken(w); why != "" {
 			found = w
 		}
@@ -79,30 +81,30 @@ func (s *waits) doubt(entry eventlog.Entry) {
 }
 
 // whyBroken says why a waiting pod cannot go on waiting; "" if it can.
-func (s *waits) whyBroken(w *framework.WaitingPod) string {
-	p, prof := s.entities.cluster.Pod(w.Pod.UID), s.entities.profiles.of(w.Pod)
+func (s *waits) whyBroken(w *cluster.Wait) string {
+	p, prof := s.entities.cluster.Pod(w.Pod.Object.UID), s.entities.profiles.of(w.Pod.Object)
 	switch {
 	case prof == nil:
-		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Spec.SchedulerName)
+		return fmt.Sprintf("no profile schedules the pods of %q any more", w.Pod.Object.Spec.SchedulerName)
 	case slices.ContainsFunc(w.Plugins, func(plugin string) bool { return !prof.Has(framework.Permit, plugin) }):
 		return "a plugin that holds it is not configured any more"
 	case w.Until <= s.now():
 		return "it waited until its deadline"
-	case s.entities.cluster.Node(w.Node) == nil:
-		return fmt.Sprintf("node %q is gone", w.Node)
+	case s.entities.cluster.Node(w.Pod.Node) == nil:
+		return fmt.Sprintf("node %q is gone", w.Pod.Node)
 	case p.Object.DeletionTimestamp != nil:
 		return "the pod is being deleted"
-	case s.entities.profiles.roomChecked[w.Pod.Spec.SchedulerName] && s.entities.cluster.Overcommitted(p):
-		return fmt.Sprintf("node %q has too little for its pods by now", w.Node)
+	case s.entities.profiles.roomChecked[w.Pod.Object.Spec.SchedulerName] && s.entities.cluster.Overcommitted(p):
+		return fmt.Sprintf("node %q has too little for its pods by now", w.Pod.Node)
 	}
 	return s.whyStuck(w)
 }
 
 // whyStuck says why no other member's cycle is going to come for which the pod is held, or why the gang that it was to
 // go with is not there any more; "" if it may go on waiting.
-func (s *waits) whyStuck(w *framework.WaitingPod) string {
-	g, held := s.entities.cluster.Pod(w.Pod.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
-	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod))) {
+func (s *waits) whyStuck(w *cluster.Wait) string {
+	g, held := s.entities.cluster.Pod(w.Pod.Object.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
+	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod.Object))) {
 		return ""
 	}
 	if g != nil && g.Refusal() != "" {
@@ -117,7 +119,7 @@ func (s *waits) whyStuck(w *framework.WaitingPod) string {
 	if !held {
 		return "its pod group has fallen below its minimum"
 	}
-	switch e := s.entities.queue.Find(w.Pod.UID); {
+	switch e := s.entities.queue.Find(w.Pod.Object.UID); {
 	case e == nil || e.State() != queue.InFlight:
 		return "the attempt to place its pod group has ended"
 	case e.NumUntried() == 0:
@@ -130,7 +132,7 @@ func (s *waits) whyStuck(w *framework.WaitingPod) string {
 
 // holderOf returns the plugin to blame for a wait that did not end well: the gang plugin, unless the gang is there
 // and another plugin is what it waits for.
-func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
+func holderOf(w *cluster.Wait, g *cluster.Group) string {
 	held := slices.Contains(w.Plugins, coscheduling.Name)
 	if g != nil && !g.Suffices(gang.OnNodes) && (held || !g.NonStrict()) {
 		return coscheduling.Name
@@ -146,20 +148,20 @@ func holderOf(w *framework.WaitingPod, g *cluster.Group) string {
 // overdue returns the first waiting pod that only the gang plugin holds although its gang has its minimum: the
 // minimum was lowered, another plugin let a member go, or another scheduler placed one, and no cycle of the gang's
 // was there to notice. nil if there is none.
-func (s *waits) overdue() (found *framework.WaitingPod) {
+func (s *waits) overdue() (found *cluster.Wait) {
 	if s.pods.Len() == 0 || s.noneOverdue {
 		return nil
 	}
 	cleared := map[*cluster.Group]int{}
-	s.pods.Each(func(w *framework.WaitingPod) bool {
+	s.pods.Each(func(w *cluster.Wait) bool {
 		if onlyGangHolds(w) {
-			cleared[s.entities.cluster.Pod(w.Pod.UID).Group]++
+			cleared[s.entities.cluster.Pod(w.Pod.Object.UID).Group]++
 		}
 		return true
 	})
 	judged := map[*cluster.Group]bool{}
-	s.pods.Each(func(w *framework.WaitingPod) bool {
-		g := s.entities.cluster.Pod(w.Pod.UID).Group
+	s.pods.Each(func(w *cluster.Wait) bool {
+		g := s.entities.cluster.Pod(w.Pod.Object.UID).Group
 		if g == nil || judged[g] || !onlyGangHolds(w) {
 			return true
 		}
@@ -175,7 +177,7 @@ func (s *waits) overdue() (found *framework.WaitingPod) {
 }
 
 // onlyGangHolds says whether no plugin but the gang plugin holds the pod.
-func onlyGangHolds(w *framework.WaitingPod) bool {
+func onlyGangHolds(w *cluster.Wait) bool {
 	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
 }
 
@@ -185,8 +187,8 @@ func (s *waits) cleared(g *cluster.Group) int {
 		return g.Waiting()
 	}
 	n := 0
-	s.pods.Each(func(w *framework.WaitingPod) bool {
-		if onlyGangHolds(w) && s.entities.cluster.Pod(w.Pod.UID).Group == g {
+	s.pods.Each(func(w *cluster.Wait) bool {
+		if onlyGangHolds(w) && s.entities.cluster.Pod(w.Pod.Object.UID).Group == g {
 			n++
 		}
 		return true
@@ -281,4 +283,58 @@ func (s *waits) takeVerdicts(d *eventlog.Decision) {
 			d.Approvals = append(d.Approvals, a)
 		}
 	}
+}
+
+// allow has a waiting pod bound on the node where it waits.
+func (s *waits) allow(seq uint64, p *cluster.Pod) {
+	o := p.Object
+	s.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
+	s.entities.cluster.Allow(p)
+	p.Since = s.now()
+}
+
+// release takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
+// and the pod as it stood there is returned, only if they can have missed it: while a gang's cycles run back
+// to back no other pod's cycle comes between.
+func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error) {
+	p := s.entities.cluster.Pod(uid)
+	if p == nil || p.Stage != cluster.Waiting {
+		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
+	}
+	key = s.entities.keyOf(p)
+	if !s.entities.queue.HeldByAttempt(uid) {
+		freed = p.Placed()
+	}
+	if err := s.entities.cluster.Release(p); err != nil {
+		return queue.Key{}, nil, err
+	}
+	s.entities.unhold(key, p)
+	return key, freed, nil
+}
+
+// hold has a pod wait on the node that its decision gives it.
+func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
+	wait := cluster.Wait{Seq: seq, Until: d.WaitUntil, Plugins: d.WaitFor}
+	if err := s.entities.cluster.Hold(p, d.Node, d.Volumes, wait); err != nil {
+		return err
+	}
+	p.Since = s.now()
+	s.entities.queue.Hold(key, d.UID)
+	s.conclude(key)
+	return nil
+}
+
+// conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
+// unless held members still wait for others that do not come: then the next decision releases them.
+func (s *waits) conclude(key queue.Key) {
+	e := s.entities.queue.Get(key)
+	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && s.goesOn(e) {
+		return
+	}
+	for _, uid := range e.Held() {
+		if g := s.entities.cluster.Pod(uid).Group; s.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
+			return
+		}
+	}
+	s.entities.queue.Finish(key)
 }

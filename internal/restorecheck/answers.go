@@ -10,7 +10,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -31,8 +30,8 @@ func answers(m *scheduler.Machine) (lines []string) {
 		s.entity(m.Queue(), e)
 	}
 	s("reservations %+v", m.Reservations())
-	m.WaitingPods().Each(func(w *framework.WaitingPod) bool {
-		s("%s labels %v waits on %s for %v until %v, by entry %d", w.Pod.Name, w.Pod.Labels, w.Node, w.Plugins, w.Until,
+	m.WaitingPods().Each(func(w *cluster.Wait) bool {
+		s("%s labels %v waits on %s for %v until %v, by entry %d", w.Pod.Object.Name, w.Pod.Object.Labels, w.Pod.Node, w.Plugins, w.Until,
 			w.Seq)
 		return true
 	})

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -142,8 +141,8 @@ func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster
 
 // addHolds says which plugins hold members on nodes, and how long at the most.
 func (h *gangHistory) addHolds(w *answer.WaitsFor, m *scheduler.Machine, plugins bool) {
-	m.WaitingPods().Each(func(held *framework.WaitingPod) bool {
-		if !h.isMember(m.Cluster().Pod(held.Pod.UID)) {
+	m.WaitingPods().Each(func(held *cluster.Wait) bool {
+		if !h.isMember(m.Cluster().Pod(held.Pod.Object.UID)) {
 			return true
 		}
 		if w.Until == 0 || answer.Instant(held.Until) < w.Until {
