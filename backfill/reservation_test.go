@@ -97,17 +97,17 @@ func TestAReservationWithoutPlacesEndsTheOneThereIs(t *testing.T) {
 	}
 }
 
-func TestAReservationIsOverWhenItsEntityIsGone(t *testing.T) {
+func TestAnEntityThatIsGoneWaitsNoMore(t *testing.T) {
 	p := newTestPlanner()
-	if p.Over("x") {
-		t.Error("a lane without a reservation has one that is over")
+	if p.WaitsNoMore("x") {
+		t.Error("a lane without a reservation has one whose entity is gone")
 	}
 	p.Reserve(reservationFor("x", "g", 5))
-	if !p.Over("x") {
+	if !p.WaitsNoMore("x") {
 		t.Error("the reservation of an entity that is not in the queue goes on")
 	}
 	p.End("x")
-	if p.Over("x") || len(p.Reservations()) > 0 {
+	if p.WaitsNoMore("x") || len(p.Reservations()) > 0 {
 		t.Error("a reservation that ended is there")
 	}
 }
@@ -120,7 +120,7 @@ func TestLanesAreThoseThatWereGiven(t *testing.T) {
 	if !p.HasLane("z") || p.HasLane("w") {
 		t.Error("z has a lane, w has none")
 	}
-	if _, ok := p.Propose(); ok || p.BlockedLanes() != nil {
+	if _, ok := p.Propose(true); ok || p.BlockedLanes() != nil {
 		t.Error("something is proposed or blocked in empty lanes")
 	}
 }
