@@ -27,7 +27,7 @@ func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 			}
 			log := filepath.Join(t.TempDir(), "a.db")
 			rollcall(t, "simulate", "--nodes", w.nodes, "--workload", w.workload, "--log", log)
-			a := audit(t, log)
+			a := audited(t, log)
 			if a.bound == 0 || a.gangsBound == 0 && strings.HasSuffix(w.workload, ".swf") {
 				t.Fatalf("the log binds %d pods, %d of gangs: nothing was tested", a.bound, a.gangsBound)
 			}
@@ -36,8 +36,8 @@ func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 	}
 }
 
-// audit has a new accountant go through the log.
-func audit(t *testing.T, log string) *accountant {
+// audited has a new accountant go through the log.
+func audited(t *testing.T, log string) *accountant {
 	t.Helper()
 	a := newAccountant()
 	catEach(t, log, func(line []byte) {

@@ -11,6 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/archive"
 )
 
 // TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn archives while a log is written to: the writer then
@@ -53,7 +55,7 @@ func TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn(t *testing.T
 // TestArchivingEnsuresThatItsSnapshotExists loses it in the last moment.
 func TestArchivingEnsuresThatItsSnapshotExists(t *testing.T) {
 	path := segmented(t, []eventlog.Entry{}, 1)
-	dir := snapshotsOf(path)
+	dir := logs.SnapshotsOf(path)
 	f := &archiveFacts{Path: path, Snapshot: 30, Last: 20}
 	for _, step := range []struct{ there, want []uint64 }{{[]uint64{10, 40}, []uint64{10, 30, 40}}, {[]uint64{25}, []uint64{25}}, {[]uint64{20}, []uint64{20}}} {
 		for _, seq := range snapshotSeqs(t, path) {
@@ -79,7 +81,7 @@ func TestASimulationIsResumedWithWhatWasArchived(t *testing.T) {
 	log, args := small(t, "--until", "10m")
 	archive := filepath.Join(t.TempDir(), "archive")
 	seqs := snapshotSeqs(t, log)
-	facts, _ := factsOf[archiveFacts](t, "log", "archive", log, "--before", fmt.Sprint(seqs[len(seqs)-1]+1), "--to", archive)
+	facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", fmt.Sprint(seqs[len(seqs)-1]+1), "--to", archive)
 	if facts.Segments == 0 {
 		t.Fatalf("%+v", facts)
 	}
@@ -108,7 +110,7 @@ func TestArchivingBesideAWriterIsAdvisedWhatWorks(t *testing.T) {
 		if _, stderr, _ := ran(t, archive...); strings.Contains(stderr, "log snapshot") {
 			t.Errorf("it advises what is refused: %s", stderr)
 		}
-		if err := os.RemoveAll(filepath.Join(log, snapshotDir)); err != nil {
+		if err := os.RemoveAll(filepath.Join(log, logs.SnapshotDir)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/archive"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -54,11 +56,11 @@ func forge(t testing.TB, path string, seq uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, err := snapshotsOf(path).Get(seq)
+	good, err := logs.SnapshotsOf(path).Get(seq)
 	if err != nil || bytes.Equal(good, data) {
 		t.Fatalf("%v, or nothing was forged", err)
 	}
-	if err := snapshotsOf(path).Add(seq, data); err != nil {
+	if err := logs.SnapshotsOf(path).Add(seq, data); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -67,7 +69,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 	log, _ := small(t)
 	other, _ := small(t) // with other epochs' UUIDs
 	seqs := snapshotSeqs(t, log)
-	dir := snapshotsOf(log)
+	dir := logs.SnapshotsOf(log)
 	facts, _, code := verified(t, log)
 	if code != exitDone || len(facts.Snapshots) != len(seqs) {
 		t.Fatalf("exit code %d, %+v", code, facts)
@@ -84,7 +86,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	rollcall(t, "log", "snapshot", other, "--at", fmt.Sprint(seq))
-	foreign, err := snapshotsOf(other).Get(seq)
+	foreign, err := logs.SnapshotsOf(other).Get(seq)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 	log, _ := small(t)
 	archive := filepath.Join(t.TempDir(), "archive")
-	facts, _ := factsOf[archiveFacts](t, "log", "archive", log, "--before", "1100", "--to", archive)
+	facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", "1100", "--to", archive)
 	if err := os.Rename(archive, archive+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +130,7 @@ func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 		if v, stderr, code := verified(t, log); !v.Whole || (code == exitDone) != (i == 0) {
 			t.Fatalf("with %d of %d bad: exit code %d, %s", i, len(seqs), code, stderr)
 		}
-		if err := os.Truncate(snapshotsOf(log).File(seq), 200); err != nil {
+		if err := os.Truncate(logs.SnapshotsOf(log).File(seq), 200); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +156,7 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 	forge(t, log, forged)
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log) // that is not enough
 	file := filepath.Join(t.TempDir(), "bundle")
-	complaint := []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", forged), "Remove " + snapshotsOf(log).File(forged)}
+	complaint := []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", forged), "Remove " + logs.SnapshotsOf(log).File(forged)}
 	wants(t, exitDamaged, append(complaint, "\nidentical\n", fmt.Sprintf("1 WRONG: of entries [%d]", forged)), "replay", log)
 	wants(t, exitDamaged, complaint, "replay", log, "--from", fmt.Sprint(seqs[0]))
 	wants(t, exitDamaged, complaint, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
@@ -162,7 +164,7 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a bundle was made")
 	}
-	if err := os.Remove(snapshotsOf(log).File(forged)); err != nil {
+	if err := os.Remove(logs.SnapshotsOf(log).File(forged)); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, exitDone, nil, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
@@ -186,12 +188,12 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 		t.Error("a bundle was made")
 	}
 	for _, seq := range left {
-		must(t, os.Remove(snapshotsOf(log).File(seq)))
+		must(t, os.Remove(logs.SnapshotsOf(log).File(seq)))
 		rollcall(t, "log", "snapshot", log, "--at", fmt.Sprint(seq))
 	}
 
 	// One that cannot be compared is said to be.
-	if err := os.Truncate(snapshotsOf(log).File(seqs[0]), 100); err != nil {
+	if err := os.Truncate(logs.SnapshotsOf(log).File(seqs[0]), 100); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, exitDone, []string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])}, "replay", log)

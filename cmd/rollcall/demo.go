@@ -66,7 +66,7 @@ func runDemo(cmd *cobra.Command, path string) error {
 	}
 	fmt.Fprintf(w, "\n# Every input and every decision is in the log. Decide it all again: is every decision the "+
 		"same?\n$ rollcall replay demo.db\n")
-	facts, err := replayLog(cmd, path, replaying{keep: 10})
+	facts, _, err := replayLog(cmd, path, replaying{keep: 10})
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func runDemo(cmd *cobra.Command, path string) error {
 
 // explainDemo asks the demo's log two questions.
 func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
-	log, err := openForReading(path)
+	log, err := reading{}.open(cmd.Context(), path)
 	if err != nil {
 		return err
 	}

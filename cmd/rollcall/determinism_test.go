@@ -89,7 +89,7 @@ func (w realWorkload) soak(t *testing.T) {
 	t.Logf("log cat: %s", digest)
 	timed(t, "replay", func() { t.Logf("\n%s", wantIdentical(t, nil, first)) })
 	timed(t, "audit", func() {
-		a := audit(t, first)
+		a := audited(t, first)
 		t.Logf("%d pods bound, %d of them of gangs, %d releases: no node over its allocatable, no gang in part", a.bound, a.gangsBound, a.released)
 		if a.bound == 0 {
 			t.Error("nothing is bound: nothing was tested")

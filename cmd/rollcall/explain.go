@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -23,7 +24,7 @@ type explanation struct {
 }
 
 // explainer answers for one kind of thing.
-type explainer func(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error)
+type explainer func(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error)
 
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
@@ -82,13 +83,13 @@ the first snapshot and says from which entry on the history is known.`,
 	return cmd
 }
 
-func explainPod(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error) {
+func explainPod(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error) {
 	x, err := explain.Pod(cmd.Context(), log.Read, namespace, name, opts)
 	return explanation{x, func(w io.Writer) error { return render.Pod(w, x) }}, err
 }
 
 // explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
-func explainGroup(cmd *cobra.Command, log eventlog.Log, namespace, name string, opts explain.Options) (explanation, error) {
+func explainGroup(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error) {
 	x, err := explain.Group(cmd.Context(), log.Read, namespace, name, opts)
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) && missing.Composite {
@@ -117,22 +118,21 @@ func explainOne(cmd *cobra.Command, answerFor explainer, from reading, path, tar
 	if err != nil {
 		return err
 	}
-	log, err := from.open(path)
+	log, err := from.open(cmd.Context(), path)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	if err := log.mustHave(opts.AtSeq); err != nil {
+	if err := log.MustHave(opts.AtSeq); err != nil {
 		return err
 	}
-	if opts.Base, err = log.base(); err != nil {
+	if opts.Base, err = log.Base(); err != nil {
 		return err
 	}
-	opts.Restore = log.restore
-	p := newProgress()
-	opts.Progress = func(seq uint64) { p.show("entry %d", seq) }
-	x, err := answerFor(cmd, log, namespace, name, opts)
-	p.done()
+	opts.Restore = log.Restore
+	opts.Progress = func(seq uint64) { log.shown.show("entry %d", seq) }
+	x, err := answerFor(cmd, log.Source, namespace, name, opts)
+	log.shown.done()
 	if err != nil {
 		return err
 	}

@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -89,8 +85,8 @@ func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []
 		Engine: engine.Options{Registry: k.classes.registry(), Config: config, Version: version().String()},
 		Log:    log, Resume: k.resume,
 		Open: func(ctx context.Context, log eventlog.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
-			if k.giveUpAfter != 0 {
-				if err := k.giveUp(); err != nil {
+			if kept, ok := log.(*logs.Kept); ok {
+				if err := kept.GiveUp(); err != nil {
 					return nil, err
 				}
 			}
@@ -105,11 +101,8 @@ func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []
 	if log != nil {
 		closers = append(closers, log.Close)
 	}
-	if stored, ok := log.(*boltlog.Log); ok {
-		k.snapshots.into(&opts.Engine, stored)
-		if served := k.serve(stored); served != nil {
-			closers = append([]func() error{func() error { return served.Close(k.log) }}, closers...)
-		}
+	if kept, ok := log.(*logs.Kept); ok {
+		k.snapshots.into(&opts.Engine, kept)
 	}
 	closeAll := func(err error) error {
 		for _, c := range closers {
@@ -147,14 +140,11 @@ func (k keeping) progress(at simulate.Progress) string {
 	return fmt.Sprintf("%d decisions, %d entries on the disk", at.Decisions, at.Durable)
 }
 
-// lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
-const lockTime = 10 * time.Second
-
 // openLog makes a new log, or opens the one that a simulation left.
-func (k keeping) openLog() (eventlog.Log, error) {
-	opts := boltlog.DefaultOptions()
-	if k.segmentSize > 0 {
-		opts.SegmentBytes = int64(k.segmentSize)
+func (k keeping) openLog() (*logs.Kept, error) {
+	opts := logs.KeepOptions{
+		SegmentBytes: int64(k.segmentSize), Archives: k.reading.archives, GiveUpAfter: k.giveUpAfter,
+		Version: version().String(), Report: printNote,
 	}
 	if !k.resume {
 		log, err := opts.Create(k.log)
@@ -163,81 +153,13 @@ func (k keeping) openLog() (eventlog.Log, error) {
 				fmt.Errorf("%s is there already: go on with its simulation with --resume, remove it, or name another "+
 					"directory", k.log)}
 		}
-		if !errors.Is(err, eventlog.ErrBeingRead) { // it was made, and someone was quick to look at it
-			return log, err
-		}
+		return log, err
 	}
-	opts.Archives = k.reading.archives
-	log, err := opts.Open(k.log)
-	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) &&
-		time.Since(began) < lockTime; log, err = opts.Open(k.log) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	log, err := opts.Continue(k.log)
 	if _, serr := os.Stat(k.log); errors.Is(err, fs.ErrNotExist) && serr != nil {
 		return nil, usageError{fmt.Errorf("no log at %s: there is nothing to resume; begin without --resume", k.log)}
 	}
-	if err != nil {
-		return nil, emptied(k.log, err)
-	}
-	if err := k.mayGoOn(log); err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	return log, nil
-}
-
-// mayGoOn says whether a log has lost its end, or may have, unless that is given up. engine.Open would say so, too, but
-// only once all of the log was told again.
-func (k keeping) mayGoOn(log *boltlog.Log) error {
-	last, err := log.Last()
-	if err != nil {
-		return err
-	}
-	if k.giveUpAfter != 0 && k.giveUpAfter != last {
-		return usageError{
-			fmt.Errorf("--give-up-after is %d, but the log ends with entry %d: nothing is given up", k.giveUpAfter,
-				last)}
-	}
-	if k.giveUpAfter != 0 {
-		return nil
-	}
-	series := snapshot.Series{Store: snapshotsOf(k.log)}
-	lost, _, err := series.Beyond(last)
-	if lost != nil {
-		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: k.log, Seq: last + 1, Err: lost},
-			adviceOnLoss(k.log, lost))
-	}
-	return adviseOnDoubt(k.log, err)
-}
-
-// giveUp removes the snapshots of entries behind the log's last one.
-func (k keeping) giveUp() error {
-	dir := snapshotsOf(k.log)
-	seqs, err := dir.List()
-	if err != nil {
-		return err
-	}
-	for _, seq := range seqs { // the newest last: as long as it is there, all that is missing is known
-		if seq <= k.giveUpAfter {
-			continue
-		}
-		if err := dir.Drop(seq); err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "rollcall: %s: entries %d to %d are given up: removed the snapshot of entry %d\n", k.log,
-			k.giveUpAfter+1, seq, seq)
-	}
-	return nil
-}
-
-// serve lets other processes read the log while it is written to. That it cannot be served is no reason not to write
-// it: they can still read what is sealed.
-func (k keeping) serve(log *boltlog.Log) *localapi.Server {
-	report := func(err error) { fmt.Fprintf(os.Stderr, "rollcall: %s: %v\n", k.log, err) }
-	served, err := localapi.Serve(k.log, log, version().String(), report)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "rollcall: %v: until it is closed, others can read only what is sealed of it\n", err)
-	}
-	return served
+	return log, err
 }
 
 // explainStop says what to do about an error that a simulation cannot go on from.
@@ -248,8 +170,8 @@ func (k keeping) explainStop(err error) error {
 	var damaged *eventlog.DamagedError
 	var lost *snapshot.LostError
 	switch {
-	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which mayGoOn has said it
-		return fmt.Errorf("%w\n%s", err, adviceOnDamage(k.log, 1, damaged.Seq))
+	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
+		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(k.log, 1, damaged.Seq))
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
 		return fmt.Errorf(
 			"cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they "+
@@ -263,11 +185,11 @@ func (k keeping) explainStop(err error) error {
 			"%w\nNothing that was decided in entries %d and on has left this process, and every entry before them is "+
 				"safe. %s",
 			err, appending.First, k.advice())
-	case isOfDisk(err) && k.log == "":
+	case logs.IsDiskError(err) && k.log == "":
 		return fmt.Errorf(
 			"%w\nNo log was kept (--log), so the simulation cannot go on from here. See that what --effects writes "+
 				"to is in order and has room, then run the same command again", err)
-	case isOfDisk(err):
+	case logs.IsDiskError(err):
 		return fmt.Errorf("%w\nNothing of what stands in the log is lost. %s", err, k.advice())
 	}
 	return err
@@ -280,13 +202,4 @@ func (k keeping) advice() string {
 		return advice + " with --resume"
 	}
 	return advice + " again"
-}
-
-// isOfDisk says whether a file could not be written because of what it stands on. Of some errors bbolt passes on
-// the text alone ("file resize error: …").
-func isOfDisk(err error) bool {
-	kinds := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS}
-	return err != nil && slices.ContainsFunc(kinds, func(kind syscall.Errno) bool {
-		return errors.Is(err, kind) || strings.HasSuffix(err.Error(), ": "+kind.Error())
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
 )
 
 func newLog() *cobra.Command {
@@ -45,21 +47,21 @@ func newLogCat() *cobra.Command {
 			if to != 0 && to < from {
 				return usageError{fmt.Errorf("--to is %d, before --from %d", to, from)}
 			}
-			log, err := open.open(args[0])
+			log, err := open.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer log.Close()
 			if first := log.First(); !cmd.Flags().Changed("from") && first > 1 {
-				noteLater(log)
+				log.ReportFirst()
 				from = first
 			}
 			if cmd.Flags().Changed("from") {
-				if err := log.mustHave(from); err != nil {
+				if err := log.MustHave(from); err != nil {
 					return err
 				}
 			}
-			return cat(cmd, log, from, to)
+			return cat(cmd, log.Source, from, to)
 		},
 	}
 	open.register(cmd)
@@ -68,7 +70,7 @@ func newLogCat() *cobra.Command {
 	return cmd
 }
 
-func cat(cmd *cobra.Command, log eventlog.Log, from, to uint64) error {
+func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
 	for e, err := range log.Read(from) {
@@ -134,13 +136,12 @@ func newLogInfo() *cobra.Command {
 			if err := out.check(); err != nil {
 				return err
 			}
-			log, err := open.open(args[0])
+			log, err := open.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			defer log.Close()
-			facts, err := survey(cmd.Context(), log, args[0])
-			if err != nil {
+			facts, err := survey(cmd.Context(), log.Source)
+			if err := errors.Join(err, log.Close()); err != nil {
 				return err
 			}
 			return out.write(cmd.OutOrStdout(), facts, facts.writeText)
@@ -152,24 +153,19 @@ func newLogInfo() *cobra.Command {
 }
 
 // survey reads a log from end to end.
-func survey(ctx context.Context, log *source, path string) (*logFacts, error) {
+func survey(ctx context.Context, log *logs.Source) (*logFacts, error) {
 	last, err := log.Last()
 	if err != nil {
 		return nil, err
 	}
-	f := &logFacts{Path: path, Kinds: map[string]uint64{}, Resources: map[string]uint64{}, Outcomes: map[string]uint64{}}
+	f := &logFacts{Path: log.Path(), Kinds: map[string]uint64{}, Resources: map[string]uint64{}, Outcomes: map[string]uint64{}}
 	f.FirstSeq = log.First()
-	if b, ok := log.records.(*bundle.Bundle); ok {
-		manifest := b.Manifest()
-		f.Bundle = &manifest
-	} else if f.FirstSeq > 1 {
-		noteLater(log)
+	if f.Bundle = log.Manifest(); f.Bundle == nil && f.FirstSeq > 1 {
+		log.ReportFirst()
 	}
-	if f.Snapshots, err = log.snapshots.Store.List(); err != nil {
+	if f.Snapshots, err = log.Snapshots().Store.List(); err != nil {
 		return nil, err
 	}
-	p := newProgress()
-	defer p.done()
 	var first, end eventlog.Time
 	for e, err := range log.Read(f.FirstSeq) {
 		if err == nil {
@@ -183,7 +179,7 @@ func survey(ctx context.Context, log *source, path string) (*logFacts, error) {
 		}
 		end, f.LastSeq = e.Time, e.Seq
 		f.count(e)
-		p.show("entry %d of %d", e.Seq, last)
+		log.Progress("", e.Seq, last)
 	}
 	if f.Entries > 0 {
 		f.First, f.Last, f.Span = first.String(), end.String(), end.Sub(first).Seconds()

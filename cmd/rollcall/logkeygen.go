@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
@@ -49,10 +47,10 @@ already are left alone.`,
 			if err != nil {
 				return usageError{err}
 			}
-			facts := keyFacts{Name: name, Key: key.Public, Private: file, Public: file + ".pub"}
-			if err := facts.write(key); err != nil {
+			if err := audit.WriteKey(file, key); err != nil {
 				return err
 			}
+			facts := keyFacts{Name: name, Key: key.Public, Private: file, Public: audit.PublicFile(file)}
 			return out.write(cmd.OutOrStdout(), facts, facts.writeText)
 		},
 	}
@@ -62,38 +60,8 @@ already are left alone.`,
 	return cmd
 }
 
-// write makes both files, or none.
-func (f keyFacts) write(key proof.Key) error {
-	if err := writeNew(f.Private, key.Private, 0o600); err != nil {
-		return err
-	}
-	if err := writeNew(f.Public, key.Public, 0o644); err != nil {
-		return errors.Join(err, os.Remove(f.Private))
-	}
-	return nil
-}
-
-// writeNew writes a line to a file that is not there yet, durably.
-func writeNew(path, line string, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return usageError{fmt.Errorf("%s is there already, and may be a key that is in use: name another file", path)}
-	}
-	if err != nil {
-		return fmt.Errorf("write the key: %w", err)
-	}
-	_, err = f.WriteString(line + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("write the key: %w", errors.Join(err, os.Remove(path)))
-	}
-	return nil
-}
-
 func (f keyFacts) writeText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "name     %s\nprivate  %s  (keep it to yourself)\npublic   %s  (give it to everyone who checks)\n%s\n",
-		f.Name, f.Private, f.Public, strings.TrimSpace(f.Key))
+	_, err := fmt.Fprintf(w, "name     %s\nprivate  %s  (keep it to yourself)\n"+
+		"public   %s  (give it to everyone who checks)\n%s\n", f.Name, f.Private, f.Public, strings.TrimSpace(f.Key))
 	return err
 }

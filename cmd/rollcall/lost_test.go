@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rollcall-sched/rollcall/logs"
 )
 
 // small simulates forty gangs, with a segment for about each hundred entries and a snapshot for each hundred, and
@@ -119,13 +121,13 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 	log, args := small(t)
 	last := cutBySegments(t, log)
-	dir := filepath.Join(log, snapshotDir)
+	dir := filepath.Join(log, logs.SnapshotDir)
 	later := slices.DeleteFunc(snapshotSeqs(t, log), func(seq uint64) bool { return seq <= last })
 	inTheirPlace := func(target string) func() {
 		return func() {
 			for _, seq := range later {
-				must(t, os.Rename(snapshotsOf(log).File(seq), filepath.Join(log, fmt.Sprint(seq))))
-				must(t, os.Symlink(target, snapshotsOf(log).File(seq)))
+				must(t, os.Rename(logs.SnapshotsOf(log).File(seq), filepath.Join(log, fmt.Sprint(seq))))
+				must(t, os.Symlink(target, logs.SnapshotsOf(log).File(seq)))
 			}
 		}
 	}
@@ -139,9 +141,9 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 		name  string
 		spoil func()
 	}{
-		{"files that are links to themselves", inTheirPlace(filepath.Base(snapshotsOf(log).File(later[0])))},
+		{"files that are links to themselves", inTheirPlace(filepath.Base(logs.SnapshotsOf(log).File(later[0])))},
 		{"files that are links to nothing", inTheirPlace("nowhere")},
-		{"a directory that is a link to itself", ofAll(snapshotDir)},
+		{"a directory that is a link to itself", ofAll(logs.SnapshotDir)},
 		{"a directory that is a link to nothing", ofAll("nowhere")},
 		{"a file for a directory", ofAll("LOCK")},
 	} {
@@ -175,7 +177,7 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 				return
 			}
 			for _, seq := range later {
-				must(t, os.Rename(filepath.Join(log, fmt.Sprint(seq)), snapshotsOf(log).File(seq)))
+				must(t, os.Rename(filepath.Join(log, fmt.Sprint(seq)), logs.SnapshotsOf(log).File(seq)))
 			}
 		})
 	}

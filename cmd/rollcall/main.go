@@ -54,15 +54,13 @@ func run() int {
 	default:
 		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
 	}
-	var usage usageError
-	if errors.As(err, &usage) {
+	if isUsage(err) {
 		fmt.Fprintln(os.Stderr, "Run the command with --help for its usage and an example.")
 	}
 	return exitCode(err)
 }
 
 func exitCode(err error) int {
-	var usage usageError
 	var damaged *eventlog.DamagedError
 	var damagedBundle *bundle.DamagedError
 	switch {
@@ -72,7 +70,7 @@ func exitCode(err error) int {
 		return exitDiverged
 	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
-	case errors.As(err, &usage):
+	case isUsage(err):
 		return exitUsage
 	}
 	return exitFailed

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
-	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // replayFacts is what "rollcall replay" prints.
@@ -52,7 +50,7 @@ snapshot is named, and the exit code is 4.`,
 			if ask.keep < 1 {
 				return usageError{fmt.Errorf("--show is %d: want at least 1", ask.keep)}
 			}
-			facts, err := replayLog(cmd, args[0], ask)
+			facts, wrong, err := replayLog(cmd, args[0], ask)
 			if err != nil {
 				return err
 			}
@@ -62,7 +60,7 @@ snapshot is named, and the exit code is 4.`,
 			if !facts.Identical {
 				return errDiverged
 			}
-			return facts.wrongSnapshots(args[0])
+			return wrong
 		},
 	}
 	out.register(cmd)
@@ -81,55 +79,61 @@ type replaying struct {
 	classes classes
 }
 
-func replayLog(cmd *cobra.Command, path string, ask replaying) (replayFacts, error) {
-	log, err := ask.open(path)
+// replayLog also returns the error for snapshots that are not what the entries make.
+func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFacts, wrong, err error) {
+	p := newProgress()
+	opts := ask.options(p)
+	opts.Registry = ask.classes.registry()
+	log, err := openWith(cmd.Context(), name, opts, p)
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
 	defer log.Close()
 	last, err := log.Last()
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
-	log.snapshots.Registry = ask.classes.registry()
-	start, err := ask.start(log, last)
+	start, err := ask.start(log.Source, last)
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
 	next := uint64(1)
 	if start != nil {
 		next = start.Seq() + 1
 	}
-	states, err := log.stateHashes(next, last)
+	states, err := log.StateHashes(next, last)
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
-	p := newProgress()
+	began := time.Now()
 	report, err := replay.Verify(cmd.Context(), log.Read(next), replay.Options{
-		Registry: ask.classes.registry(), Keep: ask.keep, Start: start, States: states,
+		Registry: opts.Registry, Keep: ask.keep, Start: start, States: states,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})
-	took := p.done()
+	took := time.Since(began)
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
-	known, err := log.base()
+	known, err := log.Base()
 	if err != nil {
-		return replayFacts{}, err
+		return facts, nil, err
 	}
 	if known > 0 {
 		known++
+	}
+	for _, seq := range report.OtherStates {
+		wrong = errors.Join(wrong, log.NotTheEntries(seq))
 	}
 	return replayFacts{
 		KnownFrom: known, Identical: report.Identical(), Report: report, Seconds: took.Seconds(),
 		EntriesPerSecond:   float64(report.Entries) / took.Seconds(),
 		DecisionsPerSecond: float64(report.Decisions) / took.Seconds(),
-	}, nil
+	}, wrong, nil
 }
 
 // start returns the state to begin with, nil for the empty one.
-func (r *replaying) start(log *source, last uint64) (*scheduler.Machine, error) {
-	base, err := log.base()
+func (r *replaying) start(log *logs.Source, last uint64) (*scheduler.Machine, error) {
+	base, err := log.Base()
 	switch {
 	case err != nil:
 		return nil, err
@@ -138,49 +142,11 @@ func (r *replaying) start(log *source, last uint64) (*scheduler.Machine, error) 
 	case r.from > 0 && r.from < base:
 		return nil, fmt.Errorf("--from is %d: the first state that is known is that after entry %d", r.from, base)
 	case r.from > 0:
-		return log.restore(r.from)
+		return log.Restore(r.from)
 	case base > 0:
-		return log.restore(base)
+		return log.Restore(base)
 	}
 	return nil, nil
-}
-
-// wrongSnapshots is the error for snapshots that are not what the entries make.
-func (f replayFacts) wrongSnapshots(path string) error {
-	var errs []error
-	for _, seq := range f.OtherStates {
-		errs = append(errs, notTheEntries(path, seq))
-	}
-	return errors.Join(errs...)
-}
-
-// notTheEntries is the error for the snapshot of entry seq of the log at path.
-func notTheEntries(path string, seq uint64) error {
-	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries", &snapshot.RefusedError{Seq: seq, Err: snapshot.ErrNotTheEntries}, snapshotsOf(path).File(seq))
-}
-
-// stateHashes returns the hashes of the states that the snapshots of entries from first to last have, and says which
-// are not compared because they are no good.
-func (s *source) stateHashes(first, last uint64) (map[uint64][32]byte, error) {
-	seqs, err := s.snapshots.Store.List()
-	if err != nil {
-		return nil, err
-	}
-	hashes := map[uint64][32]byte{}
-	for _, seq := range seqs {
-		if seq < first || seq > last {
-			continue
-		}
-		snap, err := s.snapshots.Load(seq)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // a writer has dropped it meanwhile
-		case err != nil:
-			fmt.Fprintf(os.Stderr, "rollcall: not compared: %v\n", &snapshot.RefusedError{Seq: seq, Err: err})
-		default:
-			hashes[seq] = snap.StateHash
-		}
-	}
-	return hashes, nil
 }
 
 func (f replayFacts) writeText(w io.Writer) error {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -13,19 +11,12 @@ import (
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/snapshot"
+	"github.com/rollcall-sched/rollcall/logs"
 )
 
-const (
-	// defaultSnapshotEvery is how many entries are read back in about a second with 5,000 nodes and 100,000 pods,
-	// which take another two to restore; there, making a snapshot holds the log up for about half a second.
-	defaultSnapshotEvery = 50_000
-	// keptSnapshots are the last ones that are kept whatever their distance: if one is damaged there are others.
-	keptSnapshots = 3
-	// olderSnapshots is how many times further apart than they are written the older ones are that are kept too.
-	olderSnapshots = 10
-)
+// defaultSnapshotEvery is how many entries are read back in about a second with 5,000 nodes and 100,000 pods, which take
+// another two to restore; there, making a snapshot holds the log up for about half a second.
+const defaultSnapshotEvery = 50_000
 
 // snapshotting is when whoever writes a log writes snapshots.
 type snapshotting struct {
@@ -60,17 +51,11 @@ func openEngine(ctx context.Context, log eventlog.Log, now time.Time, opts engin
 }
 
 // into makes opts write snapshots of log, and use those that are there.
-func (s *snapshotting) into(opts *engine.Options, log *boltlog.Log) {
+func (s *snapshotting) into(opts *engine.Options, log *logs.Kept) {
 	spacing := s.every
 	if spacing == 0 {
 		spacing = defaultSnapshotEvery
 	}
-	dir := snapshot.NewDir(filepath.Join(log.Path(), snapshotDir), keptSnapshots)
-	dir.Spacing = spacing * olderSnapshots
-	dir.Base = func() (uint64, error) {
-		first, err := log.OwnFirst()
-		return first - 1, err
-	}
-	opts.Snapshots, opts.SnapshotEvery, opts.SnapshotAge = dir, s.every, s.age
-	opts.Report = func(message string) { fmt.Fprintf(os.Stderr, "rollcall: %s\n", message) }
+	opts.Snapshots, opts.SnapshotEvery, opts.SnapshotAge = log.Snapshots(spacing), s.every, s.age
+	opts.Report = printNote
 }

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/archive"
+	"github.com/rollcall-sched/rollcall/logs/bundles"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -71,7 +74,7 @@ func factsOf[T any](t testing.TB, args ...string) (facts T, stderr string) {
 
 func snapshotSeqs(t testing.TB, log string) []uint64 {
 	t.Helper()
-	seqs, err := snapshotsOf(log).List()
+	seqs, err := logs.SnapshotsOf(log).List()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func TestASnapshotThatCannotBeTrustedIsNotUsedAndSaid(t *testing.T) {
 		whole, _ := factsOf[replayFacts](t, "replay", log)
 		seqs := snapshotSeqs(t, log)
 		newest, before := seqs[len(seqs)-1], seqs[len(seqs)-2]
-		dir := snapshotsOf(log)
+		dir := logs.SnapshotsOf(log)
 		good, err := dir.Get(newest)
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +166,7 @@ func TestABundleIsThatPartOfTheLog(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "incident")
 				to := whole.LastSeq - 1
-				facts, _ := factsOf[exportFacts](t, "log", "export", log, "--out", file, "--from", fmt.Sprint(from), "--to", fmt.Sprint(to))
+				facts, _ := factsOf[bundles.Exported](t, "log", "export", log, "--out", file, "--from", fmt.Sprint(from), "--to", fmt.Sprint(to))
 				if facts.From != from || facts.Last != to || facts.First > from || (from == 1) != (facts.First == 1) {
 					t.Fatalf("exported %+v", facts)
 				}
@@ -247,7 +250,7 @@ func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 			t.Errorf("an export of all: exit code %d, stderr %q", code, complaint)
 		}
 		args := strings.Fields(strings.Replace(advice, "FILE", file, 1))
-		facts, _ := factsOf[exportFacts](t, args...)
+		facts, _ := factsOf[bundles.Exported](t, args...)
 		if facts.Last != damage.Damage.Seq-1 || facts.Damage != "" {
 			t.Errorf("exported %+v, want entries up to %d", facts, damage.Damage.Seq-1)
 		}
@@ -255,7 +258,7 @@ func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 			t.Errorf("replay of what was saved: %+v", replayed)
 		}
 		further := filepath.Join(t.TempDir(), "further")
-		more, complaint := factsOf[exportFacts](t, "log", "export", log, "--up-to", "1000000", "--out", further)
+		more, complaint := factsOf[bundles.Exported](t, "log", "export", log, "--up-to", "1000000", "--out", further)
 		if more.Last != facts.Last || more.Damage == "" || !strings.Contains(complaint, "exported what is good before that") {
 			t.Errorf("exported up to more than there is: %+v, stderr %q", more, complaint)
 		}
@@ -302,7 +305,7 @@ func dropNewer(t testing.TB, log string, seqs []uint64) []uint64 {
 		return seqs
 	}
 	for _, seq := range seqs[keep:] {
-		if err := os.Remove(snapshotsOf(log).File(seq)); err != nil {
+		if err := os.Remove(logs.SnapshotsOf(log).File(seq)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -322,7 +325,7 @@ func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 			!strings.Contains(complaint, "rollcall log snapshot "+log+" --at") {
 			t.Errorf("without a snapshot: exit code %d, %s%s", code, out, complaint)
 		}
-		facts, _ := factsOf[archiveFacts](t, "log", "archive", log, "--before", fmt.Sprint(before), "--to", to)
+		facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", fmt.Sprint(before), "--to", to)
 		if facts.Segments == 0 || facts.Snapshot != seqs[len(seqs)-1] || facts.First != 1 || facts.Last > facts.Snapshot {
 			t.Fatalf("archived %+v", facts)
 		}
@@ -355,7 +358,7 @@ func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("log cat begins with %v, want entry %d; stderr %q", lines[0]["seq"], first, stderr)
 		}
 		// Nor can it go on without a snapshot.
-		if err := os.RemoveAll(filepath.Join(log, snapshotDir)); err != nil {
+		if err := os.RemoveAll(filepath.Join(log, logs.SnapshotDir)); err != nil {
 			t.Fatal(err)
 		}
 		if _, stderr, code := ran(t, "replay", log); code != exitFailed || !strings.Contains(stderr, to) || !strings.Contains(stderr, fmt.Sprintf("nor is there a snapshot of entry %d", first-1)) {
@@ -372,7 +375,7 @@ func TestASnapshotThatIsAskedForLetsEverythingBeArchived(t *testing.T) {
 		t.Fatalf("the demo has snapshots of entries %d", seqs)
 	}
 	whole, _ := factsOf[replayFacts](t, "replay", log)
-	made, _ := factsOf[snapshotFacts](t, "log", "snapshot", log)
+	made, _ := factsOf[logs.Taken](t, "log", "snapshot", log)
 	if made.Seq != whole.LastSeq || made.Hash != whole.Hash {
 		t.Errorf("%+v, want the state %s", made, whole.Hash)
 	}

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bufio"
@@ -12,9 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
-
-	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
@@ -37,12 +34,9 @@ type segmentLine struct {
 	At, First, Last uint64         // entries up to At are good
 	Opened          *boltlog.Facts // at the beginning
 	Report          *segmentReport // at the end, or what there is of it
-	Damage          *damageFacts   // at the end
+	Damage          *Damage        // at the end
 	Err             string         // at the end: the segment could not be checked
 }
-
-// checkName is the hidden command that a segmentChecker runs.
-const checkName = "verify-segments"
 
 // A segmentChecker has segments checked in a process of its own, one after the other, because what is wrong with one
 // may bring that process down.
@@ -57,13 +51,14 @@ type segmentChecker struct {
 // copiedFile is the number of the open file with the copy of a segment, in the process that checks.
 const copiedFile = 3
 
-func newSegmentChecker(ctx context.Context, files *boltlog.Files) (*segmentChecker, error) {
-	self, err := os.Executable()
+func newSegmentChecker(
+	ctx context.Context, files *boltlog.Files, command func(context.Context) (*exec.Cmd, error),
+) (*segmentChecker, error) {
+	child, err := command(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &segmentChecker{child: exec.CommandContext(ctx, self, "log", checkName)}
-	c.child.Args[0] = os.Args[0]
+	c := &segmentChecker{child: child}
 	c.child.Stderr = &c.complaint
 	if files.Tail != nil {
 		c.copied = files.Paths[len(files.Paths)-1]
@@ -80,7 +75,7 @@ func newSegmentChecker(ctx context.Context, files *boltlog.Files) (*segmentCheck
 	return c, c.child.Start()
 }
 
-// close ends the process. What it says at its end matters to nobody: check has its answers.
+// close ends the process. What it prints at its end does not matter: check has its answers.
 func (c *segmentChecker) close() {
 	_ = c.paths.Close()
 	_ = c.child.Wait()
@@ -142,33 +137,25 @@ func (l segmentLine) result(path string, err error, complaint []byte) (segmentRe
 		Err: fmt.Errorf("the process that checked it crashed (%v): %s", err, first)}
 }
 
-// newLogVerifySegment is for a segmentChecker alone: neither its input nor its output is for people.
-func newLogVerifySegment() *cobra.Command {
-	return &cobra.Command{
-		Use:    checkName,
-		Short:  "Check segments for log verify",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			debug.SetGCPercent(400) // decoded entries are garbage at once
-			w := bufio.NewWriter(cmd.OutOrStdout())
-			lines := json.NewEncoder(w)
-			say := func(l segmentLine) {
-				_ = lines.Encode(l)
-				_ = w.Flush() // whoever asked is gone if this fails
-			}
-			paths := bufio.NewScanner(cmd.InOrStdin())
-			for paths.Scan() {
-				var path string
-				var copied bool
-				if _, err := fmt.Sscanf(paths.Text(), "%q %t", &path, &copied); err != nil {
-					return fmt.Errorf("%s: want a quoted path, and whether it was copied: %w", paths.Text(), err)
-				}
-				answer(path, copied, say)
-			}
-			return paths.Err()
-		},
+// CheckSegments checks the segments that a Run in another process names on in, and answers on out. It is called by the
+// process of Options.Checker, and returns when in ends.
+func CheckSegments(in io.Reader, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	lines := json.NewEncoder(w)
+	say := func(l segmentLine) {
+		_ = lines.Encode(l)
+		_ = w.Flush() // if this fails there is nobody to answer to
 	}
+	paths := bufio.NewScanner(in)
+	for paths.Scan() {
+		var path string
+		var copied bool
+		if _, err := fmt.Sscanf(paths.Text(), "%q %t", &path, &copied); err != nil {
+			return fmt.Errorf("%s: want a quoted path, and whether it was copied: %w", paths.Text(), err)
+		}
+		answer(path, copied, say)
+	}
+	return paths.Err()
 }
 
 // answer checks one segment, and says how that ended.
@@ -177,7 +164,7 @@ func answer(path string, copied bool, say func(segmentLine)) {
 	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
 	var damage *eventlog.DamagedError
 	if errors.As(err, &damage) {
-		end.Damage = &damageFacts{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+		end.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
 	} else if err != nil {
 		end.Err = err.Error()
 	}

@@ -1,0 +1,90 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// AdviceOnLoss says what to do about a log at path that has lost its end.
+func AdviceOnLoss(path string, lost *snapshot.LostError) string {
+	return fmt.Sprintf("Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+
+		"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log of that "+
+		"with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
+		path, lost.Last+1, lost.Seq, path, lost.Last, lost.Last, lost.Last)
+}
+
+// AdviceOnDamage says how to save the good entries, from first on, before entry seq of the log at path.
+func AdviceOnDamage(path string, first, seq uint64) string {
+	return fmt.Sprintf("Entries %d to %d are good: save them with rollcall log export %s --up-to %d --out FILE",
+		first, seq-1, path, seq-1)
+}
+
+// AdviseOnDoubt adds to an error of snapshot.Series.Beyond, nil for none, what to do about it.
+func AdviseOnDoubt(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w\nSee that everything in %s can be read, and run the command again",
+		path, err, SnapshotsOf(path).Path())
+}
+
+// Advise adds to an error of reading what can be done about it.
+func (s *Source) Advise(err error) error {
+	var damaged *eventlog.DamagedError
+	var archived *eventlog.ArchivedError
+	var lost *snapshot.LostError
+	switch {
+	case errors.As(err, &lost):
+		return fmt.Errorf("%w\n%s", err, AdviceOnLoss(s.path, lost))
+	case errors.As(err, &damaged) && damaged.Seq > s.First():
+		return fmt.Errorf("%w\n%s", err, AdviceOnDamage(s.path, s.First(), damaged.Seq))
+	case errors.As(err, &archived) && len(archived.Dirs) > 0:
+		return fmt.Errorf("%w; say with --archive where they are now", err)
+	}
+	return err
+}
+
+// NotTheEntries is the error for the snapshot of entry seq, whose state is not the one that the entries make.
+func (s *Source) NotTheEntries(seq uint64) error {
+	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries",
+		&snapshot.RefusedError{Seq: seq, Err: snapshot.ErrNotTheEntries}, SnapshotsOf(s.path).File(seq))
+}
+
+// explainAbsence adds to an error of opening a log that is not there how to make one.
+func explainAbsence(path string, err error) error {
+	if _, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) && serr != nil { // or it is of an archive
+		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
+	}
+	return explainEmpty(path, err)
+}
+
+// explainEmpty returns, for a directory without segments that has snapshots of some, that its entries are missing; for
+// every other error that error.
+func explainEmpty(path string, err error) error {
+	if !errors.Is(err, boltlog.ErrNoSegments) {
+		return err
+	}
+	if seqs, _ := SnapshotsOf(path).List(); len(seqs) > 0 {
+		return &eventlog.DamagedError{Path: path, Seq: 1, Err: fmt.Errorf("there are snapshots, the last of entry %d, "+
+			"and no segment: all its entries are missing; bring its .seg files back from where they are", seqs[len(seqs)-1])}
+	}
+	return err
+}
+
+// IsDiskError reports whether err says that a file could not be written because of the disk or the file system. Of
+// some errors bbolt passes on the text alone ("file resize error: ...").
+func IsDiskError(err error) bool {
+	kinds := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS}
+	return err != nil && slices.ContainsFunc(kinds, func(kind syscall.Errno) bool {
+		return errors.Is(err, kind) || strings.HasSuffix(err.Error(), ": "+kind.Error())
+	})
+}

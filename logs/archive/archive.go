@@ -1,0 +1,234 @@
+// Package archive moves old segments of a log to another directory, once a snapshot makes them dispensable.
+//
+// It owns the decision what may be moved: the sealed segments that lie wholly before a point and below a snapshot that
+// was compared with the entries. It never moves anything that it has not read without fault, and never leaves a log
+// without a snapshot to begin with. The moving itself, and the note in the log where the segments are, is the
+// backend's (boltlog.Archive).
+//
+// Start reading at Run.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/logs"
+)
+
+// A Point tells old entries from others: an entry's number, a time, or an age counted back from the log's last entry by
+// the entries' own time. One of the three is set.
+type Point struct {
+	Seq  uint64
+	Time eventlog.Time
+	Age  time.Duration
+}
+
+// ParsePoint reads the value of --before. Errors are *logs.RequestErrors.
+func ParsePoint(text string) (Point, error) {
+	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
+		if seq == 0 {
+			return Point{}, logs.Refuse("--before is 0: entries are numbered from 1")
+		}
+		return Point{Seq: seq}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age > 0 {
+		return Point{Age: age}, nil
+	}
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return Point{Time: eventlog.TimeOf(t)}, nil
+	}
+	return Point{}, logs.Refuse("--before is %q: want an entry's number above 0, an age such as 720h, "+
+		"or a time such as 2026-01-03T14:03:00Z", text)
+}
+
+// Options say what is archived, and how the log is read for it.
+type Options struct {
+	logs.Options
+	// Before is the point before which segments are archived.
+	Before Point
+	// Dir is where they go; it is made if it is not there.
+	Dir string
+	// Moved, if it is not nil, is told how many bytes of how many are moved.
+	Moved func(done, total int64)
+}
+
+// Report says what Run has done.
+type Report struct {
+	Path string `json:"path"`
+	// Before is the entry that Options.Before stands for.
+	Before uint64 `json:"before"`
+	// Snapshot is the entry of the snapshot that makes what is archived dispensable; 0 if none was looked for, because
+	// nothing is that old.
+	Snapshot uint64 `json:"snapshot"`
+	// Segments is how many files were moved, with First to Last in them; 0 if there were none to move.
+	Segments int    `json:"segments"`
+	First    uint64 `json:"first,omitempty"`
+	Last     uint64 `json:"last,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	Dir      string `json:"dir,omitempty"`
+}
+
+// Run archives segments of the log with a name. A writer may have the log.
+func Run(ctx context.Context, name string, opts Options) (*Report, error) {
+	path, err := logs.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	if bundle.Is(path) {
+		return nil, logs.Refuse("%s is a bundle: it has no segments", path)
+	}
+	r := &Report{Path: path}
+	snap, err := r.findSnapshot(ctx, opts)
+	if err != nil || snap == nil {
+		return r, err
+	}
+	done, err := boltlog.Archive(path, min(r.Before, r.Snapshot+1), opts.Dir, opts.Moved)
+	switch {
+	case errors.Is(err, boltlog.ErrInside):
+		return nil, &logs.RequestError{Err: err}
+	case logs.IsDiskError(err):
+		return nil, fmt.Errorf("%w\nThe log is as it was, or its first segments are in %s already, and every command finds "+
+			"them. If its disk is full, remove its oldest snapshot, the first of %s, and run the command again",
+			err, opts.Dir, logs.SnapshotsOf(path).Path())
+	case err != nil:
+		return nil, err
+	}
+	r.Segments, r.Bytes = done.Segments, done.Bytes
+	r.First, r.Last, r.Dir = done.First, done.Last, done.Dir
+	if done.Segments > 0 {
+		err = r.keepSnapshot(snap)
+	}
+	return r, err
+}
+
+// keepSnapshot sees that the snapshot is there which the log depends on from now on. A writer knows by now that it is
+// to keep it, but may have dropped it just before.
+func (r *Report) keepSnapshot(data []byte) error {
+	dir := logs.SnapshotsOf(r.Path)
+	seqs, err := dir.List()
+	if err != nil || slices.ContainsFunc(seqs, func(seq uint64) bool { return seq >= r.Last && seq <= r.Snapshot }) {
+		return err
+	}
+	return dir.Add(r.Snapshot, data)
+}
+
+// findSnapshot finds the entry that the point stands for, and the newest usable snapshot of it or of one before it,
+// which it returns; none, and no error, if nothing is that old.
+func (r *Report) findSnapshot(ctx context.Context, opts Options) ([]byte, error) {
+	log, err := opts.Open(ctx, r.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	if r.Before, err = opts.Before.find(ctx, log); err != nil {
+		return nil, err
+	}
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	if damage := log.DamageBehind(last); damage != nil {
+		return nil, fmt.Errorf("nothing is archived: %w", log.Advise(damage))
+	}
+	if !log.Archivable(r.Before) {
+		return nil, nil
+	}
+	m := log.Newest(1, min(r.Before, last))
+	if m == nil {
+		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for "+
+			"the entries; %s", r.Before, r.adviceOnSnapshots(log, last))
+	}
+	r.Snapshot = m.Seq()
+	if err := log.Confirm(ctx, m); err != nil {
+		return nil, fmt.Errorf("nothing is archived: %w", err)
+	}
+	snap, err := log.EncodeSnapshot(m) // the file may be gone already
+	if err != nil {
+		return nil, err
+	}
+	return snap, checkWhole(ctx, log)
+}
+
+// adviceOnSnapshots says how to come to a snapshot where there is none old enough.
+func (r *Report) adviceOnSnapshots(log *logs.Source, last uint64) string {
+	if log.MayTakeSnapshots() == nil {
+		return fmt.Sprintf("write one with rollcall log snapshot %s --at %d", r.Path, min(max(r.Before, 2)-1, last))
+	}
+	advice := "the log is being written to, and only its writer writes snapshots, as often as its --snapshot-every and " +
+		"--snapshot-age say: "
+	if seqs, err := log.Snapshots().Store.List(); err == nil && len(seqs) > 0 {
+		return advice + fmt.Sprintf("the first there is is of entry %d, give --before that or a later one", seqs[0])
+	}
+	return advice + "there is none yet, wait for the first"
+}
+
+// checkWhole reads what is to be archived and was not read to compare the snapshot: damage must be found before it is
+// out of the way, behind that one.
+func checkWhole(ctx context.Context, log *logs.Source) error {
+	base, err := log.Base()
+	if err != nil {
+		return err
+	}
+	for r, err := range log.Records(log.First()) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("nothing is archived: %w", err)
+		}
+		if r.Seq > base {
+			return nil
+		}
+		if r.Seq%10000 == 0 {
+			log.Progress("checking what is to be archived", r.Seq, 0)
+		}
+	}
+	return nil
+}
+
+// find returns the entry that the point stands for: all before it are old.
+func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
+	if p.Seq > 0 {
+		return p.Seq, nil
+	}
+	point := p.Time
+	if p.Age > 0 {
+		last, err := lastTime(log)
+		if err != nil {
+			return 0, err
+		}
+		point = last.Add(-p.Age)
+	}
+	for e, err := range log.Read(log.First()) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if e.Time >= point {
+			return e.Seq, nil
+		}
+	}
+	last, err := log.Last()
+	return last + 1, err
+}
+
+// lastTime returns the last entry's time.
+func lastTime(log *logs.Source) (eventlog.Time, error) {
+	last, err := log.Last()
+	if err != nil || last == 0 {
+		return 0, err
+	}
+	for e, err := range log.Read(last) {
+		return e.Time, err
+	}
+	return 0, nil
+}

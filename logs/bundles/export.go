@@ -1,0 +1,241 @@
+package bundles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// A Place is where a range begins or ends: an entry or a time. The zero Place is the log's own beginning or end.
+type Place struct {
+	Seq  uint64
+	Time eventlog.Time
+}
+
+// ParsePlace reads an entry's number or a time.
+func ParsePlace(text string) (Place, error) {
+	if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq > 0 {
+		return Place{Seq: seq}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.UnixNano() == 0 {
+		return Place{}, errors.New("want an entry's number above 0, or a time such as 2026-01-03T14:03:00Z")
+	}
+	return Place{Time: eventlog.TimeOf(t)}, nil
+}
+
+// ExportOptions say what is exported.
+type ExportOptions struct {
+	// File is the new file.
+	File string
+	// From is where the range begins. The bundle may begin earlier, with the newest snapshot before it.
+	From Place
+	// To is where the range ends.
+	To Place
+	// UntilDamage lets the bundle end before damage, if there is any before To.
+	UntilDamage bool
+	// Version is what the bundle says about the program that made it.
+	Version string
+}
+
+// Exported says what Export has written.
+type Exported struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	bundle.Manifest
+	Entries uint64 `json:"entries"`
+}
+
+// Export writes a range of a log to a new file. If the snapshot that it would begin with has another state than the
+// entries make, the error wraps snapshot.ErrNotTheEntries.
+func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exported, error) {
+	plan, err := opts.plan(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
+	made := &Exported{Path: opts.File}
+	err = writeNewFile(opts.File, func(w io.Writer) error {
+		m, err := bundle.Write(w, &interruptible{log, ctx}, *plan)
+		if err == nil {
+			made.Manifest, made.Entries = *m, m.Entries()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("export entries %d to %d: %w", plan.First, plan.Last, log.Advise(err))
+	}
+	info, err := os.Stat(opts.File)
+	if err != nil {
+		return nil, err
+	}
+	made.Bytes = info.Size()
+	if made.Damage != "" {
+		log.Report("%s", made.Damage)
+		log.Report("exported what is good before that")
+	}
+	return made, nil
+}
+
+// plan finds the range and the state that it begins from.
+func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Plan, error) {
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	from, to, err := o.findRange(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	damage := log.DamageBehind(last)
+	switch {
+	case o.From.Seq > 0 && from > last:
+		return nil, logs.Refuse("--from is %d: the log ends with entry %d", from, last)
+	case to < from:
+		return nil, logs.Refuse("there is no entry in that range: it would begin with entry %d and end with entry %d", from, to)
+	case o.To.Seq > last && !o.UntilDamage && damage == nil:
+		return nil, logs.Refuse("--to is %d: the log ends with entry %d", o.To.Seq, last)
+	}
+	plan := &bundle.Plan{First: 1, From: from, Last: to, UntilDamage: o.UntilDamage, Version: o.Version}
+	if damage != nil && to == last && o.To.Seq != last {
+		if !o.UntilDamage {
+			return nil, log.Advise(damage)
+		}
+		plan.Damage = damage.Error()
+	}
+	base, err := log.Base()
+	if err != nil {
+		return nil, err
+	}
+	if from <= base {
+		return nil, fmt.Errorf("the log is known behind entry %d only: nothing from entry %d on can be exported", base, from)
+	}
+	m, err := log.Restore(from - 1)
+	if err != nil || m == nil {
+		return plan, err
+	}
+	return plan, beginWith(ctx, plan, log, m)
+}
+
+// beginWith lets a bundle begin behind a state, which is compared with the entries.
+func beginWith(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) error {
+	var unknown *logs.NotComparedError
+	err := log.Confirm(ctx, m)
+	if errors.As(err, &unknown) {
+		log.Report("%v", unknown) // what is good of a damaged log is to be saved
+	} else if err != nil {
+		return err
+	}
+	if plan.Snapshot, err = log.EncodeSnapshot(m); err != nil {
+		return err
+	}
+	plan.First, plan.Config = m.Seq()+1, m.Config()
+	return nil
+}
+
+// findRange returns the first and the last entry of the range. The log is read for times only.
+func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first, last uint64, err error) {
+	if last, err = log.Last(); err != nil {
+		return 0, 0, err
+	}
+	base, err := log.Base()
+	if err != nil {
+		return 0, 0, err
+	}
+	from, to := o.From, o.To
+	first = max(from.Seq, base+1)
+	if from.Seq > 0 && from.Seq <= base {
+		first = from.Seq // which plan refuses
+	}
+	if to.Seq > 0 {
+		last = min(to.Seq, last)
+	}
+	if from.Time == 0 && to.Time == 0 {
+		return first, last, nil
+	}
+	end := last
+	if from.Time != 0 {
+		first = end + 1
+	}
+	for e, err := range log.Read(base + 1) {
+		var damaged *eventlog.DamagedError
+		if errors.As(err, &damaged) && o.UntilDamage {
+			return first, damaged.Seq - 1, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if from.Time != 0 && first > end && e.Time >= from.Time {
+			first = e.Seq
+		}
+		if to.Time != 0 && e.Time > to.Time {
+			return first, e.Seq - 1, nil
+		}
+	}
+	return first, last, nil
+}
+
+// interruptible is a log as what a bundle is made of, which ends when ctx does.
+type interruptible struct {
+	*logs.Source
+	ctx context.Context
+}
+
+// Records implements bundle.Source.
+func (i *interruptible) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		for rec, err := range i.Source.Records(from) {
+			if err == nil {
+				err = i.ctx.Err()
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// writeNewFile lets write make the content of the file at path, which appears there when it is whole and durable.
+func writeNewFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already if all went well
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // a link does not replace what came there meanwhile
+		if errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := os.Rename(f.Name(), path); err != nil {
+			return err
+		}
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir brings the names in a directory to the disk.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

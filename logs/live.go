@@ -1,0 +1,109 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+const (
+	// serveTime is how long Open waits for a log that is written to and not served: a scheduler serves it shortly after
+	// it has taken it, and lets go of it shortly after it has ceased to serve it.
+	serveTime = time.Second
+	// serveEvery is the time between two tries.
+	serveEvery = 20 * time.Millisecond
+)
+
+// openDirectory opens the log in a directory, and joins to it what the scheduler tells that is writing to it, if one
+// is.
+func (s *Source) openDirectory(ctx context.Context) error {
+	opts := boltlog.DefaultOptions()
+	opts.Archives = s.opts.Archives
+	for began := time.Now(); ; time.Sleep(serveEvery) {
+		log, err := opts.OpenReadOnly(s.path)
+		if err != nil {
+			return explainAbsence(s.path, err)
+		}
+		s.reader, s.stored = log, log
+		if s.live = log.Live(); !s.live {
+			if err := findLoss(log); err != nil {
+				return errors.Join(err, log.Close())
+			}
+			return nil
+		}
+		s.joined, err = localapi.Join(ctx, s.path, log)
+		if err == nil {
+			s.reader = s.joined
+			return nil
+		}
+		if !errors.Is(err, localapi.ErrNotServed) || time.Since(began) > serveTime {
+			s.unserved = err
+			return nil
+		}
+		if err := log.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// findLoss lets reading end with damage if the log, which no writer has, ends before an entry of which there is a
+// snapshot, and with another error if that cannot be told.
+func findLoss(log *boltlog.Log) error {
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	series := snapshot.Series{Store: SnapshotsOf(log.Path())}
+	lost, _, err := series.Beyond(last)
+	if lost != nil {
+		log.Lacks(lost)
+	}
+	log.Doubt(AdviseOnDoubt(log.Path(), err))
+	return nil
+}
+
+// Live reports whether a scheduler was writing to the log when it was opened.
+func (s *Source) Live() bool { return s.live }
+
+// Unserved returns why a log that is being written to is read only as far as it is sealed; nil if it is not so.
+func (s *Source) Unserved() error { return s.unserved }
+
+// A Writer is the process that tells what is not sealed yet.
+type Writer struct {
+	PID     int
+	Version string
+	// Ended reports whether it has ended before it had told all that was asked of it; the rest was read as it has left
+	// it.
+	Ended bool
+}
+
+// Writer returns the process that tells what is not sealed yet; false if none does.
+func (s *Source) Writer() (Writer, bool) {
+	if s.joined == nil {
+		return Writer{}, false
+	}
+	info := s.joined.Info()
+	return Writer{PID: info.PID, Version: info.Version, Ended: s.joined.Reopened()}, true
+}
+
+// reportWriter reports how far a log is read that is being written to.
+func (s *Source) reportWriter() error {
+	last, err := s.Last()
+	switch {
+	case err != nil:
+		return err
+	case !s.live:
+	case s.unserved == nil:
+		s.opts.report("the log is being written to: read up to entry %d", last)
+	default:
+		if !errors.Is(s.unserved, localapi.ErrNotServed) {
+			s.opts.report("%v", s.unserved)
+		}
+		s.opts.report("the log is being written to: read up to entry %d, which is the last that is sealed", last)
+	}
+	return nil
+}

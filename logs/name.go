@@ -1,0 +1,65 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+)
+
+// A RequestError says that what was asked for cannot be, whatever the state of the log: the request has to change.
+type RequestError struct{ Err error }
+
+// Error implements error.
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the request.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// Refuse returns a *RequestError with a formatted message.
+func Refuse(format string, args ...any) error { return &RequestError{fmt.Errorf(format, args...)} }
+
+// scheme matches the beginning of a URL.
+var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+
+// Path resolves a name to a path in the file system. A name without a scheme is a path as it is. Errors are
+// *RequestErrors.
+func Path(name string) (string, error) {
+	match := scheme.FindStringSubmatch(name)
+	if match == nil {
+		return name, nil
+	}
+	switch match[1] {
+	case "file":
+		path, err := filePath(name)
+		if err != nil {
+			return "", Refuse("%s: %w", name, err)
+		}
+		return path, nil
+	case "nats":
+		return "", Refuse("%s: logs in NATS JetStream (nats://) cannot be opened yet: name the directory of a log, or a bundle",
+			name)
+	}
+	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file://", name, match[1])
+}
+
+// filePath returns the path in a file URL.
+func filePath(name string) (string, error) {
+	u, err := url.Parse(name)
+	if err != nil {
+		var parsing *url.Error
+		if errors.As(err, &parsing) {
+			err = parsing.Err
+		}
+		return "", err
+	}
+	switch {
+	case u.Host != "" && u.Host != "localhost":
+		return "", fmt.Errorf("it names the machine %q: only files of this one can be opened (file:///PATH)", u.Host)
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return "", errors.New("want file:///PATH and nothing else")
+	case u.Path == "":
+		return "", errors.New("it has no path")
+	}
+	return u.Path, nil
+}

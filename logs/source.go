@@ -1,0 +1,182 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/proof"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// A Source is a log or a bundle that is open for reading, with its snapshots. What it yields ends with the entry that
+// was last when it was opened. The methods that only read entries are safe for concurrent use.
+type Source struct {
+	reader
+	path      string
+	opts      Options
+	snapshots snapshot.Series
+	known     uint64 // the entry behind which the state is known, once Base was asked
+
+	bundle   *bundle.Bundle   // nil unless it is one
+	stored   *boltlog.Log     // the log as far as it is sealed, or all of it without a writer; nil for a bundle
+	joined   *localapi.Joined // nil unless the writer tells the rest
+	live     bool             // a writer has it
+	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
+}
+
+// reader is what logs, logs beside their writer, and bundles have in common.
+type reader interface {
+	bundle.Source // OriginAt and Records
+	// First returns the first entry that can be read.
+	First() uint64
+	Last() (uint64, error)
+	Read(from uint64) iter.Seq2[eventlog.Entry, error]
+	RecordHash(seq uint64) ([32]byte, error)
+	Close() error
+}
+
+var (
+	_ reader       = (*boltlog.Log)(nil)
+	_ reader       = (*localapi.Joined)(nil)
+	_ reader       = (*bundle.Bundle)(nil)
+	_ proof.Source = (*Source)(nil)
+)
+
+// Path returns where the log is.
+func (s *Source) Path() string { return s.path }
+
+// Report tells a person what is no error, by Options.Report.
+func (s *Source) Report(format string, args ...any) { s.opts.report(format, args...) }
+
+// Progress tells how far work on the log has come, by Options.Progress.
+func (s *Source) Progress(work string, at, last uint64) { s.opts.progress(work, at, last) }
+
+// IsBundle reports whether it is a bundle.
+func (s *Source) IsBundle() bool { return s.bundle != nil }
+
+// Manifest returns what a bundle says of itself; nil for a log.
+func (s *Source) Manifest() *bundle.Manifest {
+	if s.bundle == nil {
+		return nil
+	}
+	m := s.bundle.Manifest()
+	return &m
+}
+
+// Read yields the entries from seq on, in order. The first error ends it, and says what can be done about it; damage is
+// an *eventlog.DamagedError.
+func (s *Source) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range s.reader.Read(from) {
+			if !yield(e, s.Advise(err)) {
+				return
+			}
+		}
+	}
+}
+
+// Archivable reports whether there may be segments to archive before an entry.
+func (s *Source) Archivable(before uint64) bool {
+	switch {
+	case s.joined != nil:
+		return s.joined.Archivable(before)
+	case s.stored != nil:
+		return s.stored.Archivable(before)
+	}
+	return false // a bundle has no segments
+}
+
+// DamageBehind returns the damage that is known to stand behind entry last, the log's last one; nil for none.
+func (s *Source) DamageBehind(last uint64) error {
+	for _, err := range s.reader.Read(last + 1) {
+		return err
+	}
+	return nil
+}
+
+// MustHave returns an error if the log ends before entry at: the damage that is known to stand behind its end, or a
+// *RequestError.
+func (s *Source) MustHave(at uint64) error {
+	last, err := s.Last()
+	if err != nil || at <= last {
+		return err
+	}
+	if damage := s.DamageBehind(last); damage != nil {
+		return s.Advise(damage)
+	}
+	return s.Beyond(at, last)
+}
+
+// Beyond is the error for an entry that was asked for behind the log's last one.
+func (s *Source) Beyond(at, last uint64) error {
+	return Refuse("there is no entry %d in %s: the last that can be read is %d", at, s.path, last)
+}
+
+// whyLater returns why the log begins with a later entry than 1.
+func (s *Source) whyLater() error {
+	for _, err := range s.Read(1) {
+		if err != nil {
+			return err
+		}
+		break
+	}
+	return fmt.Errorf("%s begins with entry %d", s.path, s.First())
+}
+
+// ReportFirst reports why what is read of a log begins with a later entry than 1. Of a bundle that is to be expected.
+func (s *Source) ReportFirst() {
+	if s.bundle == nil {
+		s.opts.report("%v", s.whyLater())
+	}
+}
+
+// damagedArchive returns the damage of the archived part of a log, if it is there. That it is not there is no damage.
+func (s *Source) damagedArchive() error {
+	if s.First() == 1 {
+		return nil
+	}
+	for _, err := range s.Read(1) {
+		var damaged *eventlog.DamagedError
+		if errors.As(err, &damaged) {
+			return err
+		}
+		break
+	}
+	return nil
+}
+
+// KnownTree implements proof.Source.
+func (s *Source) KnownTree(size uint64) (merkle.Tree, error) {
+	if s.stored != nil && s.joined == nil {
+		return s.stored.KnownTree(size)
+	}
+	origin, err := s.OriginAt(min(size, s.First()-1)) // a bundle knows that of its beginning
+	return origin.Tree, err
+}
+
+// Hashes implements proof.Source.
+func (s *Source) Hashes(from uint64) iter.Seq2[[32]byte, error] {
+	return func(yield func([32]byte, error) bool) {
+		for r, err := range s.Records(from) {
+			if !yield(r.Hash, err) {
+				return
+			}
+		}
+	}
+}
+
+// Record implements proof.Source.
+func (s *Source) Record(seq uint64) ([]byte, error) {
+	for r, err := range s.Records(seq) {
+		return slices.Clone(r.Bytes), err
+	}
+	return nil, io.ErrUnexpectedEOF // the hash of it was read before
+}

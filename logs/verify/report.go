@@ -1,0 +1,159 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/audit"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// A Report says what Run has found.
+type Report struct {
+	Path     string `json:"path"`
+	Whole    bool   `json:"whole"`
+	Segments int    `json:"segments"`
+	// First is the first entry that was checked, and Entries how many were found good from there on: in a
+	// damaged log those that can be read.
+	First   uint64 `json:"first"`
+	Entries uint64 `json:"entries"`
+	// Absent says why entries before First were not checked: they are archived and were not found.
+	Absent string `json:"absent,omitempty"`
+	// Hash is the last good entry's: a reader that keeps it can tell later that nothing up to here was changed. Root is
+	// that of the hash tree over all entries up to it, as a checkpoint has it.
+	Hash string `json:"hash,omitempty"`
+	Root string `json:"root,omitempty"`
+	// Snapshots are those in the log's directory, or the bundle's.
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	// Stateless says that no state can be made of the entries: those before are not there, nor is there a snapshot.
+	Stateless bool `json:"stateless,omitempty"`
+	// Checkpoints are the signed ones that the log agrees with.
+	Checkpoints []audit.CheckpointReport `json:"checkpoints,omitempty"`
+	Live        bool                     `json:"live"`
+	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
+	// had: then Whole is false, and what stands behind the Entries is not known.
+	Tail   *Tail  `json:"tail,omitempty"`
+	Unread string `json:"unread,omitempty"`
+	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are good.
+	Doubt            string  `json:"doubt,omitempty"`
+	Damage           *Damage `json:"damage,omitempty"`
+	Seconds          float64 `json:"seconds"`
+	EntriesPerSecond float64 `json:"entriesPerSecond"`
+
+	// Advice says what to do about the damage, if there is anything to do.
+	Advice string `json:"-"`
+
+	damage *eventlog.DamagedError
+}
+
+// Damage is the place where a log is damaged.
+type Damage struct {
+	Path   string `json:"path"`
+	Seq    uint64 `json:"seq"`
+	Reason string `json:"reason"`
+}
+
+// Tail says which entries of a log that is being written to are not sealed, but told by the writer.
+type Tail struct {
+	First   uint64 `json:"first"`
+	Last    uint64 `json:"last"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+	// Ended says that the writer has ended meanwhile: it has not told all of them, the rest was read as it has left it.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// A Snapshot says what was found of a snapshot.
+type Snapshot struct {
+	Seq uint64 `json:"seq"`
+	// State is one of the constants below.
+	State string `json:"state"`
+	// Hash is that of the state that the snapshot has, which replay compares with what the entries make.
+	Hash string `json:"hash,omitempty"`
+	// Reason says why it is not good, or not compared.
+	Reason string `json:"reason,omitempty"`
+}
+
+// The states of a snapshot.
+const (
+	SnapshotGood    = "good"         // whole, and its entry is the one in the log
+	SnapshotBad     = "bad"          // damaged, or of another log
+	SnapshotNewer   = "newer"        // whole, of a format that this program does not read
+	SnapshotUnknown = "not compared" // whole, but its entry cannot be read
+	SnapshotUnread  = "unreadable"   // nothing is known of it
+)
+
+// Last returns the last entry that was found good, First-1 if there is none.
+func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
+
+// Err returns what is wrong with the log, nil if it is whole and its snapshots are good. Damage is an
+// *eventlog.DamagedError.
+func (r *Report) Err() error {
+	if r.damage != nil {
+		return r.damage
+	}
+	if err := errors.Join(r.unread(), r.doubt()); err != nil {
+		return err
+	}
+	return errors.Join(r.stateless(), r.badSnapshots())
+}
+
+// found writes the damage into the report, or that there is none.
+func (r *Report) found(damage *eventlog.DamagedError) {
+	r.damage = damage
+	if r.Whole = damage == nil && r.Unread == "" && r.Doubt == ""; damage == nil {
+		return
+	}
+	r.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
+	var lost *snapshot.LostError
+	if errors.As(damage.Err, &lost) {
+		r.Advice = logs.AdviceOnLoss(r.Path, lost)
+	} else if damage.Seq > r.First {
+		r.Advice = logs.AdviceOnDamage(r.Path, r.First, damage.Seq)
+	}
+}
+
+// unread is the error for a log that could not be read to its end.
+func (r *Report) unread() error {
+	if r.Unread == "" {
+		return nil
+	}
+	return fmt.Errorf("only a part of %s was checked, because it is being written to, and its end could not be had (%s): "+
+		"verify it again when its writer has ended", r.Path, r.Unread)
+}
+
+// doubt is the error for a log of which it is not known whether it had more entries.
+func (r *Report) doubt() error {
+	if r.Doubt == "" {
+		return nil
+	}
+	return logs.AdviseOnDoubt(r.Path, errors.New(r.Doubt))
+}
+
+// stateless is the error for a log of whose entries no state can be made.
+func (r *Report) stateless() error {
+	if !r.Stateless {
+		return nil
+	}
+	return fmt.Errorf("%s: its entries %d to %d are whole, but those before are not there, nor a snapshot of entry %d or a "+
+		"later one: no state can be made of them. "+
+		"Bring the archived segments back, or say with --archive where they are",
+		r.Path, r.First, r.Last(), r.First-1)
+}
+
+// badSnapshots is the error for snapshots of a log that is whole itself.
+func (r *Report) badSnapshots() error {
+	var bad []error
+	for _, s := range r.Snapshots {
+		switch s.State {
+		case SnapshotUnread:
+			bad = append(bad, fmt.Errorf("%s: the snapshot of entry %d: %s", r.Path, s.Seq, s.Reason))
+		case SnapshotBad:
+			bad = append(bad, fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; remove %s",
+				r.Path, s.Seq, s.Reason, logs.SnapshotsOf(r.Path).File(s.Seq)))
+		}
+	}
+	return errors.Join(bad...)
+}

@@ -1,0 +1,87 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// checkSnapshots looks at the snapshots of a log whose segments were checked. That the log's first entries are not
+// there, and no snapshot that is good, is damage too.
+func (v *verifier) checkSnapshots(ctx context.Context) error {
+	if err := v.open(ctx); err != nil {
+		if v.report.damage != nil {
+			return nil // there is nothing to compare with
+		}
+		return err
+	}
+	series, err := v.findSnapshots()
+	if err != nil || v.report.damage != nil || v.log.Live() || v.report.First == 1 {
+		return err
+	}
+	v.report.found(v.needed(series))
+	return nil
+}
+
+// findSnapshots puts into the report what it finds of the snapshots of a log.
+func (v *verifier) findSnapshots() (*snapshot.Series, error) {
+	series := v.log.Snapshots()
+	seqs, err := series.Store.List()
+	if err != nil {
+		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		v.report.found(v.report.damage)
+		return series, nil
+	}
+	first, last := v.report.First, v.report.Last()
+	for _, seq := range seqs {
+		found := Snapshot{Seq: seq, State: SnapshotGood}
+		if seq+1 < first || seq > last {
+			found.State, found.Reason = SnapshotUnknown, "its entry cannot be read"
+			series.Position = nil
+		} else {
+			series.Position = v.log.RecordHash
+		}
+		snap, err := series.Load(seq)
+		var newer *snapshot.NewerFormatError
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a writer has dropped it meanwhile
+			continue
+		case errors.As(err, &newer):
+			found.State, found.Reason = SnapshotNewer, err.Error()
+		case errors.Is(err, snapshot.ErrUnreadable):
+			found.State, found.Reason = SnapshotUnread, err.Error()
+		case err != nil:
+			found.State, found.Reason = SnapshotBad, err.Error()
+		default:
+			found.Hash = fmt.Sprintf("%x", snap.StateHash)
+		}
+		v.report.Snapshots = append(v.report.Snapshots, found)
+	}
+	series.Position = v.log.RecordHash
+	return series, nil
+}
+
+// needed returns what is wrong with a log that begins later than with entry 1 if no snapshot of those that could be
+// begun with is good. That there is none at all is noted in the report.
+func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
+	first, last := v.report.First, v.report.Last()
+	m, refused := series.Oldest(first-1, last)
+	if m != nil {
+		return nil
+	}
+	if len(refused) == 0 {
+		v.report.Stateless = true
+		return nil
+	}
+	if err := errors.Join(refused...); errors.Is(err, snapshot.ErrUnreadable) {
+		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
+		return nil
+	}
+	return &eventlog.DamagedError{Path: v.report.Path, Seq: first, Err: fmt.Errorf("the entries before it are not there, "+
+		"and no snapshot of entry %d or a later one that is good: %w", first-1, errors.Join(refused...))}
+}

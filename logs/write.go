@@ -1,0 +1,185 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// KeepOptions say how a log is kept that this process writes to.
+type KeepOptions struct {
+	// SegmentBytes is the size that a segment does not exceed, unless one Append does; 0 for the default.
+	SegmentBytes int64
+	// Archives are directories with archived segments, as in Options.
+	Archives []string
+	// GiveUpAfter is the log's last entry if those behind it, which snapshots say there were, are given up; 0 for none.
+	GiveUpAfter uint64
+	// Version is what readers beside this process are told about it.
+	Version string
+	// Report, if it is not nil, is told what a person should know and what is no error. It is called by several
+	// goroutines.
+	Report func(message string)
+}
+
+func (o *KeepOptions) report(format string, args ...any) {
+	if o.Report != nil {
+		o.Report(fmt.Sprintf(format, args...))
+	}
+}
+
+// A Kept log is open for writing and is served to readers beside this process.
+type Kept struct {
+	eventlog.Log
+	path   string
+	opts   KeepOptions
+	stored *boltlog.Log
+	server *localapi.Server // nil if it cannot be served
+}
+
+// Create makes a new log. The error wraps fs.ErrExist if there is something of that name already.
+func (o KeepOptions) Create(name string) (*Kept, error) {
+	path, err := Path(name)
+	if err != nil {
+		return nil, err
+	}
+	log, err := o.backend().Create(path)
+	if errors.Is(err, eventlog.ErrBeingRead) { // it was made, and a reader was quick to look at it
+		return o.goOn(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.keep(path, log), nil
+}
+
+// Continue opens a log that was written before. A log that has lost its end is damaged, unless its lost entries are
+// given up. The error wraps fs.ErrNotExist if there is no log.
+func (o KeepOptions) Continue(name string) (*Kept, error) {
+	path, err := Path(name)
+	if err != nil {
+		return nil, err
+	}
+	return o.goOn(path)
+}
+
+// lockTime is how long opening a log waits for readers of it: they hold it while they copy its last segment.
+const lockTime = 10 * time.Second
+
+func (o KeepOptions) goOn(path string) (*Kept, error) {
+	opts := o.backend()
+	log, err := opts.Open(path)
+	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(path) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err != nil {
+		return nil, explainEmpty(path, err)
+	}
+	if err := o.mayGoOn(log); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return o.keep(path, log), nil
+}
+
+func (o *KeepOptions) backend() boltlog.Options {
+	opts := boltlog.DefaultOptions()
+	if o.SegmentBytes > 0 {
+		opts.SegmentBytes = o.SegmentBytes
+	}
+	opts.Archives = o.Archives
+	return opts
+}
+
+// mayGoOn returns an error for a log that has lost its end, or may have, unless that is given up.
+func (o *KeepOptions) mayGoOn(log *boltlog.Log) error {
+	last, err := log.Last()
+	if err != nil {
+		return err
+	}
+	if o.GiveUpAfter != 0 && o.GiveUpAfter != last {
+		return Refuse("--give-up-after is %d, but the log ends with entry %d: nothing is given up", o.GiveUpAfter, last)
+	}
+	if o.GiveUpAfter != 0 {
+		return nil
+	}
+	series := snapshot.Series{Store: SnapshotsOf(log.Path())}
+	lost, _, err := series.Beyond(last)
+	if lost != nil {
+		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: log.Path(), Seq: last + 1, Err: lost},
+			AdviceOnLoss(log.Path(), lost))
+	}
+	return AdviseOnDoubt(log.Path(), err)
+}
+
+// keep lets other processes read the log while it is written to. That it cannot be served is no reason not to write it:
+// they can still read what is sealed.
+func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
+	k := &Kept{Log: log, path: path, opts: o, stored: log}
+	var err error
+	k.server, err = localapi.Serve(path, log, o.Version, func(err error) { o.report("%s: %v", path, err) })
+	if err != nil {
+		o.report("%v: until it is closed, others can read only what is sealed of it", err)
+	}
+	return k
+}
+
+// RecordHash returns the hash of entry seq's record (engine.RecordHasher).
+func (k *Kept) RecordHash(seq uint64) ([32]byte, error) { return k.stored.RecordHash(seq) }
+
+// Path returns the log's directory.
+func (k *Kept) Path() string { return k.path }
+
+// GiveUp removes the snapshots of entries behind KeepOptions.GiveUpAfter, if that is not 0.
+func (k *Kept) GiveUp() error {
+	last := k.opts.GiveUpAfter
+	if last == 0 {
+		return nil
+	}
+	dir := SnapshotsOf(k.path)
+	seqs, err := dir.List()
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs { // the newest last: as long as it is there, all that is missing is known
+		if seq <= last {
+			continue
+		}
+		if err := dir.Drop(seq); err != nil {
+			return err
+		}
+		k.opts.report("%s: entries %d to %d are given up: removed the snapshot of entry %d", k.path, last+1, seq, seq)
+	}
+	return nil
+}
+
+const (
+	// keptSnapshots are the last ones that are kept whatever their distance: if one is damaged there are others.
+	keptSnapshots = 3
+	// olderSnapshots is how many times further apart than they are written the older ones are that are kept too.
+	olderSnapshots = 10
+)
+
+// Snapshots returns where snapshots of the log are written that are spacing entries apart.
+func (k *Kept) Snapshots(spacing uint64) *snapshot.Dir {
+	dir := snapshot.NewDir(filepath.Join(k.path, SnapshotDir), keptSnapshots)
+	dir.Spacing = spacing * olderSnapshots
+	dir.Base = func() (uint64, error) {
+		first, err := k.stored.OwnFirst()
+		return first - 1, err
+	}
+	return dir
+}
+
+// Close ends serving the log and closes it.
+func (k *Kept) Close() error {
+	var err error
+	if k.server != nil {
+		err = k.server.Close(k.path)
+	}
+	return errors.Join(err, k.Log.Close())
+}
