@@ -16,6 +16,8 @@ import (
 
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/archive"
+	"github.com/rollcall-sched/rollcall/logs/verify"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -23,7 +25,7 @@ import (
 // label on the first node.
 func forge(t testing.TB, path string, seq uint64) {
 	t.Helper()
-	log, err := openForReading(path)
+	log, err := logs.Options{}.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 	}
 	for _, s := range facts.Snapshots {
 		made, _ := factsOf[replayFacts](t, "replay", log, "--from", fmt.Sprint(s.Seq))
-		if s.State != snapshotGood || len(s.Hash) != 64 || made.Start != s.Seq {
+		if s.State != verify.SnapshotGood || len(s.Hash) != 64 || made.Start != s.Seq {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -105,7 +107,7 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 			t.Errorf("%s: exit code %d, stderr %q, %+v", reason, code, stderr, facts)
 		}
 		for _, s := range facts.Snapshots {
-			if bad := s.State == snapshotBad; bad != (s.Seq == seq) || bad && !strings.Contains(s.Reason, reason) {
+			if bad := s.State == verify.SnapshotBad; bad != (s.Seq == seq) || bad && !strings.Contains(s.Reason, reason) {
 				t.Errorf("%s: %+v", reason, s)
 			}
 		}
@@ -120,9 +122,9 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 // TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot spoils one after the other.
 func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 	log, _ := small(t)
-	archive := filepath.Join(t.TempDir(), "archive")
-	facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", "1100", "--to", archive)
-	if err := os.Rename(archive, archive+".away"); err != nil {
+	away := filepath.Join(t.TempDir(), "archive")
+	facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", "1100", "--to", away)
+	if err := os.Rename(away, away+".away"); err != nil {
 		t.Fatal(err)
 	}
 	seqs := slices.DeleteFunc(snapshotSeqs(t, log), func(seq uint64) bool { return seq < facts.Last })
@@ -139,7 +141,7 @@ func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 	if v.Whole || v.Damage == nil || v.Damage.Seq != facts.Last+1 {
 		t.Errorf("%+v", v)
 	}
-	if v, _, code := verified(t, log, "--archive", archive+".away"); !v.Whole || code != exitFailed {
+	if v, _, code := verified(t, log, "--archive", away+".away"); !v.Whole || code != exitFailed {
 		t.Errorf("with the archive: exit code %d, %+v", code, v)
 	}
 }
@@ -197,7 +199,7 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, exitDone, []string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])}, "replay", log)
-	flipABit(t, segmentOf(log, 1), []byte("node-03"))
+	flipABit(t, logstest.SegmentOf(log, 1), []byte("node-03"))
 	notCompared := fmt.Sprintf("the snapshot of entry %d is not compared with the entries before it", last)
 	wants(t, exitDone, []string{notCompared}, "log", "export", log, "--out", file, "--from", fmt.Sprint(last+5))
 	before = filesIn(t, log)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
 // TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or has it end by SIGTERM, as soon as its log is there, and
@@ -33,7 +35,7 @@ func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		awaitChanges(t, segmentOf(log, 1), changes)
+		awaitChanges(t, logstest.SegmentOf(log, 1), changes)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
 // A standing simulation stands still in the middle, because nobody takes the effects that it tells of.
@@ -199,7 +201,7 @@ func TestAReaderOfASimulationThatEndsReadsOn(t *testing.T) {
 // What keeps a scheduler from reading its own log is said to who reads it, and by the scheduler.
 func TestDamageThatASimulationMeetsIsSaidOnBothSides(t *testing.T) {
 	sim := simulateUntil(t, 100)
-	file := segmentOf(sim.log, 1)
+	file := logstest.SegmentOf(sim.log, 1)
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

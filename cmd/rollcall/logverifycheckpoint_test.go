@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
@@ -43,8 +45,8 @@ func signedAs(t testing.TB, signer note.Signer, c proof.Checkpoint) string {
 
 // TestVerifyComparesEverythingThatIsSigned signs what is not so, with the right key.
 func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
-	path := segmented(t, wellFormed(40), 10)
-	log, err := openForReading(path)
+	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
+	log, err := logs.Options{}.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 	west, westKey := newSigner(t, "rollcall.example.org/west")
 	east, eastKey := newSigner(t, "rollcall.example.org/east")
 	at := func(size uint64) proof.Checkpoint {
-		c, err := (&proof.Prover{Log: provable{log}}).Checkpoint("", size)
+		c, err := (&proof.Prover{Log: log}).Checkpoint("", size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +83,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 
 // TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.
 func TestEveryCommandWritesRootAndChainTheSameWay(t *testing.T) {
-	path := segmented(t, wellFormed(40), 10)
+	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	dir := t.TempDir()
 	key, file, signed := filepath.Join(dir, "key"), filepath.Join(dir, "bundle"), filepath.Join(dir, "signed")
 	rollcall(t, "log", "keygen", "--name", "west", "--out", key)

@@ -178,13 +178,13 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "rollcall replay",
 	},
 	{
-		"an export does not compare the state that it begins with", "cmd/rollcall/logsnapshot.go",
+		"an export does not compare the state that it begins with", "logs/state.go",
 		"if made.Hash() != m.Hash() {", "if made.Hash() != m.Hash() && at == 0 {",
 		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "a bundle was made",
 	},
 	{
-		"it takes the snapshot before that for granted", "cmd/rollcall/logsnapshot.go",
-		"made := scheduler.New(plugins.NewRegistry())", "made, _ := s.snapshots.Newest(base+1, at-1)",
+		"it takes the snapshot before that for granted", "logs/state.go",
+		"made := scheduler.New(s.opts.registry())", "made, _ := s.snapshots.Newest(base+1, at-1)",
 		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "exit code 0, want 4",
 	},
 	{
@@ -208,12 +208,12 @@ var plantedFaults = []struct {
 		"./proof", "TestEveryAlteredByteIsRefused", "proof_test.go",
 	},
 	{
-		"a damaged log is signed as it stands", "cmd/rollcall/logcheckpoint.go",
-		"err = f(p, logEnd{path, last, log.damageBehind(last)})", "err = f(p, logEnd{path, last, nil})",
+		"a damaged log is signed as it stands", "logs/audit/checkpoint.go",
+		"f(p, logEnd{log, last, log.DamageBehind(last)})", "f(p, logEnd{log, last, nil})",
 		"./cmd/rollcall", "TestADamagedLogIsNotSignedAsIfItWereWhole", "exit code 0, want 4",
 	},
 	{
-		"a checkpoint's chain is not compared with the log", "cmd/rollcall/logverifycheckpoint.go",
+		"a checkpoint's chain is not compared with the log", "logs/audit/signed.go",
 		"if at.Hash != c.Chain {", "if at.Hash != c.Chain && c.Size == 0 {",
 		"./cmd/rollcall", "TestVerifyComparesEverythingThatIsSigned", "exit code 0, want 4",
 	},
@@ -243,9 +243,9 @@ var plantedFaults = []struct {
 		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsMended", "state",
 	},
 	{
-		"where a log begins is asked once", "cmd/rollcall/snapshots.go",
-		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := log.OwnFirst()", "first, err := log.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
-		"./cmd/rollcall", "TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn", "there is no snapshot, but of",
+		"where a log begins is asked once", "logs/write.go",
+		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := k.stored.OwnFirst()", "first, err := k.stored.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
+		"./logs", "TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn", "there is no snapshot, but of",
 	},
 	{
 		"a scheduler leaves an entry out of what it tells", "localapi/server.go",
@@ -298,14 +298,14 @@ var plantedFaults = []struct {
 		"./eventlog/boltlog", "TestAWriterComesAndAppendsWhileALogIsRead", "the log is in use",
 	},
 	{
-		"log verify does not read what the writer tells", "cmd/rollcall/logverify.go",
+		"log verify does not read what the writer tells", "logs/verify/verify.go",
 		"if err == nil && files.Live {", "if err != nil && files.Live {",
-		"./cmd/rollcall", "TestVerifyReadsOnInWhatTheWriterTells", "exit code 0",
+		"./logs/verify", "TestVerifyReadsOnInWhatTheWriterTells", "it ends whole",
 	},
 	{
-		"log verify calls whole what it could not read", "cmd/rollcall/logverify.go",
-		"damage == nil && v.facts.Unread == \"\"", "damage == nil",
-		"./cmd/rollcall", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
+		"log verify calls whole what it could not read", "logs/verify/report.go",
+		"damage == nil && r.Unread == \"\"", "damage == nil",
+		"./logs/verify", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
 	},
 }
 

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
 // rootOf computes the tree's root from the entries alone.
@@ -34,20 +35,20 @@ func TestVerifyComputesTheRoot(t *testing.T) {
 	for _, tc := range []struct{ entries, size int }{
 		{0, 1}, {1, 1}, {100, 100}, {100, 11}, {partSize, partSize}, {partSize + 1, 5000}, {2*partSize + 77, 12345},
 	} {
-		entries := wellFormed(tc.entries)
-		facts, stderr, code := verified(t, segmented(t, entries, tc.size))
-		if code != 0 || facts.Root != rootOf(t, entries) || facts.First != 1 {
-			t.Errorf("%d entries, %d a segment: exit code %d, %+v, %s", tc.entries, tc.size, code, facts, stderr)
+		entries := logstest.WellFormed(tc.entries)
+		facts, complaint, end := verified(t, logstest.Segmented(t, entries, tc.size))
+		if end != whole || facts.Root != rootOf(t, entries) || facts.First != 1 {
+			t.Errorf("%d entries, %d a segment: it ends %s, %+v, %s", tc.entries, tc.size, end, facts, complaint)
 		}
 	}
 }
 
 // Trees that agree with each other, but not with the entries, are found too.
 func TestVerifyFindsATreeOfOtherEntries(t *testing.T) {
-	path := segmented(t, wellFormed(40), 10)
+	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	forge := func(first int, key string, at int) {
 		t.Helper()
-		file := segmentOf(path, first)
+		file := logstest.SegmentOf(path, first)
 		info, err := os.Stat(file)
 		if err != nil {
 			t.Fatal(err)
@@ -83,30 +84,30 @@ func TestVerifyFindsATreeOfOtherEntries(t *testing.T) {
 		t.Fatalf("opening it finds it already: %v", err)
 	}
 	log.Close()
-	facts, _, code := verified(t, path)
-	if code != exitDamaged || facts.Damage == nil || facts.Damage.Path != segmentOf(path, 11) || !strings.Contains(facts.Damage.Reason, "the hash tree over the first 20 entries") {
-		t.Errorf("exit code %d, %+v", code, facts.Damage)
+	facts, _, end := verified(t, path)
+	if end != damaged || facts.Damage == nil || facts.Damage.Path != logstest.SegmentOf(path, 11) || !strings.Contains(facts.Damage.Reason, "the hash tree over the first 20 entries") {
+		t.Errorf("it ends %s, %+v", end, facts.Damage)
 	}
 }
 
 func TestVerifyOfAnArchivedLog(t *testing.T) {
-	entries := wellFormed(40)
-	path := segmented(t, entries, 10)
+	entries := logstest.WellFormed(40)
+	path := logstest.Segmented(t, entries, 10)
 	dir := path + ".archive"
 	if _, err := boltlog.Archive(path, 21, dir, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := func(name string, first, count uint64, code int) verifyFacts {
+	want := func(name string, first, count uint64, end string) *Report {
 		t.Helper()
-		facts, stderr, got := verified(t, path)
-		if got != code || facts.First != first || facts.Entries != count || (code == 0 && facts.Root != rootOf(t, entries)) {
-			t.Errorf("%s: exit code %d, %+v, %s", name, got, facts, stderr)
+		facts, complaint, got := verified(t, path)
+		if got != end || facts.First != first || facts.Entries != count || (end == whole && facts.Root != rootOf(t, entries)) {
+			t.Errorf("%s: it ends %s, %+v, %s", name, got, facts, complaint)
 		}
 		return facts
 	}
-	want("archived", 1, 40, 0)
-	damaged := segmentOf(dir, 11)
-	content, err := os.ReadFile(damaged)
+	want("archived", 1, 40, whole)
+	file := logstest.SegmentOf(dir, 11)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,25 +115,25 @@ func TestVerifyOfAnArchivedLog(t *testing.T) {
 	if bytes.Equal(bad, content) {
 		bad[bytes.LastIndexByte(bad, 1)] ^= 2
 	}
-	if err := os.WriteFile(damaged, bad, 0o600); err != nil {
+	if err := os.WriteFile(file, bad, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	facts, _, code := verified(t, path)
-	if code != exitDamaged || facts.Damage.Path != damaged || facts.First != 1 {
-		t.Errorf("an archived record changed: exit code %d, %+v", code, facts)
+	facts, _, end := verified(t, path)
+	if end != damaged || facts.Damage.Path != file || facts.First != 1 {
+		t.Errorf("an archived record changed: it ends %s, %+v", end, facts)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	// What is there is whole, but without the entries before and without a snapshot it is of no use.
-	if facts := want("the archive gone", 21, 20, exitFailed); facts.Absent == "" || !facts.Stateless || facts.Damage != nil || facts.Root != rootOf(t, entries) {
+	if facts := want("the archive gone", 21, 20, failed); facts.Absent == "" || !facts.Stateless || facts.Damage != nil || facts.Root != rootOf(t, entries) {
 		t.Errorf("the archive gone: verify does not say what it has not read: %+v", facts)
 	}
-	if err := os.Remove(segmentOf(path, 21)); err != nil {
+	if err := os.Remove(logstest.SegmentOf(path, 21)); err != nil {
 		t.Fatal(err)
 	}
-	facts, _, code = verified(t, path)
-	if code != exitDamaged || facts.Damage.Seq != 21 || facts.Entries != 0 {
-		t.Errorf("a segment missing: exit code %d, %+v, %+v", code, facts, facts.Damage)
+	facts, _, end = verified(t, path)
+	if end != damaged || facts.Damage.Seq != 21 || facts.Entries != 0 {
+		t.Errorf("a segment missing: it ends %s, %+v, %+v", end, facts, facts.Damage)
 	}
 }

@@ -1,13 +1,15 @@
-package main
+package logs_test
 
 import (
-	"bytes"
-	"os/exec"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
 // A scheduler has the log, and does not serve it yet, or not any more.
@@ -23,7 +25,7 @@ func TestASchedulerThatBeginsOrEndsIsWaitedFor(t *testing.T) {
 				return
 			}
 			t.Cleanup(func() { _ = server.Close(path) })
-		}, "rollcall: the log is being written to: read up to entry 40\n"},
+		}, "the log is being written to: read up to entry 40\n"},
 		"ends": {func(t *testing.T, _ string, log *boltlog.Log) {
 			if err := log.Close(); err != nil {
 				t.Error(err)
@@ -31,7 +33,7 @@ func TestASchedulerThatBeginsOrEndsIsWaitedFor(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := segmented(t, wellFormed(40), 10)
+			path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 			log, err := boltlog.Open(path)
 			if err != nil {
 				t.Fatal(err)
@@ -43,13 +45,24 @@ func TestASchedulerThatBeginsOrEndsIsWaitedFor(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 				tc.then(t, path, log)
 			}()
-			cat := exec.Command("rollcall", "log", "cat", path)
-			var note bytes.Buffer
-			cat.Stderr = &note
-			out, err := cat.Output()
+			var notes strings.Builder
+			source, err := logs.Options{
+				Report: func(message string) { fmt.Fprintln(&notes, message) },
+			}.Open(t.Context(), path)
 			<-done
-			if n := bytes.Count(out, []byte("\n")); err != nil || n != 40 || note.String() != tc.note {
-				t.Errorf("%v, %d entries, and it says %q, want 40 and %q", err, n, note.String(), tc.note)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			n := 0
+			for _, err := range source.Read(1) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n++
+			}
+			if n != 40 || notes.String() != tc.note {
+				t.Errorf("%d entries, and it says %q, want 40 and %q", n, notes.String(), tc.note)
 			}
 		})
 	}

@@ -1,13 +1,12 @@
-package main
+package verify
 
 import (
 	"bytes"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/audit"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // toldLog is a log that this process writes to and serves, changed on the way as change does it.
@@ -41,7 +44,7 @@ func (l toldLog) Records(from uint64) iter.Seq2[eventlog.Record, error] {
 // servedLog makes a log of entries, size of them in each segment, and writes to it and serves it until the test ends.
 func servedLog(t *testing.T, entries []eventlog.Entry, size int, change func(seq uint64, rec []byte) []byte) string {
 	t.Helper()
-	path := segmented(t, entries, size)
+	path := logstest.Segmented(t, entries, size)
 	log, err := boltlog.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -71,25 +74,20 @@ func TestVerifyReadsOnInWhatTheWriterTells(t *testing.T) {
 		"a tail that is not small": {3 * partSize, partSize, 2 * partSize},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := servedLog(t, wellFormed(tc.entries), tc.size, nil)
-			facts, stderr, code := verified(t, path)
-			if code != exitDone || !facts.Whole || !facts.Live || facts.Unread != "" || facts.Entries != uint64(tc.entries) {
-				t.Fatalf("exit code %d, %+v, stderr %q", code, facts, stderr)
+			path := servedLog(t, logstest.WellFormed(tc.entries), tc.size, nil)
+			facts, complaint, end := verified(t, path)
+			if end != whole || !facts.Whole || !facts.Live || facts.Unread != "" || facts.Entries != uint64(tc.entries) {
+				t.Fatalf("it ends %s, %+v, complaint %q", end, facts, complaint)
 			}
-			if want := fmt.Sprintf("rollcall: the log is being written to: read up to entry %d\n", tc.entries); stderr != want {
-				t.Errorf("stderr %q, want %q", stderr, want)
+			if want := fmt.Sprintf("the log is being written to: read up to entry %d\n", tc.entries); complaint != want {
+				t.Errorf("complaint %q, want %q", complaint, want)
 			}
-			want := &tailFacts{First: tc.sealed + 1, Last: uint64(tc.entries), PID: os.Getpid(), Version: "v1.2.3"}
+			want := &Tail{First: tc.sealed + 1, Last: uint64(tc.entries), PID: os.Getpid(), Version: "v1.2.3"}
 			if got := facts.Tail; tc.entries == 0 && got != nil || tc.entries > 0 && (got == nil || *got != *want) {
 				t.Errorf("the tail is %+v, want %+v", got, want)
 			}
-			text := rollcall(t, "log", "verify", path)
-			if !strings.HasSuffix(string(text), fmt.Sprintf("\nwhole up to entry %d\n", tc.entries)) ||
-				tc.entries > 0 && !strings.Contains(string(text), fmt.Sprintf("entries %d to %d were told by process %d (v1.2.3)", want.First, want.Last, want.PID)) {
-				t.Errorf("as text:\n%s", text)
-			}
 			// The chain and the tree are those of the same log when nobody writes to it.
-			still, _, _ := verified(t, segmented(t, wellFormed(tc.entries), tc.size))
+			still, _, _ := verified(t, logstest.Segmented(t, logstest.WellFormed(tc.entries), tc.size))
 			if facts.Hash != still.Hash || facts.Root != still.Root && tc.entries > 0 {
 				t.Errorf("hash %s and root %s, want %s and %s", facts.Hash, facts.Root, still.Hash, still.Root)
 			}
@@ -99,7 +97,7 @@ func TestVerifyReadsOnInWhatTheWriterTells(t *testing.T) {
 
 // The writer ends after verify has asked it what there is.
 func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
-	path := segmented(t, wellFormed(40), 10)
+	path := logstest.Segmented(t, logstest.WellFormed(40), 10)
 	log, err := boltlog.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +106,9 @@ func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := verifier{facts: verifyFacts{Path: path}}
+	v := verifier{report: &Report{Path: path}}
 	defer v.close()
-	files, err := v.list()
+	files, err := v.list(t.Context())
 	if err != nil || !files.Live {
 		t.Fatalf("live is %t, %v", files.Live, err)
 	}
@@ -119,29 +117,25 @@ func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if the segments had been checked.
-	sealed := wellFormed(40)[29]
-	v.shown, v.facts.First, v.facts.Entries, v.facts.Live = newProgress(), 1, 30, true
+	sealed := logstest.WellFormed(40)[29]
+	v.report.First, v.report.Entries, v.report.Live = 1, 30, true
 	v.prev.Last = sealed.Header()
-	if v.prev.Hash, err = v.live.RecordHash(30); err != nil {
+	if v.prev.Hash, err = v.log.RecordHash(30); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.tail(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v.found(nil)
-	if v.facts.Tail == nil || *v.facts.Tail != (tailFacts{First: 31, Last: 40, PID: os.Getpid(), Version: "v1.2.3", Ended: true}) || !v.facts.Whole {
-		t.Errorf("%+v, tail %+v", v.facts, v.facts.Tail)
-	}
-	var text bytes.Buffer
-	if err := v.facts.writeText(&text); err != nil || !strings.Contains(text.String(), "has ended before it had told them all") {
-		t.Errorf("%v\n%s", err, text.String())
+	v.report.found(nil)
+	if v.report.Tail == nil || *v.report.Tail != (Tail{First: 31, Last: 40, PID: os.Getpid(), Version: "v1.2.3", Ended: true}) || !v.report.Whole {
+		t.Errorf("%+v, tail %+v", v.report, v.report.Tail)
 	}
 }
 
 func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
-	late := wellFormed(40)
+	late := logstest.WellFormed(40)
 	late[34].Time -= 2
-	unlike := wellFormed(40)
+	unlike := logstest.WellFormed(40)
 	unlike[30].Epoch++
 	for name, tc := range map[string]struct {
 		entries []eventlog.Entry
@@ -149,19 +143,19 @@ func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 		seq     uint64
 		want    string
 	}{
-		"a flipped bit": {wellFormed(40), func(seq uint64, rec []byte) []byte {
+		"a flipped bit": {logstest.WellFormed(40), func(seq uint64, rec []byte) []byte {
 			if seq == 35 {
 				rec[len(rec)/2] ^= 1
 			}
 			return rec
 		}, 35, "checksum"},
-		"an entry left out": {wellFormed(40), func(seq uint64, rec []byte) []byte {
+		"an entry left out": {logstest.WellFormed(40), func(seq uint64, rec []byte) []byte {
 			if seq == 35 {
 				return nil
 			}
 			return rec
 		}, 35, "its record is that of entry 36"},
-		"another past": {wellFormed(40), func(seq uint64, rec []byte) []byte {
+		"another past": {logstest.WellFormed(40), func(seq uint64, rec []byte) []byte {
 			if seq == 31 {
 				e, _, err := eventlog.DecodeRecord(rec)
 				if err == nil {
@@ -177,9 +171,9 @@ func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 		"an epoch that cannot begin": {unlike, nil, 31, "its epoch is"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts, _, code := verified(t, servedLog(t, tc.entries, 10, tc.change))
-			if code != exitDamaged || facts.Whole || facts.Damage == nil || facts.Damage.Seq != tc.seq || !strings.Contains(facts.Damage.Reason, tc.want) {
-				t.Errorf("exit code %d, %+v, damage %+v, want it at entry %d with %q", code, facts, facts.Damage, tc.seq, tc.want)
+			facts, _, end := verified(t, servedLog(t, tc.entries, 10, tc.change))
+			if end != damaged || facts.Whole || facts.Damage == nil || facts.Damage.Seq != tc.seq || !strings.Contains(facts.Damage.Reason, tc.want) {
+				t.Errorf("it ends %s, %+v, damage %+v, want it at entry %d with %q", end, facts, facts.Damage, tc.seq, tc.want)
 			}
 			if facts.Entries != tc.seq-1 || facts.Tail == nil || facts.Tail.Last != tc.seq-1 {
 				t.Errorf("%d entries are said to be good, tail %+v", facts.Entries, facts.Tail)
@@ -192,75 +186,85 @@ func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 func TestVerifyDoesNotCallWholeWhatItCannotRead(t *testing.T) {
 	for sealed, size := range map[uint64]int{30: 10, 0: 40} { // any order: tests of their own
 		t.Run(fmt.Sprint(sealed), func(t *testing.T) {
-			path := segmented(t, wellFormed(40), size)
+			path := logstest.Segmented(t, logstest.WellFormed(40), size)
 			log, err := boltlog.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer log.Close()
-			facts, stderr, code := verified(t, path)
-			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.Entries != sealed || !strings.Contains(facts.Unread, "its writer does not serve it") {
-				t.Errorf("exit code %d, %+v", code, facts)
+			facts, complaint, end := verified(t, path)
+			if end != failed || facts.Whole || facts.Damage != nil || facts.Entries != sealed || !strings.Contains(facts.Unread, "its writer does not serve it") {
+				t.Errorf("it ends %s, %+v", end, facts)
 			}
-			if !strings.Contains(stderr, "only a part of "+path+" was checked") || !strings.Contains(stderr, "verify it again") {
-				t.Errorf("stderr %q", stderr)
-			}
-			text, _ := exec.Command("rollcall", "log", "verify", path).Output()
-			if strings.Contains(string(text), "whole") || !strings.Contains(string(text), "NOT CHECKED") {
-				t.Errorf("as text:\n%s", text)
+			if !strings.Contains(complaint, "only a part of "+path+" was checked") || !strings.Contains(complaint, "verify it again") {
+				t.Errorf("complaint %q", complaint)
 			}
 		})
 	}
 }
 
 func TestACheckpointIsComparedWithWhatTheWriterTells(t *testing.T) {
+	key, err := proof.GenerateKey(rand.Reader, "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := proof.ReadSigner([]byte(key.Private))
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	key := filepath.Join(dir, "k")
-	rollcall(t, "log", "keygen", "--name", "example.org", "--out", key)
-	another := wellFormed(40)
+	public := filepath.Join(dir, "k.pub")
+	if err := os.WriteFile(public, []byte(key.Public), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	another := logstest.WellFormed(40)
 	another[32].Time++ // and those behind it are at the same time or later
 	for name, tc := range map[string]struct {
 		of   []eventlog.Entry // what the checkpoint was made of
-		at   int
-		want int
+		at   uint64
+		want string
 		seq  uint64
 	}{
-		"one of the sealed part":               {wellFormed(40), 20, exitDone, 0},
-		"one of the end":                       {wellFormed(40), 40, exitDone, 0},
-		"one in the tail":                      {wellFormed(40), 36, exitDone, 0},
-		"another tail":                         {another, 36, exitDamaged, 1},
-		"a later one than was read":            {wellFormed(41), 41, exitFailed, 0},
-		"one of the tail before it is another": {another, 32, exitDone, 0},
+		"one of the sealed part":               {logstest.WellFormed(40), 20, whole, 0},
+		"one of the end":                       {logstest.WellFormed(40), 40, whole, 0},
+		"one in the tail":                      {logstest.WellFormed(40), 36, whole, 0},
+		"another tail":                         {another, 36, damaged, 1},
+		"a later one than was read":            {logstest.WellFormed(41), 41, failed, 0},
+		"one of the tail before it is another": {another, 32, whole, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			signed := rollcall(t, "log", "checkpoint", segmented(t, tc.of, 10), "--key", key, "--at", fmt.Sprint(tc.at))
-			file := filepath.Join(t.TempDir(), "signed")
-			if err := os.WriteFile(file, signed, 0o600); err != nil {
+			log, err := logs.Options{}.Open(t.Context(), logstest.Segmented(t, tc.of, 10))
+			if err != nil {
 				t.Fatal(err)
 			}
-			path := servedLog(t, wellFormed(40), 10, nil)
-			cmd := exec.Command("rollcall", "log", "verify", path, "--checkpoint", file, "--key", key+".pub", "-o", "json")
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			out, _ := cmd.Output()
-			if code := cmd.ProcessState.ExitCode(); code != tc.want {
-				t.Fatalf("exit code %d, want %d\n%s%s", code, tc.want, out, stderr.Bytes())
+			defer log.Close()
+			msg, err := audit.Checkpoint(log, signer, tc.at)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if tc.want == exitFailed {
-				if !strings.Contains(stderr.String(), "can be read up to entry 40") {
-					t.Errorf("stderr %q", stderr.Bytes())
+			file := filepath.Join(t.TempDir(), "signed")
+			if err := os.WriteFile(file, msg, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			opts := optionsOf(new(strings.Builder))
+			if opts.Signed, err = audit.ReadSigned([]string{public}, []string{file}); err != nil {
+				t.Fatal(err)
+			}
+			report, err := Run(t.Context(), servedLog(t, logstest.WellFormed(40), 10, nil), opts)
+			if tc.want == failed {
+				if err == nil || !strings.Contains(err.Error(), "can be read up to entry 40") {
+					t.Errorf("error %v", err)
 				}
 				return
 			}
-			var facts verifyFacts
-			if err := json.Unmarshal(out, &facts); err != nil {
+			if err != nil {
 				t.Fatal(err)
 			}
-			if tc.want == exitDone && (!facts.Whole || len(facts.Checkpoints) != 1) {
-				t.Errorf("%+v", facts)
+			if tc.want == whole && (!report.Whole || report.Err() != nil || len(report.Checkpoints) != 1) {
+				t.Errorf("%+v", report)
 			}
-			if tc.want == exitDamaged && (facts.Damage.Seq != tc.seq || facts.Whole) {
-				t.Errorf("%+v, damage %+v", facts, facts.Damage)
+			if tc.want == damaged && (report.Whole || report.Err() == nil || report.Damage.Seq != tc.seq) {
+				t.Errorf("%+v, damage %+v", report, report.Damage)
 			}
 		})
 	}
