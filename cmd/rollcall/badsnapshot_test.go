@@ -16,8 +16,8 @@ import (
 
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/archive"
-	"github.com/rollcall-sched/rollcall/logs/verify"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/logs/verify"
 	v1 "k8s.io/api/core/v1"
 )
 
