@@ -122,6 +122,8 @@ type epochFacts struct {
 	ID      string `json:"id"`
 	Version string `json:"version"`
 	Format  uint32 `json:"format"`
+	// Behaviour is the number of the rules by which the epoch was decided.
+	Behaviour uint32 `json:"behaviour"`
 }
 
 func newLogInfo() *cobra.Command {
@@ -195,7 +197,10 @@ func (f *logFacts) count(e eventlog.Entry) {
 	case *eventlog.Decision:
 		f.Outcomes[p.Outcome.String()]++
 	case *eventlog.EpochStarted:
-		f.Epochs = append(f.Epochs, epochFacts{Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format})
+		f.Epochs = append(f.Epochs, epochFacts{
+			Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
+			Behaviour: max(1, p.Behaviour),
+		})
 	}
 }
 
@@ -230,7 +235,8 @@ func (f *logFacts) writeText(w io.Writer) error {
 		}
 	}
 	for _, e := range f.Epochs {
-		if _, err := fmt.Fprintf(w, "\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d\n", e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format); err != nil {
+		if _, err := fmt.Fprintf(w, "\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
+			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour); err != nil {
 			return err
 		}
 	}

@@ -27,10 +27,14 @@ const (
 	exitUsage    = 2
 	exitDiverged = 3
 	exitDamaged  = 4
+	exitRules    = 5
 )
 
 // errDiverged is returned by a command that has already reported a divergence.
 var errDiverged = errors.New("the log diverged from its replay")
+
+// errOtherRules is returned by a command that has already reported decisions that differ only because rules were changed.
+var errOtherRules = errors.New("the log was decided by rules that this version has not kept")
 
 // usageError is bad usage: a flag or argument that is missing, unknown or wrong.
 type usageError struct{ err error }
@@ -48,7 +52,7 @@ func run() int {
 	root := newRoot()
 	err := root.ExecuteContext(ctx)
 	switch {
-	case err == nil, errors.Is(err, errDiverged):
+	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(os.Stderr, "rollcall: interrupted: %v\n", err)
 	default:
@@ -68,6 +72,8 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.Is(err, errDiverged):
 		return exitDiverged
+	case errors.Is(err, errOtherRules):
+		return exitRules
 	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
 	case isUsage(err):

@@ -36,6 +36,11 @@ many, or one that differs, with its sequence number, its pod and the first field
 then the exit code is 3. The recorded decision is applied in any case, so that one divergence
 does not become many.
 
+Epochs are decided by the rules of the behaviour that they record (log info shows it). If this version
+does not keep those rules, what it decides otherwise is no divergence: it is listed apart, with the
+rules that changed, and the exit code is 5. An epoch of a behaviour that only newer versions know is
+an error.
+
 Everything is decided again from the first entry on, unless --from asks for less: then the newest
 snapshot of that entry, or of one before it, is taken as it is. A log whose first entries were
 archived and are not there, and a bundle, begin with their first snapshot. Each snapshot in the log's
@@ -57,8 +62,11 @@ snapshot is named, and the exit code is 4.`,
 			if err := out.write(cmd.OutOrStdout(), facts, facts.writeText); err != nil {
 				return err
 			}
-			if !facts.Identical {
+			switch {
+			case facts.Diverged > 0:
 				return errDiverged
+			case !facts.Identical:
+				return errOtherRules
 			}
 			return wrong
 		},
@@ -169,6 +177,16 @@ func (f replayFacts) writeText(w io.Writer) error {
 	if f.Identical {
 		_, err := fmt.Fprintln(w, "identical")
 		return err
+	}
+	for i := range f.OtherRules {
+		other := &f.OtherRules[i]
+		fmt.Fprintf(w, "%s\nthe first differences:\n", other)
+		for _, d := range other.Differences {
+			fmt.Fprintf(w, "  %s\n", d)
+		}
+	}
+	if f.Diverged == 0 {
+		return nil
 	}
 	fmt.Fprintf(w, "DIVERGED in %d places; the first:\n", f.Diverged)
 	for _, d := range f.Divergences {

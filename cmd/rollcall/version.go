@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // versionFacts is what "rollcall version" prints.
@@ -17,6 +18,7 @@ type versionFacts struct {
 	Revision   string `json:"revision,omitempty"`
 	Modified   bool   `json:"modified,omitempty"`
 	Format     int    `json:"logFormat"`
+	Behaviour  int    `json:"behaviour"`
 	Kubernetes string `json:"kubernetes"`
 	Go         string `json:"go"`
 }
@@ -34,7 +36,7 @@ func newVersion() *cobra.Command {
 			}
 			v := version()
 			return out.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "rollcall %s\nlog format %d\nkube-scheduler plugins %s\n%s\n", v, v.Format, v.Kubernetes, v.Go)
+				_, err := fmt.Fprintf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n%s\n", v, v.Format, v.Behaviour, v.Kubernetes, v.Go)
 				return err
 			})
 		},
@@ -45,7 +47,7 @@ func newVersion() *cobra.Command {
 
 // version reads what the toolchain built into the binary.
 func version() versionFacts {
-	v := versionFacts{Version: "devel", Format: eventlog.FormatVersion, Go: runtime.Version()}
+	v := versionFacts{Version: "devel", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
