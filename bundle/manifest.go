@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // Format is the version of the layout that Write writes, and the highest that Open reads. Versions are a ladder:
@@ -146,30 +147,32 @@ func (e *FormatError) Error() string {
 
 // A tally follows records in order: it checks each against the one before it, and sums up what a manifest says.
 type tally struct {
-	header eventlog.Header
-	origin eventlog.Origin // of the next record
+	header eventlog.Header // the last record's
+	end    eventlog.Chain
+	tree   merkle.Tree // up to end
 	first  eventlog.Header
 	begun  *eventlog.EpochStarted // the last one
 	bytes  uint64
 }
 
+// newTally returns the tally of the records behind origin.
+func newTally(origin eventlog.Origin) tally {
+	return tally{end: origin.End(), tree: origin.Tree.Clone()}
+}
+
 // take counts the next record in.
 func (t *tally) take(rec []byte) (eventlog.Entry, error) {
-	e, prev, err := eventlog.DecodeRecord(rec)
+	before := t.end.Seq
+	e, err := t.end.Entry(rec)
 	h := eventlog.Header{}
 	if err == nil {
 		h = e.Header()
-		switch {
-		case e.Seq != t.origin.Seq+1:
-			err = fmt.Errorf("it is the record of entry %d", e.Seq)
-		case prev != t.origin.Hash:
-			err = fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, t.origin.Hash)
-		case t.header.Seq > 0 || t.origin.Seq == 0:
+		if t.header.Seq > 0 || before == 0 {
 			err = h.Follows(t.header)
 		}
 	}
 	if err != nil {
-		return e, fmt.Errorf("entry %d: %w", t.origin.Seq+1, err)
+		return e, fmt.Errorf("entry %d: %w", before+1, err)
 	}
 	if t.header = h; t.first.Seq == 0 {
 		t.first = h
@@ -177,8 +180,7 @@ func (t *tally) take(rec []byte) (eventlog.Entry, error) {
 	if p, ok := e.Payload.(*eventlog.EpochStarted); ok {
 		t.begun = p
 	}
-	t.origin.Seq, t.origin.Hash = e.Seq, eventlog.HashRecord(rec)
-	t.origin.Tree.Add(t.origin.Hash)
+	t.tree.Add(t.end.Hash)
 	t.bytes += lengthSize + uint64(len(rec))
 	return e, nil
 }

@@ -20,7 +20,7 @@ const (
 	minSize  = headSize + 2*sha256.Size
 )
 
-// A Bundle is an open bundle. It is an eventlog.Log that nothing can be appended to. It is safe for concurrent use.
+// A Bundle is an open bundle: an eventlog.Reader, of a log to which nothing is appended. It is safe for concurrent use.
 type Bundle struct {
 	manifest Manifest
 	name     string
@@ -31,10 +31,7 @@ type Bundle struct {
 	end      int64 // and the last checksum
 }
 
-var (
-	_ eventlog.Log = (*Bundle)(nil)
-	_ Source       = (*Bundle)(nil)
-)
+var _ eventlog.Reader = (*Bundle)(nil)
 
 // Is says whether the file at path is a bundle, by its first bytes. What cannot be read is none.
 func Is(path string) bool {
@@ -175,13 +172,13 @@ func (b *Bundle) checkContent(progress func(seq uint64)) error {
 	if s != nil {
 		r.tally.header = eventlog.Header{Seq: s.Seq, Epoch: s.Epoch, Time: s.Time}
 	}
-	for r.tally.origin.Seq < b.manifest.Last {
+	for r.tally.end.Seq < b.manifest.Last {
 		rec, _, err := r.next()
 		if err != nil {
 			return err
 		}
 		digestRecord(digest, rec)
-		if seq := r.tally.origin.Seq; progress != nil && seq%10000 == 0 {
+		if seq := r.tally.end.Seq; progress != nil && seq%10000 == 0 {
 			progress(seq)
 		}
 	}
@@ -203,7 +200,7 @@ func (b *Bundle) checkClaims(t *tally, s *snapshot.Snapshot) error {
 		{"the first entry's time", t.first.Time.String(), b.manifest.FirstTime},
 		{"the last entry's time", t.header.Time.String(), b.manifest.LastTime},
 		{"the last entry's epoch", t.header.Epoch, b.manifest.Epoch},
-		{"the last record's hash", hex.EncodeToString(t.origin.Hash[:]), b.manifest.LastHash},
+		{"the last record's hash", hex.EncodeToString(t.end.Hash[:]), b.manifest.LastHash},
 		{"the hash tree's root", root(t), b.manifest.Root},
 		{"the size of the records", t.bytes, b.manifest.Records},
 	}

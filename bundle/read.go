@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
 // A recordReader unpacks the records of a bundle in order, and checks each against the one before it.
@@ -26,27 +28,27 @@ type recordReader struct {
 // reader begins at the first record.
 func (b *Bundle) reader() (*recordReader, error) {
 	packed := io.NewSectionReader(b.file, b.records, b.end-b.records)
-	zip, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	zip, err := zstd.NewReader(packed,
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
 	if err != nil {
 		return nil, b.damaged("records", err)
 	}
 	// What is said to be in the stream bounds what is read of it: one byte more shows that it is another.
 	in := bufio.NewReaderSize(io.LimitReader(zip, int64(b.manifest.Records)+1), 64<<10)
-	origin := b.manifest.Origin
-	origin.Tree = origin.Tree.Clone()
-	return &recordReader{bundle: b, zip: zip, in: in, tally: tally{origin: origin}}, nil
+	return &recordReader{bundle: b, zip: zip, in: in, tally: newTally(b.manifest.Origin)}, nil
 }
 
 // next returns the next record, which is the reader's until the next call, and its entry.
 func (r *recordReader) next() ([]byte, eventlog.Entry, error) {
-	seq := r.tally.origin.Seq + 1
+	seq := r.tally.end.Seq + 1
 	var length [lengthSize]byte
 	if _, err := io.ReadFull(r.in, length[:]); err != nil {
 		return nil, eventlog.Entry{}, r.bundle.damaged("records", fmt.Errorf("entry %d: %w", seq, err))
 	}
 	n := int(binary.BigEndian.Uint32(length[:]))
 	if n > eventlog.MaxRecord {
-		return nil, eventlog.Entry{}, r.bundle.damaged("records", fmt.Errorf("entry %d: %d bytes exceed the %d of a record", seq, n, eventlog.MaxRecord))
+		err := fmt.Errorf("entry %d: %d bytes exceed the %d of a record", seq, n, eventlog.MaxRecord)
+		return nil, eventlog.Entry{}, r.bundle.damaged("records", err)
 	}
 	if cap(r.buf) < n {
 		r.buf = make([]byte, n)
@@ -76,96 +78,100 @@ func (r *recordReader) atEnd() error {
 
 func (r *recordReader) close() { r.zip.Close() }
 
-// each hands f the records and entries from an entry on.
-func (b *Bundle) each(from uint64, f func(rec []byte, e eventlog.Entry) (more bool)) error {
+// each hands f the records and entries from an entry on, until ctx ends.
+func (b *Bundle) each(
+	ctx context.Context, from uint64, f func(rec eventlog.Record, e eventlog.Entry) (more bool),
+) error {
 	if from > b.manifest.Last {
 		return nil
 	}
 	if from = max(from, 1); from < b.manifest.First {
-		return &eventlog.ArchivedError{Path: b.name, Seq: from, First: b.manifest.First}
+		return b.archived(from)
 	}
 	r, err := b.reader()
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	for r.tally.origin.Seq < b.manifest.Last {
+	for r.tally.end.Seq < b.manifest.Last {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		rec, e, err := r.next()
 		if err != nil {
 			return err
 		}
-		if e.Seq >= from && !f(rec, e) {
+		if e.Seq >= from && !f(eventlog.Record{Seq: e.Seq, Bytes: rec, Hash: r.tally.end.Hash}, e) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// Read implements eventlog.Log. An entry before the first is a *boltlog.ArchivedError.
-func (b *Bundle) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+// archived is the error for an entry before the first.
+func (b *Bundle) archived(seq uint64) error {
+	return &eventlog.ArchivedError{Path: b.name, Seq: seq, First: b.manifest.First}
+}
+
+// Read implements eventlog.Reader.
+func (b *Bundle) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
-		err := b.each(from, func(_ []byte, e eventlog.Entry) bool { return yield(e, nil) })
+		err := b.each(ctx, from, func(_ eventlog.Record, e eventlog.Entry) bool { return yield(e, nil) })
 		if err != nil {
 			yield(eventlog.Entry{}, err)
 		}
 	}
 }
 
-// Records implements Source.
-func (b *Bundle) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+// Records implements eventlog.Reader.
+func (b *Bundle) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		err := b.each(from, func(rec []byte, e eventlog.Entry) bool {
-			return yield(eventlog.Record{Seq: e.Seq, Bytes: rec, Hash: eventlog.HashRecord(rec)}, nil)
-		})
+		err := b.each(ctx, from, func(rec eventlog.Record, _ eventlog.Entry) bool { return yield(rec, nil) })
 		if err != nil {
 			yield(eventlog.Record{}, err)
 		}
 	}
 }
 
-// OriginAt implements Source. It reads the records up to entry seq, unless that is the one before the first.
-func (b *Bundle) OriginAt(seq uint64) (eventlog.Origin, error) {
-	origin := b.manifest.Origin
-	origin.Tree = origin.Tree.Clone()
+// KnownTree implements eventlog.Reader: it knows that of the place where the bundle begins.
+func (b *Bundle) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
+	if size < b.manifest.Origin.Seq {
+		return merkle.Tree{}, b.archived(size)
+	}
+	return b.manifest.Origin.Tree.Clone(), nil
+}
+
+// RecordHash implements eventlog.Reader. It reads the records up to entry seq, unless that is the last one or the one
+// before the first.
+func (b *Bundle) RecordHash(ctx context.Context, seq uint64) (hash [32]byte, err error) {
 	switch {
+	case seq == 0:
+		return hash, nil
 	case seq < b.manifest.Origin.Seq:
-		return origin, &eventlog.ArchivedError{Path: b.name, Seq: seq, First: b.manifest.First}
+		return hash, b.archived(seq)
 	case seq > b.manifest.Last:
-		return origin, fmt.Errorf("%s: there is no entry %d: the last is %d", b.name, seq, b.manifest.Last)
+		return hash, fmt.Errorf("%s: there is no entry %d: the last is %d", b.name, seq, b.manifest.Last)
 	case seq == b.manifest.Origin.Seq:
-		return origin, nil
-	}
-	err := b.each(b.manifest.First, func(rec []byte, e eventlog.Entry) bool {
-		origin.Seq, origin.Hash = e.Seq, eventlog.HashRecord(rec)
-		origin.Tree.Add(origin.Hash)
-		return e.Seq < seq
-	})
-	return origin, err
-}
-
-// RecordHash returns the hash of entry seq's record.
-func (b *Bundle) RecordHash(seq uint64) ([32]byte, error) {
-	if seq == b.manifest.Last {
-		hash, err := hex.DecodeString(b.manifest.LastHash)
+		return b.manifest.Origin.Hash, nil
+	case seq == b.manifest.Last:
+		last, err := hex.DecodeString(b.manifest.LastHash)
 		if err != nil {
-			return [32]byte{}, b.damaged("manifest", err)
+			return hash, b.damaged("manifest", err)
 		}
-		return [32]byte(hash), nil
+		return [32]byte(last), nil
 	}
-	origin, err := b.OriginAt(seq)
-	return origin.Hash, err
+	err = b.each(ctx, seq, func(rec eventlog.Record, _ eventlog.Entry) bool {
+		hash = rec.Hash
+		return false
+	})
+	return hash, err
 }
 
-// First returns the first entry.
+// First implements eventlog.Reader.
 func (b *Bundle) First() uint64 { return b.manifest.First }
 
-// Last implements eventlog.Log.
+// Last implements eventlog.Reader.
 func (b *Bundle) Last() (uint64, error) { return b.manifest.Last, nil }
 
-// Append implements eventlog.Log: nothing can be appended.
-func (b *Bundle) Append(uint64, []eventlog.Entry) error {
-	return fmt.Errorf("%s: %w", b.name, eventlog.ErrReadOnly)
-}
-
-// Close implements eventlog.Log.
+// Close lets go of the file.
 func (b *Bundle) Close() error { return b.close() }

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"iter"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -17,14 +17,6 @@ import (
 
 // lengthSize is the size of a record's length before it.
 const lengthSize = 4
-
-// Source is the log that a bundle is made of. *boltlog.Log and *Bundle are.
-type Source interface {
-	// OriginAt returns the place behind entry seq.
-	OriginAt(seq uint64) (eventlog.Origin, error)
-	// Records yields the records from an entry on, in order. The first error ends it.
-	Records(from uint64) iter.Seq2[eventlog.Record, error]
-}
 
 // Plan says what a bundle is to carry.
 type Plan struct {
@@ -52,8 +44,8 @@ func (p *Plan) progress(seq uint64) {
 
 // Write writes a bundle of what plan says of the log. It reads the range twice: once to sum it up in the
 // manifest, which stands before it. Errors are those of src and of w.
-func Write(w io.Writer, src Source, plan Plan) (*Manifest, error) {
-	m, err := survey(src, &plan)
+func Write(ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Plan) (*Manifest, error) {
+	m, err := survey(ctx, src, &plan)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +66,7 @@ func Write(w io.Writer, src Source, plan Plan) (*Manifest, error) {
 	if _, err := out.Write(plan.Snapshot); err != nil {
 		return nil, err
 	}
-	if err := pack(out, src, m, &plan); err != nil {
+	if err := pack(ctx, out, src, m, &plan); err != nil {
 		return nil, err
 	}
 	_, err = w.Write(sum.Sum(nil))
@@ -82,17 +74,17 @@ func Write(w io.Writer, src Source, plan Plan) (*Manifest, error) {
 }
 
 // survey reads the range, and sums it up.
-func survey(src Source, plan *Plan) (*Manifest, error) {
-	origin, err := src.OriginAt(plan.First - 1)
+func survey(ctx context.Context, src eventlog.RecordReader, plan *Plan) (*Manifest, error) {
+	origin, err := eventlog.OriginAt(ctx, src, plan.First-1)
 	if err != nil {
 		return nil, err
 	}
 	m := &Manifest{Version: plan.Version, From: max(plan.From, plan.First), First: plan.First, Config: plan.Config,
-		Origin: eventlog.Origin{Seq: origin.Seq, Hash: origin.Hash, Tree: origin.Tree.Clone()}, Snapshot: uint64(len(plan.Snapshot))}
-	t := tally{origin: origin}
+		Origin: origin, Snapshot: uint64(len(plan.Snapshot))}
+	t := newTally(origin)
 	digest := sha256.New()
 	digest.Write(plan.Snapshot)
-	for rec, err := range src.Records(plan.First) {
+	for rec, err := range src.Records(ctx, plan.First) {
 		var damaged *eventlog.DamagedError
 		if errors.As(err, &damaged) && plan.UntilDamage && t.first.Seq > 0 {
 			m.Damage = damaged.Error()
@@ -114,14 +106,14 @@ func survey(src Source, plan *Plan) (*Manifest, error) {
 	case t.header.Seq == plan.Last && plan.Last > 0:
 		m.Damage = plan.Damage
 	case m.Damage == "":
-		return nil, fmt.Errorf("the log ends with entry %d, before entry %d", t.origin.Seq, plan.Last)
+		return nil, fmt.Errorf("the log ends with entry %d, before entry %d", t.end.Seq, plan.Last)
 	}
 	m.Last, m.Epoch, m.Records = t.header.Seq, t.header.Epoch, t.bytes
 	m.FirstTime, m.LastTime = t.first.Time.String(), t.header.Time.String()
 	if t.begun != nil {
 		m.EpochVersion, m.Config = t.begun.Version, t.begun.Config
 	}
-	m.LastHash, m.Root = hex.EncodeToString(t.origin.Hash[:]), root(&t)
+	m.LastHash, m.Root = hex.EncodeToString(t.end.Hash[:]), root(&t)
 	m.Digest = hex.EncodeToString(digest.Sum(nil))
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("cannot make a bundle: %w", err)
@@ -131,7 +123,7 @@ func survey(src Source, plan *Plan) (*Manifest, error) {
 
 // root is the hash of the tree up to the last record taken.
 func root(t *tally) string {
-	return t.origin.Tree.Root().String()
+	return t.tree.Root().String()
 }
 
 func digestRecord(digest hash.Hash, rec []byte) {
@@ -142,7 +134,7 @@ func digestRecord(digest hash.Hash, rec []byte) {
 }
 
 // pack writes the records, and sees that they are those that were summed up.
-func pack(w io.Writer, src Source, m *Manifest, plan *Plan) error {
+func pack(ctx context.Context, w io.Writer, src eventlog.RecordReader, m *Manifest, plan *Plan) error {
 	packed := &counter{w: w}
 	zip, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
 	if err != nil {
@@ -151,7 +143,7 @@ func pack(w io.Writer, src Source, m *Manifest, plan *Plan) error {
 	digest := sha256.New()
 	digest.Write(plan.Snapshot)
 	var length [lengthSize]byte
-	for rec, err := range src.Records(m.First) {
+	for rec, err := range src.Records(ctx, m.First) {
 		if err != nil {
 			return errors.Join(err, zip.Close())
 		}

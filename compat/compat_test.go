@@ -2,6 +2,7 @@ package compat
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -20,7 +21,7 @@ func TestLogsOfBeforeGiveTheRecordedStates(t *testing.T) {
 
 func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 	Each(t, "testdata", func(t *testing.T, l *Log) {
-		for r, err := range l.Records(l.First) {
+		for r, err := range l.Records(context.Background(), l.First) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +39,7 @@ func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 func TestLogsOfBeforeAreDecidedAsTheyWere(t *testing.T) {
 	Each(t, "testdata", func(t *testing.T, l *Log) {
 		m := l.Start(t)
-		report, err := replay.Verify(t.Context(), l.Entries(m.Seq()+1), replay.Options{Registry: l.Registry, Start: m})
+		report, err := replay.Verify(t.Context(), l.Entries(context.Background(), m.Seq()+1), replay.Options{Registry: l.Registry, Start: m})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,8 +29,8 @@ import (
 // Log is a log or a bundle of a version of before, with what was recorded of it.
 type Log struct {
 	// Entries and Records read from an entry on, the first of which is First.
-	Entries func(from uint64) iter.Seq2[eventlog.Entry, error]
-	Records func(from uint64) iter.Seq2[eventlog.Record, error]
+	Entries func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
+	Records func(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
 	First   uint64
 	// Snapshots are those of its states, by entry.
 	Snapshots map[uint64][]byte
@@ -168,7 +169,7 @@ func (l *Log) Run(t *testing.T, m *scheduler.Machine) {
 // Compare is Run; the error says which state is another one than was recorded, or which entry cannot be applied.
 func (l *Log) Compare(m *scheduler.Machine) error {
 	compared := 0
-	for e, err := range l.Entries(m.Seq() + 1) {
+	for e, err := range l.Entries(context.Background(), m.Seq()+1) {
 		if err == nil {
 			err = m.Apply(e)
 		}

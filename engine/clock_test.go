@@ -55,7 +55,7 @@ func (w *world) clockSteps(r *rapid.T, clock time.Time, inputs []eventlog.Payloa
 		r.Fatal(err)
 	}
 	w.now, w.answers = clock, answersTo(effects)
-	for e, err := range w.log.Read(first) {
+	for e, err := range w.log.Read(context.Background(), first) {
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func (w *world) wantTimesInOrder(r *rapid.T) {
 
 // wantIdentical decides the log again, and recovers from it.
 func (w *world) wantIdentical(r *rapid.T) {
-	report, err := replay.Verify(context.Background(), w.log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), w.log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil || !report.Identical() || report.Undecided {
 		r.Fatalf("the replay diverges: %v %+v", err, report)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,14 +82,23 @@ func (e *AppendError) Error() string {
 // Unwrap returns what the log said.
 func (e *AppendError) Unwrap() error { return e.Err }
 
+// Log is what the engine needs of an eventlog.Log.
+type Log interface {
+	eventlog.Appender
+	Last() (uint64, error)
+	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
+	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
+}
+
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
-	log      eventlog.Log
+	log      Log
 	opts     Options
 	machine  *scheduler.Machine
 	recovery Recovery
 	encoder  eventlog.Encoder
 	pending  []eventlog.Entry // applied, not handed to the writer yet
+	load     load             // of pending
 	writer   *writer
 	released uint64 // effects up to this entry have been given out
 	settled  bool   // nothing was left to decide after the last step
@@ -106,9 +116,9 @@ type Engine struct {
 // epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
 // the log ended come with the first Step. A log that ends before an entry of which there is a snapshot that is whole
 // is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
-func Open(_ context.Context, log eventlog.Log, now time.Time, opts Options) (*Engine, error) {
+func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
-	if err := e.recover(); err != nil {
+	if err := e.recover(ctx); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}
 	e.writer = newWriter(log, e.machine.Seq())
@@ -298,11 +308,17 @@ func (e *Engine) take(entry eventlog.Entry) (err error) {
 			return &eventlog.EntryError{Seq: entry.Seq, Err: err}
 		}
 	}
+	next := e.load.plus(load{1, entry.Encoding.Len()})
+	if len(e.pending) > 0 && !e.writer.limit.Holds(next.entries, next.bytes) {
+		if err := e.hand(); err != nil { // before entry is applied: a snapshot is of what was handed over
+			return err
+		}
+	}
 	if err := e.machine.Apply(entry); err != nil {
 		return err
 	}
-	e.pending = append(e.pending, entry)
-	if len(e.pending) < maxAppend {
+	e.pending, e.load = append(e.pending, entry), e.load.plus(load{1, entry.Encoding.Len()})
+	if len(e.pending) < e.writer.limit.Entries {
 		return nil
 	}
 	return e.hand()
@@ -317,6 +333,6 @@ func (e *Engine) hand() error {
 		return err
 	}
 	clear(e.pending)
-	e.pending = e.pending[:0]
+	e.pending, e.load = e.pending[:0], load{}
 	return e.snapshotIfDue()
 }

@@ -50,9 +50,9 @@ func TestTheStoryOfTheseTestsHasEveryKindOfOutcome(t *testing.T) {
 }
 
 // verify decides the log again.
-func verify(t testing.TB, log eventlog.Log, undecided bool) {
+func verify(t testing.TB, log engine.Log, undecided bool) {
 	t.Helper()
-	report, err := replay.Verify(context.Background(), log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestRecoveryFromEveryPrefix(t *testing.T) {
 	all := w.entries()
 	for n := range all {
 		log := eventlog.NewMemory()
-		if err := log.Append(0, all[:n]); err != nil {
+		if err := log.Append(context.Background(), 0, all[:n]); err != nil {
 			t.Fatal(err)
 		}
 		e := open(t, log, start)
@@ -335,7 +335,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 			}
 			last = e.Time
 		}
-		report, err := replay.Verify(context.Background(), w.log.Read(1),
+		report, err := replay.Verify(context.Background(), w.log.Read(context.Background(), 1),
 			replay.Options{Registry: plugins.NewRegistry()})
 		if err != nil || !report.Identical() {
 			r.Fatalf("the replay diverges: %v %v", err, report.Divergences)
@@ -557,7 +557,7 @@ func TestOpenRefusesALogThatItCannotRecoverFrom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := eventlog.NewMemory()
-			if err := log.Append(0, c.entries()); err != nil {
+			if err := log.Append(context.Background(), 0, c.entries()); err != nil {
 				t.Fatal(err)
 			}
 			_, err := engine.Open(context.Background(), log, start,

@@ -20,7 +20,7 @@ import (
 // feed is an observer that keeps what it is told, and holds the contract of engine.Commit against it.
 type feed struct {
 	t       testing.TB
-	log     eventlog.Log
+	log     engine.Log
 	entries []eventlog.Entry
 	effects []scheduler.Effect
 	commits int
@@ -75,7 +75,7 @@ func (f *feed) last() uint64 {
 	return f.entries[len(f.entries)-1].Seq
 }
 
-func openObserved(t testing.TB, log eventlog.Log, release engine.Release, store snapshot.Store) (*engine.Engine,
+func openObserved(t testing.TB, log engine.Log, release engine.Release, store snapshot.Store) (*engine.Engine,
 	*feed) {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())

@@ -35,14 +35,14 @@ func newHeldLog() *heldLog {
 	return &heldLog{Memory: eventlog.NewMemory(), entered: make(chan int), goOn: make(chan error)}
 }
 
-func (l *heldLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *heldLog) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if !l.held {
-		return l.Memory.Append(expectedLast, entries)
+		return l.Memory.Append(ctx, expectedLast, entries)
 	}
 	l.entered <- len(entries)
 	err := <-l.goOn
 	if err == nil || errors.Is(err, errKept) {
-		err = errors.Join(err, l.Memory.Append(expectedLast, entries))
+		err = errors.Join(err, l.Memory.Append(ctx, expectedLast, entries))
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func (l *heldLog) let(err error) int {
 	return n
 }
 
-func openReleasing(t testing.TB, log eventlog.Log, release engine.Release, store snapshot.Store) *engine.Engine {
+func openReleasing(t testing.TB, log engine.Log, release engine.Release, store snapshot.Store) *engine.Engine {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,12 +9,6 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
-
-// RecordHasher is what a log may offer beside eventlog.Log: the hash of entry seq's record in the log's chain
-// (eventlog.HashRecord). By it a snapshot knows its log.
-type RecordHasher interface {
-	RecordHash(seq uint64) ([32]byte, error)
-}
 
 // Recovery is what Open made the state of.
 type Recovery struct {
@@ -42,11 +37,11 @@ func (r Recovery) String() string {
 }
 
 // recover makes the state of the newest snapshot that can be trusted and the entries after it.
-func (e *Engine) recover() error {
-	if err := e.restore(); err != nil {
+func (e *Engine) recover(ctx context.Context) error {
+	if err := e.restore(ctx); err != nil {
 		return err
 	}
-	for entry, err := range e.log.Read(e.machine.Seq() + 1) {
+	for entry, err := range e.log.Read(ctx, e.machine.Seq()+1) {
 		if err != nil {
 			return err
 		}
@@ -69,7 +64,7 @@ func (e *Engine) recover() error {
 
 // restore tries the snapshots, newest first. It leaves an empty Machine if none can be used; what is wrong with
 // them is no error. But that there is a good one of an entry that the log has not is damage of the log.
-func (e *Engine) restore() error {
+func (e *Engine) restore(ctx context.Context) error {
 	e.machine = scheduler.New(e.opts.Registry)
 	if e.opts.Snapshots == nil {
 		return nil
@@ -79,7 +74,7 @@ func (e *Engine) restore() error {
 		return err
 	}
 	series := snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry,
-		Position: func(seq uint64) ([32]byte, error) { return PositionOf(e.log, seq) }}
+		Position: func(seq uint64) ([32]byte, error) { return e.log.RecordHash(ctx, seq) }}
 	lost, refused, err := series.Beyond(last)
 	if lost != nil {
 		return &eventlog.DamagedError{Seq: last + 1, Err: lost}
@@ -100,26 +95,6 @@ func (e *Engine) restore() error {
 		e.snapshotAt, e.snapshotTime = m.Seq(), m.Now()
 	}
 	return nil
-}
-
-// PositionOf returns what a snapshot of entry seq of the log has as its position.
-func PositionOf(log eventlog.Log, seq uint64) ([32]byte, error) {
-	if h, ok := log.(RecordHasher); ok {
-		return h.RecordHash(seq)
-	}
-	for entry, err := range log.Read(seq) {
-		if err != nil {
-			return [32]byte{}, err
-		}
-		return digest(entry)
-	}
-	return [32]byte{}, fmt.Errorf("the log has no entry %d", seq)
-}
-
-// digest stands for the record's hash where the log does not tell it: it knows the entry, but not those before.
-func digest(entry eventlog.Entry) ([32]byte, error) {
-	rec, err := eventlog.AppendRecord(nil, entry, [32]byte{})
-	return eventlog.HashRecord(rec), err
 }
 
 func (e *Engine) report(message string) {

@@ -44,12 +44,12 @@ func (s *memoryStore) Drop(seq uint64) error {
 	return s.fail
 }
 
-// chained is a log that tells the hashes of its records.
+// chained is a log that makes the hashes of its records anew, from its entries.
 type chained struct{ *eventlog.Memory }
 
-func (l chained) RecordHash(seq uint64) ([32]byte, error) {
+func (l chained) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
 	var hash [32]byte
-	for e, err := range l.Read(1) {
+	for e, err := range l.Read(ctx, 1) {
 		if err != nil || e.Seq > seq {
 			return hash, err
 		}
@@ -62,7 +62,7 @@ func (l chained) RecordHash(seq uint64) ([32]byte, error) {
 	return hash, nil
 }
 
-func openWith(t testing.TB, w *world, log eventlog.Log, store snapshot.Store, report func(string)) *engine.Engine {
+func openWith(t testing.TB, w *world, log engine.Log, store snapshot.Store, report func(string)) *engine.Engine {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
@@ -82,10 +82,10 @@ func openWith(t testing.TB, w *world, log eventlog.Log, store snapshot.Store, re
 // TestEverySnapshotAndItsTailAreTheWholeLog tells the story with a snapshot after every commit, and recovers from
 // each of them and from the whole log: the state is the same, and so is the rest of the story.
 func TestEverySnapshotAndItsTailAreTheWholeLog(t *testing.T) {
-	for _, withHashes := range []bool{false, true} {
-		t.Run(fmt.Sprintf("record hashes %v", withHashes), func(t *testing.T) {
-			asLog := func(m *eventlog.Memory) eventlog.Log {
-				if withHashes {
+	for _, anew := range []bool{false, true} {
+		t.Run(fmt.Sprintf("record hashes made anew %v", anew), func(t *testing.T) {
+			asLog := func(m *eventlog.Memory) engine.Log {
+				if anew {
 					return chained{m}
 				}
 				return m
@@ -103,7 +103,7 @@ func TestEverySnapshotAndItsTailAreTheWholeLog(t *testing.T) {
 			all := w.entries()
 			recovered := func(store snapshot.Store) *engine.Engine {
 				kept := eventlog.NewMemory()
-				if err := kept.Append(0, all); err != nil {
+				if err := kept.Append(context.Background(), 0, all); err != nil {
 					t.Fatal(err)
 				}
 				return openWith(t, w, asLog(kept), store, nil)
@@ -190,7 +190,7 @@ func TestALogThatHasLostItsEndIsNotOpened(t *testing.T) {
 	openWith := func(t *testing.T, last uint64, store *memoryStore) error {
 		t.Helper()
 		kept := eventlog.NewMemory()
-		if err := kept.Append(0, all[:last]); err != nil {
+		if err := kept.Append(context.Background(), 0, all[:last]); err != nil {
 			t.Fatal(err)
 		}
 		config, err := framework.EncodeConfig(framework.DefaultConfig())
@@ -299,10 +299,10 @@ func worldWithSnapshots(t *testing.T, first ...eventlog.Payload) (*world, *memor
 	return w, store
 }
 
-func copyOf(t *testing.T, w *world) eventlog.Log {
+func copyOf(t *testing.T, w *world) engine.Log {
 	t.Helper()
 	kept := eventlog.NewMemory()
-	if err := kept.Append(0, w.entries()); err != nil {
+	if err := kept.Append(context.Background(), 0, w.entries()); err != nil {
 		t.Fatal(err)
 	}
 	return kept

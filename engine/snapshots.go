@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -34,7 +35,7 @@ func (e *Engine) snapshotIfDue() error {
 		return err
 	}
 	e.snapshotAt, e.snapshotTime = seq, e.machine.Now()
-	position, err := PositionOf(e.log, seq)
+	position, err := e.log.RecordHash(context.Background(), seq)
 	if err != nil {
 		e.report(noSnapshot(seq, err))
 		return nil

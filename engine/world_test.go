@@ -111,7 +111,7 @@ func (w *world) reopen() {
 	w.engine = open(w.t, w.log, w.now)
 }
 
-func open(t testing.TB, log eventlog.Log, now time.Time) *engine.Engine {
+func open(t testing.TB, log engine.Log, now time.Time) *engine.Engine {
 	t.Helper()
 	config, err := framework.EncodeConfig(framework.DefaultConfig())
 	if err != nil {
@@ -163,10 +163,10 @@ func (w *world) mustStep(m moment) []scheduler.Effect {
 
 func (w *world) entries() []eventlog.Entry { return entries(w.t, w.log.kept) }
 
-func entries(t testing.TB, log eventlog.Log) []eventlog.Entry {
+func entries(t testing.TB, log engine.Log) []eventlog.Entry {
 	t.Helper()
 	var all []eventlog.Entry
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,26 +201,31 @@ type faultyLog struct {
 	failed  bool
 }
 
-func (l *faultyLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *faultyLog) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if l.failed {
 		return eventlog.ErrUnknownOutcome
 	}
 	l.appends = append(l.appends, len(entries))
 	if len(l.appends) != l.failAt {
-		return l.kept.Append(expectedLast, entries)
+		return l.kept.Append(ctx, expectedLast, entries)
 	}
 	l.failed = true
 	if l.persist {
-		if err := l.kept.Append(expectedLast, entries); err != nil {
+		if err := l.kept.Append(ctx, expectedLast, entries); err != nil {
 			return err
 		}
 	}
 	return errDisk
 }
 
-func (l *faultyLog) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return l.kept.Read(from)
+func (l *faultyLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return l.kept.Read(ctx, from)
+}
+
+func (l *faultyLog) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
+	return l.kept.RecordHash(ctx, seq)
 }
 
 func (l *faultyLog) Last() (uint64, error) { return l.kept.Last() }
+func (l *faultyLog) Limit() eventlog.Limit { return l.kept.Limit() }
 func (l *faultyLog) Close() error          { return l.kept.Close() }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -17,14 +18,15 @@ const (
 )
 
 // A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
-// takes all that has come meanwhile, up to maxAppend entries: with nothing to do it is a single one at once, and the
-// slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at
+// takes all that has come meanwhile, as far as one append takes it (limit): with nothing to do it is a single one at
+// once, and the slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at
 // most that many entries all become durable or none. Its goroutine lives as long as there is something to append.
 //
 // Of an entry it reads the header and the Encoding, which nobody changes, and never the payload, which the Machine
 // goes on to use: encoding an object there would race with plugins that read it.
 type writer struct {
-	log      eventlog.Log
+	log      Log
+	limit    eventlog.Limit   // of one append: the log's, and maxAppend entries
 	observed bool             // commits are kept until they are collected
 	clock    func() time.Time // for Commit.At; nil for no time
 	appended chan struct{}    // holds one after an append, until it is received
@@ -50,13 +52,14 @@ func (l load) minus(m load) load { return load{l.entries - m.entries, l.bytes - 
 
 func (l load) isTooMuch() bool { return l.entries > maxInFlight || l.bytes > maxInFlightBytes }
 
-func newWriter(log eventlog.Log, durable uint64) *writer {
-	w := &writer{log: log, durable: durable, appended: make(chan struct{}, 1)}
+func newWriter(log Log, durable uint64) *writer {
+	w := &writer{log: log, limit: log.Limit(), durable: durable, appended: make(chan struct{}, 1)}
+	w.limit.Entries = min(w.limit.Entries, maxAppend)
 	w.changed.L = &w.mu
 	return w
 }
 
-// put hands entries over, maxAppend at the most, which are copied. It waits while there are too many already.
+// put hands entries over, no more than limit holds, which are copied. It waits while there are too many already.
 func (w *writer) put(entries []eventlog.Entry) error {
 	part := load{entries: len(entries)}
 	for i := range entries {
@@ -128,7 +131,7 @@ func (w *writer) state() (durable uint64, err error) {
 
 func (w *writer) run() {
 	for w.take() {
-		w.note(w.log.Append(w.batch[0].Seq-1, w.batch))
+		w.note(w.log.Append(context.Background(), w.batch[0].Seq-1, w.batch))
 	}
 }
 
@@ -142,9 +145,12 @@ func (w *writer) take() bool {
 		return false
 	}
 	parts := 0
-	for parts < len(w.parts) && (parts == 0 || w.taken.entries+w.parts[parts].entries <= maxAppend) {
-		w.taken = w.taken.plus(w.parts[parts])
-		parts++
+	for ; parts < len(w.parts); parts++ {
+		more := w.taken.plus(w.parts[parts])
+		if parts > 0 && !w.limit.Holds(more.entries, more.bytes) {
+			break
+		}
+		w.taken = more
 	}
 	w.parts = w.parts[:copy(w.parts, w.parts[parts:])]
 	n := w.taken.entries

@@ -112,8 +112,10 @@ func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(out, crc32.Checksum(out[start:], castagnoli)), nil
 }
 
-func tooLarge(size int) error {
-	return fmt.Errorf("%d bytes exceed the %d of a record", size, MaxRecord)
+func tooLarge(size int) error { return tooLargeFor(size, MaxRecord) }
+
+func tooLargeFor(size, most int) error {
+	return fmt.Errorf("%d bytes exceed the %d of a record", size, most)
 }
 
 // form returns the version of the format that e is written in, and its kind.

@@ -21,11 +21,42 @@ var (
 // ErrClosed is returned by calls on a log after Close.
 var ErrClosed = errors.New("log is closed")
 
-// ErrUnknownOutcome is returned by Append after an earlier append failed in a way that leaves open whether
-// its entries are durable. Open the log again and read its last entry.
+// ErrNotFollowed says that a log cannot be followed any further where it is read: its writer may append, or does, and
+// this Log does not see it. The error that wraps it says what to do instead.
+var ErrNotFollowed = errors.New("what is appended from now on cannot be followed here")
+
+// ErrUnknownOutcome says that it is not known whether the entries of an append are durable: of the append itself, whose
+// error is an *UnknownOutcomeError, and of every one that is tried after it. Reopen the log.
 var ErrUnknownOutcome = errors.New("an earlier append failed with unknown outcome: the log must be opened again")
 
-// ConflictError says that another writer has appended: the log's last entry is not the expected one.
+// UnknownOutcomeError says of an append that it failed while its entries were being made durable. It is
+// ErrUnknownOutcome.
+type UnknownOutcomeError struct {
+	// Path is the log, or "" for one that has none.
+	Path string
+	// First and Last are the entries' numbers.
+	First, Last uint64
+	// Err is why the append failed.
+	Err error
+}
+
+// Error implements error.
+func (e *UnknownOutcomeError) Error() string {
+	text := fmt.Sprintf("append entries %d to %d, outcome unknown: %v", e.First, e.Last, e.Err)
+	if e.Path != "" {
+		text = e.Path + ": " + text
+	}
+	return text
+}
+
+// Is reports whether target is ErrUnknownOutcome.
+func (e *UnknownOutcomeError) Is(target error) bool { return target == ErrUnknownOutcome }
+
+// Unwrap returns why the append failed.
+func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
+
+// ConflictError says that the last entry of the Log is not the expected one: the caller has lost count of what it has
+// appended. That another writer has appended is a *SupersededError.
 type ConflictError struct {
 	Expected, Actual uint64
 }
@@ -33,6 +64,54 @@ type ConflictError struct {
 // Error implements error.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("append conflict: expected the last entry to be %d, it is %d", e.Expected, e.Actual)
+}
+
+// SupersededError says that another writer has appended to the log: what stands behind the last entry that this one
+// appended, or found when it opened the log, is not its own. It has lost the log, and must stop for good: what it has
+// decided since is not in the log and never will be.
+//
+// For example, a scheduler that was cut off for a minute finds that another one has appended EpochStarted of epoch 5
+// behind the last entry of its own epoch 4.
+type SupersededError struct {
+	// Expected is the last entry as the writer left it, and Actual the one that was found.
+	Expected, Actual uint64
+	// Epoch is that entry's, 0 if it was not read.
+	Epoch uint64
+}
+
+// Error implements error.
+func (e *SupersededError) Error() string {
+	if e.Epoch == 0 {
+		return fmt.Sprintf("superseded by another writer: the log's last entry was %d, and another has appended up to %d",
+			e.Expected, e.Actual)
+	}
+	return fmt.Sprintf("superseded by another writer: the log's last entry was %d, and another has appended up to %d, in epoch %d",
+		e.Expected, e.Actual, e.Epoch)
+}
+
+// LimitError says that a batch exceeds what one Append takes. Nothing was added; the caller has to split it.
+type LimitError struct {
+	// Limit is the log's.
+	Limit Limit
+	// Entries is how many entries the batch has, and Bytes how many bytes their records, as far as those were counted.
+	Entries, Bytes int
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	if e.Entries > e.Limit.Entries {
+		return fmt.Sprintf("a batch of %d entries: the log takes %d at once", e.Entries, e.Limit.Entries)
+	}
+	return fmt.Sprintf("a batch of %d entries with %d bytes: the log takes %d bytes at once",
+		e.Entries, e.Bytes, e.Limit.Bytes)
+}
+
+// lostError says that entries up to this one were durable.
+type lostError struct{ seq uint64 }
+
+// Error implements error.
+func (e lostError) Error() string {
+	return fmt.Sprintf("entries up to %d were durable when the log was open before", e.seq)
 }
 
 // DamagedError says that a log cannot be trusted from Seq on.

@@ -28,16 +28,15 @@ var idleTime = 10 * time.Second
 // errSilent says that the scheduler has not ended, and tells nothing.
 var errSilent = errors.New("told nothing for too long")
 
-// client asks the scheduler whose log is in dir, until ctx ends.
+// client asks the scheduler whose log is in dir.
 type client struct {
-	ctx  context.Context
 	path string // of the socket
 	http http.Client
 }
 
-func newClient(ctx context.Context, dir string) *client {
+func newClient(dir string) *client {
 	path := filepath.Join(dir, socketName)
-	return &client{ctx, path, http.Client{Transport: &http.Transport{
+	return &client{path, http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			short, done, err := shorten(path)
 			if err != nil {
@@ -64,11 +63,12 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 		return resp.Body, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	return nil, errors.Join(fmt.Errorf("the scheduler answers %s: %s", resp.Status, strings.TrimSpace(string(text))), err, resp.Body.Close())
+	answer := fmt.Errorf("the scheduler answers %s: %s", resp.Status, strings.TrimSpace(string(text)))
+	return nil, errors.Join(answer, err, resp.Body.Close())
 }
 
-func (c *client) info() (info Info, err error) {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, dialTime, fmt.Errorf("it has not answered for %v", dialTime))
+func (c *client) info(ctx context.Context) (info Info, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, fmt.Errorf("it has not answered for %v", dialTime))
 	defer cancel()
 	body, err := c.get(ctx, "log")
 	if err != nil {
@@ -108,15 +108,14 @@ func (w waiting) Read(p []byte) (int, error) {
 	return w.Reader.Read(p)
 }
 
-// records yields the records from and to, each of which carries the hash of the one before it; prev is what the first
-// must carry. Errors: a *brokenOffError, errSilent, that the client's context has ended, an *eventlog.DamagedError, or what
-// the scheduler says that keeps it from reading its own log.
-func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[eventlog.Record, error] {
+// records yields the records behind end, up to entry to, each of which continues the chain. Errors: a *brokenOffError,
+// errSilent, ctx's cause, an *eventlog.DamagedError, or what the scheduler says that keeps it from reading its own log.
+func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		ctx, cancel := context.WithCancelCause(c.ctx)
+		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		answer := time.AfterFunc(idleTime, func() { cancel(errSilent) })
-		body, err := c.get(ctx, fmt.Sprintf("records?from=%d&to=%d", from, to))
+		body, err := c.get(ctx, fmt.Sprintf("records?from=%d&to=%d", end.Seq+1, to))
 		answer.Stop()
 		if err != nil {
 			yield(eventlog.Record{}, err)
@@ -125,7 +124,7 @@ func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[eventlog.Reco
 		defer body.Close()
 		in := bufio.NewReaderSize(waiting{body, cancel}, 1<<16)
 		var buf []byte
-		for seq := from; seq <= to; seq++ {
+		for end.Seq < to {
 			if buf, err = readRecord(in, buf); err != nil {
 				if why := context.Cause(ctx); why != nil {
 					err = why
@@ -133,12 +132,12 @@ func (c *client) records(from, to uint64, prev [32]byte) iter.Seq2[eventlog.Reco
 				yield(eventlog.Record{}, err)
 				return
 			}
-			if err := follows(buf, seq, prev); err != nil {
-				yield(eventlog.Record{}, &eventlog.DamagedError{Path: c.path, Seq: seq, Err: err})
+			r, err := end.Record(buf)
+			if err != nil {
+				yield(r, &eventlog.DamagedError{Path: c.path, Seq: end.Seq + 1, Err: err})
 				return
 			}
-			prev = eventlog.HashRecord(buf)
-			if !yield(eventlog.Record{Seq: seq, Bytes: buf, Hash: prev}, nil) {
+			if !yield(r, nil) {
 				return
 			}
 		}
@@ -178,18 +177,4 @@ func readFrame(in *bufio.Reader, buf []byte) ([]byte, error) {
 		err = &brokenOffError{err}
 	}
 	return buf, err
-}
-
-// follows says what keeps a record from being entry seq behind the record whose hash is prev.
-func follows(rec []byte, seq uint64, prev [32]byte) error {
-	got, at, err := eventlog.RecordPlace(rec)
-	switch {
-	case err != nil:
-		return err
-	case got != seq:
-		return fmt.Errorf("its record is that of entry %d", got)
-	case at != prev:
-		return fmt.Errorf("it follows a record of hash %x, but the one before it has %x", at, prev)
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package localapi
 
-import "time"
+import (
+	"time"
+)
 
 // SetIdleTime makes readers wait for so long for the next byte, and returns what makes it as it was.
 func SetIdleTime(d time.Duration) (undo func()) {

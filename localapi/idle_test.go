@@ -23,9 +23,9 @@ type hanging struct {
 	until <-chan struct{}
 }
 
-func (h hanging) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+func (h hanging) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for r, err := range h.Log.Records(from) {
+		for r, err := range h.Log.Records(ctx, from) {
 			if r.Seq == h.seq {
 				<-h.until
 			}
@@ -61,7 +61,7 @@ func TestAReaderDoesNotWaitForEverForASchedulerThatHangs(t *testing.T) {
 		s := serveHanging(t, seq)
 		var failed error
 		read := uint64(0)
-		for e, err := range s.mustJoin().Read(1) {
+		for e, err := range s.mustJoin().Read(context.Background(), 1) {
 			if failed = err; err == nil {
 				read = e.Seq
 			}
@@ -84,14 +84,14 @@ func TestAReaderThatIsInterruptedWaitsNoMore(t *testing.T) {
 	}
 	defer sealed.Close()
 	ctx, interrupt := context.WithCancel(t.Context())
-	j, err := localapi.Join(ctx, s.dir, sealed)
+	j, err := localapi.Join(ctx, s.dir, sealed, s.open)
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.AfterFunc(300*time.Millisecond, interrupt)
 	began := time.Now()
 	var failed error
-	for _, err := range j.Read(1) {
+	for _, err := range j.Read(context.Background(), 1) {
 		failed = err
 	}
 	if took := time.Since(began); !errors.Is(failed, context.Canceled) || took > 5*time.Second {

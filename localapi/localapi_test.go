@@ -1,6 +1,7 @@
 package localapi_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -73,7 +74,7 @@ func (s *served) append(n uint64) {
 		for ; n > 0 && len(batch) < 50; n-- {
 			batch = append(batch, entry(last+uint64(len(batch))+1))
 		}
-		if err := s.log.Append(last, batch); err != nil {
+		if err := s.log.Append(context.Background(), last, batch); err != nil {
 			s.t.Fatal(err)
 		}
 		last += uint64(len(batch))
@@ -97,8 +98,11 @@ func (s *served) join() (*localapi.Joined, error) {
 	if !sealed.Live() {
 		s.t.Fatal("the log is not being written to")
 	}
-	return localapi.Join(s.t.Context(), s.dir, sealed)
+	return localapi.Join(s.t.Context(), s.dir, sealed, s.open)
 }
+
+// open opens the log once more.
+func (s *served) open() (localapi.Sealed, error) { return boltlog.OpenReadOnly(s.dir) }
 
 func (s *served) mustJoin() *localapi.Joined {
 	s.t.Helper()
@@ -109,10 +113,10 @@ func (s *served) mustJoin() *localapi.Joined {
 	return j
 }
 
-func wantEntries(t *testing.T, log eventlog.Log, from, to uint64) {
+func wantEntries(t *testing.T, log eventlog.Reader, from, to uint64) {
 	t.Helper()
 	next := from
-	for e, err := range log.Read(from) {
+	for e, err := range log.Read(context.Background(), from) {
 		if err != nil {
 			t.Fatalf("entry %d: %v", next, err)
 		}
@@ -142,16 +146,16 @@ func TestALogIsReadWhileItIsWrittenTo(t *testing.T) {
 				wantEntries(t, j, from, n)
 			}
 			for _, seq := range []uint64{1, n/2 + 1, n} {
-				got, err := j.OriginAt(seq)
-				want, werr := s.log.OriginAt(seq)
+				got, err := eventlog.OriginAt(context.Background(), j, seq)
+				want, werr := eventlog.OriginAt(context.Background(), s.log, seq)
 				if err != nil || werr != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("behind entry %d: %+v (%v), want %+v (%v)", seq, got, err, want, werr)
 				}
-				if hash, err := j.RecordHash(seq); hash != want.Hash || err != nil {
+				if hash, err := j.RecordHash(context.Background(), seq); hash != want.Hash || err != nil {
 					t.Errorf("hash of entry %d: %x (%v), want %x", seq, hash, err, want.Hash)
 				}
 			}
-			if _, err := j.RecordHash(n + 1); err == nil {
+			if _, err := j.RecordHash(context.Background(), n+1); err == nil {
 				t.Error("an entry was found that is behind the last")
 			}
 			wantEntries(t, s.mustJoin(), 1, n+700)
@@ -166,9 +170,9 @@ type altered struct {
 	at  int
 }
 
-func (a altered) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+func (a altered) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for r, err := range a.Log.Records(from) {
+		for r, err := range a.Log.Records(ctx, from) {
 			if r.Seq == a.seq {
 				r.Bytes = append([]byte{}, r.Bytes...)
 				r.Bytes[a.at%len(r.Bytes)] ^= 1
@@ -191,7 +195,7 @@ func TestWhatDoesNotContinueTheChainIsRefused(t *testing.T) {
 		j := s.mustJoin()
 		last := uint64(0)
 		var damaged *eventlog.DamagedError
-		for e, err := range j.Read(1) {
+		for e, err := range j.Read(context.Background(), 1) {
 			if err == nil {
 				last = e.Seq
 			} else if !errors.As(err, &damaged) {
@@ -213,9 +217,9 @@ type rewritten struct {
 	seq uint64
 }
 
-func (w rewritten) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+func (w rewritten) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for r, err := range w.Log.Records(from) {
+		for r, err := range w.Log.Records(ctx, from) {
 			if err == nil && r.Seq == w.seq {
 				var e eventlog.Entry
 				var prev [32]byte
@@ -240,7 +244,7 @@ func TestAnEntryThatWasMadeAnewIsRefused(t *testing.T) {
 	}
 	last := uint64(0)
 	var failed error
-	for e, err := range s.mustJoin().Read(1) {
+	for e, err := range s.mustJoin().Read(context.Background(), 1) {
 		if failed = err; err == nil {
 			last = e.Seq
 		}

@@ -1,13 +1,13 @@
 package localapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 const (
@@ -19,9 +19,9 @@ const (
 	maxStuck = 3
 )
 
-// Read implements eventlog.Log.
-func (j *Joined) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return read(j, from, (*boltlog.Log).Read, func(r eventlog.Record) (eventlog.Entry, error) {
+// Read implements eventlog.Reader.
+func (j *Joined) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return read(ctx, j, from, Sealed.Read, func(r eventlog.Record) (eventlog.Entry, error) {
 		e, _, err := eventlog.DecodeRecord(r.Bytes)
 		if err != nil {
 			err = &eventlog.DamagedError{Path: j.client.path, Seq: r.Seq, Err: err}
@@ -30,16 +30,27 @@ func (j *Joined) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
 	})
 }
 
-// Records is Read without decoding the entries, as that of boltlog.Log.
-func (j *Joined) Records(from uint64) iter.Seq2[eventlog.Record, error] {
-	return read(j, from, (*boltlog.Log).Records, func(r eventlog.Record) (eventlog.Record, error) { return r, nil })
+// Records implements eventlog.Reader.
+func (j *Joined) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
+	return read(ctx, j, from, Sealed.Records, func(r eventlog.Record) (eventlog.Record, error) { return r, nil })
+}
+
+// within returns ctx, which also ends when that of Join does.
+func (j *Joined) within(ctx context.Context) (_ context.Context, cancel func()) {
+	both, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(j.ctx, func() { end(context.Cause(j.ctx)) })
+	return both, func() {
+		stop()
+		end(nil)
+	}
 }
 
 // A reading goes through a joined log, from one part of it to the next.
 type reading[T any] struct {
+	ctx    context.Context
 	log    *Joined
 	next   uint64 // the entry to yield next
-	sealed func(*boltlog.Log, uint64) iter.Seq2[T, error]
+	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error]
 	decode func(eventlog.Record) (T, error)
 	yield  func(T, error) bool
 
@@ -49,9 +60,14 @@ type reading[T any] struct {
 }
 
 // read is Read or Records: sealed reads what stands in files, decode what is told.
-func read[T any](j *Joined, from uint64, sealed func(*boltlog.Log, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error)) iter.Seq2[T, error] {
+func read[T any](
+	ctx context.Context, j *Joined, from uint64,
+	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		r := &reading[T]{log: j, next: max(from, 1), sealed: sealed, decode: decode, yield: yield}
+		ctx, cancel := j.within(ctx)
+		defer cancel()
+		r := &reading[T]{ctx: ctx, log: j, next: max(from, 1), sealed: sealed, decode: decode, yield: yield}
 		for r.next <= j.last {
 			p := j.part()
 			again, err := r.through(p)
@@ -74,8 +90,8 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 	if err := r.sameAs(p); err != nil {
 		return false, err
 	}
-	if r.next <= p.sealed || !p.told {
-		for v, err := range r.sealed(p.log, r.next) {
+	if r.next <= p.end.Seq || !p.told {
+		for v, err := range r.sealed(p.log, r.ctx, r.next) {
 			if !r.yield(v, err) || err != nil {
 				return false, nil
 			}
@@ -85,15 +101,16 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 		}
 	}
 	if !p.told {
-		return false, &eventlog.DamagedError{Path: r.log.dir, Seq: p.sealed + 1,
-			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.sealed, r.log.last)}
+		return false, &eventlog.DamagedError{Path: r.log.dir, Seq: p.end.Seq + 1,
+			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.end.Seq, r.log.last)}
 	}
 	// All that are told, so that their chain reaches back to what was read here.
-	for rec, err := range r.log.client.records(p.sealed+1, r.log.last, p.prev) {
+	for rec, err := range r.log.client.records(r.ctx, p.end, r.log.last) {
 		var broken *brokenOffError
 		if errors.Is(err, errSilent) {
-			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: it has not ended, and sent nothing for %v. "+
-				"See whether it, or its disk, hangs, and run the command again when it answers or has ended", max(r.seen, p.sealed)+1, p.pid, r.log.dir, idleTime)
+			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: "+
+				"it has not ended, and sent nothing for %v. See whether it, or its disk, hangs, "+
+				"and run the command again when it answers or has ended", max(r.seen, p.end.Seq)+1, p.pid, r.log.dir, idleTime)
 		}
 		if err != nil {
 			return errors.As(err, &broken), err
@@ -118,10 +135,10 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 
 // sameAs sees that what was told last is what p has.
 func (r *reading[T]) sameAs(p *part) error {
-	if r.seen == 0 || r.seen > p.sealed {
+	if r.seen == 0 || r.seen > p.end.Seq {
 		return nil
 	}
-	hash, err := p.log.RecordHash(r.seen)
+	hash, err := p.log.RecordHash(r.ctx, r.seen)
 	if err == nil && hash != r.hash {
 		err = r.other()
 	}
@@ -129,38 +146,39 @@ func (r *reading[T]) sameAs(p *part) error {
 }
 
 func (r *reading[T]) other() error {
-	return &eventlog.DamagedError{Path: r.log.dir, Seq: r.seen, Err: errors.New("it is another entry than its scheduler had told before it ended")}
+	return &eventlog.DamagedError{Path: r.log.dir, Seq: r.seen,
+		Err: errors.New("it is another entry than its scheduler had told before it ended")}
 }
 
 // reopen goes on behind a part whose scheduler told no more.
 func (r *reading[T]) reopen(p *part, broken error) error {
 	err := errors.New("it breaks off again and again")
 	if r.stuck++; r.stuck <= maxStuck {
-		err = r.log.reopen(p)
+		err = r.log.reopen(r.ctx, p)
 	}
-	if err != nil && r.log.client.ctx.Err() != nil {
+	if err != nil && r.ctx.Err() != nil {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("entry %d: %w; and the rest of %s cannot be had (%w): run the command again when its scheduler has ended, or answers again",
-			max(r.seen, p.sealed)+1, broken, r.log.dir, err)
+		return fmt.Errorf("entry %d: %w; and the rest of %s cannot be had (%w): "+
+			"run the command again when its scheduler has ended, or answers again", max(r.seen, p.end.Seq)+1, broken, r.log.dir, err)
 	}
 	return nil
 }
 
 // reopen finds the log's new part after old broke off: its files, if nobody writes to it any more, or whoever does.
 // A scheduler that ends stops telling before it lets go of the log, and one that begins takes it before it tells.
-func (j *Joined) reopen(old *part) error {
+func (j *Joined) reopen(ctx context.Context, old *part) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for began := time.Now(); j.now == old; time.Sleep(reopenEvery) {
 		if j.closed {
 			return eventlog.ErrClosed
 		}
-		if err := j.client.ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		next, err := j.reopened()
+		next, err := j.reopened(ctx)
 		if err == nil {
 			j.before, j.now = append(j.before, old.log), next
 		} else if time.Since(began) > reopenTime {
@@ -170,16 +188,16 @@ func (j *Joined) reopen(old *part) error {
 	return nil
 }
 
-func (j *Joined) reopened() (*part, error) {
-	log, err := j.now.log.Reopen()
+func (j *Joined) reopened(ctx context.Context) (*part, error) {
+	log, err := j.open()
 	if err != nil {
 		return nil, err
 	}
 	var next *part
 	if log.Live() {
-		next, _, err = j.join(log)
+		next, _, err = j.join(ctx, log)
 	} else {
-		next, err = newPart(log)
+		next, err = newPart(ctx, log)
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())

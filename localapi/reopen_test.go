@@ -1,6 +1,7 @@
 package localapi_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -74,7 +75,7 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 					then(s)
 				}
 				next := uint64(1)
-				for e, err := range j.Read(1) {
+				for e, err := range j.Read(context.Background(), 1) {
 					if err != nil {
 						t.Fatalf("entry %d: %v", next, err)
 					}
@@ -93,10 +94,10 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 					t.Errorf("the last is %d, %v", last, err)
 				}
 				wantEntries(t, j, many-3, many) // once more, all in the new place
-				if o, err := j.OriginAt(many - 2); err != nil || o.Seq != many-2 || o.Tree.Size != many-2 {
+				if o, err := eventlog.OriginAt(context.Background(), j, many-2); err != nil || o.Seq != many-2 || o.Tree.Size != many-2 {
 					t.Errorf("place behind entry %d: %+v, %v", many-2, o, err)
 				}
-				if _, err := j.RecordHash(many + 1); err == nil {
+				if _, err := j.RecordHash(context.Background(), many+1); err == nil {
 					t.Error("an entry was found that is behind the last")
 				}
 			})
@@ -113,7 +114,7 @@ func TestReadersWhoseSchedulerEndsAllReadOn(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			n := uint64(0)
-			for r, err := range j.Records(1) {
+			for r, err := range j.Records(context.Background(), 1) {
 				if n++; n == 10 {
 					ready <- true
 				}
@@ -150,14 +151,14 @@ func TestAReaderDoesNotGoOnInAnotherLog(t *testing.T) {
 			j := s.mustJoin()
 			defer j.Close()
 			var failed error
-			for e, err := range j.Read(1) {
+			for e, err := range j.Read(context.Background(), 1) {
 				if failed = err; err == nil && e.Seq == many/2 {
 					s.end()
 					other, err := boltlog.Options{SegmentBytes: whole}.Create(filepath.Join(dir, "other"))
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := other.Append(0, otherEntries(tc.n, name == "another past")); err != nil {
+					if err := other.Append(context.Background(), 0, otherEntries(tc.n, name == "another past")); err != nil {
 						t.Fatal(err)
 					}
 					if err := errors.Join(other.Close(), os.Rename(s.dir, s.dir+".away"), os.Rename(filepath.Join(dir, "other"), s.dir)); err != nil {
@@ -191,9 +192,9 @@ type failing struct {
 	err error
 }
 
-func (f failing) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+func (f failing) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for r, err := range f.Log.Records(from) {
+		for r, err := range f.Log.Records(ctx, from) {
 			if r.Seq == f.seq {
 				yield(eventlog.Record{}, f.err)
 				return
@@ -223,7 +224,7 @@ func TestWhatKeepsASchedulerFromReadingItsLogIsSaidOnBothSides(t *testing.T) {
 			}
 			last := uint64(0)
 			var failed error
-			for e, err := range s.mustJoin().Read(1) {
+			for e, err := range s.mustJoin().Read(context.Background(), 1) {
 				if failed = err; err == nil {
 					last = e.Seq
 				}
@@ -261,7 +262,7 @@ func TestAReaderThatCannotGoOnSaysWhatToDo(t *testing.T) {
 	defer j.Close()
 	s.stop() // and keeps the log
 	var failed error
-	for _, err := range j.Read(1) {
+	for _, err := range j.Read(context.Background(), 1) {
 		failed = err
 	}
 	if !errors.Is(failed, localapi.ErrNotServed) || !strings.Contains(failed.Error(), "run the command again") {

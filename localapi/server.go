@@ -21,11 +21,12 @@ import (
 // socketName is the socket's file in the log's directory.
 const socketName = "api.sock"
 
-// Log is what is served: *boltlog.Log.
+// Log is what is served: the log that this process writes to.
 type Log interface {
 	First() uint64
 	Last() (uint64, error)
-	Records(from uint64) iter.Seq2[eventlog.Record, error]
+	Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
+	Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
 }
 
 // Info is what there is to read.
@@ -131,7 +132,7 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	out := bufio.NewWriterSize(w, 1<<16)
-	for rec, err := range s.log.Records(from) {
+	for rec, err := range s.log.Records(r.Context(), from) {
 		if r.Context().Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			break // the reader sees how far it came, and finds the rest in the directory
 		}

@@ -35,7 +35,8 @@ func (s *Source) openDirectory(ctx context.Context) error {
 			}
 			return nil
 		}
-		s.joined, err = localapi.Join(ctx, s.path, log)
+		s.joined, err = localapi.Join(ctx, s.path, log,
+			func() (localapi.Sealed, error) { return opts.OpenReadOnly(s.path) })
 		if err == nil {
 			s.reader = s.joined
 			return nil

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestASchedulerThatBeginsOrEndsIsWaitedFor(t *testing.T) {
 			}
 			defer source.Close()
 			n := 0
-			for _, err := range source.Read(1) {
+			for _, err := range source.Read(context.Background(), 1) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -84,7 +84,7 @@ func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, erro
 	} else if err := s.openDirectory(ctx); err != nil {
 		return nil, err
 	}
-	s.snapshots = snapshot.Series{Store: store, Position: s.RecordHash, Registry: o.registry()}
+	s.snapshots = snapshot.Series{Store: store, Position: s.positionIn(ctx), Registry: o.registry()}
 	return s, nil
 }
 

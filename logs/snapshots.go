@@ -118,9 +118,14 @@ func (s *Source) TakeSnapshot(ctx context.Context, at uint64) (*Taken, error) {
 	return &Taken{Path: dir.File(at), Seq: at, Bytes: len(data), Hash: fmt.Sprintf("%x", m.Hash())}, nil
 }
 
+// positionIn returns what tells of an entry what a snapshot of it has as its position.
+func (s *Source) positionIn(ctx context.Context) func(seq uint64) ([32]byte, error) {
+	return func(seq uint64) ([32]byte, error) { return s.RecordHash(ctx, seq) }
+}
+
 // EncodeSnapshot returns a snapshot of a state of this log.
 func (s *Source) EncodeSnapshot(m *scheduler.Machine) ([]byte, error) {
-	position, err := s.RecordHash(m.Seq())
+	position, err := s.RecordHash(context.Background(), m.Seq())
 	if err != nil {
 		return nil, err
 	}

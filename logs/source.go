@@ -1,18 +1,15 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"slices"
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
-	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 	"github.com/rollcall-sched/rollcall/localapi"
-	"github.com/rollcall-sched/rollcall/proof"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -34,20 +31,15 @@ type Source struct {
 
 // reader is what logs, logs beside their writer, and bundles have in common.
 type reader interface {
-	bundle.Source // OriginAt and Records
-	// First returns the first entry that can be read.
-	First() uint64
-	Last() (uint64, error)
-	Read(from uint64) iter.Seq2[eventlog.Entry, error]
-	RecordHash(seq uint64) ([32]byte, error)
+	eventlog.Reader
 	Close() error
 }
 
 var (
-	_ reader       = (*boltlog.Log)(nil)
-	_ reader       = (*localapi.Joined)(nil)
-	_ reader       = (*bundle.Bundle)(nil)
-	_ proof.Source = (*Source)(nil)
+	_ reader          = (*boltlog.Log)(nil)
+	_ reader          = (*localapi.Joined)(nil)
+	_ reader          = (*bundle.Bundle)(nil)
+	_ eventlog.Reader = (*Source)(nil)
 )
 
 // Path returns where the log is.
@@ -71,11 +63,10 @@ func (s *Source) Manifest() *bundle.Manifest {
 	return &m
 }
 
-// Read yields the entries from seq on, in order. The first error ends it, and says what can be done about it; damage is
-// an *eventlog.DamagedError.
-func (s *Source) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+// Read implements eventlog.Reader. The error says what can be done about it.
+func (s *Source) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
-		for e, err := range s.reader.Read(from) {
+		for e, err := range s.reader.Read(ctx, from) {
 			if !yield(e, s.Advise(err)) {
 				return
 			}
@@ -96,7 +87,7 @@ func (s *Source) Archivable(before uint64) bool {
 
 // DamageBehind returns the damage that is known to stand behind entry last, the log's last one; nil for none.
 func (s *Source) DamageBehind(last uint64) error {
-	for _, err := range s.reader.Read(last + 1) {
+	for _, err := range s.reader.Read(context.Background(), last+1) {
 		return err
 	}
 	return nil
@@ -122,7 +113,7 @@ func (s *Source) Beyond(at, last uint64) error {
 
 // whyLater returns why the log begins with a later entry than 1.
 func (s *Source) whyLater() error {
-	for _, err := range s.Read(1) {
+	for _, err := range s.Read(context.Background(), 1) {
 		if err != nil {
 			return err
 		}
@@ -143,7 +134,7 @@ func (s *Source) damagedArchive() error {
 	if s.First() == 1 {
 		return nil
 	}
-	for _, err := range s.Read(1) {
+	for _, err := range s.Read(context.Background(), 1) {
 		var damaged *eventlog.DamagedError
 		if errors.As(err, &damaged) {
 			return err
@@ -151,32 +142,4 @@ func (s *Source) damagedArchive() error {
 		break
 	}
 	return nil
-}
-
-// KnownTree implements proof.Source.
-func (s *Source) KnownTree(size uint64) (merkle.Tree, error) {
-	if s.stored != nil && s.joined == nil {
-		return s.stored.KnownTree(size)
-	}
-	origin, err := s.OriginAt(min(size, s.First()-1)) // a bundle knows that of its beginning
-	return origin.Tree, err
-}
-
-// Hashes implements proof.Source.
-func (s *Source) Hashes(from uint64) iter.Seq2[[32]byte, error] {
-	return func(yield func([32]byte, error) bool) {
-		for r, err := range s.Records(from) {
-			if !yield(r.Hash, err) {
-				return
-			}
-		}
-	}
-}
-
-// Record implements proof.Source.
-func (s *Source) Record(seq uint64) ([]byte, error) {
-	for r, err := range s.Records(seq) {
-		return slices.Clone(r.Bytes), err
-	}
-	return nil, io.ErrUnexpectedEOF // the hash of it was read before
 }

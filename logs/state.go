@@ -127,7 +127,7 @@ func (s *Source) apply(ctx context.Context, m *scheduler.Machine, at uint64) err
 	if m.Seq() == at {
 		return nil
 	}
-	for e, err := range s.Read(m.Seq() + 1) {
+	for e, err := range s.Read(ctx, m.Seq()+1) {
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -128,9 +128,6 @@ func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
 	return k
 }
 
-// RecordHash returns the hash of entry seq's record (engine.RecordHasher).
-func (k *Kept) RecordHash(seq uint64) ([32]byte, error) { return k.stored.RecordHash(seq) }
-
 // Path returns the log's directory.
 func (k *Kept) Path() string { return k.path }
 

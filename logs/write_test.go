@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -34,7 +35,7 @@ func TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn(t *testing.T
 	write := func(from, to int) {
 		t.Helper()
 		for at := from; at < to; at += 10 {
-			if err := log.Append(uint64(at), entries[at:at+10]); err != nil {
+			if err := log.Append(context.Background(), uint64(at), entries[at:at+10]); err != nil {
 				t.Fatal(err)
 			}
 			if err := snapshots.Put(uint64(at+10), nil); err != nil {

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func newRecords(t testing.TB, n int, change func(e *eventlog.Entry)) records {
 	return out
 }
 
-func (r records) KnownTree(size uint64) (merkle.Tree, error) {
+func (r records) KnownTree(_ context.Context, size uint64) (merkle.Tree, error) {
 	var tree merkle.Tree
 	for _, rec := range r[:min(size, uint64(len(r)))/7*7] { // as if segments had seven entries
 		tree.Add(eventlog.HashRecord(rec))
@@ -48,19 +49,19 @@ func (r records) KnownTree(size uint64) (merkle.Tree, error) {
 	return tree, nil
 }
 
-func (r records) Hashes(from uint64) iter.Seq2[[32]byte, error] {
-	return func(yield func([32]byte, error) bool) {
-		for _, rec := range r[from-1:] {
-			if !yield(eventlog.HashRecord(rec), nil) {
+func (r records) Records(_ context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		for i, rec := range r[from-1:] {
+			if !yield(eventlog.Record{Seq: from + uint64(i), Bytes: rec, Hash: eventlog.HashRecord(rec)}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (r records) Record(seq uint64) ([]byte, error) { return r[seq-1], nil }
-
-func (r records) RecordHash(seq uint64) ([32]byte, error) { return eventlog.HashRecord(r[seq-1]), nil }
+func (r records) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
+	return eventlog.HashRecord(r[seq-1]), nil
+}
 
 // naiveRoot is RFC 6962's definition of the root, word for word.
 func naiveRoot(r records) tlog.Hash {
@@ -102,7 +103,7 @@ func newKey(t testing.TB, name string, seed uint64) (note.Signer, note.Verifier,
 func checkpoint(t testing.TB, r records, size int, signer note.Signer) []byte {
 	t.Helper()
 	p := Prover{Log: r}
-	c, err := p.Checkpoint(signer.Name(), uint64(size))
+	c, err := p.Checkpoint(context.Background(), signer.Name(), uint64(size))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestEveryEntryIsProvenAtEverySize(t *testing.T) {
 	for size := 1; size <= len(r); size++ {
 		msg := checkpoint(t, r, size, signer)
 		for seq := 1; seq <= size; seq++ {
-			p, err := prover.Inclusion(uint64(seq), uint64(size))
+			p, err := prover.Inclusion(context.Background(), uint64(seq), uint64(size))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +173,7 @@ func TestEveryGrowthIsProven(t *testing.T) {
 	}
 	for to := 1; to <= len(r); to++ {
 		for from := 1; from <= to; from++ {
-			p, err := prover.Consistency(uint64(from), uint64(to))
+			p, err := prover.Consistency(context.Background(), uint64(from), uint64(to))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +196,7 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
 	known := note.VerifierList(verifier)
 	before := checkpoint(t, old, from, signer)
-	honest, err := (&Prover{Log: old}).Consistency(from, to)
+	honest, err := (&Prover{Log: old}).Consistency(context.Background(), from, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 			}
 		})
 		after := checkpoint(t, r, to, signer)
-		p, err := (&Prover{Log: r}).Consistency(from, to)
+		p, err := (&Prover{Log: r}).Consistency(context.Background(), from, to)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,11 +261,11 @@ func TestEveryAlteredByteIsRefused(t *testing.T) {
 	known := note.VerifierList(verifier)
 	early, late := checkpoint(t, r, 9, signer), checkpoint(t, r, 21, signer)
 	prover := Prover{Log: r}
-	inclusion, err := prover.Inclusion(5, 21)
+	inclusion, err := prover.Inclusion(context.Background(), 5, 21)
 	if err != nil {
 		t.Fatal(err)
 	}
-	consistency, err := prover.Consistency(9, 21)
+	consistency, err := prover.Consistency(context.Background(), 9, 21)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,11 +318,11 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	otherSigner, otherVerifier, _ := newKey(t, "log.example.org/b", 2)
 	impostor, _, _ := newKey(t, "log.example.org/a", 3)
 	prover := Prover{Log: r}
-	p, err := prover.Inclusion(5, 20)
+	p, err := prover.Inclusion(context.Background(), 5, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	grown, err := prover.Consistency(10, 20)
+	grown, err := prover.Consistency(context.Background(), 10, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,14 +382,14 @@ func TestProofOfAWrongLog(t *testing.T) {
 	known := note.VerifierList(verifier)
 	r := newRecords(t, 8, nil)
 	r[4] = r[6] // entry 7 where entry 5 should be
-	p, err := (&Prover{Log: r}).Inclusion(5, 8)
+	p, err := (&Prover{Log: r}).Inclusion(context.Background(), 5, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Check(known, checkpoint(t, r, 8, signer)); err == nil || !strings.Contains(err.Error(), "the proof is of entry 5, but what it shows is entry 7") {
 		t.Errorf("an entry in the place of another: %v", err)
 	}
-	if p, err = (&Prover{Log: r}).Inclusion(8, 8); err != nil {
+	if p, err = (&Prover{Log: r}).Inclusion(context.Background(), 8, 8); err != nil {
 		t.Fatal(err)
 	}
 	c := Checkpoint{Origin: signer.Name(), Size: 8, Root: p.Inclusion.Root, Chain: [32]byte{1}}
@@ -405,21 +406,21 @@ func TestProverRefusesWhatIsNotThere(t *testing.T) {
 	r := newRecords(t, 20, nil)
 	prover := Prover{Log: r}
 	for name, f := range map[string]func() error{
-		"entry 0":          func() error { _, err := prover.Inclusion(0, 20); return err },
-		"beyond the size":  func() error { _, err := prover.Inclusion(11, 10); return err },
-		"beyond the log":   func() error { _, err := prover.Inclusion(5, 21); return err },
-		"from nothing":     func() error { _, err := prover.Consistency(0, 20); return err },
-		"backwards":        func() error { _, err := prover.Consistency(11, 10); return err },
-		"to more":          func() error { _, err := prover.Consistency(11, 21); return err },
-		"a checkpoint too": func() error { _, err := prover.Checkpoint("a", 21); return err },
-		"too large":        func() error { _, err := prover.Inclusion(5, 1<<60); return err },
-		"too large growth": func() error { _, err := prover.Consistency(5, 1<<63); return err },
+		"entry 0":          func() error { _, err := prover.Inclusion(context.Background(), 0, 20); return err },
+		"beyond the size":  func() error { _, err := prover.Inclusion(context.Background(), 11, 10); return err },
+		"beyond the log":   func() error { _, err := prover.Inclusion(context.Background(), 5, 21); return err },
+		"from nothing":     func() error { _, err := prover.Consistency(context.Background(), 0, 20); return err },
+		"backwards":        func() error { _, err := prover.Consistency(context.Background(), 11, 10); return err },
+		"to more":          func() error { _, err := prover.Consistency(context.Background(), 11, 21); return err },
+		"a checkpoint too": func() error { _, err := prover.Checkpoint(context.Background(), "a", 21); return err },
+		"too large":        func() error { _, err := prover.Inclusion(context.Background(), 5, 1<<60); return err },
+		"too large growth": func() error { _, err := prover.Consistency(context.Background(), 5, 1<<63); return err },
 	} {
 		if err := f(); err == nil {
 			t.Errorf("%s: proven", name)
 		}
 	}
-	p, err := prover.Inclusion(5, 20)
+	p, err := prover.Inclusion(context.Background(), 5, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,11 +453,11 @@ func FuzzDecode(f *testing.F) {
 	known := note.VerifierList(verifier)
 	prover := Prover{Log: r}
 	msg := checkpoint(f, r, 20, signer)
-	inclusion, err := prover.Inclusion(5, 20)
+	inclusion, err := prover.Inclusion(context.Background(), 5, 20)
 	if err != nil {
 		f.Fatal(err)
 	}
-	consistency, err := prover.Consistency(7, 20)
+	consistency, err := prover.Consistency(context.Background(), 7, 20)
 	if err != nil {
 		f.Fatal(err)
 	}

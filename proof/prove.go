@@ -1,58 +1,48 @@
 package proof
 
 import (
+	"context"
 	"fmt"
-	"iter"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
-
-// A Source is a log as far as it takes to prove something of it.
-type Source interface {
-	// KnownTree returns a hash tree over no more than size entries, and as many as are known without reading.
-	KnownTree(size uint64) (merkle.Tree, error)
-	// Hashes yields the hashes of the records from entry from on.
-	Hashes(from uint64) iter.Seq2[[32]byte, error]
-	// Record returns an entry's record.
-	Record(seq uint64) ([]byte, error)
-	// RecordHash returns an entry's record's hash.
-	RecordHash(seq uint64) ([32]byte, error)
-}
 
 // A Prover makes checkpoints and proofs of a log. What it asks of the log is one pass over the entries from the
 // first one that the proof is about, or the last tree known before that, to the end.
 type Prover struct {
-	Log Source
+	Log eventlog.RecordReader
 	// Progress, if it is not nil, is told now and then up to which entry the pass has come.
 	Progress func(seq uint64)
 }
 
 // Checkpoint returns the checkpoint, not yet signed, of the first size entries of the log with the given name.
-func (p *Prover) Checkpoint(origin string, size uint64) (Checkpoint, error) {
+func (p *Prover) Checkpoint(ctx context.Context, origin string, size uint64) (Checkpoint, error) {
 	c := Checkpoint{Origin: origin, Size: size}
-	tree, err := p.pass(size, size, nil)
+	tree, err := p.pass(ctx, size, size, nil)
 	if err != nil {
 		return c, fmt.Errorf("make a checkpoint of %d entries: %w", size, err)
 	}
 	c.Root = tree.Root()
-	if c.Chain, err = p.Log.RecordHash(size); err != nil {
+	if c.Chain, err = p.Log.RecordHash(ctx, size); err != nil {
 		return c, fmt.Errorf("make a checkpoint of %d entries: %w", size, err)
 	}
 	return c, nil
 }
 
 // Inclusion proves that entry seq is in the log of the first size entries.
-func (p *Prover) Inclusion(seq, size uint64) (*Proof, error) {
+func (p *Prover) Inclusion(ctx context.Context, seq, size uint64) (*Proof, error) {
 	if seq < 1 || seq > size || size > merkle.MaxSize {
 		return nil, fmt.Errorf("prove entry %d: a log of %d entries has no such entry", seq, size)
 	}
 	i := &Inclusion{Seq: seq, Size: size}
 	n, t := int64(seq)-1, int64(size)
 	var err error
-	if i.Record, err = p.Log.Record(seq); err == nil {
-		i.Root, err = p.prove(seq-1, size, func(r tlog.HashReader) (err error) {
+	if i.Record, err = p.record(ctx, seq); err == nil {
+		i.Root, err = p.prove(ctx, seq-1, size, func(r tlog.HashReader) (err error) {
 			i.Hashes, err = tlog.ProveRecord(t, n, r)
 			return err
 		})
@@ -64,13 +54,13 @@ func (p *Prover) Inclusion(seq, size uint64) (*Proof, error) {
 }
 
 // Consistency proves that the log of the first to entries begins with that of the first from entries.
-func (p *Prover) Consistency(from, to uint64) (*Proof, error) {
+func (p *Prover) Consistency(ctx context.Context, from, to uint64) (*Proof, error) {
 	if from < 1 || from > to || to > merkle.MaxSize {
 		return nil, fmt.Errorf("prove growth from %d to %d entries: want numbers from 1 on that do not fall", from, to)
 	}
 	c := &Consistency{From: from, To: to}
 	var err error
-	c.ToRoot, err = p.prove(from, to, func(r tlog.HashReader) (err error) {
+	c.ToRoot, err = p.prove(ctx, from, to, func(r tlog.HashReader) (err error) {
 		if c.FromRoot, err = tlog.TreeHash(int64(from), r); err != nil {
 			return err
 		}
@@ -113,12 +103,14 @@ func SizeOf(checkpoint []byte) (uint64, error) {
 // prove runs attempt twice: first to learn which hashes it reads, and, when one pass over the log has gathered them,
 // to read them. All of them are of subtrees that end behind start entries, or that the tree over start entries
 // has in its frontier. It returns the root over size entries.
-func (p *Prover) prove(start, size uint64, attempt func(tlog.HashReader) error) (tlog.Hash, error) {
+func (p *Prover) prove(
+	ctx context.Context, start, size uint64, attempt func(tlog.HashReader) error,
+) (tlog.Hash, error) {
 	want := gathered{}
 	if err := attempt(tlog.HashReaderFunc(want.note)); err != nil {
 		return tlog.Hash{}, err
 	}
-	tree, err := p.pass(start, size, want)
+	tree, err := p.pass(ctx, start, size, want)
 	if err != nil {
 		return tlog.Hash{}, err
 	}
@@ -157,10 +149,18 @@ func (g gathered) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
+// record returns an entry's record.
+func (p *Prover) record(ctx context.Context, seq uint64) ([]byte, error) {
+	for r, err := range p.Log.Records(ctx, seq) {
+		return slices.Clone(r.Bytes), err
+	}
+	return nil, fmt.Errorf("there is no entry %d", seq)
+}
+
 // pass goes from the largest known tree of no more than start entries to that of size, and lets want see all
 // subtrees on the way.
-func (p *Prover) pass(start, size uint64, want gathered) (merkle.Tree, error) {
-	tree, err := p.Log.KnownTree(start)
+func (p *Prover) pass(ctx context.Context, start, size uint64, want gathered) (merkle.Tree, error) {
+	tree, err := p.Log.KnownTree(ctx, start)
 	if err != nil {
 		return tree, err
 	}
@@ -168,11 +168,11 @@ func (p *Prover) pass(start, size uint64, want gathered) (merkle.Tree, error) {
 	if tree.Size == size {
 		return tree, nil
 	}
-	for hash, err := range p.Log.Hashes(tree.Size + 1) {
+	for r, err := range p.Log.Records(ctx, tree.Size+1) {
 		if err != nil {
 			return tree, err
 		}
-		tree.AddSeeing(hash, want.see)
+		tree.AddSeeing(r.Hash, want.see)
 		if tree.Size == size {
 			return tree, nil
 		}

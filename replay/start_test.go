@@ -14,18 +14,18 @@ import (
 // changed behind it.
 func TestReplayFromEverySnapshotEndsInTheSameState(t *testing.T) {
 	r := replaytest.Record(t, 10)
-	whole, err := replay.Verify(context.Background(), r.Log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	whole, err := replay.Verify(context.Background(), r.Log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil || !whole.Identical() {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	for seq := range r.Snapshots {
-		got, err := replay.Verify(context.Background(), r.From(seq)(seq+1), replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)})
+		got, err := replay.Verify(context.Background(), r.From(seq)(context.Background(), seq+1), replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)})
 		if err != nil || !got.Identical() || got.Hash != whole.Hash || got.Start != seq || got.Entries != r.Last-seq {
 			t.Errorf("from entry %d: %+v, %v", seq, got, err)
 		}
 		changed := func(yield func(eventlog.Entry, error) bool) {
 			done := false
-			for e, err := range r.Log.Read(seq + 1) {
+			for e, err := range r.Log.Read(context.Background(), seq+1) {
 				if d, ok := e.Payload.(*eventlog.Decision); ok && !done {
 					done = true
 					other := *d

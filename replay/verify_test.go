@@ -45,10 +45,10 @@ func gangLog(t *testing.T) []eventlog.Entry {
 func verify(t testing.TB, entries []eventlog.Entry) replay.Report {
 	t.Helper()
 	log := eventlog.NewMemory()
-	if err := log.Append(0, entries); err != nil {
+	if err := log.Append(context.Background(), 0, entries); err != nil {
 		t.Fatal(err)
 	}
-	report, err := replay.Verify(context.Background(), log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ profiles:
 	for _, line := range []string{"node n1 cpu=8", "node n2 cpu=4", "pod ml/a cpu=1 scheduler=packer", "pod ml/b cpu=1 scheduler=default-scheduler"} {
 		s.Step(line)
 	}
-	report, err := replay.Verify(context.Background(), s.Log().Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), s.Log().Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,10 +375,10 @@ func TestNoTamperingGoesUnnoticedOrPanics(t *testing.T) {
 			}
 		})
 		log := eventlog.NewMemory()
-		if err := log.Append(0, changed); err != nil {
+		if err := log.Append(context.Background(), 0, changed); err != nil {
 			return // the format does not hold it
 		}
-		report, err := replay.Verify(context.Background(), log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+		report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 		if err != nil {
 			r.Fatal(err)
 		}

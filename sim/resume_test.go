@@ -52,7 +52,7 @@ func troubledDemo(t testing.TB) story {
 	return story{nodes: nodes, work: work, config: config}
 }
 
-func (s story) engine(log eventlog.Log, now time.Time) (*engine.Engine, error) {
+func (s story) engine(log engine.Log, now time.Time) (*engine.Engine, error) {
 	opts := engine.Options{Registry: plugins.NewRegistry(), Config: s.config, Version: "test"}
 	if s.ahead {
 		opts.Release = engine.WhenDecided
@@ -85,10 +85,10 @@ func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 }
 
 // resume goes on with the story behind what the log has.
-func (s story) resume(t testing.TB, log eventlog.Log) (report.Summary, error) {
+func (s story) resume(t testing.TB, log engine.Log) (report.Summary, error) {
 	t.Helper()
 	var eng *engine.Engine
-	r := sim.Resume(log.Read(1), scheduler.New(plugins.NewRegistry()), s.config,
+	r := sim.Resume(log.Read(context.Background(), 1), scheduler.New(plugins.NewRegistry()), s.config,
 		func(now time.Time) (_ sim.Scheduler, err error) {
 			eng, err = s.engine(log, now)
 			if s.ahead {
@@ -109,10 +109,10 @@ func (s story) resume(t testing.TB, log eventlog.Log) (report.Summary, error) {
 
 // told is everything that a log tells but who wrote it: its entries as a writer that was never stopped would
 // have numbered them, that is, without the starts of later epochs.
-func told(t testing.TB, log eventlog.Log) []string {
+func told(t testing.TB, log engine.Log) []string {
 	t.Helper()
 	var all []string
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +133,10 @@ func told(t testing.TB, log eventlog.Log) []string {
 // so the number of entries and that of epochs are other ones than without restarts; nothing else may be. The two
 // stand at the beginning of the state's encoding; decisions' numbers stand in it only as long as effects are
 // outstanding or pods wait, which at the end of a simulation is not so.
-func state(t testing.TB, log eventlog.Log) []byte {
+func state(t testing.TB, log engine.Log) []byte {
 	t.Helper()
 	m := scheduler.New(plugins.NewRegistry())
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err == nil {
 			err = m.Apply(e)
 		}
@@ -168,10 +168,10 @@ type ending struct {
 	state []byte
 }
 
-func endingOf(t testing.TB, log eventlog.Log) ending { return ending{told(t, log), state(t, log)} }
+func endingOf(t testing.TB, log engine.Log) ending { return ending{told(t, log), state(t, log)} }
 
 // wantSameEnd compares a log that was resumed with one that was written in one go.
-func wantSameEnd(t testing.TB, whole ending, resumed eventlog.Log) {
+func wantSameEnd(t testing.TB, whole ending, resumed engine.Log) {
 	t.Helper()
 	want, got := whole.told, told(t, resumed)
 	for i := range min(len(want), len(got)) {
@@ -185,18 +185,18 @@ func wantSameEnd(t testing.TB, whole ending, resumed eventlog.Log) {
 	if !bytes.Equal(whole.state, state(t, resumed)) {
 		t.Fatal("the states at the end differ")
 	}
-	report, err := replay.Verify(context.Background(), resumed.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), resumed.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil || !report.Identical() {
 		t.Fatalf("the replay of the resumed log: %v, %v", err, report.Divergences)
 	}
 }
 
 // cut returns a log of the first n entries.
-func cut(t testing.TB, log eventlog.Log, n int) *eventlog.Memory {
+func cut(t testing.TB, log engine.Log, n int) *eventlog.Memory {
 	t.Helper()
 	out := eventlog.NewMemory()
 	var entries []eventlog.Entry
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,13 +205,13 @@ func cut(t testing.TB, log eventlog.Log, n int) *eventlog.Memory {
 		}
 		entries = append(entries, e)
 	}
-	if err := out.Append(0, entries); err != nil {
+	if err := out.Append(context.Background(), 0, entries); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func last(t testing.TB, log eventlog.Log) int {
+func last(t testing.TB, log engine.Log) int {
 	t.Helper()
 	n, err := log.Last()
 	if err != nil {
@@ -245,10 +245,10 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 }
 
 // wantTroubles guards the test: what is hard to resume must be in the log.
-func wantTroubles(t testing.TB, log eventlog.Log) {
+func wantTroubles(t testing.TB, log engine.Log) {
 	t.Helper()
 	seen := map[string]bool{}
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,12 +304,12 @@ type failingLog struct {
 	persist bool
 }
 
-func (l *failingLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *failingLog) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if l.left--; l.left >= 0 {
-		return l.Memory.Append(expectedLast, entries)
+		return l.Memory.Append(ctx, expectedLast, entries)
 	}
 	if l.persist {
-		if err := l.Memory.Append(expectedLast, entries); err != nil {
+		if err := l.Memory.Append(ctx, expectedLast, entries); err != nil {
 			return err
 		}
 	}
@@ -384,9 +384,9 @@ type damagedLog struct {
 	damage *eventlog.DamagedError
 }
 
-func (l *damagedLog) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
+func (l *damagedLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
-		for e, err := range l.Memory.Read(from) {
+		for e, err := range l.Memory.Read(ctx, from) {
 			if e.Seq == l.damage.Seq {
 				yield(eventlog.Entry{}, l.damage)
 				return

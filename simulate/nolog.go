@@ -16,10 +16,10 @@ import (
 type noLog struct{ last uint64 }
 
 // NoLog returns the log of a run that keeps none: it takes entries and holds none.
-func NoLog() eventlog.Log { return new(noLog) }
+func NoLog() engine.Log { return new(noLog) }
 
-// Append implements eventlog.Log.
-func (l *noLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
+// Append implements engine.Log.
+func (l *noLog) Append(_ context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if expectedLast != l.last {
 		return &eventlog.ConflictError{Expected: expectedLast, Actual: l.last}
 	}
@@ -27,16 +27,21 @@ func (l *noLog) Append(expectedLast uint64, entries []eventlog.Entry) error {
 	return nil
 }
 
-// Read implements eventlog.Log.
-func (l *noLog) Read(uint64) iter.Seq2[eventlog.Entry, error] {
+// Read implements engine.Log.
+func (l *noLog) Read(context.Context, uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(func(eventlog.Entry, error) bool) {}
 }
 
-// Last implements eventlog.Log.
+// Last implements engine.Log.
 func (l *noLog) Last() (uint64, error) { return l.last, nil }
 
-// Close implements eventlog.Log.
-func (l *noLog) Close() error { return nil }
+// Limit implements engine.Log.
+func (l *noLog) Limit() eventlog.Limit { return eventlog.WideLimit }
+
+// RecordHash implements engine.Log. There are no records.
+func (l *noLog) RecordHash(context.Context, uint64) ([32]byte, error) {
+	return [32]byte{}, errors.New("a run that keeps no log has no records")
+}
 
 // CheckConfig starts the plugins with a configuration: some of what is wrong with their arguments only they can tell.
 func CheckConfig(registry runtime.Registry, config []byte) error {

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/engine"
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -32,14 +31,14 @@ type Options struct {
 	// Engine is what the engine is opened with. Release and Observe are set by Run.
 	Engine engine.Options
 	// Log is where the run is written; nil for a run that keeps no log.
-	Log eventlog.Log
+	Log engine.Log
 	// Resume says that Log holds the beginning of this simulation, to be told again before the run goes on.
 	Resume bool
 	// Effects receives a line of JSON for each bind and eviction, when its decision is durable and before it is carried
 	// out. nil: none are written, and the run does not wait for the disk before its end.
 	Effects io.Writer
 	// Open opens the engine; nil stands for engine.Open.
-	Open func(context.Context, eventlog.Log, time.Time, engine.Options) (*engine.Engine, error)
+	Open func(context.Context, engine.Log, time.Time, engine.Options) (*engine.Engine, error)
 	// Resumed is told, before the run goes on behind what the log says, the log's last entry and the virtual time; nil
 	// is not called.
 	Resumed func(seq uint64, now time.Time)
@@ -111,7 +110,7 @@ func (r *run) scheduler(ctx context.Context) (sim.Scheduler, error) {
 		return r.open(ctx, workload.Start)
 	}
 	r.before = scheduler.New(r.Engine.Registry)
-	r.resumption = sim.Resume(r.Log.Read(1), r.before, r.Engine.Config, func(now time.Time) (sim.Scheduler, error) {
+	r.resumption = sim.Resume(r.Log.Read(ctx, 1), r.before, r.Engine.Config, func(now time.Time) (sim.Scheduler, error) {
 		return r.open(ctx, now)
 	})
 	return r.resumption, nil

@@ -18,15 +18,15 @@ import (
 
 // brokenDisk is a log whose second append does not return before until is closed, and then fails.
 type brokenDisk struct {
-	eventlog.Log
+	engine.Log
 	until <-chan struct{}
 }
 
 var errBroken = errors.New("the disk is broken")
 
-func (l *brokenDisk) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *brokenDisk) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if expectedLast == 0 {
-		return l.Log.Append(expectedLast, entries)
+		return l.Log.Append(ctx, expectedLast, entries)
 	}
 	<-l.until
 	return errBroken
@@ -116,7 +116,7 @@ func TestARunWithEffectsIsTheSameAndWritesALineForEach(t *testing.T) {
 		t.Errorf("got %+v, want %+v; %d steps were told of", got, want, live)
 	}
 	decisions := map[uint64]bool{}
-	for e, err := range waiting.Read(1) {
+	for e, err := range waiting.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,14 +151,14 @@ func TestARunGoesOnBehindItsLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := eventlog.NewMemory()
-	for e, err := range whole.Read(1) {
+	for e, err := range whole.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Seq > 40 {
 			break
 		}
-		if err := part.Append(e.Seq-1, []eventlog.Entry{e}); err != nil {
+		if err := part.Append(context.Background(), e.Seq-1, []eventlog.Entry{e}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,9 +188,9 @@ func TestARunWhoseEffectsCannotBeWrittenEnds(t *testing.T) {
 }
 
 // all is the log's entries in their public form.
-func all(t *testing.T, log eventlog.Log) (text []byte) {
+func all(t *testing.T, log engine.Log) (text []byte) {
 	t.Helper()
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}

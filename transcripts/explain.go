@@ -107,7 +107,7 @@ func reasonOf(x any) *answer.Reason {
 func (p *Player) stateAfter(seq uint64) func(uint64) (*scheduler.Machine, error) {
 	return func(uint64) (*scheduler.Machine, error) {
 		m := scheduler.New(Registry())
-		for e, err := range p.log.Read(1) {
+		for e, err := range p.log.Read(context.Background(), 1) {
 			if err != nil || e.Seq > seq {
 				return m, err
 			}

@@ -1,6 +1,7 @@
 package transcripts
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -27,12 +28,12 @@ func (p *Player) writeLog(t *testing.T, path string, entries []eventlog.Entry) {
 	log, err := boltlog.DefaultOptions().Create(filepath.Join(t.TempDir(), "log"))
 	p.must(err)
 	defer log.Close()
-	p.must(log.Append(0, entries))
+	p.must(log.Append(context.Background(), 0, entries))
 	folder := filepath.Base(filepath.Dir(path))
 	name := filepath.Join(*storyLogs, folder+"-"+strings.TrimSuffix(filepath.Base(path), ".txt"))
 	file, err := os.Create(name + ".bundle")
 	p.must(err)
-	_, err = bundle.Write(file, log, bundle.Plan{First: 1, Last: uint64(len(entries)), Version: "test"})
+	_, err = bundle.Write(context.Background(), file, log, bundle.Plan{First: 1, Last: uint64(len(entries)), Version: "test"})
 	p.must(err)
 	p.must(file.Close())
 	var states strings.Builder

@@ -1,6 +1,7 @@
 package transcripts
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -101,7 +102,7 @@ func (p *Player) Log() *eventlog.Memory {
 func (p *Player) Entries() []eventlog.Entry {
 	p.t.Helper()
 	var all []eventlog.Entry
-	for e, err := range p.Log().Read(1) {
+	for e, err := range p.Log().Read(context.Background(), 1) {
 		p.must(err)
 		all = append(all, e)
 	}
@@ -192,7 +193,7 @@ func (p *Player) take(payload eventlog.Payload, settled bool) eventlog.Entry {
 	}
 	last := p.machine.Seq()
 	e := eventlog.Entry{Seq: last + 1, Epoch: p.epoch, Time: p.now, Settled: settled, Payload: payload}
-	p.must(p.log.Append(last, []eventlog.Entry{e}))
+	p.must(p.log.Append(context.Background(), last, []eventlog.Entry{e}))
 	p.must(p.machine.Apply(e))
 	if p.file {
 		p.hashes = append(p.hashes, p.machine.Hash())

@@ -217,7 +217,7 @@ func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
 	r.LatencyP50, r.LatencyP99 = Percentiles(d.latencies)
 	r.FileBytesPerPod = float64(d.fileBytes()-files) / float64(max(1, d.settled))
 	bytes := 0
-	for record, err := range d.log.Records(first) {
+	for record, err := range d.log.Records(ctx, first) {
 		if err != nil {
 			return err
 		}

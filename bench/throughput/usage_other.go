@@ -2,7 +2,9 @@
 
 package throughput
 
-import "time"
+import (
+	"time"
+)
 
 // CPUTime returns 0: the system does not tell.
 func CPUTime() time.Duration { return 0 }

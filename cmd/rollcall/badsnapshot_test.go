@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ func forge(t testing.TB, path string, seq uint64) {
 	defer log.Close()
 	m := scheduler.New(plugins.NewRegistry())
 	changed := false
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,7 @@ func forge(t testing.TB, path string, seq uint64) {
 			break
 		}
 	}
-	position, err := log.RecordHash(seq)
+	position, err := log.RecordHash(context.Background(), seq)
 	if err != nil || !changed {
 		t.Fatalf("%v, a node was changed: %v", err, changed)
 	}

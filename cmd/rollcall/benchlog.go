@@ -141,7 +141,7 @@ func (b *logBench) batch(ctx context.Context, dir string, size int) (facts bench
 		if err != nil {
 			return facts, err
 		}
-		ours, err := b.rate(ctx, logEnd, nil, func() error { return log.Append(logEnd.last, logEnd.entries) })
+		ours, err := b.rate(ctx, logEnd, nil, func() error { return log.Append(ctx, logEnd.last, logEnd.entries) })
 		if err != nil {
 			return facts, err
 		}
@@ -233,7 +233,7 @@ func (b *logBench) read(ctx context.Context, dir string) (facts benchReadFacts, 
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	began := time.Now()
-	for _, err := range log.Read(1) {
+	for _, err := range log.Read(ctx, 1) {
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return facts, err
 		}

@@ -76,15 +76,21 @@ func (k keeping) simulate(ctx context.Context, cluster *sim.Cluster, config []by
 	return k.simulateOn(ctx, cluster, config, log)
 }
 
+// A keptLog is what a simulation writes to.
+type keptLog interface {
+	engine.Log
+	Close() error
+}
+
 // simulateOn runs the cluster, writes to log if that is not nil, and closes it. What goes wrong at the end is told
 // beside what ended the simulation.
-func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []byte, log eventlog.Log) (
+func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []byte, log keptLog) (
 	s report.Summary, err error,
 ) {
 	opts := simulate.Options{
 		Engine: engine.Options{Registry: k.classes.registry(), Config: config, Version: version().String()},
-		Log:    log, Resume: k.resume,
-		Open: func(ctx context.Context, log eventlog.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
+		Resume: k.resume,
+		Open: func(ctx context.Context, log engine.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
 			if kept, ok := log.(*logs.Kept); ok {
 				if err := kept.GiveUp(); err != nil {
 					return nil, err
@@ -99,6 +105,7 @@ func (k keeping) simulateOn(ctx context.Context, cluster *sim.Cluster, config []
 	}
 	var closers []func() error
 	if log != nil {
+		opts.Log = log
 		closers = append(closers, log.Close)
 	}
 	if kept, ok := log.(*logs.Kept); ok {

@@ -16,15 +16,17 @@ import (
 
 // brokenDisk is a log whose second append does not return before until is closed, and then fails.
 type brokenDisk struct {
-	eventlog.Log
+	engine.Log
 	until <-chan struct{}
 }
 
 var errBroken = errors.New("the disk is broken")
 
-func (l *brokenDisk) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *brokenDisk) Close() error { return nil }
+
+func (l *brokenDisk) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	if expectedLast == 0 {
-		return l.Log.Append(expectedLast, entries)
+		return l.Log.Append(ctx, expectedLast, entries)
 	}
 	<-l.until
 	return errBroken

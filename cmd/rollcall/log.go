@@ -73,7 +73,7 @@ func newLogCat() *cobra.Command {
 func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
-	for e, err := range log.Read(from) {
+	for e, err := range log.Read(cmd.Context(), from) {
 		if err == nil {
 			err = cmd.Context().Err()
 		}
@@ -169,7 +169,7 @@ func survey(ctx context.Context, log *logs.Source) (*logFacts, error) {
 		return nil, err
 	}
 	var first, end eventlog.Time
-	for e, err := range log.Read(f.FirstSeq) {
+	for e, err := range log.Read(ctx, f.FirstSeq) {
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,7 +55,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 	west, westKey := newSigner(t, "rollcall.example.org/west")
 	east, eastKey := newSigner(t, "rollcall.example.org/east")
 	at := func(size uint64) proof.Checkpoint {
-		c, err := (&proof.Prover{Log: log}).Checkpoint("", size)
+		c, err := (&proof.Prover{Log: log}).Checkpoint(context.Background(), "", size)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 		return facts, nil, err
 	}
 	began := time.Now()
-	report, err := replay.Verify(cmd.Context(), log.Read(next), replay.Options{
+	report, err := replay.Verify(cmd.Context(), log.Read(cmd.Context(), next), replay.Options{
 		Registry: opts.Registry, Keep: ask.keep, Start: start, States: states,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})

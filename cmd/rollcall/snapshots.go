@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/engine"
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
@@ -45,7 +44,7 @@ func (s *snapshotting) check(log string) error {
 const recoveryGC = 300
 
 // openEngine is engine.Open in less time.
-func openEngine(ctx context.Context, log eventlog.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
+func openEngine(ctx context.Context, log engine.Log, now time.Time, opts engine.Options) (*engine.Engine, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(recoveryGC))
 	return engine.Open(ctx, log, now, opts)
 }

@@ -168,13 +168,13 @@ func (s *survivor) look(t testing.TB) []eventlog.Entry {
 	}
 	defer log.Close()
 	var entries []eventlog.Entry
-	for e, err := range log.Read(1) { // which finds gaps
+	for e, err := range log.Read(context.Background(), 1) { // which finds gaps
 		if err != nil {
 			t.Fatal(err)
 		}
 		entries = append(entries, e)
 	}
-	report, err := replay.Verify(context.Background(), log.Read(1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
 	if err != nil || !report.Identical() {
 		t.Fatalf("replay of what the process left: %v %v", err, report.Divergences)
 	}

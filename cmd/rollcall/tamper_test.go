@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"os/exec"
@@ -211,7 +212,7 @@ func readLog(t *testing.T, path string) []eventlog.Entry {
 	}
 	defer log.Close()
 	var entries []eventlog.Entry
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func writeLog(t *testing.T, path string, entries []eventlog.Entry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(log.Append(0, entries), log.Close()); err != nil {
+	if err := errors.Join(log.Append(context.Background(), 0, entries), log.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

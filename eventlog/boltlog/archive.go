@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	}
 	last := segments[len(segments)-1]
 	end := eventlog.Origin{Seq: last.Last, Hash: last.Hash}
-	if end.Tree, err = l.Tree(end.Seq); err != nil {
+	if end.Tree, err = eventlog.TreeAt(context.Background(), l, end.Seq); err != nil {
 		return done, fmt.Errorf("compute the hash tree: %w", err)
 	}
 	into, err := prepare(dir)

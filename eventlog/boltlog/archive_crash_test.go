@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -34,7 +35,7 @@ func TestArchivingThatIsRecorded(t *testing.T) {
 	l, err := everyAppend.Create(path)
 	must(t, err)
 	for last := uint64(0); last < archivingLast; last += 5 {
-		must(t, l.Append(last, logtest.Entries(last+1, 5)))
+		must(t, l.Append(context.Background(), last, logtest.Entries(last+1, 5)))
 	}
 	must(t, l.Close())
 	_, err = fmt.Fprint(os.NewFile(crashfs.Notes, "notes"), noteCreated)
@@ -92,7 +93,9 @@ func checkArchived(dir string) error {
 	if err := whole(opts.OpenReadOnly, archivingLast, nil); err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	if err := whole(opts.Open, archivingLast, func(l *Log) error { return l.Append(archivingLast, logtest.Entries(archivingLast+1, 5)) }); err != nil {
+	if err := whole(opts.Open, archivingLast, func(l *Log) error {
+		return l.Append(context.Background(), archivingLast, logtest.Entries(archivingLast+1, 5))
+	}); err != nil {
 		return fmt.Errorf("open for appending: %w", err)
 	}
 	if _, err := Archive(path, archivingBefore, archive, nil); err != nil {

@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,7 +46,7 @@ func wantEntries(t testing.TB, l *Log, first, last uint64) {
 	for from := uint64(0); from <= last+1; from++ {
 		next := max(from, 1)
 		var err error
-		for _, err = range l.Read(from) {
+		for _, err = range l.Read(context.Background(), from) {
 			if err != nil {
 				break
 			}
@@ -53,7 +54,7 @@ func wantEntries(t testing.TB, l *Log, first, last uint64) {
 		}
 		if max(from, 1) < first {
 			wantArchived(t, err, max(from, 1), first)
-			_, err := l.RecordHash(from)
+			_, err := l.RecordHash(context.Background(), from)
 			if from > 0 && from != first-1 {
 				wantArchived(t, err, from, first)
 			}
@@ -65,7 +66,7 @@ func wantEntries(t testing.TB, l *Log, first, last uint64) {
 	}
 	wantPlaces(t, l, first-1, trees, hashes)
 	if first > 2 {
-		_, err := l.KnownTree(first - 2)
+		_, err := l.KnownTree(context.Background(), first-2)
 		wantArchived(t, err, first-2, first)
 	}
 }
@@ -99,7 +100,7 @@ func TestArchivedEntriesAreReadWhereTheyAre(t *testing.T) {
 	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 	l, err := everyAppend.Open(path)
 	must(t, err)
-	must(t, l.Append(40, logtest.Entries(41, 5)))
+	must(t, l.Append(context.Background(), 40, logtest.Entries(41, 5)))
 	wantEntries(t, l, 1, 45)
 	must(t, l.Close())
 }
@@ -110,7 +111,7 @@ func TestArchiveThatIsNotThere(t *testing.T) {
 	must(t, os.Rename(dir, moved))
 	openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) {
 		wantEntries(t, l, 21, 40)
-		for _, err := range l.Read(1) {
+		for _, err := range l.Read(context.Background(), 1) {
 			if !strings.Contains(err.Error(), dir) || !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("error %v does not say where the entry should be", err)
 			}
@@ -160,7 +161,7 @@ func TestInterruptedArchivingIsFinished(t *testing.T) {
 			openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
 			l, err := everyAppend.Open(path)
 			must(t, err)
-			must(t, l.Append(40, logtest.Entries(41, 5)))
+			must(t, l.Append(context.Background(), 40, logtest.Entries(41, 5)))
 			must(t, l.Close())
 			_, err = Archive(path, 31, dir, nil)
 			must(t, err)
@@ -398,7 +399,7 @@ func TestDamageOfAnArchivedLog(t *testing.T) {
 			l, err := OpenReadOnly(path)
 			if err == nil {
 				defer l.Close()
-				for _, err = range l.Read(1) {
+				for _, err = range l.Read(context.Background(), 1) {
 				}
 				if got := l.First(); tc.first > 0 && got != tc.first {
 					t.Errorf("the first entry is %d, want %d", got, tc.first)
@@ -407,7 +408,7 @@ func TestDamageOfAnArchivedLog(t *testing.T) {
 			wantDamage(t, err, file, tc.seq, tc.want)
 			if tc.first > 1 {
 				n := tc.first
-				for _, err := range l.Read(n) {
+				for _, err := range l.Read(context.Background(), n) {
 					must(t, err)
 					n++
 				}
@@ -429,7 +430,7 @@ func otherSegments(t testing.TB) string {
 	for i := range entries {
 		entries[i].Time++
 	}
-	must(t, errors.Join(l.Append(0, entries[:10]), l.Append(10, entries[10:20]), l.Append(20, entries[20:]), l.Close()))
+	must(t, errors.Join(l.Append(context.Background(), 0, entries[:10]), l.Append(context.Background(), 10, entries[10:20]), l.Append(context.Background(), 20, entries[20:]), l.Close()))
 	return path
 }
 
@@ -487,7 +488,7 @@ func TestArchiveOfAnotherLog(t *testing.T) {
 	l, err := OpenReadOnly(path)
 	must(t, err)
 	wantEntries(t, l, 21, 40)
-	for _, err := range l.Read(11) {
+	for _, err := range l.Read(context.Background(), 11) {
 		if !strings.Contains(err.Error(), "is not the segment that ends with entry 20") {
 			t.Errorf("error %v", err)
 		}
@@ -509,7 +510,7 @@ func TestArchivingBesideAWriter(t *testing.T) {
 			t.Error(err)
 		}
 		next := uint64(1)
-		for e, err := range l.Read(1) {
+		for e, err := range l.Read(context.Background(), 1) {
 			if err != nil || e.Seq != next {
 				t.Errorf("entry %d, error %v, want %d", e.Seq, err, next)
 				return
@@ -552,7 +553,7 @@ func TestArchivingBesideAWriter(t *testing.T) {
 		}
 	})
 	for i := range uint64(rounds) {
-		must(t, w.Append(20+10*i, logtest.Entries(21+10*i, 10)))
+		must(t, w.Append(context.Background(), 20+10*i, logtest.Entries(21+10*i, 10)))
 		if i%3 == 0 {
 			if _, err := Archive(path, 10*i, dir, nil); err != nil {
 				t.Error(err)
@@ -562,7 +563,7 @@ func TestArchivingBesideAWriter(t *testing.T) {
 	close(stop)
 	group.Wait()
 	must(t, os.RemoveAll(dir))
-	wantArchived(t, onlyError(w.Read(5)), 5, 261)
+	wantArchived(t, onlyError(w.Read(context.Background(), 5)), 5, 261)
 	if w.First() != 261 {
 		t.Errorf("the first entry is %d", w.First())
 	}
@@ -609,14 +610,14 @@ func TestALogMadeFromAPartContinuesItsChainAndTree(t *testing.T) {
 	defer whole.Close()
 	for _, from := range []uint64{0, 1, 9, 10, 17, 30} {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
-			origin, err := whole.OriginAt(from)
+			origin, err := eventlog.OriginAt(context.Background(), whole, from)
 			must(t, err)
 			path := filepath.Join(t.TempDir(), "part.log")
 			l, err := everyAppend.CreateFrom(path, origin)
 			must(t, err)
 			wantEntries(t, l, from+1, from)
 			for last := from; last < from+12; last += 3 {
-				must(t, l.Append(last, logtest.Entries(last+1, 3)))
+				must(t, l.Append(context.Background(), last, logtest.Entries(last+1, 3)))
 			}
 			last, _ := l.Last()
 			wantEntries(t, l, from+1, last)
@@ -636,14 +637,14 @@ func TestALogMadeFromAPartContinuesItsChainAndTree(t *testing.T) {
 				wantEntries(t, l, from+7, last)
 				for seq, dirs := range map[uint64]int{from: 0, from + 1: 1} {
 					var archived *eventlog.ArchivedError
-					if errors.As(onlyError(l.Read(seq)), &archived); len(archived.Dirs) != dirs {
+					if errors.As(onlyError(l.Read(context.Background(), seq)), &archived); len(archived.Dirs) != dirs {
 						t.Errorf("entry %d: %v", seq, archived)
 					}
 				}
 			})
 		})
 	}
-	origin, err := whole.OriginAt(5)
+	origin, err := eventlog.OriginAt(context.Background(), whole, 5)
 	must(t, err)
 	for name, change := range map[string]func(o *eventlog.Origin){
 		"another number": func(o *eventlog.Origin) { o.Seq++ },
@@ -663,13 +664,13 @@ func TestALogMadeFromAPartIsReadBesideItsWriter(t *testing.T) {
 	whole, err := OpenReadOnly(newSegments(t, 3, 10))
 	must(t, err)
 	defer whole.Close()
-	origin, err := whole.OriginAt(12)
+	origin, err := eventlog.OriginAt(context.Background(), whole, 12)
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "part.log")
 	w, err := DefaultOptions().CreateFrom(path, origin)
 	must(t, err)
 	defer w.Close()
-	must(t, w.Append(12, logtest.Entries(13, 5)))
+	must(t, w.Append(context.Background(), 12, logtest.Entries(13, 5)))
 	r, err := OpenReadOnly(path)
 	must(t, err)
 	defer r.Close()

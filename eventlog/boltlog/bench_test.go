@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ func BenchmarkAppend(b *testing.B) {
 				b.StopTimer()
 				entries := logtest.Entries(next, batch)
 				b.StartTimer()
-				if err := l.Append(next-1, entries); err != nil {
+				if err := l.Append(context.Background(), next-1, entries); err != nil {
 					b.Fatal(err)
 				}
 				next += uint64(batch)
@@ -40,7 +41,7 @@ func BenchmarkRotate(b *testing.B) {
 	defer l.Close()
 	next := uint64(1)
 	for b.Loop() {
-		if err := l.Append(next-1, logtest.Entries(next, 1)); err != nil {
+		if err := l.Append(context.Background(), next-1, logtest.Entries(next, 1)); err != nil {
 			b.Fatal(err)
 		}
 		next++
@@ -57,7 +58,7 @@ func BenchmarkRead(b *testing.B) {
 	defer l.Close()
 	b.Run("entries", func(b *testing.B) {
 		for b.Loop() {
-			for _, err := range l.Read(1) {
+			for _, err := range l.Read(context.Background(), 1) {
 				if err != nil {
 					b.Fatal(err)
 				}

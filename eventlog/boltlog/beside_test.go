@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ func TestAWriterComesAndAppendsWhileALogIsRead(t *testing.T) {
 				reader, err := OpenReadOnly(path)
 				must(t, err)
 				defer reader.Close()
-				origin, err := reader.OriginAt(40)
+				origin, err := eventlog.OriginAt(context.Background(), reader, 40)
 				must(t, err)
 				write := func() {
 					w := startWriter(t, path)
@@ -53,7 +54,7 @@ func TestAWriterComesAndAppendsWhileALogIsRead(t *testing.T) {
 					write()
 				}
 				want, next := logtest.Entries(1, 40), uint64(1)
-				for e, err := range reader.Read(1) {
+				for e, err := range reader.Read(context.Background(), 1) {
 					must(t, err)
 					if next > 40 || !reflect.DeepEqual(e, want[next-1]) {
 						t.Fatalf("entry %d is %+v", next, e)
@@ -67,7 +68,7 @@ func TestAWriterComesAndAppendsWhileALogIsRead(t *testing.T) {
 				if next != 41 || last != 40 || err != nil || reader.First() != 1 || reader.Live() {
 					t.Errorf("read up to entry %d; first %d, last %d, %v, live %t", next-1, reader.First(), last, err, reader.Live())
 				}
-				if now, err := reader.OriginAt(40); err != nil || !reflect.DeepEqual(now, origin) {
+				if now, err := eventlog.OriginAt(context.Background(), reader, 40); err != nil || !reflect.DeepEqual(now, origin) {
 					t.Errorf("the place behind entry 40 was %+v, and is %+v (%v)", origin, now, err)
 				}
 				if n, err := readUntil(t, path, 1); n != 200 || err != nil {
@@ -91,7 +92,7 @@ func TestALogThatIsReadIsAppendedToAndArchived(t *testing.T) {
 					w, err := everyAppend.Open(path)
 					must(t, err)
 					for last := uint64(40); last < 100; last += 10 {
-						must(t, w.Append(last, logtest.Entries(last+1, 10)))
+						must(t, w.Append(context.Background(), last, logtest.Entries(last+1, 10)))
 					}
 					must(t, w.Close())
 					done, err := Archive(path, 80, filepath.Join(t.TempDir(), "archive"), nil)
@@ -103,7 +104,7 @@ func TestALogThatIsReadIsAppendedToAndArchived(t *testing.T) {
 					archiveAll()
 				}
 				next := uint64(1)
-				for e, err := range reader.Records(1) {
+				for e, err := range reader.Records(context.Background(), 1) {
 					must(t, err)
 					if e.Seq != next {
 						t.Fatalf("entry %d is %d", next, e.Seq)
@@ -140,7 +141,7 @@ func TestTheFilesOfALogCanBeCheckedWhileAWriterComes(t *testing.T) {
 				s, err := open()
 				must(t, err)
 				must(t, errors.Join(s.Sound(), s.Check()))
-				for r, err := range s.Records(s.First, s.Last) {
+				for r, err := range s.Records(context.Background(), s.First, s.Last) {
 					must(t, err)
 					last = r.Seq
 				}
@@ -187,7 +188,7 @@ func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 			must(t, err)
 			again, err := OpenReadOnly(path)
 			must(t, err)
-			if err := again.Append(40, logtest.Entries(41, 1)); !errors.Is(err, eventlog.ErrReadOnly) {
+			if err := again.Append(context.Background(), 40, logtest.Entries(41, 1)); !errors.Is(err, eventlog.ErrReadOnly) {
 				t.Errorf("append to a log opened for reading: %v", err)
 			}
 			must(t, again.Close())

@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,12 +71,12 @@ func TestRunThatIsRecorded(t *testing.T) {
 	last := uint64(0)
 	for round := range 2 {
 		for _, n := range recordedSizes {
-			must(t, l.Append(last, recordedEntries(last+1, n)))
+			must(t, l.Append(context.Background(), last, recordedEntries(last+1, n)))
 			last += uint64(n)
 			note(noteAcked+"%d", last)
 		}
 		if round == 0 { // a crash in the middle of a rotation, which opening the log has to finish
-			must(t, l.tail.writeSeal(l.last, l.prev))
+			must(t, l.tail.writeSeal(l.end))
 		}
 		must(t, l.Close())
 		l, err = recordedOptions.Open(path)
@@ -182,7 +183,7 @@ func (o *crashOracle) check(dir string, ops int) error {
 		err = fmt.Errorf("the last entry is %d, but only %d were appended", last, len(o.hashes)-1)
 	case seen != last:
 		err = fmt.Errorf("the last entry is %d, a reader saw %d", last, seen)
-	case l.prev != o.hashes[last]:
+	case l.end.Hash != o.hashes[last]:
 		err = fmt.Errorf("the chain of hashes up to entry %d is not that of what was appended", last)
 	default:
 		err = errors.Join(appendAndRead(l, last), l.Close())
@@ -206,7 +207,7 @@ func lastReadable(path string) (uint64, error) {
 
 // readAll reads a log to its end, and so checks the whole chain.
 func readAll(l *Log) (last uint64, err error) {
-	for e, err := range l.Read(1) {
+	for e, err := range l.Read(context.Background(), 1) {
 		if err != nil {
 			return last, err
 		}
@@ -217,7 +218,7 @@ func readAll(l *Log) (last uint64, err error) {
 
 func appendAndRead(l *Log, last uint64) error {
 	const more = 3
-	if err := l.Append(last, recordedEntries(last+1, more)); err != nil {
+	if err := l.Append(context.Background(), last, recordedEntries(last+1, more)); err != nil {
 		return fmt.Errorf("append after the crash: %w", err)
 	}
 	got, err := readAll(l)

@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 
@@ -15,8 +16,9 @@ const batchSize = 256 << 10
 // A cursor goes through the records of a log in batches: fill copies records out of a segment, drain decodes
 // and checks them. No transaction is open between the two, so whoever reads may take as long as it likes.
 type cursor struct {
-	next   uint64   // sequence number of the next entry to decode
-	prev   [32]byte // hash of the record before it, once linked
+	ctx    context.Context // when it ends, so does drain
+	next   uint64          // sequence number of the next entry to decode
+	chain  eventlog.Chain  // what it follows, once linked
 	linked bool
 	seg    Facts // where the batch is from
 	batch  []byte
@@ -58,13 +60,13 @@ func (c *cursor) link(s *Segment, b *bolt.Bucket) error {
 	if c.linked {
 		return nil
 	}
-	c.linked, c.prev = true, s.Previous
+	c.linked, c.chain = true, eventlog.Chain{Seq: c.next - 1, Hash: s.Previous}
 	if c.next > s.First {
 		rec := b.Get(key(c.next - 1))
 		if rec == nil {
 			return s.damaged(c.next-1, errMissing)
 		}
-		c.prev = eventlog.HashRecord(rec)
+		c.chain.Hash = eventlog.HashRecord(rec)
 	}
 	return nil
 }
@@ -74,6 +76,10 @@ func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, e
 	var none T
 	start := 0
 	for _, end := range c.ends {
+		if c.ctx.Err() != nil {
+			yield(none, context.Cause(c.ctx))
+			return false
+		}
 		v, err := decode(c.batch[start:end])
 		if err != nil {
 			yield(none, err)
@@ -93,38 +99,25 @@ func drain[T any](c *cursor, decode func(rec []byte) (T, error), yield func(T, e
 
 // entry returns the next entry, checked.
 func (c *cursor) entry(rec []byte) (eventlog.Entry, error) {
-	e, prev, err := eventlog.DecodeRecord(rec)
-	if err != nil {
-		return eventlog.Entry{}, c.damaged(err)
-	}
-	return e, c.pass(rec, e.Seq, prev)
+	e, err := c.chain.Entry(rec)
+	return e, c.pass(err)
 }
 
 // record returns the next record, checked but for its payload.
 func (c *cursor) record(rec []byte) (eventlog.Record, error) {
-	seq, prev, err := eventlog.RecordPlace(rec)
-	if err != nil {
-		return eventlog.Record{}, c.damaged(err)
-	}
-	if err := c.pass(rec, seq, prev); err != nil {
-		return eventlog.Record{}, err
-	}
-	return eventlog.Record{Seq: seq, Bytes: rec, Hash: c.prev}, nil
+	r, err := c.chain.Record(rec)
+	return r, c.pass(err)
 }
 
-// pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.
-func (c *cursor) pass(rec []byte, seq uint64, prev [32]byte) error {
-	hash := eventlog.HashRecord(rec)
-	switch {
-	case seq != c.next:
-		return c.damaged(fmt.Errorf("its record is that of entry %d", seq))
-	case prev != c.prev:
-		return c.damaged(fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, c.prev))
-	case c.seg.Sealed && seq == c.seg.Last && hash != c.seg.Hash:
-		return c.damaged(fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", hash, c.seg.Hash))
+// pass goes on behind the next record, of which the chain says err.
+func (c *cursor) pass(err error) error {
+	if err == nil && c.seg.Sealed && c.chain.Seq == c.seg.Last && c.chain.Hash != c.seg.Hash {
+		err = fmt.Errorf("its record has the hash %x, but the segment was sealed with %x", c.chain.Hash, c.seg.Hash)
+	}
+	if err != nil {
+		return c.damaged(err)
 	}
 	c.next++
-	c.prev = hash
 	return nil
 }
 

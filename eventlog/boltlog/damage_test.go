@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func newLog(t testing.TB, n int) string {
 		t.Fatal(err)
 	}
 	for first := 1; first <= n; first += 500 {
-		if err := l.Append(uint64(first)-1, logtest.Entries(uint64(first), min(500, n+1-first))); err != nil {
+		if err := l.Append(context.Background(), uint64(first)-1, logtest.Entries(uint64(first), min(500, n+1-first))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +72,7 @@ func readUntil(t testing.TB, path string, from uint64) (int, error) {
 	}
 	defer l.Close()
 	n := 0
-	for _, err := range l.Read(from) {
+	for _, err := range l.Read(context.Background(), from) {
 		if err != nil {
 			return n, err
 		}
@@ -237,7 +238,7 @@ func TestOverwrittenPagesAreReported(t *testing.T) {
 			// A free page may be overwritten, and a damaged one is an error that names the file.
 			l, err := Open(path)
 			if err == nil {
-				for _, err = range l.Read(1) {
+				for _, err = range l.Read(context.Background(), 1) {
 					if err != nil {
 						break
 					}
@@ -303,10 +304,10 @@ func TestFailedCommitHasUnknownOutcome(t *testing.T) {
 	if err := l.tail.file.Close(); err != nil { // every write fails from here on
 		t.Fatal(err)
 	}
-	if err := l.Append(3, logtest.Entries(4, 2)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
 		t.Errorf("error %v, want one that says that the outcome is unknown", err)
 	}
-	if err := l.Append(3, logtest.Entries(4, 2)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
+	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
 		t.Errorf("error %v, want ErrUnknownOutcome", err)
 	}
 	l.Close()
@@ -317,7 +318,7 @@ func TestFailedCommitHasUnknownOutcome(t *testing.T) {
 	if last, err := l.Last(); last != 3 || err != nil {
 		t.Errorf("last is %d, error %v, want 3", last, err)
 	}
-	if err := l.Append(3, logtest.Entries(4, 2)); err != nil {
+	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); err != nil {
 		t.Error(err)
 	}
 	l.Close()
@@ -329,13 +330,14 @@ func TestReopenAfterACommitThatReachedTheDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.encode(logtest.Entries(4, 2)); err != nil {
+	end, err := l.batch.Encode(l.end, logtest.Entries(4, 2), limit)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.commit(4); err != nil { // durable, but never reported so
+	if err := l.commit(); err != nil { // durable, but never reported so
 		t.Fatal(err)
 	}
-	l.failed = true
+	l.unknown = &eventlog.Attempt{Before: l.end, After: end}
 	l.Close()
 	l, err = Open(path)
 	if err != nil {
@@ -343,7 +345,7 @@ func TestReopenAfterACommitThatReachedTheDisk(t *testing.T) {
 	}
 	defer l.Close()
 	var conflict *eventlog.ConflictError
-	if err := l.Append(3, logtest.Entries(4, 2)); !errors.As(err, &conflict) || conflict.Actual != 5 {
+	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); !errors.As(err, &conflict) || conflict.Actual != 5 {
 		t.Errorf("error %v, want a conflict with entry 5", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
 
@@ -19,26 +20,15 @@ func TestConformsWithFaults(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a.log")
 		l, err := Create(path)
 		must(t, err)
-		return faultyLog(t, l)
-	})
-}
-
-func faultyLog(t *testing.T, l *Log) logtest.Faulty {
-	return logtest.Faulty{
-		Log: l,
-		Reopen: func() logtest.Faulty {
-			again, err := Open(l.Path())
-			must(t, err)
-			return faultyLog(t, again)
-		},
-		Fail: func(f logtest.Fault) {
+		return logtest.Faulty{Log: l, Fail: func(log eventlog.Log, f logtest.Fault) {
+			l := log.(*Log)
 			if f == logtest.NotPersisted {
 				must(t, l.tail.file.Close())
 				return
 			}
 			failLastSync(t, l)
-		},
-	}
+		}}
+	})
 }
 
 // failLastSync lets the next commit write all its pages, and then fails the sync that would acknowledge it: in

@@ -3,6 +3,7 @@ package boltlog
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (d *damagedLog) read() (opened bool, err error) {
 func (d *damagedLog) compare(l *Log) (n int, err error) {
 	var prev [32]byte
 	var rec []byte
-	for e, err := range l.Read(1) {
+	for e, err := range l.Read(context.Background(), 1) {
 		if err != nil {
 			return n, err
 		}
@@ -228,7 +229,7 @@ func (d *damagedLog) appendTo(found bool) error {
 	if last, err := l.Last(); last != total || err != nil {
 		return fmt.Errorf("opened for appending, its last entry is %d, error %v", last, err)
 	}
-	if err := l.Append(total, damageContent(total+1, 1)); err != nil {
+	if err := l.Append(context.Background(), total, damageContent(total+1, 1)); err != nil {
 		if !found {
 			return fmt.Errorf("append: %w", err)
 		}
@@ -372,7 +373,7 @@ func logForDamage(t *testing.T) string {
 	l, err := everyAppend.Create(path)
 	must(t, err)
 	for i := range damageSegments {
-		must(t, l.Append(uint64(i*damageEntries), damageContent(uint64(i*damageEntries)+1, damageEntries)))
+		must(t, l.Append(context.Background(), uint64(i*damageEntries), damageContent(uint64(i*damageEntries)+1, damageEntries)))
 	}
 	must(t, l.tail.view(1, func(tx *bolt.Tx) error {
 		if tx.Bucket(bucketLog).Stats().BranchPageN == 0 {

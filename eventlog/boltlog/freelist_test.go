@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"testing"
@@ -18,7 +19,7 @@ func TestAFreeListThatNamesUsedPagesForbidsAppending(t *testing.T) {
 	}
 	const last = 200
 	for seq := uint64(2); seq <= last; seq++ { // each commit leaves free pages behind
-		if err := l.Append(seq-1, logtest.Entries(seq, 1)); err != nil {
+		if err := l.Append(context.Background(), seq-1, logtest.Entries(seq, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,12 +48,12 @@ func TestAFreeListThatNamesUsedPagesForbidsAppending(t *testing.T) {
 		}
 		accepted++
 		for seq := uint64(last + 1); seq <= last+20; seq++ {
-			if err := l.Append(seq-1, logtest.Entries(seq, 1)); err != nil {
+			if err := l.Append(context.Background(), seq-1, logtest.Entries(seq, 1)); err != nil {
 				t.Fatalf("bit %d: %v", bit, err)
 			}
 		}
 		next := uint64(1)
-		for e, err := range l.Read(1) {
+		for e, err := range l.Read(context.Background(), 1) {
 			if err != nil || e.Seq != next {
 				t.Fatalf("bit %d of byte %d: entry %d: %v", bit%8, bit/8, next, err)
 			}

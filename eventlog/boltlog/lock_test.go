@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func writeOnDemand(path string) {
 	}
 	fmt.Println("open")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if err := l.Append(l.last, logtest.Entries(l.last+1, 10)); err != nil {
+		if err := l.Append(context.Background(), l.last, logtest.Entries(l.last+1, 10)); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -107,7 +108,7 @@ func TestAnotherProcessIsWriting(t *testing.T) {
 		}
 		w.append(t, sealed+20) // the reader is in nobody's way
 		n := uint64(0)
-		for _, err := range l.Read(1) {
+		for _, err := range l.Read(context.Background(), 1) {
 			must(t, err)
 			n++
 		}
@@ -125,7 +126,7 @@ func TestAnotherProcessIsWriting(t *testing.T) {
 	must(t, l.Close())
 	l, err = Open(path)
 	must(t, err)
-	must(t, l.Append(70, logtest.Entries(71, 1)))
+	must(t, l.Append(context.Background(), 70, logtest.Entries(71, 1)))
 	must(t, l.Close())
 	wantWhole(t, path)
 }
@@ -140,7 +141,7 @@ func TestALogWithoutASealedSegmentIsReadBesideItsWriter(t *testing.T) {
 	if last, err := l.Last(); !l.Live() || last != 0 || err != nil {
 		t.Errorf("live is %t, last is %d, error %v", l.Live(), last, err)
 	}
-	for e, err := range l.Read(1) {
+	for e, err := range l.Read(context.Background(), 1) {
 		t.Errorf("entry %d, error %v", e.Seq, err)
 	}
 	must(t, l.Close())
@@ -205,7 +206,7 @@ func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
 	w.kill()
 	l, err := Open(path)
 	must(t, err)
-	must(t, l.Append(40, logtest.Entries(41, 1)))
+	must(t, l.Append(context.Background(), 40, logtest.Entries(41, 1)))
 	must(t, l.Close())
 	wantWhole(t, path)
 }

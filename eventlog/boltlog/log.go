@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -40,13 +41,14 @@ type Log struct {
 	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
 	doubt    error                  // what it ends with otherwise; nil for nothing
 
-	appending sync.Mutex    // held by Append and Close; guards what follows, and writes of what mu guards
-	prev      [32]byte      // hash of the last record
-	began     eventlog.Time // time of the live segment's first entry
-	failed    bool          // an append has failed with unknown outcome
-	records   []byte        // scratch of Append
-	ends      []int         // where each record ends in it
-	hashes    [][32]byte    // of each record
+	appending  sync.Mutex                // held by Append and Close; guards what follows, and writes of what mu guards
+	end        eventlog.Chain            // behind the last durable entry
+	began      eventlog.Time             // time of the live segment's first entry
+	unknown    *eventlog.Attempt         // the append that has failed with unknown outcome
+	superseded *eventlog.SupersededError // another writer has appended
+	batch      eventlog.Batch            // scratch of Append
+
+	mark eventlog.Mark // of the last durable entry, until Close
 
 	mu       sync.Mutex // never held while the disk is waited for
 	begin    *beginning // nil if the log begins with entry 1
@@ -96,69 +98,66 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// Append implements eventlog.Log. All entries are written in one transaction in one segment. An entry that
-// the format cannot hold, or a wrong sequence number, is an *eventlog.EntryError and leaves the log as it was.
-func (l *Log) Append(expectedLast uint64, entries []eventlog.Entry) error {
+// limit is how much one Append takes: bbolt holds a transaction in memory.
+var limit = eventlog.WideLimit
+
+// Limit implements eventlog.Log.
+func (l *Log) Limit() eventlog.Limit { return limit }
+
+// Append implements eventlog.Log. All entries are written in one transaction in one segment. ctx is asked before it
+// begins, and not again: a commit cannot be called off.
+func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	l.appending.Lock()
 	defer l.appending.Unlock()
+	if err := l.mayAppend(ctx, expectedLast); err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	end, err := l.batch.Encode(l.end, entries, limit)
+	if err != nil {
+		return err
+	}
+	if err := l.write(entries[0].Time); err != nil {
+		if errors.As(err, &l.superseded) {
+			return l.superseded
+		}
+		l.unknown = &eventlog.Attempt{Before: l.end, After: end}
+		return &eventlog.UnknownOutcomeError{Path: l.path, First: l.batch.First, Last: end.Seq, Err: err}
+	}
+	l.end = end
+	l.tail.grow(l.batch.Hashes)
+	l.mu.Lock()
+	l.last = end.Seq
+	l.mu.Unlock()
+	l.mark.Raise(end.Seq)
+	return nil
+}
+
+// mayAppend says why nothing can be appended behind entry expectedLast, or nil.
+func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 	last, err := l.Last()
 	switch {
 	case err != nil:
 		return err
 	case l.readOnly:
 		return eventlog.ErrReadOnly
-	case l.failed:
+	case l.superseded != nil:
+		return l.superseded
+	case l.unknown != nil:
 		return eventlog.ErrUnknownOutcome
 	case last != expectedLast:
 		return &eventlog.ConflictError{Expected: expectedLast, Actual: last}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	if err := eventlog.CheckSequence(expectedLast, entries); err != nil {
-		return err
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	prev, err := l.encode(entries)
-	if err != nil {
-		return err
-	}
-	if err := l.write(entries); err != nil {
-		l.failed = true
-		return fmt.Errorf("%s: append entries %d to %d, outcome unknown: %w",
-			l.path, entries[0].Seq, entries[len(entries)-1].Seq, err)
-	}
-	l.prev = prev
-	l.tail.grow(l.hashes)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = entries[len(entries)-1].Seq
 	return nil
 }
 
-// encode fills l.records, l.ends and l.hashes, and returns the last record's hash.
-func (l *Log) encode(entries []eventlog.Entry) ([32]byte, error) {
-	const keep = 4 << 20
-	if cap(l.records) > keep {
-		l.records = nil // one huge batch should not hold its memory for good
-	}
-	l.records, l.ends, l.hashes = l.records[:0], l.ends[:0], l.hashes[:0]
-	prev := l.prev
-	for i := range entries {
-		start := len(l.records)
-		var err error
-		if l.records, err = eventlog.AppendRecord(l.records, entries[i], prev); err != nil {
-			return prev, err
-		}
-		prev = eventlog.HashRecord(l.records[start:])
-		l.ends = append(l.ends, len(l.records))
-		l.hashes = append(l.hashes, prev)
-	}
-	return prev, nil
-}
-
-// write makes what encode prepared durable, in a new segment if it is time for one.
-func (l *Log) write(entries []eventlog.Entry) error {
-	due, err := l.due(entries, len(l.records))
+// write makes the batch, whose first entry has the given time, durable, in a new segment if it is time for one.
+func (l *Log) write(first eventlog.Time) error {
+	due, err := l.due(first, len(l.batch.Bytes))
 	if err != nil {
 		return err
 	}
@@ -167,23 +166,26 @@ func (l *Log) write(entries []eventlog.Entry) error {
 			return fmt.Errorf("begin a segment: %w", err)
 		}
 	}
-	if entries[0].Seq == l.tail.First {
-		l.began = entries[0].Time
+	if l.batch.First == l.tail.First {
+		l.began = first
 	}
-	return l.commit(entries[0].Seq)
+	return l.commit()
 }
 
-// commit writes the records, from the sequence number first on.
-func (l *Log) commit(first uint64) error {
+// commit writes the records of the batch.
+func (l *Log) commit() error {
 	return l.tail.update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketLog)
+		b, meta := tx.Bucket(bucketLog), tx.Bucket(bucketMeta)
+		if err := l.tail.unchanged(b, meta, l.end.Seq); err != nil {
+			return err
+		}
 		b.FillPercent = fillPercent
-		keys := make([]byte, 8*len(l.ends))
+		keys := make([]byte, 8*len(l.batch.Ends))
 		start := 0
-		for i, end := range l.ends {
+		for i, end := range l.batch.Ends {
 			key := keys[8*i : 8*i+8]
-			binary.BigEndian.PutUint64(key, first+uint64(i))
-			if err := b.Put(key, l.records[start:end]); err != nil {
+			binary.BigEndian.PutUint64(key, l.batch.First+uint64(i))
+			if err := b.Put(key, l.batch.Bytes[start:end]); err != nil {
 				return err
 			}
 			start = end
@@ -191,7 +193,7 @@ func (l *Log) commit(first uint64) error {
 		if l.tail.Format < formatTree {
 			return nil
 		}
-		return tx.Bucket(bucketMeta).Put(metaLast, key(first+uint64(len(l.ends))-1))
+		return meta.Put(metaLast, key(l.batch.First+uint64(len(l.batch.Ends))-1))
 	})
 }
 
@@ -215,7 +217,8 @@ func (l *Log) Close() error {
 	if l.closed {
 		return eventlog.ErrClosed
 	}
-	l.closed, l.records, l.ends, l.hashes = true, nil, nil, nil
+	l.closed, l.batch = true, eventlog.Batch{}
+	l.mark.End(eventlog.ErrClosed)
 	var err error
 	if l.tail != nil {
 		err = l.tail.close()
@@ -223,23 +226,36 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.release())
 }
 
-// Read implements eventlog.Log. Every record's checksum, its sequence number and its link to the record
-// before it are checked, also from one segment to the next; the record before the first one is read for
-// that too. The caller may append within the loop, and may take as long as it likes: no transaction is open
-// while it holds an entry. What is good of a damaged log is read before the damage is reported. Entries before
-// First are an *ArchivedError.
-func (l *Log) Read(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return read(l, from, (*cursor).entry)
+// Read implements eventlog.Log. Every record's checksum, its sequence number and its link to the record before it are
+// checked, also from one segment to the next; the record before the first one is read for that too. The caller may take
+// as long as it likes: no transaction is open while it holds an entry.
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return read(ctx, l, from, (*cursor).entry)
 }
 
-// Records is Read without decoding the entries: two to three times as fast. A payload that cannot be decoded is
-// no error here.
-func (l *Log) Records(from uint64) iter.Seq2[eventlog.Record, error] {
-	return read(l, from, (*cursor).record)
+// Records implements eventlog.Log.
+func (l *Log) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
+	return read(ctx, l, from, (*cursor).record)
+}
+
+// Follow implements eventlog.Log. A Log that was opened for reading sees what it saw when it was opened.
+func (l *Log) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
+	if !l.readOnly {
+		return eventlog.FollowMark(ctx, from, &l.mark, l.Records)
+	}
+	why := fmt.Errorf("%s: %w: it was opened for reading, and shows the entries that it had then", l.path,
+		eventlog.ErrNotFollowed)
+	if l.live {
+		why = fmt.Errorf("%s: %w: only the process that writes to it can tell of its live segment", l.path,
+			eventlog.ErrNotFollowed)
+	}
+	return eventlog.NotFollowed(l.Records(ctx, from), why)
 }
 
 // read is Read or Records.
-func read[T any](l *Log, from uint64, decode func(*cursor, []byte) (T, error)) iter.Seq2[T, error] {
+func read[T any](
+	ctx context.Context, l *Log, from uint64, decode func(*cursor, []byte) (T, error),
+) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		last, err := l.Last()
@@ -247,7 +263,7 @@ func read[T any](l *Log, from uint64, decode func(*cursor, []byte) (T, error)) i
 			yield(none, err)
 			return
 		}
-		r := reader{log: l, last: last, cursor: cursor{next: max(from, 1)}}
+		r := reader{log: l, last: last, cursor: cursor{ctx: ctx, next: max(from, 1)}}
 		defer r.close()
 		for r.next <= r.last {
 			if err := r.fill(); err != nil {
@@ -264,4 +280,42 @@ func read[T any](l *Log, from uint64, decode func(*cursor, []byte) (T, error)) i
 			yield(none, l.doubt)
 		}
 	}
+}
+
+// Reopen implements eventlog.Log.
+func (l *Log) Reopen(ctx context.Context) (eventlog.Log, eventlog.Reopened, error) {
+	again, found, err := l.reopen(ctx)
+	if err != nil {
+		return nil, found, fmt.Errorf("reopen log %s: %w", l.path, err)
+	}
+	return again, found, nil
+}
+
+func (l *Log) reopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
+	if ctx.Err() != nil {
+		return nil, eventlog.Reopened{}, context.Cause(ctx)
+	}
+	_ = l.Close() // what failed before may fail again, and it may be closed
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	if l.readOnly {
+		again, err := l.opts.OpenReadOnly(l.path)
+		if err != nil {
+			return nil, eventlog.Reopened{}, err
+		}
+		return again, eventlog.Reopened{Expected: l.last, Last: again.last}, nil
+	}
+	again, err := l.opts.Open(l.path)
+	if err != nil {
+		return nil, eventlog.Reopened{}, err
+	}
+	attempt := eventlog.Attempt{Before: l.end, After: l.end}
+	if l.unknown != nil {
+		attempt = *l.unknown
+	}
+	found, err := attempt.Find(ctx, again)
+	if err != nil {
+		return nil, found, errors.Join(err, again.Close())
+	}
+	return again, found, nil
 }

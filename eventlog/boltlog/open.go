@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,10 +91,11 @@ func (l *Log) takeOver() error {
 	if err != nil {
 		return err
 	}
-	l.tail, l.prev = tail, tail.Previous
+	l.tail, l.end = tail, eventlog.Chain{Seq: l.last, Hash: tail.Previous}
 	if err := l.resume(); err != nil {
 		return errors.Join(err, tail.close())
 	}
+	l.mark.Raise(l.last)
 	return nil
 }
 
@@ -136,7 +138,7 @@ func (l *Log) resume() error {
 	if l.last < l.tail.First {
 		return nil
 	}
-	for e, err := range l.tail.Read(l.tail.First, l.tail.First) {
+	for e, err := range l.tail.Read(context.Background(), l.tail.First, l.tail.First) {
 		if err != nil {
 			return err
 		}
@@ -153,7 +155,7 @@ func (l *Log) resume() error {
 	if err != nil {
 		return l.tail.damaged(l.last, err)
 	}
-	l.prev = eventlog.HashRecord(rec)
+	l.end.Hash = eventlog.HashRecord(rec)
 	return nil
 }
 
@@ -191,9 +193,6 @@ func (o Options) openReadOnly(path string, alone bool) (*Log, error) {
 
 // OpenReadOnly is DefaultOptions().OpenReadOnly.
 func OpenReadOnly(path string) (*Log, error) { return DefaultOptions().OpenReadOnly(path) }
-
-// Reopen opens the log that l is once more, for reading.
-func (l *Log) Reopen() (*Log, error) { return l.opts.OpenReadOnly(l.path) }
 
 // loadSingle fills l with a log of one file.
 func (l *Log) loadSingle() (err error) {

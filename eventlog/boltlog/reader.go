@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,9 +93,8 @@ func (r *reader) close() {
 	}
 }
 
-// RecordHash returns the hash of entry seq's record, eventlog.HashRecord: zeros for entry 0. Of the record itself
-// nothing is checked: Read does that. Errors are those of Read, and that there is no such entry.
-func (l *Log) RecordHash(seq uint64) ([32]byte, error) {
+// RecordHash implements eventlog.Log.
+func (l *Log) RecordHash(ctx context.Context, seq uint64) ([32]byte, error) {
 	last, err := l.Last()
 	switch {
 	case err != nil:
@@ -106,7 +106,7 @@ func (l *Log) RecordHash(seq uint64) ([32]byte, error) {
 	case seq == 0:
 		return [32]byte{}, nil
 	}
-	r := reader{log: l, last: seq, cursor: cursor{next: seq}}
+	r := reader{log: l, last: seq, cursor: cursor{ctx: ctx, next: seq}}
 	defer r.close()
 	if known, ok := l.place(seq); ok {
 		return known.Hash, nil

@@ -1,6 +1,8 @@
 package boltlog
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +13,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// due says whether entries, whose records take size bytes, are to begin a new segment.
-func (l *Log) due(entries []eventlog.Entry, size int) (bool, error) {
+// due reports whether a batch, whose first entry has the given time and whose records take size bytes, is to begin a new
+// segment.
+func (l *Log) due(first eventlog.Time, size int) (bool, error) {
 	if l.last < l.tail.First {
 		return false, nil // an empty segment takes anything
 	}
-	if age := l.opts.SegmentAge; age > 0 && entries[0].Time.Sub(l.began) >= age {
+	if age := l.opts.SegmentAge; age > 0 && first.Sub(l.began) >= age {
 		return true, nil
 	}
 	if l.opts.SegmentBytes <= 0 {
@@ -34,11 +37,11 @@ func (l *Log) due(entries []eventlog.Entry, size int) (bool, error) {
 // the log is opened again.
 func (l *Log) rotate() error {
 	tail := l.tail
-	end, err := l.end()
+	end, err := l.successor()
 	if err != nil {
 		return err
 	}
-	if err := tail.writeSeal(l.last, l.prev); err != nil {
+	if err := tail.writeSeal(l.end); err != nil {
 		return fmt.Errorf("seal %s: %w", tail.Path, err)
 	}
 	if err := l.retire(end); err != nil {
@@ -58,11 +61,11 @@ func (l *Log) rotate() error {
 	return nil
 }
 
-// end returns the place where the next segment begins.
-func (l *Log) end() (end eventlog.Origin, err error) {
-	end = eventlog.Origin{Seq: l.last, Hash: l.prev}
+// successor returns the place where the next segment begins.
+func (l *Log) successor() (end eventlog.Origin, err error) {
+	end = eventlog.Origin{Seq: l.end.Seq, Hash: l.end.Hash}
 	if l.tail.Tree == nil { // its format has none
-		end.Tree, err = l.Tree(l.last)
+		end.Tree, err = eventlog.TreeAt(context.Background(), l, l.last)
 		return end, err
 	}
 	if end.Tree, err = l.tail.treeAt(l.last); err == nil {
@@ -82,19 +85,41 @@ func (l *Log) retire(end eventlog.Origin) error {
 	return tail.close()
 }
 
-// writeSeal says in the segment that it ends with entry last, whose record has the given hash.
-func (s *Segment) writeSeal(last uint64, hash [32]byte) error {
-	value := append(key(last), hash[:]...)
+// writeSeal says in the segment where it ends.
+func (s *Segment) writeSeal(end eventlog.Chain) error {
+	value := append(key(end.Seq), end.Hash[:]...)
 	if s.Format >= formatTree {
-		tree, err := s.treeAt(last)
+		tree, err := s.treeAt(end.Seq)
 		if err != nil {
 			return err
 		}
 		value = tree.AppendNodes(value)
 	}
 	return s.update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(metaSealed, value)
+		meta := tx.Bucket(bucketMeta)
+		if err := s.unchanged(tx.Bucket(bucketLog), meta, end.Seq); err != nil {
+			return err
+		}
+		return meta.Put(metaSealed, value)
 	})
+}
+
+// unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last is
+// the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some network
+// file systems, this does.
+func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
+	found, rec := s.First-1, []byte(nil)
+	if k, v := entries.Cursor().Last(); len(k) == 8 {
+		found, rec = binary.BigEndian.Uint64(k), v
+	}
+	if found == last && meta.Get(metaSealed) == nil {
+		return nil
+	}
+	superseded := &eventlog.SupersededError{Expected: last, Actual: found}
+	if e, _, err := eventlog.DecodeRecord(rec); err == nil {
+		superseded.Epoch = e.Epoch
+	}
+	return superseded
 }
 
 // seal makes the facts those of a segment that was sealed at end, and cut.
@@ -152,7 +177,7 @@ func (l *Log) repair() error {
 	tail.Extra = 0
 	end := eventlog.Origin{Seq: tail.Last, Hash: tail.Hash}
 	var err error
-	if end.Tree, err = l.Tree(tail.Last); err != nil {
+	if end.Tree, err = eventlog.TreeAt(context.Background(), l, tail.Last); err != nil {
 		return fmt.Errorf("compute the hash tree: %w", err)
 	}
 	next, err := begin(l.path, end)
@@ -173,7 +198,7 @@ func reseal(prev *Facts, next Facts) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(s.writeSeal(next.First-1, next.Previous), s.close()); err != nil {
+		if err := errors.Join(s.writeSeal(eventlog.Chain{Seq: next.First - 1, Hash: next.Previous}), s.close()); err != nil {
 			return fmt.Errorf("seal %s: %w", prev.Path, err)
 		}
 	}

@@ -2,6 +2,7 @@ package boltlog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func newSegments(t testing.TB, count, size int) string {
 		t.Fatal(err)
 	}
 	for i := range count {
-		if err := l.Append(uint64(i*size), logtest.Entries(uint64(i*size)+1, size)); err != nil {
+		if err := l.Append(context.Background(), uint64(i*size), logtest.Entries(uint64(i*size)+1, size)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,7 +48,7 @@ func unfinished(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.tail.writeSeal(l.last, l.prev), l.Close()); err != nil {
+	if err := errors.Join(l.tail.writeSeal(l.end), l.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -125,7 +126,7 @@ func TestInterruptedRotationIsFinished(t *testing.T) {
 				l, err := Open(path)
 				must(t, err)
 				next := uint64(31 + 5*round)
-				must(t, l.Append(next-1, logtest.Entries(next, 5)))
+				must(t, l.Append(context.Background(), next-1, logtest.Entries(next, 5)))
 				must(t, l.Close())
 			}
 			if n, err := readUntil(t, path, 1); n != 40 || err != nil {
@@ -204,7 +205,7 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 			for i := range entries {
 				entries[i].Time++
 			}
-			must(t, errors.Join(l.Append(0, entries[:10]), l.Append(10, entries[10:]), l.Append(20, logtest.Entries(21, 1)), l.Close()))
+			must(t, errors.Join(l.Append(context.Background(), 0, entries[:10]), l.Append(context.Background(), 10, entries[10:]), l.Append(context.Background(), 20, logtest.Entries(21, 1)), l.Close()))
 			must(t, os.Rename(segment(other, 11), segment(path, 11)))
 			return path
 		}, 11, 11, "follows a record of hash"},
@@ -306,14 +307,14 @@ func TestFailedRotationHasUnknownOutcome(t *testing.T) {
 	l, err := everyAppend.Open(path)
 	must(t, err)
 	must(t, os.WriteFile(segment(path, 11), nil, fileMode))
-	if err := l.Append(10, logtest.Entries(11, 3)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+	if err := l.Append(context.Background(), 10, logtest.Entries(11, 3)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
 		t.Errorf("error %v, want one that says that the outcome is unknown", err)
 	}
-	if err := l.Append(10, logtest.Entries(11, 3)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
+	if err := l.Append(context.Background(), 10, logtest.Entries(11, 3)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
 		t.Errorf("error %v, want ErrUnknownOutcome", err)
 	}
 	n := 0
-	for _, err := range l.Read(1) {
+	for _, err := range l.Read(context.Background(), 1) {
 		must(t, err)
 		n++
 	}
@@ -324,7 +325,7 @@ func TestFailedRotationHasUnknownOutcome(t *testing.T) {
 	must(t, os.Remove(segment(path, 11)))
 	l, err = everyAppend.Open(path)
 	must(t, err)
-	must(t, l.Append(10, logtest.Entries(11, 3)))
+	must(t, l.Append(context.Background(), 10, logtest.Entries(11, 3)))
 	must(t, l.Close())
 	wantWhole(t, path)
 }
@@ -335,7 +336,7 @@ func TestSegmentsKeepToTheirSize(t *testing.T) {
 	l, err := Options{SegmentBytes: limit}.Create(path)
 	must(t, err)
 	for first := uint64(1); first <= 20000; first += 100 {
-		must(t, l.Append(first-1, logtest.Entries(first, 100)))
+		must(t, l.Append(context.Background(), first-1, logtest.Entries(first, 100)))
 	}
 	must(t, l.Close())
 	paths, err := segmentPaths(path)
@@ -363,7 +364,7 @@ func TestSegmentsKeepToTheirAge(t *testing.T) {
 		must(t, err)
 		entries := logtest.Entries(uint64(i)+1, 1)
 		entries[0].Time = eventlog.Time(i) * eventlog.Time(20*time.Minute)
-		must(t, errors.Join(l.Append(uint64(i), entries), l.Close()))
+		must(t, errors.Join(l.Append(context.Background(), uint64(i), entries), l.Close()))
 	}
 	paths, err := segmentPaths(path)
 	must(t, err)
@@ -390,13 +391,13 @@ func TestReadingAcrossARotation(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	n := uint64(0)
-	for e, err := range l.Read(1) {
+	for e, err := range l.Read(context.Background(), 1) {
 		must(t, err)
 		if n++; e.Seq != n {
 			t.Fatalf("entry %d, want %d", e.Seq, n)
 		}
 		if n == 5 {
-			must(t, l.Append(3000, logtest.Entries(3001, 1)))
+			must(t, l.Append(context.Background(), 3000, logtest.Entries(3001, 1)))
 		}
 	}
 	if n != 3000 {

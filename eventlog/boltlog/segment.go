@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -459,9 +460,9 @@ func (s *Segment) Check() error {
 
 // Read yields the entries from from to to, both of them the segment's, in order; see Log.Read for what is
 // checked.
-func (s *Segment) Read(from, to uint64) iter.Seq2[eventlog.Entry, error] {
+func (s *Segment) Read(ctx context.Context, from, to uint64) iter.Seq2[eventlog.Entry, error] {
 	return func(yield func(eventlog.Entry, error) bool) {
-		c := cursor{next: from}
+		c := cursor{ctx: ctx, next: from}
 		for c.next <= to {
 			if err := c.fill(s, to); err != nil {
 				yield(eventlog.Entry{}, err)
@@ -476,9 +477,9 @@ func (s *Segment) Read(from, to uint64) iter.Seq2[eventlog.Entry, error] {
 
 // Records yields the records of the entries from from to to, both of them the segment's, in order; see
 // Log.Records.
-func (s *Segment) Records(from, to uint64) iter.Seq2[eventlog.Record, error] {
+func (s *Segment) Records(ctx context.Context, from, to uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		c := cursor{next: from}
+		c := cursor{ctx: ctx, next: from}
 		for c.next <= to {
 			if err := c.fill(s, to); err != nil {
 				yield(eventlog.Record{}, err)

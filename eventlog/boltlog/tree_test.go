@@ -1,6 +1,7 @@
 package boltlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -42,11 +43,11 @@ func naiveTrees(t fataler, n int) (trees []merkle.Tree, hashes [][32]byte) {
 // wantPlaces checks the tree and the hash at every entry of a log.
 func wantPlaces(t fataler, l *Log, from uint64, trees []merkle.Tree, hashes [][32]byte) {
 	for seq := from; seq < uint64(len(trees)); seq++ {
-		o, err := l.OriginAt(seq)
+		o, err := eventlog.OriginAt(context.Background(), l, seq)
 		if err != nil || o.Hash != hashes[seq] || !o.Tree.Equal(trees[seq]) || o.Seq != seq {
 			t.Fatalf("place behind entry %d is %v, error %v, want root %v", seq, o, err, trees[seq].Root())
 		}
-		known, err := l.KnownTree(seq)
+		known, err := l.KnownTree(context.Background(), seq)
 		if err != nil || known.Size > seq || !known.Equal(trees[known.Size]) {
 			t.Fatalf("known tree of at most %d entries is %v, error %v", seq, known, err)
 		}
@@ -66,7 +67,7 @@ func TestSegmentsKnowTheTree(t *testing.T) {
 		last := 0
 		for range rapid.IntRange(1, 5).Draw(t, "appends") {
 			n := rapid.IntRange(1, 20).Draw(t, "entries")
-			mustRapid(t, l.Append(uint64(last), logtest.Entries(uint64(last)+1, n)))
+			mustRapid(t, l.Append(context.Background(), uint64(last), logtest.Entries(uint64(last)+1, n)))
 			last += n
 			if rapid.Bool().Draw(t, "reopened") {
 				mustRapid(t, l.Close())
@@ -132,8 +133,8 @@ func TestALogOfAnOlderFormatGoesOnWithHashTrees(t *testing.T) {
 	l, err := everyAppend.Open(path)
 	must(t, err)
 	wantPlaces(t, l, 0, trees[:31], hashes)
-	must(t, l.Append(30, logtest.Entries(31, 5)))
-	must(t, l.Append(35, logtest.Entries(36, 5)))
+	must(t, l.Append(context.Background(), 30, logtest.Entries(31, 5)))
+	must(t, l.Append(context.Background(), 35, logtest.Entries(36, 5)))
 	wantPlaces(t, l, 0, trees, hashes)
 	must(t, l.Close())
 	wantWhole(t, path)
@@ -168,7 +169,7 @@ func TestOlderFormatsAreMended(t *testing.T) {
 		withoutTrees(t, path)
 		l, err := Open(path)
 		must(t, err)
-		must(t, l.Append(30, logtest.Entries(31, 5)))
+		must(t, l.Append(context.Background(), 30, logtest.Entries(31, 5)))
 		wantPlaces(t, l, 0, trees, hashes)
 		must(t, l.Close())
 		if n, err := readUntil(t, path, 1); n != 35 || err != nil {
@@ -212,7 +213,7 @@ func TestWrongTreesAreDamage(t *testing.T) {
 			wantDamage(t, err, segment(path, tc.at), tc.seq, tc.want)
 			if l, err := OpenReadOnly(path); err == nil {
 				n := 0
-				for _, err = range l.Read(1) {
+				for _, err = range l.Read(context.Background(), 1) {
 					n++
 				}
 				wantDamage(t, err, segment(path, tc.at), tc.seq, tc.want)
@@ -231,7 +232,7 @@ func TestRecordsYieldsTheRecordOfEveryEntry(t *testing.T) {
 	defer l.Close()
 	for from := uint64(1); from <= 31; from++ {
 		next := from
-		for r, err := range l.Records(from) {
+		for r, err := range l.Records(context.Background(), from) {
 			must(t, err)
 			e, _, err := eventlog.DecodeRecord(r.Bytes)
 			must(t, err)
@@ -245,10 +246,10 @@ func TestRecordsYieldsTheRecordOfEveryEntry(t *testing.T) {
 		}
 	}
 	for seq, want := range map[uint64]string{31: "no entry 31", 1 << 40: "no entry"} {
-		if _, err := l.RecordHash(seq); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := l.RecordHash(context.Background(), seq); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("hash of entry %d: error %v", seq, err)
 		}
-		if _, err := l.Tree(seq); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := eventlog.TreeAt(context.Background(), l, seq); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("tree of %d entries: error %v", seq, err)
 		}
 	}
@@ -267,14 +268,14 @@ func TestRecordsFindDamage(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	n := 0
-	for _, err = range l.Records(1) {
+	for _, err = range l.Records(context.Background(), 1) {
 		n++
 	}
 	wantDamage(t, err, segment(path, 11), 15, "checksum")
 	if n != 15 {
 		t.Errorf("%d records, want 14 and the damage", n)
 	}
-	if _, err := l.Tree(18); err == nil {
+	if _, err := eventlog.TreeAt(context.Background(), l, 18); err == nil {
 		t.Error("a tree over a damaged entry")
 	}
 }

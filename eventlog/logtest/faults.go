@@ -1,6 +1,7 @@
 package logtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -28,18 +29,14 @@ func (f Fault) String() string {
 // A Faulty is a log whose next write can be made to fail.
 type Faulty struct {
 	Log eventlog.Log
-	// Reopen opens what the closed log left behind once more, without faults, and returns it as Log with the
-	// same functions.
-	Reopen func() Faulty
-	// Fail makes the next Append fail.
-	Fail func(Fault)
+	// Fail makes the next Append of log, which is Log or what was reopened of it, fail.
+	Fail func(log eventlog.Log, fault Fault)
 }
 
-// RunFaults tells, for each write of a story and for each of the two faults, what must come of a write that
-// fails so: the Append returns an error that is neither a conflict nor the entries' fault; from then on the log
-// refuses to append with ErrUnknownOutcome, though what was durable before can be read; and the log that is
-// opened again holds what was appended before and all of the failed write or nothing of it, as the fault says,
-// and goes on.
+// RunFaults tells, for each write of a story and for each of the two faults, what must come of a write that fails so:
+// the Append returns an *UnknownOutcomeError; from then on the log refuses to append with ErrUnknownOutcome, though what
+// was durable before can be read, and nothing else is; and Reopen says which of the two it was, and gives a log that
+// holds what was appended before and all of the failed write or nothing of it, and goes on.
 func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
 	// The sizes of the writes; with the one that fails, each is told twice.
 	writes := []int{1, 3, 200, 1, 40}
@@ -51,102 +48,136 @@ func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
 }
 
 func testFault(t *testing.T, f Faulty, writes []int, failing int, fault Fault) {
-	last := uint64(0)
+	ctx, log, last := t.Context(), f.Log, uint64(0)
 	for i, n := range writes {
 		batch := Entries(last+1, n)
 		if i == failing {
-			f.Fail(fault)
-			f = failAppend(t, f, last, batch)
-			if got, err := f.Log.Last(); err != nil || got != last && fault == NotPersisted || got != last+uint64(n) && fault == Persisted {
-				t.Fatalf("opened again, the last entry is %d, error %v; the write was of %d to %d", got, err, last+1, last+uint64(n))
+			f.Fail(log, fault)
+			failAppend(t, log, last, batch)
+			want := eventlog.Reopened{Expected: last, Last: last}
+			if fault == Persisted {
+				want.Last += uint64(n)
 			}
+			var found eventlog.Reopened
+			var err error
+			if log, found, err = log.Reopen(ctx); err != nil || found != want || found.Persisted() != (fault == Persisted) {
+				t.Fatalf("reopened, it found %+v, error %v, want %+v", found, err, want)
+			}
+			wantLast(t, log, want.Last)
 			if fault == Persisted {
 				var conflict *eventlog.ConflictError
-				if err := f.Log.Append(last, batch); !errors.As(err, &conflict) || conflict.Actual != last+uint64(n) {
-					t.Errorf("appending it again: error %v, want a conflict with entry %d", err, last+uint64(n))
+				if err := log.Append(ctx, last, batch); !errors.As(err, &conflict) || conflict.Actual != want.Last {
+					t.Errorf("appending it again: error %v, want a conflict with entry %d", err, want.Last)
 				}
 				last += uint64(n)
 				continue
 			}
 		}
-		mustAppend(t, f.Log, batch)
+		mustAppend(t, log, batch)
 		last += uint64(n)
-		wantRead(t, f.Log, 1, Entries(1, int(last)))
+		wantRead(t, log, 1, Entries(1, int(last)))
 	}
-	wantRead(t, f.Log, 1, Entries(1, int(last)))
-	if err := f.Log.Close(); err != nil {
+	wantRead(t, log, 1, Entries(1, int(last)))
+	wantChain(t, log, eventlog.Origin{}, last)
+	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// failAppend makes the append that fails, and opens the log again.
-func failAppend(t *testing.T, f Faulty, last uint64, batch []eventlog.Entry) Faulty {
+// failAppend makes the append that fails.
+func failAppend(t *testing.T, log eventlog.Log, last uint64, batch []eventlog.Entry) {
 	t.Helper()
-	err := f.Log.Append(last, batch)
-	var conflict *eventlog.ConflictError
-	var entry *eventlog.EntryError
-	if err == nil || errors.As(err, &conflict) || errors.As(err, &entry) || errors.Is(err, eventlog.ErrUnknownOutcome) {
-		t.Fatalf("the append that fails: error %v, want one that leaves its outcome open", err)
+	ctx := t.Context()
+	err := log.Append(ctx, last, batch)
+	var unknown *eventlog.UnknownOutcomeError
+	if !errors.As(err, &unknown) || !errors.Is(err, eventlog.ErrUnknownOutcome) ||
+		unknown.First != last+1 || unknown.Last != last+uint64(len(batch)) {
+		t.Fatalf("the append that fails: error %v, want an UnknownOutcomeError of entries %d to %d", err,
+			last+1, last+uint64(len(batch)))
 	}
 	for range 2 {
-		if err := f.Log.Append(last, batch); !errors.Is(err, eventlog.ErrUnknownOutcome) {
+		if err := log.Append(ctx, last, batch); !errors.Is(err, eventlog.ErrUnknownOutcome) {
 			t.Errorf("an append after it: error %v, want ErrUnknownOutcome", err)
 		}
 	}
 	// Of a log whose last write failed, entries before it can be read, and nothing of what was not acknowledged
 	// is shown as last.
-	if got, err := f.Log.Last(); err != nil || got != last {
-		t.Errorf("after the failure the last entry is %d, error %v, want %d", got, err, last)
+	wantLast(t, log, last)
+	wantRead(t, log, 1, Entries(1, int(last)))
+	if seqs, _ := follow(t, log, 1, int(last)); len(seqs) != int(last) {
+		t.Errorf("%d entries are followed after the failure, want %d", len(seqs), last)
 	}
-	_ = f.Log.Close() // what failed may fail again
-	return f.Reopen()
 }
 
-// WithFaults returns log, which does not outlive its Close or never fails by itself, as a Faulty: the faults
-// are in a layer over it that makes the write or not, and reopening it goes on with the same log.
+// WithFaults returns log, which never fails by itself, as a Faulty: the faults are in a layer over it that makes the
+// write or not.
 func WithFaults(log eventlog.Log) Faulty {
-	layer := &faultLayer{log: log, next: -1}
 	return Faulty{
-		Log:    layer,
-		Reopen: func() Faulty { return WithFaults(log) },
-		Fail:   func(f Fault) { layer.next = f },
+		Log:  &faultLayer{Log: log, next: -1},
+		Fail: func(log eventlog.Log, fault Fault) { log.(*faultLayer).next = fault },
 	}
 }
 
 // A faultLayer fails one append of the log below it, and refuses all later ones.
 type faultLayer struct {
-	log    eventlog.Log
-	next   Fault // of the next append; negative: none
-	failed bool
-	last   uint64 // what was last before the failure
+	eventlog.Log
+	next    Fault             // of the next append; negative: none
+	attempt *eventlog.Attempt // the append that has failed
 }
 
 var errInjected = errors.New("injected fault")
 
-func (l *faultLayer) Append(expectedLast uint64, entries []eventlog.Entry) error {
+func (l *faultLayer) Append(ctx context.Context, expectedLast uint64, entries []eventlog.Entry) error {
 	switch {
-	case l.failed:
+	case l.attempt != nil:
 		return eventlog.ErrUnknownOutcome
 	case l.next < 0:
-		return l.log.Append(expectedLast, entries)
+		return l.Log.Append(ctx, expectedLast, entries)
 	}
-	l.failed, l.last = true, expectedLast
+	hash, err := l.RecordHash(ctx, expectedLast)
+	if err != nil {
+		return err
+	}
+	before := eventlog.Chain{Seq: expectedLast, Hash: hash}
+	after, err := new(eventlog.Batch).Encode(before, entries, l.Limit())
+	if err != nil {
+		return err
+	}
+	l.attempt = &eventlog.Attempt{Before: before, After: after}
 	if l.next == Persisted {
-		if err := l.log.Append(expectedLast, entries); err != nil {
+		if err := l.Log.Append(ctx, expectedLast, entries); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("append: %w", errInjected)
+	return &eventlog.UnknownOutcomeError{First: expectedLast + 1, Last: after.Seq, Err: errInjected}
 }
 
-func (l *faultLayer) Read(from uint64) iter.Seq2[eventlog.Entry, error] { return l.log.Read(from) }
-
+// Last hides what the failed append has added.
 func (l *faultLayer) Last() (uint64, error) {
-	if l.failed {
-		return l.last, nil
+	last, err := l.Log.Last()
+	if l.attempt != nil {
+		last = min(last, l.attempt.Before.Seq)
 	}
-	return l.log.Last()
+	return last, err
 }
 
-// Close leaves the log below open, for who opens it again.
-func (l *faultLayer) Close() error { return nil }
+// Read hides it, too.
+func (l *faultLayer) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		last, err := l.Last()
+		for e, rerr := range l.Log.Read(ctx, from) {
+			if err != nil || rerr == nil && e.Seq > last || !yield(e, rerr) {
+				return
+			}
+		}
+	}
+}
+
+// Reopen opens the log below once more, without the layer's failure.
+func (l *faultLayer) Reopen(ctx context.Context) (eventlog.Log, eventlog.Reopened, error) {
+	log, found, err := l.Log.Reopen(ctx)
+	if err == nil && l.attempt != nil {
+		found, err = l.attempt.Find(ctx, log)
+	}
+	return &faultLayer{Log: log, next: -1}, found, err
+}

@@ -3,10 +3,12 @@
 package logtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -168,7 +170,7 @@ func testReadMayStopEarly(t *testing.T, open Open) {
 	log, _ := open(t)
 	defer log.Close()
 	mustAppend(t, log, Entries(1, 20))
-	for e, err := range log.Read(3) {
+	for e, err := range log.Read(context.Background(), 3) {
 		if err != nil || e.Seq != 3 {
 			t.Fatalf("entry %d, error %v", e.Seq, err)
 		}
@@ -185,7 +187,7 @@ func testReadEndsWhereItBegan(t *testing.T, open Open) {
 	mustAppend(t, log, all)
 	next := uint64(11)
 	var got []eventlog.Entry
-	for e, err := range log.Read(1) {
+	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +220,7 @@ func testWrongSequence(t *testing.T, open Open) {
 		"number 0":               Entries(0, 1),
 	} {
 		var refused *eventlog.EntryError
-		if err := log.Append(3, entries); !errors.As(err, &refused) {
+		if err := log.Append(context.Background(), 3, entries); !errors.As(err, &refused) {
 			t.Errorf("%s: error %v, want an EntryError", name, err)
 		}
 	}
@@ -232,11 +234,11 @@ func testBadEntry(t *testing.T, open Open) {
 	bad := Entries(1, 3)
 	bad[2].Payload = &eventlog.Deleted{Resource: "unicorns"}
 	var refused *eventlog.EntryError
-	if err := log.Append(0, bad); !errors.As(err, &refused) || refused.Seq != 3 {
+	if err := log.Append(context.Background(), 0, bad); !errors.As(err, &refused) || refused.Seq != 3 {
 		t.Errorf("error %v, want an EntryError of entry 3", err)
 	}
 	bad[2].Payload = nil
-	if err := log.Append(0, bad); !errors.As(err, &refused) {
+	if err := log.Append(context.Background(), 0, bad); !errors.As(err, &refused) {
 		t.Errorf("no payload: error %v, want an EntryError", err)
 	}
 	wantLast(t, log, 0)
@@ -250,7 +252,7 @@ func testConflict(t *testing.T, open Open) {
 	mustAppend(t, log, Entries(1, 3))
 	for _, expected := range []uint64{0, 2, 4} {
 		var conflict *eventlog.ConflictError
-		err := log.Append(expected, Entries(expected+1, 1))
+		err := log.Append(context.Background(), expected, Entries(expected+1, 1))
 		if !errors.As(err, &conflict) {
 			t.Fatalf("append after %d: error %v, want a conflict", expected, err)
 		}
@@ -265,15 +267,15 @@ func testConflict(t *testing.T, open Open) {
 func testEmptyAppend(t *testing.T, open Open) {
 	log, _ := open(t)
 	defer log.Close()
-	if err := log.Append(0, nil); err != nil {
+	if err := log.Append(context.Background(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, log, Entries(1, 2))
-	if err := log.Append(2, nil); err != nil {
+	if err := log.Append(context.Background(), 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	var conflict *eventlog.ConflictError
-	if err := log.Append(1, nil); !errors.As(err, &conflict) {
+	if err := log.Append(context.Background(), 1, nil); !errors.As(err, &conflict) {
 		t.Errorf("error %v, want a conflict", err)
 	}
 	wantLast(t, log, 2)
@@ -305,7 +307,7 @@ func followTo(log eventlog.Log, total uint64) error {
 			return err
 		}
 		var seq uint64
-		for e, err := range log.Read(1) {
+		for e, err := range log.Read(context.Background(), 1) {
 			if err != nil {
 				return err
 			}
@@ -325,11 +327,11 @@ func followTo(log eventlog.Log, total uint64) error {
 func testClosed(t *testing.T, open Open) {
 	log, _ := open(t)
 	mustAppend(t, log, Entries(1, 2))
-	reading := log.Read(1)
+	reading := log.Read(context.Background(), 1)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := log.Append(2, Entries(3, 1)); !errors.Is(err, eventlog.ErrClosed) {
+	if err := log.Append(context.Background(), 2, Entries(3, 1)); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Append: %v", err)
 	}
 	if _, err := log.Last(); !errors.Is(err, eventlog.ErrClosed) {
@@ -371,7 +373,7 @@ func testReopen(t *testing.T, open Open) {
 
 func mustAppend(t *testing.T, log eventlog.Log, entries []eventlog.Entry) {
 	t.Helper()
-	if err := log.Append(entries[0].Seq-1, entries); err != nil {
+	if err := log.Append(context.Background(), entries[0].Seq-1, entries); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -386,7 +388,7 @@ func wantLast(t *testing.T, log eventlog.Log, want uint64) {
 func read(t *testing.T, log eventlog.Log, from uint64) []eventlog.Entry {
 	t.Helper()
 	var entries []eventlog.Entry
-	for e, err := range log.Read(from) {
+	for e, err := range log.Read(context.Background(), from) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,4 +412,56 @@ func wantEntries(t *testing.T, got, want []eventlog.Entry) {
 			t.Fatalf("entry %d came back as\n%+v, want\n%+v", want[i].Seq, got[i].Payload, want[i].Payload)
 		}
 	}
+}
+
+// wantChain checks, behind origin and up to entry last, that records have the bytes of the entries that are read, that
+// each carries the hash of the one before it, and that hashes and the tree are theirs.
+func wantChain(t *testing.T, log eventlog.RecordReader, origin eventlog.Origin, last uint64) {
+	t.Helper()
+	ctx := t.Context()
+	end, tree := origin.End(), origin.Tree.Clone()
+	for r, err := range log.Records(ctx, end.Seq+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := end.Record(r.Bytes)
+		if err != nil || r.Seq != again.Seq || r.Hash != again.Hash {
+			t.Fatalf("record %d with hash %x: %v, want record %d with hash %x", r.Seq, r.Hash, err, end.Seq, end.Hash)
+		}
+		tree.Add(r.Hash)
+		if hash, err := log.RecordHash(ctx, r.Seq); err != nil || hash != r.Hash {
+			t.Fatalf("the hash of record %d is %x, error %v, want %x", r.Seq, hash, err, r.Hash)
+		}
+	}
+	if end.Seq != last {
+		t.Fatalf("records end with entry %d, want %d", end.Seq, last)
+	}
+	at, err := eventlog.OriginAt(ctx, log, last)
+	if err != nil || at.End() != end || !at.Tree.Equal(tree) {
+		t.Errorf("the place behind entry %d is %v, error %v, want %v and %v", last, at, err, end, tree)
+	}
+	known, err := log.KnownTree(ctx, last)
+	if err != nil || known.Size < origin.Seq || known.Size > last {
+		t.Errorf("the tree that is known is over %d entries, error %v", known.Size, err)
+	}
+}
+
+// follow follows log from entry from on until n records came or nothing comes any more, and returns their numbers and the
+// error that ended it.
+func follow(t *testing.T, log eventlog.Follower, from uint64, n int) (seqs []uint64, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if n == 0 {
+		return nil, nil
+	}
+	for r, rerr := range log.Follow(ctx, from) {
+		if err = rerr; err != nil {
+			break
+		}
+		if seqs = append(seqs, r.Seq); len(seqs) == n {
+			break
+		}
+	}
+	return seqs, err
 }

@@ -176,7 +176,7 @@ func checkWhole(ctx context.Context, log *logs.Source) error {
 	if err != nil {
 		return err
 	}
-	for r, err := range log.Records(log.First()) {
+	for r, err := range log.Records(ctx, log.First()) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -206,7 +206,7 @@ func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
 		}
 		point = last.Add(-p.Age)
 	}
-	for e, err := range log.Read(log.First()) {
+	for e, err := range log.Read(ctx, log.First()) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -227,7 +227,7 @@ func lastTime(log *logs.Source) (eventlog.Time, error) {
 	if err != nil || last == 0 {
 		return 0, err
 	}
-	for e, err := range log.Read(last) {
+	for e, err := range log.Read(context.Background(), last) {
 		return e.Time, err
 	}
 	return 0, nil

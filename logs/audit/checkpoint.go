@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -35,7 +36,7 @@ func Checkpoint(log *logs.Source, signer note.Signer, at uint64) ([]byte, error)
 		if at == 0 {
 			return fmt.Errorf("%s is empty: there is nothing to sign yet", log.Path())
 		}
-		c, err := p.Checkpoint(signer.Name(), at)
+		c, err := p.Checkpoint(context.Background(), signer.Name(), at)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,9 +66,9 @@ func (c *Claim) prove(log *logs.Source) (p *proof.Proof, err error) {
 			return err
 		}
 		if c.Seq > 0 {
-			p, err = prover.Inclusion(c.Seq, c.Size)
+			p, err = prover.Inclusion(context.Background(), c.Seq, c.Size)
 		} else {
-			p, err = prover.Consistency(c.From, c.To)
+			p, err = prover.Consistency(context.Background(), c.From, c.To)
 		}
 		return err
 	})

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -54,7 +55,7 @@ func ReadSigned(keys, files []string) ([]proof.Checkpoint, error) {
 
 // Compare compares a log, whose entries were verified, with signed checkpoints, from the smallest to the largest. It
 // returns those that agree. The damage that it returns is behind the largest of them.
-func Compare(log *logs.Source, signed []proof.Checkpoint) (
+func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint) (
 	agree []CheckpointReport, damage *eventlog.DamagedError, err error,
 ) {
 	last, err := log.Last()
@@ -73,7 +74,7 @@ func Compare(log *logs.Source, signed []proof.Checkpoint) (
 		if c.Size > last {
 			return agree, damaged(last+1, "the log ends with entry %d, but %s has signed that it had %d", last, c.Origin, c.Size), nil
 		}
-		at, err := log.OriginAt(c.Size)
+		at, err := eventlog.OriginAt(ctx, log, c.Size)
 		if err != nil {
 			return agree, nil, fmt.Errorf("compare with the checkpoint of %d entries: %w", c.Size, err)
 		}

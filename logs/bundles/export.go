@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -68,7 +67,7 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
 	made := &Exported{Path: opts.File}
 	err = writeNewFile(opts.File, func(w io.Writer) error {
-		m, err := bundle.Write(w, &interruptible{log, ctx}, *plan)
+		m, err := bundle.Write(ctx, w, log, *plan)
 		if err == nil {
 			made.Manifest, made.Entries = *m, m.Entries()
 		}
@@ -169,7 +168,7 @@ func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first,
 	if from.Time != 0 {
 		first = end + 1
 	}
-	for e, err := range log.Read(base + 1) {
+	for e, err := range log.Read(ctx, base+1) {
 		var damaged *eventlog.DamagedError
 		if errors.As(err, &damaged) && o.UntilDamage {
 			return first, damaged.Seq - 1, nil
@@ -188,26 +187,6 @@ func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first,
 		}
 	}
 	return first, last, nil
-}
-
-// interruptible is a log as what a bundle is made of, which ends when ctx does.
-type interruptible struct {
-	*logs.Source
-	ctx context.Context
-}
-
-// Records implements bundle.Source.
-func (i *interruptible) Records(from uint64) iter.Seq2[eventlog.Record, error] {
-	return func(yield func(eventlog.Record, error) bool) {
-		for rec, err := range i.Source.Records(from) {
-			if err == nil {
-				err = i.ctx.Err()
-			}
-			if !yield(rec, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // writeNewFile lets write make the content of the file at path, which appears there when it is whole and durable.

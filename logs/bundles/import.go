@@ -103,12 +103,12 @@ func fill(ctx context.Context, b *bundle.Bundle, path string, progress func(seq 
 		if len(batch) == 0 {
 			return nil
 		}
-		err := log.Append(batch[0].Seq-1, batch)
+		err := log.Append(ctx, batch[0].Seq-1, batch)
 		progress(batch[len(batch)-1].Seq)
 		batch = batch[:0]
 		return err
 	}
-	for e, err := range b.Read(m.First) {
+	for e, err := range b.Read(ctx, m.First) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -124,7 +124,7 @@ func fill(ctx context.Context, b *bundle.Bundle, path string, progress func(seq 
 	if err := flush(); err != nil {
 		return err
 	}
-	end, err := log.OriginAt(m.Last)
+	end, err := eventlog.OriginAt(ctx, log, m.Last)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@
 package logstest
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func Segmented(t testing.TB, entries []eventlog.Entry, size int) string {
 		t.Fatal(err)
 	}
 	for at := 0; at < len(entries); at += size {
-		if err := log.Append(uint64(at), entries[at:min(at+size, len(entries))]); err != nil {
+		if err := log.Append(context.Background(), uint64(at), entries[at:min(at+size, len(entries))]); err != nil {
 			t.Fatal(err)
 		}
 	}

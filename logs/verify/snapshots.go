@@ -31,6 +31,7 @@ func (v *verifier) checkSnapshots(ctx context.Context) error {
 // findSnapshots puts into the report what it finds of the snapshots of a log.
 func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	series := v.log.Snapshots()
+	position := func(seq uint64) ([32]byte, error) { return v.log.RecordHash(context.Background(), seq) }
 	seqs, err := series.Store.List()
 	if err != nil {
 		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
@@ -44,7 +45,7 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 			found.State, found.Reason = SnapshotUnknown, "its entry cannot be read"
 			series.Position = nil
 		} else {
-			series.Position = v.log.RecordHash
+			series.Position = position
 		}
 		snap, err := series.Load(seq)
 		var newer *snapshot.NewerFormatError
@@ -62,7 +63,7 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 		}
 		v.report.Snapshots = append(v.report.Snapshots, found)
 	}
-	series.Position = v.log.RecordHash
+	series.Position = position
 	return series, nil
 }
 

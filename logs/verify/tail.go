@@ -78,7 +78,7 @@ func (v *verifier) tail(ctx context.Context) error {
 
 // read checks the entries from next to last.
 func (v *verifier) read(ctx context.Context, next, last uint64) error {
-	for r, err := range v.log.Records(next) {
+	for r, err := range v.log.Records(ctx, next) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ type toldLog struct {
 	change func(seq uint64, rec []byte) []byte // nil for a record that is left out
 }
 
-func (l toldLog) Records(from uint64) iter.Seq2[eventlog.Record, error] {
+func (l toldLog) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		for r, err := range l.Log.Records(from) {
+		for r, err := range l.Log.Records(ctx, from) {
 			if err == nil && l.change != nil {
 				if r.Bytes = l.change(r.Seq, bytes.Clone(r.Bytes)); r.Bytes == nil {
 					continue
@@ -120,7 +121,7 @@ func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
 	sealed := logstest.WellFormed(40)[29]
 	v.report.First, v.report.Entries, v.report.Live = 1, 30, true
 	v.prev.Last = sealed.Header()
-	if v.prev.Hash, err = v.log.RecordHash(30); err != nil {
+	if v.prev.Hash, err = v.log.RecordHash(context.Background(), 30); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.tail(t.Context()); err != nil {

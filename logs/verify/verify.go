@@ -185,7 +185,7 @@ func (v *verifier) bundle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	end, err := v.log.OriginAt(last)
+	end, err := eventlog.OriginAt(ctx, v.log, last)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (v *verifier) compare(ctx context.Context) error {
 	if err := v.open(ctx); err != nil {
 		return err
 	}
-	agree, damage, err := audit.Compare(v.log, v.opts.Signed)
+	agree, damage, err := audit.Compare(ctx, v.log, v.opts.Signed)
 	v.report.Checkpoints = agree
 	v.report.found(damage)
 	return err

@@ -162,7 +162,7 @@ func readAll(t testing.TB, path string) (n int, err error) {
 		return 0, err
 	}
 	defer log.Close()
-	for _, err := range log.Read(1) {
+	for _, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			return n, err
 		}

@@ -15,9 +15,9 @@ import (
 
 // tampered reads a log with every decision passed through change.
 func tampered(read explain.Reader, change func(*eventlog.Decision)) explain.Reader {
-	return func(from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 		return func(yield func(eventlog.Entry, error) bool) {
-			for e, err := range read(from) {
+			for e, err := range read(ctx, from) {
 				if d, ok := e.Payload.(*eventlog.Decision); ok {
 					change(d)
 				}
@@ -50,9 +50,9 @@ func TestADecisionThatThisProgramWouldNotMakeIsExplainedAsRecordedAndSaysSo(t *t
 
 // stopAfter reads only the first n entries.
 func stopAfter(read explain.Reader, n uint64) explain.Reader {
-	return func(from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 		return func(yield func(eventlog.Entry, error) bool) {
-			for e, err := range read(from) {
+			for e, err := range read(ctx, from) {
 				if e.Seq > n || !yield(e, err) {
 					return
 				}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
@@ -15,7 +16,7 @@ func ReasonsAlong(read Reader, registry runtime.Registry, tell func(m *scheduler
 	m := scheduler.New(registry)
 	var histories []*gangHistory
 	known := map[types.NamespacedName]bool{}
-	for e, err := range read(1) {
+	for e, err := range read(context.Background(), 1) {
 		if err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 	r := replaytest.Record(t, 1<<60) // no snapshot but this one
 	node, pod := "", &v1.Pod{}
 	var entries []eventlog.Entry
-	for e, err := range r.Log.Read(1) {
+	for e, err := range r.Log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,12 +187,12 @@ func TestAPodThatCameWithItsNodeAndWentIsExplainedFromBefore(t *testing.T) {
 	next(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 	next(&eventlog.Tick{})
 	log := eventlog.NewMemory()
-	if err := log.Append(0, entries); err != nil {
+	if err := log.Append(context.Background(), 0, entries); err != nil {
 		t.Fatal(err)
 	}
 	restore := func(last uint64) (*scheduler.Machine, error) {
 		m := scheduler.New(plugins.NewRegistry())
-		for e, err := range log.Read(1) {
+		for e, err := range log.Read(context.Background(), 1) {
 			if err == nil && e.Seq <= last {
 				err = m.Apply(e)
 			}

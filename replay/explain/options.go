@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Reader reads a log from an entry on, as eventlog.Log does. An explanation calls it more than once.
-type Reader = func(from uint64) iter.Seq2[eventlog.Entry, error]
+type Reader = func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
 
 // ExplainOptions says what to explain and in which detail.
 type Options struct {

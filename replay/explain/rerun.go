@@ -60,7 +60,7 @@ func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 	if r.machine.Seq() == r.at.Seq {
 		return nil
 	}
-	for e, err := range read(r.machine.Seq() + 1) {
+	for e, err := range read(ctx, r.machine.Seq()+1) {
 		if err != nil {
 			return err
 		}

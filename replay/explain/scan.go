@@ -56,7 +56,7 @@ func scanPrefix(ctx context.Context, read Reader, opts *Options, s scanner) (ans
 		return at, err
 	}
 	var missing *NotFoundError
-	for e, err := range read(opts.Base + 1) {
+	for e, err := range read(ctx, opts.Base+1) {
 		if err != nil {
 			return at, err
 		}

@@ -55,7 +55,7 @@ func Record(t testing.TB, every uint64) *Recording {
 		t.Fatal(err)
 	}
 	m := scheduler.New(plugins.NewRegistry())
-	for e, err := range r.Log.Read(1) {
+	for e, err := range r.Log.Read(context.Background(), 1) {
 		if err == nil {
 			err = m.Apply(e)
 		}
@@ -110,13 +110,13 @@ func (r *Recording) Restore(t testing.TB, first, last uint64) *scheduler.Machine
 }
 
 // From returns a Reader of the entries behind base; it is an error to ask for others.
-func (r *Recording) From(base uint64) func(from uint64) iter.Seq2[eventlog.Entry, error] {
-	return func(from uint64) iter.Seq2[eventlog.Entry, error] {
+func (r *Recording) From(base uint64) func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
 		if from <= base {
 			return func(yield func(eventlog.Entry, error) bool) {
 				yield(eventlog.Entry{}, fmt.Errorf("entry %d is not there", from))
 			}
 		}
-		return r.Log.Read(from)
+		return r.Log.Read(ctx, from)
 	}
 }

@@ -1,0 +1,152 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+)
+
+// A Chain is the end of a chain of records: what the next record has to continue. The zero Chain is the end of an empty
+// log.
+//
+// The invariant of a log: its records, taken one after the other from its beginning, continue one another. For example,
+// behind the Chain {7, h} stands only a record that says of itself that it is entry 8 and that h is the hash of the
+// record before it; then the Chain is {8, that record's hash}.
+type Chain struct {
+	// Seq is the number of the last entry.
+	Seq uint64
+	// Hash is the hash of its record (HashRecord).
+	Hash [32]byte
+}
+
+// End returns the chain's end at o.
+func (o Origin) End() Chain { return Chain{Seq: o.Seq, Hash: o.Hash} }
+
+// Append appends the record of e, which must be the next entry, to dst, and makes it the end. The error is an
+// *EntryError; then dst and the chain are as they were.
+func (c *Chain) Append(dst []byte, e Entry) ([]byte, error) {
+	if e.Seq != c.Seq+1 {
+		return dst, &EntryError{Seq: e.Seq, Err: fmt.Errorf("out of sequence: want %d", c.Seq+1)}
+	}
+	out, err := AppendRecord(dst, e, c.Hash)
+	if err != nil {
+		return dst, err
+	}
+	*c = Chain{Seq: e.Seq, Hash: HashRecord(out[len(dst):])}
+	return out, nil
+}
+
+// Record checks that rec is the next record, all of it but its payload, and makes it the end. An error says what is
+// wrong with rec; the chain is then as it was.
+func (c *Chain) Record(rec []byte) (Record, error) {
+	seq, prev, err := RecordPlace(rec)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := c.pass(rec, seq, prev); err != nil {
+		return Record{}, err
+	}
+	return Record{Seq: seq, Bytes: rec, Hash: c.Hash}, nil
+}
+
+// Entry is Record, and decodes the entry.
+func (c *Chain) Entry(rec []byte) (Entry, error) {
+	e, prev, err := DecodeRecord(rec)
+	if err != nil {
+		return Entry{}, err
+	}
+	return e, c.pass(rec, e.Seq, prev)
+}
+
+// pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.
+func (c *Chain) pass(rec []byte, seq uint64, prev [32]byte) error {
+	switch {
+	case seq != c.Seq+1:
+		return fmt.Errorf("its record is that of entry %d", seq)
+	case prev != c.Hash:
+		return fmt.Errorf("it follows a record of hash %x, but the one before it has %x", prev, c.Hash)
+	}
+	*c = Chain{Seq: seq, Hash: HashRecord(rec)}
+	return nil
+}
+
+// A Batch is the records of one append, encoded and chained. The zero Batch is ready; it may be used again.
+type Batch struct {
+	// First is the number of the first entry.
+	First uint64
+	// Bytes are the records one behind the other, and Ends where each of them ends.
+	Bytes []byte
+	Ends  []int
+	// Hashes are theirs.
+	Hashes [][32]byte
+}
+
+// keptBatch is how many bytes a Batch keeps for its next use: one huge batch should not hold its memory for good.
+const keptBatch = 4 << 20
+
+// Encode makes b the records of entries behind end, and returns the end that they lead to. Every Log asks it, or
+// Chain.Append and Limit, before it writes anything. The error is an *EntryError or a *LimitError; then b is of no use.
+func (b *Batch) Encode(end Chain, entries []Entry, limit Limit) (Chain, error) {
+	if err := limit.check(len(entries), 0); err != nil {
+		return end, err
+	}
+	if cap(b.Bytes) > keptBatch {
+		b.Bytes = nil
+	}
+	b.First, b.Bytes, b.Ends, b.Hashes = end.Seq+1, b.Bytes[:0], b.Ends[:0], b.Hashes[:0]
+	for i := range entries {
+		start := len(b.Bytes)
+		var err error
+		if b.Bytes, err = end.Append(b.Bytes, entries[i]); err != nil {
+			return end, err
+		}
+		if size := len(b.Bytes) - start; size > limit.Record {
+			return end, &EntryError{Seq: entries[i].Seq, Err: tooLargeFor(size, limit.Record)}
+		}
+		b.Ends = append(b.Ends, len(b.Bytes))
+		b.Hashes = append(b.Hashes, end.Hash)
+	}
+	return end, limit.check(len(entries), len(b.Bytes))
+}
+
+// Record returns the i-th record, from 0 on.
+func (b *Batch) Record(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = b.Ends[i-1]
+	}
+	return b.Bytes[start:b.Ends[i]:b.Ends[i]]
+}
+
+// TreeAt returns the hash tree over the first size entries. It reads the entries behind the largest smaller tree that
+// the log knows. Errors are those of RecordReader.
+func TreeAt(ctx context.Context, log RecordReader, size uint64) (merkle.Tree, error) {
+	o, err := OriginAt(ctx, log, size)
+	return o.Tree, err
+}
+
+// OriginAt returns the place behind entry seq, from which another log may go on. It reads what TreeAt reads.
+func OriginAt(ctx context.Context, log RecordReader, seq uint64) (Origin, error) {
+	tree, err := log.KnownTree(ctx, seq)
+	if err != nil {
+		return Origin{}, err
+	}
+	if tree.Size == seq {
+		hash, err := log.RecordHash(ctx, seq)
+		return Origin{Seq: seq, Hash: hash, Tree: tree}, err
+	}
+	for r, err := range log.Records(ctx, tree.Size+1) {
+		if err != nil {
+			return Origin{}, err
+		}
+		tree.Add(r.Hash)
+		if r.Seq == seq {
+			return Origin{Seq: seq, Hash: r.Hash, Tree: tree}, nil
+		}
+	}
+	if _, err := log.RecordHash(ctx, seq); err != nil {
+		return Origin{}, err
+	}
+	return Origin{}, fmt.Errorf("there is no entry %d: the last is %d", seq, tree.Size)
+}
