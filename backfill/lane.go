@@ -84,6 +84,10 @@ func (p *Planner) FindFirst(profile string) *queue.Entity {
 
 // roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster either,
 // or there is room for it now and it fails for another reason. While it has a reservation, that is yet to be decided.
+//
+// The answer does not depend on which entity was picked for a retry. Which one is depends on the reservations, so that
+// otherwise a reservation could end what it follows from, and be decided again without end. Example: A cannot ever fit, B
+// and C are owed a retry, and C has the reservation. Beside it A lacks room and B is picked; without it A is picked.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false
@@ -100,7 +104,8 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if !room.ever {
 		return true
 	}
-	if e.State() == queue.Active || !refusedElsewhere(e) || p.view.LacksRoom(e) {
+	active := e.State() == queue.Active && !p.view.IsPicked(e)
+	if active || !refusedElsewhere(e) || p.view.LacksRoom(e) {
 		return false
 	}
 	if now := p.view.Versions(); room.versions != now {

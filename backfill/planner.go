@@ -32,6 +32,9 @@ type View interface {
 	FirstInLane(profile string, wanted func(e *queue.Entity) bool) *queue.Entity
 	// Entity returns the entity of that key, nil if there is none.
 	Entity(key queue.Key) *queue.Entity
+	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That is
+	// a memo: in the state the entity is owed a retry, and what follows from the state must not depend on the memo.
+	IsPicked(e *queue.Entity) bool
 	// InFlight reports whether an attempt on some entity is under way.
 	InFlight() bool
 

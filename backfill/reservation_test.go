@@ -17,6 +17,8 @@ import (
 // emptyView is a View of a cluster and queue in which there is nothing.
 type emptyView struct{ *cluster.State }
 
+func (emptyView) IsPicked(*queue.Entity) bool { return false }
+
 func (emptyView) Now() eventlog.Time                                         { return 0 }
 func (emptyView) Versions() Versions                                         { return Versions{} }
 func (emptyView) FirstInLane(string, func(*queue.Entity) bool) *queue.Entity { return nil }

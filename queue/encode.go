@@ -35,7 +35,7 @@ func (q *Queue) AppendState(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(q.sorted)))
 	for _, e := range q.sorted {
-		dst = e.appendState(dst, q.isPicked(e))
+		dst = e.appendState(dst, q.IsPicked(e))
 	}
 	return dst
 }

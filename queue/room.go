@@ -60,7 +60,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 		return
 	}
 	for _, e := range q.sorted {
-		if q.isPicked(e) {
+		if q.IsPicked(e) {
 			q.owe(e)
 		}
 	}
@@ -69,7 +69,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 // Unpick takes back what Settle did: the entities that it picked are owed a retry again.
 func (q *Queue) Unpick() {
 	for _, e := range q.picks {
-		if q.entities[e.key] == e && q.isPicked(e) {
+		if q.entities[e.key] == e && q.IsPicked(e) {
 			q.owe(e)
 		}
 	}
@@ -77,8 +77,8 @@ func (q *Queue) Unpick() {
 	q.picks = q.picks[:0]
 }
 
-// isPicked reports whether e is active because Settle picked it, and that is a memo.
-func (q *Queue) isPicked(e *Entity) bool {
+// IsPicked reports whether e is active because Settle picked it, and that is a memo: in the state it is owed a retry.
+func (q *Queue) IsPicked(e *Entity) bool {
 	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil
 }
 

@@ -59,6 +59,9 @@ func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) bool) *
 // Entity implements backfill.View.
 func (v planView) Entity(key queue.Key) *queue.Entity { return v.entities.queue.Get(key) }
 
+// IsPicked implements backfill.View.
+func (v planView) IsPicked(e *queue.Entity) bool { return v.entities.queue.IsPicked(e) }
+
 // InFlight implements backfill.View.
 func (v planView) InFlight() bool { return v.entities.queue.Counts().InFlight > 0 }
 
