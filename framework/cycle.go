@@ -89,11 +89,22 @@ type ReservesNothing interface {
 	ReservesNothing()
 }
 
+// PermitsLast may be implemented by a Permit plugin whose answer depends on those of the profile's other Permit plugins:
+// it is asked after all of them, wherever the configuration has it. What they said is in WaitingPods.HeldInCycle.
+type PermitsLast interface {
+	fwk.PermitPlugin
+	// PermitsLast does nothing.
+	PermitsLast()
+}
+
 // Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
 // and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of
 // cluster.State does. The status is nil on success.
 func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) (status *fwk.Status, waits []Wait) {
 	for _, e := range p.permit {
+		if w := p.world.Waiting; w != nil {
+			w.heldInCycle = len(waits) > 0
+		}
 		s, timeout := e.plugin.Permit(ctx, state, pod, node)
 		trace.permit(e.name, s)
 		switch {

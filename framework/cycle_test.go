@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -48,6 +49,40 @@ func TestReserveStopsAtTheFirstRefusalAndUnreserveGoesBackwards(t *testing.T) {
 				t.Errorf("calls %q", s)
 			}
 		})
+	}
+}
+
+// lastPermitter permits last, and notes whether another plugin holds the pod.
+type lastPermitter struct {
+	permitter
+	waiting *WaitingPods
+	held    *bool
+}
+
+func (p lastPermitter) PermitsLast() {}
+
+func (p lastPermitter) Permit(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
+	*p.held = p.waiting.HeldInCycle()
+	return p.permitter.Permit(ctx, s, pod, node)
+}
+
+func TestAPluginThatPermitsLastKnowsWhetherOthersHoldThePod(t *testing.T) {
+	for _, other := range []struct {
+		status *fwk.Status
+		held   bool
+	}{{nil, false}, {fwk.NewStatus(fwk.Wait), true}} {
+		w, held := &WaitingPods{}, false
+		last := lastPermitter{permitter{bare{&script{name: "a"}}}, w, &held}
+		p := profileOf(t, World{Waiting: w}, last, permitter{bare{&script{name: "z", permit: other.status}}})
+		if got := p.Plugins(Permit); !slices.Equal(got, []string{"z", "a"}) {
+			t.Errorf("asked in the order %v", got)
+		}
+		w.BeginCycle()
+		p.Permit(context.Background(), NewCycleState(), podNamed("p"), "n", nil)
+		w.EndCycle()
+		if held != other.held {
+			t.Errorf("held by another plugin: %v, want %v", held, other.held)
+		}
 	}
 }
 

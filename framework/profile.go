@@ -176,6 +176,7 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 	if err != nil {
 		return err
 	}
+	p.orderPermit()
 	for _, e := range preEnqueue {
 		p.preEnqueue = append(p.preEnqueue, e.plugin)
 	}
@@ -195,6 +196,20 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 		p.score = append(p.score, scorer{e, weights[e.name]})
 	}
 	return nil
+}
+
+// orderPermit puts the plugins that permit last behind the others.
+func (p *Profile) orderPermit() {
+	last := func(e entry[fwk.PermitPlugin]) int {
+		if _, ok := e.plugin.(PermitsLast); ok {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(p.permit, func(a, b entry[fwk.PermitPlugin]) int { return last(a) - last(b) })
+	for i, e := range p.permit {
+		p.at[Permit][i] = e.name
+	}
 }
 
 func fill[T fwk.Plugin](p *Profile, t pluginTable, ids map[string]int, point ExtensionPoint, set config.PluginSet, to *[]entry[T]) error {

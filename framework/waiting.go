@@ -18,9 +18,11 @@ import (
 type WaitingPods struct {
 	*cluster.Waits
 
-	inCycle   bool
-	approvals []eventlog.Approval
-	heard     map[types.UID]heard
+	inCycle bool
+	// heldInCycle: a Permit plugin asked in the running cycle wants to hold the cycle's own pod.
+	heldInCycle bool
+	approvals   []eventlog.Approval
+	heard       map[types.UID]heard
 }
 
 // NewWaitingPods returns the waiting pods of a cluster as plugins see them.
@@ -56,8 +58,12 @@ func (w *WaitingPods) BeginCycle() {
 	if w.inCycle {
 		panic("waiting pods: a cycle begins inside another")
 	}
-	w.inCycle = true
+	w.inCycle, w.heldInCycle = true, false
 }
+
+// HeldInCycle reports whether a Permit plugin that was asked so far in the running cycle wants to hold the cycle's own
+// pod. It is for a plugin that implements PermitsLast.
+func (w *WaitingPods) HeldInCycle() bool { return w.heldInCycle }
 
 // EndCycle returns what plugins said since BeginCycle, and forgets it. It panics if no cycle is open.
 func (w *WaitingPods) EndCycle() Verdicts {
@@ -87,23 +93,6 @@ func (w *WaitingPods) hear(pod *cluster.Wait, h heard) {
 		w.heard = make(map[types.UID]heard)
 	}
 	w.heard[pod.Pod.Object.UID] = h
-}
-
-// Retract takes back what a plugin has approved of in the running cycle, of the pods of which of says so: the pod that it
-// approved them for has been turned away since.
-func (w *WaitingPods) Retract(plugin string, of func(types.UID) bool) {
-	w.approvals = slices.DeleteFunc(w.approvals, func(a eventlog.Approval) bool {
-		if a.Plugin != plugin || !of(a.UID) {
-			return false
-		}
-		h := w.heard[a.UID]
-		h.approved = slices.DeleteFunc(slices.Clone(h.approved), func(p string) bool { return p == plugin })
-		if h.verdict == allowed {
-			h.verdict = 0
-		}
-		w.heard[a.UID] = h
-		return true
-	})
 }
 
 // view is a waiting pod as plugins see it.

@@ -47,7 +47,6 @@ func (c *cycle) run() eventlog.Decision {
 		c.admit(placement)
 	}
 	m.waits.takeVerdicts(&c.d)
-	m.waits.keepTogether(&c.d, m.cluster.Pod(pod.UID))
 	m.noteDomain(&c.d, m.cluster.Pod(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // which stays as it is
@@ -98,7 +97,6 @@ func (c *cycle) admit(placement framework.Placement) {
 			return
 		}
 	}
-	c.m.waits.retractGang(c.m.cluster.Pod(c.pod.UID))
 	c.profile.Unreserve(c.m.ctx, c.state, c.pod, placement.Node)
 	c.d.Volumes = nil
 	c.d.Outcome = eventlog.Unschedulable

@@ -212,6 +212,9 @@ func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.
 // Left implements coscheduling.Groups.
 func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.entities.left(group) }
 
+// HeldByOthers implements coscheduling.Groups.
+func (g *gangsOfProfile) HeldByOthers() bool { return g.machine.waits.pods.HeldInCycle() }
+
 // Cleared implements coscheduling.Groups.
 func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.waits.cleared(group) }
 

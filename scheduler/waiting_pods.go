@@ -233,33 +233,6 @@ func (s *waits) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	return u.EndsAttempt()
 }
 
-// keepTogether takes the gang plugin's approval back when it took the pod for the one that completes its gang, and
-// another Permit plugin holds the pod.
-func (s *waits) keepTogether(d *eventlog.Decision, p *cluster.Pod) {
-	if d.Outcome != eventlog.Waiting || p.Group == nil || slices.Contains(d.WaitFor, coscheduling.Name) || !plansGangs(s.entities.profiles.of(p.Object)) {
-		return
-	}
-	if u := s.tally(p.Group); u.OwnSuffices(gang.Free) {
-		return
-	}
-	d.WaitFor = append(d.WaitFor, coscheduling.Name)
-	slices.Sort(d.WaitFor)
-	unit := p.Group.Unit()
-	others := func(uid types.UID) bool { return !slices.Contains(unit, s.entities.cluster.Pod(uid).Group) }
-	d.Allowed = slices.DeleteFunc(d.Allowed, func(uid types.UID) bool { return !others(uid) })
-	d.Approvals = slices.DeleteFunc(d.Approvals, func(a eventlog.Approval) bool { return a.Plugin == coscheduling.Name && !others(a.UID) })
-}
-
-// retractGang takes the gang plugin's approval of held members back: it took the pod for the one that completes its gang, and
-// another Permit plugin behind it has turned the pod away.
-func (s *waits) retractGang(p *cluster.Pod) {
-	if p.Group == nil {
-		return
-	}
-	unit := p.Group.Unit()
-	s.pods.Retract(coscheduling.Name, func(uid types.UID) bool { return slices.Contains(unit, s.entities.cluster.Pod(uid).Group) })
-}
-
 // forGang reports whether the gang plugin holds the pod.
 func (s *waits) forGang(uid types.UID) bool {
 	w, ok := s.pods.Get(uid)

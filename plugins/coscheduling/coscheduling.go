@@ -31,6 +31,8 @@ type Groups interface {
 	Domain(g *cluster.Group) Domain
 	// Cleared returns how many members of g are held on nodes by this plugin alone.
 	Cleared(g *cluster.Group) int
+	// HeldByOthers reports whether another Permit plugin holds the pod whose cycle is running.
+	HeldByOthers() bool
 	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
 	// included.
 	Left(g *cluster.Group) int
@@ -245,23 +247,38 @@ func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 	}
 }
 
+// PermitsLast implements framework.PermitsLast of this project: whether the gang is complete with the pod depends on
+// whether another plugin holds it.
+func (c *Coscheduling) PermitsLast() {}
+
 // Permit holds a member until its gang, and enough of those that it is admitted with, have their minimum on nodes, and
-// then lets all held members go.
+// then lets all waiting members go. A member that another plugin holds does not count, because that plugin may still turn
+// it away. Example: of a gang with the minimum 2 one member waits for the gang alone, and the second one is held by
+// another plugin. The gang plugin holds the second one too, and the first one stays.
 func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
 		return nil, 0
 	}
 	u := c.tally(g)
-	if u.OwnGang().Hold(); !u.OwnSuffices(gang.Free) {
-		timeout := c.args.permitWaitingTime()
-		if t := g.Timeout(); t > 0 {
-			timeout = t
-		}
-		return fwk.NewStatus(fwk.Wait), timeout
+	byOthers := c.groups.HeldByOthers()
+	if !byOthers {
+		u.OwnGang().Hold()
 	}
-	c.allow(g, &u, gang.Free)
-	return nil, 0
+	if u.OwnSuffices(gang.Free) {
+		c.allow(g, &u, gang.Free)
+		return nil, 0
+	}
+	if byOthers {
+		if u.OwnGang().Hold(); u.OwnSuffices(gang.Free) {
+			return fwk.NewStatus(fwk.Wait), maxPermitWait // nothing but that plugin is waited for: its deadline counts
+		}
+	}
+	timeout := c.args.permitWaitingTime()
+	if t := g.Timeout(); t > 0 {
+		timeout = t
+	}
+	return fwk.NewStatus(fwk.Wait), timeout
 }
 
 // SignPod implements fwk.SignPlugin: what the plugin refuses in PreFilter is a matter of the gang, not of a

@@ -28,7 +28,9 @@ type world struct {
 	*cluster.State
 	t       *testing.T
 	waiting []*waitingPod
-	plugin  *Coscheduling
+	// heldByOthers: another Permit plugin holds the pod whose cycle is running.
+	heldByOthers bool
+	plugin       *Coscheduling
 }
 
 // waitingPod writes down what it is told.
@@ -47,6 +49,8 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 }
 
 func (w *world) Extra() any { return w }
+
+func (w *world) HeldByOthers() bool { return w.heldByOthers }
 
 // Cleared counts the members that are held.
 func (w *world) Cleared(g *cluster.Group) int { return g.Waiting() }
@@ -260,19 +264,26 @@ func TestPermitHoldsMembersUntilTheMinimumIsThere(t *testing.T) {
 		minimum        int32
 		seconds        int32
 		waiting, bound int
+		held           bool // by another plugin
 		want           string
 		told           string
 	}{
-		{"the first of three", "{}", 3, 0, 0, 0, "Wait for 1m0s", ""},
-		{"as long as the arguments say", `{"permitWaitingTimeSeconds": 7}`, 3, 0, 1, 0, "Wait for 7s", ""},
-		{"as long as the group says", `{"permitWaitingTimeSeconds": 7}`, 3, 90, 1, 0, "Wait for 1m30s", ""},
-		{"the last of three", "{}", 3, 0, 2, 0, "Success for 0s", "m0 allowed by Coscheduling, m1 allowed by Coscheduling"},
-		{"bound members count", "{}", 3, 0, 1, 1, "Success for 0s", "m1 allowed by Coscheduling"},
-		{"beyond the minimum", "{}", 1, 0, 0, 1, "Success for 0s", ""},
+		{"the first of three", "{}", 3, 0, 0, 0, false, "Wait for 1m0s", ""},
+		{"as long as the arguments say", `{"permitWaitingTimeSeconds": 7}`, 3, 0, 1, 0, false, "Wait for 7s", ""},
+		{"as long as the group says", `{"permitWaitingTimeSeconds": 7}`, 3, 90, 1, 0, false, "Wait for 1m30s", ""},
+		{"the last of three", "{}", 3, 0, 2, 0, false, "Success for 0s",
+			"m0 allowed by Coscheduling, m1 allowed by Coscheduling"},
+		{"bound members count", "{}", 3, 0, 1, 1, false, "Success for 0s", "m1 allowed by Coscheduling"},
+		{"beyond the minimum", "{}", 1, 0, 0, 1, false, "Success for 0s", ""},
+		{"the first of three, which another plugin holds", "{}", 3, 0, 0, 0, true, "Wait for 1m0s", ""},
+		{"the last of three waits for another plugin, as long as that one says", "{}", 3, 0, 2, 0, true, "Wait for 15m0s", ""},
+		{"the minimum is there without the one that another plugin holds", "{}", 2, 0, 2, 0, true, "Success for 0s",
+			"m0 allowed by Coscheduling, m1 allowed by Coscheduling"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, c.args)
+			w.heldByOthers = c.held
 			w.group(c.minimum, c.seconds)
 			w.member("stranger", "h", cluster.Waiting)
 			for i, stage := range slices.Concat(slices.Repeat([]cluster.Stage{cluster.Binding}, c.bound),

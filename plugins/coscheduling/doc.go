@@ -22,8 +22,9 @@
 // Unlike scheduler-plugins, a pod that names a PodGroup which does not exist (yet) waits for it instead of
 // being scheduled as if it had named none: members are often created before their group.
 //
-// Other Permit plugins can hold members as well: a gang goes when its minimum is held by nobody else, and is released
-// as a whole when one of them turns a member away or lets its deadline pass before that.
+// Other Permit plugins can hold members as well: a gang goes when its minimum is held by nothing else, and is released
+// as a whole when one of them turns a member away or lets its deadline pass before that. In this project's runtime the
+// plugin is asked after them, so that it knows whether one of them holds the member.
 //
 // Start reading at coscheduling.go; for the stock kube-scheduler go on at standalone.go.
 package coscheduling

@@ -82,6 +82,9 @@ func (v *view) Cleared(g *cluster.Group) int {
 	return n
 }
 
+// HeldByOthers implements Groups: kube-scheduler does not tell.
+func (v *view) HeldByOthers() bool { return false }
+
 // Left implements Groups. Each member is an entity of its own in the queue, so what is still to come is not known. A
 // gang one of whose members has just found no node is trusted to find places for podGroupRejectPercentage of its
 // minimum, beside that member; any other, for all its members that are there.
