@@ -9,6 +9,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -16,16 +17,11 @@ import (
 // hasEnough reports whether an entity waits only for members beyond what it needs.
 func (n *entities) hasEnough(e *queue.Entity) bool {
 	gangs := n.gangsOf(e.Key())
-	need := min(1, len(gangs))
-	if c := n.compositeOf(e); c != nil {
-		need = c.Min()
+	if len(gangs) == 0 {
+		return false
 	}
-	for _, g := range gangs {
-		if g.Met() && g.Assigned() >= g.Min() {
-			need--
-		}
-	}
-	return len(gangs) > 0 && need <= 0
+	u := gangs[0].Tally(nil)
+	return u.Satisfied()
 }
 
 // needed returns the pods that an entity must place at once to have what it needs: of a gang as many as it lacks, of a
@@ -47,7 +43,7 @@ func (n *entities) needed(e *queue.Entity) []*cluster.Pod {
 		if want == 0 {
 			break
 		}
-		k := g.Min() - g.Assigned() - g.Waiting()
+		k := g.Lacking(gang.OnNodes)
 		var members []*cluster.Pod
 		for _, pod := range e.Ready() {
 			if p := n.cluster.Pod(pod.UID); p.Group == g && len(members) < k {

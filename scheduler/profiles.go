@@ -190,7 +190,7 @@ func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limite
 		return nil, false
 	}
 	domains := g.machine.topology.domainsBy(required)
-	if group.Placed() > 0 || group.Mode() == cluster.NonStrict && group.Waiting() > 0 {
+	if counted := group.Gang(); counted.KeepsNodes() {
 		own := holding(group, domains)
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return d != own })
 	}
