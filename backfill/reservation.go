@@ -58,8 +58,8 @@ type Proposal struct {
 // Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place of
 // one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
 //
-// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, unless
-// another one takes its place. Without, NotFirst is asked after every entry.
+// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, as
+// NoteNotFirst has noted, unless another one takes its place. Without, NotFirst is asked after every entry.
 func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
 	attempt := p.view.InFlight()
 	if len(p.backfilled) == 0 || attempt && !ends {
@@ -70,7 +70,7 @@ func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
 		r := p.reservations[profile]
 		var over *cluster.Pod
 		if ends {
-			over = p.NotFirst(profile)
+			over = p.lanes[profile].over
 		}
 		if over != nil {
 			r = nil
@@ -183,6 +183,11 @@ func (p *Planner) NotFirst(profile string) *cluster.Pod {
 	}
 	return nil
 }
+
+// NoteNotFirst notes for Propose what NotFirst returns now. It is called before the queue picks which entity that failed is
+// retried next. What is picked depends on the reservations: if an entity were first because it is picked, ending the
+// reservation could have another one picked, the reservation be decided again, and so on without end.
+func (p *Planner) NoteNotFirst(profile string) { p.lanes[profile].over = p.NotFirst(profile) }
 
 // Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken, freed or
 // lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to others.

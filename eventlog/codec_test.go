@@ -253,7 +253,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"version too high":      {change(0, 2), "format version 2 at byte 0, but what it holds is written in version 1"},
 		"empty facts":           {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)), "domain at byte 83: empty fields at the end are left out"},
 		"elsewhere":             {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at byte 83: 2 is neither 0 nor 1"},
-		"ending":                {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 84: unknown ending 3"},
+		"ending":                {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 83: unknown ending 3"},
 		"kind 0":                {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":                  {change(1, 7), "unknown kind 7 at byte 1"},
 		"flags":                 {change(2, 0x81), "unknown flags 0x80 at byte 2"},

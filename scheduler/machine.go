@@ -93,6 +93,9 @@ func (m *Machine) pick() {
 		return
 	}
 	m.picked = true
+	for _, profile := range m.backfill.Backfilled() {
+		m.backfill.NoteNotFirst(profile)
+	}
 	m.noteBlocked()
 	m.queue.Settle()
 }

@@ -33,7 +33,7 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 	}{
 		{"outlooks", outlooks, 1000},
 		{"trials to place the first in line", trials, 3500},
-		{"counts of what is left on a node", counts, 9000},
+		{"counts of what is left on a node", counts, 5000},
 	} {
 		if c.got > c.most || c.got < c.most/2 {
 			t.Errorf("%d %s for %d gangs of %d pods: want at most %d, and at least half as many", c.got, c.what, jobs, summary.Pods.Total, c.most)

@@ -173,7 +173,7 @@ func TestRefusalsAreByName(t *testing.T) {
 		"a bomb":          {hugeState(data), "the snapshot is damaged: its state size is wrong: 1073741825 bytes are more than the 1073741824 of any state"},
 		"not packed":      {resealed(data, func(b []byte) []byte { b[108] = 'x'; return b }), "the snapshot is damaged: its compression is wrong: gzip: invalid header"},
 		"another entry's": {put(12, 77), "snapshot at entry 77: the restored state is not the one of the snapshot: it is of entry 4"},
-		"newer state":     {withState(data, append([]byte{state[0] + 1}, state[1:]...)), fmt.Sprintf("snapshot at entry 4: restore the state: state version %d: this program reads up to %d", state[0]+1, state[0])},
+		"newer state":     {withState(data, append([]byte{6}, state[1:]...)), "snapshot at entry 4: restore the state: state version 6: this program reads up to 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := snapshot.Decode(c.data)
