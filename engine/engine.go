@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -23,7 +23,7 @@ const maxAppend = 4096
 // Options is what an epoch starts with.
 type Options struct {
 	// Registry holds the plugins that the configuration may name.
-	Registry runtime.Registry
+	Registry framework.Registry
 	// Config is the effective configuration as framework.EncodeConfig gives it.
 	Config []byte
 	// Version is the binary's version.

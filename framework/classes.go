@@ -1,14 +1,12 @@
 package framework
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 // What most plugins say of a node in Filter and Score is the same for many pods, and stays the same until the node changes: a
@@ -76,20 +74,8 @@ var insideClasses = []string{
 // and on the node alone.
 var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation, names.NodeDeclaredFeatures}
 
-// withoutClasses stands in a registry for the wish that there be no classes; it is the name of no plugin.
-const withoutClasses = "classes=off"
-
-// WithoutClasses returns a copy of the registry whose profiles keep no classes: every node is filtered and scored anew in
-// each cycle, and the same is decided. The wish goes with the registry because everything that makes profiles has one.
-func WithoutClasses(registry frameworkruntime.Registry) frameworkruntime.Registry {
-	out := maps.Clone(registry)
-	out[withoutClasses] = nil
-	return out
-}
-
-// prepareClasses settles what of the profile's plugins can be kept.
-func (p *Profile) prepareClasses(registry frameworkruntime.Registry) {
-	_, off := registry[withoutClasses]
+// prepareClasses finds out what of the profile's plugins can be kept; off says that nothing is to be.
+func (p *Profile) prepareClasses(off bool) {
 	p.classes.off = off || p.world.Version == nil
 	p.prepared = make([]bool, len(p.plugins))
 	p.apart = make([]bool, len(p.plugins))

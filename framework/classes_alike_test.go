@@ -161,7 +161,7 @@ func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
 	registry, enabled := plugins.NewRegistry(), ""
 	for _, s := range list {
 		enabled += "{name: " + s.name + "}, "
-		registry[s.name] = frameworkruntime.PluginFactory(func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		registry.Factories[s.name] = frameworkruntime.PluginFactory(func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			out := *s
 			out.h = h
 			return &out, nil
@@ -200,17 +200,5 @@ func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
 		if diff != "" || got.Status.Plugin() != "BadA" {
 			t.Fatalf("%v: %s", got.Status, diff)
 		}
-	}
-}
-
-// TestTheWishForNoClassesIsNoPlugin holds for a configuration that names it as one.
-func TestTheWishForNoClassesIsNoPlugin(t *testing.T) {
-	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
-		"profiles: [{plugins: {multiPoint: {enabled: [{name: \"classes=off\"}]}}}]\n"), "test.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := framework.ValidatePlugins(cfg, framework.WithoutClasses(plugins.NewRegistry())); err == nil {
-		t.Error("it passes for a plugin")
 	}
 }

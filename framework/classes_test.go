@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -182,7 +181,9 @@ func TestScoresNormalizedByTheHighest(t *testing.T) {
 func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 	w.plain = true
-	off := w.profile("plain", framework.WithoutClasses(plugins.NewRegistry()), w.state.Beyond)
+	registry := plugins.NewRegistry()
+	registry.NoClasses = true
+	off := w.profile("plain", registry, w.state.Beyond)
 	for range 5 {
 		off.Place(w.ctx, framework.NewCycleState(), w.podOfFewShapes(0), 0, nil)
 	}
@@ -312,7 +313,7 @@ func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 }
 
 // profile returns one over the world's cluster.
-func (w *memoWorld) profile(name string, registry frameworkruntime.Registry, version func() uint64) *framework.Profile {
+func (w *memoWorld) profile(name string, registry framework.Registry, version func() uint64) *framework.Profile {
 	informers := w.state.Informers()
 	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+w.config), "test.yaml")
 	if err != nil {

@@ -47,10 +47,10 @@ func argsFor[T runtime.Object](t *testing.T, p config.KubeSchedulerProfile, name
 	panic("unreachable")
 }
 
-func registryWithGangs() frameworkruntime.Registry {
+func registryWithGangs() Registry {
 	r := intree.NewInTreeRegistry()
 	r[coscheduling] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
-	return r
+	return Registry{Factories: r}
 }
 
 func TestDefaultsDifferFromUpstreamsWhereSaid(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 )
 
@@ -151,7 +150,7 @@ func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 
 // ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
 // or that lists one for an extension point that is not run. The error says which profile and plugin.
-func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry frameworkruntime.Registry) error {
+func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry Registry) error {
 	for i := range cfg.Profiles {
 		if err := validateProfilePlugins(&cfg.Profiles[i], registry); err != nil {
 			return fmt.Errorf("profile %q: %w", cfg.Profiles[i].SchedulerName, err)
@@ -160,12 +159,12 @@ func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry frameworkr
 	return nil
 }
 
-func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry frameworkruntime.Registry) error {
+func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry Registry) error {
 	if profile.Plugins == nil {
 		return nil
 	}
 	known := func(name string) error {
-		if registry[name] == nil {
+		if registry.Factories[name] == nil {
 			return fmt.Errorf("plugin %q is not compiled into this program", name)
 		}
 		return nil

@@ -192,12 +192,12 @@ func podNamed(name string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 }
 
-func registryOf(plugins ...fwk.Plugin) frameworkruntime.Registry {
+func registryOf(plugins ...fwk.Plugin) Registry {
 	r := frameworkruntime.Registry{}
 	for _, p := range plugins {
 		r[p.Name()] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return p, nil }
 	}
-	return r
+	return Registry{Factories: r}
 }
 
 func enabled(names ...string) config.PluginSet {

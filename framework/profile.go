@@ -11,7 +11,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
 // Profile is one profile of the configuration brought to life: its plugins, in order, and the code that
@@ -70,7 +69,7 @@ type scorer struct {
 // order of their names. ctx is for the time of the call; see Quiet. It fails as kube-scheduler does: on a
 // plugin that does not exist or fails to start, one enabled twice or where it does not belong, repeated
 // arguments, weights that could overflow, no or several QueueSort plugins, no Bind plugin.
-func NewProfile(ctx context.Context, registry frameworkruntime.Registry, cfg config.KubeSchedulerProfile, world World) (*Profile, error) {
+func NewProfile(ctx context.Context, registry Registry, cfg config.KubeSchedulerProfile, world World) (*Profile, error) {
 	p, err := newProfile(ctx, registry, &cfg, world)
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", cfg.SchedulerName, err)
@@ -78,7 +77,7 @@ func NewProfile(ctx context.Context, registry frameworkruntime.Registry, cfg con
 	return p, nil
 }
 
-func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *config.KubeSchedulerProfile, world World) (*Profile, error) {
+func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedulerProfile, world World) (*Profile, error) {
 	if cfg.Plugins == nil {
 		return nil, errors.New("it has no plugins: load it with LoadConfig")
 	}
@@ -106,14 +105,14 @@ func newProfile(ctx context.Context, registry frameworkruntime.Registry, cfg *co
 	if err := p.arrange(cfg.Plugins); err != nil {
 		return nil, err
 	}
-	p.prepareClasses(registry)
+	p.prepareClasses(registry.NoClasses)
 	p.findSigners()
 	p.search.init(p)
 	return p, nil
 }
 
 // build makes an instance of every plugin that is enabled anywhere.
-func (p *Profile) build(ctx context.Context, registry frameworkruntime.Registry, cfg *config.KubeSchedulerProfile) error {
+func (p *Profile) build(ctx context.Context, registry Registry, cfg *config.KubeSchedulerProfile) error {
 	args := make(map[string]runtime.Object, len(cfg.PluginConfig))
 	for _, c := range cfg.PluginConfig {
 		if _, ok := args[c.Name]; ok {
@@ -122,7 +121,7 @@ func (p *Profile) build(ctx context.Context, registry frameworkruntime.Registry,
 		args[c.Name] = c.Args
 	}
 	for _, name := range enabledNames(cfg.Plugins) {
-		plugin, err := registry[name](ctx, args[name], p.handle)
+		plugin, err := registry.Factories[name](ctx, args[name], p.handle)
 		if err != nil {
 			return fmt.Errorf("start plugin %q: %w", name, err)
 		}

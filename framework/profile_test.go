@@ -84,8 +84,8 @@ func TestProfileThatCannotRunIsRefused(t *testing.T) {
 	}
 	plugins := append(scoringPlugins("a", "b"), sorter{bare{&script{name: "sort2"}}})
 	registry := registryOf(plugins...)
-	registry["alias"] = registry["a"]
-	registry["broken"] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	registry.Factories["alias"] = registry.Factories["a"]
+	registry.Factories["broken"] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return nil, errors.New("no arguments")
 	}
 	for _, tt := range tests {
@@ -126,8 +126,8 @@ func TestWeightsWhoseTotalCouldOverflowAreRefused(t *testing.T) {
 func TestPluginsStartInTheOrderOfTheirNames(t *testing.T) {
 	var order []string
 	registry := registryOf(scoringPlugins("a", "b", "c", "d", "e", "f")...)
-	for name, factory := range registry {
-		registry[name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	for name, factory := range registry.Factories {
+		registry.Factories[name] = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 			order = append(order, name)
 			return factory(ctx, args, h)
 		}

@@ -97,7 +97,7 @@ func newPair(tb testing.TB, config string) *pair {
 		tb.Fatal(err)
 	}
 	factory, dra = newInformers(ctx, tb)
-	p.theirs, err = frameworkruntime.NewFramework(ctx, upstreamRegistry(), &cfg.Profiles[0],
+	p.theirs, err = frameworkruntime.NewFramework(ctx, upstreamRegistry().Factories, &cfg.Profiles[0],
 		frameworkruntime.WithSnapshotSharedLister(p.world),
 		frameworkruntime.WithPodNominator(p.world),
 		frameworkruntime.WithInformerFactory(factory),
@@ -362,11 +362,11 @@ func printCase(pod *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) string {
 }
 
 // upstreamRegistry is ours with kube-scheduler's own plugins where we have put quicker ones in their place.
-func upstreamRegistry() frameworkruntime.Registry {
+func upstreamRegistry() framework.Registry {
 	registry := plugins.NewRegistry()
 	for name, factory := range intree.NewInTreeRegistry() {
-		if _, ok := registry[name]; ok {
-			registry[name] = factory
+		if _, ok := registry.Factories[name]; ok {
+			registry.Factories[name] = factory
 		}
 	}
 	return registry

@@ -7,8 +7,8 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
@@ -20,22 +20,22 @@ import (
 // is quickspread's. Of kube-scheduler's these are missing: the plugins of its own pod group
 // cycle, which is not run and in whose place Coscheduling stands; and DeferredPodScheduling while its feature
 // gate is off.
-func NewRegistry() runtime.Registry {
-	registry := intree.NewInTreeRegistry()
+func NewRegistry() framework.Registry {
+	factories := intree.NewInTreeRegistry()
 	for _, name := range []string{
 		names.GangScheduling,
 		names.TopologyPlacementGenerator,
 		names.PodGroupPodsCount,
 	} {
-		delete(registry, name)
+		delete(factories, name)
 	}
 	if !utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption) {
-		delete(registry, names.DeferredPodScheduling)
+		delete(factories, names.DeferredPodScheduling)
 	}
-	registry[names.NodeResourcesFit] = quickfit.New(registry[names.NodeResourcesFit])
-	registry[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(registry[names.NodeResourcesBalancedAllocation])
-	registry[names.PodTopologySpread] = quickspread.New(registry[names.PodTopologySpread])
-	registry[coscheduling.Name] = coscheduling.New
-	registry[preemption.Name] = preemption.New
-	return registry
+	factories[names.NodeResourcesFit] = quickfit.New(factories[names.NodeResourcesFit])
+	factories[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(factories[names.NodeResourcesBalancedAllocation])
+	factories[names.PodTopologySpread] = quickspread.New(factories[names.PodTopologySpread])
+	factories[coscheduling.Name] = coscheduling.New
+	factories[preemption.Name] = preemption.New
+	return framework.Registry{Factories: factories}
 }

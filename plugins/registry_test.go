@@ -16,7 +16,7 @@ func TestRegistryHasThePluginsOfUpstreamsDefaultProfile(t *testing.T) {
 	}
 	registry := plugins.NewRegistry()
 	for _, p := range cfg.Profiles[0].Plugins.MultiPoint.Enabled {
-		if _, ok := registry[p.Name]; !ok {
+		if _, ok := registry.Factories[p.Name]; !ok {
 			t.Errorf("%s is not registered", p.Name)
 		}
 	}

@@ -7,9 +7,8 @@ import (
 	"iter"
 	"strings"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -90,7 +89,7 @@ func (r *Report) Identical() bool { return r.Diverged == 0 && len(r.OtherRules) 
 // Options says how to verify.
 type Options struct {
 	// Registry holds the plugins that the log's configuration may name.
-	Registry runtime.Registry
+	Registry framework.Registry
 	// Keep is how many divergences are kept in the report; 0 means 10.
 	Keep int
 	// Progress is called now and then with the last entry verified; nil is not called.

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -17,7 +16,9 @@ func TestClassesChangeNoEntry(t *testing.T) {
 	decisions, placed := 0, 0
 	for seed := range uint64(8) {
 		w := newRichWorld(t, 100+seed)
-		without := scheduler.New(framework.WithoutClasses(plugins.NewRegistry()))
+		registry := plugins.NewRegistry()
+		registry.NoClasses = true
+		without := scheduler.New(registry)
 		for _, e := range w.entries {
 			if err := without.Apply(e); err != nil {
 				t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -19,7 +18,7 @@ import (
 // Machine is the scheduler as a state machine over the log. It is not safe for concurrent use.
 type Machine struct {
 	ctx      context.Context
-	registry runtime.Registry
+	registry framework.Registry
 
 	at        position
 	cluster   *cluster.State
@@ -51,7 +50,7 @@ var ErrNoEpoch = errors.New("the log does not begin with EpochStarted")
 
 // New returns a Machine to which no entry has been applied. The registry holds the plugins that
 // configurations may name.
-func New(registry runtime.Registry) *Machine {
+func New(registry framework.Registry) *Machine {
 	m := &Machine{
 		ctx:       framework.Quiet(context.Background()),
 		registry:  registry,

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"math"
 
+<<<<<<< HEAD
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+=======
+	"k8s.io/apimachinery/pkg/types"
+>>>>>>> f6c88a1 (framework: a Registry says whether classes are kept; a factory that is nil says it no longer)
 
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -29,7 +33,7 @@ func (e *VersionError) Error() string {
 //
 // Anything but what AppendState wrote is an error: a *VersionError for the state of another program, one that
 // wraps ErrNotTheSame for bytes that mean a state and are not what it is written as. None panics.
-func Restore(registry runtime.Registry, state []byte) (*Machine, error) {
+func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 	m := New(registry)
 	r := canonical.NewReader(state)
 	if err := m.restore(r); err != nil {

@@ -8,8 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -57,7 +56,7 @@ type Series struct {
 	// compared.
 	Position func(seq uint64) ([32]byte, error)
 	// Registry holds the plugins that the log's configurations may name.
-	Registry runtime.Registry
+	Registry framework.Registry
 }
 
 // Newest restores the newest snapshot of an entry from first to last that can be trusted, nil if there is

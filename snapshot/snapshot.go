@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"io"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -209,7 +208,7 @@ func checkFrame(data []byte) error {
 // Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps
 // ErrOtherState if what comes out is not what was written down, and a *scheduler.VersionError if the state is
 // of another program's making.
-func (s *Snapshot) Restore(registry runtime.Registry) (*scheduler.Machine, error) {
+func (s *Snapshot) Restore(registry framework.Registry) (*scheduler.Machine, error) {
 	// It compares the whole encoding, of which StateHash is the digest.
 	m, err := scheduler.Restore(registry, s.state)
 	switch {

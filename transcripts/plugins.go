@@ -7,18 +7,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
 // Registry holds the real plugins, and two for stories: Approval and Faulty. A story enables them in its config.
-func Registry() runtime.Registry {
+func Registry() framework.Registry {
 	r := plugins.NewRegistry()
-	r["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	r.Factories["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		return approval{h}, nil
 	}
-	r["Faulty"] = func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+	r.Factories["Faulty"] = func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return faulty{}, nil
 	}
 	return r

@@ -43,8 +43,8 @@ func TestHowOftenNodesAreFiltered(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			filtered := 0
 			registry := plugins.NewRegistry()
-			build := registry[names.NodeUnschedulable]
-			registry[names.NodeUnschedulable] = func(ctx context.Context, args runtime.Object,
+			build := registry.Factories[names.NodeUnschedulable]
+			registry.Factories[names.NodeUnschedulable] = func(ctx context.Context, args runtime.Object,
 				h fwk.Handle) (fwk.Plugin, error) {
 				p, err := build(ctx, args, h)
 				if err != nil {

@@ -18,8 +18,6 @@ import (
 	"slices"
 	"time"
 
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/bench/workload"
 	"github.com/rollcall-sched/rollcall/bench/yardstick"
 	"github.com/rollcall-sched/rollcall/engine"
@@ -50,8 +48,8 @@ type Options struct {
 	Limit time.Duration
 	// Progress is told now and then what is being done and how far it is; nil is not called.
 	Progress func(doing string, done, of int)
-	// registry has the plugins; nil stands for those that are compiled in.
-	registry frameworkruntime.Registry
+	// registry has the plugins; one without any stands for those that are compiled in.
+	registry framework.Registry
 	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
 	Started, Stopped func() error
 }
@@ -186,12 +184,10 @@ func (o *Options) open(ctx context.Context, d *drive) (*engine.Engine, error) {
 		return nil, err
 	}
 	registry := o.registry
-	if registry == nil {
+	if registry.Factories == nil {
 		registry = plugins.NewRegistry()
 	}
-	if o.WithoutClasses {
-		registry = framework.WithoutClasses(registry)
-	}
+	registry.NoClasses = registry.NoClasses || o.WithoutClasses
 	return engine.Open(ctx, d.log, time.Now(), engine.Options{
 		Registry: registry, Config: config, Version: o.Version, Observe: d.observe, Clock: time.Now,
 	})

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
@@ -34,9 +33,8 @@ func (c classes) check() error {
 }
 
 // registry returns the plugins, of a scheduler that keeps classes or none.
-func (c classes) registry() runtime.Registry {
-	if c == "off" {
-		return framework.WithoutClasses(plugins.NewRegistry())
-	}
-	return plugins.NewRegistry()
+func (c classes) registry() framework.Registry {
+	registry := plugins.NewRegistry()
+	registry.NoClasses = c == "off"
+	return registry
 }

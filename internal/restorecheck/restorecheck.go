@@ -10,15 +10,15 @@ import (
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // Check is an original Machine and those that were restored from its state. All of them take the same entries.
 type Check struct {
-	registry runtime.Registry
+	registry framework.Registry
 	fatalf   func(format string, args ...any)
 	original *scheduler.Machine
 	restored []*scheduler.Machine
@@ -28,7 +28,7 @@ type Check struct {
 }
 
 // New returns a Check whose original has no entries yet. It reports a difference by fatalf, which must not return.
-func New(registry runtime.Registry, fatalf func(format string, args ...any)) *Check {
+func New(registry framework.Registry, fatalf func(format string, args ...any)) *Check {
 	return &Check{registry: registry, fatalf: fatalf, original: scheduler.New(registry)}
 }
 

@@ -17,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
@@ -103,7 +102,7 @@ func (w *world) build(must func(error)) {
 	}
 }
 
-func registry() frameworkruntime.Registry { return plugins.NewRegistry() }
+func registry() framework.Registry { return plugins.NewRegistry() }
 
 func mustConfig(must func(error)) config.KubeSchedulerProfile {
 	cfg, err := framework.LoadConfig([]byte(justPreemption), "test.yaml")

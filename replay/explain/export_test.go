@@ -3,16 +3,16 @@ package explain
 import (
 	"context"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // ReasonsAlong reads a log once and tells, after each entry, the reasons of all gangs seen so far: those that
 // ExplainGroup would give at that entry, but for what takes running a cycle again.
-func ReasonsAlong(read Reader, registry runtime.Registry, tell func(m *scheduler.Machine, e eventlog.Entry, group types.NamespacedName, x *answer.Reason)) error {
+func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry, group types.NamespacedName, x *answer.Reason)) error {
 	m := scheduler.New(registry)
 	var histories []*gangHistory
 	known := map[types.NamespacedName]bool{}

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"iter"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -17,7 +16,7 @@ type Reader = func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, e
 // ExplainOptions says what to explain and in which detail.
 type Options struct {
 	// Registry holds the plugins that the log's configuration may name.
-	Registry runtime.Registry
+	Registry framework.Registry
 	// AtSeq and AtTime are the point in question: nothing behind the last entry that is not after either of them
 	// takes part in the answer. 0 is the end of the log.
 	AtSeq  uint64

@@ -1,0 +1,16 @@
+package framework
+
+import (
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// Registry is what profiles are made from: the plugins that a configuration may name, and how profiles use them.
+//
+// It says nothing of what is decided. With the same Factories the same is decided whatever else it says.
+type Registry struct {
+	// Factories make plugins, by the name that a configuration gives them.
+	Factories frameworkruntime.Registry
+	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and scored
+	// anew. That takes longer. See classes.go.
+	NoClasses bool
+}
