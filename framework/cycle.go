@@ -97,6 +97,14 @@ type PermitsLast interface {
 	PermitsLast()
 }
 
+// OrdersWithoutArgs may be implemented by a QueueSort plugin whose order does not depend on its arguments. Then profiles
+// that share the queue may give it different ones.
+type OrdersWithoutArgs interface {
+	fwk.QueueSortPlugin
+	// OrdersWithoutArgs does nothing.
+	OrdersWithoutArgs()
+}
+
 // Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
 // and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of
 // cluster.State does. The status is nil on success.

@@ -36,9 +36,8 @@ type World struct {
 	DRA fwk.SharedDRAManager
 	// Waiting are the pods held by Permit.
 	Waiting *WaitingPods
-	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. One that has a method
-	// AnyNominated() bool is asked once a cycle, and about single nodes only if the answer is true. One that has a
-	// method PriorityOf(*v1.Pod) int32 says by it which pods a nominated pod yields to: those of higher priority.
+	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. It may implement Nominations
+	// and Priorities.
 	Nominator fwk.PodNominator
 	// Reserved returns what says why the pod must not go to a node that every plugin finds feasible, nil if it may go there, and
 	// names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is asked anew
@@ -55,17 +54,19 @@ type World struct {
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
 	// Now is the time of the event being worked on: the only clock there is.
 	Now func() time.Time
-	// Extra is handed out as it is by Extra of the Handle, for plugins that know more than kube-scheduler
-	// shows.
-	Extra any
+	// Gangs and Evictions are for plugins that know more than kube-scheduler shows; nil if there is no such view.
+	Gangs     Gangs
+	Evictions Evictions
 }
 
 // Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed: nothing
 // behind it reaches an API server, starts work beside the cycle, or reads a clock of its own.
 type Handle interface {
 	fwk.Handle
-	// Extra returns the World's Extra.
-	Extra() any
+	// Gangs returns what a gang plugin asks of the state, nil if the World has no such view.
+	Gangs() Gangs
+	// Evictions returns what a preemption plugin asks of the state, nil if the World has no such view.
+	Evictions() Evictions
 	// Now returns the time of the event being worked on.
 	Now() time.Time
 	// Rehearse begins a rehearsal in which the nominations of the given pods do not count and the plugin of the name
@@ -107,8 +108,11 @@ func newHandle(p *Profile) (*handle, error) {
 	return &handle{p: p, client: client, rest: cfg}, nil
 }
 
-// Extra returns the World's Extra.
-func (h *handle) Extra() any { return h.p.world.Extra }
+// Gangs returns the World's Gangs.
+func (h *handle) Gangs() Gangs { return h.p.world.Gangs }
+
+// Evictions returns the World's Evictions.
+func (h *handle) Evictions() Evictions { return h.p.world.Evictions }
 
 // Now returns the time of the event being worked on; the zero time if the World has no clock.
 func (h *handle) Now() time.Time {

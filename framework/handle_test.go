@@ -41,18 +41,25 @@ func TestPartsOfTheHandleThatAreNotThereAreSafe(t *testing.T) {
 	}
 }
 
+// someGangs and someEvictions are views that are told apart from none.
+type (
+	someGangs     struct{ Gangs }
+	someEvictions struct{ Evictions }
+)
+
 func TestHandleShowsTheWorld(t *testing.T) {
+	gangs, evictions := &someGangs{}, &someEvictions{}
 	now := time.Unix(7, 0)
 	var activated []string
 	h := handleOf(t, World{
-		Extra: "extra", Now: func() time.Time { return now },
+		Gangs: gangs, Evictions: evictions, Now: func() time.Time { return now },
 		Activate: func(keys []string) { activated = keys },
 	})
 	h.Activate(klog.Background(), map[string]*v1.Pod{"ns/b": nil, "ns/c": nil, "ns/a": nil})
 	if !slices.Equal(activated, []string{"ns/a", "ns/b", "ns/c"}) {
 		t.Errorf("activated %v", activated)
 	}
-	if h.Extra() != "extra" || !h.Now().Equal(now) || h.ProfileName() != "test" {
+	if h.Gangs() != Gangs(gangs) || h.Evictions() != Evictions(evictions) || !h.Now().Equal(now) || h.ProfileName() != "test" {
 		t.Error("the world looks different")
 	}
 }

@@ -84,14 +84,15 @@ func (c *search) init(p *Profile) {
 	c.skip = make([]bool, len(p.plugins))
 }
 
-// nominations may be implemented by a PodNominator to save the question at every node.
-type nominations interface {
-	// AnyNominated says whether any pod is nominated to any node.
+// Nominations may be implemented by a PodNominator to save the question at every node.
+type Nominations interface {
+	// AnyNominated reports whether any pod is nominated to any node.
 	AnyNominated() bool
 }
 
-// priorities may be implemented by a PodNominator that knows better than the pods whom a nominated pod yields to.
-type priorities interface {
+// Priorities may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields to:
+// those of higher priority.
+type Priorities interface {
 	// PriorityOf returns the pod's priority as a part of what it belongs to.
 	PriorityOf(pod *v1.Pod) int32
 }
@@ -99,7 +100,7 @@ type priorities interface {
 func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) {
 	c.ctx, c.state, c.pod, c.trace = ctx, state, pod, trace
 	c.nominator = c.p.world.Nominator
-	if n, ok := c.nominator.(nominations); ok && !n.AnyNominated() {
+	if n, ok := c.nominator.(Nominations); ok && !n.AnyNominated() {
 		c.nominator = nil
 	}
 	c.reserved = nil

@@ -113,7 +113,7 @@ func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *
 	var with fwk.NodeInfo
 	var stateWith fwk.CycleState
 	priority := corev1.PodPriority
-	if n, ok := p.world.Nominator.(priorities); ok {
+	if n, ok := p.world.Nominator.(Priorities); ok {
 		priority = n.PriorityOf
 	}
 	for _, other := range p.handle.NominatedPodsForNode(node.Node().Name) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -112,6 +113,11 @@ func (n *nominations) counts(uid types.UID) bool {
 
 // nodeOf returns the node that the pod is nominated to, "" for none.
 func (n *nominations) nodeOf(uid types.UID) string { return n.nodes[uid] }
+
+var (
+	_ framework.Nominations = (*nominations)(nil)
+	_ framework.Priorities  = (*nominations)(nil)
+)
 
 // AnyNominated is asked by the framework once a cycle.
 func (n *nominations) AnyNominated() bool {

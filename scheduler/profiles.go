@@ -62,7 +62,8 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Changed:   m.cluster.ChangedSince,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return reservedFrom(m.backfill, pod) },
-		Extra:     view,
+		Gangs:     view,
+		Evictions: view,
 	})
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfi
 			return fmt.Errorf("profile %q orders the queue by %s, profile %q by %s: all profiles must have the same QueueSort plugin",
 				profiles[0].Name(), first, p.Name(), name)
 		}
-		if _, ok := p.Plugin(name).(interface{ OrdersWithoutArgs() }); ok {
+		if _, ok := p.Plugin(name).(framework.OrdersWithoutArgs); ok {
 			continue
 		}
 		if !reflect.DeepEqual(argsOf(&cfg.Profiles[0], first), argsOf(&cfg.Profiles[i], first)) {

@@ -6,12 +6,6 @@ import (
 	"fmt"
 	"math"
 
-<<<<<<< HEAD
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-=======
-	"k8s.io/apimachinery/pkg/types"
->>>>>>> f6c88a1 (framework: a Registry says whether classes are kept; a factory that is nil says it no longer)
-
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )

@@ -78,7 +78,7 @@ func (c *Coscheduling) BackfillHold() time.Duration {
 	return time.Duration(*c.args.BackfillHoldSeconds) * time.Second
 }
 
-// OrdersWithoutArgs says that the order of the queue does not depend on the arguments.
+// OrdersWithoutArgs implements framework.OrdersWithoutArgs.
 func (c *Coscheduling) OrdersWithoutArgs() {}
 
 func (a Args) permitWaitingTime() time.Duration {

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
@@ -19,40 +20,19 @@ import (
 const Name = "Coscheduling"
 
 // Groups is what the plugin asks about gangs.
-type Groups interface {
-	// GroupOf returns the gang that pod names, nil if it names none.
-	GroupOf(pod *v1.Pod) *cluster.Group
-	// Lacks tells whether all nodes together have too little free for what g still needs to reach its
-	// minimum, and of what. A true answer is certain; a false one promises nothing.
-	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
-	// LacksTogether tells the same of the gangs of a composite, if all of them are needed.
-	LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool)
-	// Domain returns where the next member of g may go. It is asked of gangs with a topology only.
-	Domain(g *cluster.Group) Domain
-	// Cleared returns how many members of g are held on nodes by this plugin alone.
-	Cleared(g *cluster.Group) int
-	// HeldByOthers reports whether another Permit plugin holds the pod whose cycle is running.
-	HeldByOthers() bool
-	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
-	// included.
-	Left(g *cluster.Group) int
-}
+type Groups = framework.Gangs
 
-// Domain is where the next member of a gang may go by what the gang says of topology.
-type Domain struct {
-	// Refusal says that it may go nowhere, "" that it may.
-	Refusal string
-	// Limited says that it may go to Nodes only.
-	Limited bool
-	Nodes   []string
-}
+// Domain is where the next member of a gang may go.
+type Domain = framework.Domain
 
 // GroupsHandle is the part of the handle by which the plugin finds its Groups.
 type GroupsHandle interface {
 	fwk.Handle
-	// Extra returns a Groups.
-	Extra() any
+	// Gangs returns the Groups, nil if there are none.
+	Gangs() Groups
 }
+
+var _ GroupsHandle = framework.Handle(nil)
 
 // Coscheduling is the plugin.
 type Coscheduling struct {
@@ -70,6 +50,8 @@ var (
 	_ fwk.PermitPlugin      = (*Coscheduling)(nil)
 	_ fwk.EnqueueExtensions = (*Coscheduling)(nil)
 	_ fwk.SignPlugin        = (*Coscheduling)(nil)
+
+	_ framework.OrdersWithoutArgs = (*Coscheduling)(nil)
 )
 
 // New makes the plugin. With the handle of this project's runtime its Groups come from the log; with any other, such as
@@ -84,9 +66,9 @@ func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, err
 	if !ok {
 		return newStock(ctx, h, args)
 	}
-	groups, ok := gh.Extra().(Groups)
-	if !ok {
-		return nil, fmt.Errorf("handle %T offers no view of pod groups, but a %T", h, gh.Extra())
+	groups := gh.Gangs()
+	if groups == nil {
+		return nil, fmt.Errorf("handle %T offers no view of pod groups", h)
 	}
 	return &Coscheduling{handle: h, groups: groups, args: args}, nil
 }

@@ -48,7 +48,7 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 	return true
 }
 
-func (w *world) Extra() any { return w }
+func (w *world) Gangs() Groups { return w }
 
 func (w *world) HeldByOthers() bool { return w.heldByOthers }
 
@@ -470,13 +470,13 @@ type plainHandle struct{ fwk.Handle }
 
 func (plainHandle) SharedInformerFactory() informers.SharedInformerFactory { return nil }
 
-// otherExtra has an Extra that is something else.
-type otherExtra struct{ fwk.Handle }
+// withoutGangs has the method for a view of gangs, and no view.
+type withoutGangs struct{ fwk.Handle }
 
-func (otherExtra) Extra() any { return 7 }
+func (withoutGangs) Gangs() Groups { return nil }
 
 func TestNewNeedsAViewOfGroups(t *testing.T) {
-	for _, h := range []fwk.Handle{plainHandle{}, otherExtra{}} {
+	for _, h := range []fwk.Handle{plainHandle{}, withoutGangs{}} {
 		if _, err := New(context.Background(), nil, h); err == nil || !strings.Contains(err.Error(), "offers no view of pod groups") {
 			t.Errorf("with a %T: %v", h, err)
 		}

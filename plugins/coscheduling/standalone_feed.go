@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -223,10 +224,7 @@ func (s *standalone) groupHandler(res eventlog.Resource) cache.ResourceEventHand
 		AddFunc:    came,
 		UpdateFunc: func(_, obj any) { came(obj) },
 		DeleteFunc: func(obj any) {
-			if g, ok := last(obj).(interface {
-				GetNamespace() string
-				GetName() string
-			}); ok {
+			if g, ok := last(obj).(metav1.Object); ok {
 				s.groupWent(res, types.NamespacedName{Namespace: g.GetNamespace(), Name: g.GetName()})
 			}
 		},

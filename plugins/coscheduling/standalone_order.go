@@ -7,10 +7,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
+
+// queuedPod is what of a stock kube-scheduler's entities is a single pod, and not its own pod group.
+type queuedPod interface{ GetPod() *v1.Pod }
+
+var _ queuedPod = (*upstream.QueuedPodInfo)(nil)
 
 // standing is where an entity stands in the queue.
 type standing struct {
@@ -35,7 +41,7 @@ func (s *standalone) Less(a, b fwk.QueuedEntityInfo) bool {
 
 func (s *standalone) standing(e fwk.QueuedEntityInfo) standing {
 	at := standing{priority: e.GetPriority(), since: firstQueued(e)}
-	one, ok := e.(interface{ GetPod() *v1.Pod })
+	one, ok := e.(queuedPod)
 	if !ok {
 		return at // the scheduler's own pod group
 	}

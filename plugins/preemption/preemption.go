@@ -24,23 +24,8 @@ import (
 // Name is the plugin's name in configurations and in recorded rejections: that of the one it stands in for.
 const Name = names.DefaultPreemption
 
-// View is what the plugin asks of the scheduler's state. The handle's Extra is one.
-type View interface {
-	// State returns the cluster's state, to be read only.
-	State() *cluster.State
-	// GangPlugin returns the name of the plugin that treats the members of a group as one, "" if the profile has none.
-	GangPlugin() string
-	// Left returns how many members of g the attempt under way has still to try, the one whose cycle is running
-	// included.
-	Left(g *cluster.Group) int
-	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if they
-	// may go anywhere.
-	Domains(g *cluster.Group) (nodes [][]string, limited bool)
-	// Going says whether an earlier decision has asked for the pod to be evicted.
-	Going(uid types.UID) bool
-	// NominatedNode returns the node that the pod is nominated to, "" for none.
-	NominatedNode(uid types.UID) string
-}
+// View is what the plugin asks of the scheduler's state.
+type View = framework.Evictions
 
 // Preemption is the plugin.
 type Preemption struct {
@@ -56,7 +41,7 @@ var (
 )
 
 // New makes the plugin. It fails on arguments that kube-scheduler would refuse, and on any handle but that of this
-// project's runtime with a View as its Extra.
+// project's runtime with a View.
 func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, ok := obj.(*config.DefaultPreemptionArgs)
 	if !ok {
@@ -69,9 +54,9 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	if !ok {
 		return nil, fmt.Errorf("handle %T is not that of this project's runtime: use kube-scheduler's own plugin there", h)
 	}
-	view, ok := handle.Extra().(View)
-	if !ok {
-		return nil, fmt.Errorf("handle %T offers no view of the state, but a %T", h, handle.Extra())
+	view := handle.Evictions()
+	if view == nil {
+		return nil, fmt.Errorf("handle %T offers no view of the state", h)
 	}
 	return &Preemption{handle: handle, view: view, args: *args}, nil
 }

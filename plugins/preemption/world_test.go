@@ -80,7 +80,7 @@ func (w *world) build(must func(error)) {
 	informers := w.state.Informers()
 	var err error
 	w.profile, err = framework.NewProfile(framework.Quiet(context.Background()), registry(), cfg, framework.World{
-		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Extra: w, Nominator: w,
+		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Evictions: w, Nominator: w,
 		Now: func() time.Time { return epoch },
 	})
 	must(err)

@@ -1,0 +1,55 @@
+package framework
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// Gangs is what a plugin that places gangs asks of the scheduler's state. kube-scheduler's own handle has no such view.
+type Gangs interface {
+	// GroupOf returns the gang that pod names, nil if it names none.
+	GroupOf(pod *v1.Pod) *cluster.Group
+	// Lacks reports whether all nodes together have too little free for what g still needs to reach its
+	// minimum, and of what. A true answer is certain; a false one promises nothing.
+	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
+	// LacksTogether reports the same of the gangs of a composite, if all of them are needed.
+	LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool)
+	// Domain returns where the next member of g may go. It is asked of gangs with a topology only.
+	Domain(g *cluster.Group) Domain
+	// Cleared returns how many members of g the gang plugin alone holds on nodes.
+	Cleared(g *cluster.Group) int
+	// HeldByOthers reports whether another Permit plugin holds the pod whose cycle is running.
+	HeldByOthers() bool
+	// Left returns how many members of g the attempt under way has still to try, including the one whose cycle is
+	// running.
+	Left(g *cluster.Group) int
+}
+
+// Domain is where the next member of a gang may go by what the gang says of topology.
+type Domain struct {
+	// Refusal says that it may go nowhere, "" that it may.
+	Refusal string
+	// Limited says that it may go to Nodes only.
+	Limited bool
+	Nodes   []string
+}
+
+// Evictions is what a plugin that has pods evicted asks of the scheduler's state.
+type Evictions interface {
+	// State returns the cluster's state, to be read only.
+	State() *cluster.State
+	// GangPlugin returns the name of the plugin that treats the members of a group as one, "" if the profile has none.
+	GangPlugin() string
+	// Left returns how many members of g the attempt under way has still to try, including the one whose cycle is
+	// running.
+	Left(g *cluster.Group) int
+	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if they
+	// may go anywhere.
+	Domains(g *cluster.Group) (nodes [][]string, limited bool)
+	// Going reports whether an earlier decision has asked for the pod to be evicted.
+	Going(uid types.UID) bool
+	// NominatedNode returns the node that the pod is nominated to, "" for none.
+	NominatedNode(uid types.UID) string
+}

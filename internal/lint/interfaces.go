@@ -1,0 +1,46 @@
+package lint
+
+import "go/ast"
+
+const interfaceAdvice = "assertion to an interface without a name: declare it, say what it is for, and assert where a type " +
+	"implements it (var _ Name = (*T)(nil)), so that a renamed method does not compile"
+
+// checkInterfaces reports assertions to interfaces that have methods and no name, in files of the product below the edge.
+// A type that stops to implement such an interface is passed over in silence, and no reader finds out that it is asked.
+func checkInterfaces(t *tree) []finding {
+	var out []finding
+	for _, p := range t.packages {
+		if r, ok := roomOf(p.dir); ok && r.floor >= edge {
+			continue
+		}
+		for _, f := range p.files {
+			if f.test {
+				continue
+			}
+			ast.Inspect(f.syntax, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.TypeAssertExpr:
+					if hasMethods(n.Type) {
+						out = append(out, f.at(n.Type, "unnamed-interface", interfaceAdvice))
+					}
+				case *ast.TypeSwitchStmt:
+					for _, c := range n.Body.List {
+						for _, expr := range c.(*ast.CaseClause).List {
+							if hasMethods(expr) {
+								out = append(out, f.at(expr, "unnamed-interface", interfaceAdvice))
+							}
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return out
+}
+
+// hasMethods reports whether an expression is an interface type that is written out, with at least one method.
+func hasMethods(expr ast.Expr) bool {
+	i, ok := expr.(*ast.InterfaceType)
+	return ok && i.Methods.NumFields() > 0
+}
