@@ -44,7 +44,8 @@ func BenchmarkPlace(b *testing.B) {
 				ctx, state := framework.Quiet(context.Background()), framework.NewCycleState()
 				for b.Loop() {
 					state.Reset()
-					if got := p.ours.Place(ctx, state, pod, 0, nil); got.Status.IsError() || (got.Node != "") != (name != "full") {
+					if got := p.ours.Place(ctx, state, pod, 0, nil); got.Status.IsError() ||
+						(got.Node != "") != (name != "full") {
 						b.Fatal(got)
 					}
 				}

@@ -9,27 +9,28 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// What most plugins say of a node in Filter and Score is the same for many pods, and stays the same until the node changes: a
-// placement changes one node. A class is the pods for which it is the same, and what was said of each node is kept for it.
-// It is a memo and nothing else: with and without it the same comes out, and tests say so.
+// What most plugins say of a node in Filter and Score is the same for many pods, and stays the same until the node
+// changes: a placement changes one node. A class is the pods for which it is the same, and what was said of each node
+// is kept for it. It is a memo and nothing else: with and without it the same comes out, and tests say so.
 //
 // A memo is only as good as the list of what the answers depend on. They depend on
 //
-//   - what the pods of a class have in common: all that they say but what they request, their metadata, and their gang. It is the
-//     pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as the protocol of a host port;
+//   - what the pods of a class have in common: all that they say but what they request, their metadata, and their gang.
+//     It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
+//     the protocol of a host port;
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
 //   - which plugins asked to be left out: compared at every use.
 //
-// That is so of the plugins in insideClasses. All others stand apart from the class and are asked for every pod: those that
-// look at the room on a node, because many a pod has requests of its own and their answers are quick; those that will not sign
-// for the pod; InterPodAffinity while some pod has affinity terms; and plugins that nobody has looked at, for which there is no
-// ranking either. Pods with claims or CSI volumes have no class, and a node to which pods are nominated is
-// looked at without it.
+// That is so of the plugins in insideClasses. All others stand apart from the class and are asked for every pod: those
+// that look at the room on a node, because many a pod has requests of its own and their answers are quick; those that
+// will not sign for the pod; InterPodAffinity while some pod has affinity terms; and plugins that nobody has looked at,
+// for which there is no ranking either. Pods with claims or CSI volumes have no class, and a node to which pods are
+// nominated is looked at without it.
 
 const (
-	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class, and 150 where it is refused: the class
-	// that was not used for longest goes first. But so many classes there may be in any case:
+	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class, and 150 where it is refused:
+	// the class that was not used for longest goes first. But so many classes there may be in any case:
 	maxClassNodes = 1 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
@@ -62,16 +63,17 @@ type classNode struct {
 	status           *fwk.Status // nil: feasible
 }
 
-// insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that they sign
-// for. Where they have a PreScore, it makes no difference to the score of a node which others are feasible.
+// insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that
+// they sign for. Where they have a PreScore, it makes no difference to the score of a node which others are feasible.
 var insideClasses = []string{
-	names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts, names.ImageLocality,
+	names.NodeName, names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts,
+	names.ImageLocality,
 	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.DynamicResources,
 	names.PodTopologySpread, names.InterPodAffinity,
 }
 
-// besideClasses are the plugins that stand apart because they look at what the pod requests, and rest on that, on the rest of the pod,
-// and on the node alone.
+// besideClasses are the plugins that stand apart because they look at what the pod requests, and rest on that, on the
+// rest of the pod, and on the node alone.
 var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalancedAllocation, names.NodeDeclaredFeatures}
 
 // prepareClasses finds out what of the profile's plugins can be kept; off says that nothing is to be.
@@ -158,8 +160,8 @@ func (c *search) classify(nodes int) {
 	c.class.keepFilters(c.inside)
 }
 
-// find returns the class of the key, in the memory of the one that was not used for longest if it is new and there are as many
-// as there may be: that one is dropped.
+// find returns the class of the key, in the memory of the one that was not used for longest if it is new and there are
+// as many as there may be: that one is dropped.
 func (m *classes) find(key string, nodes int) *class {
 	k, ok := m.byKey[key]
 	if !ok {
@@ -191,7 +193,7 @@ func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
 	return oldest
 }
 
-// hasClaims says whether answers on the pod depend on claims and volumes, whose standing changes with
+// hasClaims reports whether answers on the pod depend on claims and volumes, whose standing changes with
 // placements elsewhere.
 func hasClaims(pod *v1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {

@@ -24,7 +24,8 @@ func alikeWorld(t *testing.T) *memoWorld {
 	for at := range 80 {
 		node := &v1.Node{}
 		node.Name = fmt.Sprintf("node-%02d", at)
-		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}
+		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"),
+			"pods": resource.MustParse("110")}
 		if at >= 40 {
 			node.Status.Images = []v1.ContainerImage{{Names: []string{"x:1"}, SizeBytes: 900 << 20}}
 		}
@@ -42,7 +43,8 @@ func alikePod(containers int) *v1.Pod {
 	for i := range containers {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint("c", i), Image: "x:1"})
 	}
-	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"),
+		"memory": resource.MustParse("1Gi")}
 	return p
 }
 
@@ -62,20 +64,23 @@ func withPort(p *v1.Pod, port v1.ContainerPort) *v1.Pod {
 
 func withRequiredNodes(p *v1.Pod, required *v1.NodeSelector) *v1.Pod {
 	p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}}, RequiredDuringSchedulingIgnoredDuringExecution: required,
+		PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{{Weight: 1}},
+		RequiredDuringSchedulingIgnoredDuringExecution:  required,
 	}}
 	return p
 }
 
 // TestPodsOfOneSignatureAreToldApart has pods come that upstream's signature does not tell apart, and that plugins do.
 func TestPodsOfOneSignatureAreToldApart(t *testing.T) {
-	tcp, udp := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP}, v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}
+	tcp, udp := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP},
+		v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}
 	there := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP, HostIP: "127.0.0.1"}
 	initPort := alikePod(1)
 	initPort.Spec.InitContainers = []v1.Container{{Name: "i", Image: "x:1", Ports: []v1.ContainerPort{tcp}}}
 	even := alikePod(3)
 	for i := range even.Spec.Containers {
-		even.Spec.Containers[i].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+		even.Spec.Containers[i].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("1"),
+			"memory": resource.MustParse("1Gi")}
 	}
 	for _, c := range []struct {
 		name       string
@@ -83,11 +88,14 @@ func TestPodsOfOneSignatureAreToldApart(t *testing.T) {
 		first, one *v1.Pod
 	}{
 		{"the protocol of a port", withPort(alikePod(1), tcp), withPort(alikePod(1), udp), withPort(alikePod(1), tcp)},
-		{"the address of a port", withPort(alikePod(1), there), withPort(alikePod(1), v1.ContainerPort{HostPort: 53, HostIP: "127.0.0.2", Protocol: v1.ProtocolTCP}), withPort(alikePod(1), there)},
+		{"the address of a port", withPort(alikePod(1), there),
+			withPort(alikePod(1), v1.ContainerPort{HostPort: 53, HostIP: "127.0.0.2", Protocol: v1.ProtocolTCP}),
+			withPort(alikePod(1), there)},
 		{"whose a port is", withPort(alikePod(1), tcp), initPort, withPort(alikePod(1), tcp)},
 		{"how often an image is there", nil, alikePod(1), even},
 		{"containers that request nothing", alikePod(1), alikePod(1), alikePod(60)},
-		{"required terms, and none", nil, withRequiredNodes(alikePod(1), nil), withRequiredNodes(alikePod(1), &v1.NodeSelector{})},
+		{"required terms, and none", nil, withRequiredNodes(alikePod(1), nil),
+			withRequiredNodes(alikePod(1), &v1.NodeSelector{})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := alikeWorld(t)
@@ -161,18 +169,21 @@ func strangeWorld(t *testing.T, list ...*strange) *memoWorld {
 	registry, enabled := plugins.NewRegistry(), ""
 	for _, s := range list {
 		enabled += "{name: " + s.name + "}, "
-		registry.Factories[s.name] = frameworkruntime.PluginFactory(func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		registry.Factories[s.name] = frameworkruntime.PluginFactory(func(_ context.Context, _ runtime.Object,
+			h fwk.Handle) (fwk.Plugin, error) {
 			out := *s
 			out.h = h
 			return &out, nil
 		})
 	}
-	w.config = "profiles: [{plugins: {multiPoint: {enabled: [" + enabled + "], disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]"
+	w.config = "profiles: [{plugins: {multiPoint: {enabled: [" + enabled +
+		"], disabled: [{name: Coscheduling}, {name: DefaultPreemption}]}}}]"
 	w.with, w.without = w.profile("with-strange", registry, w.state.Beyond), w.profile("without-strange", registry, nil)
 	return w
 }
 
-// TestAPluginThatNobodyHasLookedAtIsAlwaysAsked has a plugin that signs for all pods and yet looks at more than the node.
+// TestAPluginThatNobodyHasLookedAtIsAlwaysAsked has a plugin that signs for all pods and yet looks at more than the
+// node.
 func TestAPluginThatNobodyHasLookedAtIsAlwaysAsked(t *testing.T) {
 	w := strangeWorld(t, &strange{name: "Quota", signs: true, most: 2})
 	for i := range 4 {
@@ -194,7 +205,8 @@ func TestAPluginThatNobodyHasLookedAtIsAlwaysAsked(t *testing.T) {
 
 // TestOfTwoPluginsThatFailTheFirstIsBlamed holds with classes too.
 func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
-	w := strangeWorld(t, &strange{name: "BadA", most: 100, fails: true}, &strange{name: "BadB", signs: true, most: 100, fails: true})
+	w := strangeWorld(t, &strange{name: "BadA", most: 100, fails: true},
+		&strange{name: "BadB", signs: true, most: 100, fails: true})
 	for i := range 3 {
 		got, diff := w.place(alikePod(1), fmt.Sprint("p-", i))
 		if diff != "" || got.Status.Plugin() != "BadA" {

@@ -39,7 +39,8 @@ func classesAreOnlyAMemo(t *testing.T, profile string) {
 			w.change(step)
 			if step%7 == 6 {
 				if diff := w.rehearse(step); diff != "" {
-					t.Fatalf("world %d, step %d: in a rehearsal, with and without classes differ in %s", seed, step, diff)
+					t.Fatalf("world %d, step %d: in a rehearsal, with and without classes differ in %s", seed, step,
+						diff)
 				}
 			}
 			w.reserving = step%13 > 9
@@ -85,17 +86,19 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
-// TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class learn in
-// between of nodes that a rehearsal has changed.
+// TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class
+// learn in between of nodes that a rehearsal has changed.
 func TestARankingFollowsTheHighestScore(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(5, 5))})
 	w.plain = true
 	taint := func(at, taints int) {
 		node := &v1.Node{}
 		node.Name = fmt.Sprintf("node-%02d", at)
-		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("110")}
+		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"),
+			"pods": resource.MustParse("110")}
 		for i := range taints {
-			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: fmt.Sprintf("t%d", i), Effect: v1.TaintEffectPreferNoSchedule})
+			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: fmt.Sprintf("t%d", i),
+				Effect: v1.TaintEffectPreferNoSchedule})
 		}
 		if _, err := w.state.UpsertNode(node); err != nil {
 			t.Fatal(err)
@@ -148,7 +151,8 @@ func (w *memoWorld) rehearseOn(pod *v1.Pod, nodes int) {
 	r.Place(w.ctx, pod)
 }
 
-// TestScoresNormalizedByTheHighest compares what the plugins make of a score in a list, and beside the highest score of it alone.
+// TestScoresNormalizedByTheHighest compares what the plugins make of a score in a list, and beside the highest score of
+// it alone.
 func TestScoresNormalizedByTheHighest(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 3))
 	w := newMemoWorld(t, &generator{g})
@@ -176,8 +180,8 @@ func TestScoresNormalizedByTheHighest(t *testing.T) {
 	}
 }
 
-// TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry says that there are to be no
-// classes.
+// TestWithoutClassesEveryNodeIsEvaluatedForEachPod counts plugin calls of a profile whose registry says that there are
+// to be no classes.
 func TestWithoutClassesEveryNodeIsEvaluatedForEachPod(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
 	w.plain = true
@@ -308,7 +312,8 @@ func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
 	w.nodes = 80
-	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", plugins.NewRegistry(), nil)
+	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond),
+		w.profile("without", plugins.NewRegistry(), nil)
 	return w
 }
 
@@ -321,7 +326,8 @@ func (w *memoWorld) profile(name string, registry framework.Registry, version fu
 	}
 	cfg.Profiles[0].SchedulerName = name
 	p, err := framework.NewProfile(w.ctx, registry, cfg.Profiles[0], framework.World{
-		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version, Changed: w.state.ChangedSince,
+		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Version: version,
+		Changed:  w.state.ChangedSince,
 		Reserved: w.reserved, Nominator: &w.nominations,
 	})
 	if err != nil {
@@ -361,8 +367,8 @@ func (w *memoWorld) change(step int) {
 	}
 }
 
-// podOfFewShapes returns a pod that is mostly alike to ones before: one in three asks for amounts of its own, one in forty is
-// like no other, and of the shapes some are spread and some, in half of the worlds, have affinity terms.
+// podOfFewShapes returns a pod that is mostly alike to ones before: one in three asks for amounts of its own, one in
+// forty is like no other, and of the shapes some are spread and some, in half of the worlds, have affinity terms.
 func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 	if len(w.shapes) == 0 {
 		for i := range 6 {
@@ -423,7 +429,8 @@ func (w *memoWorld) vary(pod *v1.Pod) {
 			pod.Spec.Containers[1+i].Resources.Requests = nil
 		}
 	case 5:
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, v1.Container{Name: "i", Image: c.Image, Ports: c.Ports})
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers,
+			v1.Container{Name: "i", Image: c.Image, Ports: c.Ports})
 		c.Ports = nil
 	}
 }

@@ -120,7 +120,8 @@ func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	// Encoding writes into the arguments it converts.
-	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(cfg.DeepCopy(), &buf); err != nil {
+	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(cfg.DeepCopy(),
+		&buf); err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
 	// Arguments of plugins of ours are in it as the user wrote them: through a map, their keys get sorted.

@@ -60,24 +60,30 @@ func TestDefaultsDifferFromUpstreamsWhereSaid(t *testing.T) {
 		p := cfg.Profiles[0]
 		got := multiPoint(p)
 		if want := []string{
-			"SchedulingGates", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
-			"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
-			"DynamicResources", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality", "DefaultBinder", "NodeDeclaredFeatures",
+			"SchedulingGates", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts",
+			"NodeResourcesFit",
+			"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+			"InterPodAffinity",
+			"DynamicResources", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality",
+			"DefaultBinder", "NodeDeclaredFeatures",
 			"Coscheduling",
 		}; !slices.Equal(got, want) {
 			t.Errorf("%s: plugins %v", name, got)
 		}
-		if p.SchedulerName != "default-scheduler" || *p.PercentageOfNodesToScore != 100 || *cfg.PercentageOfNodesToScore != 100 {
+		if p.SchedulerName != "default-scheduler" || *p.PercentageOfNodesToScore != 100 ||
+			*cfg.PercentageOfNodesToScore != 100 {
 			t.Errorf("%s: profile %q scores %d%%", name, p.SchedulerName, *p.PercentageOfNodesToScore)
 		}
 		spread := argsFor[*config.PodTopologySpreadArgs](t, p, "PodTopologySpread")
 		if spread.DefaultingType != config.ListDefaulting || len(spread.DefaultConstraints) != 0 {
 			t.Errorf("%s: spread %+v", name, spread)
 		}
-		if dra := argsFor[*config.DynamicResourcesArgs](t, p, "DynamicResources"); dra.FilterTimeout == nil || dra.FilterTimeout.Duration != 0 {
+		if dra := argsFor[*config.DynamicResourcesArgs](t, p, "DynamicResources"); dra.FilterTimeout == nil ||
+			dra.FilterTimeout.Duration != 0 {
 			t.Errorf("%s: DRA gives up after %v", name, dra.FilterTimeout)
 		}
-		if args := argsFor[*config.DefaultPreemptionArgs](t, p, "DefaultPreemption"); args.MinCandidateNodesPercentage != 100 {
+		if args := argsFor[*config.DefaultPreemptionArgs](t, p,
+			"DefaultPreemption"); args.MinCandidateNodesPercentage != 100 {
 			t.Errorf("%s: preemption %+v", name, args)
 		}
 		if set := p.Plugins.PostFilter; len(set.Enabled) != 1 || set.Enabled[0].Name != coscheduling {
@@ -124,24 +130,28 @@ func TestProfileThatSaysOtherwiseGetsItsWay(t *testing.T) {
 			[]string{"Coscheduling", "DefaultPreemption"}, []string{"ImageLocality", "PrioritySort"})
 	})
 	t.Run("Coscheduling listed stands where listed, once", func(t *testing.T) {
-		p := has(t, `profiles: [{plugins: {multiPoint: {enabled: [{name: Coscheduling}, {name: NodeName}]}}}]`, nil, []string{"PrioritySort"})
+		p := has(t, `profiles: [{plugins: {multiPoint: {enabled: [{name: Coscheduling}, {name: NodeName}]}}}]`, nil,
+			[]string{"PrioritySort"})
 		if got := strings.Count(strings.Join(multiPoint(p), " "), "Coscheduling"); got != 1 {
 			t.Errorf("Coscheduling is there %d times", got)
 		}
 	})
 	t.Run("spread constraints", func(t *testing.T) {
 		p := has(t, `profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: System}}]}]`, nil, nil)
-		if args := argsFor[*config.PodTopologySpreadArgs](t, p, "PodTopologySpread"); args.DefaultingType != config.SystemDefaulting {
+		if args := argsFor[*config.PodTopologySpreadArgs](t, p,
+			"PodTopologySpread"); args.DefaultingType != config.SystemDefaulting {
 			t.Errorf("%+v", args)
 		}
 		p = has(t, `profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}]}]`, nil, nil)
-		if args := argsFor[*config.PodTopologySpreadArgs](t, p, "PodTopologySpread"); args.DefaultingType != config.ListDefaulting || len(args.DefaultConstraints) != 1 {
+		if args := argsFor[*config.PodTopologySpreadArgs](t, p,
+			"PodTopologySpread"); args.DefaultingType != config.ListDefaulting || len(args.DefaultConstraints) != 1 {
 			t.Errorf("%+v", args)
 		}
 	})
 	t.Run("percentages", func(t *testing.T) {
 		cfg := load(t, "percentageOfNodesToScore: 0\nprofiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 30}]")
-		if a, b := *cfg.Profiles[0].PercentageOfNodesToScore, *cfg.Profiles[1].PercentageOfNodesToScore; a != 0 || b != 30 {
+		if a, b := *cfg.Profiles[0].PercentageOfNodesToScore, *cfg.Profiles[1].PercentageOfNodesToScore; a != 0 ||
+			b != 30 {
 			t.Errorf("%d%% and %d%%, want 0 and 30", a, b)
 		}
 	})
@@ -166,31 +176,43 @@ func TestConfigThatIsNotUnderstoodIsRefused(t *testing.T) {
 		{"no kind", "a: b", "Object 'Kind' is missing"},
 		{"another kind", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: NodeAffinityArgs\n",
 			"it is a kubescheduler.config.k8s.io/v1, Kind=NodeAffinityArgs, not a KubeSchedulerConfiguration"},
-		{"another version", "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n", `"kubescheduler.config.k8s.io/v1beta3"`},
+		{"another version", "apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n",
+			`"kubescheduler.config.k8s.io/v1beta3"`},
 		{"two documents", header + "---\n" + header, "it has 2 YAML documents"},
 		{"unknown field", header + "percentageOfNodes: 5", `unknown field "percentageOfNodes"`},
-		{"unknown field deep down", header + "profiles: [{plugins: {scores: {}}}]", `unknown field "profiles[0].plugins.scores"`},
+		{"unknown field deep down", header + "profiles: [{plugins: {scores: {}}}]",
+			`unknown field "profiles[0].plugins.scores"`},
 		{"repeated field", header + "parallelism: 1\nparallelism: 2", `key "parallelism" already set`},
 		{"wrong type", header + "parallelism: many", "parallelism"},
 		{"unknown argument", header + `profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoring: 1}}]}]`,
 			`decoding args for plugin NodeResourcesFit: strict decoding error: unknown field "scoring"`},
-		{"argument out of range", header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]}]`,
+		{"argument out of range",
+			header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]}]`,
 			"profiles[0].pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101"},
-		{"arguments of another plugin", header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeAffinityArgs}}]}]`,
+		{"arguments of another plugin",
+			header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: NodeAffinityArgs}}]}]`,
 			"args for plugin InterPodAffinity were not of type InterPodAffinityArgs.kubescheduler.config.k8s.io"},
-		{"repeated arguments", header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {}}, {name: InterPodAffinity, args: {}}]}]`,
+		{"repeated arguments",
+			header + `profiles: [{pluginConfig: [{name: InterPodAffinity, args: {}}, {name: InterPodAffinity, args: {}}]}]`,
 			"profiles[0].pluginConfig[1]: Duplicate value"},
-		{"percentage out of range", header + "percentageOfNodesToScore: 101", "percentageOfNodesToScore: Invalid value: 101"},
-		{"two profiles of one name", header + "profiles: [{schedulerName: a}, {schedulerName: a}]", "profiles[1].schedulerName: Duplicate value"},
-		{"profile without a name", header + "profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: Required value"},
-		{"different queue sorts", header + `profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}, {schedulerName: b}]`, "queueSort"},
-		{"extenders", header + "extenders: [{urlPrefix: 'http://x', weight: 1}]", "extenders: HTTP extenders are not supported"},
-		{"real time in DRA", header + `profiles: [{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 5s}}]}]`,
+		{"percentage out of range", header + "percentageOfNodesToScore: 101",
+			"percentageOfNodesToScore: Invalid value: 101"},
+		{"two profiles of one name", header + "profiles: [{schedulerName: a}, {schedulerName: a}]",
+			"profiles[1].schedulerName: Duplicate value"},
+		{"profile without a name", header + "profiles: [{schedulerName: a}, {}]",
+			"profiles[1].schedulerName: Required value"},
+		{"different queue sorts",
+			header + `profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}, {schedulerName: b}]`, "queueSort"},
+		{"extenders", header + "extenders: [{urlPrefix: 'http://x', weight: 1}]",
+			"extenders: HTTP extenders are not supported"},
+		{"real time in DRA",
+			header + `profiles: [{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 5s}}]}]`,
 			"profiles[0].pluginConfig: DynamicResources: filterTimeout 5s: it would end a search by the clock on the wall"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := LoadConfig([]byte(tt.data), "sched.yaml")
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "sched.yaml: ") {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.HasPrefix(err.Error(), "sched.yaml: ") {
 				t.Errorf("error %v\nwant one with %q", err, tt.want)
 			}
 		})
@@ -209,9 +231,11 @@ func TestConfigThatNamesUnknownPluginsIsRefused(t *testing.T) {
 			`multiPoint: disabled: plugin "NodeResourceFit" is not compiled into this program`},
 		{"configured", `profiles: [{pluginConfig: [{name: NodeResourceFit, args: {}}]}]`,
 			`pluginConfig: plugin "NodeResourceFit" is not compiled into this program`},
-		{"the PostFilter of DynamicResources", `profiles: [{plugins: {postFilter: {enabled: [{name: DynamicResources}]}}}]`,
+		{"the PostFilter of DynamicResources",
+			`profiles: [{plugins: {postFilter: {enabled: [{name: DynamicResources}]}}}]`,
 			`PostFilter: enabled: plugin "DynamicResources": its PostFilter picks by chance`},
-		{"a point that is not run", `profiles: [{plugins: {podGroupPostFilter: {enabled: [{name: DynamicResources}]}}}]`,
+		{"a point that is not run",
+			`profiles: [{plugins: {podGroupPostFilter: {enabled: [{name: DynamicResources}]}}}]`,
 			`PodGroupPostFilter: enabled: plugin "DynamicResources": this extension point is not run`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,7 +25,8 @@ type Wait struct {
 // UnschedulableAndUnresolvable. If none does, the answer is Unschedulable with all their reasons, and the
 // result that of the last plugin that had one. Reasons in a success are those of the plugins before the one that
 // succeeded, of which the first is named.
-func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader, trace *Trace) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader,
+	trace *Trace) (*fwk.PostFilterResult, *fwk.Status) {
 	var result *fwk.PostFilterResult
 	var reasons []string
 	rejector := ""
@@ -53,7 +54,8 @@ func (p *Profile) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.
 }
 
 // Reserve runs the Reserve plugins until one does not succeed. Unreserve is the caller's to call then.
-func (p *Profile) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) *fwk.Status {
+func (p *Profile) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string,
+	trace *Trace) *fwk.Status {
 	for _, e := range p.reserve {
 		status := e.plugin.Reserve(ctx, state, pod, node)
 		trace.reserve(e.name, status)
@@ -108,7 +110,8 @@ type OrdersWithoutArgs interface {
 // Permit runs the Permit plugins until one rejects or fails. If any wants to wait, the status' code is Wait
 // and waits says which, sorted by plugin, each for at most 15 minutes. It holds no pod: Hold of
 // cluster.State does. The status is nil on success.
-func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string, trace *Trace) (status *fwk.Status, waits []Wait) {
+func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string,
+	trace *Trace) (status *fwk.Status, waits []Wait) {
 	for _, e := range p.permit {
 		if w := p.world.Waiting; w != nil {
 			w.heldInCycle = len(waits) > 0

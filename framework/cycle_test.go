@@ -99,8 +99,10 @@ func TestPermitGathersWaits(t *testing.T) {
 		{"waits come sorted, none longer than 15 minutes",
 			script{permit: wait(), permitTimeout: time.Hour}, script{permit: wait(), permitTimeout: time.Minute},
 			fwk.Wait, []Wait{{"a", time.Minute}, {"z", 15 * time.Minute}}, "z.Permit a.Permit"},
-		{"a refusal ends it, waits or not", script{permit: wait()}, script{permit: unschedulable("no")}, fwk.Unschedulable, nil, "z.Permit a.Permit"},
-		{"the first refusal ends it", script{permit: unschedulable("no")}, script{}, fwk.Unschedulable, nil, "z.Permit"},
+		{"a refusal ends it, waits or not", script{permit: wait()}, script{permit: unschedulable("no")},
+			fwk.Unschedulable, nil, "z.Permit a.Permit"},
+		{"the first refusal ends it", script{permit: unschedulable("no")}, script{}, fwk.Unschedulable, nil,
+			"z.Permit"},
 		{"a failure ends it", script{permit: fwk.AsStatus(errors.New("boom"))}, script{}, fwk.Error, nil, "z.Permit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,11 +132,15 @@ func TestPostFilterEndsAtTheFirstThatHelps(t *testing.T) {
 		calls  string
 	}{
 		{"success", script{postFilter: nil, postFilterNode: "n1"}, script{}, fwk.Success, "", "n1", "", "a.PostFilter"},
-		{"no help: all reasons, the first plugin", script{postFilter: unschedulable("x")}, script{postFilter: unschedulable("y")},
+		{"no help: all reasons, the first plugin", script{postFilter: unschedulable("x")},
+			script{postFilter: unschedulable("y")},
 			fwk.Unschedulable, "a", "", "x, y", "a.PostFilter b.PostFilter"},
-		{"UnschedulableAndUnresolvable ends it", script{postFilter: unresolvable("x")}, script{}, fwk.UnschedulableAndUnresolvable, "a", "", "x", "a.PostFilter"},
-		{"a failure ends it", script{postFilter: fwk.AsStatus(errors.New("boom"))}, script{}, fwk.Error, "a", "", "running PostFilter plugin \"a\": boom", "a.PostFilter"},
-		{"the last result stands", script{postFilter: unschedulable(), postFilterNode: "n1"}, script{postFilter: unschedulable(), postFilterNode: "n2"},
+		{"UnschedulableAndUnresolvable ends it", script{postFilter: unresolvable("x")}, script{},
+			fwk.UnschedulableAndUnresolvable, "a", "", "x", "a.PostFilter"},
+		{"a failure ends it", script{postFilter: fwk.AsStatus(errors.New("boom"))}, script{}, fwk.Error, "a", "",
+			"running PostFilter plugin \"a\": boom", "a.PostFilter"},
+		{"the last result stands", script{postFilter: unschedulable(), postFilterNode: "n1"},
+			script{postFilter: unschedulable(), postFilterNode: "n2"},
 			fwk.Unschedulable, "a", "n2", "", "a.PostFilter b.PostFilter"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +149,8 @@ func TestPostFilterEndsAtTheFirstThatHelps(t *testing.T) {
 			p := profileOf(t, World{}, postFilterer{bare{&tt.a}}, postFilterer{bare{&tt.b}})
 			trace := &Trace{}
 			result, status := p.PostFilter(context.Background(), NewCycleState(), podNamed("p"), &NodeStatuses{}, trace)
-			if status.Code() != tt.code || status.Message() != tt.reason || status != nil && status.Plugin() != tt.plugin {
+			if status.Code() != tt.code || status.Message() != tt.reason ||
+				status != nil && status.Plugin() != tt.plugin {
 				t.Errorf("status %v %q by %v", status.Code(), status.Message(), status)
 			}
 			node := ""
@@ -207,9 +214,11 @@ func TestBindGoesOnWhileItIsSkipped(t *testing.T) {
 		{fwk.AsStatus(errors.New("boom")), nil, fwk.Error, "a.Bind"},
 	} {
 		var log []string
-		p := profileOf(t, World{}, binder{bare{&script{name: "a", log: &log, bind: tt.a}}}, binder{bare{&script{name: "b", log: &log, bind: tt.b}}})
+		p := profileOf(t, World{}, binder{bare{&script{name: "a", log: &log, bind: tt.a}}},
+			binder{bare{&script{name: "b", log: &log, bind: tt.b}}})
 		p.bind = p.bind[:2] // without the fixture's own
-		if s := p.Bind(context.Background(), NewCycleState(), podNamed("p"), "n"); s.Code() != tt.code || strings.Join(log, " ") != tt.calls {
+		if s := p.Bind(context.Background(), NewCycleState(), podNamed("p"), "n"); s.Code() != tt.code ||
+			strings.Join(log, " ") != tt.calls {
 			t.Errorf("%v after %v, want %v after %s", s.Code(), log, tt.code, tt.calls)
 		}
 	}

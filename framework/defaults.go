@@ -43,7 +43,8 @@ func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 			profile.Plugins = &configv1.Plugins{}
 		}
 		setDefaultPlugins(&profile.Plugins.MultiPoint)
-		if set := &profile.Plugins.PostFilter; !lists(set.Disabled, names.DynamicResources) && !lists(set.Disabled, "*") {
+		if set := &profile.Plugins.PostFilter; !lists(set.Disabled, names.DynamicResources) &&
+			!lists(set.Disabled, "*") {
 			set.Disabled = append(set.Disabled, configv1.Plugin{Name: names.DynamicResources})
 		}
 		putGangsFirst(profile.Plugins)
@@ -54,7 +55,8 @@ func setDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 // putGangsFirst has Coscheduling's PostFilter run before all others, unless the profile has an order of its own there.
 func putGangsFirst(plugins *configv1.Plugins) {
 	set := &plugins.PostFilter
-	if complete := lists(plugins.MultiPoint.Disabled, "*"); complete || !lists(plugins.MultiPoint.Enabled, coscheduling) {
+	if complete := lists(plugins.MultiPoint.Disabled, "*"); complete ||
+		!lists(plugins.MultiPoint.Enabled, coscheduling) {
 		return
 	}
 	if len(set.Enabled) == 0 && !lists(set.Disabled, coscheduling) && !lists(set.Disabled, "*") {
@@ -81,13 +83,15 @@ func setDefaultPlugins(set *configv1.PluginSet) {
 }
 
 func setDefaultArgs(profile *configv1.KubeSchedulerProfile) {
-	spread := argsOf(profile, names.PodTopologySpread, func() runtime.Object { return &configv1.PodTopologySpreadArgs{} })
+	spread := argsOf(profile, names.PodTopologySpread,
+		func() runtime.Object { return &configv1.PodTopologySpreadArgs{} })
 	if args, ok := spread.(*configv1.PodTopologySpreadArgs); ok && args.DefaultingType == "" {
 		args.DefaultingType = configv1.ListDefaulting
 	}
 	if multi := profile.Plugins.MultiPoint; lists(multi.Enabled, names.DefaultPreemption) ||
 		!lists(multi.Disabled, names.DefaultPreemption) && !lists(multi.Disabled, "*") {
-		preemption := argsOf(profile, names.DefaultPreemption, func() runtime.Object { return &configv1.DefaultPreemptionArgs{} })
+		preemption := argsOf(profile, names.DefaultPreemption,
+			func() runtime.Object { return &configv1.DefaultPreemptionArgs{} })
 		if args, ok := preemption.(*configv1.DefaultPreemptionArgs); ok && args.MinCandidateNodesPercentage == nil {
 			args.MinCandidateNodesPercentage = ptr.To(defaultPercentage)
 		}
@@ -140,8 +144,10 @@ func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 		for _, c := range profile.PluginConfig {
 			args, ok := c.Args.Object.(*configv1.DynamicResourcesArgs)
 			if ok && args.FilterTimeout != nil && args.FilterTimeout.Duration != time.Duration(0) {
-				return fmt.Errorf("profiles[%d].pluginConfig: %s: filterTimeout %s: it would end a search by the clock on the wall, "+
-					"which a replay could not repeat; leave it out or set it to 0s", i, c.Name, args.FilterTimeout.Duration)
+				return fmt.Errorf("profiles[%d].pluginConfig: %s: filterTimeout %s: "+
+					"it would end a search by the clock on the wall, "+
+					"which a replay could not repeat; leave it out or set it to 0s", i, c.Name,
+					args.FilterTimeout.Duration)
 			}
 		}
 	}
@@ -176,7 +182,9 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry Regis
 				return fmt.Errorf("%s: enabled: %w", s.point, err)
 			}
 			if s.set == &profile.Plugins.PostFilter && e.Name == names.DynamicResources {
-				return fmt.Errorf("%s: enabled: plugin %q: its PostFilter picks by chance a claim to take from a pod, which a replay could not repeat; remove it",
+				return fmt.Errorf("%s: enabled: plugin %q: "+
+					"its PostFilter picks by chance a claim to take from a pod, "+
+					"which a replay could not repeat; remove it",
 					s.point, e.Name)
 			}
 		}
@@ -200,7 +208,7 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry Regis
 	return nil
 }
 
-// inTree says whether kube-scheduler has the plugin, whether or not the registry does: disabling what is
+// inTree reports whether kube-scheduler has the plugin, whether or not the registry does: disabling what is
 // not there is no mistake if it might be there in kube-scheduler.
 func inTree(name string) bool {
 	switch name {

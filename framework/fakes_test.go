@@ -74,19 +74,22 @@ func (p binder) Bind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Stat
 	return p.bind
 }
 
-func (p prefilter) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p prefilter) PreFilter(context.Context, fwk.CycleState, *v1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult,
+	*fwk.Status) {
 	p.note("PreFilter")
 	return p.preFilterResult, p.preFilter
 }
 
 func (p prefilter) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-func (p prefilter) AddPod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (p prefilter) AddPod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	p.note("AddPod " + add.GetPod().Name)
 	return nil
 }
 
-func (p prefilter) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (p prefilter) RemovePod(_ context.Context, _ fwk.CycleState, _ *v1.Pod, remove fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	p.note("RemovePod " + remove.GetPod().Name)
 	return nil
 }
@@ -99,7 +102,8 @@ func (p filterer) Filter(_ context.Context, _ fwk.CycleState, _ *v1.Pod, node fw
 	return nil
 }
 
-func (p postFilterer) PostFilter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p postFilterer) PostFilter(context.Context, fwk.CycleState, *v1.Pod,
+	fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.note("PostFilter")
 	if p.postFilterNode == "" {
 		return nil, p.postFilter
@@ -141,7 +145,8 @@ func (p permitter) Permit(context.Context, fwk.CycleState, *v1.Pod, string) (*fw
 	return p.permit, p.permitTimeout
 }
 
-func (p preBinder) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p preBinder) PreBindPreFlight(context.Context, fwk.CycleState, *v1.Pod, string) (*fwk.PreBindPreFlightResult,
+	*fwk.Status) {
 	p.note("PreBindPreFlight")
 	return nil, p.preFlight
 }

@@ -86,7 +86,8 @@ func (g *generator) node(name string) *v1.Node {
 		node.Status.Allocatable["example.com/gpu"] = *resource.NewQuantity(int64(1+g.IntN(8)), resource.DecimalSI)
 	}
 	for range g.IntN(3) - 1 + g.IntN(2) {
-		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: pick(g, taintKeys), Value: pick(g, disks), Effect: pick(g, effects)})
+		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: pick(g, taintKeys), Value: pick(g, disks),
+			Effect: pick(g, effects)})
 	}
 	for _, image := range images {
 		if g.oneIn(2) {
@@ -126,7 +127,8 @@ func (g *generator) pod(name string) *v1.Pod {
 }
 
 func (g *generator) container(name string) v1.Container {
-	c := v1.Container{Name: name, Image: pick(g, images), Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}}}
+	c := v1.Container{Name: name, Image: pick(g, images),
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}}}
 	if !g.oneIn(5) {
 		c.Resources.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(int64(100*g.IntN(20)), resource.DecimalSI)
 	}
@@ -189,7 +191,8 @@ func (g *generator) constrainNodes(pod *v1.Pod) {
 func (g *generator) nodeTerm() v1.NodeSelectorTerm {
 	if g.oneIn(12) { // PreFilter turns this one into a list of nodes
 		return v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{
-			{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("node-%02d", g.IntN(6))}},
+			{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn,
+				Values: []string{fmt.Sprintf("node-%02d", g.IntN(6))}},
 		}}
 	}
 	return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{pick(g, []v1.NodeSelectorRequirement{
@@ -221,8 +224,10 @@ func (g *generator) constrainPods(pod *v1.Pod) {
 				c.MinDomains = ptr.To(int32(1 + i + g.IntN(3)))
 			}
 			if g.oneIn(3) {
-				c.NodeTaintsPolicy = ptr.To(pick(g, []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore}))
-				c.NodeAffinityPolicy = ptr.To(pick(g, []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore}))
+				c.NodeTaintsPolicy = ptr.To(pick(g, []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor,
+					v1.NodeInclusionPolicyIgnore}))
+				c.NodeAffinityPolicy = ptr.To(pick(g, []v1.NodeInclusionPolicy{v1.NodeInclusionPolicyHonor,
+					v1.NodeInclusionPolicyIgnore}))
 			}
 			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
 		}
@@ -230,13 +235,15 @@ func (g *generator) constrainPods(pod *v1.Pod) {
 	if g.oneIn(4) {
 		required, preferred := g.podTerms()
 		pod.Spec.Affinity.PodAffinity = &v1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: required, PreferredDuringSchedulingIgnoredDuringExecution: preferred,
+			RequiredDuringSchedulingIgnoredDuringExecution:  required,
+			PreferredDuringSchedulingIgnoredDuringExecution: preferred,
 		}
 	}
 	if g.oneIn(4) {
 		required, preferred := g.podTerms()
 		pod.Spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: required, PreferredDuringSchedulingIgnoredDuringExecution: preferred,
+			RequiredDuringSchedulingIgnoredDuringExecution:  required,
+			PreferredDuringSchedulingIgnoredDuringExecution: preferred,
 		}
 	}
 }
@@ -246,7 +253,8 @@ func (g *generator) podTerms() (required []v1.PodAffinityTerm, preferred []v1.We
 		required = append(required, g.podTerm())
 	}
 	for range g.IntN(3) {
-		preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: int32(1 + g.IntN(100)), PodAffinityTerm: g.podTerm()})
+		preferred = append(preferred, v1.WeightedPodAffinityTerm{Weight: int32(1 + g.IntN(100)),
+			PodAffinityTerm: g.podTerm()})
 	}
 	return required, preferred
 }

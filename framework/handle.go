@@ -39,9 +39,9 @@ type World struct {
 	// Nominator knows the pods nominated to nodes; nil stands for one that knows none. It may implement Nominations
 	// and Priorities.
 	Nominator fwk.PodNominator
-	// Reserved returns what says why the pod must not go to a node that every plugin finds feasible, nil if it may go there, and
-	// names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is asked anew
-	// in every cycle. A nil Reserved lets all pods pass.
+	// Reserved returns what says why the pod must not go to a node that every plugin finds feasible, nil if it may go
+	// there, and names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is
+	// asked anew in every cycle. A nil Reserved lets all pods pass.
 	Reserved func(pod *v1.Pod) func(node fwk.NodeInfo) *fwk.Status
 	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
 	Activate func(keys []string)
@@ -49,8 +49,8 @@ type World struct {
 	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
 	// of what plugins said of nodes.
 	Version func() uint64
-	// Changed returns the places in Lister's list of the nodes that have changed, or what stands on them, since the call
-	// that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
+	// Changed returns the places in Lister's list of the nodes that have changed, or what stands on them, since the
+	// call that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
 	// Now is the time of the event being worked on: the only clock there is.
 	Now func() time.Time

@@ -21,7 +21,8 @@ func handleOf(t *testing.T, world World) Handle {
 func TestPluginsCannotReachTheAPIServer(t *testing.T) {
 	h := handleOf(t, World{})
 	_, err := h.ClientSet().CoreV1().Pods("ns").Get(context.Background(), "p", metav1.GetOptions{})
-	if err == nil || !strings.Contains(err.Error(), "GET /api/v1/namespaces/ns/pods/p: plugins cannot reach the API server") {
+	if err == nil || !strings.Contains(err.Error(),
+		"GET /api/v1/namespaces/ns/pods/p: plugins cannot reach the API server") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -36,7 +37,8 @@ func TestPartsOfTheHandleThatAreNotThereAreSafe(t *testing.T) {
 	h.DeleteNominatedPodIfExists(pod)
 	h.UpdateNominatedPod(klog.Background(), pod, nil)
 	if h.NominatedPodsForNode("n") != nil || h.Extenders() != nil || h.APICacher() != nil || h.APIDispatcher() != nil ||
-		h.GetPodInPreBind("p") != nil || h.MutableSnapshotSharedLister() != nil || h.RejectWaitingPod("p") || !h.Now().IsZero() {
+		h.GetPodInPreBind("p") != nil || h.MutableSnapshotSharedLister() != nil || h.RejectWaitingPod("p") ||
+		!h.Now().IsZero() {
 		t.Error("something is there")
 	}
 }
@@ -59,7 +61,8 @@ func TestHandleShowsTheWorld(t *testing.T) {
 	if !slices.Equal(activated, []string{"ns/a", "ns/b", "ns/c"}) {
 		t.Errorf("activated %v", activated)
 	}
-	if h.Gangs() != Gangs(gangs) || h.Evictions() != Evictions(evictions) || !h.Now().Equal(now) || h.ProfileName() != "test" {
+	if h.Gangs() != Gangs(gangs) || h.Evictions() != Evictions(evictions) || !h.Now().Equal(now) ||
+		h.ProfileName() != "test" {
 		t.Error("the world looks different")
 	}
 }

@@ -53,8 +53,8 @@ type search struct {
 	template *template   // the pod's, nil for none
 	class    *class      // the pod's, nil for none
 	member   *membership // in the class
-	// With a class: its filters, the places in filters of those that stand apart from it, and the places of feasible among all
-	// nodes. By scorer, its place among the scorers of the class, -1 for one that stands apart.
+	// With a class: its filters, the places in filters of those that stand apart from it, and the places of feasible
+	// among all nodes. By scorer, its place among the scorers of the class, -1 for one that stands apart.
 	inside        []entry[fwk.FilterPlugin]
 	outsideAt     []int
 	feasibleAt    []int
@@ -90,8 +90,8 @@ type Nominations interface {
 	AnyNominated() bool
 }
 
-// Priorities may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields to:
-// those of higher priority.
+// Priorities may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields
+// to: those of higher priority.
 type Priorities interface {
 	// PriorityOf returns the pod's priority as a part of what it belongs to.
 	PriorityOf(pod *v1.Pod) int32

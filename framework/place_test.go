@@ -65,8 +65,9 @@ func TestPreFilterDecidesWhatRunsAndWhoIsToBlame(t *testing.T) {
 		rejections string
 	}{
 		{
-			name:  "Skip leaves the plugin's Filter out and its result unread",
-			a:     script{preFilter: fwk.NewStatus(fwk.Skip), preFilterResult: onlyNodes("n2"), filter: map[string]*fwk.Status{"n1": unschedulable()}},
+			name: "Skip leaves the plugin's Filter out and its result unread",
+			a: script{preFilter: fwk.NewStatus(fwk.Skip), preFilterResult: onlyNodes("n2"),
+				filter: map[string]*fwk.Status{"n1": unschedulable()}},
 			node:  "n1",
 			calls: "a.PreFilter b.PreFilter b.Filter n1",
 		},
@@ -192,7 +193,8 @@ func TestBestNodeIsTheOneOfHighestWeightedScoreThenOfSmallestName(t *testing.T) 
 		return nil
 	}
 	p := profileOf(t, World{Lister: nodesNamed("n1", "n2", "n3", "n4")},
-		newRater(&script{name: "a", log: &log, score: map[string]int64{"n1": 10, "n2": 50, "n3": 40, "n4": 50}, normalize: doubled}),
+		newRater(&script{name: "a", log: &log, score: map[string]int64{"n1": 10, "n2": 50, "n3": 40, "n4": 50},
+			normalize: doubled}),
 		newRater(&script{name: "b", log: &log, score: map[string]int64{"n1": 90, "n2": 10, "n3": 20, "n4": 10}}),
 		newRater(&script{name: "c", log: &log, preScore: fwk.NewStatus(fwk.Skip), score: map[string]int64{"n1": 100}}),
 	)
@@ -245,22 +247,29 @@ func TestFailureOfAPluginIsAnErrorThatNamesIt(t *testing.T) {
 		name, message string
 		plugin        fwk.Plugin
 	}{
-		{"Filter", `running "x" filter plugin: boom`, newFitter(&script{name: "x", filter: map[string]*fwk.Status{"n2": boom}})},
-		{"Filter asking to wait", `running "x" filter plugin: `, newFitter(&script{name: "x", filter: map[string]*fwk.Status{"n1": fwk.NewStatus(fwk.Wait)}})},
+		{"Filter", `running "x" filter plugin: boom`, newFitter(&script{name: "x",
+			filter: map[string]*fwk.Status{"n2": boom}})},
+		{"Filter asking to wait", `running "x" filter plugin: `,
+			newFitter(&script{name: "x", filter: map[string]*fwk.Status{"n1": fwk.NewStatus(fwk.Wait)}})},
 		{"PreScore", `running PreScore plugin "x": boom`, newRater(&script{name: "x", preScore: boom})},
-		{"PreScore refusing", `running PreScore plugin "x": no`, newRater(&script{name: "x", preScore: unschedulable("no")})},
+		{"PreScore refusing", `running PreScore plugin "x": no`,
+			newRater(&script{name: "x", preScore: unschedulable("no")})},
 		{"Score", `running Score plugin "x": boom`, newRater(&script{name: "x", scoreStatus: boom})},
-		{"NormalizeScore", `running NormalizeScore plugin "x": boom`, newRater(&script{name: "x", normalize: func(fwk.NodeScoreList) *fwk.Status { return boom }})},
+		{"NormalizeScore", `running NormalizeScore plugin "x": boom`,
+			newRater(&script{name: "x", normalize: func(fwk.NodeScoreList) *fwk.Status { return boom }})},
 		{"score too high", `plugin "x" gives node "n1" the score 101, which after normalizing must lie in [0, 100]`,
 			newRater(&script{name: "x", score: map[string]int64{"n1": 101}})},
-		{"score too low", `plugin "x" gives node "n2" the score -1`, newRater(&script{name: "x", score: map[string]int64{"n2": -1}})},
-		{"PreFilter pending", `running PreFilter plugin "x": later`, newFitter(&script{name: "x", preFilter: fwk.NewStatus(fwk.Pending, "later")})},
+		{"score too low", `plugin "x" gives node "n2" the score -1`,
+			newRater(&script{name: "x", score: map[string]int64{"n2": -1}})},
+		{"PreFilter pending", `running PreFilter plugin "x": later`,
+			newFitter(&script{name: "x", preFilter: fwk.NewStatus(fwk.Pending, "later")})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := profileOf(t, World{Lister: nodesNamed("n1", "n2")}, tt.plugin, scoring{bare{&script{name: "s"}}})
 			got := place(p, podNamed("p"), nil)
 			if got.Node != "" || !got.Status.IsError() || !strings.Contains(got.Status.Message(), tt.message) {
-				t.Errorf("node %q, status %v %q; want an error with %q", got.Node, got.Status.Code(), got.Status.Message(), tt.message)
+				t.Errorf("node %q, status %v %q; want an error with %q", got.Node, got.Status.Code(),
+					got.Status.Message(), tt.message)
 			}
 			if got.Plugins != nil || got.Statuses != nil {
 				t.Errorf("an error blames %v", got.Plugins)
@@ -276,8 +285,10 @@ func TestFailureOfAPluginIsAnErrorThatNamesIt(t *testing.T) {
 func TestPodThatFitsNowhereTellsPostFilterWhy(t *testing.T) {
 	lister := nodesNamed("n1", "n2", "n3", "n4")
 	p := profileOf(t, World{Lister: lister},
-		newFitter(&script{name: "a", preFilterResult: onlyNodes("n1", "n2", "n3"), filter: map[string]*fwk.Status{"n2": unresolvable("wrong")}}),
-		newFitter(&script{name: "b", filter: map[string]*fwk.Status{"n1": unschedulable("full"), "n3": fwk.NewStatus(fwk.Pending, "soon")}}))
+		newFitter(&script{name: "a", preFilterResult: onlyNodes("n1", "n2", "n3"),
+			filter: map[string]*fwk.Status{"n2": unresolvable("wrong")}}),
+		newFitter(&script{name: "b", filter: map[string]*fwk.Status{"n1": unschedulable("full"),
+			"n3": fwk.NewStatus(fwk.Pending, "soon")}}))
 	got := place(p, podNamed("p"), nil)
 	if got.Status.Code() != fwk.Unschedulable || got.Evaluated != 3 || got.Feasible != 0 {
 		t.Errorf("%v, %d evaluated", got.Status.Code(), got.Evaluated)
@@ -286,13 +297,15 @@ func TestPodThatFitsNowhereTellsPostFilterWhy(t *testing.T) {
 		t.Errorf("to blame: %v, pending %v", got.Plugins, got.PendingPlugins)
 	}
 	for node, want := range map[string]fwk.Code{
-		"n1": fwk.Unschedulable, "n2": fwk.UnschedulableAndUnresolvable, "n3": fwk.Pending, "n4": fwk.UnschedulableAndUnresolvable,
+		"n1": fwk.Unschedulable, "n2": fwk.UnschedulableAndUnresolvable, "n3": fwk.Pending,
+		"n4": fwk.UnschedulableAndUnresolvable,
 	} {
 		if code := got.Statuses.Get(node).Code(); code != want {
 			t.Errorf("%s: %v, want %v", node, code, want)
 		}
 	}
-	for code, want := range map[fwk.Code]string{fwk.Unschedulable: "n1", fwk.UnschedulableAndUnresolvable: "n2 n4", fwk.Pending: "n3"} {
+	for code, want := range map[fwk.Code]string{fwk.Unschedulable: "n1", fwk.UnschedulableAndUnresolvable: "n2 n4",
+		fwk.Pending: "n3"} {
 		nodes, err := got.Statuses.NodesForStatusCode(lister, code)
 		var names []string
 		for _, n := range nodes {
@@ -338,7 +351,8 @@ func TestPodsNominatedToANodeCountAsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log []string
-	p := profileOf(t, World{Lister: nodesNamed("n1"), Nominator: nominator{"n1": {info}}}, newFitter(&script{name: "f", log: &log}))
+	p := profileOf(t, World{Lister: nodesNamed("n1"), Nominator: nominator{"n1": {info}}},
+		newFitter(&script{name: "f", log: &log}))
 	if got := place(p, podNamed("p"), nil); got.Node != "n1" {
 		t.Errorf("node %q", got.Node)
 	}
@@ -368,7 +382,8 @@ func TestNoNodesIsARefusalByNobody(t *testing.T) {
 
 func TestPlaceWorksOnAnyCycleState(t *testing.T) {
 	plugins := []fwk.Plugin{
-		newFitter(&script{name: "f", preFilter: fwk.NewStatus(fwk.Skip), filter: map[string]*fwk.Status{"n1": unschedulable()}}),
+		newFitter(&script{name: "f", preFilter: fwk.NewStatus(fwk.Skip),
+			filter: map[string]*fwk.Status{"n1": unschedulable()}}),
 		newRater(&script{name: "a", preScore: fwk.NewStatus(fwk.Skip), score: map[string]int64{"n1": 90}}),
 		newRater(&script{name: "b", score: map[string]int64{"n2": 1}}),
 	}
@@ -387,7 +402,8 @@ func TestPlaceWorksOnAnyCycleState(t *testing.T) {
 func TestHandleRunsPluginsAsPlaceDoes(t *testing.T) {
 	nodes := nodesNamed("n1", "n2")
 	p := profileOf(t, World{Lister: nodes},
-		newFitter(&script{name: "f", preFilter: fwk.NewStatus(fwk.Skip), filter: map[string]*fwk.Status{"n1": unschedulable("skipped")}}),
+		newFitter(&script{name: "f", preFilter: fwk.NewStatus(fwk.Skip),
+			filter: map[string]*fwk.Status{"n1": unschedulable("skipped")}}),
 		newFitter(&script{name: "g", filter: map[string]*fwk.Status{"n2": unschedulable("full")}}),
 		newRater(&script{name: "s", score: map[string]int64{"n1": 3, "n2": 4}}),
 		newRater(&script{name: "skips", preScore: fwk.NewStatus(fwk.Skip)}))
@@ -405,7 +421,8 @@ func TestHandleRunsPluginsAsPlaceDoes(t *testing.T) {
 		t.Error(s)
 	}
 	scores, status := h.RunScorePlugins(ctx, state, pod, nodes.nodes)
-	if status != nil || len(scores) != 2 || scores[1].TotalScore != 20 || len(scores[1].Scores) != 1 || scores[1].RawScores[0].Score != 4 {
+	if status != nil || len(scores) != 2 || scores[1].TotalScore != 20 || len(scores[1].Scores) != 1 ||
+		scores[1].RawScores[0].Score != 4 {
 		t.Errorf("%+v, %v", scores, status)
 	}
 }

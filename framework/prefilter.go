@@ -122,7 +122,8 @@ func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo
 func (c *search) nothingLeft(narrowing []string) *fwk.Status {
 	msg := "node(s) didn't satisfy plugin " + narrowing[0]
 	if len(narrowing) > 1 {
-		msg = fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s] simultaneously", strings.Join(sorted(slices.Clone(narrowing)), " "))
+		msg = fmt.Sprintf("node(s) didn't satisfy plugin(s) [%s] simultaneously",
+			strings.Join(sorted(slices.Clone(narrowing)), " "))
 	}
 	for _, name := range narrowing {
 		c.tally.add(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, msg).WithPlugin(name), 0)

@@ -69,7 +69,8 @@ type scorer struct {
 // order of their names. ctx is for the time of the call; see Quiet. It fails as kube-scheduler does: on a
 // plugin that does not exist or fails to start, one enabled twice or where it does not belong, repeated
 // arguments, weights that could overflow, no or several QueueSort plugins, no Bind plugin.
-func NewProfile(ctx context.Context, registry Registry, cfg config.KubeSchedulerProfile, world World) (*Profile, error) {
+func NewProfile(ctx context.Context, registry Registry, cfg config.KubeSchedulerProfile, world World) (*Profile,
+	error) {
 	p, err := newProfile(ctx, registry, &cfg, world)
 	if err != nil {
 		return nil, fmt.Errorf("profile %q: %w", cfg.SchedulerName, err)
@@ -77,7 +78,8 @@ func NewProfile(ctx context.Context, registry Registry, cfg config.KubeScheduler
 	return p, nil
 }
 
-func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedulerProfile, world World) (*Profile, error) {
+func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedulerProfile, world World) (*Profile,
+	error) {
 	if cfg.Plugins == nil {
 		return nil, errors.New("it has no plugins: load it with LoadConfig")
 	}
@@ -180,7 +182,8 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 		p.preEnqueue = append(p.preEnqueue, e.plugin)
 	}
 	if len(queueSort) != 1 {
-		return fmt.Errorf("exactly one QueueSort plugin is needed, it has %d %v: disable the others under plugins.queueSort",
+		return fmt.Errorf("exactly one QueueSort plugin is needed, it has %d %v: "+
+			"disable the others under plugins.queueSort",
 			len(queueSort), p.at[QueueSort])
 	}
 	p.queueSort = queueSort[0].plugin
@@ -273,7 +276,7 @@ func (p *Profile) PreEnqueue() []fwk.PreEnqueuePlugin { return p.preEnqueue }
 // Plugins returns the names of the plugins of an extension point, in the order in which they run.
 func (p *Profile) Plugins(point ExtensionPoint) []string { return slices.Clone(p.at[point]) }
 
-// Has says whether the plugin runs at the extension point.
+// Has reports whether the plugin runs at the extension point.
 func (p *Profile) Has(point ExtensionPoint, plugin string) bool {
 	return slices.Contains(p.at[point], plugin)
 }

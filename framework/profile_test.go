@@ -37,12 +37,14 @@ func TestMultiPointExpandsInUpstreamsOrder(t *testing.T) {
 		{"the point's own come after multiPoint's", set("sort bind c a", ""), set("b", ""), "c a b"},
 		{"restated ones come first, in the point's order", set("sort bind a b c", ""), set("d c a", ""), "c a b d"},
 		{"one disabled for the point is left out", set("sort bind a b c", ""), set("", "b"), "a c"},
-		{"disabled for the point and enabled there: stands where the point puts it", set("sort bind a b", ""), set("a", "a"), "b a"},
+		{"disabled for the point and enabled there: stands where the point puts it", set("sort bind a b", ""),
+			set("a", "a"), "b a"},
 		{"all disabled for the point: only its own", set("sort bind a b", ""), set("c a", "*"), "c a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := mustProfile(t, World{}, &config.Plugins{MultiPoint: tt.multi, Score: tt.score}, scoringPlugins("a", "b", "c", "d")...)
+			p := mustProfile(t, World{}, &config.Plugins{MultiPoint: tt.multi, Score: tt.score},
+				scoringPlugins("a", "b", "c", "d")...)
 			if got := strings.Join(p.Plugins(Score), " "); got != tt.want {
 				t.Errorf("Score runs %q, want %q", got, tt.want)
 			}
@@ -59,27 +61,32 @@ func TestProfileThatCannotRunIsRefused(t *testing.T) {
 	}{
 		{"plugin that does not exist", config.Plugins{MultiPoint: enabled("sort", "bind", "nope")}, nil,
 			`profile "test": multiPoint: enabled: plugin "nope" is not compiled into this program`},
-		{"disabled plugin that does not exist", config.Plugins{MultiPoint: enabled("sort", "bind"), Filter: set("", "nope")}, nil,
+		{"disabled plugin that does not exist", config.Plugins{MultiPoint: enabled("sort", "bind"),
+			Filter: set("", "nope")}, nil,
 			`Filter: disabled: plugin "nope" is not compiled into this program`},
-		{"plugin at a point it does not have", config.Plugins{MultiPoint: enabled("sort", "bind"), Filter: enabled("a")}, nil,
+		{"plugin at a point it does not have", config.Plugins{MultiPoint: enabled("sort", "bind"),
+			Filter: enabled("a")}, nil,
 			`plugin "a" is enabled for Filter, which it does not implement`},
 		{"enabled twice", config.Plugins{MultiPoint: enabled("sort", "bind"), Score: enabled("a", "a")}, nil,
 			`plugin "a" is enabled twice for Score`},
 		{"enabled twice by multiPoint", config.Plugins{MultiPoint: enabled("sort", "bind", "a", "a")}, nil,
 			`plugin "a" is enabled twice for Score by multiPoint`},
-		{"no QueueSort", config.Plugins{MultiPoint: enabled("bind")}, nil, "exactly one QueueSort plugin is needed, it has 0"},
+		{"no QueueSort", config.Plugins{MultiPoint: enabled("bind")}, nil,
+			"exactly one QueueSort plugin is needed, it has 0"},
 		{"two QueueSorts", config.Plugins{MultiPoint: enabled("sort", "sort2", "bind")}, nil,
 			"exactly one QueueSort plugin is needed, it has 2 [sort sort2]: disable the others under plugins.queueSort"},
 		{"no Bind", config.Plugins{MultiPoint: enabled("sort")}, nil, "at least one Bind plugin is needed"},
 		{"repeated arguments", config.Plugins{MultiPoint: enabled("sort", "bind")},
 			[]config.PluginConfig{{Name: "a"}, {Name: "a"}}, `repeated config for plugin "a"`},
 		{"arguments of no plugin", config.Plugins{MultiPoint: enabled("sort", "bind")},
-			[]config.PluginConfig{{Name: "misspelt"}}, `pluginConfig: plugin "misspelt" is not compiled into this program`},
+			[]config.PluginConfig{{Name: "misspelt"}},
+			`pluginConfig: plugin "misspelt" is not compiled into this program`},
 		{"plugin that does not start", config.Plugins{MultiPoint: enabled("sort", "bind", "broken")}, nil,
 			`start plugin "broken": no arguments`},
 		{"plugin of another name", config.Plugins{MultiPoint: enabled("sort", "bind", "alias")}, nil,
 			`plugin "alias" calls itself "a"`},
-		{"point that is not run", config.Plugins{MultiPoint: enabled("sort", "bind"), PlacementScore: enabled("a")}, nil,
+		{"point that is not run", config.Plugins{MultiPoint: enabled("sort", "bind"), PlacementScore: enabled("a")},
+			nil,
 			`PlacementScore: enabled: plugin "a": this extension point is not run`},
 	}
 	plugins := append(scoringPlugins("a", "b"), sorter{bare{&script{name: "sort2"}}})
@@ -101,7 +108,8 @@ func TestProfileThatCannotRunIsRefused(t *testing.T) {
 }
 
 func TestWeightsAreOneByDefaultAndThePointsOwnWin(t *testing.T) {
-	multi := config.PluginSet{Enabled: []config.Plugin{{Name: "sort"}, {Name: "bind"}, {Name: "a", Weight: 3}, {Name: "b", Weight: 5}, {Name: "c"}}}
+	multi := config.PluginSet{Enabled: []config.Plugin{{Name: "sort"}, {Name: "bind"}, {Name: "a", Weight: 3},
+		{Name: "b", Weight: 5}, {Name: "c"}}}
 	own := config.PluginSet{Enabled: []config.Plugin{{Name: "b", Weight: 7}}}
 	p := mustProfile(t, World{}, &config.Plugins{MultiPoint: multi, Score: own}, scoringPlugins("a", "b", "c")...)
 	got := map[string]int64{}

@@ -8,20 +8,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A ranking is the answer of a whole search for the pods of one template, kept up instead of found anew: which nodes are feasible,
-// why the others are not, and which is best. A node that has changed since is filtered and scored again and moves to
-// its new place, in time that grows with the logarithm of the number of nodes; the others are not looked at.
+// A ranking is the answer of a whole search for the pods of one template, kept up instead of found anew: which nodes
+// are feasible, why the others are not, and which is best. A node that has changed since is filtered and scored again
+// and moves to its new place, in time that grows with the logarithm of the number of nodes; the others are not looked
+// at.
 //
-// The order is the one that a search would find: by total of the weighted, normalized scores, and of equals the first by
-// name, which is the first in the list. A normalized score depends on the scores of the other feasible nodes. Of plugins
-// in normalizedByHighest it depends on the highest of them alone; when that moves all totals are made anew. With another
-// plugin that normalizes there is no ranking.
+// The order is the one that a search would find: by total of the weighted, normalized scores, and of equals the first
+// by name, which is the first in the list. A normalized score depends on the scores of the other feasible nodes. Of
+// plugins in normalizedByHighest it depends on the highest of them alone; when that moves all totals are made anew.
+// With another plugin that normalizes there is no ranking.
 
-// normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest one.
-// TestScoresNormalizedByTheHighest compares.
+// normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest
+// one. TestScoresNormalizedByTheHighest compares.
 var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, names.DynamicResources}
 
-// maxRankedNodes bounds the memory of rankings, of which a node takes some 60 bytes in each, as maxClassNodes does that of classes.
+// maxRankedNodes bounds the memory of rankings, of which a node takes some 60 bytes in each, as maxClassNodes does that
+// of classes.
 const maxRankedNodes = 1 << 21
 
 // ranking is that of a template.
@@ -39,8 +41,8 @@ type ranking struct {
 	refused  tally   // why the others are not feasible
 	scales   []scale // of the scorers that normalize, in their order
 
-	// winners is a tree over the places of the nodes: winners[1] is the place of the best one of all, and winners[i] the better of
-	// winners[2i] and winners[2i+1]. The leaves begin at half of its length.
+	// winners is a tree over the places of the nodes: winners[1] is the place of the best one of all, and winners[i]
+	// the better of winners[2i] and winners[2i+1]. The leaves begin at half of its length.
 	winners []int32
 }
 
@@ -64,11 +66,13 @@ type scale struct {
 	value   map[int64]int64 // normalized, by raw score, for this highest; filled as asked
 }
 
-// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot go by one, and then
-// nothing has happened, but that plugins may have prepared themselves to score.
+// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot go by one, and
+// then nothing has happened, but that plugins may have prepared themselves to score.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || !c.member.ranked || !c.template.again || c.p.world.Changed == nil || c.reserved != nil || c.nominator != nil || len(c.refused) > 0 ||
-		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage, len(nodes)) < len(nodes) {
+	if c.class == nil || !c.member.ranked || !c.template.again || c.p.world.Changed == nil || c.reserved != nil ||
+		c.nominator != nil || len(c.refused) > 0 ||
+		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
+		len(nodes)) < len(nodes) {
 		return false
 	}
 	r := c.p.classes.rankingOf(c.template.key, len(nodes))
@@ -107,8 +111,8 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
-// rankingOf returns the ranking of the template, which may be empty. The one that was not used for longest goes if there are as many as
-// there may be.
+// rankingOf returns the ranking of the template, which may be empty. The one that was not used for longest goes if
+// there are as many as there may be.
 func (m *classes) rankingOf(template string, nodes int) *ranking {
 	r, ok := m.rankings[template]
 	if !ok {
@@ -123,7 +127,8 @@ func (m *classes) rankingOf(template string, nodes int) *ranking {
 	return r
 }
 
-// fits settles whether the plugins that score allow a ranking, and begins it anew where others filter and score than before.
+// fits settles whether the plugins that score allow a ranking, and begins it anew where others filter and score than
+// before.
 func (r *ranking) fits(c *search, nodes int) bool {
 	if len(r.nodes) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
 		sameIDs(r.scorers, c.scorers, func(s scorer) int { return s.id }) {
@@ -146,14 +151,15 @@ func (r *ranking) fits(c *search, nodes int) bool {
 	for i, s := range c.scorers {
 		r.scorers = append(r.scorers, s.id)
 		if s.plugin.ScoreExtensions() != nil {
-			r.scales = append(r.scales, scale{scorer: i, raw: make([]int64, nodes), count: map[int64]int{}, value: map[int64]int64{}})
+			r.scales = append(r.scales, scale{scorer: i, raw: make([]int64, nodes), count: map[int64]int{},
+				value: map[int64]int64{}})
 		}
 	}
 	return true
 }
 
-// update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave a score
-// that it may not give.
+// update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave
+// a score that it may not give.
 func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	places, now, known := c.p.world.Changed(r.since)
 	if !r.ready || !known || len(places) > len(nodes) {

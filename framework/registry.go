@@ -10,7 +10,7 @@ import (
 type Registry struct {
 	// Factories make plugins, by the name that a configuration gives them.
 	Factories frameworkruntime.Registry
-	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and scored
-	// anew. That takes longer. See classes.go.
+	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
+	// scored anew. That takes longer. See classes.go.
 	NoClasses bool
 }

@@ -82,7 +82,7 @@ func (r *Rehearsal) Place(ctx context.Context, pod *v1.Pod) Placement {
 	return r.search.place(0)
 }
 
-// Fits says whether the pod could go to the node.
+// Fits reports whether the pod could go to the node.
 func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 	c := r.search
 	r.begin(ctx, pod)

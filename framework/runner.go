@@ -13,14 +13,16 @@ import (
 // the state, outside the walk of Place.
 
 // RunPreScorePlugins runs the PreScore plugins and notes in state which Score plugins are left out.
-func (h *handle) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunPreScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) *fwk.Status {
 	c := h.p.detached(ctx, state, pod)
 	c.feasible = nodes
 	return c.preScore()
 }
 
 // RunScorePlugins scores the nodes, in the order given.
-func (h *handle) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
+func (h *handle) RunScorePlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, *fwk.Status) {
 	c := h.p.detached(ctx, state, pod)
 	for _, s := range h.p.score {
 		if !state.GetSkipScorePlugins().Has(s.name) {
@@ -63,7 +65,8 @@ func (p *Profile) detached(ctx context.Context, state fwk.CycleState, pod *v1.Po
 }
 
 // RunFilterPlugins filters one node. It returns nil if the node is feasible.
-func (h *handle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) *fwk.Status {
 	skip := state.GetSkipFilterPlugins()
 	for _, f := range h.p.filter {
 		if skip.Has(f.name) {
@@ -76,9 +79,10 @@ func (h *handle) RunFilterPlugins(ctx context.Context, state fwk.CycleState, pod
 	return nil
 }
 
-// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it. As in Place, room that is
-// kept for others is none.
-func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+// RunFilterPluginsWithNominatedPods filters one node with and without the pods nominated to it. As in Place, room that
+// is kept for others is none.
+func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) *fwk.Status {
 	status := h.p.filterNominated(ctx, state, pod, node, func(state fwk.CycleState, node fwk.NodeInfo) *fwk.Status {
 		return h.RunFilterPlugins(ctx, state, pod, node)
 	})
@@ -109,7 +113,8 @@ func (p *Profile) filterNominated(ctx context.Context, state fwk.CycleState, pod
 
 // withNominated returns the node with the pods nominated to it and the state that goes with it, nil if
 // there are none that count.
-func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
+func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	var with fwk.NodeInfo
 	var stateWith fwk.CycleState
 	priority := corev1.PodPriority
@@ -117,7 +122,8 @@ func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *
 		priority = n.PriorityOf
 	}
 	for _, other := range p.handle.NominatedPodsForNode(node.Node().Name) {
-		if uid := other.GetPod().UID; uid == pod.UID || p.stage.unnominated[uid] || priority(other.GetPod()) < priority(pod) {
+		if uid := other.GetPod().UID; uid == pod.UID || p.stage.unnominated[uid] ||
+			priority(other.GetPod()) < priority(pod) {
 			continue
 		}
 		if with == nil {
@@ -132,20 +138,23 @@ func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *
 }
 
 // RunPreFilterExtensionAddPod tells the PreFilter plugins that a pod is thought of as added to the node.
-func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunPreFilterExtensionAddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	return h.p.extend(state, "AddPod", func(ext fwk.PreFilterExtensions) *fwk.Status {
 		return ext.AddPod(ctx, state, pod, add, node)
 	})
 }
 
 // RunPreFilterExtensionRemovePod tells the PreFilter plugins that a pod is thought of as gone from the node.
-func (h *handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (h *handle) RunPreFilterExtensionRemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	return h.p.extend(state, "RemovePod", func(ext fwk.PreFilterExtensions) *fwk.Status {
 		return ext.RemovePod(ctx, state, pod, remove, node)
 	})
 }
 
-func (p *Profile) extend(state fwk.CycleState, what string, call func(fwk.PreFilterExtensions) *fwk.Status) *fwk.Status {
+func (p *Profile) extend(state fwk.CycleState, what string,
+	call func(fwk.PreFilterExtensions) *fwk.Status) *fwk.Status {
 	skip := state.GetSkipFilterPlugins()
 	for _, e := range p.preFilter {
 		ext := e.plugin.PreFilterExtensions()
@@ -153,14 +162,16 @@ func (p *Profile) extend(state fwk.CycleState, what string, call func(fwk.PreFil
 			continue
 		}
 		if status := call(ext); !status.IsSuccess() {
-			return fwk.AsStatus(fmt.Errorf("running %s of PreFilter plugin %q: %w", what, e.name, status.AsError())).WithPlugin(e.name)
+			return fwk.AsStatus(fmt.Errorf("running %s of PreFilter plugin %q: %w", what, e.name,
+				status.AsError())).WithPlugin(e.name)
 		}
 	}
 	return nil
 }
 
 // RunReservePluginsReserve runs the Reserve plugins.
-func (h *handle) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+func (h *handle) RunReservePluginsReserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	node string) *fwk.Status {
 	return h.p.Reserve(ctx, state, pod, node, nil)
 }
 

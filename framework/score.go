@@ -38,8 +38,8 @@ func (c *search) choose(out Placement) Placement {
 	return out
 }
 
-// chooseByClass is choose for a pod with a class, plugin by plugin instead of node by node. It returns false, and nothing has
-// happened, if that is not all there is to it: a plugin failed, or gave a score that it may not give.
+// chooseByClass is choose for a pod with a class, plugin by plugin instead of node by node. It returns false, and
+// nothing has happened, if that is not all there is to it: a plugin failed, or gave a score that it may not give.
 func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 	if len(c.feasible) < 2 || c.preScore() != nil {
 		return false
@@ -79,7 +79,8 @@ func (c *search) chooseByClass(nodes []fwk.NodeInfo, out *Placement) bool {
 	return true
 }
 
-// readScores fills the column with the k-th scorer's raw scores of the feasible nodes. It returns false if a plugin failed.
+// readScores fills the column with the k-th scorer's raw scores of the feasible nodes. It returns false if a plugin
+// failed.
 func (c *search) readScores(k int) bool {
 	if in := c.insideAt[k]; in >= 0 {
 		raw, n := c.class.raw, len(c.insideScorers)
@@ -217,7 +218,8 @@ func (c *search) runPreScore(e entry[fwk.PreScorePlugin]) *fwk.Status {
 }
 
 // normalize runs NormalizeScore and checks that what comes out lies between 0 and 100.
-func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.Pod, scorers []scorer, lists []fwk.NodeScoreList) *fwk.Status {
+func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.Pod, scorers []scorer,
+	lists []fwk.NodeScoreList) *fwk.Status {
 	for k, s := range scorers {
 		if ext := s.plugin.ScoreExtensions(); ext != nil {
 			if status := ext.NormalizeScore(ctx, state, pod, lists[k]); !status.IsSuccess() {
@@ -226,7 +228,8 @@ func (p *Profile) normalize(ctx context.Context, state fwk.CycleState, pod *v1.P
 		}
 		for _, score := range lists[k] {
 			if score.Score < fwk.MinScore || score.Score > fwk.MaxScore {
-				return fwk.AsStatus(fmt.Errorf("plugin %q gives node %q the score %d, which after normalizing must lie in [%d, %d]",
+				return fwk.AsStatus(fmt.Errorf("plugin %q gives node %q the score %d, "+
+					"which after normalizing must lie in [%d, %d]",
 					s.name, score.Name, score.Score, fwk.MinScore, fwk.MaxScore)).WithPlugin(s.name)
 			}
 		}

@@ -24,8 +24,9 @@ func (p *Profile) findSigners() {
 	}
 }
 
-// SignPod returns the pod's signature, which is what kube-scheduler's own runtime would give it. nil means that a plugin refuses to sign it or cannot
-// sign. Pods of equal signature need not be equal in all that plugins look at: classes do not go by it.
+// SignPod returns the pod's signature, which is what kube-scheduler's own runtime would give it. nil means that a
+// plugin refuses to sign it or cannot sign. Pods of equal signature need not be equal in all that plugins look at:
+// classes do not go by it.
 func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	if len(p.unsigned) > 0 {
 		return nil
@@ -47,7 +48,8 @@ func (p *Profile) SignPod(ctx context.Context, pod *v1.Pod) fwk.PodSignature {
 	return signature
 }
 
-// unsignedBy returns, by plugin id, which plugins do not sign for the pod: what they say of a node may depend on more than the node.
+// unsignedBy returns, by plugin id, which plugins do not sign for the pod: what they say of a node may depend on more
+// than the node.
 func (p *Profile) unsignedBy(ctx context.Context, pod *v1.Pod) []bool {
 	out := make([]bool, len(p.plugins))
 	for _, id := range p.unsigned {

@@ -49,7 +49,8 @@ func TestCycleStateDoesWhatUpstreamsDoes(t *testing.T) {
 				for _, k := range []fwk.StateKey{"a", "b", "c", "d"} {
 					a, errA := ours.Read(k)
 					b, errB := theirs.Read(k)
-					if fmt.Sprint(a) != fmt.Sprint(b) || errors.Is(errA, fwk.ErrNotFound) != errors.Is(errB, fwk.ErrNotFound) {
+					if fmt.Sprint(a) != fmt.Sprint(b) || errors.Is(errA, fwk.ErrNotFound) != errors.Is(errB,
+						fwk.ErrNotFound) {
 						t.Fatalf("%s: %v, %v; upstream has %v, %v", k, a, errA, b, errB)
 					}
 				}
@@ -79,7 +80,8 @@ func TestResetEmptiesTheState(t *testing.T) {
 func BenchmarkCycleStateRead(b *testing.B) {
 	for _, s := range []fwk.CycleState{NewCycleState(), upstream.NewCycleState()} {
 		for i, key := range []fwk.StateKey{
-			"PreFilterNodeResourcesFit", "PreFilterInterPodAffinity", "PreFilterPodTopologySpread", "PreFilterNodeAffinity",
+			"PreFilterNodeResourcesFit", "PreFilterInterPodAffinity", "PreFilterPodTopologySpread",
+			"PreFilterNodeAffinity",
 			"PreScoreTaintToleration", "PreScoreNodeResourcesFit", "PreScoreInterPodAffinity", "PreScoreNodeAffinity",
 		} {
 			s.Write(key, counter(i))

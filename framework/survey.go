@@ -6,14 +6,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Surveyor may be implemented by a plugin that is quicker at all nodes together than at one after the other. Its Filter and
-// Score must give the same answers; a survey is asked only for a pod whose class the plugin stands apart from.
+// Surveyor may be implemented by a plugin that is quicker at all nodes together than at one after the other. Its Filter
+// and Score must give the same answers; a survey is asked only for a pod whose class the plugin stands apart from.
 type Surveyor interface {
-	// SurveyFilter sets pass[i] for each of the nodes for which Filter would return success, as far as it can tell. It returns
-	// false if it can tell of none.
+	// SurveyFilter sets pass[i] for each of the nodes for which Filter would return success, as far as it can tell. It
+	// returns false if it can tell of none.
 	SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool
-	// SurveyScore sets scores[i] to what Score would return for nodes[i], also where the node is not feasible. It returns false
-	// if it cannot, and scores is of no use then.
+	// SurveyScore sets scores[i] to what Score would return for nodes[i], also where the node is not feasible. It
+	// returns false if it cannot, and scores is of no use then.
 	SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool
 }
 

@@ -9,18 +9,19 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Pods made from one template, as those of a job are, say the same of all that plugins look at when they look for a node. What
-// they say of such a pod alone, in which class it is and what some of them prepare for it in PreFilter and PreScore, is therefore
-// found out once for all of them. Like a class it is a memo and nothing else, and like classes it is dropped when
-// anything but nodes and pods changes.
+// Pods made from one template, as those of a job are, say the same of all that plugins look at when they look for a
+// node. What they say of such a pod alone, in which class it is and what some of them prepare for it in PreFilter and
+// PreScore, is therefore found out once for all of them. Like a class it is a memo and nothing else, and like classes
+// it is dropped when anything but nodes and pods changes.
 
 // maxTemplates is how many templates are kept, of some 2 KiB each. Those that come when there are as many begin anew.
 const maxTemplates = 4096
 
-// preparesByTemplate are the plugins whose PreFilter and PreScore look at the pod, at their arguments and at objects that are
-// neither nodes nor pods, and leave behind what nobody changes afterwards.
+// preparesByTemplate are the plugins whose PreFilter and PreScore look at the pod, at their arguments and at objects
+// that are neither nodes nor pods, and leave behind what nobody changes afterwards.
 var preparesByTemplate = []string{
-	names.NodePorts, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit, names.NodeResourcesBalancedAllocation,
+	names.NodePorts, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit,
+	names.NodeResourcesBalancedAllocation,
 }
 
 // template is what is known of the pods that are made from one.
@@ -59,13 +60,15 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	if len(m.templates) >= maxTemplates {
 		clear(m.templates)
 	}
-	t := &template{key: string(key), preFilters: make([]prepared, len(c.p.plugins)), preScores: make([]prepared, len(c.p.plugins))}
+	t := &template{key: string(key), preFilters: make([]prepared, len(c.p.plugins)),
+		preScores: make([]prepared, len(c.p.plugins))}
 	m.templates[t.key] = t
 	return t
 }
 
-// encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in preparesByTemplate look
-// at: its metadata but for the namespace, and the name of its gang. It is valid until the next call.
+// encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in
+// preparesByTemplate look at: its metadata but for the namespace, and the name of its gang. It is valid until the next
+// call.
 func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec) ([]byte, error) {
 	gangless := *spec
 	gangless.SchedulingGroup = nil

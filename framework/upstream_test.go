@@ -123,8 +123,10 @@ func newInformers(ctx context.Context, tb testing.TB) (informers.SharedInformerF
 			tb.Fatal(err)
 		}
 	}
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(),
+		"ResourceClaim", "", nil)
+	slices, err := resourceslicetracker.StartTracker(ctx,
+		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -150,7 +152,8 @@ func describe(status *fwk.Status) string {
 func askUpstream(t *testing.T, f upstream.Framework, world *currentWorld, pod *v1.Pod) answer {
 	t.Helper()
 	ctx, state := framework.Quiet(context.Background()), upstream.NewCycleState()
-	out := answer{Refused: map[string]string{}, Scores: map[string]int64{}, ByPlugin: map[string]string{}, Counts: map[string]int64{}}
+	out := answer{Refused: map[string]string{}, Scores: map[string]int64{}, ByPlugin: map[string]string{},
+		Counts: map[string]int64{}}
 	nodes, err := world.NodeInfos().List()
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +229,8 @@ func askUs(t *testing.T, p *framework.Profile, pod *v1.Pod) answer {
 	if placement.Status.IsError() {
 		t.Fatal(placement.Status.AsError())
 	}
-	out := answer{Node: placement.Node, Refused: map[string]string{}, Scores: map[string]int64{}, ByPlugin: map[string]string{}, Counts: map[string]int64{}}
+	out := answer{Node: placement.Node, Refused: map[string]string{}, Scores: map[string]int64{},
+		ByPlugin: map[string]string{}, Counts: map[string]int64{}}
 	if placement.Status != nil {
 		out.Blamed = placement.Plugins
 		if placement.Evaluated == 0 && len(trace.Refused) == 0 && placement.Status.Message() != "no node fits the pod" {
@@ -256,7 +260,8 @@ func askUs(t *testing.T, p *framework.Profile, pod *v1.Pod) answer {
 }
 
 // checkAgainstItself checks that the trace changes nothing and that the numbers in the placement hold.
-func checkAgainstItself(t *testing.T, p *framework.Profile, pod *v1.Pod, placement framework.Placement, trace *framework.Trace) {
+func checkAgainstItself(t *testing.T, p *framework.Profile, pod *v1.Pod, placement framework.Placement,
+	trace *framework.Trace) {
 	t.Helper()
 	again := p.Place(framework.Quiet(context.Background()), framework.NewCycleState(), pod, 0, nil)
 	facts := func(p framework.Placement) []any {
@@ -266,9 +271,11 @@ func checkAgainstItself(t *testing.T, p *framework.Profile, pod *v1.Pod, placeme
 		t.Errorf("with and without a trace:\n%s", diff)
 	}
 	if winner, ok := trace.Winner(); ok && (winner.Node != placement.Node || winner.Total != placement.Score) {
-		t.Errorf("trace has %s with %d win, the placement %s with %d", winner.Node, winner.Total, placement.Node, placement.Score)
+		t.Errorf("trace has %s with %d win, the placement %s with %d", winner.Node, winner.Total, placement.Node,
+			placement.Score)
 	}
-	if placement.Feasible != int64(len(trace.Scored)) || placement.Evaluated-placement.Feasible != int64(len(trace.Refused)) {
+	if placement.Feasible != int64(len(trace.Scored)) ||
+		placement.Evaluated-placement.Feasible != int64(len(trace.Refused)) {
 		t.Errorf("%d evaluated, %d feasible; traced %d refused, %d scored",
 			placement.Evaluated, placement.Feasible, len(trace.Refused), len(trace.Scored))
 	}
@@ -292,7 +299,8 @@ func TestFeasibleNodesAndScoresAreUpstreams(t *testing.T) {
 					theirs, ours := askUpstream(t, p.theirs, p.world, pod), askUs(t, p.ours, pod)
 					count(seen, theirs)
 					if diff := cmp.Diff(theirs, ours); diff != "" || t.Failed() {
-						t.Fatalf("world %d, pod %d: upstream (-) and we (+) differ:\n%s\n%s", seed, i, diff, printCase(pod, nodes, pods))
+						t.Fatalf("world %d, pod %d: upstream (-) and we (+) differ:\n%s\n%s", seed, i, diff,
+							printCase(pod, nodes, pods))
 					}
 				}
 			}
@@ -331,7 +339,8 @@ func checkVariety(t *testing.T, seen map[string]int) {
 	t.Helper()
 	for _, kind := range []string{
 		"scored", "fits one node", "fits nowhere",
-		"refused by NodeResourcesFit", "refused by TaintToleration", "refused by NodeAffinity", "refused by NodeUnschedulable",
+		"refused by NodeResourcesFit", "refused by TaintToleration", "refused by NodeAffinity",
+		"refused by NodeUnschedulable",
 		"refused by PodTopologySpread", "refused by InterPodAffinity",
 		"rated by NodeResourcesFit", "rated by TaintToleration", "rated by NodeAffinity", "rated by PodTopologySpread",
 		"rated by InterPodAffinity", "rated by NodeResourcesBalancedAllocation",

@@ -45,8 +45,8 @@ type Evictions interface {
 	// Left returns how many members of g the attempt under way has still to try, including the one whose cycle is
 	// running.
 	Left(g *cluster.Group) int
-	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if they
-	// may go anywhere.
+	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if
+	// they may go anywhere.
 	Domains(g *cluster.Group) (nodes [][]string, limited bool)
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool

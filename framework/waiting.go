@@ -12,9 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// WaitingPods are the waiting pods of a cluster as plugins see them. The cluster's state owns them. What plugins do to a
-// fwk.WaitingPod changes nothing: between BeginCycle and EndCycle it is written down, and the scheduler makes a decision of
-// it.
+// WaitingPods are the waiting pods of a cluster as plugins see them. The cluster's state owns them. What plugins do to
+// a fwk.WaitingPod changes nothing: between BeginCycle and EndCycle it is written down, and the scheduler makes a
+// decision of it.
 type WaitingPods struct {
 	*cluster.Waits
 

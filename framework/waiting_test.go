@@ -49,7 +49,8 @@ func TestVerdictsAreWrittenDownAndChangeNothing(t *testing.T) {
 	if !bytes.Equal(before, w.AppendState(nil)) {
 		t.Error("the state changed")
 	}
-	if want := []eventlog.Approval{{UID: "a", Plugin: "y"}, {UID: "c", Plugin: "x"}, {UID: "a", Plugin: "x"}}; !slices.Equal(v.Approvals, want) {
+	if want := []eventlog.Approval{{UID: "a", Plugin: "y"}, {UID: "c", Plugin: "x"},
+		{UID: "a", Plugin: "x"}}; !slices.Equal(v.Approvals, want) {
 		t.Errorf("approvals %v, want %v", v.Approvals, want)
 	}
 	if !slices.Equal(v.Allowed, []types.UID{"a", "c"}) || !slices.Equal(v.Rejected, []types.UID{"b", "d"}) {
@@ -81,7 +82,8 @@ func TestPluginsSeeWaitingPodsInTheOrderOfTheirDecisions(t *testing.T) {
 func TestVerdictOutsideACyclePanics(t *testing.T) {
 	w := holding(held("a", 1, 10, "x"))
 	defer func() {
-		if got, _ := recover().(string); !strings.Contains(got, "plugin x allows waiting pod ns/a outside a scheduling cycle") {
+		if got, _ := recover().(string); !strings.Contains(got,
+			"plugin x allows waiting pod ns/a outside a scheduling cycle") {
 			t.Errorf("panic %q", got)
 		}
 	}()

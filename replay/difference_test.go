@@ -49,8 +49,10 @@ func fullDecision() *eventlog.Decision {
 		Rejections: []eventlog.Rejection{{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1}},
 		WaitUntil:  99, WaitFor: []string{"Coscheduling"},
 		Approvals: []eventlog.Approval{{UID: "uid-b", Plugin: "Coscheduling"}},
-		Allowed:   []types.UID{"uid-b", "uid-c"}, Rejected: []types.UID{"uid-d", "uid-e"}, Victims: []types.UID{"uid-f"},
-		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}}, Places: []eventlog.Place{{UID: "p", Node: "n3"}},
+		Allowed:   []types.UID{"uid-b", "uid-c"}, Rejected: []types.UID{"uid-d", "uid-e"},
+		Victims:   []types.UID{"uid-f"},
+		Nominated: "n2", Volumes: []eventlog.VolumeClaim{{Claim: "c", Volume: "v"}},
+		Places:      []eventlog.Place{{UID: "p", Node: "n3"}},
 		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
 		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
 	}
@@ -104,10 +106,14 @@ func TestValuesThatPrintAlikeAreToldApart(t *testing.T) {
 		name string
 		a, b eventlog.Decision
 	}{
-		{"a slash in a name", eventlog.Decision{Namespace: "a", Name: "b/c"}, eventlog.Decision{Namespace: "a/b", Name: "c"}},
-		{"one reason or two", eventlog.Decision{Rejections: []eventlog.Rejection{{Plugin: "P", Code: "C", Reason: "r Nodes:1} {Plugin:P Code:C Reason:r", Nodes: 1}}},
-			eventlog.Decision{Rejections: []eventlog.Rejection{{Plugin: "P", Code: "C", Reason: "r", Nodes: 1}, {Plugin: "P", Code: "C", Reason: "r", Nodes: 1}}}},
-		{"a blank in a plugin's name", eventlog.Decision{WaitFor: []string{"a b"}}, eventlog.Decision{WaitFor: []string{"a", "b"}}},
+		{"a slash in a name", eventlog.Decision{Namespace: "a", Name: "b/c"},
+			eventlog.Decision{Namespace: "a/b", Name: "c"}},
+		{"one reason or two", eventlog.Decision{Rejections: []eventlog.Rejection{{Plugin: "P", Code: "C",
+			Reason: "r Nodes:1} {Plugin:P Code:C Reason:r", Nodes: 1}}},
+			eventlog.Decision{Rejections: []eventlog.Rejection{{Plugin: "P", Code: "C", Reason: "r", Nodes: 1},
+				{Plugin: "P", Code: "C", Reason: "r", Nodes: 1}}}},
+		{"a blank in a plugin's name", eventlog.Decision{WaitFor: []string{"a b"}},
+			eventlog.Decision{WaitFor: []string{"a", "b"}}},
 	} {
 		if field, r, d, differ := firstDifference(&c.a, &c.b); !differ || r == d {
 			t.Errorf("%s: difference in %q, recorded %s, decided %s (%v)", c.name, field, r, d, differ)

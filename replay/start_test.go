@@ -37,7 +37,8 @@ func TestReplayFromEverySnapshotEndsInTheSameState(t *testing.T) {
 				}
 			}
 		}
-		got, err = replay.Verify(context.Background(), changed, replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)})
+		got, err = replay.Verify(context.Background(), changed,
+			replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)})
 		if err != nil || got.Identical() && got.Decisions > 0 {
 			t.Errorf("from entry %d, with a change: %+v, %v", seq, got, err)
 		}

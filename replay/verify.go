@@ -49,11 +49,13 @@ func (d Divergence) String() string {
 	case Missing:
 		return fmt.Sprintf("entry %d: a decision on pod %s is missing before it: %s", d.Seq, d.Pod, d.Decided)
 	case Extra:
-		return fmt.Sprintf("entry %d: the decision on pod %s is one too many: it would not be made here (recorded: %s)", d.Seq, d.Pod, d.Recorded)
+		return fmt.Sprintf("entry %d: the decision on pod %s is one too many: it would not be made here (recorded: %s)",
+			d.Seq, d.Pod, d.Recorded)
 	case Unusable:
 		return fmt.Sprintf("entry %d cannot be applied, and ends the replay: %s", d.Seq, d.Recorded)
 	}
-	return fmt.Sprintf("entry %d: the decision on pod %s differs in %s: recorded %s, decided %s", d.Seq, d.Pod, d.Field, d.Recorded, d.Decided)
+	return fmt.Sprintf("entry %d: the decision on pod %s differs in %s: recorded %s, decided %s", d.Seq, d.Pod, d.Field,
+		d.Recorded, d.Decided)
 }
 
 // Report is what Verify found.
@@ -83,7 +85,7 @@ type Report struct {
 	OtherRules []OtherRules `json:"otherRules,omitempty"`
 }
 
-// Identical says whether everything was decided again as recorded.
+// Identical reports whether everything was decided again as recorded.
 func (r *Report) Identical() bool { return r.Diverged == 0 && len(r.OtherRules) == 0 }
 
 // Options says how to verify.

@@ -28,10 +28,13 @@ func gangLog(t *testing.T) []eventlog.Entry {
 	s := transcripts.New(t)
 	for _, line := range []string{
 		"node n1 cpu=4", "node n2 cpu=4", "node n3 cpu=2",
-		"group ml/red min=3", "pod ml/red-0 cpu=3 group=red", "pod ml/red-1 cpu=3 group=red", "pod ml/red-2 cpu=2 group=red",
+		"group ml/red min=3", "pod ml/red-0 cpu=3 group=red", "pod ml/red-1 cpu=3 group=red",
+		"pod ml/red-2 cpu=2 group=red",
 		"pod ml/wide cpu=9", "group ml/blue min=2", "pod ml/blue-0 cpu=3 group=blue", "pod ml/blue-1 cpu=3 group=blue",
-		"advance 5s", "pod ml/single cpu=1", "delete pods ml/red-0", "delete pods ml/red-1", "delete pods ml/red-2", "advance 1m",
-		"group ml/green min=3", "pod ml/green-0 cpu=1 group=green", "pod ml/green-1 cpu=1 group=green", "pod ml/green-2 cpu=2 group=green",
+		"advance 5s", "pod ml/single cpu=1", "delete pods ml/red-0", "delete pods ml/red-1", "delete pods ml/red-2",
+		"advance 1m",
+		"group ml/green min=3", "pod ml/green-0 cpu=1 group=green", "pod ml/green-1 cpu=1 group=green",
+		"pod ml/green-2 cpu=2 group=green",
 		"node n4 cpu=16", "advance 10s", "advance 6m",
 		// Several inputs of one step: only before the first of them was there nothing left to decide.
 		"pod ml/x cpu=1; node n5 cpu=1; pod ml/y cpu=1",
@@ -87,7 +90,8 @@ func decisions(entries []eventlog.Entry) []int {
 func with(entries []eventlog.Entry, at int, change func(*eventlog.Decision)) []eventlog.Entry {
 	out := slices.Clone(entries)
 	d := *entries[at].Payload.(*eventlog.Decision)
-	d.Rejections, d.WaitFor, d.Approvals = slices.Clone(d.Rejections), slices.Clone(d.WaitFor), slices.Clone(d.Approvals)
+	d.Rejections, d.WaitFor, d.Approvals = slices.Clone(d.Rejections), slices.Clone(d.WaitFor),
+		slices.Clone(d.Approvals)
 	d.Allowed, d.Rejected, d.Victims = slices.Clone(d.Allowed), slices.Clone(d.Rejected), slices.Clone(d.Victims)
 	change(&d)
 	out[at].Payload = &d
@@ -116,8 +120,10 @@ func TestARecordedLogIsIdenticalHoweverOftenItIsDecidedAgain(t *testing.T) {
 	if !first.Identical() || first.Undecided {
 		t.Fatalf("a log that nobody changed diverges: %+v", first)
 	}
-	if n := len(decisions(entries)); first.Entries != uint64(len(entries)) || first.LastSeq != first.Entries || first.Decisions != uint64(n) {
-		t.Errorf("checked are %d entries up to %d and %d decisions, the log has %d and %d", first.Entries, first.LastSeq, first.Decisions, len(entries), n)
+	if n := len(decisions(entries)); first.Entries != uint64(len(entries)) || first.LastSeq != first.Entries ||
+		first.Decisions != uint64(n) {
+		t.Errorf("checked are %d entries up to %d and %d decisions, the log has %d and %d", first.Entries,
+			first.LastSeq, first.Decisions, len(entries), n)
 	}
 	if second := verify(t, entries); !reflect.DeepEqual(first, second) {
 		t.Errorf("the same log in the same process gives %+v, then %+v", first, second)
@@ -144,7 +150,10 @@ func TestEveryChangedFieldIsNamed(t *testing.T) {
 		{"score", func(d *eventlog.Decision) { d.Score-- }},
 		{"evaluated", func(d *eventlog.Decision) { d.Evaluated++ }},
 		{"feasible", func(d *eventlog.Decision) { d.Feasible++ }},
-		{"rejections", func(d *eventlog.Decision) { d.Rejections = append(d.Rejections, eventlog.Rejection{Plugin: "ZZZ"}) }},
+		{"rejections", func(d *eventlog.Decision) {
+			d.Rejections = append(d.Rejections,
+				eventlog.Rejection{Plugin: "ZZZ"})
+		}},
 		{"waitUntil", func(d *eventlog.Decision) { d.WaitUntil++ }},
 		{"waitFor", func(d *eventlog.Decision) { d.WaitFor = append(d.WaitFor, "ZZZ") }},
 		{"approvals", func(d *eventlog.Decision) {
@@ -179,7 +188,8 @@ func otherPod(entries []eventlog.Entry, uid types.UID) types.UID {
 func TestAChangedNodeIsToldWithBothValues(t *testing.T) {
 	entries := gangLog(t)
 	at := decisions(entries)[0]
-	d := wantFirst(t, verify(t, with(entries, at, func(d *eventlog.Decision) { d.Node = "n3" })), replay.Differs, entries[at].Seq, "ml/red-0", "node")
+	d := wantFirst(t, verify(t, with(entries, at, func(d *eventlog.Decision) { d.Node = "n3" })), replay.Differs,
+		entries[at].Seq, "ml/red-0", "node")
 	if d.Recorded != `"n3"` || d.Decided != `"n1"` {
 		t.Errorf("recorded %s, decided %s, want n3 and n1", d.Recorded, d.Decided)
 	}
@@ -195,7 +205,8 @@ func TestOneDivergenceDoesNotBecomeMany(t *testing.T) {
 	for _, at := range decisions(entries) {
 		report := verify(t, with(entries, at, func(d *eventlog.Decision) { d.Score++ }))
 		if report.Diverged != 1 || report.Entries != uint64(len(entries)) || report.Hash == "" {
-			t.Errorf("with another score at entry %d there are %d divergences in %d entries, want 1 in %d", entries[at].Seq, report.Diverged, report.Entries, len(entries))
+			t.Errorf("with another score at entry %d there are %d divergences in %d entries, want 1 in %d",
+				entries[at].Seq, report.Diverged, report.Entries, len(entries))
 		}
 	}
 }
@@ -221,7 +232,8 @@ func TestARemovedDecisionIsMissing(t *testing.T) {
 				without[i].Seq = uint64(i + 1)
 			}
 			wantFirst(t, verify(t, without), replay.Missing, entries[at].Seq, pod, "")
-			wantFirst(t, verify(t, renumbered(without)), replay.Differs, entries[at].Seq, next.Namespace+"/"+next.Name, "pod")
+			wantFirst(t, verify(t, renumbered(without)), replay.Differs, entries[at].Seq, next.Namespace+"/"+next.Name,
+				"pod")
 		}
 	}
 	if lasts == 0 || others == 0 {
@@ -257,7 +269,8 @@ func TestAnUnusableEntryEndsTheReplay(t *testing.T) {
 		pod     string
 		want    string
 	}{
-		{"a decision on a pod that never was", with(entries, at, func(d *eventlog.Decision) { d.UID = "nobody" }), entries[at].Seq, "ml/red-1", "no entry has brought such a pod"},
+		{"a decision on a pod that never was", with(entries, at, func(d *eventlog.Decision) { d.UID = "nobody" }),
+			entries[at].Seq, "ml/red-1", "no entry has brought such a pod"},
 		{"no epoch", renumbered(entries[1:]), 1, "", "EpochStarted"},
 		{"time that goes back", func() []eventlog.Entry {
 			bad := slices.Clone(entries)
@@ -271,8 +284,10 @@ func TestAnUnusableEntryEndsTheReplay(t *testing.T) {
 				t.Fatal("identical")
 			}
 			d := report.Divergences[len(report.Divergences)-1]
-			if d.Kind != replay.Unusable || d.Seq != c.seq || d.Pod != c.pod || !strings.Contains(d.String(), c.want) || report.LastSeq != c.seq-1 {
-				t.Errorf("the last divergence is %+v after entry %d, want an unusable entry %d on pod %q with %q", d, report.LastSeq, c.seq, c.pod, c.want)
+			if d.Kind != replay.Unusable || d.Seq != c.seq || d.Pod != c.pod || !strings.Contains(d.String(), c.want) ||
+				report.LastSeq != c.seq-1 {
+				t.Errorf("the last divergence is %+v after entry %d, want an unusable entry %d on pod %q with %q", d,
+					report.LastSeq, c.seq, c.pod, c.want)
 			}
 		})
 	}
@@ -309,7 +324,8 @@ profiles:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
 `)
-	for _, line := range []string{"node n1 cpu=8", "node n2 cpu=4", "pod ml/a cpu=1 scheduler=packer", "pod ml/b cpu=1 scheduler=default-scheduler"} {
+	for _, line := range []string{"node n1 cpu=8", "node n2 cpu=4", "pod ml/a cpu=1 scheduler=packer",
+		"pod ml/b cpu=1 scheduler=default-scheduler"} {
 		s.Step(line)
 	}
 	report, err := replay.Verify(context.Background(), s.Log().Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
@@ -326,7 +342,8 @@ func TestALogThatEndsInTheMiddleIsUndecidedAndNoDivergence(t *testing.T) {
 	for _, at := range decisions(entries) {
 		report := verify(t, entries[:at])
 		if !report.Identical() || !report.Undecided {
-			t.Errorf("the log up to entry %d: identical %v, undecided %v, want both", at, report.Identical(), report.Undecided)
+			t.Errorf("the log up to entry %d: identical %v, undecided %v, want both", at, report.Identical(),
+				report.Undecided)
 		}
 	}
 	if report := verify(t, nil); !report.Identical() || report.Undecided || report.Entries != 0 {
@@ -366,7 +383,8 @@ func TestNoTamperingGoesUnnoticedOrPanics(t *testing.T) {
 				case 6:
 					d.Victims = append(d.Victims, uid.Draw(r, "victim"))
 				case 7:
-					d.WaitFor = rapid.SliceOfN(rapid.SampledFrom([]string{"Coscheduling", "ZZZ", ""}), 1, 2).Draw(r, "waitFor")
+					d.WaitFor = rapid.SliceOfN(rapid.SampledFrom([]string{"Coscheduling", "ZZZ", ""}), 1, 2).Draw(r,
+						"waitFor")
 				case 8:
 					d.WaitUntil = eventlog.Time(count.Draw(r, "waitUntil"))
 				case 9:
@@ -426,7 +444,8 @@ func TestVerifyReturnsWhatReadingSays(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := replay.Verify(ctx, read, replay.Options{Registry: plugins.NewRegistry()}); !errors.Is(err, context.Canceled) {
+	if _, err := replay.Verify(ctx, read, replay.Options{Registry: plugins.NewRegistry()}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled, the error is %v", err)
 	}
 }
@@ -444,6 +463,7 @@ func TestNotMoreDivergencesAreKeptThanAskedFor(t *testing.T) {
 		}
 	}, replay.Options{Registry: plugins.NewRegistry(), Keep: 2})
 	if err != nil || len(report.Divergences) != 2 || report.Diverged != uint64(len(decisions(entries))) {
-		t.Errorf("kept are %d of %d divergences (%v), want 2 of %d", len(report.Divergences), report.Diverged, err, len(decisions(entries)))
+		t.Errorf("kept are %d of %d divergences (%v), want 2 of %d", len(report.Divergences), report.Diverged, err,
+			len(decisions(entries)))
 	}
 }

@@ -20,7 +20,8 @@ type ban struct {
 var advice = map[string]string{
 	"clock": "time is the entry's timestamp: take it as an argument, and keep a timer as a deadline in state " +
 		"(Tick entries make time pass)",
-	"chance": "chance may not reach a decision: break ties by score, then name; what must be random comes in as an entry",
+	"chance": "chance may not reach a decision: break ties by score, then name; " +
+		"what must be random comes in as an entry",
 	"goroutine": "the core runs on its caller's goroutine: do the work in order here, or above floor 5 " +
 		"(the one exception is the loop over nodes in framework)",
 	"select":   "which case of a select runs is chance: channels belong above floor 5",

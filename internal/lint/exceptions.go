@@ -10,7 +10,8 @@ type exception struct {
 // exceptions are all there are. One that has become needless is reported.
 var exceptions = []exception{
 	{"plugins/coscheduling/standalone_feed.go", "unsorted-store",
-		"the gang plugin in a stock kube-scheduler, which has no log to be fed from; a handle of ours never comes here"},
+		"the gang plugin in a stock kube-scheduler, which has no log to be fed from; " +
+			"a handle of ours never comes here"},
 	{"plugins/coscheduling/standalone_feed.go", "clock",
 		"the gang plugin in a stock kube-scheduler, where no entry says that podGroupBackoffSeconds are over"},
 }
@@ -34,9 +35,11 @@ func except(list []exception, found []finding) []finding {
 	for i, e := range list {
 		switch {
 		case e.reason == "":
-			out = append(out, finding{e.file, 1, "exception", fmt.Sprintf("the exception from %s gives no reason: say why in internal/lint/exceptions.go", e.rule)})
+			out = append(out, finding{e.file, 1, "exception",
+				fmt.Sprintf("the exception from %s gives no reason: say why in internal/lint/exceptions.go", e.rule)})
 		case !used[i]:
-			out = append(out, finding{e.file, 1, "exception", fmt.Sprintf("the exception from %s is not needed: remove it from internal/lint/exceptions.go", e.rule)})
+			out = append(out, finding{e.file, 1, "exception",
+				fmt.Sprintf("the exception from %s is not needed: remove it from internal/lint/exceptions.go", e.rule)})
 		}
 	}
 	return out

@@ -85,12 +85,14 @@ var sideways = []struct{ from, to, reason string }{
 	{"eventlog", "apis/...", "apis holds types only and imports nothing of ours; the codec writes them"},
 	{"eventlog", "eventlog/merkle", "merkle is arithmetic on hashes and imports nothing of ours; an Origin has a tree"},
 	{"eventlog/logtest", "eventlog", "the conformance suite tests eventlog's own interface"},
-	{"replay/explain/answer", "replay", "an answer says where this binary decides otherwise in the words of a verification"},
+	{"replay/explain/answer", "replay",
+		"an answer says where this binary decides otherwise in the words of a verification"},
 	{"replay/explain/render", "replay", "the kinds of divergence are put into words"},
 	{"replay/explain/render", "replay/explain/answer", "the answers are what is written"},
 	{"replay/explain", "replay", "a cycle that is run again is compared as a verification compares it"},
 	{"replay/explain", "replay/explain/answer", "the answers are what the two readings fill in"},
-	{"replay/explain", "replay/explain/render", "the message of a reason is a sentence, made of the same phrases as the text"},
+	{"replay/explain", "replay/explain/render",
+		"the message of a reason is a sentence, made of the same phrases as the text"},
 	{"compat", "transcripts", "the plugins of the stories are those of the transcripts"},
 	{"transcripts", "internal/restorecheck", "every story is also restored from the state after each of its entries"},
 	{"simulate", "sim", "simulate runs what sim models: the virtual cluster against an engine over a log"},
@@ -101,7 +103,7 @@ var sideways = []struct{ from, to, reason string }{
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
 }
 
-// matches says whether dir is what pattern names: itself, or, for "x/...", anything below x.
+// matches reports whether dir is what pattern names: itself, or, for "x/...", anything below x.
 func matches(pattern, dir string) bool {
 	if below, ok := strings.CutSuffix(pattern, "..."); ok {
 		return strings.HasPrefix(dir, below)
@@ -124,7 +126,7 @@ func roomOf(dir string) (room, bool) {
 	return found, ok
 }
 
-// isPure says whether the bans hold in a directory.
+// isPure reports whether the bans hold in a directory.
 func isPure(dir string) bool {
 	r, ok := roomOf(dir)
 	return ok && r.floor <= lastPureFloor && !r.testSupport
@@ -163,15 +165,18 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		var rule, advice string
 		switch {
 		case !known:
-			rule, advice = "unknown-package", fmt.Sprintf("%s has no floor: give it one in internal/lint/floors.go", target)
+			rule, advice = "unknown-package", fmt.Sprintf("%s has no floor: give it one in internal/lint/floors.go",
+				target)
 		case to.testSupport && !from.testSupport:
 			rule, advice = "floor", fmt.Sprintf("%s is test support: import it from test files only", target)
 		case to.floor > from.floor:
 			rule, advice = "floor", fmt.Sprintf("%s (floor %d) imports %s (floor %d): imports go down only; "+
-				"move the code down, or take an interface here that the upper floor implements", dir, from.floor, target, to.floor)
+				"move the code down, or take an interface here that the upper floor implements", dir, from.floor,
+				target, to.floor)
 		case to.floor == from.floor && !allowedSideways(dir, target):
-			rule, advice = "same-floor", fmt.Sprintf("%s imports %s on the same floor %d: let a higher floor connect them, "+
-				"or add the pair with its reason to sideways in internal/lint/floors.go", dir, target, to.floor)
+			rule, advice = "same-floor",
+				fmt.Sprintf("%s imports %s on the same floor %d: let a higher floor connect them, "+
+					"or add the pair with its reason to sideways in internal/lint/floors.go", dir, target, to.floor)
 		default:
 			continue
 		}
@@ -180,7 +185,7 @@ func checkImports(module, dir string, from room, f *file) []finding {
 	return out
 }
 
-// allowedSideways says whether from may import to although both stand on one floor.
+// allowedSideways reports whether from may import to although both stand on one floor.
 func allowedSideways(from, to string) bool {
 	for _, s := range sideways {
 		if matches(s.from, from) && matches(s.to, to) {

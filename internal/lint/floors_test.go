@@ -155,7 +155,8 @@ module m/e2e
 -- e2e/a.go --
 package skipped
 `,
-		want: []string{"apis/a.go:1: unknown-package", "engine/a.go:2: unknown-package", "surprise/a_test.go:1: unknown-package"},
+		want: []string{"apis/a.go:1: unknown-package", "engine/a.go:2: unknown-package",
+			"surprise/a_test.go:1: unknown-package"},
 	}, {
 		name:  "the bans hold on floors 0 to 5, outside of tests",
 		check: checkBans,
@@ -195,7 +196,8 @@ package helpers_test
 -- cluster/a.go --
 package cluster
 `,
-		want: []string{"common/a.go:1: package-name", "helpers/a_test.go:1: package-name", "queue/util/a.go:1: package-name"},
+		want: []string{"common/a.go:1: package-name", "helpers/a_test.go:1: package-name",
+			"queue/util/a.go:1: package-name"},
 	}, {
 		name:  "every package has one package comment, in doc.go if there is one",
 		check: checkPackageComments,

@@ -2,15 +2,17 @@ package lint
 
 import "go/ast"
 
-const interfaceAdvice = "assertion to an interface without a name: declare it, say what it is for, and assert where a type " +
+const interfaceAdvice = "assertion to an interface without a name: declare it, say what it is for, " +
+	"and assert where a type " +
 	"implements it (var _ Name = (*T)(nil)), so that a renamed method does not compile"
 
-// checkInterfaces reports assertions to interfaces that have methods and no name, in files of the product below the edge.
-// A type that stops to implement such an interface is passed over in silence, and no reader finds out that it is asked.
+// checkInterfaces reports assertions to interfaces that have methods and no name, in files of the product below the
+// edge. A type that stops to implement such an interface is passed over in silence, and no reader finds out that it is
+// asked.
 func checkInterfaces(t *tree) []finding {
 	var out []finding
 	for _, p := range t.packages {
-		if r, ok := roomOf(p.dir); ok && r.floor >= edge {
+		if r, ok := roomOf(p.dir); ok && r.floor == top {
 			continue
 		}
 		for _, f := range p.files {

@@ -23,12 +23,13 @@ func f(x any) {
 -- queue/a_test.go --
 package queue
 func g(x any) { _, _ = x.(interface{ M() }) }
--- sim/a.go --
-package sim
+-- cmd/rollcall/a.go --
+package main
 func f(x any) { _, _ = x.(interface{ M() }) }
 `)
 	got := places(checkInterfaces(module))
-	if want := []string{"queue/a.go:10: unnamed-interface", "queue/a.go:4: unnamed-interface"}; !slices.Equal(got, want) {
+	if want := []string{"queue/a.go:10: unnamed-interface", "queue/a.go:4: unnamed-interface"}; !slices.Equal(got,
+		want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

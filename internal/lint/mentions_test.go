@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// mention is the name of a test, with -run before it if it is a pattern, or an ellipsis behind it if it is shortened.
+	// mention is the name of a test, with -run before it if it is a pattern, or an ellipsis behind it if it is
+	// shortened.
 	mention = regexp.MustCompile(`(-run\W*)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…|\.\.\.)?`)
 	// story is the name of a story in prose, with its folder.
 	story = regexp.MustCompile("`(\\w+/\\w+\\.txt)`")

@@ -56,7 +56,8 @@ func checkPackageComments(t *tree) []finding {
 		}
 		if len(commented) == 0 {
 			out = append(out, home.at(home.syntax.Name, "package-comment",
-				"no package comment: say, in doc.go, what the package owns, what it never does, where to start reading"))
+				"no package comment: say, in doc.go, what the package owns, what it never does, "+
+					"where to start reading"))
 			continue
 		}
 		out = append(out, checkComments(home, doc, commented)...)
@@ -78,7 +79,8 @@ func checkComments(home, doc *file, commented []*file) []finding {
 		}
 		name := f.syntax.Name.Name
 		if name != "main" && !strings.HasPrefix(f.syntax.Doc.Text(), "Package "+name+" ") {
-			out = append(out, f.at(f.syntax.Name, "package-comment", fmt.Sprintf("begin the package comment with %q", "Package "+name+" ")))
+			out = append(out, f.at(f.syntax.Name, "package-comment",
+				fmt.Sprintf("begin the package comment with %q", "Package "+name+" ")))
 		}
 	}
 	return out

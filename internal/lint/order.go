@@ -95,7 +95,8 @@ func notBuilt(root string, dirs []string, built map[string]bool) []finding {
 				continue
 			}
 			out = append(out, finding{file: relative(root, name), line: 1, rule: "unchecked-file",
-				advice: "build constraints keep this file out of this machine's builds, so its map order is not checked: " +
+				advice: "build constraints keep this file out of this machine's builds, " +
+					"so its map order is not checked: " +
 					"drop the constraint, move the file above floor 5, or except it in internal/lint/exceptions.go"})
 		}
 	}
@@ -220,7 +221,7 @@ func (c *orderCheck) use(id *ast.Ident, parents []ast.Node) {
 	}
 }
 
-// inOrdering says whether the call whose function's name ends the parents is a direct argument of an
+// inOrdering reports whether the call whose function's name ends the parents is a direct argument of an
 // ordering function, as in slices.Sorted(maps.Keys(m)).
 func (c *orderCheck) inOrdering(parents []ast.Node) bool {
 	calls := 0
@@ -263,7 +264,8 @@ func (c *orderCheck) need(n ast.Node, what string) {
 	}
 	m.used = true
 	if m.reason == "" {
-		c.found = append(c.found, c.file.at(n, "map-order", what+": the comment \"any order:\" gives no reason: say why the order cannot matter"))
+		c.found = append(c.found, c.file.at(n, "map-order", what+
+			": the comment \"any order:\" gives no reason: say why the order cannot matter"))
 	}
 }
 
@@ -273,12 +275,14 @@ func (c *orderCheck) reportUnusedMarks() {
 	// any order: findings are sorted before they are printed, and doubles dropped.
 	for _, m := range c.marks {
 		if !m.used {
-			c.found = append(c.found, c.file.at(m.comment, "map-order", "this \"any order:\" stands above nothing that has a map's order: remove it, or move it right above the range"))
+			c.found = append(c.found, c.file.at(m.comment, "map-order",
+				"this \"any order:\" stands above nothing that has a map's order: "+
+					"remove it, or move it right above the range"))
 		}
 	}
 }
 
-// isMap says whether ranging over a value of the type is ranging over a map.
+// isMap reports whether ranging over a value of the type is ranging over a map.
 func isMap(t types.Type) bool {
 	if t == nil {
 		return false
@@ -290,7 +294,7 @@ func isMap(t types.Type) bool {
 	return ok
 }
 
-// allowsMap says whether a constraint, such as ~map[K]V, names a map among its types.
+// allowsMap reports whether a constraint, such as ~map[K]V, names a map among its types.
 func allowsMap(constraint types.Type) bool {
 	switch t := constraint.Underlying().(type) {
 	case *types.Map:

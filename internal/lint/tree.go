@@ -86,7 +86,7 @@ func readTree(root string) (*tree, error) {
 	return t, err
 }
 
-// skipped says whether the go command would not look for this module's packages in a folder.
+// skipped reports whether the go command would not look for this module's packages in a folder.
 func skipped(p, name string) bool {
 	if name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
 		return true
@@ -108,11 +108,13 @@ func (t *tree) addPackage(p string) error {
 	added := &pkg{dir: filepath.ToSlash(rel)}
 	for _, e := range entries {
 		name := e.Name()
-		if e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+		if e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasPrefix(name, ".") ||
+			strings.HasPrefix(name, "_") {
 			continue
 		}
 		fset := token.NewFileSet()
-		syntax, err := parser.ParseFile(fset, filepath.Join(p, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(fset, filepath.Join(p, name), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		inModule := path.Join(added.dir, name)
 		if err != nil {
 			t.unparsed = append(t.unparsed, parseError(inModule, err))
@@ -161,7 +163,7 @@ func sorted(found []finding) []finding {
 	return slices.Compact(found)
 }
 
-// hasProductCode says whether the package has a file that is not a test.
+// hasProductCode reports whether the package has a file that is not a test.
 func (p *pkg) hasProductCode() bool {
 	return slices.ContainsFunc(p.files, func(f *file) bool { return !f.test })
 }

@@ -78,7 +78,8 @@ func (r *rerun) addTrace(x *answer.Decision, trace *framework.Trace) {
 // examples returns the first nodes that were refused as the refusal says.
 func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes []string) {
 	for _, n := range trace.Refused {
-		if n.Plugin != refusal.Plugin || n.Code != refusal.Code || refusal.Reason != "" && !slices.Contains(n.Reasons, refusal.Reason) {
+		if n.Plugin != refusal.Plugin || n.Code != refusal.Code ||
+			refusal.Reason != "" && !slices.Contains(n.Reasons, refusal.Reason) {
 			continue
 		}
 		if nodes = append(nodes, n.Node); len(nodes) == answer.MaxExamples {

@@ -5,13 +5,14 @@
 //
 //  1. The scan (scan.go) reads the entries up to the point in question, without a Machine. It finds out whether there
 //     is such a pod or gang, and which decisions on it are worth explaining. It needs to remember little.
-//  2. The rerun (rerun.go) starts at the newest state before all of that, a snapshot's or the empty one, and applies the
-//     entries. Before a decision that is worth explaining it runs that one cycle again with a trace (decision.go). On
-//     the way a gangHistory watches what each entry changes for the gang: attempts, milestones, the reason.
+//  2. The rerun (rerun.go) starts at the newest state before all of that, a snapshot's or the empty one, and applies
+//     the entries. Before a decision that is worth explaining it runs that one cycle again with a trace
+//     (decision.go). On the way a gangHistory watches what each entry changes for the gang: attempts, milestones,
+//     the reason.
 //
 // The package owns both readings, the codes of reasons (reason_code.go), and the sentence that says a reason
-// (sentences.go). What it found is a value of package answer, which has a JSON form; package render writes that value for
-// people.
+// (sentences.go). What it found is a value of package answer, which has a JSON form; package render writes that value
+// for people.
 //
 // It never writes to a log, never changes a Machine that is not its own, and what comes after the point in question
 // takes no part in an answer. If a binary decides otherwise than was recorded, what was recorded is explained, and the

@@ -35,7 +35,8 @@ func TestADecisionThatThisProgramWouldNotMakeIsExplainedAsRecordedAndSaysSo(t *t
 	s.Step("node n2 cpu=8")
 	s.Step("pod ml/a cpu=1")
 	read := tampered(s.Log().Read, func(d *eventlog.Decision) { d.Node, d.Score = "n1", 1 })
-	x, err := explain.Pod(context.Background(), stopAfter(read, 4+1), "ml", "a", explain.Options{Registry: transcripts.Registry()})
+	x, err := explain.Pod(context.Background(), stopAfter(read, 4+1), "ml", "a",
+		explain.Options{Registry: transcripts.Registry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
 	s := transcripts.New(t)
 	for _, line := range []string{
 		"node n1 cpu=4", "node n2 cpu=2", "pod ml/a cpu=3", "group ml/g min=2", "pod ml/g-0 cpu=2 group=g",
-		"pod ml/g-1 cpu=2 group=g", "advance 5s", "delete pods ml/a", "advance 20s", "pod ml/b cpu=1", "delete pods ml/g-0", "pod ml/a cpu=1",
+		"pod ml/g-1 cpu=2 group=g", "advance 5s", "delete pods ml/a", "advance 20s", "pod ml/b cpu=1",
+		"delete pods ml/g-0", "pod ml/a cpu=1",
 	} {
 		s.Step(line)
 	}
@@ -81,7 +83,8 @@ func TestWhatComesAfterThePointInQuestionDoesNotChangeTheAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprintf("%s %t %t", b, errors.Is(podErr, explain.ErrNotFound), errors.Is(groupErr, explain.ErrNotFound))
+		return fmt.Sprintf("%s %t %t", b, errors.Is(podErr, explain.ErrNotFound),
+			errors.Is(groupErr, explain.ErrNotFound))
 	}
 	for at := uint64(1); at <= last; at++ {
 		if whole, cut := said(s.Log().Read, at), said(stopAfter(s.Log().Read, at), at); whole != cut {
@@ -95,7 +98,8 @@ func TestACancelledExplanationEndsWithTheContextsError(t *testing.T) {
 	s.Step("pod ml/a cpu=1")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := explain.Pod(ctx, s.Log().Read, "ml", "a", explain.Options{Registry: transcripts.Registry()}); !errors.Is(err, context.Canceled) {
+	if _, err := explain.Pod(ctx, s.Log().Read, "ml", "a",
+		explain.Options{Registry: transcripts.Registry()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }

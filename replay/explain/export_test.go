@@ -12,7 +12,8 @@ import (
 
 // ReasonsAlong reads a log once and tells, after each entry, the reasons of all gangs seen so far: those that
 // ExplainGroup would give at that entry, but for what takes running a cycle again.
-func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry, group types.NamespacedName, x *answer.Reason)) error {
+func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *scheduler.Machine, e eventlog.Entry,
+	group types.NamespacedName, x *answer.Reason)) error {
 	m := scheduler.New(registry)
 	var histories []*gangHistory
 	known := map[types.NamespacedName]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// decidedElsewhere takes in a decision on a pod that has nothing to do with the gang, and says whether it let members of
-// the gang go, or took them off their nodes.
+// decidedElsewhere takes in a decision on a pod that has nothing to do with the gang, and says whether it let members
+// of the gang go, or took them off their nodes.
 func (h *gangHistory) decidedElsewhere(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) bool {
 	h.past.decided(m, at, d, h.state, func(p *cluster.Pod) bool { return h.concerns(m, p) })
 	allowed, released := h.members(m, d.Allowed), h.members(m, d.Rejected)
@@ -40,7 +40,8 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 		return // it is no attempt; a reason tells of it as long as it stands
 	case d.Outcome == eventlog.Evicted && own:
 		h.evicted = &answer.Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
-		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s", render.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
+		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",
+			render.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
 		return
 	case d.Outcome == eventlog.Evicted:
 		return

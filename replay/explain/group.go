@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Group says where the gang stood at the point in question, and how it came there. The error is a
-// *NotFoundError if the log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
+// Group says where the gang stood at the point in question, and how it came there. The error is a *NotFoundError if the
+// log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
 // CompositePodGroup, as the error then says.
 func Group(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Group, error) {
 	scan := newGroupScan(namespace, name)
@@ -62,7 +62,8 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	x.Evicted = h.evicted
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
-		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID, Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
+		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID,
+			Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
 		if m.Queue().Find(p.Object.UID) != nil {
 			var gated bool
 			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
@@ -168,5 +169,6 @@ func gangNumbersOf(g *cluster.Group) *answer.GangNumbers {
 	if g == nil {
 		return nil
 	}
-	return &answer.GangNumbers{Declared: g.Declared(), Min: g.Min(), Ready: g.Ready(), Waiting: g.Waiting(), Assigned: g.Assigned()}
+	return &answer.GangNumbers{Declared: g.Declared(), Min: g.Min(), Ready: g.Ready(), Waiting: g.Waiting(),
+		Assigned: g.Assigned()}
 }

@@ -76,7 +76,8 @@ func (p *passers) nothing() []answer.Amount {
 
 // decided takes in a decision on a pod that does not stand in the queue with the gang; state is where the gang stood
 // there before it. Pods that are the gang's own are not counted.
-func (p *passers) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, state queue.State, own func(*cluster.Pod) bool) {
+func (p *passers) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, state queue.State,
+	own func(*cluster.Pod) bool) {
 	if !p.open {
 		return
 	}

@@ -70,7 +70,7 @@ func (o *Options) progress(seq uint64) {
 	}
 }
 
-// reaches says whether e is not after the point in question.
+// reaches reports whether e is not after the point in question.
 func (o *Options) reaches(e eventlog.Entry) bool {
 	return (o.AtSeq == 0 || e.Seq <= o.AtSeq) && (o.AtTime == 0 || e.Time <= o.AtTime)
 }

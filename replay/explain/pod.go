@@ -32,7 +32,8 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 	if gang != nil {
 		rerun.beginBefore(gang.first.Seq)
 		rerun.alsoWanted = func(e eventlog.Entry) bool {
-			return gang.stopped(rerun.machine, e, func(name types.NamespacedName) uint64 { return scan.stops[name].at.Seq })
+			return gang.stopped(rerun.machine, e,
+				func(name types.NamespacedName) uint64 { return scan.stops[name].at.Seq })
 		}
 	}
 	if err := rerun.start(); err != nil {
@@ -55,8 +56,9 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	m := r.machine
 	x := &answer.Pod{
 		Pod: s.name.String(), UID: s.uid, At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Node: s.lastNode,
-		SchedulerName: s.object.Spec.SchedulerName, Ignored: !m.Schedules(s.object), Terminating: s.object.DeletionTimestamp != nil,
-		Created: s.created, Earlier: s.earlier, Gone: s.gone, GoneHow: s.goneHow,
+		SchedulerName: s.object.Spec.SchedulerName, Ignored: !m.Schedules(s.object),
+		Terminating: s.object.DeletionTimestamp != nil,
+		Created:     s.created, Earlier: s.earlier, Gone: s.gone, GoneHow: s.goneHow,
 		Attempts: s.attempts, FirstQueued: answer.Instant(s.firstQueued),
 		Allowed: s.allowed, Released: s.released, Bind: s.bind,
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// isGang says whether an entity is a gang, or several that are admitted together.
+// isGang reports whether an entity is a gang, or several that are admitted together.
 func isGang(e *queue.Entity) bool { return e != nil && e.Type() != fwk.PodKeyType }
 
 // queuePlace says where an entity is in the queue.
@@ -101,8 +101,8 @@ func blocksFor(m *scheduler.Machine, e *queue.Entity) *answer.Blocks {
 	return nil
 }
 
-// gateOf returns what keeps a pending pod out of the queue: its own scheduling gates, also if the queue has been told by
-// another plugin first.
+// gateOf returns what keeps a pending pod out of the queue: its own scheduling gates, also if the queue has been told
+// by another plugin first.
 func gateOf(m *scheduler.Machine, p *cluster.Pod) (plugin, message string, gated bool) {
 	if gates := p.Object.Spec.SchedulingGates; len(gates) > 0 {
 		var of []string

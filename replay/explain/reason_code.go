@@ -10,14 +10,15 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// ofAnAttempt says whether the code tells how an attempt failed.
+// ofAnAttempt reports whether the code tells how an attempt failed.
 func ofAnAttempt(c answer.Code) bool {
-	return slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed, answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed, answer.FailedBefore}, c)
+	return slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed,
+		answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed, answer.FailedBefore}, c)
 }
 
 // code returns why the gang, or a member of it, is pending in the state as it stands; "" if nothing is; and the failure
-// that it is by, if it is by a known one. It is asked whenever something about the gang has changed, so that it looks at
-// members one by one only where it has to.
+// that it is by, if it is by a known one. It is asked whenever something about the gang has changed, so that it looks
+// at members one by one only where it has to.
 func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 	g := h.gang(m)
 	if g == nil {

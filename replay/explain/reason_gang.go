@@ -99,7 +99,8 @@ func keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []answer.KeptO
 }
 
 // addWait says what has to happen, and when the next attempt comes.
-func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster.Group, f *failure, q *answer.QueuePlace) {
+func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster.Group, f *failure,
+	q *answer.QueuePlace) {
 	w := &x.WaitsFor
 	switch x.Code {
 	case answer.Undeclared:
@@ -201,7 +202,8 @@ func nextRetryOf(x *answer.Reason, tried bool, q *answer.QueuePlace) answer.Next
 	case answer.NoProfile:
 		return answer.NextRetry{Words: "when a configuration has a profile for it"}
 	case answer.Incomplete:
-		return answer.NextRetry{Words: "when " + render.Count(int64(w.Members), "member more is", "members more are") + " there"}
+		return answer.NextRetry{Words: "when " + render.Count(int64(w.Members), "member more is", "members more are") +
+			" there"}
 	case answer.Gated:
 		words := "when " + render.List(w.Plugins, "a plugin") + " lets members in"
 		if q != nil && q.RetryAt != 0 {
@@ -209,7 +211,8 @@ func nextRetryOf(x *answer.Reason, tried bool, q *answer.QueuePlace) answer.Next
 		}
 		return answer.NextRetry{Words: words}
 	case answer.HeldByPermit:
-		return answer.NextRetry{Words: "when " + render.List(w.Plugins, "the plugin that holds it") + " lets it go, without another attempt; it is released at " + w.Until.String()}
+		return answer.NextRetry{Words: "when " + render.List(w.Plugins, "the plugin that holds it") +
+			" lets it go, without another attempt; it is released at " + w.Until.String()}
 	case answer.WaitsForOthers:
 		if !tried {
 			return answer.NextRetry{Words: "when " + render.List(w.Groups, "the others") + " can be complete"}

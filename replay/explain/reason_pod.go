@@ -42,7 +42,8 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 			w.Kind, w.Plugins, w.Until = "Permit", held.Plugins, answer.Instant(held.Until)
 		}
 		reason.Since = s.placed.at.Time
-		reason.NextRetry.Words = fmt.Sprintf("when %s lets it go, without another attempt; it is released at %s", render.List(w.Plugins, "a plugin"), w.Until)
+		reason.NextRetry.Words = fmt.Sprintf("when %s lets it go, without another attempt; it is released at %s",
+			render.List(w.Plugins, "a plugin"), w.Until)
 	default:
 		reason.Since = answer.Instant(e.Timestamp())
 		if reason.Code == answer.Gated {
@@ -120,13 +121,15 @@ func podPart(s *podScan, m *scheduler.Machine, p *cluster.Pod, gang *gangHistory
 		part.Message = fmt.Sprintf("It is held on %s until %s at the latest", part.Node, part.Until)
 		return part
 	case gated && plugin != gangPlugin:
-		return &answer.PodPart{Outcome: "KeptOut", Message: fmt.Sprintf("%s keeps it out of the queue: %s", plugin, message)}
+		return &answer.PodPart{Outcome: "KeptOut", Message: fmt.Sprintf("%s keeps it out of the queue: %s", plugin,
+			message)}
 	case tried && s.released != nil && s.placed.exists():
 		return &answer.PodPart{Outcome: "Released", At: s.released, Node: s.placed.decision.Node,
 			Message: fmt.Sprintf("It gave back %s, on which it was held", s.placed.decision.Node)}
 	case tried && s.last.failed():
 		refusals := ownRefusals(refusalsOf(s.last.decision.Rejections))
-		return &answer.PodPart{Outcome: "NoNode", At: &s.last.at, Refusals: refusals, Message: "No node was found for it: " + render.Refusals(refusals)}
+		return &answer.PodPart{Outcome: "NoNode", At: &s.last.at, Refusals: refusals,
+			Message: "No node was found for it: " + render.Refusals(refusals)}
 	case tried && s.bind != nil:
 		return &answer.PodPart{Outcome: "Released", At: &s.bind.Point, Node: s.bind.Node,
 			Message: fmt.Sprintf("Binding it to %s ended in %s", s.bind.Node, render.BindOutcome(s.bind))}

@@ -39,7 +39,8 @@ func (r *refusedRows) add(member string, refusals []answer.Refusal) {
 		r.more++
 		return
 	}
-	r.rows = append(r.rows, answer.RefusedMembers{Count: 1, Examples: []string{member}, Refusals: slices.Clone(refusals)})
+	r.rows = append(r.rows, answer.RefusedMembers{Count: 1, Examples: []string{member},
+		Refusals: slices.Clone(refusals)})
 }
 
 // total is how many members were refused.

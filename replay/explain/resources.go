@@ -63,7 +63,8 @@ type holderKey struct{ kind, name string }
 
 // resourceUse counts, for each resource that is needed, what there is and who has it. The room of waiting
 // members of the gang except counts as free.
-func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group, unusable func(string) bool) []answer.ResourceUse {
+func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group,
+	unusable func(string) bool) []answer.ResourceUse {
 	var out []answer.ResourceUse
 	nodes, _ := c.List()
 	for _, need := range needs {
@@ -100,7 +101,8 @@ func countNode(u *answer.ResourceUse, node string, allocatable, free int64, usab
 }
 
 // holdersOn adds up who has the resource on a node, and returns what waiting members of except have of it.
-func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *cluster.Group, holders map[holderKey]*answer.Holder) (back int64) {
+func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *cluster.Group,
+	holders map[holderKey]*answer.Holder) (back int64) {
 	for _, info := range n.GetPods() {
 		amount := cluster.AmountOf(info.CalculateResource().Resource, name)
 		p := c.Pod(info.GetPod().UID)

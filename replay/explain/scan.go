@@ -42,7 +42,7 @@ type scanner interface {
 	take(e eventlog.Entry)
 	// begin tells of the state behind which the log is known, if that is not the empty one.
 	begin(m *scheduler.Machine)
-	// found says whether an entry taken so far has what is looked for.
+	// found reports whether an entry taken so far has what is looked for.
 	found() bool
 	// missing is the error for when none has.
 	missing() *NotFoundError
@@ -107,7 +107,8 @@ func beginScan(opts *Options, s scanner) (at answer.Point, err error) {
 	case opts.AtSeq > 0 && opts.AtSeq < at.Seq:
 		return at, fmt.Errorf("entry %d is before what is known: the first state is that after %s", opts.AtSeq, at)
 	case opts.AtTime > 0 && opts.AtTime < m.Now():
-		return at, fmt.Errorf("%s is before what is known: the first state is that after %s", answer.Instant(opts.AtTime), at)
+		return at, fmt.Errorf("%s is before what is known: the first state is that after %s",
+			answer.Instant(opts.AtTime), at)
 	}
 	s.begin(m)
 	return at, nil

@@ -35,7 +35,8 @@ func newGroupScan(namespace, name string) *groupScan {
 func (s *groupScan) found() bool { return s.first != nil }
 
 func (s *groupScan) missing() *NotFoundError {
-	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite || len(s.below) > 0}
+	return &NotFoundError{Kind: "group", Name: s.name.String(), Similar: s.near.list(), Composite: s.composite ||
+		len(s.below) > 0}
 }
 
 func (s *groupScan) begin(m *scheduler.Machine) {
@@ -97,7 +98,8 @@ func (s *groupScan) noteComposite(p *eventlog.Upserted) {
 	case *schedulingv1alpha3.CompositePodGroup:
 		s.composite = s.composite || o.Namespace == s.name.Namespace && o.Name == s.name.Name
 	case *schedulingv1beta1.PodGroup:
-		if parent := o.Spec.ParentCompositePodGroupName; parent != nil && o.Namespace == s.name.Namespace && *parent == s.name.Name {
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil && o.Namespace == s.name.Namespace &&
+			*parent == s.name.Name {
 			s.below[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = true
 		}
 	}

@@ -66,7 +66,8 @@ type podScan struct {
 }
 
 func newPodScan(namespace, name string) *podScan {
-	s := &podScan{name: types.NamespacedName{Namespace: namespace, Name: name}, stops: map[types.NamespacedName]recorded{},
+	s := &podScan{name: types.NamespacedName{Namespace: namespace, Name: name},
+		stops: map[types.NamespacedName]recorded{},
 		gangs: map[types.NamespacedName]answer.Point{}}
 	s.near.wanted = s.name
 	return s
@@ -125,7 +126,8 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 		if s.seen {
 			earlier++
 		}
-		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID, created: pointOf(e), earlier: earlier}
+		*s = podScan{name: s.name, near: s.near, stops: s.stops, gangs: s.gangs, seen: true, uid: pod.UID,
+			created: pointOf(e), earlier: earlier}
 		s.group, _ = cluster.GroupName(pod)
 	}
 	s.object = pod
@@ -175,7 +177,8 @@ func (s *podScan) decided(r recorded) {
 
 // history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
 func (s *podScan) history(knownFrom uint64) *gangHistory {
-	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() {
+	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" ||
+		s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() {
 		return nil
 	}
 	first := s.gangs[s.group]

@@ -64,7 +64,9 @@ func needOf(short cluster.Shortfall) []cluster.Need {
 
 // shortOf lists what there was too little of when a decision was made.
 func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
-	fits := slices.ContainsFunc(d.Refusals, func(r answer.Refusal) bool { return r.Plugin == names.NodeResourcesFit && r.Nodes > 0 })
+	fits := slices.ContainsFunc(d.Refusals, func(r answer.Refusal) bool {
+		return r.Plugin == names.NodeResourcesFit && r.Nodes > 0
+	})
 	var rows []answer.Shortfall
 	switch {
 	case f.code == answer.LacksRoom && (f.together || f.short.Asked):
@@ -74,7 +76,8 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 			of = "MinResources"
 		}
 		return []answer.Shortfall{{Of: of, Missing: f.short.Needed - f.short.Free,
-			ResourceUse: answer.ResourceUse{Resource: f.short.Resource, Needed: f.short.Needed, Free: f.short.Free, Usable: f.short.Free}}}
+			ResourceUse: answer.ResourceUse{Resource: f.short.Resource, Needed: f.short.Needed, Free: f.short.Free,
+				Usable: f.short.Free}}}
 	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
 		rows = shortRows("Gang", d.Gang.Members, d.Gang.Resources)
 	}
@@ -88,7 +91,8 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 	for _, u := range d.Resources {
 		if u.Needed > u.LargestFree {
-			rows = append(rows, answer.Shortfall{Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree, ResourceUse: u})
+			rows = append(rows, answer.Shortfall{Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree,
+				ResourceUse: u})
 		}
 	}
 	sortShort(rows, func(s *answer.Shortfall) int64 { return s.LargestFree })
@@ -99,7 +103,8 @@ func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 func shortRows(of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
 	for _, u := range uses {
 		if u.Needed > u.Usable {
-			rows = append(rows, answer.Shortfall{Of: of, Members: members, Missing: u.Needed - u.Usable, ResourceUse: u})
+			rows = append(rows, answer.Shortfall{Of: of, Members: members, Missing: u.Needed - u.Usable,
+				ResourceUse: u})
 		}
 	}
 	sortShort(rows, func(s *answer.Shortfall) int64 { return s.Usable })

@@ -7,9 +7,10 @@ type Composite struct {
 	// At is the last entry that takes part in the answer, KnownFrom as Pod's.
 	At        Point  `json:"at"`
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
-	// Stage is Undeclared (gangs name it, and it is not there), Refused, Independent (by its policy its gangs have nothing
-	// to do with each other), Incomplete (too few gangs have as many members as they need), Pending, Placed (enough gangs
-	// have their minimum on nodes for good, or are done), BelowMinimum (it was Placed, and is not), or Gone.
+	// Stage is Undeclared (gangs name it, and it is not there), Refused, Independent (by its policy its gangs have
+	// nothing to do with each other), Incomplete (too few gangs have as many members as they need), Pending, Placed
+	// (enough gangs have their minimum on nodes for good, or are done), BelowMinimum (it was Placed, and is not), or
+	// Gone.
 	Stage string `json:"stage"`
 	// Declared says that it is there; Min is how many gangs are enough. Refusal is what it contradicts itself in.
 	Declared bool   `json:"declared"`
@@ -22,7 +23,8 @@ type Composite struct {
 	Others int             `json:"others,omitempty"`
 	// Queue is where it stands in the queue; nil if it does not.
 	Queue *QueuePlace `json:"queue,omitempty"`
-	// Reason is that of the first gang without its minimum that does not itself wait for another one; nil if none pends.
+	// Reason is that of the first gang without its minimum that does not itself wait for another one; nil if none
+	// pends.
 	Reason *Reason `json:"reason,omitempty"`
 	// History is its own: its attempts are those of all its gangs together.
 	History GroupHistory `json:"history"`
@@ -33,8 +35,8 @@ type CompositeGang struct {
 	GangProgress
 	// Stage is as Group's.
 	Stage string `json:"stage"`
-	// EndedWell counts its members that have, until as many have as it needs and none is left; Missing is how many it lacks
-	// to have its minimum.
+	// EndedWell counts its members that have, until as many have as it needs and none is left; Missing is how many it
+	// lacks to have its minimum.
 	EndedWell int `json:"endedWell"`
 	Missing   int `json:"missing"`
 	// Code and Message say why it is pending; "" if it is not.

@@ -14,8 +14,8 @@ type Group struct {
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
 	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
-	// and none that could follow), Evicted (the same, and the rest was asked to go), Done (as many as it needs have ended
-	// well, and none is on a node any more), or Gone.
+	// and none that could follow), Evicted (the same, and the rest was asked to go), Done (as many as it needs have
+	// ended well, and none is on a node any more), or Gone.
 	Stage string `json:"stage"`
 	// WhenBelow is what becomes of the rest when it has fallen below its minimum: Keep or Evict.
 	WhenBelow string `json:"whenBelow,omitempty"`
@@ -61,11 +61,11 @@ type GroupMember struct {
 
 // GroupCounts counts the members of a gang.
 type GroupCounts struct {
-	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion.
-	// Waiting are held on nodes; Assigned have their node for good; Leaving are on nodes still and are to give them up;
-	// Gone were deleted or have finished, EndedWell of them successfully since the gang last had its minimum: these are not
-	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones
-	// too, while the gang is incomplete.
+	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion. Waiting
+	// are held on nodes; Assigned have their node for good; Leaving are on nodes still and are to give them up; Gone
+	// were deleted or have finished, EndedWell of them successfully since the gang last had its minimum: these are not
+	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is
+	// incomplete.
 	Ready    int `json:"ready"`
 	Waiting  int `json:"waiting"`
 	Assigned int `json:"assigned"`

@@ -24,9 +24,9 @@ type GroupHistory struct {
 // Milestone is a change of what a gang has come to.
 type Milestone struct {
 	Point
-	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, Evicted (the rest
-	// of a gang that fell below its minimum was asked to go, as it wants), or Done (as many as it needs have ended well,
-	// and the last of them is gone).
+	// What is Declared or Undeclared, Complete or Incomplete, Refused or Accepted, Placed or BelowMinimum, Evicted (the
+	// rest of a gang that fell below its minimum was asked to go, as it wants), or Done (as many as it needs have ended
+	// well, and the last of them is gone).
 	What string `json:"what"`
 	// Detail is what brought it about, as far as that is not plain.
 	Detail string `json:"detail,omitempty"`
@@ -55,8 +55,9 @@ type GroupAttempt struct {
 	// Outcome is Placed, Failed, Held (its members stay on their nodes and wait), or Running if the point in question
 	// lies within it.
 	Outcome string `json:"outcome"`
-	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that one
-	// is what failed of those that are admitted together. Code is what a reason would say, and Why says it in short.
+	// FailedMember is the pod (namespace/name) whose cycle made it fail, Rejections why: it is another gang's if that
+	// one is what failed of those that are admitted together. Code is what a reason would say, and Why says it in
+	// short.
 	FailedMember string    `json:"failedMember,omitempty"`
 	Rejections   []Refusal `json:"rejections,omitempty"`
 	Code         Code      `json:"code,omitempty"`
@@ -92,8 +93,8 @@ type Passer struct {
 	Pods  int   `json:"pods"`
 	First Point `json:"first"`
 	Last  Point `json:"last"`
-	// Meanwhile is where the gang that waited stood in the queue at First: Active if the other had its turn first by the
-	// order of the queue, another state if the gang could not be tried.
+	// Meanwhile is where the gang that waited stood in the queue at First: Active if the other had its turn first by
+	// the order of the queue, another state if the gang could not be tried.
 	Meanwhile string   `json:"meanwhile"`
 	Took      []Amount `json:"took,omitempty"`
 }

@@ -31,8 +31,8 @@ type Reserved struct {
 	Nodes int     `json:"nodes"`
 }
 
-// Blocks says that nobody passes the first in line since then, and on how many Nodes how many Pods of the Needed ones find
-// room by now.
+// Blocks says that nobody passes the first in line since then, and on how many Nodes how many Pods of the Needed ones
+// find room by now.
 type Blocks struct {
 	Since  Instant `json:"since"`
 	Nodes  int     `json:"nodes"`
@@ -51,14 +51,14 @@ type NextRetry struct {
 
 // WaitsFor is what has to happen.
 type WaitsFor struct {
-	// Kind is Object (a PodGroup or CompositePodGroup), Agreement (an end of the contradiction), Configuration, Members,
-	// Gates, Gangs, Permit, Room, Change (an event that concerns one of the plugins), Time, Turn, Cycles (its own are
-	// running), or Nothing.
+	// Kind is Object (a PodGroup or CompositePodGroup), Agreement (an end of the contradiction), Configuration,
+	// Members, Gates, Gangs, Permit, Room, Change (an event that concerns one of the plugins), Time, Turn, Cycles (its
+	// own are running), or Nothing.
 	Kind string `json:"kind"`
 	// Plugins are those that must change their mind: that refused, gate, or hold.
 	Plugins []string `json:"plugins,omitempty"`
-	// Groups are the gangs, or the object, that it waits for: namespace/name, at most 5. It is the CompositePodGroup that
-	// is to have more gangs below it if those are not known.
+	// Groups are the gangs, or the object, that it waits for: namespace/name, at most 5. It is the CompositePodGroup
+	// that is to have more gangs below it if those are not known.
 	Groups []string `json:"groups,omitempty"`
 	// Members is how many members are missing, Ahead how many others have their turn first.
 	Members int `json:"members,omitempty"`

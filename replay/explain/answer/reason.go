@@ -47,7 +47,8 @@ const (
 
 // Codes returns all codes, in the order in which they are looked for.
 func Codes() []Code {
-	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, InFlight, Incomplete, Gated, WaitsForOthers, HeldByPermit,
+	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, InFlight, Incomplete, Gated, WaitsForOthers,
+		HeldByPermit,
 		LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed, FailedBefore, Backoff, InTurn}
 }
 

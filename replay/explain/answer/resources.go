@@ -53,7 +53,8 @@ type Shortfall struct {
 	Of      string `json:"of"`
 	Members int    `json:"members,omitempty"`
 	Pod     string `json:"pod,omitempty"`
-	// Missing is by how much Needed is above what is usable: on all nodes together, or for Pod on the node with the most.
+	// Missing is by how much Needed is above what is usable: on all nodes together, or for Pod on the node with the
+	// most.
 	Missing int64 `json:"missing"`
 	ResourceUse
 }

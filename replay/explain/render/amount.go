@@ -14,7 +14,8 @@ func Amount(name v1.ResourceName, n int64) string {
 		return strconv.FormatInt(n/1000, 10)
 	case name == v1.ResourceCPU:
 		return strconv.FormatInt(n, 10) + "m"
-	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage,
+		strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
 		return bytesText(n)
 	}
 	return strconv.FormatInt(n, 10)

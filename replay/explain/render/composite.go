@@ -20,7 +20,8 @@ func Composite(w io.Writer, x *answer.Composite) error {
 // answer is the explanation in one sentence, to follow the name.
 func compositeAnswer(x *answer.Composite) string {
 	all := len(x.Gangs) + x.Others
-	progress := fmt.Sprintf("%d of %s have their minimum on nodes, and %d must", x.WithMinimum, Count(int64(all), "gang", "gangs"), x.Min)
+	progress := fmt.Sprintf("%d of %s have their minimum on nodes, and %d must", x.WithMinimum,
+		Count(int64(all), "gang", "gangs"), x.Min)
 	switch x.Stage {
 	case "Gone":
 		return "is gone, and no gang names it any more"
@@ -29,7 +30,8 @@ func compositeAnswer(x *answer.Composite) string {
 	case "Refused":
 		return "is refused: " + x.Refusal
 	case "Independent":
-		return fmt.Sprintf("has the basic policy: its %s placed each by itself", Count(int64(all), "gang is", "gangs are"))
+		return fmt.Sprintf("has the basic policy: its %s placed each by itself",
+			Count(int64(all), "gang is", "gangs are"))
 	case "Placed":
 		text := "is placed: " + progress
 		if p := lastPlaced(&x.History); p != nil {

@@ -2,8 +2,8 @@
 // one sentence. Facts under labels and tables follow, on which the answer rests.
 //
 // It owns the layout, how much of a long list is shown, and the phrases that sentences are made of (phrases.go), which
-// package explain uses for the messages of reasons too. All that it knows stands in the value of package answer that it is
-// given; it never reads a log or the state of a scheduler.
+// package explain uses for the messages of reasons too. All that it knows stands in the value of package answer that it
+// is given; it never reads a log or the state of a scheduler.
 //
 // Start reading at Pod, then page.go and tables.go.
 package render

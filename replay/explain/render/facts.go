@@ -60,7 +60,8 @@ func (f *facts) decision(label string, d *answer.Decision) {
 		fmt.Fprintf(&b, " on %s", d.Node)
 	}
 	if d.Evaluated > 0 {
-		fmt.Fprintf(&b, "; %d of %s tried, %d feasible", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"), d.Feasible)
+		fmt.Fprintf(&b, "; %d of %s tried, %d feasible", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"),
+			d.Feasible)
 	}
 	if d.Released > 0 {
 		fmt.Fprintf(&b, "; %s released", Count(int64(d.Released), "held member", "held members"))
@@ -78,7 +79,8 @@ func (f *facts) decision(label string, d *answer.Decision) {
 func (f *facts) queue(q *answer.QueuePlace, x *answer.Reason, attempts int, firstQueued answer.Instant) {
 	if q == nil {
 		if attempts > 0 {
-			f.add("queue", "left it after %s; first queued %s", Count(int64(attempts), "attempt", "attempts"), firstQueued)
+			f.add("queue", "left it after %s; first queued %s", Count(int64(attempts), "attempt", "attempts"),
+				firstQueued)
 		}
 		return
 	}
@@ -134,8 +136,9 @@ func (f *facts) later(h *answer.GroupHistory, knownFrom uint64) {
 // milestoneWords are the labels of what a gang comes to later than the first time.
 var milestoneWords = map[string]string{
 	"Declared": "declared again", "Undeclared": "undeclared", "Complete": "complete again", "Incomplete": "incomplete",
-	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum", "Evicted": "evicted",
-	"Done": "done",
+	"Refused": "refused", "Accepted": "accepted", "Placed": "placed again", "BelowMinimum": "below minimum",
+	"Evicted": "evicted",
+	"Done":    "done",
 }
 
 // withDetail puts what happened behind where it did.
@@ -160,6 +163,7 @@ func (f *facts) reason(x *answer.Reason) {
 		f.add("backfill", "%s", blocksWords(v))
 	}
 	if v := x.Reserved; v != nil {
-		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At, Count(int64(v.Nodes), "node", "nodes"))
+		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At,
+			Count(int64(v.Nodes), "node", "nodes"))
 	}
 }

@@ -32,14 +32,15 @@ func Group(w io.Writer, g *answer.Group) error {
 	return out.writeTo(w)
 }
 
-// failing says whether the last attempt is a failed one and the gang is not placed.
+// failing reports whether the last attempt is a failed one and the gang is not placed.
 func failing(g *answer.Group) bool {
 	attempts := g.History.Attempts
-	return g.LastFailure != nil && g.Stage == "Pending" && len(attempts) > 0 && attempts[len(attempts)-1].Outcome == "Failed"
+	return g.LastFailure != nil && g.Stage == "Pending" && len(attempts) > 0 &&
+		attempts[len(attempts)-1].Outcome == "Failed"
 }
 
-// readyAndGated counts each pending member once: gated are those that something else than their own gang keeps out of the
-// queue, and ready those that nothing else does.
+// readyAndGated counts each pending member once: gated are those that something else than their own gang keeps out of
+// the queue, and ready those that nothing else does.
 func readyAndGated(g *answer.Group) (ready, gated int) {
 	ready = g.Counts.Ready
 	for _, m := range g.Members {
@@ -68,7 +69,8 @@ func groupFacts(g *answer.Group) facts {
 	if c.Leaving > 0 {
 		leaving = fmt.Sprintf(" %d ending,", c.Leaving)
 	}
-	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone", minimum, c.Assigned, c.Waiting, ready, gated, leaving, c.Gone)
+	f.add("members", "%s; %d placed, %d held, %d ready, %d gated,%s %d gone", minimum, c.Assigned, c.Waiting, ready,
+		gated, leaving, c.Gone)
 	if below := whenBelow(g); below != "" {
 		f.add("policy", "%s", below)
 	}
@@ -108,7 +110,8 @@ func groupAnswer(g *answer.Group) string {
 		}
 		return text + "; it was never placed"
 	case "Placed":
-		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", Count(int64(c.Assigned), "member", "members"), g.Min, Count(int64(nodesOf(g)), "node", "nodes"))
+		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", Count(int64(c.Assigned), "member", "members"), g.Min,
+			Count(int64(nodesOf(g)), "node", "nodes"))
 		if p := lastPlaced(&g.History); p != nil {
 			text += fmt.Sprintf(" since %s", moment(*p, g.KnownFrom))
 		}
@@ -119,14 +122,18 @@ func groupAnswer(g *answer.Group) string {
 		}
 		return text
 	case "Done":
-		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone", g.Min, Count(int64(c.Gone), "is", "are"))
+		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone",
+			g.Min, Count(int64(c.Gone), "is", "are"))
 	case "Evicted":
-		return fmt.Sprintf("was evicted at %s: %s; %s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why, endingAndGone(&c))
+		return fmt.Sprintf("was evicted at %s: %s; %s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why,
+			endingAndGone(&c))
 	case "BelowMinimum":
 		if c.Assigned == 0 {
-			return fmt.Sprintf("has no member left: %s; it was placed at %s", endingAndGone(&c), moment(*g.History.Placed, g.KnownFrom))
+			return fmt.Sprintf("has no member left: %s; it was placed at %s", endingAndGone(&c),
+				moment(*g.History.Placed, g.KnownFrom))
 		}
-		text := fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %s", c.Assigned, g.Min, endingAndGone(&c))
+		text := fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %s",
+			c.Assigned, g.Min, endingAndGone(&c))
 		if g.WhenBelow == "Keep" {
 			text += "; those that are left go on, since it does not ask to be evicted"
 		}
@@ -155,11 +162,12 @@ func endingAndGone(c *answer.GroupCounts) string {
 	return ending + ", and " + gone
 }
 
-// whenBelow says, of a gang that had its minimum on nodes and has less, what is on nodes, what is missing, and what becomes
-// of that; "" for another one.
+// whenBelow says, of a gang that had its minimum on nodes and has less, what is on nodes, what is missing, and what
+// becomes of that; "" for another one.
 func whenBelow(g *answer.Group) string {
 	c := g.Counts
-	if g.History.Placed == nil || c.Assigned == 0 || g.Stage != "Pending" && g.Stage != "Incomplete" && g.Stage != "BelowMinimum" {
+	if g.History.Placed == nil || c.Assigned == 0 || g.Stage != "Pending" && g.Stage != "Incomplete" &&
+		g.Stage != "BelowMinimum" {
 		return ""
 	}
 	well := ""

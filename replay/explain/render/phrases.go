@@ -66,7 +66,8 @@ func Shortfall(s *answer.Shortfall) string {
 			text += " for " + Count(int64(s.Members), "member", "members")
 		}
 	case "Pod":
-		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s", needed, s.Pod, Amount(s.Resource, s.LargestFree), holdersText(s))
+		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s", needed, s.Pod,
+			Amount(s.Resource, s.LargestFree), holdersText(s))
 	default:
 		text = fmt.Sprintf("needs %s for %s", needed, Count(int64(s.Members), "member", "members"))
 	}

@@ -43,7 +43,8 @@ func podFacts(p *answer.Pod) facts {
 	switch g := p.Gang; {
 	case g == nil:
 	case !g.Declared:
-		f.add("gang", "%s: its PodGroup is not there; %d placed, %d held, %d ready", p.Group, g.Assigned, g.Waiting, g.Ready)
+		f.add("gang", "%s: its PodGroup is not there; %d placed, %d held, %d ready", p.Group, g.Assigned, g.Waiting,
+			g.Ready)
 	default:
 		f.add("gang", "%s: minimum %d; %d placed, %d held, %d ready", p.Group, g.Min, g.Assigned, g.Waiting, g.Ready)
 	}
@@ -95,14 +96,15 @@ func PodPending(p *answer.Pod) string {
 	case ofGang(p) && p.Reason.Code != answer.InFlight:
 		text += fmt.Sprintf(": its gang %s %s", p.Group, p.Reason.Predicate)
 	case g != nil:
-		text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.Assigned+g.Waiting, g.Min)
+		text += fmt.Sprintf(": its gang %s has %d of the %d members it needs on nodes", p.Group, g.Assigned+g.Waiting,
+			g.Min)
 	case p.Reason != nil:
 		text += fmt.Sprintf(": it waits for %s", List(p.Reason.WaitsFor.Plugins, "a plugin"))
 	}
 	return text
 }
 
-// ofGang says whether the reason is that of the pod's gang.
+// ofGang reports whether the reason is that of the pod's gang.
 func ofGang(p *answer.Pod) bool { return p.Reason != nil && p.Reason.Group != "" }
 
 // placed says where and with which score.
@@ -121,7 +123,8 @@ func podPlaced(p *answer.Pod) string {
 	case d.Feasible == 1:
 		text += fmt.Sprintf(": the only one of %d nodes that took it", d.Nodes)
 	case len(d.RunnersUp) > 0 && d.RunnersUp[0].Total == d.Score:
-		text += fmt.Sprintf(" with score %d; %s has the same, and the smaller name goes first", d.Score, d.RunnersUp[0].Node)
+		text += fmt.Sprintf(" with score %d; %s has the same, and the smaller name goes first", d.Score,
+			d.RunnersUp[0].Node)
 	case len(d.RunnersUp) > 0:
 		text += fmt.Sprintf(" with score %d; next best %s with %d", d.Score, d.RunnersUp[0].Node, d.RunnersUp[0].Total)
 	default:
@@ -155,7 +158,8 @@ func podGone(p *answer.Pod) string {
 func whyPending(p *answer.Pod) string {
 	switch {
 	case p.Ignored:
-		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name", p.SchedulerName)
+		return fmt.Sprintf("it asks for scheduler %q, and the configuration has no profile of that name",
+			p.SchedulerName)
 	case p.Terminating:
 		return "it is being deleted and will not be placed"
 	case p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)):
@@ -192,7 +196,8 @@ func whyOfGang(p *answer.Pod) string {
 
 // triedBefore says what the queue still knows of attempts that are not in the log.
 func triedBefore(p *answer.Pod) string {
-	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins", Count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)
+	text := fmt.Sprintf("its %s came before entry %d, with which what is known begins",
+		Count(int64(p.Attempts), "attempt", "attempts"), p.KnownFrom)
 	if by := p.Queue.RejectedBy; len(by) > 0 {
 		text += "; the last was refused by " + strings.Join(by, " and ")
 	}

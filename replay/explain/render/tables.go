@@ -40,7 +40,8 @@ func (p *page) resources(title string, uses []answer.ResourceUse) {
 		if u.Usable != u.Free {
 			usable = Amount(u.Resource, u.Usable)
 		}
-		rows = append(rows, []string{string(u.Resource), Amount(u.Resource, u.Needed), Amount(u.Resource, u.Free), usable, largest,
+		rows = append(rows, []string{string(u.Resource), Amount(u.Resource, u.Needed), Amount(u.Resource, u.Free),
+			usable, largest,
 			Amount(u.Resource, u.Allocatable), heldBy(u)})
 	}
 	p.table([]string{title, "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "HELD BY"}, rows)
@@ -76,16 +77,19 @@ func (p *page) scores(d *answer.Decision) {
 	}
 	var rows [][]string
 	for i, s := range d.Winner.Plugins {
-		if s.Weighted == 0 && !slices.ContainsFunc(d.RunnersUp, func(n answer.NodeScore) bool { return i < len(n.Plugins) && n.Plugins[i].Weighted != 0 }) {
+		if s.Weighted == 0 && !slices.ContainsFunc(d.RunnersUp,
+			func(n answer.NodeScore) bool { return i < len(n.Plugins) && n.Plugins[i].Weighted != 0 }) {
 			continue // it tells none of these nodes from another
 		}
-		rows = append(rows, []string{s.Plugin, fmt.Sprint(s.Raw), fmt.Sprint(s.Normalized), fmt.Sprint(s.Weight), fmt.Sprint(s.Weighted)})
+		rows = append(rows, []string{s.Plugin, fmt.Sprint(s.Raw), fmt.Sprint(s.Normalized), fmt.Sprint(s.Weight),
+			fmt.Sprint(s.Weighted)})
 	}
 	rows = append(rows, []string{"total", "", "", "", fmt.Sprint(d.Winner.Total)})
 	p.table([]string{"SCORE OF " + d.Winner.Node, "RAW", "NORMALIZED", "WEIGHT", "WEIGHTED"}, rows)
 	rows = nil
 	for _, n := range d.RunnersUp {
-		rows = append(rows, []string{n.Node, fmt.Sprint(n.Total), fmt.Sprintf("%+d", n.Total-d.Winner.Total), scoreDifference(n, *d.Winner)})
+		rows = append(rows, []string{n.Node, fmt.Sprint(n.Total), fmt.Sprintf("%+d", n.Total-d.Winner.Total),
+			scoreDifference(n, *d.Winner)})
 	}
 	p.table([]string{"RUNNER-UP", "TOTAL", "AGAINST " + d.Winner.Node, "BY PLUGIN"}, rows)
 }
@@ -116,7 +120,8 @@ func (p *page) gangs(x *answer.Composite) {
 		if !g.Declared {
 			minimum = "not known"
 		}
-		rows = append(rows, []string{g.Group, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""), fmt.Sprint(g.Placed), numberOr(g.EndedWell, ""),
+		rows = append(rows, []string{g.Group, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""),
+			fmt.Sprint(g.Placed), numberOr(g.EndedWell, ""),
 			numberOr(g.Missing, ""), g.Predicate})
 	}
 	p.table([]string{"GANG", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
@@ -153,7 +158,8 @@ func (p *page) attempts(h *answer.GroupHistory) {
 		if a.First.Seq == a.Last.Seq {
 			entries = fmt.Sprint(a.First.Seq)
 		}
-		rows = append(rows, []string{a.First.Time.String(), entries, a.Outcome, fmt.Sprint(a.Placed), numberOr(a.NoNode, ""),
+		rows = append(rows, []string{a.First.Time.String(), entries, a.Outcome, fmt.Sprint(a.Placed),
+			numberOr(a.NoNode, ""),
 			numberOr(a.Released, ""), a.FailedMember, a.Why})
 	}
 	p.table([]string{"ATTEMPT", "ENTRIES", "OUTCOME", "FOUND A NODE", "NO NODE", "RELEASED", "STOPPED AT", "WHY"}, rows)
@@ -174,7 +180,8 @@ func (p *page) together(t *answer.Together) {
 		if !g.Declared {
 			minimum = "not known"
 		}
-		rows = append(rows, []string{g.Group, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""), fmt.Sprint(g.Placed), g.Refusal})
+		rows = append(rows, []string{g.Group, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""),
+			fmt.Sprint(g.Placed), g.Refusal})
 	}
 	p.table([]string{"TOGETHER WITH", "MINIMUM", "THERE", "HELD", "PLACED", "REFUSED"}, rows)
 }
@@ -215,7 +222,8 @@ func (p *page) letPast(l *answer.LetPast) {
 		if kind == "group" {
 			kind = "gang"
 		}
-		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
+		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Pods),
+			amountsText(by.Took), by.Meanwhile})
 	}
 	if others > 0 {
 		rows = append(rows, []string{"", Count(int64(others), "other", "others"), fmt.Sprint(pods), amountsText(took)})
