@@ -28,7 +28,7 @@ package main
 func f(x any) { _, _ = x.(interface{ M() }) }
 `)
 	got := places(checkInterfaces(module))
-	if want := []string{"queue/a.go:10: unnamed-interface", "queue/a.go:4: unnamed-interface"}; !slices.Equal(got,
+	if want := []string{"queue/a.go:4: unnamed-interface", "queue/a.go:10: unnamed-interface"}; !slices.Equal(got,
 		want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
