@@ -140,7 +140,8 @@ func checkFloors(t *tree) []finding {
 		if !ok {
 			out = append(out, finding{
 				file: p.files[0].name, line: 1, rule: "unknown-package",
-				advice: fmt.Sprintf("package %s has no floor: give it one in internal/lint/floors.go, as the design's table says", p.dir),
+				advice: fmt.Sprintf("package %s has no floor: give it one in internal/lint/floors.go, "+
+					"as the design's table says", p.dir),
 			})
 			continue
 		}
