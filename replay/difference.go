@@ -69,7 +69,8 @@ func firstDifference(recorded, decided *eventlog.Decision) (field, r, d string, 
 			return f.name, r, d, true
 		}
 	}
-	return "pod", fmt.Sprintf("%q", []string{recorded.Namespace, recorded.Name}), fmt.Sprintf("%q", []string{decided.Namespace, decided.Name}), true
+	return "pod", fmt.Sprintf("%q", []string{recorded.Namespace, recorded.Name}),
+		fmt.Sprintf("%q", []string{decided.Namespace, decided.Name}), true
 }
 
 // sameDecision is the quick answer for the common case.
@@ -80,13 +81,15 @@ func sameDecision(a, b *eventlog.Decision) bool {
 func sameScalars(a, b *eventlog.Decision) bool {
 	return a.Cycle == b.Cycle && a.Namespace == b.Namespace && a.Name == b.Name && a.UID == b.UID &&
 		a.Group == b.Group && a.Outcome == b.Outcome && a.Node == b.Node && a.Score == b.Score &&
-		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil && a.Nominated == b.Nominated
+		a.Evaluated == b.Evaluated && a.Feasible == b.Feasible && a.WaitUntil == b.WaitUntil &&
+		a.Nominated == b.Nominated
 }
 
 func sameLists(a, b *eventlog.Decision) bool {
 	return slices.Equal(a.Rejections, b.Rejections) && slices.Equal(a.WaitFor, b.WaitFor) &&
 		slices.Equal(a.Approvals, b.Approvals) && slices.Equal(a.Allowed, b.Allowed) &&
-		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) && slices.Equal(a.Volumes, b.Volumes) &&
+		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) &&
+		slices.Equal(a.Volumes, b.Volumes) &&
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
 		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended
 }

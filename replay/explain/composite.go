@@ -98,7 +98,8 @@ func (w *compositeWatch) concerns(m *scheduler.Machine, e eventlog.Entry) bool {
 	case *eventlog.Tick:
 		return false
 	case *eventlog.Decision:
-		return member(p.UID) || slices.ContainsFunc(p.Allowed, member) || slices.ContainsFunc(p.Rejected, member) || slices.ContainsFunc(p.Victims, member)
+		return member(p.UID) || slices.ContainsFunc(p.Allowed, member) || slices.ContainsFunc(p.Rejected, member) ||
+			slices.ContainsFunc(p.Victims, member)
 	case *eventlog.BindResult:
 		return member(p.UID)
 	case *eventlog.Deleted:
@@ -176,7 +177,8 @@ func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
 func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	m, h := r.machine, &w.history
 	x := &answer.Composite{
-		Composite: w.scan.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Gangs: []answer.CompositeGang{},
+		Composite: w.scan.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone",
+		Gangs: []answer.CompositeGang{},
 		History: answer.GroupHistory{FirstSeen: h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
 			Milestones: h.list, OmittedMilestones: h.forgotten},
 	}
@@ -207,8 +209,10 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 }
 
 // gang says how far one of the gangs is; its reason becomes that of x if it is what the others wait for.
-func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite, g *cluster.Group) answer.CompositeGang {
-	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(), Missing: max(0, g.Min()-w.kept(g))}
+func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite,
+	g *cluster.Group) answer.CompositeGang {
+	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(),
+		Missing: max(0, g.Min()-w.kept(g))}
 	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
 	if i < 0 {
 		return out // one of too many
@@ -250,7 +254,10 @@ func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
 	for _, h := range w.gangs {
 		omitted = max(omitted, h.omitted)
 		for _, a := range h.attempts {
-			i, known := slices.BinarySearchFunc(all, a, func(a, b answer.GroupAttempt) int { return int(a.FirstCycle) - int(b.FirstCycle) })
+			i, known := slices.BinarySearchFunc(all, a, func(a,
+				b answer.GroupAttempt) int {
+				return int(a.FirstCycle) - int(b.FirstCycle)
+			})
 			if !known {
 				all = slices.Insert(all, i, a)
 				continue

@@ -54,7 +54,10 @@ func (f *failure) judge(m *scheduler.Machine, p *cluster.Pod) {
 
 // blames says whether the plugin refused the pod as a whole.
 func blames(d *eventlog.Decision, plugin string) bool {
-	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == plugin && r.Nodes == 0 })
+	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool {
+		return r.Plugin == plugin &&
+			r.Nodes == 0
+	})
 }
 
 // failedBeforeItJoined is the failure of gangs that are admitted together which failed when this one was not yet one of
@@ -94,7 +97,8 @@ func (h *gangHistory) relevant(g *cluster.Group) *failure {
 func (f *failure) inShort() string {
 	switch f.code {
 	case answer.LacksRoom:
-		return fmt.Sprintf("%s %s needed, %s free", render.Amount(f.short.Resource, f.short.Needed), f.short.Resource, render.Amount(f.short.Resource, f.short.Free))
+		return fmt.Sprintf("%s %s needed, %s free", render.Amount(f.short.Resource, f.short.Needed), f.short.Resource,
+			render.Amount(f.short.Resource, f.short.Free))
 	case answer.PermitTimedOut:
 		return "held until its deadline"
 	case "", answer.BindFailed:

@@ -102,9 +102,13 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
 			h.held = pod.Stage == cluster.Waiting
 			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
-		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool { return h.concerns(m, m.Cluster().Pod(uid)) }); i >= 0 {
+		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool {
+			return h.concerns(m,
+				m.Cluster().Pod(uid))
+		}); i >= 0 {
 			pod = m.Cluster().Pod(p.Rejected[i])
-			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(), pod: nameOf(pod.Object)})
+			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(),
+				pod: nameOf(pod.Object)})
 		}
 	case *eventlog.BindResult:
 		pod := m.Cluster().Pod(p.UID)
@@ -112,14 +116,16 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 		if failed && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
 			bind := bindOf(e, p)
 			h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
-			h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(), pod: nameOf(pod.Object), bind: bind})
+			h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
+				pod: nameOf(pod.Object), bind: bind})
 		}
 	case *eventlog.Upserted:
 		if pod, ok := p.Object.(*v1.Pod); ok {
 			h.beforePod(m, pod)
 		}
 	case *eventlog.Deleted:
-		if p.Resource == eventlog.Nodes && slices.ContainsFunc(m.Cluster().GangsOn(p.Name), func(g *cluster.Group) bool { return g.Key() == h.group }) {
+		if p.Resource == eventlog.Nodes && slices.ContainsFunc(m.Cluster().GangsOn(p.Name),
+			func(g *cluster.Group) bool { return g.Key() == h.group }) {
 			h.cause = fmt.Sprintf("node %s is gone", p.Name)
 		}
 		if pod := m.Cluster().Pod(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
@@ -146,7 +152,8 @@ func (h *gangHistory) beforePod(m *scheduler.Machine, obj *v1.Pod) {
 	}
 }
 
-// isLast says whether a member that goes is the last one of a gang of which, with it, as many as are needed have ended well.
+// isLast says whether a member that goes is the last one of a gang of which, with it, as many as are needed have ended
+// well.
 func isLast(p *cluster.Pod, well bool) bool {
 	succeeded := p.Group.Succeeded()
 	if well && !p.Leaving() {
@@ -265,7 +272,8 @@ func (h *gangHistory) members(m *scheduler.Machine, uids []types.UID) (n int) {
 
 // stopped says of an entry that is to be applied next whether it is the last decision by which an attempt of one of the
 // gangs failed that stand in the queue as one with this one.
-func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry, last func(name types.NamespacedName) uint64) bool {
+func (h *gangHistory) stopped(m *scheduler.Machine, e eventlog.Entry,
+	last func(name types.NamespacedName) uint64) bool {
 	d, ok := e.Payload.(*eventlog.Decision)
 	if !ok || d.Group == "" || last(types.NamespacedName{Namespace: d.Namespace, Name: d.Group}) != e.Seq {
 		return false

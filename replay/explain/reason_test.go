@@ -79,7 +79,8 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 	for _, p := range s.Machine().Cluster().AllPods() {
 		all = append(all, p.Object.Namespace+"/"+p.Object.Name)
 	}
-	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "advance", "composite", "delete nodes", "delete podgroups.scheduling.k8s.io", "rest"}
+	verbs := []string{"node", "group", "pod", "pod", "pod", "pod", "advance", "composite", "delete nodes",
+		"delete podgroups.scheduling.k8s.io", "rest"}
 	if len(all) > 0 {
 		verbs = append(verbs, "delete pods", "terminate", "finish", "ungate", "failed", "bound")
 	}
@@ -88,7 +89,8 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 	switch verb {
 	case "node":
 		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
-		args = []string{"cpu=" + sample("cpu", "1", "2", "4"), "gpu=" + sample("gpu", "0", "2"), sample("label", "", "label=disk:ssd")}
+		args = []string{"cpu=" + sample("cpu", "1", "2", "4"), "gpu=" + sample("gpu", "0", "2"),
+			sample("label", "", "label=disk:ssd")}
 	case "delete nodes":
 		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
 	case "group":
@@ -112,7 +114,8 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 			t.Fatal(err)
 		}
 		name = fmt.Sprintf("ml/p%d-", last+1)
-		args = []string{"cpu=" + sample("cpu", "1", "1", "3"), "gpu=" + sample("gpu", "0", "1"), "count=" + sample("count", "1", "2", "3"),
+		args = []string{"cpu=" + sample("cpu", "1", "1", "3"), "gpu=" + sample("gpu", "0", "1"),
+			"count=" + sample("count", "1", "2", "3"),
 			sample("gate", "", "", "", "gate=example.com/quota"), sample("selector", "", "", "", "selector=disk:ssd"),
 			sample("label", "", "", "", "label=approval:wanted", "label=approval:given", "label=fault:yes"),
 			sample("scheduler", "", "", "", "", "", "scheduler=another")}
@@ -149,30 +152,36 @@ func TestEveryPendingGangHasOneReasonAndItIsTrue(t *testing.T) {
 			drawStep(rt, s)
 		}
 		since, settled := map[types.NamespacedName]*answer.Reason{}, map[types.NamespacedName]*answer.Reason{}
-		err := explain.ReasonsAlong(s.Log().Read, transcripts.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
-			if complaint := doubt(m, name, x); complaint != "" {
-				rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
-			}
-			before := since[name]
-			since[name] = x
-			if x == nil {
-				settled[name] = nil
-				return
-			}
-			told[x.Code]++
-			if before != nil && before.Code == x.Code && before.Since != x.Since {
-				rt.Fatalf("entry %d, gang %s: %s since %s, and just before since %s", e.Seq, name, x.Code, x.Since, before.Since)
-			}
-			if old := settled[name]; before != nil && before.Code == answer.InFlight && old != nil && old.Code == x.Code && old.Since != x.Since {
-				rt.Fatalf("entry %d, gang %s: %s since %s, and before the attempt since %s", e.Seq, name, x.Code, x.Since, old.Since)
-			}
-			if x.Code != answer.InFlight {
-				settled[name] = x
-			}
-			if now := answer.Instant(e.Time); (before == nil || before.Code != x.Code && before.Code != answer.InFlight) && x.Since != now {
-				rt.Fatalf("entry %d, gang %s: %s since %s, though it came up at %s", e.Seq, name, x.Code, x.Since, now)
-			}
-		})
+		err := explain.ReasonsAlong(s.Log().Read, transcripts.Registry(),
+			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
+				if complaint := doubt(m, name, x); complaint != "" {
+					rt.Fatalf("entry %d, gang %s: %s: %+v", e.Seq, name, complaint, x)
+				}
+				before := since[name]
+				since[name] = x
+				if x == nil {
+					settled[name] = nil
+					return
+				}
+				told[x.Code]++
+				if before != nil && before.Code == x.Code && before.Since != x.Since {
+					rt.Fatalf("entry %d, gang %s: %s since %s, and just before since %s", e.Seq, name, x.Code, x.Since,
+						before.Since)
+				}
+				if old := settled[name]; before != nil && before.Code == answer.InFlight && old != nil &&
+					old.Code == x.Code && old.Since != x.Since {
+					rt.Fatalf("entry %d, gang %s: %s since %s, and before the attempt since %s", e.Seq, name, x.Code,
+						x.Since, old.Since)
+				}
+				if x.Code != answer.InFlight {
+					settled[name] = x
+				}
+				if now := answer.Instant(e.Time); (before == nil ||
+					before.Code != x.Code && before.Code != answer.InFlight) && x.Since != now {
+					rt.Fatalf("entry %d, gang %s: %s since %s, though it came up at %s", e.Seq, name, x.Code, x.Since,
+						now)
+				}
+			})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -223,7 +232,8 @@ func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) st
 func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNode int) string {
 	e := m.GangEntity(g.Namespace, g.Name)
 	present := g.Ready() + g.Waiting() + g.Assigned()
-	failed := slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed, answer.PermitTimedOut,
+	failed := slices.Contains([]answer.Code{answer.LacksRoom, answer.Unplaceable, answer.PluginFailed,
+		answer.PermitTimedOut,
 		answer.BrokenOff, answer.BindFailed}, x.Code)
 	inFlight := e != nil && e.State() == queue.InFlight
 	switch {
@@ -247,9 +257,11 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNod
 		return "nothing is gated"
 	case x.Code == answer.InTurn && e.State() != queue.Active:
 		return "it does not stand in line: " + e.State().String()
-	case x.Code == answer.HeldByPermit && (g.Waiting() == 0 || withNode < g.Min() && g.MatchPolicy() != gang.OnceSatisfied):
+	case x.Code == answer.HeldByPermit && (g.Waiting() == 0 ||
+		withNode < g.Min() && g.MatchPolicy() != gang.OnceSatisfied):
 		return "nothing is held"
-	case x.Code == answer.WaitsForOthers && (g.Composite() == nil || len(x.WaitsFor.Groups) == 0 || slices.Contains(x.WaitsFor.Groups, g.String())):
+	case x.Code == answer.WaitsForOthers && (g.Composite() == nil || len(x.WaitsFor.Groups) == 0 ||
+		slices.Contains(x.WaitsFor.Groups, g.String())):
 		return "it waits for no other"
 	case x.Code == answer.LacksRoom && len(x.Refusals) == 0:
 		return "nobody refused it"
@@ -273,37 +285,44 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		want := map[types.NamespacedName]*answer.Reason{}
 		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
-		err = explain.ReasonsAlong(s.Log().Read, transcripts.Registry(), func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
-			if e.Seq != at {
-				return
-			}
-			want[name] = x
-			for _, p := range m.Cluster().AllPods() {
-				pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
-			}
-		})
+		err = explain.ReasonsAlong(s.Log().Read, transcripts.Registry(),
+			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
+				if e.Seq != at {
+					return
+				}
+				want[name] = x
+				for _, p := range m.Cluster().AllPods() {
+					pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
+				}
+			})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		for name, is := range pending {
-			got, err := explain.Pod(context.Background(), s.Log().Read, "ml", name, explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			got, err := explain.Pod(context.Background(), s.Log().Read, "ml", name,
+				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
 			if is != (got.Reason != nil) {
 				rt.Fatalf("at entry %d pod %s, pending %t, has the reason %+v", at, name, is, got.Reason)
 			}
-			if x := got.Reason; x != nil && (!slices.Contains(answer.Codes(), x.Code) || x.Code == answer.FailedBefore || x.Message == "" || x.NextRetry.Words == "" ||
-				x.WaitsFor.Kind == "" || x.Group != "" && (x.Pod == nil || x.Group != got.Group || x.Code != want[types.NamespacedName{Namespace: "ml", Name: strings.TrimPrefix(got.Group, "ml/")}].Code)) {
+			if x := got.Reason; x != nil && (!slices.Contains(answer.Codes(), x.Code) ||
+				x.Code == answer.FailedBefore || x.Message == "" || x.NextRetry.Words == "" ||
+				x.WaitsFor.Kind == "" || x.Group != "" && (x.Pod == nil || x.Group != got.Group ||
+				x.Code != want[types.NamespacedName{Namespace: "ml",
+					Name: strings.TrimPrefix(got.Group, "ml/")}].Code)) {
 				rt.Fatalf("at entry %d pod %s has the reason %+v", at, name, x)
 			}
 		}
 		for name, x := range want {
-			got, err := explain.Group(context.Background(), s.Log().Read, name.Namespace, name.Name, explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			got, err := explain.Group(context.Background(), s.Log().Read, name.Namespace, name.Name,
+				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
 			if err != nil {
 				rt.Fatal(err)
 			}
-			if (got.Reason == nil) != (x == nil) || x != nil && (got.Reason.Code != x.Code || got.Reason.Since != x.Since || got.Reason.Attempts != x.Attempts) {
+			if (got.Reason == nil) != (x == nil) || x != nil &&
+				(got.Reason.Code != x.Code || got.Reason.Since != x.Since || got.Reason.Attempts != x.Attempts) {
 				rt.Fatalf("at entry %d gang %s has the reason %+v, on the way it was %+v", at, name, got.Reason, x)
 			}
 		}
@@ -322,7 +341,8 @@ func TestTheListsOfAnExplanationAreBounded(t *testing.T) {
 		s.Step(fmt.Sprintf("pod ml/o%d- cpu=1 count=100", i))
 		s.Step("advance 1s")
 	}
-	x, err := explain.Group(context.Background(), s.Log().Read, "ml", "g", explain.Options{Registry: transcripts.Registry()})
+	x, err := explain.Group(context.Background(), s.Log().Read, "ml", "g",
+		explain.Options{Registry: transcripts.Registry()})
 	if err != nil {
 		t.Fatal(err)
 	}

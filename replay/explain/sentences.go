@@ -41,11 +41,13 @@ func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f 
 			render.List(x.WaitsFor.Plugins, "a plugin"), x.WaitsFor.Until)
 	case answer.WaitsForOthers:
 		if f == failedBeforeItJoined {
-			return "waits for those that it is admitted together with: their last attempt failed before it was one of them"
+			return "waits for those that it is admitted together with: " +
+				"their last attempt failed before it was one of them"
 		}
 		return waitsForOthers(x, r, g, f)
 	case answer.FailedBefore:
-		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins", render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins",
+			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
 		if len(x.Shortfall) > 0 {
 			text += "; it " + render.Shortfall(&x.Shortfall[0])
 		}
@@ -69,7 +71,8 @@ func undeclaredText(g *cluster.Group) string {
 	if g.Declared() {
 		return fmt.Sprintf("waits for composite pod group %s: there is no such object", g.Composite())
 	}
-	return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s", render.Count(int64(len(g.Members())), "pod names it", "pods name it"))
+	return fmt.Sprintf("waits for its PodGroup: there is no such object, and %s",
+		render.Count(int64(len(g.Members())), "pod names it", "pods name it"))
 }
 
 // shortOfMembers says how many members there are, and what keeps out those that do not count.
@@ -89,7 +92,8 @@ func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 		if k.Plugin == "" {
 			text += fmt.Sprintf("; %s being deleted", render.Count(int64(k.Count), "more is", "more are"))
 		} else {
-			text += fmt.Sprintf("; %s kept out by %s: %s", render.Count(int64(k.Count), more+"is", more+"are"), k.Plugin, k.Message)
+			text += fmt.Sprintf("; %s kept out by %s: %s", render.Count(int64(k.Count), more+"is", more+"are"),
+				k.Plugin, k.Message)
 		}
 	}
 	return text
@@ -99,7 +103,8 @@ func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
 	c := g.Composite()
 	if f != nil {
-		return fmt.Sprintf("waits for gang %s, which it is admitted together with: that one %s", f.gang, failedText(x, r, f))
+		return fmt.Sprintf("waits for gang %s, which it is admitted together with: that one %s", f.gang,
+			failedText(x, r, f))
 	}
 	by, verb := gang.Present, "can be complete"
 	lacking := gangsLacking(c, by)
@@ -107,7 +112,8 @@ func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) st
 		by, verb = gang.OnNodes, "have their members on nodes"
 		lacking = gangsLacking(c, by)
 	}
-	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s", c.Min()-lacking, c.Min(), verb)
+	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s",
+		c.Min()-lacking, c.Min(), verb)
 	for i, name := range x.WaitsFor.Groups {
 		if name == c.String() {
 			return text + "; no other names it"
@@ -148,9 +154,11 @@ func failedText(x *answer.Reason, r *rerun, f *failure) string {
 	case answer.PermitTimedOut:
 		return fmt.Sprintf("gave its nodes back at %s: member %s was held until its deadline", f.at.Time, x.Member)
 	case answer.BrokenOff:
-		return fmt.Sprintf("gave its nodes back at %s, at member %s: %s", f.at.Time, x.Member, render.Refusals(x.Refusals))
+		return fmt.Sprintf("gave its nodes back at %s, at member %s: %s", f.at.Time, x.Member,
+			render.Refusals(x.Refusals))
 	case answer.BindFailed:
-		return fmt.Sprintf("lost a member: binding %s to %s ended in %s", f.pod, f.bind.Node, render.BindOutcome(f.bind))
+		return fmt.Sprintf("lost a member: binding %s to %s ended in %s", f.pod, f.bind.Node,
+			render.BindOutcome(f.bind))
 	}
 	return unplaceableText(x, r.explained(f.recorded))
 }
