@@ -15,11 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -37,7 +36,7 @@ type Log struct {
 	// States are the hashes of states, or their first bytes, in hex, by entry.
 	States map[uint64][]byte
 	// Registry has the plugins that its configurations name.
-	Registry runtime.Registry
+	Registry framework.Registry
 }
 
 // Each runs f for every log, bundle and story of every behaviour below the folder testdata of this package.

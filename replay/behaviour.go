@@ -31,8 +31,8 @@ func (o *OtherRules) String() string {
 	return b.String()
 }
 
-// otherRules returns what is known of differences in epochs of the Machine's behaviour; nil if its rules are kept, so that
-// differences are divergences.
+// otherRules returns what is known of differences in epochs of the Machine's behaviour; nil if its rules are kept, so
+// that differences are divergences.
 func (v *verifier) otherRules() *OtherRules {
 	number := v.machine.Behaviour()
 	at := slices.IndexFunc(v.behaviours, func(r scheduler.Rules) bool { return r.Number == number })

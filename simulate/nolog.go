@@ -5,10 +5,9 @@ import (
 	"errors"
 	"iter"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
@@ -44,7 +43,7 @@ func (l *noLog) RecordHash(context.Context, uint64) ([32]byte, error) {
 }
 
 // CheckConfig starts the plugins with a configuration: some of what is wrong with their arguments only they can tell.
-func CheckConfig(registry runtime.Registry, config []byte) error {
+func CheckConfig(registry framework.Registry, config []byte) error {
 	_, err := engine.Open(context.Background(), NoLog(), workload.Start,
 		engine.Options{Registry: registry, Config: config})
 	if why := errors.Unwrap(err); why != nil {
