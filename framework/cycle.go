@@ -149,7 +149,8 @@ func (p *Profile) PreBindPreFlight(ctx context.Context, state fwk.CycleState, po
 		case s.IsSkip():
 			skip.Insert(e.name)
 		default:
-			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight of plugin %q answers %s: only Success, Skip and Error have a meaning there",
+			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight of plugin %q answers %s: "+
+				"only Success, Skip and Error have a meaning there",
 				e.name, s.Code())).WithPlugin(e.name)
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -18,8 +17,9 @@ type Options struct {
 	// Archives are directories with archived segments, searched before those that the log names. If there are any,
 	// it is an error that an archived segment is not found.
 	Archives []string
-	// Registry holds the plugins that the log's configurations may name; nil for those of package plugins.
-	Registry runtime.Registry
+	// Registry holds the plugins that the log's configurations may name; one without any stands for those of
+	// package plugins.
+	Registry framework.Registry
 	// Report, if it is not nil, is told what a person should know and what is no error, a sentence at a time.
 	Report func(message string)
 	// Progress, if it is not nil, is told now and then how far long work has come.
@@ -43,8 +43,8 @@ func (o *Options) progress(work string, at, last uint64) {
 }
 
 // registry returns the plugins.
-func (o *Options) registry() runtime.Registry {
-	if o.Registry == nil {
+func (o *Options) registry() framework.Registry {
+	if o.Registry.Factories == nil {
 		return plugins.NewRegistry()
 	}
 	return o.Registry

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // VersionError says that a state was written in a form that this program does not read.

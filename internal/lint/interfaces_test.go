@@ -23,9 +23,6 @@ func f(x any) {
 -- queue/a_test.go --
 package queue
 func g(x any) { _, _ = x.(interface{ M() }) }
--- cmd/rollcall/a.go --
-package main
-func f(x any) { _, _ = x.(interface{ M() }) }
 `)
 	got := places(checkInterfaces(module))
 	if want := []string{"queue/a.go:4: unnamed-interface", "queue/a.go:10: unnamed-interface"}; !slices.Equal(got,
