@@ -53,7 +53,7 @@ func newBenchLog() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Measure how fast entries become durable, beside what the disk allows",
+		Short: "Measure how fast entries become durable, compared with the disk",
 		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a plain file with a sync
 after each batch: what the file system can do at best. The two take turns, so that what else the machine
 does meets both. Then the log is read, from the page cache and with every check. All that is written is

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,20 +16,28 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/svgplot"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
+// demo is what the command was asked for.
+type demo struct {
+	keep string
+	plot target
+}
+
 func newDemo() *cobra.Command {
-	var keep string
+	d := demo{plot: target{flag: "--plot"}}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show it all on a bundled workload: simulate, replay, explain",
-		Long: `Schedules a small bundled workload on twelve virtual nodes, decides its log again, and asks the log
-why a gang had to wait and why a pod is pending. Takes a few seconds; keeps nothing unless told to.`,
-		Example: "  rollcall demo\n  rollcall demo --keep demo.db && rollcall log cat demo.db | head",
+		Short: "Simulate, replay and explain a bundled workload",
+		Long: `Schedules a small bundled workload on twelve virtual nodes, decides its log again, and asks the log why a gang had to
+wait and why a pod is pending. It shows the main lines of what each command prints. Takes a few seconds; keeps nothing unless
+--keep or --plot ask for it.`,
+		Example: "  rollcall demo\n  rollcall demo --keep demo.db --plot demo.svg && rollcall log cat demo.db | head",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := keep
+			path := d.keep
 			if path == "" {
 				dir, err := os.MkdirTemp("", "rollcall-demo-")
 				if err != nil {
@@ -34,14 +46,46 @@ why a gang had to wait and why a pod is pending. Takes a few seconds; keeps noth
 				defer os.RemoveAll(dir)
 				path = filepath.Join(dir, "demo.db")
 			}
-			return runDemo(cmd, path)
+			if err := d.plot.open(); err != nil {
+				return err
+			}
+			defer d.plot.discard()
+			return d.run(cmd, path)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "keep the log in this new directory")
+	cmd.Flags().StringVar(&d.keep, "keep", "", "keep the log in this new directory")
+	cmd.Flags().StringVar(&d.plot.path, "plot", "", "draw utilisation and queue length over time to this SVG file")
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, path string) error {
+func (d *demo) run(cmd *cobra.Command, path string) error {
+	w := cmd.OutOrStdout()
+	if err := d.simulate(cmd, path); err != nil {
+		return err
+	}
+	fmt.Fprint(w, "\n# Every input and every decision is in the log. Decide it all again: are the decisions the same?\n"+
+		"$ rollcall replay demo.db\n")
+	facts, _, err := replayLog(cmd, path, replaying{keep: 10})
+	if err != nil {
+		return err
+	}
+	if !facts.Identical {
+		return errors.Join(facts.writeText(w), errDiverged)
+	}
+	if err := writeMainLines(w, facts.writeText, "decisions ", "identical"); err != nil {
+		return err
+	}
+	if err := explainDemo(cmd, w, path); err != nil {
+		return err
+	}
+	if d.keep == "" {
+		fmt.Fprintf(w, "\nrollcall demo --keep demo.db --plot demo.svg keeps the log and draws a plot.\n")
+	}
+	return nil
+}
+
+// simulate runs the bundled workload and draws the plot, if one is asked for.
+func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	w := cmd.OutOrStdout()
 	nodes, work, err := workload.Demo()
 	if err != nil {
@@ -51,9 +95,9 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in "+
-		"virtual time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
-	cluster, err := sim.New(nodes, work, sim.Options{})
+	fmt.Fprint(w, "# Schedule the bundled workload, four gangs and ten single pods, on 12 nodes of 8 GPUs, in virtual "+
+		"time.\n$ rollcall simulate --nodes demo.yaml --workload demo.yaml --log demo.db\n")
+	cluster, err := sim.New(nodes, work, sim.Options{Timeline: d.plot.path != ""})
 	if err != nil {
 		return err
 	}
@@ -61,22 +105,34 @@ func runDemo(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := summary.WriteText(w); err != nil {
+	if err := writeMainLines(w, summary.WriteText, "pods ", "gangs ", "gang wait "); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n# Every input and every decision is in the log. Decide it all again: is every decision the "+
-		"same?\n$ rollcall replay demo.db\n")
-	facts, _, err := replayLog(cmd, path, replaying{keep: 10})
-	if err != nil {
+	if d.plot.path == "" {
+		return nil
+	}
+	figure := cluster.Timeline().Figure("demo.yaml on the nodes of demo.yaml", "", summary)
+	return d.plot.write(w, func(w io.Writer) error { return svgplot.WriteSVG(w, figure) })
+}
+
+// writeMainLines writes the lines of a text that begin with one of the prefixes, and says how many others there are.
+func writeMainLines(w io.Writer, write func(io.Writer) error, prefixes ...string) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
 		return err
 	}
-	if err := facts.writeText(w); err != nil {
-		return err
+	others := 0
+	for line := range strings.Lines(text.String()) {
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(line, prefix) }) {
+			others++
+			continue
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
 	}
-	if !facts.Identical {
-		return errDiverged
-	}
-	return explainDemo(cmd, w, path)
+	_, err := fmt.Fprintf(w, "… and %d more lines\n", others)
+	return err
 }
 
 // explainDemo asks the demo's log two questions.
@@ -88,8 +144,8 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 	defer log.Close()
 	opts := explain.Options{Registry: plugins.NewRegistry()}
 
-	fmt.Fprintf(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n$ rollcall explain "+
-		"demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
+	fmt.Fprint(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n"+
+		"$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
 	if err := parseAt("2026-01-01T00:20:00Z", &opts); err != nil {
 		return err
 	}
@@ -97,16 +153,17 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := render.Group(w, group); err != nil {
+	err = writeMainLines(w, func(w io.Writer) error { return render.Group(w, group) }, "Gang ")
+	if err != nil {
 		return err
 	}
 
-	fmt.Fprintf(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod "+
+	fmt.Fprint(w, "\n# And why is the pod mistyped pending to the end?\n$ rollcall explain demo.db pod "+
 		"default/mistyped\n")
 	pod, err := explain.Pod(cmd.Context(), log.Read, "default", "mistyped",
 		explain.Options{Registry: plugins.NewRegistry()})
 	if err != nil {
 		return err
 	}
-	return render.Pod(w, pod)
+	return writeMainLines(w, func(w io.Writer) error { return render.Pod(w, pod) }, "Pod ")
 }

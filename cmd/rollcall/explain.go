@@ -29,20 +29,21 @@ type explainer func(cmd *cobra.Command, log *logs.Source, namespace, name string
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain LOG|BUNDLE pod|group NAMESPACE/NAME",
-		Short: "Say why a pod or a gang was placed where it is, or why it was not",
-		Long: `Rebuilds the scheduler's state just before the decision in question from the log and runs
-that one cycle again with a trace. For a pending pod: which plugins refused how many nodes, and
-who holds what it needs; for a placed pod: the winning node's score by plugin and the runners-up.
-For a gang: why it is pending, and its whole history: when it was complete, each attempt and why it
-failed, who was let past, when it was placed or fell below its minimum. For a CompositePodGroup, which
-is asked for as a group: which of its gangs have their minimum, and what each lacks. --at asks for an
-earlier point: what was known then.
+		Short: "Explain why a pod or a gang was placed where it is, or why it was not",
+		Long: `Rebuilds the scheduler's state just before the decision in question from the log, and runs that one cycle again with
+a trace.
 
-With -o json, what is pending has a "reason" with a code: docs/GANGS.md has the table.
+For a pending pod: which plugins refused how many nodes, and what holds the resources that it needs. For a placed pod:
+the winning node's score by plugin and the runners-up. For a gang: why it is pending, and its whole history: when it was
+complete, each attempt and why it failed, what passed it, when it was placed or fell below its minimum. For a
+CompositePodGroup, which is asked for as a group: which of its gangs have their minimum, and what each lacks. --at asks
+for an earlier point: what was known then.
 
-The state is rebuilt from the newest snapshot that is old enough, and from the first entry if there is
-none. If a log's first entries were archived and are not there, and in a bundle, the answer rests on
-the first snapshot and says from which entry on the history is known.`,
+With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md has the table.
+
+The state is rebuilt from the newest snapshot that is old enough, or from the first entry. If a log's first entries were
+archived and are not there, and in a bundle, the answer rests on the first snapshot and says from which entry on the
+history is known.`,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
   rollcall explain jobs.db group default/job-17 --at 2026-01-03T14:03:00Z
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json`,

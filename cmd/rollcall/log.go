@@ -21,7 +21,7 @@ import (
 func newLog() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "log",
-		Short:   "Look into a log",
+		Short:   "Read, check, export and prove logs",
 		Example: "  rollcall log info jobs.log\n  rollcall log verify jobs.log\n  rollcall log cat jobs.log | jq 'select(.kind == \"Decision\")'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -131,7 +131,7 @@ func newLogInfo() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:     "info LOG|BUNDLE",
-		Short:   "Say what a log holds",
+		Short:   "Summarise what a log holds",
 		Example: "  rollcall log info jobs.db -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

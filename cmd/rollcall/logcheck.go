@@ -16,11 +16,11 @@ func newLogCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check PROOF|CHECKPOINT --key FILE",
 		Short: "Check a proof or a checkpoint with a public key alone",
-		Long: `Checks what rollcall log prove or rollcall log checkpoint has printed, without the log. It prints what is
-proven: of an entry, the entry itself. If the proof does not hold, it says why, and the exit code is 1.
+		Long: `Checks what rollcall log prove or rollcall log checkpoint printed, without the log. It prints what is proven; for an
+entry, the entry itself. If the proof does not hold, it says why, and the exit code is 1.
 
-A proof rests on signed checkpoints. Those that it carries are used, and those given with --checkpoint:
-use the ones that you kept yourself, because only they show that the log did not change since.`,
+A proof rests on signed checkpoints: those that it carries, and those given with --checkpoint. Use the ones that you
+kept yourself, because only they show that the log did not change since.`,
 		Example: `  rollcall log check placement.proof --key gpu-west.key.pub
   rollcall log check february.proof --key gpu-west.key.pub --checkpoint gpu-west.2026-02-01`,
 		Args: cobra.ExactArgs(1),

@@ -25,18 +25,18 @@ func newLogExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export LOG --out FILE",
 		Short: "Write a range of a log to one file, the incident bundle",
-		Long: `Writes the entries of a range, the state that they begin from, the configuration, and the place of
-both in the log's chain and hash tree to one compressed file. replay, explain, log cat and log info
-read the file as it is, and log import makes a log of it.
+		Long: `Writes the entries of a range, the state that they begin from, the configuration, and the place of both in the log's
+chain and hash tree to one compressed file. replay, explain, log cat and log info read the file as it is, and log import
+makes a log of it.
 
-The file begins behind the newest snapshot that is old enough, hence somewhat before --from. If
-there is none, it begins with entry 1. That snapshot is compared with the state which the entries
-make: all of them from the log's first one on, archived ones too, or from the first snapshot on if the
-entries before that are not found; which is what a large log takes its time for. If it is another
-state, the snapshot is named, and the exit code is 4. If entries are damaged it is not compared, which is said.
+The file begins behind the newest snapshot that is old enough, hence somewhat before --from, or with entry 1 if there is
+no such snapshot. The snapshot is compared with the state that the entries make, from the log's first entry on, with
+archived ones, or from the first snapshot on if earlier entries are not found. This takes most of the time for a
+large log. If the state differs, the snapshot is named, and the exit code is 4. If entries are damaged, export says that it
+has not compared.
 
-With --to the whole range must be there. With --up-to the file ends earlier if the log is damaged
-before that entry: it carries what is good, and says why it ends there.`,
+With --to the whole range must be there. With --up-to the file ends before the damage if the log is damaged before that
+entry: it carries what is good, and says why it ends there.`,
 		Example: `  rollcall log export jobs.db --out incident.bundle --from 2026-01-03T13:30:00Z --to 2026-01-03T14:30:00Z
   rollcall log export damaged.db --up-to 4710 --out good.bundle`,
 		Args: cobra.ExactArgs(1),

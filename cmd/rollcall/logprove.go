@@ -13,15 +13,14 @@ func newLogProve() *cobra.Command {
 	var c audit.Claim
 	cmd := &cobra.Command{
 		Use:   "prove LOG|BUNDLE (--seq N | --from A --to B)",
-		Short: "Prove an entry, or that a log only grew, to who has not the log",
-		Long: `Prints a proof for rollcall log check, which needs neither the log nor trust in whoever sent it.
+		Short: "Prove an entry, or that a log only grew, to somebody without the log",
+		Long: `Prints a proof for rollcall log check, which needs neither the log nor trust in the sender.
 
-With --seq, it proves that the entry is in the log of a checkpoint, and contains the entry: give it only
-to those who may see that. With --from and --to, it proves that the first A entries of the log of B
-entries are those of the log when it had A: nothing was changed, removed or put between them. The
-numbers are those of checkpoints; with --checkpoint they are taken from there, the log is compared
-with the checkpoints, and the proof carries them. Of a log that is known to be damaged, or to have lost
-its end, nothing is proven against its last entry: say how many entries.`,
+With --seq, it proves that the entry is in the log of a checkpoint, and contains the entry: give it only to those who
+may see that. With --from and --to, it proves that the first A entries of the log of B entries are those of the log when it
+had A: nothing was changed, removed or put between them. The numbers are those of checkpoints; with --checkpoint they
+are taken from there, the log is compared with the checkpoints, and the proof carries them. If the log is known to be
+damaged, or to have lost its end, nothing is proven against its last entry: give the number of entries.`,
 		Example: `  rollcall log prove jobs.log --seq 4711 --checkpoint gpu-west.2026-03-01 > placement.proof
   rollcall log prove jobs.log --checkpoint gpu-west.2026-02-01 --checkpoint gpu-west.2026-03-01 > february.proof`,
 		Args: cobra.ExactArgs(1),

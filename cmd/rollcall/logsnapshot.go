@@ -19,9 +19,9 @@ func newLogSnapshot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot LOG [--at SEQ]",
 		Short: "Write a snapshot of the state after an entry into a log's directory",
-		Long: `Reads the log from the newest snapshot before the entry on, or from its first entry, and writes the
-state after it to the log's directory. Nothing needs a snapshot: it saves reading, and lets the
-entries before it be archived. Schedulers that write a log write snapshots by themselves.`,
+		Long: `Reads the log from the newest snapshot before the entry on, or from its first entry, and writes the state after that
+entry to the log's directory. No command needs a snapshot: it saves reading, and allows the entries before it to be
+archived. A scheduler that writes a log writes snapshots by itself.`,
 		Example: "  rollcall log snapshot jobs.db --at 2000000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

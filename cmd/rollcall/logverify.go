@@ -22,23 +22,22 @@ func newLogVerify() *cobra.Command {
 	var keys, checkpoints []string
 	cmd := &cobra.Command{
 		Use:   "verify LOG|BUNDLE",
-		Short: "Check every byte of a log that a reader relies on",
-		Long: `Reads every entry of every segment and checks the checksums, the sequence numbers, the chain of
-hashes, the hash tree that checkpoints are made of, that time does not go back, that epochs grow by one,
-and that every entry can be decoded; then the structure of each file. Each segment is checked in a process of its own, which damaged pages may
-bring down. Of a damaged log it prints the place and which entries can still be read; then the exit
-code is 4. Of a log that is being written to, the last segment's entries are those that its writer tells,
-and all of the above but the file's structure is checked; if it does not tell, the exit code is 1.
+		Short: "Check every byte of a log that readers rely on",
+		Long: `Reads every entry of every segment and checks the checksums, the sequence numbers, the chain of hashes, the hash tree
+of checkpoints, that time does not go back, that epochs grow by one, and that every entry can be decoded; then the
+structure of each file. Each segment is checked in a process of its own, which damaged pages may bring down. If the log
+is damaged, verify prints the place and which entries can still be read; the exit code is then 4. If the log is being
+written to, the last segment's entries are those that its writer serves, and everything but the file's structure is
+checked. If the writer does not serve them, the exit code is 1.
 
-Snapshots are checked too: each must be whole, and of an entry that the log has. One that is not is named
-and never used; the log is whole without it, and the exit code is 1. If one cannot be read, it is not known whether
-the log had more entries: then it is not called whole, and the exit code is 1. It is 4 if there is none that is good
-and the log's first entries are not there. If they are not and there is no snapshot at all, the entries are
-checked as ever; but no state can be made of them, and the exit code is 1. Whether a snapshot's state is the one that the entries make,
-rollcall replay says.
+Snapshots are checked too. Each must be whole, and of an entry of the log. A snapshot that is not is named and never
+used; the log is whole without it, and the exit code is 1. If a snapshot cannot be read, it is not known whether the log
+had more entries: the log is not called whole, and the exit code is 1. If the log's first entries are not there, the
+exit code is 4 if all snapshots that could stand for them are bad, and 1 if there are none: the entries are checked, but
+no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
 
-A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed
-checkpoint that was kept elsewhere tells: with --checkpoint and --key the log is compared with it.`,
+A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed checkpoint that was kept
+elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint.`,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,

@@ -27,6 +27,22 @@ func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
 	}
 }
 
+// TestReadmeShowsTheDemosPlot compares the picture in docs with what the demo draws.
+func TestReadmeShowsTheDemosPlot(t *testing.T) {
+	shown, err := os.ReadFile(filepath.Join("..", "..", "docs", "demo.svg"))
+	must(t, err)
+	drawn := filepath.Join(t.TempDir(), "demo.svg")
+	out, err := exec.Command("rollcall", "demo", "--plot", drawn).CombinedOutput()
+	if err != nil {
+		t.Fatalf("rollcall demo --plot: %v\n%s", err, out)
+	}
+	got, err := os.ReadFile(drawn)
+	must(t, err)
+	if diff := cmp.Diff(string(shown), string(got)); diff != "" {
+		t.Errorf("docs/demo.svg is another plot (- docs, + rollcall demo --plot docs/demo.svg):\n%s", diff)
+	}
+}
+
 // TestReadmesCommandsWork runs what README has under "Use it", line by line, but for the measurement at its end.
 func TestReadmesCommandsWork(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))

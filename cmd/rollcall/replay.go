@@ -29,23 +29,20 @@ func newReplay() *cobra.Command {
 	var ask replaying
 	cmd := &cobra.Command{
 		Use:   "replay LOG|BUNDLE",
-		Short: "Decide a log again and say whether every decision is the same",
-		Long: `Applies the log's inputs to a new scheduler, lets it decide, and compares every decision with the
-recorded one. Prints "identical", or the first divergences: a decision that is missing, one too
-many, or one that differs, with its sequence number, its pod and the first field that differs;
-then the exit code is 3. The recorded decision is applied in any case, so that one divergence
-does not become many.
+		Short: "Decide a log again and report whether every decision is the same",
+		Long: `Applies the log's inputs to a new scheduler, lets it decide, and compares every decision with the recorded one. Prints
+"identical", or the first divergences: a decision that is missing, extra, or different, with its sequence number, its
+pod and the first field that differs. The exit code is then 3. The recorded decision is applied in any case, so that one
+divergence does not become many.
 
-Epochs are decided by the rules of the behaviour that they record (log info shows it). If this version
-does not keep those rules, what it decides otherwise is no divergence: it is listed apart, with the
-rules that changed, and the exit code is 5. An epoch of a behaviour that only newer versions know is
-an error.
+An epoch is decided by the rules of the behaviour that it records (log info shows it). If this version does not keep
+those rules, decisions that differ by them are not divergences: replay lists them apart, with the rules that changed,
+and the exit code is 5. An epoch of a behaviour that only newer versions know is an error.
 
-Everything is decided again from the first entry on, unless --from asks for less: then the newest
-snapshot of that entry, or of one before it, is taken as it is. A log whose first entries were
-archived and are not there, and a bundle, begin with their first snapshot. Each snapshot in the log's
-directory that is passed is compared with the state that the entries make: if it is another one, the
-snapshot is named, and the exit code is 4.`,
+Replay decides everything again from the first entry on. With --from it begins with the newest snapshot of that entry,
+or of an earlier one, and takes it as it is. A bundle, and a log whose first entries were archived and are not there,
+begin with their first snapshot. Replay compares each snapshot in the log's directory that it passes with the state that
+the entries make. If they differ, it names the snapshot, and the exit code is 4.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | jq .identical",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

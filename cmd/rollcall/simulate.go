@@ -35,31 +35,29 @@ func newSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate --nodes FILE|SHAPE --workload FILE [--log DIR]",
 		Short: "Schedule a workload on a virtual cluster in virtual time",
-		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. Pods start
-when they are bound and end after their duration. With --log every input and every decision
-goes to a log that replay, explain and log read.
+		Long: `Schedules a workload on a virtual cluster whose clock jumps from event to event. A pod starts when it is bound and
+ends after its duration. With --log every input and every decision goes to a log that replay, explain and log read.
 
-Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" trace as CSV) or
-from a shape such as 16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML
-(annotations rollcall.dev/arrival and rollcall.dev/duration give virtual times), the pods of
-the openb trace, the Standard Workload Format (a job of N processors is a gang of N pods), or
-the output of rollcall log cat. Readers are chosen by content.
+Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" trace as CSV) or from a shape such as
+16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML (the annotations rollcall.dev/arrival and
+rollcall.dev/duration give virtual times), the pods of the openb trace, the Standard Workload Format (a job of N
+processors is a gang of N pods), or the output of rollcall log cat. The reader is chosen by the file's content.
+docs/guides/simulating.md has all annotations.
 
-If the process ended before the simulation did (it was killed, the disk was full), the same command
-with --resume goes on behind the last entry of the log, and comes to the same end. With --effects each
-bind is told when the virtual cluster carries it out, which is then after its decision is on the disk;
-without, the simulation does not wait for the disk before all is done.
+If the process ended before the simulation did (it was killed, the disk was full), the same command with --resume goes
+on behind the last entry of the log, and comes to the same end. With --effects each bind is reported when the virtual
+cluster carries it out, after its decision is on the disk. Without --effects, the simulation waits for the disk only at
+its end.
 
---report writes a CSV file with a line for each group: its name, how many pods of it came, when the
-first of them was submitted, when as many were there as its minimum (complete), when as many were
-on nodes (placed), when the last one was gone (finished), and how many attempts the scheduler made.
-Times are seconds since the start of the simulation, with up to nine decimals and as many as they
-have; what did not happen is empty. --report-pods adds a line for each pod of no group. --plot draws
-utilisation and queue length over time as an SVG file. Both appear under their names when they are whole.
+--report writes a CSV file with a line for each group: its name, how many of its pods came, when the first of them was
+submitted, when its minimum was there (complete), when its minimum was on nodes (placed), when the last one was gone
+(finished), and the number of attempts. Times are seconds since the start of the simulation, with up to nine decimals;
+what did not happen is empty. --report-pods adds a line for each pod without a group. --plot draws utilisation and queue
+length over time as an SVG file. Both files appear under their names when they are whole.
 
-A pod declares by activeDeadlineSeconds or the annotation rollcall.dev/duration how long it will hold
-its resources, which --queue-policy Backfill plans with. Jobs of the Standard Workload Format
-declare their requested time (or else their run time) and run for their run time.`,
+A pod declares by activeDeadlineSeconds or by the annotation rollcall.dev/duration how long it will use its resources;
+--queue-policy Backfill plans with that. Jobs of the Standard Workload Format declare their requested time (or else
+their run time) and run for their run time.`,
 		Example: `  rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db --resume
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --report jobs.csv --plot jobs.svg

@@ -25,8 +25,8 @@ type snapshotting struct {
 
 func (s *snapshotting) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Uint64Var(&s.every, "snapshot-every", defaultSnapshotEvery, "write a snapshot of the state into the log's directory after this many entries; 0: never for that")
-	f.DurationVar(&s.age, "snapshot-age", 0, "write one after this much time, by the entries' own (virtual) time, such as 24h; 0: never for that")
+	f.Uint64Var(&s.every, "snapshot-every", defaultSnapshotEvery, "write a snapshot of the state into the log's directory after this many entries; 0: not by number")
+	f.DurationVar(&s.age, "snapshot-age", 0, "write a snapshot after this much virtual time, such as 24h; 0: not by time")
 }
 
 func (s *snapshotting) check(log string) error {
