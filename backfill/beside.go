@@ -13,9 +13,9 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// What a reservation leaves free for entities that would still run at its time. Example: 12 of a node's 16 cpu are in use,
-// 4 of them end before the reservation's time, and 6 cpu of the node are reserved. So the node will have 8 cpu free then,
-// and 2 beside the reservation: of the 4 that are free now others may take 2.
+// What a reservation leaves free for entities that would still run at its time. Example: 12 of a node's 16 cpu are in
+// use, 4 of them end before the reservation's time, and 6 cpu of the node are reserved. So the node will have 8 cpu
+// free then, and 2 beside the reservation: of the 4 that are free now others may take 2.
 
 // besideMemo is what is known of a reservation's nodes. It is a memo only.
 type besideMemo struct {
@@ -82,8 +82,8 @@ func (p *Planner) takenBy(r *reservation) map[string][]*cluster.Pod {
 	return b.taken
 }
 
-// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if no other pod
-// comes.
+// slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if no
+// other pod comes.
 func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
 	left, _ := cluster.AmountOn(info, name)
 	now := p.view.Now()
@@ -102,8 +102,8 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 	return left
 }
 
-// HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity must not
-// delay that. It is a necessary condition for an attempt to succeed, not a sufficient one.
+// HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity
+// must not delay that. It is a necessary condition for an attempt to succeed, not a sufficient one.
 func (p *Planner) HasRoom(e *queue.Entity) bool {
 	r := p.reservations[e.Profile()]
 	if r == nil || e.Key() == r.Key {

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// BlockedLane is a lane that nobody's entity may pass the first of: nobody knows when there will be room for that one, so that
-// all that is free, and comes free, is kept for it.
+// BlockedLane is a lane that nobody's entity may pass the first of: nobody knows when there will be room for that one,
+// so that all that is free, and comes free, is kept for it.
 type BlockedLane struct {
 	// Key is the first entity's, and Profile whose lane it is.
 	Key     queue.Key
@@ -60,8 +60,8 @@ func (p *Planner) Passes(e *queue.Entity) bool {
 	return !p.blocks(l, e)
 }
 
-// blocks reports whether e is the first of its lane, nobody knows when there will be room for it, and it has waited long
-// enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
+// blocks reports whether e is the first of its lane, nobody knows when there will be room for it, and it has waited
+// long enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
 func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {
 		return false
@@ -76,18 +76,20 @@ func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profi
 // otherwise.
 func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
 
-// FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for none.
+// FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for
+// none.
 func (p *Planner) FindFirst(profile string) *queue.Entity {
 	l := p.lanes[profile]
 	return p.view.FirstInLane(profile, func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) })
 }
 
-// roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster either,
-// or there is room for it now and it fails for another reason. While it has a reservation, that is yet to be decided.
+// roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster
+// either, or there is room for it now and it fails for another reason. While it has a reservation, that is yet to be
+// decided.
 //
 // The answer does not depend on which entity was picked for a retry. Which one is depends on the reservations, so that
-// otherwise a reservation could end what it follows from, and be decided again without end. Example: A cannot ever fit, B
-// and C are owed a retry, and C has the reservation. Beside it A lacks room and B is picked; without it A is picked.
+// otherwise a reservation could end what it follows from, and be decided again without end. Example: A cannot ever fit,
+// B and C are owed a retry, and C has the reservation. Beside it A lacks room and B is picked; without it A is picked.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false
@@ -115,14 +117,14 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	return room.now
 }
 
-// refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an event
-// that some plugin asked for, or a plugin ended in an error.
+// refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an
+// event that some plugin asked for, or a plugin ended in an error.
 func refusedElsewhere(e *queue.Entity) bool {
 	return e.State() == queue.Unschedulable && !e.Owed() || e.GetConsecutiveErrorsCount() > 0
 }
 
-// roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now, at
-// versions of what runs there.
+// roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now,
+// at versions of what runs there.
 type roomToGet struct {
 	of        podsAsTheyWere
 	version   uint64
@@ -166,7 +168,8 @@ func (w *podsAsTheyWere) same(pods []*cluster.Pod) bool {
 	return true
 }
 
-// outlooks are those for the pods of one entity: one of all nodes, or one of each domain that all of the pods may go to.
+// outlooks are those for the pods of one entity: one of all nodes, or one of each domain that all of the pods may go
+// to.
 type outlooks []*outlook.Outlook
 
 func (p *Planner) outlooksFor(e *queue.Entity, pods []*cluster.Pod) outlooks {

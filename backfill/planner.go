@@ -32,8 +32,8 @@ type View interface {
 	FirstInLane(profile string, wanted func(e *queue.Entity) bool) *queue.Entity
 	// Entity returns the entity of that key, nil if there is none.
 	Entity(key queue.Key) *queue.Entity
-	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That is
-	// a memo: in the state the entity is owed a retry, and what follows from the state must not depend on the memo.
+	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That
+	// is a memo: in the state the entity is owed a retry, and what follows from the state must not depend on the memo.
 	IsPicked(e *queue.Entity) bool
 	// InFlight reports whether an attempt on some entity is under way.
 	InFlight() bool
@@ -54,8 +54,8 @@ type View interface {
 	LacksRoom(e *queue.Entity) bool
 }
 
-// Versions are the versions of a memo of which pods are booked where, and when they end. While they are the same, and until
-// the next pod has run as long as it declared, every Outlook is the same.
+// Versions are the versions of a memo of which pods are booked where, and when they end. While they are the same, and
+// until the next pod has run as long as it declared, every Outlook is the same.
 type Versions struct{ Room, Placements, Allowed uint64 }
 
 // Need is an amount of a resource.
@@ -118,8 +118,8 @@ func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil 
 func (p *Planner) Backfilled() []string { return p.backfilled }
 
 // Version returns a counter that differs from the one before whenever an answer of Passes, HasRoom or Refusal may have
-// changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version, not
-// state.
+// changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version,
+// not state.
 func (p *Planner) Version() uint64 { return p.changes }
 
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
@@ -134,8 +134,8 @@ func (p *Planner) ForgetMemos() {
 	}
 }
 
-// Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often what
-// stands on a node was gone through to count what is left there beside a reservation. Tests bound all three.
+// Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often
+// what stands on a node was gone through to count what is left there beside a reservation. Tests bound all three.
 func (p *Planner) Work() (outlooks, trials, counts int) {
 	outlooks, trials = p.projector.Work()
 	return outlooks, trials, p.counts

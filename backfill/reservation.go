@@ -55,8 +55,8 @@ type Proposal struct {
 	Ended eventlog.Ending
 }
 
-// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place of
-// one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
+// Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place
+// of one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
 //
 // With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, as
 // NoteNotFirst has noted, unless another one takes its place. Without, NotFirst is asked after every entry.
@@ -120,8 +120,8 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	return Proposal{Pod: pods[0], At: at, Places: places}, true
 }
 
-// isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both times
-// have come.
+// isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both
+// times have come.
 func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Place, now eventlog.Time) bool {
 	if r == nil || !found {
 		return r == nil && !found
@@ -137,7 +137,8 @@ type lookedAt struct {
 	until     eventlog.Time
 }
 
-// Reserve makes a decided reservation the one of its lane, in place of the one it may have. One without Places ends that.
+// Reserve makes a decided reservation the one of its lane, in place of the one it may have. One without Places ends
+// that.
 func (p *Planner) Reserve(r Reservation) {
 	p.End(r.Profile)
 	if len(r.Places) > 0 {
@@ -154,8 +155,8 @@ func (p *Planner) End(profile string) {
 	}
 }
 
-// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has what
-// it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
+// WaitsNoMore reports whether a lane has a reservation whose entity does not wait in the lane any more: it is gone, has
+// what it needs, or has no pod that is ready. That follows from counts, and from nothing that is searched for.
 func (p *Planner) WaitsNoMore(profile string) bool {
 	r := p.reservations[profile]
 	if r == nil {
@@ -165,8 +166,8 @@ func (p *Planner) WaitsNoMore(profile string) bool {
 	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated || e.State() == queue.Placed
 }
 
-// NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more of
-// those that room can help; nil otherwise, and while an attempt on the entity is under way.
+// NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
+// of those that room can help; nil otherwise, and while an attempt on the entity is under way.
 func (p *Planner) NotFirst(profile string) *cluster.Pod {
 	r := p.reservations[profile]
 	if r == nil {
@@ -184,13 +185,14 @@ func (p *Planner) NotFirst(profile string) *cluster.Pod {
 	return nil
 }
 
-// NoteNotFirst notes for Propose what NotFirst returns now. It is called before the queue picks which entity that failed is
-// retried next. What is picked depends on the reservations: if an entity were first because it is picked, ending the
-// reservation could have another one picked, the reservation be decided again, and so on without end.
+// NoteNotFirst notes for Propose what NotFirst returns now. It is called before the queue picks which entity that
+// failed is retried next. What is picked depends on the reservations: if an entity were first because it is picked,
+// ending the reservation could have another one picked, the reservation be decided again, and so on without end.
 func (p *Planner) NoteNotFirst(profile string) { p.lanes[profile].over = p.NotFirst(profile) }
 
-// Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken, freed or
-// lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to others.
+// Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
+// freed or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
+// others.
 func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	r := p.reservations[profile]
 	if r == nil {
@@ -200,8 +202,8 @@ func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	r.stale = r.stale || changed || r.isOf(entry)
 }
 
-// NoteBlocked brings Version up to date about whether a lane is blocked. While an attempt is under way it does nothing: nobody
-// asks before that has come to its end.
+// NoteBlocked brings Version up to date about whether a lane is blocked. While an attempt is under way it does nothing:
+// nobody asks before that has come to its end.
 func (p *Planner) NoteBlocked(profile string) {
 	if p.view.InFlight() {
 		return
@@ -213,7 +215,8 @@ func (p *Planner) NoteBlocked(profile string) {
 	}
 }
 
-// isOf reports whether the entry brought another object of a pod that the reservation is for: it may ask for something else.
+// isOf reports whether the entry brought another object of a pod that the reservation is for: it may ask for something
+// else.
 func (r *reservation) isOf(e eventlog.Entry) bool {
 	u, ok := e.Payload.(*eventlog.Upserted)
 	if !ok || u.Resource != eventlog.Pods {
@@ -237,8 +240,8 @@ func (p *Planner) limiting(pod *cluster.Pod) *reservation {
 	return r
 }
 
-// Refusal returns a function that says why the pod must not go to a node that has room for it, "" if it may; it returns nil if
-// the pod may go to any node.
+// Refusal returns a function that says why the pod must not go to a node that has room for it, "" if it may; it returns
+// nil if the pod may go to any node.
 func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
 	pod := p.view.Pod(uid)
 	r := p.limiting(pod)

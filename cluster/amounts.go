@@ -31,7 +31,8 @@ func DeclaredDuration(pod *v1.Pod) (d time.Duration, ok bool) {
 
 const maxDuration = time.Duration(1<<63 - 1)
 
-// Ends returns when the pod, which has a node, will give it back by what it declares; ok is false if it declares nothing.
+// Ends returns when the pod, which has a node, will give it back by what it declares; ok is false if it declares
+// nothing.
 func (p *Pod) Ends() (at eventlog.Time, ok bool) {
 	if p.life <= 0 {
 		return 0, false
@@ -79,6 +80,6 @@ func (s *State) Free(name v1.ResourceName) (free int64, ok bool) { return s.free
 // Placements counts the times that a pod was put on a node. It is a memo's version, not state.
 func (s *State) Placements() uint64 { return s.placements }
 
-// Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It is
-// a memo's version, not state.
+// Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It
+// is a memo's version, not state.
 func (s *State) Allowed() uint64 { return s.allowed }

@@ -8,11 +8,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on. None
-// of it is state: a restored Machine begins anew.
+// What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on.
+// None of it is state: a restored Machine begins anew.
 
-// minJournal is how many changes of nodes are kept at the least. A class of pods that is not used while more nodes change,
-// and more than twice as many as there are, compares them all.
+// minJournal is how many changes of nodes are kept at the least. A class of pods that is not used while more nodes
+// change, and more than twice as many as there are, compares them all.
 const minJournal = 1024
 
 // journal is the places in the list of nodes of those that changed, in the order of the changes.
@@ -35,8 +35,8 @@ func (s *State) touched(name string) {
 	j.places = append(j.places, int32(at))
 }
 
-// ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more than
-// once; ok is false if it is not known any more. Where Beyond has changed, the places are none that mean anything.
+// ChangedSince returns the places in List of the nodes that changed since the answer before gave now, some of them more
+// than once; ok is false if it is not known any more. Where Beyond has changed, the places are none that mean anything.
 func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool) {
 	j := &s.changed
 	now = j.first + uint64(len(j.places))
@@ -46,9 +46,9 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 	return j.places[since-j.first:], now, true
 }
 
-// Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the node
-// and the pods there: nodes that come and go, images, and all other objects that plugins look at. Those that say what
-// gangs are and who may be disrupted are not among these.
+// Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
+// node and the pods there: nodes that come and go, images, and all other objects that plugins look at. Those that say
+// what gangs are and who may be disrupted are not among these.
 func (s *State) Beyond() uint64 { return s.beyond }
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.

@@ -149,8 +149,8 @@ func (c *Composite) String() string {
 	return c.Namespace + "/" + c.Name
 }
 
-// Tally returns g and the gangs that it is admitted together with as package gang counts them, in the order of Unit. attempt
-// fills in what only the scheduler knows of each; nil if it does not matter.
+// Tally returns g and the gangs that it is admitted together with as package gang counts them, in the order of Unit.
+// attempt fills in what only the scheduler knows of each; nil if it does not matter.
 func (g *Group) Tally(attempt func(*Group, *gang.Counts)) gang.Unit {
 	u := gang.Alone(g.Gang())
 	if c := g.Composite(); c != nil {

@@ -36,9 +36,9 @@ func (s *State) PriorityOf(pod *v1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// DisruptedWith returns all pods with a node that are disrupted together with p, itself among them, in the order of gangs
-// and names, and what they are the pods of: the CompositePodGroup or PodGroup whose disruptionMode is all, the highest
-// if both say so. Of a pod that is disrupted by itself, key is the pod's.
+// DisruptedWith returns all pods with a node that are disrupted together with p, itself among them, in the order of
+// gangs and names, and what they are the pods of: the CompositePodGroup or PodGroup whose disruptionMode is all, the
+// highest if both say so. Of a pod that is disrupted by itself, key is the pod's.
 func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	if g := p.Group; g != nil {
 		if c := g.composite; c != nil && c.object != nil && c.object.Spec.DisruptionMode != nil && c.object.Spec.DisruptionMode.All != nil {
@@ -70,8 +70,8 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 	return o
 }
 
-// MayPreempt says whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its own
-// object, or else of its members, of which none must say Never.
+// MayPreempt says whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its
+// own object, or else of its members, of which none must say Never.
 func (g *Group) MayPreempt() bool {
 	if may, said := g.saysWhetherToPreempt(); said {
 		return may
@@ -85,8 +85,8 @@ func (g *Group) MayPreempt() bool {
 	return true
 }
 
-// MayPreempt says whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else by what
-// it says itself.
+// MayPreempt says whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else by
+// what it says itself.
 func (s *State) MayPreempt(pod *v1.Pod) bool {
 	if g := s.GroupOf(pod); g != nil {
 		if may, said := g.saysWhetherToPreempt(); said {
@@ -96,8 +96,8 @@ func (s *State) MayPreempt(pod *v1.Pod) bool {
 	return !saysNever(pod)
 }
 
-// saysWhetherToPreempt is the preemptionPolicy of g's CompositePodGroup, or else of its own object; said is false if neither
-// has one.
+// saysWhetherToPreempt is the preemptionPolicy of g's CompositePodGroup, or else of its own object; said is false if
+// neither has one.
 func (g *Group) saysWhetherToPreempt() (may, said bool) {
 	if c := g.composite; c != nil && c.object != nil && c.object.Spec.PreemptionPolicy != nil {
 		return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever, true

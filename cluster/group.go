@@ -79,8 +79,8 @@ func (s *State) Group(namespace, name string) *Group {
 // members ask for.
 func (g *Group) Declared() bool { return len(g.declarations) > 0 || len(g.terms.count) > 0 }
 
-// declaredTerms returns what holds for the group but for Rollcall's own annotations: what its object says, or else what its
-// members do. If they contradict each other it is the most that any of them asks for; the group is refused then.
+// declaredTerms returns what holds for the group but for Rollcall's own annotations: what its object says, or else what
+// its members do. If they contradict each other it is the most that any of them asks for; the group is refused then.
 func (g *Group) declaredTerms() terms {
 	if len(g.declarations) > 0 {
 		return g.declarations[0].terms
@@ -293,8 +293,8 @@ func (s *State) leave(p *Pod) {
 	s.dropGroupIfEmpty(p.Group)
 }
 
-// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The gang
-// is not observed, since p is not counted at this moment.
+// restate reads p's object again, which is new: what it says of its gang may have changed, but not which it is. The
+// gang is not observed, since p is not counted at this moment.
 func (s *State) restate(p *Pod) {
 	if p.Group == nil {
 		return

@@ -219,8 +219,8 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 }
 
 // Needs tells each resource of which the members that g lacks to have its minimum request some, and how much at the
-// least, as Lacks counts it. longest is the longest that a ready member declares to hold its resources, 0 if one of them
-// declares nothing.
+// least, as Lacks counts it. longest is the longest that a ready member declares to hold its resources, 0 if one of
+// them declares nothing.
 func (s *State) Needs(g *Group, each func(resource v1.ResourceName, amount int64)) (longest time.Duration) {
 	k := g.Lacking(gang.OnNodes)
 	needs := s.needsOf(g)

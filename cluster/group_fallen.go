@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/canonical"
 )
 
-// What is remembered of a gang beyond what its pods and objects show: whether it had its minimum, and has not any more; and
-// in which domains it could not be placed.
+// What is remembered of a gang beyond what its pods and objects show: whether it had its minimum, and has not any more;
+// and in which domains it could not be placed.
 
 // Avoid notes that an attempt in a domain has failed, so that the next one looks elsewhere.
 func (g *Group) Avoid(domain string) {
@@ -94,8 +94,8 @@ func (g *Group) miss(p *Pod) {
 // Evicts reports whether the gang wants the rest of it evicted when it has fallen below its minimum.
 func (g *Group) Evicts() bool { return g.Declared() && g.asked().evict }
 
-// Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was being
-// deleted, or was asked to go, has not ended well, whatever its last word was.
+// Succeeded takes note that a pod is about to go because it has ended well: its gang does not miss it. One that was
+// being deleted, or was asked to go, has not ended well, whatever its last word was.
 func (s *State) Succeeded(uid types.UID) {
 	if p := s.pods[uid]; p != nil && p.Group != nil && p.needed && p.Object.DeletionTimestamp == nil && !p.evicted {
 		p.succeeded = true
@@ -110,8 +110,9 @@ func (g *Group) Met() bool { return g.counts.Met }
 func (g *Group) Succeeded() int { return g.counts.Succeeded }
 
 // Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and
-// that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion begins, when
-// it is asked to go or its node is gone; also one that waits to be bound again. Members that ended well are not missed.
+// that want the rest of them evicted then; by namespace and name. A member is lost when it fails or its deletion
+// begins, when it is asked to go or its node is gone; also one that waits to be bound again. Members that ended well
+// are not missed.
 func (s *State) Fallen() []*Group {
 	if len(s.fallen) == 0 {
 		return nil

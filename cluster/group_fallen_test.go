@@ -15,8 +15,8 @@ import (
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// Whatever happens to a gang's members and their nodes, what it counts is what counting them anew comes to, and a state that is
-// restored counts the same.
+// Whatever happens to a gang's members and their nodes, what it counts is what counting them anew comes to, and a state
+// that is restored counts the same.
 func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()

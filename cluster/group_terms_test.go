@@ -184,8 +184,8 @@ func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	}
 }
 
-// TestAGroupDependsOnItsPresentMembersNotOnTheirHistory lets members come, change and go, and compares the group with one of a state
-// in which they came in another order and nothing else ever was.
+// TestAGroupDependsOnItsPresentMembersNotOnTheirHistory lets members come, change and go, and compares the group with
+// one of a state in which they came in another order and nothing else ever was.
 func TestAGroupDependsOnItsPresentMembersNotOnTheirHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New()

@@ -42,7 +42,8 @@ type Pod struct {
 	Stage Stage
 	// Node is where it holds capacity, "" while Pending.
 	Node string
-	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound; 0 without a node.
+	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound; 0 without a
+	// node.
 	Since eventlog.Time
 	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
@@ -63,7 +64,8 @@ type Pod struct {
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
 func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
 
-// Leaving says that the pod has its node and is to give it up: it is being deleted, or asked to go, or its node is gone.
+// Leaving says that the pod has its node and is to give it up: it is being deleted, or asked to go, or its node is
+// gone.
 func (p *Pod) Leaving() bool { return p.leaving }
 
 // groupName returns the name of the pod's gang, "" for none.
@@ -177,8 +179,8 @@ func (s *State) enter(p *Pod, stage Stage) {
 	p.Stage = stage
 }
 
-// Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles. A pod that is
-// assumed as Waiting by Assume, and not by Hold, is not in Waits.
+// Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles. A pod that
+// is assumed as Waiting by Assume, and not by Hold, is not in Waits.
 func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.VolumeClaim) error {
 	if p.Stage != Pending {
 		return fmt.Errorf("assume pod %s/%s: it is %s already", p.Object.Namespace, p.Object.Name, p.Stage)

@@ -68,7 +68,8 @@ func New() *State {
 // be counted on. It must be called before any pod comes; without it all are.
 func (s *State) SetMine(mine func(schedulerName string) bool) { s.mine = mine }
 
-// WithoutNodes says that s is told of no nodes: a pod that has one has it, then. It must be called before any pod comes.
+// WithoutNodes says that s is told of no nodes: a pod that has one has it, then. It must be called before any pod
+// comes.
 func (s *State) WithoutNodes() { s.withoutNodes = true }
 
 // Informers returns the log-fed informers over the state's objects.

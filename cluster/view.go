@@ -51,8 +51,8 @@ func (s *State) KeptBack(g *Group) (gated, deleted, foreign int) {
 	return gated, deleted, foreign
 }
 
-// CompositePodGroup returns what the CompositePodGroup of that name and the gangs that name it are, also if they have nothing
-// to do with each other; nil if neither it nor such a gang is there.
+// CompositePodGroup returns what the CompositePodGroup of that name and the gangs that name it are, also if they have
+// nothing to do with each other; nil if neither it nor such a gang is there.
 func (s *State) CompositePodGroup(namespace, name string) *Composite {
 	return s.composites[types.NamespacedName{Namespace: namespace, Name: name}]
 }

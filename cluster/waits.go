@@ -43,8 +43,8 @@ func NewWaits(waits ...Wait) *Waits {
 // Waits returns the waiting pods, to be read only.
 func (s *State) Waits() *Waits { return &s.waits }
 
-// Hold books a Pending pod on a node, where it waits for w. The State is the one owner of a wait: the pod is in Waits as
-// long as its Stage is Waiting. Example: Allow makes the pod Binding, and by that ends its wait.
+// Hold books a Pending pod on a node, where it waits for w. The State is the one owner of a wait: the pod is in Waits
+// as long as its Stage is Waiting. Example: Allow makes the pod Binding, and by that ends its wait.
 func (s *State) Hold(p *Pod, node string, volumes []eventlog.VolumeClaim, w Wait) error {
 	if err := s.Assume(p, node, Waiting, volumes); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (w *Waits) AppendState(dst []byte) []byte {
 	return dst
 }
 
-// RestoreWaits reads what Waits.AppendState wrote into a restored State: every Waiting pod must be among them, on its node,
-// and no other pod.
+// RestoreWaits reads what Waits.AppendState wrote into a restored State: every Waiting pod must be among them, on its
+// node, and no other pod.
 func (s *State) RestoreWaits(r *canonical.Reader) error {
 	w := &s.waits
 	if w.Len() > 0 {

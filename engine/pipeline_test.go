@@ -418,8 +418,8 @@ func TestASnapshotWaitsUntilItsEntryIsDurable(t *testing.T) {
 	close(log.entered)
 }
 
-// TestAdvanceAheadOfTheDiskLogsWhatStepLogs tells the story step by step, and ahead of a disk that is behind by as much as
-// chance will have it: the logs are the same.
+// TestAdvanceAheadOfTheDiskLogsWhatStepLogs tells the story step by step, and ahead of a disk that is behind by as much
+// as chance will have it: the logs are the same.
 func TestAdvanceAheadOfTheDiskLogsWhatStepLogs(t *testing.T) {
 	w := newWorld(t)
 	for _, m := range gangStory() {

@@ -19,8 +19,9 @@ const (
 
 // A writer brings entries to the log beside the engine's own work, in order, one append after the other. Each append
 // takes all that has come meanwhile, as far as one append takes it (limit): with nothing to do it is a single one at
-// once, and the slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a step with at
-// most that many entries all become durable or none. Its goroutine lives as long as there is something to append.
+// once, and the slower the disk, the more entries share a commit. What was handed over at once is not torn apart: of a
+// step with at most that many entries all become durable or none. Its goroutine lives as long as there is something to
+// append.
 //
 // Of an entry it reads the header and the Encoding, which nobody changes, and never the payload, which the Machine
 // goes on to use: encoding an object there would race with plugins that read it.

@@ -91,16 +91,17 @@ type ReservesNothing interface {
 	ReservesNothing()
 }
 
-// PermitsLast may be implemented by a Permit plugin whose answer depends on those of the profile's other Permit plugins:
-// it is asked after all of them, wherever the configuration has it. What they said is in WaitingPods.HeldInCycle.
+// PermitsLast may be implemented by a Permit plugin whose answer depends on those of the profile's other Permit
+// plugins: it is asked after all of them, wherever the configuration has it. What they said is in
+// WaitingPods.HeldInCycle.
 type PermitsLast interface {
 	fwk.PermitPlugin
 	// PermitsLast does nothing.
 	PermitsLast()
 }
 
-// OrdersWithoutArgs may be implemented by a QueueSort plugin whose order does not depend on its arguments. Then profiles
-// that share the queue may give it different ones.
+// OrdersWithoutArgs may be implemented by a QueueSort plugin whose order does not depend on its arguments. Then
+// profiles that share the queue may give it different ones.
 type OrdersWithoutArgs interface {
 	fwk.QueueSortPlugin
 	// OrdersWithoutArgs does nothing.

@@ -146,7 +146,8 @@ func (g *Gang) assigned() int {
 // Known reports whether it is known what the gang asks for.
 func (t *Terms) Known() bool { return t.Declared && !t.Refused }
 
-// Enough reports whether n members that count are the minimum. They never are if it is not known what the gang asks for.
+// Enough reports whether n members that count are the minimum. They never are if it is not known what the gang asks
+// for.
 func (t *Terms) Enough(n int) bool { return t.Known() && n >= t.Min }
 
 // HasMinimum reports whether the members that count are the minimum.

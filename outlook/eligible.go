@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// eligible reports, pod by pod, whether the pod could run on the node if the node were empty, as far as selectors, required
-// node affinity and taints say.
+// eligible reports, pod by pod, whether the pod could run on the node if the node were empty, as far as selectors,
+// required node affinity and taints say.
 func eligible(pods []*cluster.Pod, node *v1.Node) []bool {
 	out := make([]bool, len(pods))
 	wasPlain := false

@@ -111,8 +111,8 @@ func (p *Projector) nodes(within []string) []fwk.NodeInfo {
 	return nodes
 }
 
-// addEndings adds the endings on a node. Neighbours in the node's list of pods that end at one time, such as the members of
-// a gang, become one ending.
+// addEndings adds the endings on a node. Neighbours in the node's list of pods that end at one time, such as the
+// members of a gang, become one ending.
 func (o *Outlook) addEndings(node int, info fwk.NodeInfo) {
 	first := len(o.ends)
 	for _, running := range info.GetPods() {
@@ -149,8 +149,8 @@ func EndOf(p *cluster.Pod) (at eventlog.Time, ok bool) {
 	return p.Ends()
 }
 
-// ResourcesOf returns the resources that the pods request any of, sorted. The number of pods that a node takes is one of
-// them.
+// ResourcesOf returns the resources that the pods request any of, sorted. The number of pods that a node takes is one
+// of them.
 func ResourcesOf(pods []*cluster.Pod) []v1.ResourceName {
 	names := []v1.ResourceName{v1.ResourcePods}
 	add := func(name v1.ResourceName, amount int64) {
@@ -175,8 +175,9 @@ func ResourcesOf(pods []*cluster.Pod) []v1.ResourceName {
 // NumNodes returns on how many nodes the Outlook looks.
 func (o *Outlook) NumNodes() int { return len(o.nodes) }
 
-// Earliest returns the earliest time, from now on, at which there is room for all of the pods, and where; ok is false if
-// there is no such time by what the running pods declare. A pod that has run longer than it declared is taken to end now.
+// Earliest returns the earliest time, from now on, at which there is room for all of the pods, and where; ok is false
+// if there is no such time by what the running pods declare. A pod that has run longer than it declared is taken to end
+// now.
 //
 // The answer depends on the current time only by which of the running pods are past their declared end. So it is the
 // same until the time until, when the next one will be, as long as no pod comes, goes or changes.
@@ -250,9 +251,9 @@ func (o *Outlook) placesAt(at eventlog.Time) []eventlog.Place {
 	return o.places(o.ends[:n])
 }
 
-// places returns a place for each pod when the given pods have ended, up to the first one for which there is no room then.
-// It takes room that comes free before room that is free now, so that as much as possible of what is free now is left to
-// others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
+// places returns a place for each pod when the given pods have ended, up to the first one for which there is no room
+// then. It takes room that comes free before room that is free now, so that as much as possible of what is free now is
+// left to others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
 func (o *Outlook) places(ended []ending) []eventlog.Place {
 	o.projector.trials++
 	coming := make([][]int64, len(o.nodes))
@@ -291,8 +292,8 @@ func (o *Outlook) places(ended []ending) []eventlog.Place {
 	return places
 }
 
-// nodeFor returns the first node, from *from on, that has enough of everything, -1 for none, and moves *from there. A later
-// pod that needs the same begins there: the nodes before it have too little for that pod, too.
+// nodeFor returns the first node, from *from on, that has enough of everything, -1 for none, and moves *from there. A
+// later pod that needs the same begins there: the nodes before it have too little for that pod, too.
 func (o *Outlook) nodeFor(pod int, from *int, has func(node, resource int) int64) int {
 	for n := *from; n < len(o.nodes); n++ {
 		enough := o.nodes[n].fits[pod]

@@ -15,11 +15,10 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickspread"
 )
 
-// NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws
-// random numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
-// is quickspread's. Of kube-scheduler's these are missing: the plugins of its own pod group
-// cycle, which is not run and in whose place Coscheduling stands; and DeferredPodScheduling while its feature
-// gate is off.
+// NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
+// numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
+// is quickspread's. Of kube-scheduler's these are missing: the plugins of its own pod group cycle, which is not run and
+// in whose place Coscheduling stands; and DeferredPodScheduling while its feature gate is off.
 func NewRegistry() framework.Registry {
 	factories := intree.NewInTreeRegistry()
 	for _, name := range []string{

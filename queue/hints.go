@@ -245,13 +245,13 @@ func (r *registration) wants(m *member, o *occurrence) bool {
 	return err != nil || hint == fwk.Queue
 }
 
-// Move tells of a change in the cluster (MoveAllToActiveOrBackoffQueue upstream): oldObj and newObj are the
-// object before and after, nil before it existed and after it is gone. Every unschedulable entity is
-// retried, after its backoff, if a hint of a plugin that rejected it says Queue for one of its pending
-// members (of those that were refused, if that is known); at once if that plugin had answered Pending. One that failed with no plugin recorded is retried
-// by any event; a wildcard event retries all, or with a pod as newObj only the entity of that pod. A gated
-// member is put to PreEnqueue again if the plugin that gates it registered the event and its hint says
-// Queue. For entities in flight it is remembered which plugins' hints say Queue, for Park.
+// Move tells of a change in the cluster (MoveAllToActiveOrBackoffQueue upstream): oldObj and newObj are the object
+// before and after, nil before it existed and after it is gone. Every unschedulable entity is retried, after its
+// backoff, if a hint of a plugin that rejected it says Queue for one of its pending members (of those that were
+// refused, if that is known); at once if that plugin had answered Pending. One that failed with no plugin recorded is
+// retried by any event; a wildcard event retries all, or with a pod as newObj only the entity of that pod. A gated
+// member is put to PreEnqueue again if the plugin that gates it registered the event and its hint says Queue. For
+// entities in flight it is remembered which plugins' hints say Queue, for Park.
 func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	q.changed()
 	occurred := q.occur(ev, oldObj, newObj)
@@ -262,8 +262,8 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	for _, c := range q.classes {
 		q.moveClass(c, o)
 	}
-	// Those that gate somebody now, in the order of their names: of the members that are tested, the last one's reason is the
-	// entity's, and what was gated when must not matter to it.
+	// Those that gate somebody now, in the order of their names: of the members that are tested, the last one's reason
+	// is the entity's, and what was gated when must not matter to it.
 	q.gatingNow = q.gatingNow[:0]
 	for _, p := range q.gating {
 		if len(p.gates) > 0 {

@@ -86,8 +86,8 @@ func (q *Queue) FirstInLane(profile string, wanted func(*Entity) bool) *Entity {
 	return nil
 }
 
-// RetryInLane has those in a profile's lane that a plugin refused retried after their backoff: what it refused them for has
-// changed.
+// RetryInLane has those in a profile's lane that a plugin refused retried after their backoff: what it refused them for
+// has changed.
 func (q *Queue) RetryInLane(profile, plugin string) {
 	l := q.lanes[profile]
 	if l == nil {

@@ -72,14 +72,14 @@ type Options struct {
 	// fail now. It is asked, by Settle, only for entities whose last attempt failed. nil means always true.
 	Room func(e *Entity) bool
 
-	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be attempted
-	// first. It is asked of profiles with a lane only. nil means always.
+	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be
+	// attempted first. It is asked of profiles with a lane only. nil means always.
 	Passes func(e *Entity) bool
 
-	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have
-	// turned from false to true, or one of Passes has changed, for a reason outside the entity (capacity was freed or added). It saves
-	// asking again. nil means: it may have, with every Add, Update, Delete, Move, Recheck, Activate and
-	// Unhold. It is a memo only: the answers are the same with and without it.
+	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
+	// false to true, or one of Passes has changed, for a reason outside the entity (capacity was freed or added). It
+	// saves asking again. nil means: it may have, with every Add, Update, Delete, Move, Recheck, Activate and Unhold.
+	// It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// hintful is a profile whose plugins A, B and C each wait for an event of their own; Only waits for the gang member g-1.
+// hintful is a profile whose plugins A, B and C each wait for an event of their own; Only waits for the gang member
+// g-1.
 func hintful() Profile {
 	return Profile{Hints: map[string][]fwk.ClusterEventWithHint{
 		"A":    {on(nodeAdd, nil)},
@@ -111,8 +112,8 @@ var fieldCases = []struct {
 	{"changedAt", told{begin, park(blaming("A")), pass(time.Hour), move(podDelete)}, told{pass(DefaultFlushPeriod - time.Second)}, Unschedulable, ""},
 }
 
-// TestEachFieldOfTheStateDecidesWhatComesAfterARestore tells a queue that was written down, and one made of what was written,
-// the same, and wants both to be what a queue has to be that was never written down.
+// TestEachFieldOfTheStateDecidesWhatComesAfterARestore tells a queue that was written down, and one made of what was
+// written, the same, and wants both to be what a queue has to be that was never written down.
 func TestEachFieldOfTheStateDecidesWhatComesAfterARestore(t *testing.T) {
 	for _, c := range fieldCases {
 		t.Run(c.field, func(t *testing.T) {
@@ -137,7 +138,8 @@ func TestEachFieldOfTheStateDecidesWhatComesAfterARestore(t *testing.T) {
 	}
 }
 
-// TestARestoredQueueShowsWhatTheOriginalShows is about what others read of an entity, and about members that are kept out.
+// TestARestoredQueueShowsWhatTheOriginalShows is about what others read of an entity, and about members that are kept
+// out.
 func TestARestoredQueueShowsWhatTheOriginalShows(t *testing.T) {
 	gate := &gatePlugin{name: "Gate", gated: map[types.UID]string{"uid-a-0": "wait for it", "uid-a-1": "not yet"}}
 	p := hintful()

@@ -7,12 +7,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Advance says that time has come to now; it is called before every entry is applied. Entities whose backoff
-// has expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are
-// tried again, at the first multiple of FlushPeriod after that, provided that anything changed (Add, Update,
-// Refresh, Delete, Move, Activate, Retry, Recheck, and Park if something came during the attempt) since they came to rest there: the scheduler is deterministic, so a
-// second attempt in an unchanged world would only repeat the first. Time never goes back: that would be a
-// broken invariant, and panics.
+// Advance says that time has come to now; it is called before every entry is applied. Entities whose backoff has
+// expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are tried again, at the
+// first multiple of FlushPeriod after that, provided that anything changed (Add, Update, Refresh, Delete, Move,
+// Activate, Retry, Recheck, and Park if something came during the attempt) since they came to rest there: the scheduler
+// is deterministic, so a second attempt in an unchanged world would only repeat the first. Time never goes back: that
+// would be a broken invariant, and panics.
 func (q *Queue) Advance(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))

@@ -177,9 +177,9 @@ func blamesGang(d *eventlog.Decision) bool {
 	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name && r.Nodes == 0 })
 }
 
-// failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was
-// turned away later, only who did that is to blame, and not who refused other nodes. Preemption is not to blame: it only
-// did not help.
+// failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was turned
+// away later, only who did that is to blame, and not who refused other nodes. Preemption is not to blame: it only did
+// not help.
 func failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {

@@ -19,8 +19,8 @@ type Rules struct {
 	Since string `json:"since"`
 	// Changed says, a sentence each, what was changed.
 	Changed []string `json:"changed"`
-	// Kept reports whether this version still decides by these rules. If not, decisions of such an epoch that would be made
-	// otherwise now are no divergence.
+	// Kept reports whether this version still decides by these rules. If not, decisions of such an epoch that would be
+	// made otherwise now are no divergence.
 	Kept bool `json:"kept"`
 }
 
@@ -72,10 +72,10 @@ func (r *rules) set(behaviour uint32) error {
 // recordsFacts reports whether what decisions found stands in them, so that Apply looks for nothing by itself.
 func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 
-// search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for it,
-// and the Decision says what was found: the state after an entry is the same whatever these functions answer. In epochs
-// of behaviour 1, Apply looks too: so the functions of that behaviour stay as they are, and a better search is one of a
-// new behaviour.
+// search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for
+// it, and the Decision says what was found: the state after an entry is the same whatever these functions answer. In
+// epochs of behaviour 1, Apply looks too: so the functions of that behaviour stay as they are, and a better search is
+// one of a new behaviour.
 type search struct {
 	// domain finds the domain of nodes where the gang's next member may go.
 	domain func(s *domainSearch) (d *domain, why string)

@@ -10,8 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none decides the same, entry for
-// entry, and agrees on when there is nothing to decide.
+// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none decides the same,
+// entry for entry, and agrees on when there is nothing to decide.
 func TestClassesChangeNoEntry(t *testing.T) {
 	decisions, placed := 0, 0
 	for seed := range uint64(8) {

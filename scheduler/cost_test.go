@@ -13,10 +13,11 @@ import (
 	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// TestFiltersAndAllocationsOfAPodStayBelowTheirBounds bounds what it takes to place pods, from the input to the answer that they are bound: how often the
-// filters were run on a node, how often one that stands apart from classes was asked about a node, and what was allocated. The
-// workloads are always the same. With a bound that is reached, look for what is done again that was known; raise it only with a
-// reason. Under the tag invariants each decision is made more than once.
+// TestFiltersAndAllocationsOfAPodStayBelowTheirBounds bounds what it takes to place pods, from the input to the answer
+// that they are bound: how often the filters were run on a node, how often one that stands apart from classes was asked
+// about a node, and what was allocated. The workloads are always the same. With a bound that is reached, look for what
+// is done again that was known; raise it only with a reason. Under the tag invariants each decision is made more than
+// once.
 func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 	const nodes, pods = 200, 1000
 	for _, c := range []struct {

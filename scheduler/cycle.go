@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
-// cycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserve is taken back before it ends; only
-// Apply of its Decision changes the state.
+// cycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserve is taken back before it ends;
+// only Apply of its Decision changes the state.
 type cycle struct {
 	m       *Machine
 	profile *framework.Profile
@@ -134,8 +134,8 @@ func (c *cycle) propose() {
 	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
 }
 
-// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says. It
-// does not count where the pod's gang must not go now.
+// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says.
+// It does not count where the pod's gang must not go now.
 func (c *cycle) withNomination(pod *v1.Pod) *v1.Pod {
 	node := c.m.nominated.nodeOf(pod.UID)
 	if g := c.m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {

@@ -28,18 +28,18 @@
 //	}
 //
 // Package engine is that loop; it need not wait for the append, but decides the next entries meanwhile, and releases
-// the effects of those that have become durable. If the append fails, the Machine is ahead of the log: it must be thrown away
-// and built again from what the log holds.
+// the effects of those that have become durable. If the append fails, the Machine is ahead of the log: it must be
+// thrown away and built again from what the log holds.
 //
 // Apply is the only mutation. It asks no plugin whether it agrees with a decision: a newer binary with other plugins
-// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back whatever
-// they reserved. What a cycle decided becomes state only by Apply of its Decision. With the build tag invariants both
-// are checked as they run.
+// recovers an older log. Decide is pure: it runs a scheduling cycle of the plugins on the state, and takes back
+// whatever they reserved. What a cycle decided becomes state only by Apply of its Decision. With the build tag
+// invariants both are checked as they run.
 //
-// A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in Permit,
-// where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum allows them
-// all in its own Decision, and only then are their binds released. A member that finds no node is passed over while those
-// not tried yet are enough without it; when they are not, the same Decision releases the waiting ones.
+// A gang is one entity in the queue. When it reaches the head, its members' cycles run back to back. Each ends in
+// Permit, where the gang plugin answers Wait, and the pod is held on its node. The cycle that completes the minimum
+// allows them all in its own Decision, and only then are their binds released. A member that finds no node is passed
+// over while those not tried yet are enough without it; when they are not, the same Decision releases the waiting ones.
 //
 // # Where to look
 //

@@ -12,8 +12,8 @@ import (
 
 // What stands in the queue for a pod: the pod itself, its gang, or all gangs that are admitted with it.
 
-// entities says which entity of the queue a pod or a gang belongs to, and has the queue look again at entities about which
-// something changed.
+// entities says which entity of the queue a pod or a gang belongs to, and has the queue look again at entities about
+// which something changed.
 type entities struct {
 	cluster  *cluster.State
 	queue    *queue.Queue

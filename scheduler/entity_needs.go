@@ -62,8 +62,8 @@ func (n *entities) needed(e *queue.Entity) []*cluster.Pod {
 	return pods
 }
 
-// leastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one of them
-// declares nothing; ok is false if it is not known which of its gangs will be placed.
+// leastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one of
+// them declares nothing; ok is false if it is not known which of its gangs will be placed.
 func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		next := e.Next()

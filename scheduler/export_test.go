@@ -20,8 +20,8 @@ func (m *Machine) Evaluations() (filters, apart int) {
 	return filters, apart
 }
 
-// Mutate has whatever the behaviour's decisions look for answered otherwise: as a later version, with a better search, may
-// answer. What says which: domain, first, room.
+// Mutate has whatever the behaviour's decisions look for answered otherwise: as a later version, with a better search,
+// may answer. What says which: domain, first, room.
 func (m *Machine) Mutate(behaviour uint32, what ...string) {
 	rules := &m.rules.searches[behaviour]
 	for _, w := range what {

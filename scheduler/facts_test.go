@@ -18,9 +18,10 @@ const oldLogs = "../compat/testdata"
 
 var searches = []string{"domain", "first", "room"}
 
-// TestAnotherSearchRecoversTheSameStates recovers every log with a Machine whose current rules look for domains of nodes,
-// for the first entity of a lane and for room, and find something else than this version does. Epochs of behaviour 1 are
-// applied by their own rules, later ones by what stands in their decisions: the states are those that were recorded.
+// TestAnotherSearchRecoversTheSameStates recovers every log with a Machine whose current rules look for domains of
+// nodes, for the first entity of a lane and for room, and find something else than this version does. Epochs of
+// behaviour 1 are applied by their own rules, later ones by what stands in their decisions: the states are those that
+// were recorded.
 func TestAnotherSearchRecoversTheSameStates(t *testing.T) {
 	compat.Each(t, oldLogs, func(t *testing.T, l *compat.Log) {
 		m := l.Start(t)
@@ -35,8 +36,8 @@ func TestAnotherSearchRecoversTheSameStates(t *testing.T) {
 	})
 }
 
-// TestTheOtherSearchesAreNoticed shows that the mutations of the test above are of what Apply would notice: in epochs of
-// behaviour 1 it looks for the same things, and each mutation brings some of those logs into other states.
+// TestTheOtherSearchesAreNoticed shows that the mutations of the test above are of what Apply would notice: in epochs
+// of behaviour 1 it looks for the same things, and each mutation brings some of those logs into other states.
 func TestTheOtherSearchesAreNoticed(t *testing.T) {
 	for _, what := range searches {
 		other := 0
@@ -56,8 +57,8 @@ func TestTheOtherSearchesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestAnotherSearchLeavesTheStatesOfEveryStory plays the stories of package transcripts: after each entry the state is the
-// same, whatever is searched for, and whether somebody asks for decisions in between or not.
+// TestAnotherSearchLeavesTheStatesOfEveryStory plays the stories of package transcripts: after each entry the state is
+// the same, whatever is searched for, and whether somebody asks for decisions in between or not.
 func TestAnotherSearchLeavesTheStatesOfEveryStory(t *testing.T) {
 	err := filepath.WalkDir("../transcripts/testdata", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

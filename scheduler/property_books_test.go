@@ -206,8 +206,8 @@ func (b *books) standings() map[string]standing {
 	return all
 }
 
-// checkComplete: a bind of a gang is released only with so many others that its minimum is given nodes, those counted in
-// that were given theirs before and those that have ended well since.
+// checkComplete: a bind of a gang is released only with so many others that its minimum is given nodes, those counted
+// in that were given theirs before and those that have ended well since.
 func (h *history) checkComplete(d *eventlog.Decision, group string, before map[string]standing) {
 	if group == "" {
 		return
@@ -243,8 +243,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 }
 
-// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in one;
-// those that are to go do not hold it there.
+// checkRack: a member of a gang that must stay within one rack goes to one, and to that of the others if they are in
+// one; those that are to go do not hold it there.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
 	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
@@ -272,7 +272,8 @@ func (b *books) minimum(group string) (n int, declared bool) {
 	return terms.min, terms.declared
 }
 
-// count returns the gang's members by stage, without those that give their node up, and how many count toward its minimum.
+// count returns the gang's members by stage, without those that give their node up, and how many count toward its
+// minimum.
 func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int) {
 	stages = map[cluster.Stage]int{}
 	// any order: counts

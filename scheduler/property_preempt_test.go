@@ -67,9 +67,9 @@ func (h *history) enterPreemption(d *eventlog.Decision) {
 	}
 }
 
-// checkNeeded: the victims are enough, and with any of them kept, or any group of them that is disrupted together, they are not.
-// It is checked where room is a matter of counting: pods that are alike and mind nothing but resources, no others leaving
-// or nominated, no room reserved.
+// checkNeeded: the victims are enough, and with any of them kept, or any group of them that is disrupted together, they
+// are not. It is checked where room is a matter of counting: pods that are alike and mind nothing but resources, no
+// others leaving or nominated, no room reserved.
 func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 	if len(d.Victims) == 0 || h.shape.durations {
 		return
@@ -119,8 +119,8 @@ func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 	}
 }
 
-// roomWithout counts how many pods like p the nodes have room for once the pods of gone have gone, and the members of p's gang
-// that are held on nodes.
+// roomWithout counts how many pods like p the nodes have room for once the pods of gone have gone, and the members of
+// p's gang that are held on nodes.
 func (h *history) roomWithout(gone []types.UID, nodes []string, p *bookedPod) (room int) {
 	wants := requests(p.object)
 	for _, name := range nodes {
@@ -218,7 +218,8 @@ func (h *history) checkWholeGroup(d *eventlog.Decision, victim *bookedPod) {
 	}
 }
 
-// checkKept: a pod is put on a node only if those nominated to it, of the pod's priority and above, still had their room.
+// checkKept: a pod is put on a node only if those nominated to it, of the pod's priority and above, still had their
+// room.
 func (h *history) checkKept(d *eventlog.Decision) {
 	own := h.pods[d.UID]
 	priority, known := h.priorityOf(own)

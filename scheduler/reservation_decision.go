@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// Lanes: how the gang plugin's queuePolicy reaches the queue and the cycles. Package backfill has the rules; here are its
-// view of the Machine, and the Decisions and changes of the queue that follow from what it answers.
+// Lanes: how the gang plugin's queuePolicy reaches the queue and the cycles. Package backfill has the rules; here are
+// its view of the Machine, and the Decisions and changes of the queue that follow from what it answers.
 
 // laneOf returns the lane of a profile; ok is false for one in which all entities may pass each other.
 func laneOf(p *framework.Profile) (_ backfill.Lane, ok bool) {
@@ -151,9 +151,9 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	return nil
 }
 
-// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed about the
-// others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes are retried when it
-// ends.
+// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed about
+// the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes are
+// retried when it ends.
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.Observe(profile, entry, roomChanged)
@@ -171,7 +171,8 @@ func (m *Machine) noteBlocked() {
 	}
 }
 
-// reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to any.
+// reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
+// any.
 func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
 	refusal := planner.Refusal(pod.UID)
 	if refusal == nil {

@@ -24,8 +24,9 @@ profiles:
   percentageOfNodesToScore: 10
 `
 
-// TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded has 300 nodes of which a cycle looks at a hundred, which begin where
-// the last one's ended. A Machine that is restored between two cycles must decide as the one that was written down.
+// TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded has 300 nodes of which a cycle looks at a hundred, which
+// begin where the last one's ended. A Machine that is restored between two cycles must decide as the one that was
+// written down.
 func TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded(t *testing.T) {
 	const nodes, pods = 300, 6
 	m := scheduler.New(transcripts.Registry())

@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
-// TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories plays generated histories of every kind and restores here and
-// there: 20 histories of each kind, 100 with ROLLCALL_WHOLE.
+// TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories plays generated histories of every kind and restores here
+// and there: 20 histories of each kind, 100 with ROLLCALL_WHOLE.
 func TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories(t *testing.T) {
 	fixedseed.Checks(t, 20)
 	shapes := shapes()

@@ -13,7 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no state.
+// room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
+// state.
 type room struct {
 	cluster   *cluster.State
 	profiles  *profiles

@@ -90,15 +90,15 @@ type domainSearch struct {
 	g *cluster.Group
 	// strict: domains in which an attempt has failed do not come last, but not at all.
 	strict bool
-	// failed is a domain that counts as one in which an attempt has failed, "" for none. released are pods that count as
-	// taken off their nodes at the end of that attempt.
+	// failed is a domain that counts as one in which an attempt has failed, "" for none. released are pods that count
+	// as taken off their nodes at the end of that attempt.
 	failed   string
 	released []*cluster.Pod
 }
 
-// find returns the domain, nil for anywhere. What is required holds for all members; within that, what is preferred does
-// if the domain has room for all that the gang still needs, the first label that can have it. Domains in which an attempt
-// has failed come last, or not at all. why says that there is none.
+// find returns the domain, nil for anywhere. What is required holds for all members; within that, what is preferred
+// does if the domain has room for all that the gang still needs, the first label that can have it. Domains in which an
+// attempt has failed come last, or not at all. why says that there is none.
 func (s *domainSearch) find() (d *domain, why string) {
 	required, preferred := s.g.Topology()
 	var within *domain
@@ -200,8 +200,8 @@ func (s *domainSearch) preferred(labels []string, within *domain) *domain {
 	return s.smallestFor(pods, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
 }
 
-// noteDomain writes into a decision on a gang with a topology which domain its cycle was limited to, and whether another
-// one is there if this cycle ends the attempt and leaves no member on a node.
+// noteDomain writes into a decision on a gang with a topology which domain its cycle was limited to, and whether
+// another one is there if this cycle ends the attempt and leaves no member on a node.
 func (m *Machine) noteDomain(d *eventlog.Decision, p *cluster.Pod) {
 	g := p.Group
 	if !m.rules.recordsFacts() || g == nil || d.Group == "" || !g.HasTopology() {
@@ -282,8 +282,8 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	return best
 }
 
-// smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first; nil
-// if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
+// smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first;
+// nil if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
 func (s *domainSearch) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
 	type sized struct {
 		d    *domain

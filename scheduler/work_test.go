@@ -17,9 +17,9 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
 
-// TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them, takes on
-// a workload that is the same each time. With a bound that is reached, look for what is asked more often than the
-// answer can have changed; raise it only with a reason.
+// TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them,
+// takes on a workload that is the same each time. With a bound that is reached, look for what is asked more often than
+// the answer can have changed; raise it only with a reason.
 func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 	const jobs = 300
 	m, summary := simulated(t, "16x16cpu", gangsInABusyCluster(jobs), "Backfill")
@@ -41,8 +41,8 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 	}
 }
 
-// gangsInABusyCluster is a workload in the Standard Workload Format: gangs of up to 128 pods that come every few minutes and
-// ask for somewhat more than 256 processors have, so that a queue builds up.
+// gangsInABusyCluster is a workload in the Standard Workload Format: gangs of up to 128 pods that come every few
+// minutes and ask for somewhat more than 256 processors have, so that a queue builds up.
 func gangsInABusyCluster(jobs int) []byte {
 	var out bytes.Buffer
 	seed, arrival := uint32(1), 0

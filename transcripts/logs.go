@@ -18,8 +18,9 @@ import (
 var storyLogs = flag.String("story-logs", "",
 	"write the log of every story as a bundle, and the hashes of its states, to this folder")
 
-// writeLog writes FOLDER-STORY.bundle, the story's entries, and FOLDER-STORY.states: for each entry a line with the first
-// eight bytes of the state's hash after it, and for the last one the whole hash. It does nothing without -story-logs.
+// writeLog writes FOLDER-STORY.bundle, the story's entries, and FOLDER-STORY.states: for each entry a line with the
+// first eight bytes of the state's hash after it, and for the last one the whole hash. It does nothing without
+// -story-logs.
 func (p *Player) writeLog(t *testing.T, path string, entries []eventlog.Entry) {
 	t.Helper()
 	if *storyLogs == "" {

@@ -13,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat, and finds no node over its
-// allocatable at any entry, no gang bound below its minimum, and no bind without a decision before it.
+// TestNoNodeIsOverbookedAndNoGangIsBoundInPart adds up requests by node from nothing but the output of log cat, and
+// finds no node over its allocatable at any entry, no gang bound below its minimum, and no bind without a decision
+// before it.
 func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 	for _, w := range []struct{ name, nodes, workload string }{
 		{"gangs in turn", "4x4cpu", "testdata/gangs.swf"},

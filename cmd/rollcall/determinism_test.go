@@ -64,8 +64,8 @@ func TestSimulationsInFreshProcessesWriteTheSameLog(t *testing.T) {
 	}
 }
 
-// TestSoakRealWorkloads is the same with the whole workloads, and lets the accountant go through the whole logs: some ten
-// minutes. "make soak" runs it.
+// TestSoakRealWorkloads is the same with the whole workloads, and lets the accountant go through the whole logs: some
+// ten minutes. "make soak" runs it.
 func TestSoakRealWorkloads(t *testing.T) {
 	if os.Getenv("ROLLCALL_SOAK") != "1" {
 		t.Skip("skipped: the whole workloads take many minutes; set ROLLCALL_SOAK=1, or run make soak")

@@ -34,8 +34,8 @@ func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
 	onAFullDisk(t, newSurvivor(t, 30, "98304"), diskFailures)
 }
 
-// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn has one that tells of no effects, and so is ahead of
-// the disk when that is full.
+// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn has one that tells of no effects, and so is
+// ahead of the disk when that is full.
 func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *testing.T) {
 	t.Parallel()
 	whole := newSurvivor(t, 60, "98304")

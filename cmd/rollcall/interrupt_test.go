@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs/logstest"
 )
 
-// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or has it end by SIGTERM, as soon as its log is there, and
-// once it has grown.
+// TestAnInterruptedSimulationLeavesALogThatReplays interrupts a simulation, or has it end by SIGTERM, as soon as its
+// log is there, and once it has grown.
 func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 	dir := t.TempDir()
 	workload := filepath.Join(dir, "long.swf")

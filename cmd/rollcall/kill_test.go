@@ -30,9 +30,9 @@ func TestSoakKills(t *testing.T) {
 	killAtRandom(t, 1000)
 }
 
-// TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning kills simulations that tell of no effects, and so are ahead of the
-// disk. What each leaves is the beginning of the simulation left alone, is whole and replays; and resumed until it
-// ends it comes to the same end, all of which is on the disk when it says so.
+// TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning kills simulations that tell of no effects, and so are ahead
+// of the disk. What each leaves is the beginning of the simulation left alone, is whole and replays; and resumed until
+// it ends it comes to the same end, all of which is on the disk when it says so.
 func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	t.Parallel()
 	kills := fixedseed.Of(40, 12)

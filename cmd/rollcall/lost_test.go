@@ -116,8 +116,8 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
 }
 
-// TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing takes the newest segments away, and lets each thing that could tell
-// so be there and not be readable, in ways that root cannot read either.
+// TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing takes the newest segments away, and lets each thing that could
+// tell so be there and not be readable, in ways that root cannot read either.
 func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 	log, args := small(t)
 	last := cutBySegments(t, log)

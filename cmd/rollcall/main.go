@@ -33,7 +33,8 @@ const (
 // errDiverged is returned by a command that has already reported a divergence.
 var errDiverged = errors.New("the log diverged from its replay")
 
-// errOtherRules is returned by a command that has already reported decisions that differ only because rules were changed.
+// errOtherRules is returned by a command that has already reported decisions that differ only because rules were
+// changed.
 var errOtherRules = errors.New("the log was decided by rules that this version has not kept")
 
 // usageError is bad usage: a flag or argument that is missing, unknown or wrong.

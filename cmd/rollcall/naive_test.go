@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// naiveJob is a job on a machine of processors that are all alike. Times are whole seconds; it runs from its start for run,
-// and declared is for how long it said that it would.
+// naiveJob is a job on a machine of processors that are all alike. Times are whole seconds; it runs from its start for
+// run, and declared is for how long it said that it would.
 type naiveJob struct {
 	name                   string
 	arrival, declared, run int64
@@ -107,9 +107,9 @@ func naiveFirstFit(m *naiveMachine, queue []int) []int {
 	return slices.DeleteFunc(queue, m.start)
 }
 
-// naiveEASY lets those pass that do not delay the head: EASY backfill. The head's shadow time is when it could start by what
-// is declared; extra are the processors that it leaves free then. Whoever fits now may start if it is over by the shadow
-// time, as it declares, or makes do with the extra ones.
+// naiveEASY lets those pass that do not delay the head: EASY backfill. The head's shadow time is when it could start by
+// what is declared; extra are the processors that it leaves free then. Whoever fits now may start if it is over by the
+// shadow time, as it declares, or makes do with the extra ones.
 func naiveEASY(m *naiveMachine, queue []int) []int {
 	queue = naiveFCFS(m, queue)
 	if len(queue) == 0 {
@@ -130,8 +130,8 @@ func naiveEASY(m *naiveMachine, queue []int) []int {
 	return left
 }
 
-// shadow returns when so many processors are free by what is declared, and how many more are free then. Nothing stands in
-// anybody's way if that is never.
+// shadow returns when so many processors are free by what is declared, and how many more are free then. Nothing stands
+// in anybody's way if that is never.
 func (m *naiveMachine) shadow(need int) (at int64, extra int) {
 	running := slices.SortedFunc(slices.Values(m.running), func(a, b naiveRun) int { return cmp.Compare(a.declaredEnd, b.declaredEnd) })
 	free := m.free
@@ -248,8 +248,8 @@ const (
 	all          = -1
 )
 
-// wantNaiveStarts compares job by job the starts of the first jobs of the Lublin workload on 16 nodes of 16 cpu with those
-// of a naive reference on 256 processors.
+// wantNaiveStarts compares job by job the starts of the first jobs of the Lublin workload on 16 nodes of 16 cpu with
+// those of a naive reference on 256 processors.
 func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) {
 	t.Helper()
 	workload := sharedData(t, "swf/lublin_256.swf")

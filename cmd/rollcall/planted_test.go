@@ -359,8 +359,8 @@ func TestSoakPlantedFaults(t *testing.T) {
 	}
 }
 
-// TestEachPlantedFaultHasItsPlaceAndItsTest holds between two soak runs that what is to be changed is still there, once,
-// and that the test which has to find it still has that name.
+// TestEachPlantedFaultHasItsPlaceAndItsTest holds between two soak runs that what is to be changed is still there,
+// once, and that the test which has to find it still has that name.
 func TestEachPlantedFaultHasItsPlaceAndItsTest(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for _, f := range plantedFaults {

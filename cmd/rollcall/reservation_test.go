@@ -73,8 +73,8 @@ func declaringMore(t *testing.T, workload string) string {
 	return path
 }
 
-// reservationAudit knows what jobs declare, and of the rest only what log cat prints: who is on which node until when, and
-// what is reserved. All pods request one processor.
+// reservationAudit knows what jobs declare, and of the rest only what log cat prints: who is on which node until when,
+// and what is reserved. All pods request one processor.
 type reservationAudit struct {
 	jobs       map[string]naiveJob
 	processors int // of a node
@@ -179,8 +179,8 @@ func (a *reservationAudit) reserve(l *auditedLine) error {
 	return a.inNobodysWay()
 }
 
-// place holds that a gang starts at the time that was reserved for it at the latest, and that no other one that passes it
-// will be in its way at that time.
+// place holds that a gang starts at the time that was reserved for it at the latest, and that no other one that passes
+// it will be in its way at that time.
 func (a *reservationAudit) place(l *auditedLine) error {
 	d := &l.Decision
 	a.running[d.UID] = auditedRun{d.Group, d.Node, l.Time.Add(time.Duration(a.jobs[d.Group].declared) * time.Second)}

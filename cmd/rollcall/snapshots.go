@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// defaultSnapshotEvery is how many entries are read back in about a second with 5,000 nodes and 100,000 pods, which take
-// another two to restore; there, making a snapshot holds the log up for about half a second.
+// defaultSnapshotEvery is how many entries are read back in about a second with 5,000 nodes and 100,000 pods, which
+// take another two to restore; there, making a snapshot holds the log up for about half a second.
 const defaultSnapshotEvery = 50_000
 
 // snapshotting is when whoever writes a log writes snapshots.

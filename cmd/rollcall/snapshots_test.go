@@ -18,8 +18,8 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// stepByStep has a simulation wait for the disk at each step. Ahead of it, a short one is over before there are many snapshots,
-// of which one is written at a time, and has few appends, none of which is parted to end a segment.
+// stepByStep has a simulation wait for the disk at each step. Ahead of it, a short one is over before there are many
+// snapshots, of which one is written at a time, and has few appends, none of which is parted to end a segment.
 var stepByStep = []string{"--effects", os.DevNull}
 
 // snapshotted simulates the beginnings of real workloads, and a small one, with a snapshot every few entries and

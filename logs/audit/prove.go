@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
-// A Claim is what is to be proven: that an entry is in a log (Seq and Size), or that a log has grown (From and To). Zeros
-// are found out, from the checkpoints and the log.
+// A Claim is what is to be proven: that an entry is in a log (Seq and Size), or that a log has grown (From and To).
+// Zeros are found out, from the checkpoints and the log.
 type Claim struct {
 	// Seq is an entry, and Size how many entries the log has that it is in.
 	Seq, Size uint64

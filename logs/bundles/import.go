@@ -25,8 +25,9 @@ type Imported struct {
 	Root     string `json:"root"`
 }
 
-// Import makes a new log, of a bundle. Both are named as logs are (logs.Path), and the log must not exist. The bundle is checked from end to end before, and
-// the log's chain and hash tree are compared with it after: the log appears whole, or not at all.
+// Import makes a new log, of a bundle. Both are named as logs are (logs.Path), and the log must not exist. The bundle
+// is checked from end to end before, and the log's chain and hash tree are compared with it after: the log appears
+// whole, or not at all.
 func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imported, error) {
 	path, err := logs.Path(file)
 	if err != nil {

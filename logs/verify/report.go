@@ -36,7 +36,8 @@ type Report struct {
 	// had: then Whole is false, and what stands behind the Entries is not known.
 	Tail   *Tail  `json:"tail,omitempty"`
 	Unread string `json:"unread,omitempty"`
-	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are good.
+	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are
+	// good.
 	Doubt            string  `json:"doubt,omitempty"`
 	Damage           *Damage `json:"damage,omitempty"`
 	Seconds          float64 `json:"seconds"`

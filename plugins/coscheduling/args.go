@@ -30,12 +30,11 @@ type Args struct {
 	// still go on holding nodes; 0 to 100, default 10. Here a gang that lacks any holds nothing, and one that is
 	// NonStrict holds what it has until its deadline, so that it has no effect.
 	PodGroupRejectPercentage *int32 `json:"podGroupRejectPercentage,omitempty"`
-	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in queue
-	// order; BestEffort by default. It is Rollcall's own: a stock kube-scheduler
-	// does not start with another.
+	// QueuePolicy says who of the profile's pods and gangs may be attempted before another that comes before it in
+	// queue order; BestEffort by default. It is Rollcall's own: a stock kube-scheduler does not start with another.
 	QueuePolicy QueuePolicy `json:"queuePolicy,omitempty"`
-	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody knows
-	// when there will be room for it, because pods that run declare no duration; at least 0, default 300.
+	// BackfillHoldSeconds is how long, with the policy Backfill, the first in line lets others pass although nobody
+	// knows when there will be room for it, because pods that run declare no duration; at least 0, default 300.
 	BackfillHoldSeconds *int64 `json:"backfillHoldSeconds,omitempty"`
 
 	holdGiven bool // BackfillHoldSeconds is no default
@@ -49,8 +48,8 @@ const (
 	BestEffort QueuePolicy = "BestEffort"
 	// StrictFIFO: nobody passes anybody.
 	StrictFIFO QueuePolicy = "StrictFIFO"
-	// Backfill: the first that does not fit has a reservation at the earliest time at which, by declared durations, there
-	// is room for it, and others may pass it if they do not delay that: EASY backfill.
+	// Backfill: the first that does not fit has a reservation at the earliest time at which, by declared durations,
+	// there is room for it, and others may pass it if they do not delay that: EASY backfill.
 	Backfill QueuePolicy = "Backfill"
 )
 

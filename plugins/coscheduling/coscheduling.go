@@ -124,9 +124,9 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 	return e.GetTimestamp()
 }
 
-// PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all the
-// gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under way. It
-// limits the nodes to those of the gang's domain.
+// PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all
+// the gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under
+// way. It limits the nodes to those of the gang's domain.
 func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
@@ -234,9 +234,9 @@ func (c *Coscheduling) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Po
 func (c *Coscheduling) PermitsLast() {}
 
 // Permit holds a member until its gang, and enough of those that it is admitted with, have their minimum on nodes, and
-// then lets all waiting members go. A member that another plugin holds does not count, because that plugin may still turn
-// it away. Example: of a gang with the minimum 2 one member waits for the gang alone, and the second one is held by
-// another plugin. The gang plugin holds the second one too, and the first one stays.
+// then lets all waiting members go. A member that another plugin holds does not count, because that plugin may still
+// turn it away. Example: of a gang with the minimum 2 one member waits for the gang alone, and the second one is held
+// by another plugin. The gang plugin holds the second one too, and the first one stays.
 func (c *Coscheduling) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {

@@ -7,7 +7,8 @@
 //
 //   - PreEnqueue keeps members out of the queue until it is declared how many are enough and that many exist, and as
 //     long as the gang contradicts itself.
-//   - QueueSort orders by priority (the PodGroup's own, where it has one), then by when the pod or gang was first queued.
+//   - QueueSort orders by priority (the PodGroup's own, where it has one), then by when the pod or gang was first
+//     queued.
 //   - PreFilter refuses a gang at once when all nodes together have less free than its minimum needs.
 //   - Permit holds each member on its node, and lets all of them go in the cycle that completes the minimum.
 //   - PostFilter and Unreserve let the held members go again when so many cannot be placed that the others are

@@ -27,9 +27,9 @@ import (
 
 // newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups; it stops when ctx is done.
 //
-// Pods come from the scheduler's own informer. PodGroups of both APIs and CompositePodGroups come from informers of the plugin's own: the
-// scheduler waits for all of its own to be filled before it schedules anything, and so would not start where one of
-// the APIs is not served. These here ask again, at most 30 seconds apart, until it is.
+// Pods come from the scheduler's own informer. PodGroups of both APIs and CompositePodGroups come from informers of the
+// plugin's own: the scheduler waits for all of its own to be filled before it schedules anything, and so would not
+// start where one of the APIs is not served. These here ask again, at most 30 seconds apart, until it is.
 func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) {
 	if err := args.stock(); err != nil {
 		return nil, err
@@ -231,7 +231,8 @@ func (s *standalone) groupHandler(res eventlog.Resource) cache.ResourceEventHand
 	}
 }
 
-// groupCame takes a PodGroup or CompositePodGroup in. If a PodGroup asks for fewer members than before, those that failed are tried again.
+// groupCame takes a PodGroup or CompositePodGroup in. If a PodGroup asks for fewer members than before, those that
+// failed are tried again.
 func (s *standalone) groupCame(res eventlog.Resource, obj eventlog.Object) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	s.change(func() (gangs, error) {

@@ -26,8 +26,8 @@ type standing struct {
 }
 
 // Less orders by priority, higher first, then by time, then by name. All members of a gang, and of the gangs that are
-// admitted with it, stand in one place, so that two gangs do not take each other's nodes: by the gang's own priority
-// if it has one, and by the time at which its object was created, or for want of one its first member; of several gangs,
+// admitted with it, stand in one place, so that two gangs do not take each other's nodes: by the gang's own priority if
+// it has one, and by the time at which its object was created, or for want of one its first member; of several gangs,
 // the first.
 func (s *standalone) Less(a, b fwk.QueuedEntityInfo) bool {
 	s.mu.Lock()
@@ -66,7 +66,8 @@ func (s *standalone) standing(e fwk.QueuedEntityInfo) standing {
 	return at
 }
 
-// since returns the time by which g stands in the queue. Once asked for it does not change as long as there is the gang.
+// since returns the time by which g stands in the queue. Once asked for it does not change as long as there is the
+// gang.
 func (v *view) since(g *cluster.Group) time.Time {
 	r := v.record(g)
 	if !r.since.IsZero() {

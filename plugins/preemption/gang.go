@@ -61,8 +61,8 @@ func (p *Preemption) preemptForGang(ctx context.Context, state fwk.CycleState, p
 	return propose(state, own, proposal)
 }
 
-// bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang may go to, of equals
-// the first; nil if there is none. Of gangs that are admitted together none may be limited to a domain.
+// bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang may go to, of
+// equals the first; nil if there is none. Of gangs that are admitted together none may be limited to a domain.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) (best *plan) {
 	domains, limited := p.view.Domains(g)
 	if len(g.Unit()) > 1 && slices.ContainsFunc(g.Unit(), func(o *cluster.Group) bool { _, limited := p.view.Domains(o); return limited }) {
@@ -315,8 +315,8 @@ func similar(a, b *v1.Pod) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// begin begins a rehearsal without those that leave anyway, the first n candidates, and the members that are held, which
-// are released with the attempt.
+// begin begins a rehearsal without those that leave anyway, the first n candidates, and the members that are held,
+// which are released with the attempt.
 func (pl *plan) begin(n int) {
 	pl.r = pl.p.handle.Rehearse(pl.p.view.GangPlugin(), pl.ours)
 	pl.r.Limit(pl.limit)

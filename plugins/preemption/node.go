@@ -43,8 +43,8 @@ func (p *Preemption) preemptForPod(ctx context.Context, state fwk.CycleState, po
 	return propose(state, best.node, proposal)
 }
 
-// ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node that
-// it is nominated to, unless that has become out of the question.
+// ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node
+// that it is nominated to, unless that has become out of the question.
 func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) string {
 	if !p.view.State().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
@@ -66,8 +66,8 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 	return ""
 }
 
-// candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many as
-// the arguments ask for, of which one violates no budget. err is the first that came up on the way.
+// candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many
+// as the arguments ask for, of which one violates no budget. err is the first that came up on the way.
 func (p *Preemption) candidates(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (out []candidate, err error) {
 	if p.view.State().PriorityOf(pod) <= p.view.State().LowestPriority() {
 		return nil, nil

@@ -64,8 +64,8 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 // Name implements fwk.Plugin.
 func (p *Preemption) Name() string { return Name }
 
-// EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever refused the pod knows what would help it, and
-// the end of a victim is among that.
+// EventsToRegister implements fwk.EnqueueExtensions: there are none. Whoever refused the pod knows what would help it,
+// and the end of a victim is among that.
 func (p *Preemption) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return nil, nil
 }
@@ -75,8 +75,8 @@ func (p *Preemption) SignPod(context.Context, *v1.Pod) ([]fwk.SignFragment, *fwk
 	return nil, nil
 }
 
-// A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in the
-// cycle's state.
+// A Proposal is what a PostFilter plugin wants done for the pod to fit, beside the pod's own nomination. It stands in
+// the cycle's state.
 type Proposal struct {
 	// Victims have to go, the most important first. Some may be on their way out already.
 	Victims []types.UID
@@ -104,9 +104,9 @@ func Proposed(state fwk.CycleState) *Proposal {
 	return data.(*Proposal)
 }
 
-// PostFilter looks for pods whose going would make room for the pod, or for its gang once the attempt to place it has come
-// to its end. The answer is Success with a nomination and a Proposal; or Unschedulable, with no result if the pod's
-// nomination is to stay as it is, and with an empty one if it is of no use any more.
+// PostFilter looks for pods whose going would make room for the pod, or for its gang once the attempt to place it has
+// come to its end. The answer is Success with a nomination and a Proposal; or Unschedulable, with no result if the
+// pod's nomination is to stay as it is, and with an empty one if it is of no use any more.
 func (p *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" {
 		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {

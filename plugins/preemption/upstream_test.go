@@ -177,8 +177,8 @@ func filterUpstream(ctx context.Context, f upstream.Framework, snapshot *cache.S
 	return fits
 }
 
-// preemptUpstream is kube-scheduler's evaluation (preemption.Evaluator.evaluate), step by step: its victims are all that
-// have to go, also those that are going already, which its execution passes over.
+// preemptUpstream is kube-scheduler's evaluation (preemption.Evaluator.evaluate), step by step: its victims are all
+// that have to go, also those that are going already, which its execution passes over.
 func (w *world) preemptUpstream(t *rapid.T, ctx context.Context, plugin *defaultpreemption.DefaultPreemption, snapshot *cache.Snapshot,
 	state fwk.CycleState, pod *v1.Pod, statuses *upstream.NodeToStatus) verdict {
 	must := mustOf(t)

@@ -172,8 +172,8 @@ func podOf(name string, cpu, gpu int64, priority int32) *v1.Pod {
 	return p
 }
 
-// drawWorld draws a crowded cluster. Every pod has another start time, so that upstream leaves nothing to chance but nodes
-// on which the same group would have to go.
+// drawWorld draws a crowded cluster. Every pod has another start time, so that upstream leaves nothing to chance but
+// nodes on which the same group would have to go.
 func drawWorld(t *rapid.T, groups bool) *world {
 	w := &world{left: map[string]int{}}
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {

@@ -65,8 +65,8 @@ func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	return b.BalancedAllocation.Score(ctx, state, pod, node)
 }
 
-// balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of them that
-// are taken nearer to each other. without is what evenness says of the node as it is.
+// balance returns upstream's score for two resources or fewer: 50 to 100, by whether the pod brings the fractions of
+// them that are taken nearer to each other. without is what evenness says of the node as it is.
 func (s *shares) balance(node *row, without int64) int64 {
 	return fwk.MaxScore/2 + (fwk.MaxScore/2+s.evenness(node)-without)/2
 }
@@ -80,8 +80,8 @@ func (s *shares) without() *shares {
 	return none
 }
 
-// evenness is 100 if equal fractions of the resources would be taken with the pod on the node, and 50 for all of one resource and
-// nothing of the other.
+// evenness is 100 if equal fractions of the resources would be taken with the pod on the node, and 50 for all of one
+// resource and nothing of the other.
 func (s *shares) evenness(node *row) int64 {
 	var fractions [2]float64
 	n := 0

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ledger keeps what the plugins read of the nodes side by side, in the order of their list. A row is that of the NodeInfo whose
-// generation it has, which no other content of any node ever has; it is a memo and nothing else.
+// ledger keeps what the plugins read of the nodes side by side, in the order of their list. A row is that of the
+// NodeInfo whose generation it has, which no other content of any node ever has; it is a memo and nothing else.
 type ledger struct {
 	rows  []row
 	names []v1.ResourceName // the extended resources that were asked for
@@ -29,10 +29,12 @@ type row struct {
 // amounts are what a node has of a resource, and what of it is taken.
 type amounts struct{ has, used int64 }
 
-// maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins anew.
+// maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins
+// anew.
 const maxNames = 16
 
-// columns returns the places among names of the resources that a pod requests; ok is false if it requests too many of them.
+// columns returns the places among names of the resources that a pod requests; ok is false if it requests too many of
+// them.
 func (l *ledger) columns(scalars []scalar) (at []int, ok bool) {
 	if len(scalars) > maxNames {
 		return nil, false

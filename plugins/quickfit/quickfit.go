@@ -1,11 +1,11 @@
-// Package quickfit is kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under their names, with a short way
-// for what they are asked most: whether a node has room, and how much of it would be left. What they refuse, in which words,
-// and everything else is answered by kube-scheduler's plugins themselves, and which amounts a pod counts for is always
-// theirs to say. Tests compare the answers.
+// Package quickfit is kube-scheduler's NodeResourcesFit and NodeResourcesBalancedAllocation, under their names, with a
+// short way for what they are asked most: whether a node has room, and how much of it would be left. What they refuse,
+// in which words, and everything else is answered by kube-scheduler's plugins themselves, and which amounts a pod
+// counts for is always theirs to say. Tests compare the answers.
 //
 // It is worth having because upstream's Filter, for every node, matches the names of extended resources with regular
-// expressions and allocates a list of what is lacking, and its Score allocates three lists: together most of the time of a
-// cycle whose pod is like no other.
+// expressions and allocates a list of what is lacking, and its Score allocates three lists: together most of the time
+// of a cycle whose pod is like no other.
 package quickfit
 
 import (
@@ -144,7 +144,8 @@ func (f *Fit) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node
 
 func (f *Fit) most() bool { return f.strategy == config.MostAllocated }
 
-// shares are the amounts that a pod counts for when nodes are scored, of resources that every node has. Nobody changes them.
+// shares are the amounts that a pod counts for when nodes are scored, of resources that every node has. Nobody changes
+// them.
 type shares struct {
 	of []share
 }
@@ -167,7 +168,8 @@ const (
 // Clone implements fwk.StateData.
 func (s *shares) Clone() fwk.StateData { return s }
 
-// sharesOf returns the amounts that upstream's PreScore has left under the key; nil if it takes more than them to score the pod.
+// sharesOf returns the amounts that upstream's PreScore has left under the key; nil if it takes more than them to score
+// the pod.
 func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.ResourceSpec) *shares {
 	data, err := state.Read(key)
 	if err != nil {
@@ -201,8 +203,8 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 	return s
 }
 
-// left returns the score by upstream's strategy LeastAllocated, or MostAllocated: the weighted mean over the resources that the
-// node has of the percentage that would be free, or taken.
+// left returns the score by upstream's strategy LeastAllocated, or MostAllocated: the weighted mean over the resources
+// that the node has of the percentage that would be free, or taken.
 func (s *shares) left(node *row, most bool) int64 {
 	var sum, weights int64
 	for i := range s.of {

@@ -21,8 +21,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 )
 
-// The arguments under which the plugins are compared, and which share of the pods, in percent, is scored the short way under them
-// at the least, and at the most.
+// The arguments under which the plugins are compared, and which share of the pods, in percent, is scored the short way
+// under them at the least, and at the most.
 var scoredBy = []struct {
 	name        string
 	args        runtime.Object
@@ -61,7 +61,8 @@ func balancedArgs(names ...string) runtime.Object {
 	return &config.NodeResourcesBalancedAllocationArgs{Resources: list}
 }
 
-// Score and the surveys of all nodes say what upstream's plugins say of each node, while nodes and the pods on them change.
+// Score and the surveys of all nodes say what upstream's plugins say of each node, while nodes and the pods on them
+// change.
 func TestScoresAndSurveysAreUpstreams(t *testing.T) {
 	for _, test := range scoredBy {
 		t.Run(test.name, func(t *testing.T) {

@@ -172,8 +172,8 @@ func TestDomainsThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// BenchmarkPod is PreFilter and Filter of all of 5,000 nodes with 10,000 pods on them, and the placement of the pod for which
-// another one goes.
+// BenchmarkPod is PreFilter and Filter of all of 5,000 nodes with 10,000 pods on them, and the placement of the pod for
+// which another one goes.
 func BenchmarkPod(b *testing.B) {
 	plugins := newBoth(b)
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaults are the hard ones of the plugin's default constraints, for pods that have none of their own, and where it looks for
-// what such a pod belongs to.
+// defaults are the hard ones of the plugin's default constraints, for pods that have none of their own, and where it
+// looks for what such a pod belongs to.
 type defaults struct {
 	constraints  []v1.TopologySpreadConstraint
 	services     corelisters.ServiceLister
@@ -30,8 +30,8 @@ func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaul
 	return d
 }
 
-// of returns the constraints for a pod without any of its own, and the selector that stands in all of them: none if there are
-// none, or if the pod belongs to nothing.
+// of returns the constraints for a pod without any of its own, and the selector that stands in all of them: none if
+// there are none, or if the pod belongs to nothing.
 func (d *defaults) of(pod *v1.Pod) ([]v1.TopologySpreadConstraint, labels.Selector) {
 	if len(d.constraints) == 0 {
 		return nil, nil

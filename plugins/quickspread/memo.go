@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxNodes bounds the memory of all memos, of which a node takes some 40 bytes, and 60 more where it is a domain of its own:
-	// the memo that was not used for longest goes first. But so many memos there may be in any case:
+	// maxNodes bounds the memory of all memos, of which a node takes some 40 bytes, and 60 more where it is a domain of
+	// its own: the memo that was not used for longest goes first. But so many memos there may be in any case:
 	maxNodes   = 1 << 19
 	leastMemos = 16
 )
@@ -37,8 +37,8 @@ type memo struct {
 	tolerations []v1.Toleration
 	comparisons bool
 
-	// generations are those of the nodes counted, in their order: it says all of a node and its pods, and no other node, nor
-	// the same at another time, nor a copy that differs, has the same. counts are theirs, one for each rule.
+	// generations are those of the nodes counted, in their order: it says all of a node and its pods, and no other
+	// node, nor the same at another time, nor a copy that differs, has the same. counts are theirs, one for each rule.
 	generations []int64
 	places      map[int64]int32 // where a generation stands in these
 	counts      []count
@@ -53,8 +53,8 @@ type count struct {
 
 const nowhere = -1
 
-// domains are the values of one topology key, numbered as they came up, and what is in each: nodes that count, and matching
-// pods on these. A domain that has lost its last node keeps its number.
+// domains are the values of one topology key, numbered as they came up, and what is in each: nodes that count, and
+// matching pods on these. A domain that has lost its last node keeps its number.
 type domains struct {
 	ids   map[string]int32
 	nodes []int32
@@ -175,8 +175,9 @@ func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
 	return int(place), ok
 }
 
-// takeOut takes the nodes at those places out of the domains, and returns their counts, and where among these those of a
-// generation begin: when a node comes or goes, the others after it change places and nothing else. A single one cannot have.
+// takeOut takes the nodes at those places out of the domains, and returns their counts, and where among these those of
+// a generation begin: when a node comes or goes, the others after it change places and nothing else. A single one
+// cannot have.
 func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
 	if len(places) > 1 {
 		known = make(map[int64]int, len(places))

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// question is what a pod's PreFilter wants to know: how many pods count, on which node, in which domain. Pods with equal
-// questions share a memo.
+// question is what a pod's PreFilter wants to know: how many pods count, on which node, in which domain. Pods with
+// equal questions share a memo.
 type question struct {
 	pod         *v1.Pod
 	gates       gates
@@ -36,8 +36,8 @@ func hard(constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstrai
 	return slices.DeleteFunc(slices.Clone(constraints), isSoft)
 }
 
-// policies returns what the constraint says of nodes that the pod cannot go to; by default their affinity counts and their
-// taints do not.
+// policies returns what the constraint says of nodes that the pod cannot go to; by default their affinity counts and
+// their taints do not.
 func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 	affinity = c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == v1.NodeInclusionPolicyHonor
 	taints = c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == v1.NodeInclusionPolicyHonor
@@ -88,9 +88,9 @@ func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
 	return c.MatchLabelKeys
 }
 
-// appendTo appends the question's bytes to b: all that the answer depends on besides the nodes and their pods. That is not
-// maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only if a policy
-// asks for them.
+// appendTo appends the question's bytes to b: all that the answer depends on besides the nodes and their pods. That is
+// not maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only
+// if a policy asks for them.
 func (q *question) appendTo(b []byte) ([]byte, error) {
 	b = appendBytes(b, q.pod.Namespace)
 	var err error
@@ -143,7 +143,8 @@ func appendAffinity(b []byte, pod *v1.Pod) ([]byte, error) {
 	return b, nil
 }
 
-// appendSelector appends a parsed selector. Its String would not do: nobody has checked that labels of services have no commas.
+// appendSelector appends a parsed selector. Its String would not do: nobody has checked that labels of services have no
+// commas.
 func appendSelector(b []byte, selector labels.Selector) []byte {
 	requirements, ok := selector.Requirements()
 	b = append(b, 's', flag(ok))

@@ -1,15 +1,15 @@
-// Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes for
-// every pod. Of hard constraints (DoNotSchedule) it keeps, from pod to pod, how many pods match on each node, and counts a node
-// again only when that has changed. Scores, hints, soft constraints, and whatever else there is, are kube-scheduler's plugin's own
-// answers; what is refused, and in which words, is the same. A test compares the two.
+// Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes
+// for every pod. Of hard constraints (DoNotSchedule) it keeps, from pod to pod, how many pods match on each node, and
+// counts a node again only when that has changed. Scores, hints, soft constraints, and whatever else there is, are
+// kube-scheduler's plugin's own answers; what is refused, and in which words, is the same. A test compares the two.
 //
-// In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a gang are, it
-// depends on the order in which a map is walked. Here it is what counting afresh would give.
+// In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a
+// gang are, it depends on the order in which a map is walked. Here it is what counting afresh would give.
 //
 // What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
 //
-// Start at PreFilter; memo.go is how counts are kept up, question.go what makes two pods share them, reading.go what one pod's
-// cycle sees.
+// Start at PreFilter; memo.go is how counts are kept up, question.go what makes two pods share them, reading.go what
+// one pod's cycle sees.
 package quickspread
 
 import (
@@ -91,8 +91,8 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 	}
 }
 
-// PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step of
-// the pod's cycle: then there is no reading in the state.
+// PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
+// of the pod's cycle: then there is no reading in the state.
 func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)
 	if s.gates.off || s.gates.deferred && resource.IsPodResizeDeferred(pod) {

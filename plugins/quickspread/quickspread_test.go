@@ -25,8 +25,8 @@ const (
 // tallied is what a run of the comparison has seen: without some of everything it would show nothing.
 type tallied struct{ pods, errors, skips, passed, skewed, unlabeled, trials int }
 
-// What the plugin says of a pod, of every node for it, and of every node when pods of one node are thought away or added, is
-// what upstream's says, through the life of one plugin in a world that changes.
+// What the plugin says of a pod, of every node for it, and of every node when pods of one node are thought away or
+// added, is what upstream's says, through the life of one plugin in a world that changes.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	seen := compareLives(t, sequences)
 	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods, "passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
@@ -247,8 +247,8 @@ func TestWithoutPreFilterItFailsAsUpstreamDoes(t *testing.T) {
 	}
 }
 
-// Pods thought away, or added, on several nodes leave what a count from the start finds without them, or with them. This is not
-// compared with upstream's RemovePod: that keeps two domains in mind and goes wrong here.
+// Pods thought away, or added, on several nodes leave what a count from the start finds without them, or with them.
+// This is not compared with upstream's RemovePod: that keeps two domains in mind and goes wrong here.
 func TestPodsThoughtAwayOnSeveralNodesAreAllRemembered(t *testing.T) {
 	var seen tallied
 	for seed := range uint64(300) {

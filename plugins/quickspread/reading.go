@@ -16,9 +16,10 @@ import (
 // readingKey is where PreFilter leaves the reading.
 const readingKey fwk.StateKey = "PreFilter" + podtopologyspread.Name + "/quick"
 
-// reading is what the memo said when the pod's PreFilter was run, and what became of it since by pods thought of as added or
-// gone. The memo goes on meanwhile, in a rehearsal for one: of it may still be read what never changes, which is its rules, the
-// numbers of its domains, and what a node of a certain generation brings, but not what is in the domains.
+// reading is what the memo said when the pod's PreFilter was run, and what became of it since by pods thought of as
+// added or gone. The memo goes on meanwhile, in a rehearsal for one: of it may still be read what never changes, which
+// is its rules, the numbers of its domains, and what a node of a certain generation brings, but not what is in the
+// domains.
 type reading struct {
 	memo    *memo
 	tallies []tally // one for each rule
@@ -181,8 +182,8 @@ func (r *reading) change(logger klog.Logger, pod *v1.Pod, node *v1.Node, by int)
 	}
 }
 
-// findLeast looks for the domain that has fewest pods. Upstream keeps the two that had fewest, of equals those that a map gave
-// first, and is at a loss when pods in several domains are added.
+// findLeast looks for the domain that has fewest pods. Upstream keeps the two that had fewest, of equals those that a
+// map gave first, and is at a loss when pods in several domains are added.
 func (t *tally) findLeast() {
 	t.least = math.MaxInt32
 	for _, n := range t.pods {
@@ -196,8 +197,8 @@ func (t *tally) findLeast() {
 	}
 }
 
-// settle works out the limit for a domain: its pods, and the pod if it matches, may be maxSkew more than the fewest that any
-// domain has, which are none while there are fewer domains than there should be.
+// settle works out the limit for a domain: its pods, and the pod if it matches, may be maxSkew more than the fewest
+// that any domain has, which are none while there are fewer domains than there should be.
 func (t *tally) settle() {
 	least := t.least
 	if t.domains < t.minDomains {
