@@ -80,7 +80,10 @@ func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity
 // none.
 func (p *Planner) FindFirst(profile string) *queue.Entity {
 	l := p.lanes[profile]
-	return p.view.FirstInLane(profile, func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) })
+	return p.view.FirstInLane(
+		profile,
+		func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) },
+	)
 }
 
 // roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster

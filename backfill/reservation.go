@@ -163,7 +163,8 @@ func (p *Planner) WaitsNoMore(profile string) bool {
 		return false
 	}
 	e := p.view.Entity(r.Key)
-	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated || e.State() == queue.Placed
+	return e == nil || p.view.HasEnough(e) || e.Profile() != profile || e.State() == queue.Gated ||
+		e.State() == queue.Placed
 }
 
 // NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more

@@ -40,7 +40,12 @@ func reservationFor(profile, gang string, at eventlog.Time) Reservation {
 }
 
 func newTestPlanner() *Planner {
-	return New(emptyView{cluster.New()}, Lane{Profile: "y", Backfill: true}, Lane{Profile: "x", Backfill: true}, Lane{Profile: "z"})
+	return New(
+		emptyView{cluster.New()},
+		Lane{Profile: "y", Backfill: true},
+		Lane{Profile: "x", Backfill: true},
+		Lane{Profile: "z"},
+	)
 }
 
 func TestReservationsAreRestoredFromTheirBytes(t *testing.T) {

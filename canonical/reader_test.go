@@ -13,13 +13,28 @@ import (
 
 func TestWhatIsAppendedIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		u, i, text, raw := rapid.Uint64().Draw(t, "u"), rapid.Int64().Draw(t, "i"), rapid.String().Draw(t, "text"), rapid.SliceOf(rapid.Byte()).Draw(t, "raw")
+		u, i, text, raw := rapid.Uint64().Draw(
+			t,
+			"u",
+		), rapid.Int64().Draw(
+			t,
+			"i",
+		), rapid.String().Draw(
+			t,
+			"text",
+		), rapid.SliceOf(
+			rapid.Byte(),
+		).Draw(
+			t,
+			"raw",
+		)
 		text = strings.ToValidUTF8(text, "?")
 		b := binary.AppendVarint(binary.AppendUvarint(nil, u), i)
 		b = canonical.AppendBytes(canonical.AppendString(b, text), raw)
 		b = append(b, canonical.Flags(u%2 == 0, i%2 == 0))
 		r := canonical.NewReader(b)
-		if r.Uvarint("u") != u || r.Varint("i") != i || r.String("text") != text || string(r.Bytes("raw")) != string(raw) {
+		if r.Uvarint("u") != u || r.Varint("i") != i || r.String("text") != text ||
+			string(r.Bytes("raw")) != string(raw) {
 			t.Fatal("another value was read")
 		}
 		if set := r.Flags("flags", 2); set[0] != (u%2 == 0) || set[1] != (i%2 == 0) {

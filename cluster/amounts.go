@@ -21,7 +21,8 @@ func DeclaredDuration(pod *v1.Pod) (d time.Duration, ok bool) {
 			d, ok = said, true
 		}
 	}
-	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && *seconds > 0 && *seconds < int64(maxDuration/time.Second) {
+	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil && *seconds > 0 &&
+		*seconds < int64(maxDuration/time.Second) {
 		if limit := time.Duration(*seconds) * time.Second; !ok || limit < d {
 			d, ok = limit, true
 		}

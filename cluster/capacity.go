@@ -129,7 +129,10 @@ func needsOf(pods []*Pod) []resourceNeed {
 		newNeed(v1.ResourcePods, requests, func(fwk.Resource) int64 { return 1 }),
 	}
 	for _, name := range scalars {
-		needs = append(needs, newNeed(name, requests, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }))
+		needs = append(
+			needs,
+			newNeed(name, requests, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }),
+		)
 	}
 	return needs
 }

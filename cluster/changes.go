@@ -54,7 +54,11 @@ func (s *State) Beyond() uint64 { return s.beyond }
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
 	switch res {
-	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.CompositePodGroups, eventlog.PriorityClasses, eventlog.PodDisruptionBudgets:
+	case eventlog.PodGroups,
+		eventlog.XPodGroups,
+		eventlog.CompositePodGroups,
+		eventlog.PriorityClasses,
+		eventlog.PodDisruptionBudgets:
 	default:
 		s.beyond++
 	}

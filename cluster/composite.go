@@ -88,8 +88,11 @@ func (c *Composite) Refusal() string {
 		return "it " + fault
 	}
 	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
-		return fmt.Sprintf("it is below composite pod group %s/%s: CompositePodGroups below each other are not supported",
-			c.Namespace, *c.object.Spec.ParentCompositePodGroupName)
+		return fmt.Sprintf(
+			"it is below composite pod group %s/%s: CompositePodGroups below each other are not supported",
+			c.Namespace,
+			*c.object.Spec.ParentCompositePodGroupName,
+		)
 	}
 	if c.children > 0 {
 		return "it has composite pod groups below it: CompositePodGroups below each other are not supported"
@@ -116,7 +119,13 @@ func (c *Composite) judgeSchedulers() string {
 			case first == nil:
 				first, its = g, name
 			case name != its:
-				return fmt.Sprintf("its pod groups are for different schedulers: %s for %s, %s for %s", first, quoted(its), g, quoted(name))
+				return fmt.Sprintf(
+					"its pod groups are for different schedulers: %s for %s, %s for %s",
+					first,
+					quoted(its),
+					g,
+					quoted(name),
+				)
 			}
 		}
 	}
@@ -300,7 +309,10 @@ func (s *State) CompositesNaming(name types.NamespacedName) []*Composite {
 	if len(s.namedBy[name]) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(s.namedBy[name]), func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(
+		maps.Keys(s.namedBy[name]),
+		func(a, b *Composite) int { return strings.Compare(a.Name, b.Name) },
+	)
 }
 
 // CompositesOfClass returns the composites whose objects name the priority class, by namespace and name.

@@ -41,7 +41,8 @@ func (s *State) PriorityOf(pod *v1.Pod) int32 {
 // highest if both say so. Of a pod that is disrupted by itself, key is the pod's.
 func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	if g := p.Group; g != nil {
-		if c := g.composite; c != nil && c.object != nil && c.object.Spec.DisruptionMode != nil && c.object.Spec.DisruptionMode.All != nil {
+		if c := g.composite; c != nil && c.object != nil && c.object.Spec.DisruptionMode != nil &&
+			c.object.Spec.DisruptionMode.All != nil {
 			for _, each := range c.gangs {
 				pods = append(pods, each.onNodes()...)
 			}

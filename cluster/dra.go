@@ -280,7 +280,10 @@ func (f *Informers) Undecidable(pod *v1.Pod) string {
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
 			if len(r.BindingConditions) > 0 {
-				return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet", *name)
+				return fmt.Sprintf(
+					"resourceclaim %q has a device with binding conditions, which are not supported yet",
+					*name,
+				)
 			}
 		}
 	}
@@ -288,7 +291,11 @@ func (f *Informers) Undecidable(pod *v1.Pod) string {
 		for i := range containers {
 			for _, name := range slices.Sorted(maps.Keys(containers[i].Resources.Requests)) {
 				if class := f.dra.classes.GetDeviceClass(name); class != nil {
-					return fmt.Sprintf("resource %q stands for device class %q, and allocating devices is not supported yet", name, class.Name)
+					return fmt.Sprintf(
+						"resource %q stands for device class %q, and allocating devices is not supported yet",
+						name,
+						class.Name,
+					)
 				}
 			}
 		}

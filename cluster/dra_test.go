@@ -27,7 +27,9 @@ import (
 
 // deviceClaim is a claim with an allocation of devices of driver "d", pool "p"; with none it is unallocated.
 func deviceClaim(name string, devices ...string) *resourcev1.ResourceClaim {
-	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+	claim := &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+	}
 	if len(devices) == 0 {
 		return claim
 	}
@@ -40,16 +42,23 @@ func deviceClaim(name string, devices ...string) *resourcev1.ResourceClaim {
 }
 
 func onlyOnNode(claim *resourcev1.ResourceClaim, node string) *resourcev1.ResourceClaim {
-	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-		MatchFields: []v1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{node}}},
-	}}}
+	claim.Status.Allocation.NodeSelector = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+		{
+			MatchFields: []v1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: v1.NodeSelectorOpIn, Values: []string{node}},
+			},
+		},
+	}}
 	return claim
 }
 
 func podWithDevices(claims ...string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid-pod"}}
 	for _, claim := range claims {
-		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+		pod.Spec.ResourceClaims = append(
+			pod.Spec.ResourceClaims,
+			v1.PodResourceClaim{Name: claim, ResourceClaimName: &claim},
+		)
 	}
 	return pod
 }
@@ -76,10 +85,20 @@ func TestAnAllocatedClaimHoldsItsPodToTheAllocationsNodes(t *testing.T) {
 	if len(f.dra.claims.pending) != 0 {
 		t.Error("an allocation is pending after Unreserve")
 	}
-	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(ctx, framework.NewCycleState(), podWithDevices("none"), nil); status.Code() != fwk.UnschedulableAndUnresolvable {
+	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(
+		ctx,
+		framework.NewCycleState(),
+		podWithDevices("none"),
+		nil,
+	); status.Code() != fwk.UnschedulableAndUnresolvable {
 		t.Errorf("a claim that is not there: %v", status)
 	}
-	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(ctx, framework.NewCycleState(), podWithDevices(), nil); status.Code() != fwk.Skip {
+	if _, status := pl.(fwk.PreFilterPlugin).PreFilter(
+		ctx,
+		framework.NewCycleState(),
+		podWithDevices(),
+		nil,
+	); status.Code() != fwk.Skip {
 		t.Errorf("a pod without claims: %v", status)
 	}
 }
@@ -89,12 +108,25 @@ func TestUndecidableNamesWhatWouldNeedAnAllocation(t *testing.T) {
 	conditional := deviceClaim("conditional", "gpu-1")
 	conditional.Status.Allocation.Devices.Results[0].BindingConditions = []string{"ready"}
 	extended := "example.com/gpu"
-	mustUpsert(t, f, deviceClaim("open"), deviceClaim("done", "gpu-0"), conditional,
-		&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: &extended}})
+	mustUpsert(
+		t,
+		f,
+		deviceClaim("open"),
+		deviceClaim("done", "gpu-0"),
+		conditional,
+		&resourcev1.DeviceClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
+			Spec:       resourcev1.DeviceClassSpec{ExtendedResourceName: &extended},
+		},
+	)
 	asking := func(name v1.ResourceName) *v1.Pod {
 		pod := podWithDevices("done")
-		pod.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}
-		pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{name: resource.MustParse("1")}}}}
+		pod.Spec.InitContainers = []v1.Container{
+			{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}},
+		}
+		pod.Spec.Containers = []v1.Container{
+			{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{name: resource.MustParse("1")}}},
+		}
 		return pod
 	}
 	for name, c := range map[string]struct {
@@ -147,7 +179,8 @@ func TestPendingAllocationsCountUntilTheyAreTakenBack(t *testing.T) {
 	if claims.MaybeRemoveClaimPendingAllocation("uid-open", false) {
 		t.Error("the first of two sharers removed the allocation")
 	}
-	if !claims.MaybeRemoveClaimPendingAllocation("uid-open", false) || claims.MaybeRemoveClaimPendingAllocation("uid-open", false) {
+	if !claims.MaybeRemoveClaimPendingAllocation("uid-open", false) ||
+		claims.MaybeRemoveClaimPendingAllocation("uid-open", false) {
 		t.Error("the last sharer did not remove the allocation, once")
 	}
 	if got := inUse(); got != "d/p/gpu-0" {
@@ -156,10 +189,18 @@ func TestPendingAllocationsCountUntilTheyAreTakenBack(t *testing.T) {
 	if err := claims.SignalClaimPendingAllocation("uid-none", deviceClaim("none", "gpu-1")); err == nil {
 		t.Error("a claim that is not there is pending")
 	}
-	if err := claims.SignalClaimPendingAllocation("uid-done", deviceClaim("done", "gpu-1")); err != nil || claims.GetPendingAllocation("uid-done") != nil {
+	if err := claims.SignalClaimPendingAllocation(
+		"uid-done",
+		deviceClaim("done", "gpu-1"),
+	); err != nil ||
+		claims.GetPendingAllocation("uid-done") != nil {
 		t.Errorf("an allocated claim is pending: %v", err)
 	}
-	if err := claims.SignalClaimPendingAllocation("special", deviceClaim("<extended-resources>", "gpu-2")); err != nil || !claims.MaybeRemoveClaimPendingAllocation("special", true) {
+	if err := claims.SignalClaimPendingAllocation(
+		"special",
+		deviceClaim("<extended-resources>", "gpu-2"),
+	); err != nil ||
+		!claims.MaybeRemoveClaimPendingAllocation("special", true) {
 		t.Errorf("the claim in memory only: %v", err)
 	}
 	if err := claims.AssumeClaimAfterAPICall(deviceClaim("open")); !errors.Is(err, ErrLogFed) {
@@ -178,7 +219,11 @@ func TestDevicesInUseAreWhatTheClaimsAddUpTo(t *testing.T) {
 		claims := map[string]*resourcev1.ResourceClaim{}
 		name := rapid.SampledFrom([]string{"a", "b", "c"})
 		result := rapid.Custom(func(t *rapid.T) resourcev1.DeviceRequestAllocationResult {
-			r := resourcev1.DeviceRequestAllocationResult{Driver: "d", Pool: "p", Device: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "device")}
+			r := resourcev1.DeviceRequestAllocationResult{
+				Driver: "d",
+				Pool:   "p",
+				Device: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "device"),
+			}
 			if rapid.Bool().Draw(t, "shared") {
 				share := types.UID(rapid.SampledFrom([]string{"s1", "s2"}).Draw(t, "share"))
 				r.ShareID = &share
@@ -196,7 +241,9 @@ func TestDevicesInUseAreWhatTheClaimsAddUpTo(t *testing.T) {
 			"put": func(t *rapid.T) {
 				claim := deviceClaim(name.Draw(t, "claim"))
 				if results := rapid.SliceOfN(result, 0, 3).Draw(t, "results"); len(results) > 0 {
-					claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: results}}
+					claim.Status.Allocation = &resourcev1.AllocationResult{
+						Devices: resourcev1.DeviceAllocationResult{Results: results},
+					}
 				}
 				claims[claim.Name] = claim
 				if _, err := f.Upsert(eventlog.ResourceClaims, claim); err != nil {
@@ -244,7 +291,15 @@ func checkInUse(t *rapid.T, f *Informers, claims map[string]*resourcev1.Resource
 		gotShares.Insert(id.String())
 	}
 	if !gotDevices.Equal(devices) || !gotShares.Equal(shares) || len(got.AggregatedCapacity) != len(memory) {
-		t.Fatalf("in use: %v %v %v, want %v %v %v", gotDevices, gotShares, got.AggregatedCapacity, devices, shares, memory)
+		t.Fatalf(
+			"in use: %v %v %v, want %v %v %v",
+			gotDevices,
+			gotShares,
+			got.AggregatedCapacity,
+			devices,
+			shares,
+			memory,
+		)
 	}
 	for id, want := range memory {
 		if sum := got.AggregatedCapacity[id]["memory"]; sum == nil || sum.Value() != want {
@@ -272,12 +327,16 @@ func TestTheNewestDeviceClassStandsForAnExtendedResource(t *testing.T) {
 			if got := resolver.GetDeviceClass("example.com/gpu"); got == nil || got.Name != want {
 				t.Errorf("order %v: %v, want %s", order, got, want)
 			}
-			if got := resolver.GetDeviceClass(v1.ResourceName("deviceclass.resource.kubernetes.io/" + want)); got == nil || got.Name != want {
+			if got := resolver.GetDeviceClass(
+				v1.ResourceName("deviceclass.resource.kubernetes.io/" + want),
+			); got == nil ||
+				got.Name != want {
 				t.Errorf("by class name %s: %v", want, got)
 			}
 			f.Delete(eventlog.DeviceClasses, "", want)
 		}
-		if resolver.GetDeviceClass("example.com/gpu") != nil || resolver.GetDeviceClass("deviceclass.resource.kubernetes.io/a") != nil {
+		if resolver.GetDeviceClass("example.com/gpu") != nil ||
+			resolver.GetDeviceClass("deviceclass.resource.kubernetes.io/a") != nil {
 			t.Error("a deleted class is found")
 		}
 	}
@@ -288,7 +347,12 @@ func TestSlicesAndClassesAreListedByName(t *testing.T) {
 	var want []string
 	for i := range 30 {
 		name := fmt.Sprintf("s%02d", (i*7)%30)
-		mustUpsert(t, f, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		mustUpsert(
+			t,
+			f,
+			&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		)
 		want = append(want, "/"+name)
 	}
 	slices.Sort(want)

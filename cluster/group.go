@@ -406,5 +406,6 @@ func (s *State) recount(node string, change func()) {
 
 // isReady reports whether a cycle of this scheduler could place a Pending pod.
 func (s *State) isReady(pod *v1.Pod) bool {
-	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil && (s.mine == nil || s.mine(pod.Spec.SchedulerName))
+	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil &&
+		(s.mine == nil || s.mine(pod.Spec.SchedulerName))
 }

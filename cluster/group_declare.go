@@ -72,7 +72,10 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	g.declarations = append(g.declarations, d)
-	slices.SortFunc(g.declarations, func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	slices.SortFunc(
+		g.declarations,
+		func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) },
+	)
 	s.realign(g)
 	s.observe(g)
 	return nil
@@ -188,7 +191,8 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 	lacking := false
 	for _, name := range names {
 		free, offered := s.free.of(name)
-		if short := (Shortfall{Resource: name, Needed: amounts[name], Free: free}); offered && free < amounts[name] && (!lacking || short.worseThan(worst)) {
+		if short := (Shortfall{Resource: name, Needed: amounts[name], Free: free}); offered && free < amounts[name] &&
+			(!lacking || short.worseThan(worst)) {
 			worst, lacking = short, true
 		}
 	}
@@ -239,7 +243,8 @@ func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking boo
 	}
 	for _, m := range g.declarations[0].room {
 		free, _ := all.of(m.resource)
-		if s := (Shortfall{Resource: m.resource, Needed: m.amount, Free: free, Asked: true}); free < m.amount && (!lacking || s.worseThan(worst)) {
+		if s := (Shortfall{Resource: m.resource, Needed: m.amount, Free: free, Asked: true}); free < m.amount &&
+			(!lacking || s.worseThan(worst)) {
 			worst, lacking = s, true
 		}
 	}

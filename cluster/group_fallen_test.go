@@ -33,8 +33,23 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNeeded(t, again)
-		if was, is := s.Group("ml", "a"), again.Group("ml", "a"); was != nil && (is.away != was.away || is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
-			t.Fatalf("restored: %d away, %d missing, %d fallen; before: %d, %d, %d", is.away, is.counts.Missing, len(again.fallen), was.away, was.counts.Missing, len(s.fallen))
+		if was, is := s.Group(
+			"ml",
+			"a",
+		), again.Group(
+			"ml",
+			"a",
+		); was != nil &&
+			(is.away != was.away || is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
+			t.Fatalf(
+				"restored: %d away, %d missing, %d fallen; before: %d, %d, %d",
+				is.away,
+				is.counts.Missing,
+				len(again.fallen),
+				was.away,
+				was.counts.Missing,
+				len(s.fallen),
+			)
 		}
 	})
 }
@@ -49,11 +64,34 @@ func changeGang(t *rapid.T, s *State) {
 	node := fmt.Sprintf("n%d", rapid.IntRange(0, 2).Draw(t, "node"))
 	uid := types.UID(fmt.Sprintf("a-%d", rapid.IntRange(0, 5).Draw(t, "pod")))
 	p := s.Pod(uid)
-	switch rapid.SampledFrom([]string{"group", "node", "node", "no node", "pod", "pod", "pod", "assume", "assume", "fail", "terminate", "evict", "end"}).Draw(t, "what") {
+	switch rapid.SampledFrom(
+		[]string{
+			"group",
+			"node",
+			"node",
+			"no node",
+			"pod",
+			"pod",
+			"pod",
+			"assume",
+			"assume",
+			"fail",
+			"terminate",
+			"evict",
+			"end",
+		},
+	).Draw(
+		t,
+		"what",
+	) {
 	case "group":
-		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a", Annotations: map[string]string{
-			belowMinimum: rapid.SampledFrom([]string{"Keep", "Evict"}).Draw(t, "below")}}}
-		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: rapid.Int32Range(1, 3).Draw(t, "min")}
+		g := &schedulingv1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a", Annotations: map[string]string{
+				belowMinimum: rapid.SampledFrom([]string{"Keep", "Evict"}).Draw(t, "below")}},
+		}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{
+			MinCount: rapid.Int32Range(1, 3).Draw(t, "min"),
+		}
 		must(s.Upsert(eventlog.PodGroups, g))
 	case "node":
 		must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
@@ -119,7 +157,15 @@ func checkNeeded(t *rapid.T, s *State) {
 		}
 	}
 	if g.Placed() != placed || g.away != away || g.counts.Missing != missing {
-		t.Fatalf("%d placed, %d away, %d missing; counted anew: %d, %d, %d", g.Placed(), g.away, g.counts.Missing, placed, away, missing)
+		t.Fatalf(
+			"%d placed, %d away, %d missing; counted anew: %d, %d, %d",
+			g.Placed(),
+			g.away,
+			g.counts.Missing,
+			placed,
+			away,
+			missing,
+		)
 	}
 	fallen := g.counts.Met && g.counts.Lost+missing > 0 && g.Evicts() && placed+g.counts.Succeeded < g.Min()
 	if s.fallen[g] != fallen {

@@ -115,7 +115,13 @@ func namingFault(pod *v1.Pod) string {
 	name := first.of(pod)
 	for i := range namings {
 		if other := namings[i].of(pod); other != "" && other != name {
-			return fmt.Sprintf("names two pod groups: %s by %s, %s by %s", quoted(name), first, quoted(other), &namings[i])
+			return fmt.Sprintf(
+				"names two pod groups: %s by %s, %s by %s",
+				quoted(name),
+				first,
+				quoted(other),
+				&namings[i],
+			)
 		}
 	}
 	return ""

@@ -24,7 +24,11 @@ func OwnAnnotations() []string { return []string{belowMinimum, topologyRequired,
 
 func ownOf(values map[string]string) own {
 	r := annotations{values: values}
-	o := own{below: values[belowMinimum], required: r.labelKeys(topologyRequired), preferred: r.labelKeys(topologyPreferred)}
+	o := own{
+		below:     values[belowMinimum],
+		required:  r.labelKeys(topologyRequired),
+		preferred: r.labelKeys(topologyPreferred),
+	}
 	switch o.below {
 	case "", "Keep", "Evict":
 	default:
@@ -65,7 +69,13 @@ func (o *own) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConst
 	}
 	for i, c := range constraints.Topology {
 		if errs := validation.IsQualifiedName(c.Key); len(errs) > 0 {
-			*o = own{fault: fmt.Sprintf("has spec.schedulingConstraints.topology[%d].key %s: want a label key such as topology.kubernetes.io/zone", i, quoted(c.Key))}
+			*o = own{
+				fault: fmt.Sprintf(
+					"has spec.schedulingConstraints.topology[%d].key %s: want a label key such as topology.kubernetes.io/zone",
+					i,
+					quoted(c.Key),
+				),
+			}
 			return
 		}
 		if !slices.Contains(keys, c.Key) {
@@ -89,11 +99,20 @@ func (g *Group) said() own {
 		return most
 	}
 	o := g.declarations[0].own
-	return own{below: cmp.Or(o.below, most.below), required: cmp.Or(o.required, most.required), preferred: cmp.Or(o.preferred, most.preferred)}
+	return own{
+		below:     cmp.Or(o.below, most.below),
+		required:  cmp.Or(o.required, most.required),
+		preferred: cmp.Or(o.preferred, most.preferred),
+	}
 }
 
 func (o own) compare(p own) int {
-	return cmp.Or(strings.Compare(p.fault, o.fault), strings.Compare(o.below, p.below), strings.Compare(o.required, p.required), strings.Compare(o.preferred, p.preferred))
+	return cmp.Or(
+		strings.Compare(p.fault, o.fault),
+		strings.Compare(o.below, p.below),
+		strings.Compare(o.required, p.required),
+		strings.Compare(o.preferred, p.preferred),
+	)
 }
 
 // asked returns what holds for the gang, by whoever gives its minimum and by Rollcall's own annotations.
@@ -115,7 +134,13 @@ func (g *Group) judgeOwn() string {
 		}
 	}
 	if b != nil {
-		return fmt.Sprintf("its members ask for different things: %s for %s, %s for %s", a.name(), a.facts.own, b.name(), b.facts.own)
+		return fmt.Sprintf(
+			"its members ask for different things: %s for %s, %s for %s",
+			a.name(),
+			a.facts.own,
+			b.name(),
+			b.facts.own,
+		)
 	}
 	if len(g.declarations) == 0 {
 		return ""
@@ -125,7 +150,15 @@ func (g *Group) judgeOwn() string {
 		{belowMinimum, d.own.below, o.below}, {topologyRequired, d.own.required, o.required}, {topologyPreferred, d.own.preferred, o.preferred},
 	} {
 		if row.object != "" && row.member != "" && row.object != row.member {
-			return fmt.Sprintf("it is asked for different things by %s: %s %s for %s, %s for %s", row.key, d.resource, g, quoted(row.object), a.name(), quoted(row.member))
+			return fmt.Sprintf(
+				"it is asked for different things by %s: %s %s for %s, %s for %s",
+				row.key,
+				d.resource,
+				g,
+				quoted(row.object),
+				a.name(),
+				quoted(row.member),
+			)
 		}
 	}
 	return ""

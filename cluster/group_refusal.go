@@ -72,8 +72,13 @@ func (g *Group) judgeTerms() string {
 			return fmt.Sprintf("%s %s %s", d.resource, g, d.fault)
 		}
 		if d.parent != "" && d.terms.together != "" {
-			return fmt.Sprintf("%s %s is to be admitted with others by two ways: spec.parentCompositePodGroupName %s, annotation %s",
-				d.resource, g, quoted(d.parent), koordinatorGroups)
+			return fmt.Sprintf(
+				"%s %s is to be admitted with others by two ways: spec.parentCompositePodGroupName %s, annotation %s",
+				d.resource,
+				g,
+				quoted(d.parent),
+				koordinatorGroups,
+			)
 		}
 		return ""
 	}
@@ -83,7 +88,13 @@ func (g *Group) judgeTerms() string {
 	}
 	if len(g.terms.count) > 1 {
 		a, b := g.terms.sides(g.members, termsFact)
-		return fmt.Sprintf("its members ask for different things: %s for %s, %s for %s", a.name(), a.facts.terms, b.name(), b.facts.terms)
+		return fmt.Sprintf(
+			"its members ask for different things: %s for %s, %s for %s",
+			a.name(),
+			a.facts.terms,
+			b.name(),
+			b.facts.terms,
+		)
 	}
 	return ""
 }
@@ -112,7 +123,13 @@ func (g *Group) judgePriorities() string {
 		return ""
 	}
 	a, b := g.priorities.sides(g.members, priorityFact)
-	return fmt.Sprintf("its members have different priorities: %s %d, %s %d", a.name(), a.facts.priority, b.name(), b.facts.priority)
+	return fmt.Sprintf(
+		"its members have different priorities: %s %d, %s %d",
+		a.name(),
+		a.facts.priority,
+		b.name(),
+		b.facts.priority,
+	)
 }
 
 func (g *Group) judgeSchedulers() string {

@@ -46,8 +46,15 @@ type terms struct {
 
 // compare orders terms, those that ask for more last.
 func (t terms) compare(u terms) int {
-	return cmp.Or(cmp.Compare(t.min, u.min), cmp.Compare(t.total, u.total), cmp.Compare(t.timeout, u.timeout), cmp.Compare(t.mode, u.mode),
-		cmp.Compare(t.policy, u.policy), strings.Compare(t.together, u.together), strings.Compare(t.by, u.by))
+	return cmp.Or(
+		cmp.Compare(t.min, u.min),
+		cmp.Compare(t.total, u.total),
+		cmp.Compare(t.timeout, u.timeout),
+		cmp.Compare(t.mode, u.mode),
+		cmp.Compare(t.policy, u.policy),
+		strings.Compare(t.together, u.together),
+		strings.Compare(t.by, u.by),
+	)
 }
 
 // String is how a contradiction names the terms.

@@ -145,8 +145,16 @@ func FuzzTerms(f *testing.F) {
 	gang := types.NamespacedName{Namespace: "ml", Name: "g"}
 	f.Fuzz(func(t *testing.T, minimum, total, wait, mode, groups, policy, count, volcano string) {
 		p := says("p", nil, nil)
-		p.Annotations = map[string]string{koordinatorMin: minimum, koordinatorTotal: total, koordinatorWaitingTime: wait, koordinatorMode: mode,
-			koordinatorGroups: groups, koordinatorMatchPolicy: policy, kueueTotal: count, volcanoMin: volcano}
+		p.Annotations = map[string]string{
+			koordinatorMin:         minimum,
+			koordinatorTotal:       total,
+			koordinatorWaitingTime: wait,
+			koordinatorMode:        mode,
+			koordinatorGroups:      groups,
+			koordinatorMatchPolicy: policy,
+			kueueTotal:             count,
+			volcanoMin:             volcano,
+		}
 		got, fault := termsOf(p, gang)
 		switch {
 		case fault != "" && got != terms{}:
@@ -164,15 +172,29 @@ func FuzzTerms(f *testing.F) {
 func TestAPodGroupSaysMoreByAnnotations(t *testing.T) {
 	s := New()
 	g := &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "g", Annotations: map[string]string{
-		koordinatorTotal: "5", koordinatorMode: "NonStrict", koordinatorGroups: `["ml/h"]`, koordinatorMatchPolicy: "only-waiting"}}}
+		koordinatorTotal:       "5",
+		koordinatorMode:        "NonStrict",
+		koordinatorGroups:      `["ml/h"]`,
+		koordinatorMatchPolicy: "only-waiting",
+	}}}
 	g.Spec.MinMember = 3
 	if _, err := s.Upsert(eventlog.XPodGroups, g); err != nil {
 		t.Fatal(err)
 	}
 	got := s.Group("ml", "g")
 	want := []types.NamespacedName{{Namespace: "ml", Name: "g"}, {Namespace: "ml", Name: "h"}}
-	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != gang.OnlyWaiting || !slices.Equal(got.Composite().named, want) || got.Refusal() != "" {
-		t.Errorf("min %d of %d, %s, %s, together %v, refused %q", got.Min(), got.Total(), got.Mode(), got.MatchPolicy(), got.Composite(), got.Refusal())
+	if got.Min() != 3 || got.Total() != 5 || got.Mode() != NonStrict || got.MatchPolicy() != gang.OnlyWaiting ||
+		!slices.Equal(got.Composite().named, want) ||
+		got.Refusal() != "" {
+		t.Errorf(
+			"min %d of %d, %s, %s, together %v, refused %q",
+			got.Min(),
+			got.Total(),
+			got.Mode(),
+			got.MatchPolicy(),
+			got.Composite(),
+			got.Refusal(),
+		)
 	}
 	delete(g.Annotations, koordinatorMatchPolicy)
 	delete(g.Annotations, koordinatorGroups)
@@ -258,13 +280,24 @@ func compareWithAnother(t *rapid.T, s *State, there map[string]*v1.Pod, object b
 		if g == nil {
 			return "none"
 		}
-		return fmt.Sprintf("declared %v, min %d of %d, evicted %v, refused %q", g.Declared(), g.Min(), g.Total(), g.Evicts(), g.Refusal())
+		return fmt.Sprintf(
+			"declared %v, min %d of %d, evicted %v, refused %q",
+			g.Declared(),
+			g.Min(),
+			g.Total(),
+			g.Evicts(),
+			g.Refusal(),
+		)
 	}
 	got, want := tell(s.Group("ml", "g")), tell(another.Group("ml", "g"))
 	if got != want {
 		t.Fatalf("the group is %s; of the same members in another order it is %s", got, want)
 	}
-	if naive := contradicts(there, object); naive != strings.Contains(got, "refused \"p") && naive != strings.Contains(got, "refused \"it") {
+	if naive := contradicts(
+		there,
+		object,
+	); naive != strings.Contains(got, "refused \"p") &&
+		naive != strings.Contains(got, "refused \"it") {
 		t.Fatalf("the group is %s; it contradicts itself: %v", got, naive)
 	}
 }
@@ -303,7 +336,11 @@ func BenchmarkMembersCome(b *testing.B) {
 			b.Run(fmt.Sprintf("%d/%s", members, contradiction), func(b *testing.B) {
 				s := New()
 				add := func(i int, minimum string) *Group {
-					p := says(fmt.Sprintf("p%09d", i), []string{sigsNameLabel + "=g"}, []string{koordinatorMin + "=" + minimum})
+					p := says(
+						fmt.Sprintf("p%09d", i),
+						[]string{sigsNameLabel + "=g"},
+						[]string{koordinatorMin + "=" + minimum},
+					)
 					if _, err := s.UpsertPod(p); err != nil {
 						b.Fatal(err)
 					}

@@ -16,7 +16,9 @@ import (
 )
 
 // errNoTransform is returned by SetTransform.
-var errNoTransform = errors.New("informers are fed from the log: objects are kept as they were logged, without a transform")
+var errNoTransform = errors.New(
+	"informers are fed from the log: objects are kept as they were logged, without a transform",
+)
 
 // logInformer is a cache.SharedIndexInformer that is fed from the log: no goroutine, no clock, no watch.
 // Handlers run inside Upsert and Delete, in the order in which they were registered, after the store has
@@ -110,7 +112,9 @@ func (i *logInformer) registered() []*logRegistration {
 
 // AddEventHandler implements cache.SharedInformer: the objects that are there are added, in order, before
 // it returns.
-func (i *logInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *logInformer) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
 	r := &logRegistration{handler: handler}
 	i.mu.Lock()
 	i.handlers = append(slices.Clone(i.handlers), r)
@@ -122,12 +126,18 @@ func (i *logInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer; there are no resyncs.
-func (i *logInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, _ time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *logInformer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler,
+	_ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer; there are no resyncs.
-func (i *logInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, _ cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *logInformer) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler,
+	_ cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 

@@ -85,7 +85,10 @@ func compareKeys(a, b types.NamespacedName) int {
 }
 
 func compareStored(a, b *storedObject) int {
-	return cmp.Or(cmp.Compare(a.obj.GetNamespace(), b.obj.GetNamespace()), cmp.Compare(a.obj.GetName(), b.obj.GetName()))
+	return cmp.Or(
+		cmp.Compare(a.obj.GetNamespace(), b.obj.GetNamespace()),
+		cmp.Compare(a.obj.GetName(), b.obj.GetName()),
+	)
 }
 
 // put stores obj and returns what it replaced, nil if nothing. On an error nothing has changed.

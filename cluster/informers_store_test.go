@@ -82,7 +82,13 @@ func TestObjectStoreAnswersAsTheNaiveOne(t *testing.T) {
 			"put": func(t *rapid.T) {
 				k := key.Draw(t, "key")
 				version++
-				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, ResourceVersion: strconv.Itoa(version)}}
+				pod := &v1.Pod{
+					ObjectMeta: metav1.ObjectMeta{
+						Namespace:       k.Namespace,
+						Name:            k.Name,
+						ResourceVersion: strconv.Itoa(version),
+					},
+				}
 				if value := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "label"); value != "" {
 					pod.Labels = map[string]string{"app": value, "tier": value}
 				}
@@ -131,7 +137,11 @@ func compareStores(t *rapid.T, s *objectStore, n *naiveStore) {
 	}
 	indexers := maps.Clone(n.indexers)
 	indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
-	values := map[string][]string{cache.NamespaceIndex: {"a", "a-b", "b", "none"}, "app": {"x", "y", "all", "none"}, "tier": {"x", "y", "all"}}
+	values := map[string][]string{
+		cache.NamespaceIndex: {"a", "a-b", "b", "none"},
+		"app":                {"x", "y", "all", "none"},
+		"tier":               {"x", "y", "all"},
+	}
 	naive := &naiveStore{objects: n.objects, indexers: indexers}
 	for name := range indexers {
 		var present []string
@@ -215,7 +225,9 @@ func TestObjectStoreKeepsTheOldStateWhenAnIndexRefuses(t *testing.T) {
 func BenchmarkObjectStorePods(b *testing.B) {
 	pods := make([]*v1.Pod, 200_000)
 	for i := range pods {
-		pods[i] = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + strconv.Itoa(i*7919%len(pods))}}
+		pods[i] = &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod-" + strconv.Itoa(i*7919%len(pods))},
+		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -239,7 +251,13 @@ func TestObjectStoreMayBeReadByManyAtOnce(t *testing.T) {
 	}
 	var readers sync.WaitGroup
 	for i := range 200 {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: strconv.Itoa(i), Labels: map[string]string{"app": "x"}}}
+		pod := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns",
+				Name:      strconv.Itoa(i),
+				Labels:    map[string]string{"app": "x"},
+			},
+		}
 		if _, err := s.put(pod); err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,13 @@ func TestEveryListerListsByNamespaceThenName(t *testing.T) {
 				if got := typed(f.Factory(), labels.Everything()); !slices.Equal(got, want) {
 					t.Errorf("typed lister: %v", got)
 				}
-				if got := typed(f.Factory(), labels.SelectorFromSet(labels.Set{"in": "a-b"})); !slices.Equal(got, want[20:40]) {
+				if got := typed(
+					f.Factory(),
+					labels.SelectorFromSet(labels.Set{"in": "a-b"}),
+				); !slices.Equal(
+					got,
+					want[20:40],
+				) {
 					t.Errorf("typed lister with a selector: %v", got)
 				}
 			}
@@ -259,7 +265,8 @@ func TestUpsertRefusesWhatIsOfAnotherType(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if f.Get(eventlog.Pods, "", "") != nil || f.Get("widgets", "", "") != nil || f.List("widgets") != nil || f.Delete("widgets", "", "") != nil {
+	if f.Get(eventlog.Pods, "", "") != nil || f.Get("widgets", "", "") != nil || f.List("widgets") != nil ||
+		f.Delete("widgets", "", "") != nil {
 		t.Error("something is there that was never put")
 	}
 }
@@ -377,7 +384,12 @@ func TestStateIsTheSameWhateverWayItCameAbout(t *testing.T) {
 
 func TestCSIManagerReadsTheLog(t *testing.T) {
 	f := NewInformers()
-	mustUpsert(t, f, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	mustUpsert(
+		t,
+		f,
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+	)
 	if got := namesOf(f.CSI().CSINodes().List()); !slices.Equal(got, []string{"/n1", "/n2"}) {
 		t.Errorf("CSINodes: %v", got)
 	}

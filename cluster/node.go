@@ -124,7 +124,11 @@ func (s *State) Overcommitted(p *Pod) bool {
 	can, has, wants := n.info.Allocatable, n.info.Requested, p.info.CalculateResource().Resource
 	over := func(wants, has, can int64) bool { return wants > 0 && has > can }
 	if len(n.info.Pods) > can.AllowedPodNumber || over(wants.GetMilliCPU(), has.MilliCPU, can.MilliCPU) ||
-		over(wants.GetMemory(), has.Memory, can.Memory) || over(wants.GetEphemeralStorage(), has.EphemeralStorage, can.EphemeralStorage) {
+		over(
+			wants.GetMemory(),
+			has.Memory,
+			can.Memory,
+		) || over(wants.GetEphemeralStorage(), has.EphemeralStorage, can.EphemeralStorage) {
 		return true
 	}
 	// any order: one is enough
@@ -169,7 +173,12 @@ func (s *State) displace(p *Pod) error {
 	s.roomVersion++
 	n, ok := s.nodes[p.Node]
 	if !ok {
-		return fmt.Errorf("pod %s/%s is booked on node %q, which is not there", p.Object.Namespace, p.Object.Name, p.Node)
+		return fmt.Errorf(
+			"pod %s/%s is booked on node %q, which is not there",
+			p.Object.Namespace,
+			p.Object.Name,
+			p.Node,
+		)
 	}
 	s.uncount(n)
 	s.letGo(p)

@@ -236,5 +236,8 @@ func withPod(info *framework.PodInfo, pod *v1.Pod) *framework.PodInfo {
 
 // comparePods orders pods by name, then UID.
 func comparePods(a, b *Pod) int {
-	return cmp.Or(strings.Compare(a.Object.Name, b.Object.Name), strings.Compare(string(a.Object.UID), string(b.Object.UID)))
+	return cmp.Or(
+		strings.Compare(a.Object.Name, b.Object.Name),
+		strings.Compare(string(a.Object.UID), string(b.Object.UID)),
+	)
 }

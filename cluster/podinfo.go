@@ -48,7 +48,8 @@ func isPlain(pod *v1.Pod) bool {
 	return spec.Affinity == nil && len(spec.InitContainers) == 0 && len(spec.Overhead) == 0 && spec.Resources == nil && len(spec.ResourceClaims) == 0 &&
 		len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 && len(status.Conditions) == 0 &&
 		status.Resize == "" && status.Resources == nil && len(status.AllocatedResources) == 0 &&
-		status.ExtendedResourceClaimStatus == nil && len(status.NodeAllocatableResourceClaimStatuses) == 0
+		status.ExtendedResourceClaimStatus == nil &&
+		len(status.NodeAllocatableResourceClaimStatuses) == 0
 }
 
 // sameRequests compares plain pods, container by container.

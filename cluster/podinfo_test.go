@@ -48,7 +48,10 @@ func drawPod(t *rapid.T) *v1.Pod {
 	}
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "a", UID: "a"}}
 	for range rapid.IntRange(1, 2).Draw(t, "containers") {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "c", Resources: v1.ResourceRequirements{Requests: list()}})
+		p.Spec.Containers = append(
+			p.Spec.Containers,
+			v1.Container{Name: "c", Resources: v1.ResourceRequirements{Requests: list()}},
+		)
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
@@ -58,10 +61,14 @@ func drawPod(t *rapid.T) *v1.Pod {
 	case 2:
 		p.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: amount("pod's")}}
 	case 3:
-		p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
-			TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}},
+		}
 	case 4:
-		p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", Resources: &v1.ResourceRequirements{Requests: list()}, AllocatedResources: list()}}
+		p.Status.ContainerStatuses = []v1.ContainerStatus{
+			{Name: "c", Resources: &v1.ResourceRequirements{Requests: list()}, AllocatedResources: list()},
+		}
 	}
 	return p
 }

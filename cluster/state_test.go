@@ -93,7 +93,12 @@ func (s testState) books() string {
 		b.WriteString("; ")
 	}
 	for _, info := range s.listed {
-		fmt.Fprintf(&b, "%s %d; ", info.Node().Name, info.GetAllocatable().GetMilliCPU()-info.GetRequested().GetMilliCPU())
+		fmt.Fprintf(
+			&b,
+			"%s %d; ",
+			info.Node().Name,
+			info.GetAllocatable().GetMilliCPU()-info.GetRequested().GetMilliCPU(),
+		)
 	}
 	if g := s.Group("default", "g"); g != nil {
 		fmt.Fprintf(&b, "g ready %d waiting %d assigned %d", g.Ready(), g.Waiting(), g.Assigned())
@@ -114,10 +119,16 @@ func TestAPodHoldsItsPlaceAtEveryStageButPending(t *testing.T) {
 			"p Binding on a; a 3000; b 4000; g ready 0 waiting 0 assigned 1"},
 		{"confirmed", func(s testState, p *Pod) { s.must(s.Assume(p, "a", Binding, nil)); s.must(s.Confirm(p)) },
 			"p Bound on a; a 3000; b 4000; g ready 0 waiting 0 assigned 1"},
-		{"released from its wait", func(s testState, p *Pod) { s.must(s.Assume(p, "a", Waiting, nil)); s.must(s.Release(p)) },
-			"p Pending; a 4000; b 4000; g ready 1 waiting 0 assigned 0"},
-		{"released from its bind", func(s testState, p *Pod) { s.must(s.Assume(p, "a", Binding, nil)); s.must(s.Release(p)) },
-			"p Pending; a 4000; b 4000; g ready 1 waiting 0 assigned 0"},
+		{
+			"released from its wait",
+			func(s testState, p *Pod) { s.must(s.Assume(p, "a", Waiting, nil)); s.must(s.Release(p)) },
+			"p Pending; a 4000; b 4000; g ready 1 waiting 0 assigned 0",
+		},
+		{
+			"released from its bind",
+			func(s testState, p *Pod) { s.must(s.Assume(p, "a", Binding, nil)); s.must(s.Release(p)) },
+			"p Pending; a 4000; b 4000; g ready 1 waiting 0 assigned 0",
+		},
 		{"assumed again elsewhere", func(s testState, p *Pod) {
 			s.must(s.Assume(p, "a", Binding, nil))
 			s.must(s.Release(p))
@@ -131,8 +142,11 @@ func TestAPodHoldsItsPlaceAtEveryStageButPending(t *testing.T) {
 			s.must(s.Assume(p, "a", Waiting, nil))
 			s.pod(podOf("p", 1, memberOf("g"), standsOn("b")))
 		}, "p Bound on b; a 4000; b 3000; g ready 0 waiting 0 assigned 1"},
-		{"seen bound on a node that is not there", func(s testState, _ *Pod) { s.pod(podOf("p", 1, memberOf("g"), standsOn("c"))) },
-			"p Bound on c; a 4000; b 4000; g ready 0 waiting 0 assigned 0"},
+		{
+			"seen bound on a node that is not there",
+			func(s testState, _ *Pod) { s.pod(podOf("p", 1, memberOf("g"), standsOn("c"))) },
+			"p Bound on c; a 4000; b 4000; g ready 0 waiting 0 assigned 0",
+		},
 		{"changed while held", func(s testState, p *Pod) {
 			s.must(s.Assume(p, "a", Waiting, nil))
 			s.pod(podOf("p", 3, memberOf("g")))
@@ -238,7 +252,14 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 		for _, info := range s.listed {
 			states := info.GetImageStates()
 			for _, name := range slices.Sorted(maps.Keys(states)) {
-				fmt.Fprintf(&b, "%s:%s %d bytes on %d; ", info.Node().Name, name, states[name].Size, states[name].NumNodes)
+				fmt.Fprintf(
+					&b,
+					"%s:%s %d bytes on %d; ",
+					info.Node().Name,
+					name,
+					states[name].Size,
+					states[name].NumNodes,
+				)
 			}
 		}
 		if got := strings.TrimSuffix(b.String(), "; "); got != want {
@@ -263,8 +284,15 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 
 func TestNodesWithAffinityAreListedByName(t *testing.T) {
 	anti := func(p *v1.Pod) {
-		term := v1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}}}
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+		term := v1.PodAffinityTerm{
+			TopologyKey:   "zone",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"k": "v"}},
+		}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term},
+			},
+		}
 	}
 	s := newState(t)
 	want := func(step, want string) {
@@ -353,7 +381,13 @@ func TestAGroupIsWhatItsObjectsSay(t *testing.T) {
 		t.Helper()
 		got := "none"
 		if g := s.Group("default", "g"); g != nil {
-			got = fmt.Sprintf("declared=%v min=%d timeout=%s members=%d", g.Declared(), g.Min(), g.Timeout(), len(g.Members()))
+			got = fmt.Sprintf(
+				"declared=%v min=%d timeout=%s members=%d",
+				g.Declared(),
+				g.Min(),
+				g.Timeout(),
+				len(g.Members()),
+			)
 		}
 		if got != want {
 			t.Errorf("%s: got %s, want %s", step, got, want)
@@ -375,7 +409,10 @@ func TestAGroupIsWhatItsObjectsSay(t *testing.T) {
 	_, err := s.DeletePod("p")
 	s.must(err)
 	want("the member goes", "none")
-	_, err = s.Upsert(eventlog.PodGroups, &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}})
+	_, err = s.Upsert(
+		eventlog.PodGroups,
+		&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}},
+	)
 	s.must(err)
 	want("with the basic policy", "declared=true min=1 timeout=0s members=0")
 }
@@ -388,7 +425,10 @@ func TestLacksComparesTheSmallestNeedsWithAllThatIsFree(t *testing.T) {
 	}
 	wants := func(n int64) func(*v1.Pod) {
 		return func(p *v1.Pod) {
-			maps.Copy(p.Spec.Containers[0].Resources.Requests, quantities(map[v1.ResourceName]int64{"example.com/gpu": n}))
+			maps.Copy(
+				p.Spec.Containers[0].Resources.Requests,
+				quantities(map[v1.ResourceName]int64{"example.com/gpu": n}),
+			)
 		}
 	}
 	cases := []struct {
@@ -396,8 +436,16 @@ func TestLacksComparesTheSmallestNeedsWithAllThatIsFree(t *testing.T) {
 		do   func(s testState)
 		want string
 	}{
-		{"enough, however scattered", func(s testState) { s.node("a", 2); s.node("b", 2); s.gang("g", 2); s.members(2, 2) }, ""},
-		{"too little", func(s testState) { s.node("a", 2); s.node("b", 1); s.gang("g", 2); s.members(2, 2) }, "cpu 4000 of 3000"},
+		{
+			"enough, however scattered",
+			func(s testState) { s.node("a", 2); s.node("b", 2); s.gang("g", 2); s.members(2, 2) },
+			"",
+		},
+		{
+			"too little",
+			func(s testState) { s.node("a", 2); s.node("b", 1); s.gang("g", 2); s.members(2, 2) },
+			"cpu 4000 of 3000",
+		},
 		{"the smallest members count", func(s testState) { s.node("a", 3); s.gang("g", 2); s.members(9, 1, 2) }, ""},
 		{"what is missing counts", func(s testState) {
 			s.node("a", 3)
@@ -443,7 +491,11 @@ func TestLacksComparesTheSmallestNeedsWithAllThatIsFree(t *testing.T) {
 			s.pod(podOf("m0", 4, memberOf("g"), wants(8)))
 		}, ""},
 		{"no room for another pod", func(s testState) {
-			s.node("a", 4, func(n *v1.Node) { maps.Copy(n.Status.Allocatable, quantities(map[v1.ResourceName]int64{"pods": 1})) })
+			s.node(
+				"a",
+				4,
+				func(n *v1.Node) { maps.Copy(n.Status.Allocatable, quantities(map[v1.ResourceName]int64{"pods": 1})) },
+			)
 			s.gang("g", 2)
 			s.members(1, 1)
 		}, "pods 2 of 1"},
@@ -493,7 +545,11 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 				}
 			},
 			"node": func(t *rapid.T) {
-				amounts := map[v1.ResourceName]int64{v1.ResourceCPU: rapid.Int64Range(0, 6).Draw(t, "cpu"), v1.ResourcePods: 3, v1.ResourceMemory: 1 << 30}
+				amounts := map[v1.ResourceName]int64{
+					v1.ResourceCPU:    rapid.Int64Range(0, 6).Draw(t, "cpu"),
+					v1.ResourcePods:   3,
+					v1.ResourceMemory: 1 << 30,
+				}
 				if n := rapid.Int64Range(0, 3).Draw(t, "gpu"); n > 0 {
 					amounts["example.com/gpu"] = n
 				}
@@ -581,19 +637,37 @@ func TestAppendStateDependsOnlyOnTheObjects(t *testing.T) {
 			image := []v1.ContainerImage{{Names: []string{"x"}, SizeBytes: 10}}
 			steps := []func(){
 				func() {
-					must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.NodeStatus{Images: image}}))
+					must(
+						s.UpsertNode(
+							&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.NodeStatus{Images: image}},
+						),
+					)
 				},
 				func() {
-					must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: v1.NodeStatus{Images: image}}))
+					must(
+						s.UpsertNode(
+							&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: v1.NodeStatus{Images: image}},
+						),
+					)
 				},
 				func() { must(s.UpsertPod(podOf("p", 1, memberOf("g"), standsOn("a")))) },
 				func() { must(s.UpsertPod(podOf("q", 1, memberOf("g"), standsOn("b")))) },
 				func() { must(s.UpsertPod(podOf("r", 1))) },
 				func() {
-					must(s.Upsert(eventlog.XPodGroups, &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}))
+					must(
+						s.Upsert(
+							eventlog.XPodGroups,
+							&xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}},
+						),
+					)
 				},
 				func() {
-					must(s.Upsert(eventlog.PersistentVolumes, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}))
+					must(
+						s.Upsert(
+							eventlog.PersistentVolumes,
+							&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}},
+						),
+					)
 				},
 			}
 			undo := []func(){

@@ -144,7 +144,14 @@ func (f *Informers) ForgetVolumes(podUID types.UID) {
 		}
 		delete(f.overlays, key)
 		if _, err := f.factory.byResource[key.resource].put(o.logged); err != nil {
-			panic(fmt.Sprintf("cluster: %s %s was logged and cannot be put back: %v", key.resource, key.NamespacedName, err))
+			panic(
+				fmt.Sprintf(
+					"cluster: %s %s was logged and cannot be put back: %v",
+					key.resource,
+					key.NamespacedName,
+					err,
+				),
+			)
 		}
 	}
 }

@@ -61,12 +61,22 @@ func (r *VolumeRecorder) GetPodVolumeClaims(logger klog.Logger, pod *v1.Pod) (*v
 }
 
 // FindPodVolumes implements volumebinding.SchedulerVolumeBinder.
-func (r *VolumeRecorder) FindPodVolumes(logger klog.Logger, pod *v1.Pod, claims *volumebinding.PodVolumeClaims, node *v1.Node) (*volumebinding.PodVolumes, volumebinding.ConflictReasons, error) {
+func (r *VolumeRecorder) FindPodVolumes(
+	logger klog.Logger,
+	pod *v1.Pod,
+	claims *volumebinding.PodVolumeClaims,
+	node *v1.Node,
+) (*volumebinding.PodVolumes, volumebinding.ConflictReasons, error) {
 	return r.binder.FindPodVolumes(logger, pod, claims, node)
 }
 
 // AssumePodVolumes implements volumebinding.SchedulerVolumeBinder and captures the outcome.
-func (r *VolumeRecorder) AssumePodVolumes(logger klog.Logger, pod *v1.Pod, node string, volumes *volumebinding.PodVolumes) (bool, error) {
+func (r *VolumeRecorder) AssumePodVolumes(
+	logger klog.Logger,
+	pod *v1.Pod,
+	node string,
+	volumes *volumebinding.PodVolumes,
+) (bool, error) {
 	r.last = nil
 	allBound, err := r.binder.AssumePodVolumes(logger, pod, node, volumes)
 	if err != nil || allBound {
@@ -108,7 +118,12 @@ func checkBindingInfo() error {
 	// any order: any missing field is an error, and both are named
 	for name, want := range bindingFields {
 		if field, ok := info.FieldByName(name); !ok || field.Type != want {
-			return fmt.Errorf("read volume bindings: %v has no field %q of type %v; this binary was built with a Kubernetes version it does not know", info, name, want)
+			return fmt.Errorf(
+				"read volume bindings: %v has no field %q of type %v; this binary was built with a Kubernetes version it does not know",
+				info,
+				name,
+				want,
+			)
 		}
 	}
 	return nil

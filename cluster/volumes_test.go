@@ -37,11 +37,25 @@ func newVolumeWorld(t testing.TB) *volumeWorld {
 	t.Helper()
 	w := &volumeWorld{t: t, f: NewInformers()}
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
-	mustUpsert(t, w.f,
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: volume.NotSupportedProvisioner, VolumeBindingMode: &wait},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "made"}, Provisioner: "csi.example.com", VolumeBindingMode: &wait},
-		worldNode("n1"), worldNode("n2"),
-		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
+	mustUpsert(
+		t,
+		w.f,
+		&storagev1.StorageClass{
+			ObjectMeta:        metav1.ObjectMeta{Name: "local"},
+			Provisioner:       volume.NotSupportedProvisioner,
+			VolumeBindingMode: &wait,
+		},
+		&storagev1.StorageClass{
+			ObjectMeta:        metav1.ObjectMeta{Name: "made"},
+			Provisioner:       "csi.example.com",
+			VolumeBindingMode: &wait,
+		},
+		worldNode("n1"),
+		worldNode("n2"),
+		&storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		},
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
 	)
 	w.plugin = newPlugin(t, w.f, volumebinding.Name).(*volumebinding.VolumeBinding)
 	recorder, ok, err := RecordVolumes(w.plugin)
@@ -61,7 +75,11 @@ func newPlugin(t testing.TB, f *Informers, name string) fwk.Plugin {
 			args = c.Args
 		}
 	}
-	pl, err := plugins.NewInTreeRegistry()[name](context.Background(), args, &pluginHandle{informers: f, profile: "default-scheduler"})
+	pl, err := plugins.NewInTreeRegistry()[name](
+		context.Background(),
+		args,
+		&pluginHandle{informers: f, profile: "default-scheduler"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +97,13 @@ func localVolume(name, node, size string) *v1.PersistentVolume {
 		Spec: v1.PersistentVolumeSpec{
 			StorageClassName: "local",
 			Capacity:         v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)},
-			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-				MatchExpressions: []v1.NodeSelectorRequirement{{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}}},
-			}}}},
+			NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+				{
+					MatchExpressions: []v1.NodeSelectorRequirement{
+						{Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{node}},
+					},
+				},
+			}}},
 		},
 		Status: v1.PersistentVolumeStatus{Phase: v1.VolumeAvailable},
 	}
@@ -93,7 +115,9 @@ func unboundClaim(name, class string) *v1.PersistentVolumeClaim {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
 		Spec: v1.PersistentVolumeClaimSpec{
 			StorageClassName: &class,
-			Resources:        v1.VolumeResourceRequirements{Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: v1.VolumeResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 }
@@ -173,18 +197,35 @@ func (w *volumeWorld) want(pod *v1.Pod, want string) {
 
 func TestABoundClaimHoldsItsPodToTheVolumesNode(t *testing.T) {
 	w := newVolumeWorld(t)
-	mustUpsert(t, w.f, localVolume("pv", "n2", "1Gi"), boundClaim("data", "local", "pv"), boundClaim("lost", "local", "gone"))
+	mustUpsert(
+		t,
+		w.f,
+		localVolume("pv", "n2", "1Gi"),
+		boundClaim("data", "local", "pv"),
+		boundClaim("lost", "local", "gone"),
+	)
 	w.want(podWithClaims("a", "data"), "n2 []")
-	if _, _, refusals := w.decide(podWithClaims("a", "data")); refusals != "n1: node(s) didn't match PersistentVolume's node affinity; " {
+	if _, _, refusals := w.decide(
+		podWithClaims("a", "data"),
+	); refusals != "n1: node(s) didn't match PersistentVolume's node affinity; " {
 		t.Errorf("refusals: %s", refusals)
 	}
-	w.want(podWithClaims("b", "lost"), "n1: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); n2: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); ")
+	w.want(
+		podWithClaims("b", "lost"),
+		"n1: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); n2: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); ",
+	)
 	w.want(podWithClaims("c", "none"), `persistentvolumeclaim "none" not found`)
 }
 
 func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 	w := newVolumeWorld(t)
-	mustUpsert(t, w.f, localVolume("pv-b", "n1", "1Gi"), localVolume("pv-a", "n1", "1Gi"), localVolume("pv-c", "n2", "1Gi"))
+	mustUpsert(
+		t,
+		w.f,
+		localVolume("pv-b", "n1", "1Gi"),
+		localVolume("pv-a", "n1", "1Gi"),
+		localVolume("pv-c", "n2", "1Gi"),
+	)
 	for _, claim := range []string{"one", "two", "three", "four"} {
 		mustUpsert(t, w.f, unboundClaim(claim, "local"))
 	}
@@ -192,15 +233,23 @@ func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 	// Of two volumes that fit equally well the first by name is taken.
 	w.want(podWithClaims("a", "one"), "n1 [{one pv-a}]")
 	assumed := w.f.Get(eventlog.PersistentVolumes, "", "pv-a").(*v1.PersistentVolume)
-	if ref := assumed.Spec.ClaimRef; ref == nil || ref.Namespace != "ns" || ref.Name != "one" || ref.UID != "uid-one" || assumed.Annotations[volume.AnnBoundByController] != "yes" {
-		t.Errorf("the assumed volume is not bound as the binder would: %v %v", assumed.Spec.ClaimRef, assumed.Annotations)
+	if ref := assumed.Spec.ClaimRef; ref == nil || ref.Namespace != "ns" || ref.Name != "one" || ref.UID != "uid-one" ||
+		assumed.Annotations[volume.AnnBoundByController] != "yes" {
+		t.Errorf(
+			"the assumed volume is not bound as the binder would: %v %v",
+			assumed.Spec.ClaimRef,
+			assumed.Annotations,
+		)
 	}
 	if bytes.Equal(empty, w.f.AppendState(nil)) {
 		t.Error("what is assumed is not in the state's bytes")
 	}
 	w.want(podWithClaims("b", "two"), "n1 [{two pv-b}]")
 	w.want(podWithClaims("c", "three"), "n2 [{three pv-c}]")
-	w.want(podWithClaims("d", "four"), "n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ")
+	w.want(
+		podWithClaims("d", "four"),
+		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ",
+	)
 	w.f.ForgetVolumes("uid-b")
 	w.want(podWithClaims("d", "four"), "n1 [{four pv-b}]")
 	for _, uid := range []types.UID{"uid-a", "uid-c", "uid-d", "uid-d", "uid-none"} {
@@ -213,12 +262,22 @@ func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 
 func TestPodsThatShareAClaimHoldItTogether(t *testing.T) {
 	w := newVolumeWorld(t)
-	mustUpsert(t, w.f, localVolume("pv", "n2", "1Gi"), unboundClaim("shared", "local"), unboundClaim("other", "local"), unboundClaim("made", "made"))
+	mustUpsert(
+		t,
+		w.f,
+		localVolume("pv", "n2", "1Gi"),
+		unboundClaim("shared", "local"),
+		unboundClaim("other", "local"),
+		unboundClaim("made", "made"),
+	)
 	logged := w.f.AppendState(nil)
 	w.want(podWithClaims("a", "shared", "made"), "n2 [{made } {shared pv}]")
 	w.want(podWithClaims("b", "shared", "made"), "n2 [{made } {shared pv}]")
 	w.f.ForgetVolumes("uid-a")
-	w.want(podWithClaims("c", "other"), "n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ")
+	w.want(
+		podWithClaims("c", "other"),
+		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ",
+	)
 	if got := w.f.Get(eventlog.PersistentVolumeClaims, "ns", "made").GetAnnotations()[volume.AnnSelectedNode]; got != "n2" {
 		t.Errorf("selected node: %q", got)
 	}
@@ -232,7 +291,9 @@ func TestAClaimToBeProvisionedHoldsToItsNode(t *testing.T) {
 	w := newVolumeWorld(t)
 	mustUpsert(t, w.f, unboundClaim("data", "made"))
 	w.want(podWithClaims("a", "data"), "n1 [{data }]")
-	if _, _, refusals := w.decide(podWithClaims("b", "data")); refusals != "n2: node(s) didn't find available persistent volumes to bind; " {
+	if _, _, refusals := w.decide(
+		podWithClaims("b", "data"),
+	); refusals != "n2: node(s) didn't find available persistent volumes to bind; " {
 		t.Errorf("refusals: %s", refusals)
 	}
 }
@@ -277,10 +338,25 @@ func TestTheLogOverrulesWhatWasAssumed(t *testing.T) {
 
 func TestAssumeVolumesRefusesWhatTheStateContradicts(t *testing.T) {
 	w := newVolumeWorld(t)
-	mustUpsert(t, w.f, localVolume("pv-a", "n1", "1Gi"), localVolume("pv-b", "n1", "1Gi"),
-		unboundClaim("one", "local"), unboundClaim("two", "local"), unboundClaim("made", "made"), unboundClaim("made-2", "made"))
+	mustUpsert(
+		t,
+		w.f,
+		localVolume("pv-a", "n1", "1Gi"),
+		localVolume("pv-b", "n1", "1Gi"),
+		unboundClaim(
+			"one",
+			"local",
+		),
+		unboundClaim("two", "local"),
+		unboundClaim("made", "made"),
+		unboundClaim("made-2", "made"),
+	)
 	taken := podWithClaims("taken", "two", "made")
-	if err := w.f.AssumeVolumes(taken, "n1", []eventlog.VolumeClaim{{Claim: "made"}, {Claim: "two", Volume: "pv-b"}}); err != nil {
+	if err := w.f.AssumeVolumes(
+		taken,
+		"n1",
+		[]eventlog.VolumeClaim{{Claim: "made"}, {Claim: "two", Volume: "pv-b"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	before := w.f.AppendState(nil)
@@ -353,10 +429,21 @@ func TestAssumedVolumesStayConsistent(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"log volume": func(rt *rapid.T) {
 				n := number.Draw(rt, "volume")
-				put(localVolume(fmt.Sprintf("pv%d", n), fmt.Sprintf("n%d", 1+n%2), rapid.SampledFrom([]string{"1Gi", "2Gi"}).Draw(rt, "size")))
+				put(
+					localVolume(
+						fmt.Sprintf("pv%d", n),
+						fmt.Sprintf("n%d", 1+n%2),
+						rapid.SampledFrom([]string{"1Gi", "2Gi"}).Draw(rt, "size"),
+					),
+				)
 			},
 			"log claim": func(rt *rapid.T) {
-				put(unboundClaim(fmt.Sprintf("c%d", number.Draw(rt, "claim")), rapid.SampledFrom([]string{"local", "made"}).Draw(rt, "class")))
+				put(
+					unboundClaim(
+						fmt.Sprintf("c%d", number.Draw(rt, "claim")),
+						rapid.SampledFrom([]string{"local", "made"}).Draw(rt, "class"),
+					),
+				)
 			},
 			"place": func(rt *rapid.T) {
 				name := fmt.Sprintf("p%d", number.Draw(rt, "pod"))
@@ -366,7 +453,9 @@ func TestAssumedVolumesStayConsistent(t *testing.T) {
 				claims := rapid.SliceOfNDistinct(number, 1, 2, rapid.ID).Draw(rt, "claims")
 				pod := podWithClaims(name)
 				for _, c := range claims {
-					pod.Spec.Volumes = append(pod.Spec.Volumes, podWithClaims("", fmt.Sprintf("c%d", c)).Spec.Volumes...)
+					pod.Spec.Volumes = append(
+						pod.Spec.Volumes,
+						podWithClaims("", fmt.Sprintf("c%d", c)).Spec.Volumes...)
 				}
 				w.place(pod)
 				placed[name] = len(w.f.held[pod.UID]) > 0
@@ -429,7 +518,11 @@ func TestTheStateTellsWhatWasLoggedUnderAnOverlay(t *testing.T) {
 	for _, pv := range []*v1.PersistentVolume{prebound, free} {
 		f := NewInformers()
 		mustUpsert(t, f, pv, unboundClaim("data", "local"))
-		if err := f.AssumeVolumes(podWithClaims("a"), "n1", []eventlog.VolumeClaim{{Claim: "data", Volume: "pv"}}); err != nil {
+		if err := f.AssumeVolumes(
+			podWithClaims("a"),
+			"n1",
+			[]eventlog.VolumeClaim{{Claim: "data", Volume: "pv"}},
+		); err != nil {
 			t.Fatal(err)
 		}
 		overlaid, err := f.Get(eventlog.PersistentVolumes, "", "pv").(*v1.PersistentVolume).Marshal()

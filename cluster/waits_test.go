@@ -62,7 +62,10 @@ func TestWaitingPodsKeepTheOrderOfTheirDecisions(t *testing.T) {
 
 func TestHoldingAPodTwicePanics(t *testing.T) {
 	defer func() {
-		if got, _ := recover().(string); !strings.Contains(got, "pod ns/a (a) is held twice: by decision 1 and by decision 2") {
+		if got, _ := recover().(string); !strings.Contains(
+			got,
+			"pod ns/a (a) is held twice: by decision 1 and by decision 2",
+		) {
 			t.Errorf("panic %q", got)
 		}
 	}()

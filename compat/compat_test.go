@@ -39,7 +39,11 @@ func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 func TestLogsOfBeforeAreDecidedAsTheyWere(t *testing.T) {
 	Each(t, "testdata", func(t *testing.T, l *Log) {
 		m := l.Start(t)
-		report, err := replay.Verify(t.Context(), l.Entries(context.Background(), m.Seq()+1), replay.Options{Registry: l.Registry, Start: m})
+		report, err := replay.Verify(
+			t.Context(),
+			l.Entries(context.Background(), m.Seq()+1),
+			replay.Options{Registry: l.Registry, Start: m},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,13 +47,16 @@ func Each(t *testing.T, testdata string, f func(t *testing.T, l *Log)) {
 		t.Fatalf("no logs of before: %v", err)
 	}
 	for _, dir := range dirs {
-		t.Run(filepath.Base(filepath.Dir(dir))+"/"+strings.TrimSuffix(filepath.Base(dir), ".tar.gz"), func(t *testing.T) {
-			if strings.HasSuffix(dir, "stories.tar.gz") {
-				forEachStory(t, dir, f)
-				return
-			}
-			f(t, open(t, dir))
-		})
+		t.Run(
+			filepath.Base(filepath.Dir(dir))+"/"+strings.TrimSuffix(filepath.Base(dir), ".tar.gz"),
+			func(t *testing.T) {
+				if strings.HasSuffix(dir, "stories.tar.gz") {
+					forEachStory(t, dir, f)
+					return
+				}
+				f(t, open(t, dir))
+			},
+		)
 	}
 }
 

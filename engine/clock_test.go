@@ -82,7 +82,11 @@ func (w *world) wantTimesInOrder(r *rapid.T) {
 
 // wantIdentical decides the log again, and recovers from it.
 func (w *world) wantIdentical(r *rapid.T) {
-	report, err := replay.Verify(context.Background(), w.log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		w.log.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil || !report.Identical() || report.Undecided {
 		r.Fatalf("the replay diverges: %v %+v", err, report)
 	}

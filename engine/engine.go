@@ -132,7 +132,12 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 		Epoch: e.machine.Epoch() + 1,
 		Time:  max(eventlog.TimeOf(now), e.machine.Now()),
 		Payload: &eventlog.EpochStarted{
-			ID: newID(), Version: opts.Version, Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Seed: opts.Seed, Config: opts.Config,
+			ID:        newID(),
+			Version:   opts.Version,
+			Format:    eventlog.FormatVersion,
+			Behaviour: scheduler.Behaviour,
+			Seed:      opts.Seed,
+			Config:    opts.Config,
 		},
 	}
 	if err := e.take(started); err != nil {

@@ -52,7 +52,11 @@ func TestTheStoryOfTheseTestsHasEveryKindOfOutcome(t *testing.T) {
 // verify decides the log again.
 func verify(t testing.TB, log engine.Log, undecided bool) {
 	t.Helper()
-	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		log.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

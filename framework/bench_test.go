@@ -37,7 +37,9 @@ func BenchmarkPlace(b *testing.B) {
 		} {
 			pod := &v1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"},
-				Spec:       v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: requests}}}},
+				Spec: v1.PodSpec{
+					Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: requests}}},
+				},
 			}
 			b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
 				b.ReportAllocs()

@@ -109,7 +109,13 @@ func TestARankingFollowsTheHighestScore(t *testing.T) {
 	}
 	pod := &v1.Pod{}
 	pod.Namespace, pod.Spec.SchedulerName = "ns", "with"
-	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")}}}}
+	pod.Spec.Containers = []v1.Container{
+		{
+			Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")},
+			},
+		},
+	}
 	scores := map[int64]bool{}
 	for step := range 60 {
 		taint(79, step*7%4)
@@ -320,7 +326,10 @@ func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 // profile returns one over the world's cluster.
 func (w *memoWorld) profile(name string, registry framework.Registry, version func() uint64) *framework.Profile {
 	informers := w.state.Informers()
-	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+w.config), "test.yaml")
+	cfg, err := framework.LoadConfig(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+w.config),
+		"test.yaml",
+	)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -116,7 +116,12 @@ func TestProfileThatSaysOtherwiseGetsItsWay(t *testing.T) {
 		return cfg.Profiles[0]
 	}
 	t.Run("all disabled: only what is listed", func(t *testing.T) {
-		p := has(t, `profiles: [{plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}}}]`, nil, nil)
+		p := has(
+			t,
+			`profiles: [{plugins: {multiPoint: {disabled: [{name: "*"}], enabled: [{name: PrioritySort}, {name: DefaultBinder}]}}}]`,
+			nil,
+			nil,
+		)
 		if got := multiPoint(p); !slices.Equal(got, []string{"PrioritySort", "DefaultBinder"}) {
 			t.Errorf("%v", got)
 		}
@@ -142,14 +147,22 @@ func TestProfileThatSaysOtherwiseGetsItsWay(t *testing.T) {
 			"PodTopologySpread"); args.DefaultingType != config.SystemDefaulting {
 			t.Errorf("%+v", args)
 		}
-		p = has(t, `profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}]}]`, nil, nil)
+		p = has(
+			t,
+			`profiles: [{pluginConfig: [{name: PodTopologySpread, args: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}]}]`,
+			nil,
+			nil,
+		)
 		if args := argsFor[*config.PodTopologySpreadArgs](t, p,
 			"PodTopologySpread"); args.DefaultingType != config.ListDefaulting || len(args.DefaultConstraints) != 1 {
 			t.Errorf("%+v", args)
 		}
 	})
 	t.Run("percentages", func(t *testing.T) {
-		cfg := load(t, "percentageOfNodesToScore: 0\nprofiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 30}]")
+		cfg := load(
+			t,
+			"percentageOfNodesToScore: 0\nprofiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 30}]",
+		)
 		if a, b := *cfg.Profiles[0].PercentageOfNodesToScore, *cfg.Profiles[1].PercentageOfNodesToScore; a != 0 ||
 			b != 30 {
 			t.Errorf("%d%% and %d%%, want 0 and 30", a, b)
@@ -246,7 +259,10 @@ func TestConfigThatNamesUnknownPluginsIsRefused(t *testing.T) {
 		})
 	}
 	t.Run("disabling what upstream has and we do not is no mistake", func(t *testing.T) {
-		cfg := load(t, `profiles: [{plugins: {postFilter: {disabled: [{name: TopologyPlacementGenerator}]}, multiPoint: {disabled: [{name: GangScheduling}]}}}]`)
+		cfg := load(
+			t,
+			`profiles: [{plugins: {postFilter: {disabled: [{name: TopologyPlacementGenerator}]}, multiPoint: {disabled: [{name: GangScheduling}]}}}]`,
+		)
 		if err := ValidatePlugins(cfg, registryWithGangs()); err != nil {
 			t.Error(err)
 		}

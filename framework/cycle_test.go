@@ -61,7 +61,12 @@ type lastPermitter struct {
 
 func (p lastPermitter) PermitsLast() {}
 
-func (p lastPermitter) Permit(ctx context.Context, s fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
+func (p lastPermitter) Permit(
+	ctx context.Context,
+	s fwk.CycleState,
+	pod *v1.Pod,
+	node string,
+) (*fwk.Status, time.Duration) {
 	*p.held = p.waiting.HeldInCycle()
 	return p.permitter.Permit(ctx, s, pod, node)
 }

@@ -162,11 +162,15 @@ func (g *generator) constrainNodes(pod *v1.Pod) {
 	if g.oneIn(4) {
 		affinity := &v1.NodeAffinity{}
 		if g.oneIn(2) {
-			affinity.RequiredDuringSchedulingIgnoredDuringExecution = &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{g.nodeTerm(), g.nodeTerm()}}
+			affinity.RequiredDuringSchedulingIgnoredDuringExecution = &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{g.nodeTerm(), g.nodeTerm()},
+			}
 		}
 		for range g.IntN(3) {
-			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
-				v1.PreferredSchedulingTerm{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()})
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(
+				affinity.PreferredDuringSchedulingIgnoredDuringExecution,
+				v1.PreferredSchedulingTerm{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()},
+			)
 		}
 		pod.Spec.Affinity.NodeAffinity = affinity
 	}

@@ -214,7 +214,14 @@ func (p *Profile) orderPermit() {
 	}
 }
 
-func fill[T fwk.Plugin](p *Profile, t pluginTable, ids map[string]int, point ExtensionPoint, set config.PluginSet, to *[]entry[T]) error {
+func fill[T fwk.Plugin](
+	p *Profile,
+	t pluginTable,
+	ids map[string]int,
+	point ExtensionPoint,
+	set config.PluginSet,
+	to *[]entry[T],
+) error {
 	plugins, err := pick[T](t, point, set)
 	if err != nil {
 		return err

@@ -81,8 +81,11 @@ func newPair(tb testing.TB, config string) *pair {
 	metrics.Register()
 	ctx, cancel := context.WithCancel(framework.Quiet(context.Background()))
 	tb.Cleanup(cancel)
-	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
-		strings.ReplaceAll(config, "\t", " ")), "test.yaml")
+	cfg, err := framework.LoadConfig(
+		[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+			strings.ReplaceAll(config, "\t", " ")),
+		"test.yaml",
+	)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,12 +100,17 @@ func newPair(tb testing.TB, config string) *pair {
 		tb.Fatal(err)
 	}
 	factory, dra = newInformers(ctx, tb)
-	p.theirs, err = frameworkruntime.NewFramework(ctx, upstreamRegistry().Factories, &cfg.Profiles[0],
+	p.theirs, err = frameworkruntime.NewFramework(
+		ctx,
+		upstreamRegistry().Factories,
+		&cfg.Profiles[0],
 		frameworkruntime.WithSnapshotSharedLister(p.world),
 		frameworkruntime.WithPodNominator(p.world),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSharedDRAManager(dra),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSharedCSIManager(
+			nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister()),
+		),
 		frameworkruntime.WithLogger(klog.FromContext(ctx)),
 	)
 	if err != nil {

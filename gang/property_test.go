@@ -267,7 +267,11 @@ func TestBothEndsOfAnAttemptAgree(t *testing.T) {
 			return // it is not refused as a whole
 		}
 		if completes := u.CanComplete(); completes == asWhole {
-			t.Fatalf("the refusal of the gang ends the attempt: %v; its member's failure leaves it possible: %v", asWhole, completes)
+			t.Fatalf(
+				"the refusal of the gang ends the attempt: %v; its member's failure leaves it possible: %v",
+				asWhole,
+				completes,
+			)
 		}
 	})
 }

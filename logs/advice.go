@@ -16,10 +16,18 @@ import (
 
 // AdviceOnLoss says what to do about a log at path that has lost its end.
 func AdviceOnLoss(path string, lost *snapshot.LostError) string {
-	return fmt.Sprintf("Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+
-		"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log of that "+
-		"with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
-		path, lost.Last+1, lost.Seq, path, lost.Last, lost.Last, lost.Last)
+	return fmt.Sprintf(
+		"Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+
+			"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log of that "+
+			"with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
+		path,
+		lost.Last+1,
+		lost.Seq,
+		path,
+		lost.Last,
+		lost.Last,
+		lost.Last,
+	)
 }
 
 // AdviceOnDamage says how to save the good entries, from first on, before entry seq of the log at path.

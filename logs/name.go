@@ -37,8 +37,10 @@ func Path(name string) (string, error) {
 		}
 		return path, nil
 	case "nats":
-		return "", Refuse("%s: logs in NATS JetStream (nats://) cannot be opened yet: name the directory of a log, or a bundle",
-			name)
+		return "", Refuse(
+			"%s: logs in NATS JetStream (nats://) cannot be opened yet: name the directory of a log, or a bundle",
+			name,
+		)
 	}
 	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file://", name, match[1])
 }

@@ -22,7 +22,11 @@ func (s *Source) Base() (uint64, error) {
 	m, refused := s.snapshots.Oldest(first-1, last)
 	s.reportRefused(refused)
 	if m == nil {
-		return 0, fmt.Errorf("%w; nor is there a snapshot of entry %d or a later one to begin with", s.whyLater(), first-1)
+		return 0, fmt.Errorf(
+			"%w; nor is there a snapshot of entry %d or a later one to begin with",
+			s.whyLater(),
+			first-1,
+		)
 	}
 	s.known = m.Seq()
 	if s.bundle == nil {

@@ -83,7 +83,12 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 		}
 	}
 	two := []*cluster.Pod{w.pod("big-0", "4", 0), w.pod("big-1", "4", 0)}
-	if at, places, _, ok := p.Outlook(now, two, nil).Earliest(); !ok || at != start.Add(2*time.Hour) || len(places) != 2 {
+	if at, places, _, ok := p.Outlook(
+		now,
+		two,
+		nil,
+	).Earliest(); !ok || at != start.Add(2*time.Hour) ||
+		len(places) != 2 {
 		t.Errorf("two pods of a node each: at %v on %v, %t", at, places, ok)
 	}
 	if at, _, _, ok := p.Outlook(now, two, []string{"n1"}).Earliest(); ok {

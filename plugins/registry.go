@@ -32,7 +32,9 @@ func NewRegistry() framework.Registry {
 		delete(factories, names.DeferredPodScheduling)
 	}
 	factories[names.NodeResourcesFit] = quickfit.New(factories[names.NodeResourcesFit])
-	factories[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(factories[names.NodeResourcesBalancedAllocation])
+	factories[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(
+		factories[names.NodeResourcesBalancedAllocation],
+	)
 	factories[names.PodTopologySpread] = quickspread.New(factories[names.PodTopologySpread])
 	factories[coscheduling.Name] = coscheduling.New
 	factories[preemption.Name] = preemption.New

@@ -80,7 +80,10 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 }
 
 func appendKey(dst []byte, k Key) []byte {
-	return canonical.AppendString(canonical.AppendString(canonical.AppendString(dst, string(k.Type)), k.Namespace), k.Name)
+	return canonical.AppendString(
+		canonical.AppendString(canonical.AppendString(dst, string(k.Type)), k.Namespace),
+		k.Name,
+	)
 }
 
 func appendTime(dst []byte, t eventlog.Time) []byte {

@@ -69,7 +69,11 @@ type member struct {
 }
 
 func compareMembers(a, b *member) int {
-	return cmp.Or(strings.Compare(a.part, b.part), strings.Compare(a.pod.Name, b.pod.Name), strings.Compare(string(a.pod.UID), string(b.pod.UID)))
+	return cmp.Or(
+		strings.Compare(a.part, b.part),
+		strings.Compare(a.pod.Name, b.pod.Name),
+		strings.Compare(string(a.pod.UID), string(b.pod.UID)),
+	)
 }
 
 // gateRef is an entity's place among the entities gated by one plugin.

@@ -138,7 +138,13 @@ func (q *Queue) occur(ev fwk.ClusterEvent, oldObj, newObj any) occurrence {
 		}
 	}
 	q.moves++
-	o := occurrence{id: id, serial: q.moves, wildcard: framework.ClusterEventIsWildCard(ev), oldObj: oldObj, newObj: newObj}
+	o := occurrence{
+		id:       id,
+		serial:   q.moves,
+		wildcard: framework.ClusterEventIsWildCard(ev),
+		oldObj:   oldObj,
+		newObj:   newObj,
+	}
 	if o.wildcard && newObj != nil {
 		if pod, ok := newObj.(*v1.Pod); ok {
 			o.only = pod.UID
@@ -436,7 +442,10 @@ func (q *Queue) tellGated(e *Entity, p *plugin, o *occurrence) {
 
 // classify puts an unschedulable entity among those that failed for the same reasons.
 func (q *Queue) classify(e *Entity) {
-	reason := strings.Join([]string{e.profile, strings.Join(e.plugins, "\x01"), strings.Join(e.pendingPlugins, "\x01")}, "\x00")
+	reason := strings.Join(
+		[]string{e.profile, strings.Join(e.plugins, "\x01"), strings.Join(e.pendingPlugins, "\x01")},
+		"\x00",
+	)
 	c := q.classByReason[reason]
 	if c == nil {
 		c = &class{}

@@ -171,7 +171,11 @@ func TestPreQueueingHintsLimitWhichPodsAreAsked(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			gate := &gatePlugin{name: "G", gated: gatedPods("c", "no", "d", "no")}
-			reg := fwk.ClusterEventWithHint{Event: nodeAdd, QueueingHintFn: says(fwk.Queue, nil), PreQueueingHintFn: c.pre}
+			reg := fwk.ClusterEventWithHint{
+				Event:             nodeAdd,
+				QueueingHintFn:    says(fwk.Queue, nil),
+				PreQueueingHintFn: c.pre,
+			}
 			q := newQueue(t, Profile{PreEnqueue: pre(gate), Hints: hints("P", reg, "G", reg)})
 			for _, n := range []string{"a", "b", "c"} {
 				q.Add(podKey(n), podNamed(n))

@@ -123,7 +123,11 @@ func (r *run) attempt() {
 		names := func(of ...string) []string {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, 2, rapid.ID[string]).Draw(r.t, "plugins")
 		}
-		f := Failure{Plugins: names("P", "R", "H", "unheard"), PendingPlugins: names("W", "R"), Error: rapid.IntRange(0, 4).Draw(r.t, "error") == 0}
+		f := Failure{
+			Plugins:        names("P", "R", "H", "unheard"),
+			PendingPlugins: names("W", "R"),
+			Error:          rapid.IntRange(0, 4).Draw(r.t, "error") == 0,
+		}
 		if what == "refuse" || rapid.Bool().Draw(r.t, "of one") {
 			f.UID = r.uid(e)
 		}
@@ -157,7 +161,12 @@ func (r *run) advance(to eventlog.Time) {
 }
 
 func (r *run) time() {
-	d := rapid.SampledFrom([]time.Duration{0, 1, time.Second, 3 * time.Second, 29 * time.Second, 5 * time.Minute}).Draw(r.t, "time")
+	d := rapid.SampledFrom(
+		[]time.Duration{0, 1, time.Second, 3 * time.Second, 29 * time.Second, 5 * time.Minute},
+	).Draw(
+		r.t,
+		"time",
+	)
 	r.advance(r.m.now.Add(d))
 }
 

@@ -233,7 +233,8 @@ func (m *model) update(key Key, pod *v1.Pod) {
 	if e.state == InFlight { // a general Update, which no plugin of the model registered
 		e.seen = append(e.seen, seenEvent{ev: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}})
 	}
-	if e.state == Unschedulable && m.worth(e, seenEvent{ev: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}}) != skip {
+	if e.state == Unschedulable &&
+		m.worth(e, seenEvent{ev: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}}) != skip {
 		m.requeue(e)
 	}
 	m.rest(e)
@@ -406,7 +407,8 @@ func (m *model) move(ev fwk.ClusterEvent, only types.UID) {
 		}
 		_, concerned := e.members[only]
 		for _, mm := range e.members {
-			if mm.gate != "" && (ev == wildcard && (only == "" || concerned) || ev != wildcard && m.world.wants(mm.gate, "", ev)) {
+			if mm.gate != "" &&
+				(ev == wildcard && (only == "" || concerned) || ev != wildcard && m.world.wants(mm.gate, "", ev)) {
 				m.test(e, mm)
 			}
 		}
@@ -470,7 +472,11 @@ func (m *model) head() string {
 		return "none"
 	}
 	return slices.MinFunc(due, func(a, b *modelEntity) int {
-		return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(a.timestamp, b.timestamp), CompareKeys(a.key, b.key))
+		return cmp.Or(
+			cmp.Compare(b.priority(), a.priority()),
+			cmp.Compare(a.timestamp, b.timestamp),
+			CompareKeys(a.key, b.key),
+		)
 	}).key.String()
 }
 
@@ -480,8 +486,22 @@ func (m *model) String() string {
 	for _, key := range slices.SortedFunc(maps.Keys(m.entities), CompareKeys) {
 		e := m.entities[key]
 		ready, gated, held := e.count()
-		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n", key, e.state, e.failed,
-			e.attempts, e.rejects, e.errors, e.until, e.timestamp, ready, gated, held, e.next())
+		fmt.Fprintf(
+			&b,
+			"%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n",
+			key,
+			e.state,
+			e.failed,
+			e.attempts,
+			e.rejects,
+			e.errors,
+			e.until,
+			e.timestamp,
+			ready,
+			gated,
+			held,
+			e.next(),
+		)
 	}
 	return b.String()
 }
@@ -497,8 +517,22 @@ func show(q *Queue) string {
 		if p := e.Next(); p != nil {
 			next = p.Name
 		}
-		fmt.Fprintf(&b, "%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n", e.key, s, e.failed,
-			e.attempts, e.unschedulableCount, e.errorCount, e.backoffUntil, e.timestamp, e.NumReady(), e.NumGated(), e.NumHeld(), next)
+		fmt.Fprintf(
+			&b,
+			"%v %v failed=%v %d/%d/%d until=%d at=%d ready=%d gated=%d held=%d next=%s\n",
+			e.key,
+			s,
+			e.failed,
+			e.attempts,
+			e.unschedulableCount,
+			e.errorCount,
+			e.backoffUntil,
+			e.timestamp,
+			e.NumReady(),
+			e.NumGated(),
+			e.NumHeld(),
+			next,
+		)
 	}
 	return b.String()
 }

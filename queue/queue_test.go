@@ -89,7 +89,13 @@ func TestFinishRequeuesMembersThatWereNotTried(t *testing.T) {
 	wantState(t, q, key, Active)
 	e := q.Get(key)
 	if e.GetUnschedulableCount() != 0 || e.Failed() || e.BackoffUntil() != 0 || e.Timestamp() != epoch+60*sec {
-		t.Errorf("it was not made anew: %d, %v, %v, %v", e.GetUnschedulableCount(), e.Failed(), e.BackoffUntil(), e.Timestamp())
+		t.Errorf(
+			"it was not made anew: %d, %v, %v, %v",
+			e.GetUnschedulableCount(),
+			e.Failed(),
+			e.BackoffUntil(),
+			e.Timestamp(),
+		)
 	}
 	if e.FirstActive() != epoch || e.Attempts() != 2 {
 		t.Errorf("first active %v, %d attempts", e.FirstActive(), e.Attempts())

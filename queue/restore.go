@@ -52,7 +52,11 @@ func readTime(r *canonical.Reader, field string) eventlog.Time {
 }
 
 func readKey(r *canonical.Reader) Key {
-	return Key{Type: fwk.EntityKeyType(r.String("entity type")), Namespace: r.String("entity namespace"), Name: r.String("entity name")}
+	return Key{
+		Type:      fwk.EntityKeyType(r.String("entity type")),
+		Namespace: r.String("entity namespace"),
+		Name:      r.String("entity name"),
+	}
 }
 
 func readNames(r *canonical.Reader, field string) []string {
@@ -77,8 +81,23 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 		e.setFirstActive(t)
 	}
 	e.backoffUntil = readTime(r, "backoff until")
-	e.attempts, e.unschedulableCount, e.errorCount = r.Int("attempts"), r.Int("unschedulable count"), r.Int("error count")
-	e.plugins, e.pendingPlugins, e.noted = readNames(r, "plugins"), readNames(r, "pending plugins"), readNames(r, "noted")
+	e.attempts, e.unschedulableCount, e.errorCount = r.Int(
+		"attempts",
+	), r.Int(
+		"unschedulable count",
+	), r.Int(
+		"error count",
+	)
+	e.plugins, e.pendingPlugins, e.noted = readNames(
+		r,
+		"plugins",
+	), readNames(
+		r,
+		"pending plugins",
+	), readNames(
+		r,
+		"noted",
+	)
 	gatingPlugin, gatingMessage := r.String("gating plugin"), r.String("gating message")
 	e.begun = r.Uvarint("begun")
 	if rests(e) {
@@ -163,7 +182,10 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		return fmt.Errorf("%d of %d entities in flight are in an order", len(q.flight), q.counts.InFlight)
 	}
 	slices.SortFunc(q.owed, q.compare)
-	slices.SortStableFunc(resting, func(a, b *Entity) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.stamp, b.stamp)) })
+	slices.SortStableFunc(
+		resting,
+		func(a, b *Entity) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.stamp, b.stamp)) },
+	)
 	for _, e := range resting {
 		if e.state == Unschedulable {
 			q.classify(e)

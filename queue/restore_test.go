@@ -84,32 +84,92 @@ var fieldCases = []struct {
 	wantNext      string // the member whose turn it is, if that matters
 }{
 	// The event of a plugin that answered Pending lets the gang skip its backoff.
-	{"pendingPlugins of the last attempt", told{begin, park(Failure{PendingPlugins: []string{"A"}})}, told{move(nodeAdd)}, Active, ""},
-	{"pendingPlugins of the attempt under way", told{begin, refuse(Failure{UID: "uid-g-0", PendingPlugins: []string{"A"}}), move(nodeAdd)}, told{finish}, Active, ""},
+	{
+		"pendingPlugins of the last attempt",
+		told{begin, park(Failure{PendingPlugins: []string{"A"}})},
+		told{move(nodeAdd)},
+		Active,
+		"",
+	},
+	{
+		"pendingPlugins of the attempt under way",
+		told{begin, refuse(Failure{UID: "uid-g-0", PendingPlugins: []string{"A"}}), move(nodeAdd)},
+		told{finish},
+		Active,
+		"",
+	},
 	// A failure that nobody is to blame for, or a plugin that told no events, is retried after any event.
 	{"notedAny, with no plugin to blame", told{begin, move(nodeAdd)}, told{park(Failure{})}, Backoff, ""},
-	{"notedAny, with a plugin that told no events", told{begin, move(nodeAdd)}, told{park(blaming("Unknown"))}, Backoff, ""},
+	{
+		"notedAny, with a plugin that told no events",
+		told{begin, move(nodeAdd)},
+		told{park(blaming("Unknown"))},
+		Backoff,
+		"",
+	},
 	{"notedAll", told{begin, move(wildcard)}, told{park(blaming("A"))}, Backoff, ""},
 	{"noted", told{begin, move(nodeAdd)}, told{park(blaming("A"))}, Backoff, ""},
 	// An event that helps a member that was not refused is of no use to the one that was.
-	{"refused in the last attempt", told{begin, park(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})}, told{move(nodeAdd)}, Unschedulable, ""},
-	{"refused in the attempt under way", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})}, told{finish, move(nodeAdd)}, Unschedulable, ""},
+	{
+		"refused in the last attempt",
+		told{begin, park(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
+		told{move(nodeAdd)},
+		Unschedulable,
+		"",
+	},
+	{
+		"refused in the attempt under way",
+		told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
+		told{finish, move(nodeAdd)},
+		Unschedulable,
+		"",
+	},
 	{"tried", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, nil, InFlight, "g-1"},
 	{"held", told{begin, hold("g-0")}, nil, InFlight, "g-1"},
 	{"plugins of the last attempt", told{begin, park(blaming("A"))}, told{move(podDelete)}, Unschedulable, ""},
-	{"plugins of the attempt under way", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}}), move(nodeAdd)}, told{finish}, Backoff, ""},
+	{
+		"plugins of the attempt under way",
+		told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}}), move(nodeAdd)},
+		told{finish},
+		Backoff,
+		"",
+	},
 	{"failed", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, told{finish}, Unschedulable, ""},
 	{"erred", told{begin, refuse(Failure{UID: "uid-g-0", Error: true})}, told{finish}, Backoff, ""},
 	{"backoffUntil", told{begin, park(Failure{Error: true})}, told{pass(999 * time.Millisecond)}, Backoff, ""},
-	{"unschedulableCount", told{begin, park(blaming("A")), begin, park(blaming("A")), begin}, told{park(blaming("A")), move(nodeAdd), pass(3999 * time.Millisecond)}, Backoff, ""},
+	{
+		"unschedulableCount",
+		told{begin, park(blaming("A")), begin, park(blaming("A")), begin},
+		told{park(blaming("A")), move(nodeAdd), pass(3999 * time.Millisecond)},
+		Backoff,
+		"",
+	},
 	{"errorCount", told{begin, park(Failure{Error: true}), begin, park(Failure{Error: true}), begin},
 		told{park(Failure{Error: true}), pass(3999 * time.Millisecond)}, Backoff, ""},
 	// A gang that fails after it was placed, with nothing new since, is not tried again.
-	{"begun", told{begin, hold("g-0"), hold("g-1"), finish, unhold("g-0")}, told{park(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, Unschedulable, ""},
-	{"since", told{pass(time.Minute), begin, park(blaming("A")), move(podDelete)}, told{pass(DefaultFlushAfter - time.Second)}, Unschedulable, ""},
+	{
+		"begun",
+		told{begin, hold("g-0"), hold("g-1"), finish, unhold("g-0")},
+		told{park(Failure{UID: "uid-g-0", Plugins: []string{"A"}})},
+		Unschedulable,
+		"",
+	},
+	{
+		"since",
+		told{pass(time.Minute), begin, park(blaming("A")), move(podDelete)},
+		told{pass(DefaultFlushAfter - time.Second)},
+		Unschedulable,
+		"",
+	},
 	// Nothing has changed since it came to rest, and so time alone does not have it tried again.
 	{"stamp", told{begin, park(blaming("A"))}, told{pass(time.Hour)}, Unschedulable, ""},
-	{"changedAt", told{begin, park(blaming("A")), pass(time.Hour), move(podDelete)}, told{pass(DefaultFlushPeriod - time.Second)}, Unschedulable, ""},
+	{
+		"changedAt",
+		told{begin, park(blaming("A")), pass(time.Hour), move(podDelete)},
+		told{pass(DefaultFlushPeriod - time.Second)},
+		Unschedulable,
+		"",
+	},
 }
 
 // TestEachFieldOfTheStateDecidesWhatComesAfterARestore tells a queue that was written down, and one made of what was
@@ -190,9 +250,27 @@ func wantAlike(t *testing.T, q, again *Queue) {
 func shown(q *Queue) (lines []string) {
 	for _, e := range q.sorted {
 		refused, pending := e.RejectedBy()
-		lines = append(lines, fmt.Sprintf("%v of %s %v owed %v, first active %v, since %v, %v, backoff until %v, %d attempts, %d failed, %d with an error, by %v %v, gated by %q: %q",
-			e.key, e.profile, e.state, e.owed, e.FirstActive(), e.Since(), e.Timestamp(), e.BackoffUntil(), e.Attempts(), e.GetUnschedulableCount(), e.GetConsecutiveErrorsCount(),
-			refused, pending, e.GatingPlugin(), e.GatingMessage()))
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%v of %s %v owed %v, first active %v, since %v, %v, backoff until %v, %d attempts, %d failed, %d with an error, by %v %v, gated by %q: %q",
+				e.key,
+				e.profile,
+				e.state,
+				e.owed,
+				e.FirstActive(),
+				e.Since(),
+				e.Timestamp(),
+				e.BackoffUntil(),
+				e.Attempts(),
+				e.GetUnschedulableCount(),
+				e.GetConsecutiveErrorsCount(),
+				refused,
+				pending,
+				e.GatingPlugin(),
+				e.GatingMessage(),
+			),
+		)
 		for _, m := range e.members {
 			name, message, _ := e.Gate(m.pod.UID)
 			lines = append(lines, fmt.Sprintf("%s held %v, gated by %q: %q", m.pod.Name, m.held, name, message))

@@ -158,7 +158,11 @@ func TestAFlushWaitsForRoomAndLeavesNoTimer(t *testing.T) {
 
 func TestWithoutARoomVersionEveryChangeAsksForRoomAgain(t *testing.T) {
 	r := &roomy{}
-	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil))}, func(o *Options) { r.options(o); o.RoomVersion = nil })
+	q := newQueue(
+		t,
+		Profile{Hints: hints("P", on(nodeAdd, nil))},
+		func(o *Options) { r.options(o); o.RoomVersion = nil },
+	)
 	q.Add(podKey("a"), podNamed("a"))
 	fail(q, podKey("a"), "P")
 	q.Advance(epoch + 20*sec)

@@ -171,7 +171,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		})
 	}
 	q, err := New(Options{Less: byPriority, InitialBackoff: time.Minute})
-	if err != nil || q.opts.MaxBackoff != time.Minute || q.opts.FlushAfter != 5*time.Minute || q.opts.FlushPeriod != 30*time.Second {
+	if err != nil || q.opts.MaxBackoff != time.Minute || q.opts.FlushAfter != 5*time.Minute ||
+		q.opts.FlushPeriod != 30*time.Second {
 		t.Errorf("defaults: %v, %+v", err, q.opts)
 	}
 }

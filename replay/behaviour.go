@@ -23,8 +23,13 @@ type OtherRules struct {
 // String says it in a few lines, without the differences.
 func (o *OtherRules) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "decided by behaviour %d, this version decides by %d: %d decisions differ, by rules that were changed",
-		o.Behaviour, o.Decides, o.Count)
+	fmt.Fprintf(
+		&b,
+		"decided by behaviour %d, this version decides by %d: %d decisions differ, by rules that were changed",
+		o.Behaviour,
+		o.Decides,
+		o.Count,
+	)
 	for _, rule := range o.Changed {
 		fmt.Fprintf(&b, "\n  %s", rule)
 	}

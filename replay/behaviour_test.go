@@ -30,8 +30,15 @@ func TestWhatChangedRulesDecideOtherwiseIsNoDivergence(t *testing.T) {
 	entries[at].Payload = &changed
 	behaviours := slices.Clone(scheduler.Behaviours)
 	behaviours[scheduler.Behaviour-1].Kept = false
-	behaviours = append(behaviours, scheduler.Rules{Number: scheduler.Behaviour + 1, Changed: []string{"Scores are lower."}, Kept: true})
-	report, err := replay.Verify(t.Context(), readAll(entries), replay.Options{Registry: plugins.NewRegistry(), Behaviours: behaviours})
+	behaviours = append(
+		behaviours,
+		scheduler.Rules{Number: scheduler.Behaviour + 1, Changed: []string{"Scores are lower."}, Kept: true},
+	)
+	report, err := replay.Verify(
+		t.Context(),
+		readAll(entries),
+		replay.Options{Registry: plugins.NewRegistry(), Behaviours: behaviours},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,20 @@ import (
 // changed behind it.
 func TestReplayFromEverySnapshotEndsInTheSameState(t *testing.T) {
 	r := replaytest.Record(t, 10)
-	whole, err := replay.Verify(context.Background(), r.Log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	whole, err := replay.Verify(
+		context.Background(),
+		r.Log.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil || !whole.Identical() {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	for seq := range r.Snapshots {
-		got, err := replay.Verify(context.Background(), r.From(seq)(context.Background(), seq+1), replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)})
+		got, err := replay.Verify(
+			context.Background(),
+			r.From(seq)(context.Background(), seq+1),
+			replay.Options{Registry: plugins.NewRegistry(), Start: r.Restore(t, seq, seq)},
+		)
 		if err != nil || !got.Identical() || got.Hash != whole.Hash || got.Start != seq || got.Entries != r.Last-seq {
 			t.Errorf("from entry %d: %+v, %v", seq, got, err)
 		}

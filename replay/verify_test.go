@@ -51,7 +51,11 @@ func verify(t testing.TB, entries []eventlog.Entry) replay.Report {
 	if err := log.Append(context.Background(), 0, entries); err != nil {
 		t.Fatal(err)
 	}
-	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		log.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +332,11 @@ profiles:
 		"pod ml/b cpu=1 scheduler=default-scheduler"} {
 		s.Step(line)
 	}
-	report, err := replay.Verify(context.Background(), s.Log().Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		s.Log().Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +404,11 @@ func TestNoTamperingGoesUnnoticedOrPanics(t *testing.T) {
 		if err := log.Append(context.Background(), 0, changed); err != nil {
 			return // the format does not hold it
 		}
-		report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+		report, err := replay.Verify(
+			context.Background(),
+			log.Read(context.Background(), 1),
+			replay.Options{Registry: plugins.NewRegistry()},
+		)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -154,7 +154,16 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 	}
 	for _, uid := range d.Victims {
 		if p := m.cluster.Pod(uid); p != nil {
-			m.effects.add(Effect{Kind: Evict, Seq: seq, Namespace: p.Object.Namespace, Name: p.Object.Name, UID: uid, Node: p.Node})
+			m.effects.add(
+				Effect{
+					Kind:      Evict,
+					Seq:       seq,
+					Namespace: p.Object.Namespace,
+					Name:      p.Object.Name,
+					UID:       uid,
+					Node:      p.Node,
+				},
+			)
 			m.cluster.Evicting(p)
 		}
 	}
@@ -166,7 +175,17 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 		return err
 	}
 	p.Since = m.at.now
-	m.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: d.Namespace, Name: d.Name, UID: d.UID, Node: d.Node, Volumes: d.Volumes})
+	m.effects.add(
+		Effect{
+			Kind:      Bind,
+			Seq:       seq,
+			Namespace: d.Namespace,
+			Name:      d.Name,
+			UID:       d.UID,
+			Node:      d.Node,
+			Volumes:   d.Volumes,
+		},
+	)
 	m.queue.Hold(key, d.UID)
 	m.waits.conclude(key)
 	return nil
@@ -174,7 +193,10 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 
 // blamesGang says whether the gang plugin had a part in a refusal.
 func blamesGang(d *eventlog.Decision) bool {
-	return slices.ContainsFunc(d.Rejections, func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name && r.Nodes == 0 })
+	return slices.ContainsFunc(
+		d.Rejections,
+		func(r eventlog.Rejection) bool { return r.Plugin == coscheduling.Name && r.Nodes == 0 },
+	)
 }
 
 // failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was turned

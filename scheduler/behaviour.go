@@ -46,8 +46,11 @@ type BehaviourError struct {
 
 // Error implements error.
 func (e *BehaviourError) Error() string {
-	return fmt.Sprintf("it was decided by behaviour %d, and this version knows behaviours up to %d: use a newer version",
-		e.Number, e.Highest)
+	return fmt.Sprintf(
+		"it was decided by behaviour %d, and this version knows behaviours up to %d: use a newer version",
+		e.Number,
+		e.Highest,
+	)
 }
 
 // Behaviour returns the number of the rules of the running epoch.

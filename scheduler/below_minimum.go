@@ -19,7 +19,8 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 			continue // nobody can know how many members are meant
 		}
 		for _, p := range g.Members() {
-			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) || !plansGangs(m.profiles.of(p.Object)) {
+			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) ||
+				!plansGangs(m.profiles.of(p.Object)) {
 				continue
 			}
 			if !ok {
@@ -29,7 +30,9 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 		}
 		if ok {
 			d.Outcome = eventlog.Evicted
-			d.Rejections = []eventlog.Rejection{{Plugin: coscheduling.Name, Code: fwk.Unschedulable.String(), Reason: whyFallen(g)}}
+			d.Rejections = []eventlog.Rejection{
+				{Plugin: coscheduling.Name, Code: fwk.Unschedulable.String(), Reason: whyFallen(g)},
+			}
 			return d, true
 		}
 	}

@@ -32,10 +32,20 @@ func TestClassesChangeNoEntry(t *testing.T) {
 					placed++
 				}
 				if !ok {
-					t.Fatalf("seed %d, entry %d: without classes there is nothing to decide, with them:\n%+v", seed, e.Seq, with)
+					t.Fatalf(
+						"seed %d, entry %d: without classes there is nothing to decide, with them:\n%+v",
+						seed,
+						e.Seq,
+						with,
+					)
 				}
 				if diff := cmp.Diff(d, *with); diff != "" {
-					t.Fatalf("seed %d, entry %d: the decisions differ (- without classes, + with):\n%s", seed, e.Seq, diff)
+					t.Fatalf(
+						"seed %d, entry %d: the decisions differ (- without classes, + with):\n%s",
+						seed,
+						e.Seq,
+						diff,
+					)
 				}
 			}
 			if err := without.Apply(e); err != nil {

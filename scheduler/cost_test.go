@@ -57,7 +57,12 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	e, err := engine.Open(
+		t.Context(),
+		eventlog.NewMemory(),
+		simworkload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +84,10 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 		var inputs []eventlog.Payload
 		for i := first; i < first+batch; i++ {
 			if spec.Gang > 0 && i%spec.Gang == 0 {
-				inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: spec.Group(i / spec.Gang)})
+				inputs = append(
+					inputs,
+					&eventlog.Upserted{Resource: eventlog.PodGroups, Object: spec.Group(i / spec.Gang)},
+				)
 			}
 			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: spec.Pod(i)})
 		}

@@ -117,7 +117,8 @@ func (m *Machine) reconfigure(data []byte) error {
 	}
 	m.queue.Advance(m.at.now)
 	for _, p := range m.cluster.AllPods() {
-		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil || p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
+		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
+			p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
 			continue
 		}
 		key := m.entities.keyOf(p)

@@ -95,11 +95,29 @@ func groupBackoff(p *framework.Profile) time.Duration {
 // wholeGangPlugin holds that a profile runs the gang plugin at all the points that make gangs, or at none: with some
 // of them only, members would be kept for a gang that nobody places.
 func wholeGangPlugin(p *framework.Profile) error {
-	points := []framework.ExtensionPoint{framework.PreEnqueue, framework.PostFilter, framework.Reserve, framework.Permit}
+	points := []framework.ExtensionPoint{
+		framework.PreEnqueue,
+		framework.PostFilter,
+		framework.Reserve,
+		framework.Permit,
+	}
 	runs := func(point framework.ExtensionPoint) bool { return p.Has(point, coscheduling.Name) }
-	i, j := slices.IndexFunc(points, runs), slices.IndexFunc(points, func(point framework.ExtensionPoint) bool { return !runs(point) })
+	i, j := slices.IndexFunc(
+		points,
+		runs,
+	), slices.IndexFunc(
+		points,
+		func(point framework.ExtensionPoint) bool { return !runs(point) },
+	)
 	if i >= 0 && j >= 0 {
-		return fmt.Errorf("profile %q runs %s at %s but not at %s: enable it at all of %v, or at none of them", p.Name(), coscheduling.Name, points[i], points[j], points)
+		return fmt.Errorf(
+			"profile %q runs %s at %s but not at %s: enable it at all of %v, or at none of them",
+			p.Name(),
+			coscheduling.Name,
+			points[i],
+			points[j],
+			points,
+		)
 	}
 	return nil
 }
@@ -148,15 +166,24 @@ func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfi
 	for i, p := range profiles {
 		name := p.Plugins(framework.QueueSort)[0]
 		if name != first {
-			return fmt.Errorf("profile %q orders the queue by %s, profile %q by %s: all profiles must have the same QueueSort plugin",
-				profiles[0].Name(), first, p.Name(), name)
+			return fmt.Errorf(
+				"profile %q orders the queue by %s, profile %q by %s: all profiles must have the same QueueSort plugin",
+				profiles[0].Name(),
+				first,
+				p.Name(),
+				name,
+			)
 		}
 		if _, ok := p.Plugin(name).(framework.OrdersWithoutArgs); ok {
 			continue
 		}
 		if !reflect.DeepEqual(argsOf(&cfg.Profiles[0], first), argsOf(&cfg.Profiles[i], first)) {
-			return fmt.Errorf("profiles %q and %q give the QueueSort plugin %s different arguments: they must be the same",
-				profiles[0].Name(), p.Name(), name)
+			return fmt.Errorf(
+				"profiles %q and %q give the QueueSort plugin %s different arguments: they must be the same",
+				profiles[0].Name(),
+				p.Name(),
+				name,
+			)
 		}
 	}
 	return nil

@@ -49,13 +49,24 @@ func (k groupKey) compare(o groupKey) int {
 }
 
 func newBooks() books {
-	return books{nodes: map[string]*v1.Node{}, pods: map[types.UID]*bookedPod{}, names: map[string]types.UID{}, groups: map[groupKey]declared{}, composites: map[string]composed{},
-		eras: map[string]era{}, evicting: map[types.UID]bool{}, nominated: map[types.UID]string{}, claims: map[types.UID]claim{}}
+	return books{
+		nodes:      map[string]*v1.Node{},
+		pods:       map[types.UID]*bookedPod{},
+		names:      map[string]types.UID{},
+		groups:     map[groupKey]declared{},
+		composites: map[string]composed{},
+		eras:       map[string]era{},
+		evicting:   map[types.UID]bool{},
+		nominated:  map[types.UID]string{},
+		claims:     map[types.UID]claim{},
+	}
 }
 
 // ready says whether a cycle could place the pod.
 func (p *bookedPod) ready() bool {
-	return p.object.Spec.SchedulerName != "somebody-else" && p.stage == cluster.Pending && p.object.DeletionTimestamp == nil && len(p.object.Spec.SchedulingGates) == 0
+	return p.object.Spec.SchedulerName != "somebody-else" && p.stage == cluster.Pending &&
+		p.object.DeletionTimestamp == nil &&
+		len(p.object.Spec.SchedulingGates) == 0
 }
 
 // enter writes an entry into the books and checks what it means for them.
@@ -227,8 +238,15 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 		}
 	}
 	if !terms.declared || given < terms.min || h.refused(group) {
-		h.fatalf("cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
-			d.Cycle, group, given, terms.min, terms.declared, h.refused(group))
+		h.fatalf(
+			"cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
+			d.Cycle,
+			group,
+			given,
+			terms.min,
+			terms.declared,
+			h.refused(group),
+		)
 	}
 	composite := h.compositeOf(group)
 	if composite == "" {
@@ -239,7 +257,12 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 	assigned := func(group string) int { _, n := h.count(group); return n }
 	if !h.admits(composite, assigned) {
-		h.fatalf("cycle %d releases binds of gang %s, and of %s too few gangs have their minimum", d.Cycle, group, composite)
+		h.fatalf(
+			"cycle %d releases binds of gang %s, and of %s too few gangs have their minimum",
+			d.Cycle,
+			group,
+			composite,
+		)
 	}
 }
 
@@ -252,7 +275,12 @@ func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	}
 	rack := racks[d.Node]
 	if rack == "" {
-		h.fatalf("cycle %d puts %s, which must stay within a rack, on node %s, which is in none", d.Cycle, d.Name, d.Node)
+		h.fatalf(
+			"cycle %d puts %s, which must stay within a rack, on node %s, which is in none",
+			d.Cycle,
+			d.Name,
+			d.Node,
+		)
 	}
 	others := map[string]bool{}
 	// any order: fills a set
@@ -365,9 +393,23 @@ func (h *history) checkGroups() {
 				ready++
 			}
 		}
-		if g.Declared() != declared || g.Min() != minimum || g.Ready() != ready || g.Waiting() != stages[cluster.Waiting] || g.Assigned() != assigned {
-			h.fatalf("group %s: declared %v, min %d, ready %d, waiting %d, assigned %d; the books have %v, %d, %d, %d, %d",
-				name, g.Declared(), g.Min(), g.Ready(), g.Waiting(), g.Assigned(), declared, minimum, ready, stages[cluster.Waiting], assigned)
+		if g.Declared() != declared || g.Min() != minimum || g.Ready() != ready ||
+			g.Waiting() != stages[cluster.Waiting] ||
+			g.Assigned() != assigned {
+			h.fatalf(
+				"group %s: declared %v, min %d, ready %d, waiting %d, assigned %d; the books have %v, %d, %d, %d, %d",
+				name,
+				g.Declared(),
+				g.Min(),
+				g.Ready(),
+				g.Waiting(),
+				g.Assigned(),
+				declared,
+				minimum,
+				ready,
+				stages[cluster.Waiting],
+				assigned,
+			)
 		}
 		if refused := h.refused(name); (g.Refusal() != "") != refused {
 			h.fatalf("group %s is refused for %q; the books say %v", name, g.Refusal(), refused)
@@ -439,7 +481,12 @@ func (h *history) checkQueue() {
 	}
 	got := map[types.UID]string{}
 	for _, e := range h.m.Queue().All() {
-		if want := map[byte]fwk.EntityKeyType{'g': fwk.PodGroupKeyType, 'c': fwk.CompositePodGroupKeyType, 'm': fwk.CompositePodGroupKeyType, 'p': fwk.PodKeyType}; e.Type() != want[e.Key().Name[0]] {
+		if want := map[byte]fwk.EntityKeyType{
+			'g': fwk.PodGroupKeyType,
+			'c': fwk.CompositePodGroupKeyType,
+			'm': fwk.CompositePodGroupKeyType,
+			'p': fwk.PodKeyType,
+		}; e.Type() != want[e.Key().Name[0]] {
 			h.fatalf("entity %v is of the wrong type", e.Key())
 		}
 		for _, p := range e.Ready() {
@@ -492,7 +539,10 @@ func (h *history) checkQuiet() {
 		if h.terms(p.group).waits {
 			return true
 		}
-		if minimum, _ := h.minimum(p.group); !h.shape.approval || p.group != "" && assigned+stages[cluster.Waiting] < minimum {
+		if minimum, _ := h.minimum(
+			p.group,
+		); !h.shape.approval ||
+			p.group != "" && assigned+stages[cluster.Waiting] < minimum {
 			h.fatalf("nothing is left to decide, and %s is held", w.Pod.Object.UID)
 		}
 		if c := h.compositeOf(p.group); c != "" && stages[cluster.Binding]+stages[cluster.Bound] == 0 {
@@ -602,9 +652,20 @@ func (h *history) checkTurn(d *eventlog.Decision) {
 			continue
 		}
 		key, its := other.Key(), e.Key()
-		before := cmp.Or(cmp.Compare(e.Priority(), other.Priority()), cmp.Compare(other.FirstActive(), e.FirstActive()), queue.CompareKeys(key, its)) < 0
+		before := cmp.Or(
+			cmp.Compare(e.Priority(), other.Priority()),
+			cmp.Compare(other.FirstActive(), e.FirstActive()),
+			queue.CompareKeys(key, its),
+		) < 0
 		if before && !h.hasEnough(key) {
-			h.fatalf("cycle %d is about %s, and %s %s is before it: %s", d.Cycle, its, key, other.State(), other.FirstActive())
+			h.fatalf(
+				"cycle %d is about %s, and %s %s is before it: %s",
+				d.Cycle,
+				its,
+				key,
+				other.State(),
+				other.FirstActive(),
+			)
 		}
 	}
 }

@@ -48,7 +48,9 @@ func (h *history) drawComposite(obj eventlog.Object) {
 
 func (h *history) declareComposite() {
 	name := rapid.SampledFrom([]string{"c0", "c0", "c1"}).Draw(h.t, "composite")
-	c := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}}
+	c := &schedulingv1alpha3.CompositePodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)},
+	}
 	if n := rapid.Int32Range(0, 3).Draw(h.t, "gangs needed"); n > 0 {
 		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: n}
 	} else {

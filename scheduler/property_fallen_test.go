@@ -106,7 +106,8 @@ func (h *history) fallen(group string) (members []types.UID) {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
 		b := h.pods[uid]
-		if b.group == group && b.stage == cluster.Bound && b.object.DeletionTimestamp == nil && !h.evicting[uid] && b.object.Spec.SchedulerName != "somebody-else" {
+		if b.group == group && b.stage == cluster.Bound && b.object.DeletionTimestamp == nil && !h.evicting[uid] &&
+			b.object.Spec.SchedulerName != "somebody-else" {
 			members = append(members, uid)
 		}
 	}

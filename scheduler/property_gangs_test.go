@@ -51,8 +51,12 @@ func specOf(obj eventlog.Object) declared {
 		cpu := g.Spec.MinResources[v1.ResourceCPU]
 		return declared{min: int(g.Spec.MinMember), room: cpu.MilliValue()}
 	case *schedulingv1beta1.PodGroup:
-		return declared{min: int(g.Spec.SchedulingPolicy.Gang.MinCount), priority: g.Spec.Priority, all: g.Spec.DisruptionMode != nil,
-			parent: ptr.Deref(g.Spec.ParentCompositePodGroupName, "")}
+		return declared{
+			min:      int(g.Spec.SchedulingPolicy.Gang.MinCount),
+			priority: g.Spec.Priority,
+			all:      g.Spec.DisruptionMode != nil,
+			parent:   ptr.Deref(g.Spec.ParentCompositePodGroupName, ""),
+		}
 	}
 	return declared{}
 }
@@ -115,7 +119,13 @@ func (t gangTerms) asksMore(u gangTerms) bool {
 // terms are the object's, or else those that members carry: of those that do not agree the ones that ask for most.
 func (b *books) terms(group string) gangTerms {
 	if d, ok := b.object(group); ok {
-		return gangTerms{declared: true, min: max(1, d.min), evicts: d.evicts, once: d.policy == "once-satisfied", waiting: d.policy == "only-waiting"}
+		return gangTerms{
+			declared: true,
+			min:      max(1, d.min),
+			evicts:   d.evicts,
+			once:     d.policy == "once-satisfied",
+			waiting:  d.policy == "only-waiting",
+		}
 	}
 	said := map[string]bool{}
 	most := gangTerms{min: 1}
@@ -128,8 +138,13 @@ func (b *books) terms(group string) gangTerms {
 		mode, policy := p.object.Annotations[koordinator+"mode"], p.object.Annotations[matchPolicy]
 		said["min "+min+" total "+total+" mode "+mode+" policy "+policy] = true
 		n, _ := strconv.Atoi(min + total) // no pod has both
-		its := gangTerms{declared: true, min: n, once: policy == "" || policy == "once-satisfied", waiting: policy == "only-waiting",
-			waits: mode == "NonStrict"}
+		its := gangTerms{
+			declared: true,
+			min:      n,
+			once:     policy == "" || policy == "once-satisfied",
+			waiting:  policy == "only-waiting",
+			waits:    mode == "NonStrict",
+		}
 		if !most.declared || its.asksMore(most) {
 			most = its
 		}
@@ -162,7 +177,8 @@ func (b *books) refused(group string) bool {
 		}
 	}
 	d, _ := b.object(group)
-	return two || d.parent != "" && d.named || b.terms(group).unclear || len(schedulers) > 1 || d.priority == nil && len(priorities) > 1
+	return two || d.parent != "" && d.named || b.terms(group).unclear || len(schedulers) > 1 ||
+		d.priority == nil && len(priorities) > 1
 }
 
 // custom is what the pods of one gang mostly have in common.
@@ -196,7 +212,12 @@ func (h *history) customOf(group string) custom {
 
 // drawPolicy draws Koordinator's match policy, mostly none.
 func (h *history) drawPolicy() string {
-	return rapid.SampledFrom([]string{"", "", "", "only-waiting", "only-waiting", "once-satisfied", "waiting-and-running"}).Draw(h.t, "match policy")
+	return rapid.SampledFrom(
+		[]string{"", "", "", "only-waiting", "only-waiting", "once-satisfied", "waiting-and-running"},
+	).Draw(
+		h.t,
+		"match policy",
+	)
 }
 
 // enlist makes a pod a member of the gang, mostly one that agrees with the others.

@@ -47,7 +47,8 @@ func (h *history) enterPreemption(d *eventlog.Decision) {
 	}
 	for _, uid := range d.Victims {
 		v := h.pods[uid]
-		if v == nil || v.stage == cluster.Pending || v.stage == cluster.Waiting || v.object.DeletionTimestamp != nil || h.evicting[uid] {
+		if v == nil || v.stage == cluster.Pending || v.stage == cluster.Waiting || v.object.DeletionTimestamp != nil ||
+			h.evicting[uid] {
 			h.fatalf("cycle %d evicts %s, which is %+v and asked to go already: %v", d.Cycle, uid, v, h.evicting[uid])
 		}
 		if its, ok := h.priorityOf(v); ok && known && its >= priority {
@@ -79,7 +80,10 @@ func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 	if preemptor.group == "" || h.hasMinimum(preemptor.group) {
 		nodes = []string{d.Nominated}
 	} else {
-		if object, ok := h.object(preemptor.group); h.compositeOf(preemptor.group) != "" || ok && (object.inRack || object.room > 0) ||
+		if object, ok := h.object(
+			preemptor.group,
+		); h.compositeOf(preemptor.group) != "" ||
+			ok && (object.inRack || object.room > 0) ||
 			preemptor.object.Annotations["gang.scheduling.koordinator.sh/mode"] == "NonStrict" {
 			return
 		}
@@ -100,13 +104,21 @@ func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 	}
 	for uid, p := range h.pods {
 		leaves := slices.Contains(nodes, p.node) && (p.object.DeletionTimestamp != nil || h.evicting[uid])
-		others := slices.Contains(nodes, h.nominated[uid]) && p != preemptor && (preemptor.group == "" || p.group != preemptor.group)
+		others := slices.Contains(nodes, h.nominated[uid]) && p != preemptor &&
+			(preemptor.group == "" || p.group != preemptor.group)
 		if leaves || others || slices.Contains(d.Victims, uid) && p.group != "" && h.compositeOf(p.group) != "" {
 			return
 		}
 	}
 	if n := h.roomWithout(d.Victims, nodes, preemptor); n < needed {
-		h.fatalf("cycle %d evicts %v for %s: then there is room for %d of the %d that are needed", d.Cycle, d.Victims, d.UID, n, needed)
+		h.fatalf(
+			"cycle %d evicts %v for %s: then there is room for %d of the %d that are needed",
+			d.Cycle,
+			d.Victims,
+			d.UID,
+			n,
+			needed,
+		)
 	}
 	for _, kept := range d.Victims {
 		gone := slices.DeleteFunc(slices.Clone(d.Victims), func(uid types.UID) bool {
@@ -114,7 +126,15 @@ func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 			return uid == kept || ok && g.all && h.pods[uid].group == h.pods[kept].group
 		})
 		if n := h.roomWithout(gone, nodes, preemptor); n >= needed {
-			h.fatalf("cycle %d evicts %v for %s, and %s could stay: there would be room for %d of the %d that are needed", d.Cycle, d.Victims, d.UID, kept, n, needed)
+			h.fatalf(
+				"cycle %d evicts %v for %s, and %s could stay: there would be room for %d of the %d that are needed",
+				d.Cycle,
+				d.Victims,
+				d.UID,
+				kept,
+				n,
+				needed,
+			)
 		}
 	}
 }
@@ -131,7 +151,8 @@ func (h *history) roomWithout(gone []types.UID, nodes []string, p *bookedPod) (r
 		left := h.left(name)
 		// any order: sums
 		for uid, other := range h.pods {
-			if other.node == name && (slices.Contains(gone, uid) || other.stage == cluster.Waiting && p.group != "" && other.group == p.group) {
+			if other.node == name &&
+				(slices.Contains(gone, uid) || other.stage == cluster.Waiting && p.group != "" && other.group == p.group) {
 				for i, amount := range requests(other.object) {
 					left[i] += amount
 				}
@@ -211,7 +232,8 @@ func (h *history) checkWholeGroup(d *eventlog.Decision, victim *bookedPod) {
 		return
 	}
 	for uid, p := range h.pods {
-		gone := p.object.DeletionTimestamp != nil || h.evicting[uid] || p.stage == cluster.Pending || p.stage == cluster.Waiting
+		gone := p.object.DeletionTimestamp != nil || h.evicting[uid] || p.stage == cluster.Pending ||
+			p.stage == cluster.Waiting
 		if p.group == victim.group && !gone && !slices.Contains(d.Victims, uid) {
 			h.fatalf("cycle %d evicts %s and not %s, which are disrupted together", d.Cycle, victim.object.UID, uid)
 		}
@@ -231,7 +253,9 @@ func (h *history) checkKept(d *eventlog.Decision) {
 		p := h.pods[uid]
 		its, ok := h.priorityOf(p)
 		e := h.m.Queue().Find(uid)
-		if h.nominated[uid] != d.Node || uid == d.UID || p.stage != cluster.Pending || !ok || its < priority || e == nil || e.State() == queue.Gated {
+		if h.nominated[uid] != d.Node || uid == d.UID || p.stage != cluster.Pending || !ok || its < priority ||
+			e == nil ||
+			e.State() == queue.Gated {
 			continue
 		}
 		for i, amount := range requests(p.object) {
@@ -240,7 +264,15 @@ func (h *history) checkKept(d *eventlog.Decision) {
 	}
 	for i, name := range resourceNames {
 		if wants[i] > 0 && left[i] < 0 {
-			h.fatalf("cycle %d puts %s on node %s, where %d %s are then lacking for pods that are nominated to it: %v", d.Cycle, d.Name, d.Node, -left[i], name, h.nominated)
+			h.fatalf(
+				"cycle %d puts %s on node %s, where %d %s are then lacking for pods that are nominated to it: %v",
+				d.Cycle,
+				d.Name,
+				d.Node,
+				-left[i],
+				name,
+				h.nominated,
+			)
 		}
 	}
 }
@@ -345,7 +377,9 @@ func (h *history) fillUp() {
 	var inputs []eventlog.Payload
 	for range rapid.IntRange(4, 9).Draw(h.t, "fillers") {
 		p := h.newPod(fmt.Sprintf("p%d", rapid.IntRange(6, 15).Draw(h.t, "filler")), "")
-		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(1, 2).Draw(h.t, "cpu"), resource.DecimalSI)}
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+			v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(1, 2).Draw(h.t, "cpu"), resource.DecimalSI),
+		}
 		p.Spec.Priority, p.Spec.SchedulingGates = nil, nil
 		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: p})
 	}
@@ -362,7 +396,9 @@ func (h *history) urge() {
 		return
 	}
 	p := h.newPod("p16", "")
-	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(2, 4).Draw(h.t, "cpu"), resource.DecimalSI)}
+	p.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+		v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(2, 4).Draw(h.t, "cpu"), resource.DecimalSI),
+	}
 	p.Spec.Containers[0].Ports = nil
 	p.Spec.Priority, p.Spec.PreemptionPolicy, p.Spec.SchedulingGates = ptr.To[int32](7), nil, nil
 	h.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: p})

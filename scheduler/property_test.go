@@ -101,20 +101,26 @@ func shapes() map[string]shape {
 		"TwoProfilesAndInterruption": {schedulers: two, config: packingProfile, interrupts: true},
 		"StrictFIFO":                 {schedulers: one, config: strictProfile, foreign: true},
 		"StrictFIFOComposites":       {schedulers: one, config: strictProfile, composites: true, interrupts: true},
-		"PolicyChanges":              {schedulers: one, others: []string{strictProfile, backfillProfile}, composites: true, durations: true, foreign: true},
-		"Backfill":                   {schedulers: one, config: backfillProfile, foreign: true, durations: true},
-		"BackfillInterrupted":        {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
-		"Topology":                   {schedulers: one, topology: true, foreign: true},
-		"TopologyInterrupted":        {schedulers: one, topology: true, composites: true, interrupts: true},
-		"Composites":                 {schedulers: one, composites: true, foreign: true},
-		"CompositesInterrupted":      {schedulers: two, config: packingProfile, composites: true, interrupts: true},
-		"Crowded":                    {schedulers: one, crowded: true},
-		"CrowdedAndInterrupted":      {schedulers: one, crowded: true, interrupts: true},
-		"CrowdedComposites":          {schedulers: one, crowded: true, composites: true, foreign: true},
-		"CrowdedTopology":            {schedulers: one, crowded: true, topology: true},
-		"CrowdedBackfill":            {schedulers: one, config: backfillProfile, crowded: true, durations: true},
-		"TwoPermitPlugins":           {schedulers: one, config: approvingProfile, foreign: true, approval: true},
-		"TwoPermitsAndInterruption":  {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
+		"PolicyChanges": {
+			schedulers: one,
+			others:     []string{strictProfile, backfillProfile},
+			composites: true,
+			durations:  true,
+			foreign:    true,
+		},
+		"Backfill":                  {schedulers: one, config: backfillProfile, foreign: true, durations: true},
+		"BackfillInterrupted":       {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
+		"Topology":                  {schedulers: one, topology: true, foreign: true},
+		"TopologyInterrupted":       {schedulers: one, topology: true, composites: true, interrupts: true},
+		"Composites":                {schedulers: one, composites: true, foreign: true},
+		"CompositesInterrupted":     {schedulers: two, config: packingProfile, composites: true, interrupts: true},
+		"Crowded":                   {schedulers: one, crowded: true},
+		"CrowdedAndInterrupted":     {schedulers: one, crowded: true, interrupts: true},
+		"CrowdedComposites":         {schedulers: one, crowded: true, composites: true, foreign: true},
+		"CrowdedTopology":           {schedulers: one, crowded: true, topology: true},
+		"CrowdedBackfill":           {schedulers: one, config: backfillProfile, crowded: true, durations: true},
+		"TwoPermitPlugins":          {schedulers: one, config: approvingProfile, foreign: true, approval: true},
+		"TwoPermitsAndInterruption": {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
 }
 
@@ -157,7 +163,14 @@ type history struct {
 
 func newHistory(t *rapid.T, shape shape, config []byte) *history {
 	start := eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	h := &history{t: t, shape: shape, m: scheduler.New(transcripts.Registry()), now: start, customs: map[string]custom{}, books: newBooks()}
+	h := &history{
+		t:       t,
+		shape:   shape,
+		m:       scheduler.New(transcripts.Registry()),
+		now:     start,
+		customs: map[string]custom{},
+		books:   newBooks(),
+	}
 	other, err := framework.LoadConfig(config, "config")
 	h.must(err)
 	other.PodMaxBackoffSeconds = 4
@@ -176,7 +189,13 @@ func newHistory(t *rapid.T, shape shape, config []byte) *history {
 }
 
 func (h *history) started(config int) *eventlog.EpochStarted {
-	return &eventlog.EpochStarted{ID: "an epoch", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: h.configs[config]}
+	return &eventlog.EpochStarted{
+		ID:        "an epoch",
+		Version:   "test",
+		Format:    eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour,
+		Config:    h.configs[config],
+	}
 }
 
 // startAgain begins another epoch, with the same configuration or another.
@@ -340,7 +359,10 @@ func (h *history) largestGiveWay() {
 		p := slices.MaxFunc(pending[name], func(a, b *bookedPod) int {
 			return cmp.Compare(requests(a.object)[0], requests(b.object)[0])
 		}).object
-		inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.Name, UID: p.UID})
+		inputs = append(
+			inputs,
+			&eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.Name, UID: p.UID},
+		)
 	}
 	h.step(inputs...)
 }
@@ -350,7 +372,10 @@ func (h *history) clearAllBut(name string) {
 	var inputs []eventlog.Payload
 	for _, uid := range slices.Sorted(maps.Keys(h.pods)) {
 		if p := h.pods[uid]; h.entity(p) != name {
-			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.object.Name, UID: uid})
+			inputs = append(
+				inputs,
+				&eventlog.Deleted{Resource: eventlog.Pods, Namespace: namespace, Name: p.object.Name, UID: uid},
+			)
 		}
 	}
 	h.step(inputs...)
@@ -372,7 +397,11 @@ func (h *history) replay() {
 			if !ok {
 				h.fatalf("entry %d is not decided on replay", e.Seq)
 			}
-			decided, err = eventlog.AppendRecord(decided[:0], eventlog.Entry{Seq: e.Seq, Epoch: e.Epoch, Time: e.Time, Payload: &d}, [32]byte{})
+			decided, err = eventlog.AppendRecord(
+				decided[:0],
+				eventlog.Entry{Seq: e.Seq, Epoch: e.Epoch, Time: e.Time, Payload: &d},
+				[32]byte{},
+			)
 			h.must(err)
 			if !bytes.Equal(rec, decided) {
 				h.fatalf("entry %d is decided as %+v on replay, recorded %+v", e.Seq, d, read.Payload)
@@ -406,11 +435,30 @@ func describe(p eventlog.Payload) string {
 	case *eventlog.Upserted:
 		switch obj := p.Object.(type) {
 		case *v1.Node:
-			return fmt.Sprintf("node %s %v cordoned=%v", obj.Name, amountsOf(obj.Status.Allocatable), obj.Spec.Unschedulable)
+			return fmt.Sprintf(
+				"node %s %v cordoned=%v",
+				obj.Name,
+				amountsOf(obj.Status.Allocatable),
+				obj.Spec.Unschedulable,
+			)
 		case *v1.Pod:
-			return fmt.Sprintf("pod %s (%s) %v group=%s labels=%v annotations=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s", obj.Name, obj.UID, requests(obj),
-				groupOf(obj), obj.Labels, obj.Annotations, obj.Spec.NodeName, len(obj.Spec.SchedulingGates), obj.DeletionTimestamp != nil, ptr.Deref(obj.Spec.Priority, 0),
-				obj.Spec.SchedulerName, obj.Status.Phase)
+			return fmt.Sprintf(
+				"pod %s (%s) %v group=%s labels=%v annotations=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s",
+				obj.Name,
+				obj.UID,
+				requests(obj),
+				groupOf(
+					obj,
+				),
+				obj.Labels,
+				obj.Annotations,
+				obj.Spec.NodeName,
+				len(obj.Spec.SchedulingGates),
+				obj.DeletionTimestamp != nil,
+				ptr.Deref(obj.Spec.Priority, 0),
+				obj.Spec.SchedulerName,
+				obj.Status.Phase,
+			)
 		default:
 			return fmt.Sprintf("%s %s %+v", p.Resource, obj.GetName(), declaredBy(obj))
 		case *schedulingv1alpha3.CompositePodGroup:
@@ -419,7 +467,19 @@ func describe(p eventlog.Payload) string {
 	case *eventlog.Deleted:
 		return fmt.Sprintf("deleted %s %s %s", p.Resource, p.Name, p.UID)
 	case *eventlog.Decision:
-		return fmt.Sprintf("cycle %d: %s %s %s %v allowed=%v rejected=%v victims=%v nominated=%q %v", p.Cycle, p.UID, p.Outcome, p.Node, p.Rejections, p.Allowed, p.Rejected, p.Victims, p.Nominated, p.Nominations)
+		return fmt.Sprintf(
+			"cycle %d: %s %s %s %v allowed=%v rejected=%v victims=%v nominated=%q %v",
+			p.Cycle,
+			p.UID,
+			p.Outcome,
+			p.Node,
+			p.Rejections,
+			p.Allowed,
+			p.Rejected,
+			p.Victims,
+			p.Nominated,
+			p.Nominations,
+		)
 	case *eventlog.BindResult:
 		return fmt.Sprintf("%s to %s: %s", p.UID, p.Node, p.Outcome)
 	}

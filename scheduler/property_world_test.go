@@ -147,7 +147,9 @@ func (h *history) createGang() {
 			p = h.newPod("", name)
 		}
 		if h.chance(10, "too large") {
-			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(9, resource.DecimalSI)}
+			p.Spec.Containers[0].Resources.Requests = v1.ResourceList{
+				v1.ResourceCPU: *resource.NewQuantity(9, resource.DecimalSI),
+			}
 		}
 		h.nameIt(p, fmt.Sprintf("%s-%d", name, rapid.IntRange(0, 7).Draw(h.t, "index")))
 		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: p})
@@ -162,7 +164,12 @@ func (h *history) createGang() {
 // pod actions
 
 func (h *history) createPod() {
-	h.step(&eventlog.Upserted{Resource: eventlog.Pods, Object: h.newPod(fmt.Sprintf("p%d", rapid.IntRange(0, 5).Draw(h.t, "pod")), "")})
+	h.step(
+		&eventlog.Upserted{
+			Resource: eventlog.Pods,
+			Object:   h.newPod(fmt.Sprintf("p%d", rapid.IntRange(0, 5).Draw(h.t, "pod")), ""),
+		},
+	)
 }
 
 func (h *history) nameIt(p *v1.Pod, name string) { p.Name, p.UID = name, h.uid(name) }
@@ -190,10 +197,20 @@ func (h *history) newPod(name, group string) *v1.Pod {
 	}
 	p.Labels, p.Annotations = map[string]string{}, map[string]string{}
 	if h.shape.durations && h.chance(75, "declares a duration") {
-		p.Annotations["rollcall.dev/duration"] = rapid.SampledFrom([]string{"1s", "3s", "10s", "1m", "1h"}).Draw(h.t, "duration")
+		p.Annotations["rollcall.dev/duration"] = rapid.SampledFrom(
+			[]string{"1s", "3s", "10s", "1m", "1h"},
+		).Draw(
+			h.t,
+			"duration",
+		)
 	}
 	if h.shape.approval {
-		p.Labels["approval"] = rapid.SampledFrom([]string{"", "", "", "wanted", "wanted", "given", "given", "broken"}).Draw(h.t, "approval")
+		p.Labels["approval"] = rapid.SampledFrom(
+			[]string{"", "", "", "wanted", "wanted", "given", "given", "broken"},
+		).Draw(
+			h.t,
+			"approval",
+		)
 	}
 	if h.shape.topology && h.chance(20, "wants a port") { // which whoever judges a domain does not look at
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}}
@@ -242,7 +259,9 @@ func (h *history) finishPod() {
 // relabelPod changes the label that names a pod's group, which pods may do and which is not followed.
 func (h *history) relabelPod() {
 	h.change(func(p *v1.Pod) bool {
-		p.Labels = map[string]string{xscheduling.PodGroupLabel: fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(h.t, "group"))}
+		p.Labels = map[string]string{
+			xscheduling.PodGroupLabel: fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(h.t, "group")),
+		}
 		if h.chance(30, "none") {
 			p.Labels = nil
 		}
@@ -253,7 +272,9 @@ func (h *history) relabelPod() {
 // resizePod changes what a pod requests, as in-place resize does.
 func (h *history) resizePod() {
 	h.change(func(p *v1.Pod) bool {
-		requests := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(1, 2).Draw(h.t, "cpu"), resource.DecimalSI)}
+		requests := v1.ResourceList{
+			v1.ResourceCPU: *resource.NewQuantity(rapid.Int64Range(1, 2).Draw(h.t, "cpu"), resource.DecimalSI),
+		}
 		maps.Copy(requests, p.Spec.Containers[0].Resources.Requests)
 		p.Spec.Containers[0].Resources.Requests = requests
 		return h.shape.foreign || p.Spec.NodeName == ""
@@ -311,7 +332,12 @@ func (h *history) confirmBinds() {
 }
 
 func (h *history) timePasses() {
-	by := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 3 * time.Second, 11 * time.Second, time.Minute, 6 * time.Minute}).Draw(h.t, "by")
+	by := rapid.SampledFrom(
+		[]time.Duration{time.Millisecond, time.Second, 3 * time.Second, 11 * time.Second, time.Minute, 6 * time.Minute},
+	).Draw(
+		h.t,
+		"by",
+	)
 	h.now = h.now.Add(by)
 	h.step(&eventlog.Tick{})
 }

@@ -146,7 +146,9 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	if m.profiles.byName[profile] == nil {
 		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
 	}
-	m.backfill.Reserve(backfill.Reservation{Key: m.entities.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places})
+	m.backfill.Reserve(
+		backfill.Reservation{Key: m.entities.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places},
+	)
 	m.queue.RetryInLane(profile, coscheduling.Name)
 	return nil
 }

@@ -33,30 +33,65 @@ func TestARestoredMachineLooksAtNodesFromWhereTheLastCycleEnded(t *testing.T) {
 	var entries []eventlog.Entry
 	take := func(p eventlog.Payload) {
 		t.Helper()
-		e := eventlog.Entry{Seq: m.Seq() + 1, Epoch: 1, Time: eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), Payload: p}
+		e := eventlog.Entry{
+			Seq:     m.Seq() + 1,
+			Epoch:   1,
+			Time:    eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+			Payload: p,
+		}
 		if err := m.Apply(e); err != nil {
 			t.Fatal(err)
 		}
 		entries = append(entries, e)
 	}
-	take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: encodedConfig(t, samplingProfile)})
+	take(
+		&eventlog.EpochStarted{
+			ID:        "epoch-1",
+			Version:   "test",
+			Format:    eventlog.FormatVersion,
+			Behaviour: scheduler.Behaviour,
+			Config:    encodedConfig(t, samplingProfile),
+		},
+	)
 	for i := range nodes {
 		name := fmt.Sprintf("node-%03d", i)
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("12")}
+		n.Status.Allocatable = v1.ResourceList{
+			v1.ResourceCPU:    resource.MustParse("8"),
+			v1.ResourceMemory: resource.MustParse("16Gi"),
+			v1.ResourcePods:   resource.MustParse("12"),
+		}
 		take(&eventlog.Upserted{Resource: eventlog.Nodes, Object: n})
 	}
 	for i := range pods {
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("pod-%d", i), UID: types.UID(fmt.Sprintf("uid-%d", i))}}
+		p := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ml",
+				Name:      fmt.Sprintf("pod-%d", i),
+				UID:       types.UID(fmt.Sprintf("uid-%d", i)),
+			},
+		}
 		p.Spec.SchedulerName = "default-scheduler"
-		p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}
+		p.Spec.Containers = []v1.Container{
+			{
+				Name:      "main",
+				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}},
+			},
+		}
 		take(&eventlog.Upserted{Resource: eventlog.Pods, Object: p})
 	}
 	first := len(entries) - 1
 	for i := range pods {
 		d, ok := m.Decide(nil)
 		if want := fmt.Sprintf("node-%03d", i*100%nodes+i*100/nodes); !ok || d.Evaluated != 100 || d.Node != want {
-			t.Fatalf("cycle %d looked at %d nodes and chose %q: want 100 of %d, and the first free one of them, %s", i+1, d.Evaluated, d.Node, nodes, want)
+			t.Fatalf(
+				"cycle %d looked at %d nodes and chose %q: want 100 of %d, and the first free one of them, %s",
+				i+1,
+				d.Evaluated,
+				d.Node,
+				nodes,
+				want,
+			)
 		}
 		take(&d)
 	}

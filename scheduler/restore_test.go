@@ -20,7 +20,12 @@ import (
 func TestRestoredMachinesGoOnAsTheOriginalInGeneratedHistories(t *testing.T) {
 	fixedseed.Checks(t, 20)
 	shapes := shapes()
-	shapes["TwoProfilesAndAll"] = shape{schedulers: []string{"default-scheduler", "packer", "somebody-else"}, config: packingProfile, interrupts: true, foreign: true}
+	shapes["TwoProfilesAndAll"] = shape{
+		schedulers: []string{"default-scheduler", "packer", "somebody-else"},
+		config:     packingProfile,
+		interrupts: true,
+		foreign:    true,
+	}
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		t.Run(name, func(t *testing.T) {
 			config := encodedConfig(t, shapes[name].config)

@@ -42,12 +42,40 @@ type richWorld struct {
 }
 
 func newRichWorld(t testing.TB, seed uint64) *richWorld {
-	w := &richWorld{t: t, draw: rand.New(rand.NewPCG(seed, 1)), m: scheduler.New(plugins.NewRegistry()), seen: map[string]bool{}, affine: 20}
+	w := &richWorld{
+		t:      t,
+		draw:   rand.New(rand.NewPCG(seed, 1)),
+		m:      scheduler.New(plugins.NewRegistry()),
+		seen:   map[string]bool{},
+		affine: 20,
+	}
 	w.now = eventlog.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	w.take(&eventlog.EpochStarted{ID: "epoch-1", Version: "test", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Config: defaultConfig(t)})
+	w.take(
+		&eventlog.EpochStarted{
+			ID:        "epoch-1",
+			Version:   "test",
+			Format:    eventlog.FormatVersion,
+			Behaviour: scheduler.Behaviour,
+			Config:    defaultConfig(t),
+		},
+	)
 	late := storagev1.VolumeBindingWaitForFirstConsumer
-	w.upsert(eventlog.StorageClasses, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &late})
-	w.upsert(eventlog.StorageClasses, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "made"}, Provisioner: "example.com/disk", VolumeBindingMode: &late})
+	w.upsert(
+		eventlog.StorageClasses,
+		&storagev1.StorageClass{
+			ObjectMeta:        metav1.ObjectMeta{Name: "local"},
+			Provisioner:       "kubernetes.io/no-provisioner",
+			VolumeBindingMode: &late,
+		},
+	)
+	w.upsert(
+		eventlog.StorageClasses,
+		&storagev1.StorageClass{
+			ObjectMeta:        metav1.ObjectMeta{Name: "made"},
+			Provisioner:       "example.com/disk",
+			VolumeBindingMode: &late,
+		},
+	)
 	w.upsert(eventlog.Namespaces, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ml"}})
 	for range 4 {
 		w.node()
@@ -97,7 +125,8 @@ func (w *richWorld) look() {
 	}
 	nodes, _ := w.m.Cluster().List()
 	for _, n := range nodes {
-		w.seen["affinity"] = w.seen["affinity"] || len(n.GetPodsWithRequiredAntiAffinity()) > 0 && len(n.GetPodsWithAffinity()) > 1
+		w.seen["affinity"] = w.seen["affinity"] ||
+			len(n.GetPodsWithRequiredAntiAffinity()) > 0 && len(n.GetPodsWithAffinity()) > 1
 		w.seen["images"] = w.seen["images"] || len(n.GetImageStates()) > 0
 	}
 }
@@ -116,7 +145,24 @@ func (w *richWorld) name(kind string) string {
 
 // run lets steps happen, and after each decides as often as is drawn, mostly until nothing is left.
 func (w *richWorld) run(steps int) {
-	acts := []func(){w.node, w.pod, w.pod, w.pod, w.gang, w.gang, w.changePod, w.changePod, w.deletePod, w.claimPod, w.claimPod, w.bindsComeBack, w.bindsComeBack, w.timePasses, w.changeNode, w.relogClaim}
+	acts := []func(){
+		w.node,
+		w.pod,
+		w.pod,
+		w.pod,
+		w.gang,
+		w.gang,
+		w.changePod,
+		w.changePod,
+		w.deletePod,
+		w.claimPod,
+		w.claimPod,
+		w.bindsComeBack,
+		w.bindsComeBack,
+		w.timePasses,
+		w.changeNode,
+		w.relogClaim,
+	}
 	for range steps {
 		acts[w.draw.IntN(len(acts))]()
 		for n := w.draw.IntN(20); n != 10; n++ {
@@ -131,8 +177,18 @@ func (w *richWorld) run(steps int) {
 
 func (w *richWorld) node() {
 	name := w.name("node")
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{v1.LabelHostname: name, "zone": fmt.Sprint(w.draw.IntN(2))}}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("8"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("12")}
+	n := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   name,
+			UID:    types.UID(name),
+			Labels: map[string]string{v1.LabelHostname: name, "zone": fmt.Sprint(w.draw.IntN(2))},
+		},
+	}
+	n.Status.Allocatable = v1.ResourceList{
+		v1.ResourceCPU:    resource.MustParse("8"),
+		v1.ResourceMemory: resource.MustParse("16Gi"),
+		v1.ResourcePods:   resource.MustParse("12"),
+	}
 	if w.chance(50) {
 		n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
 	}
@@ -145,7 +201,13 @@ func (w *richWorld) images(n *v1.Node) {
 	n.Status.Images = nil
 	for i := range 3 {
 		if w.chance(60) {
-			n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{fmt.Sprintf("image-%d:latest", i)}, SizeBytes: 1e8 * int64(1+w.draw.IntN(9))})
+			n.Status.Images = append(
+				n.Status.Images,
+				v1.ContainerImage{
+					Names:     []string{fmt.Sprintf("image-%d:latest", i)},
+					SizeBytes: 1e8 * int64(1+w.draw.IntN(9)),
+				},
+			)
 		}
 	}
 }
@@ -168,15 +230,26 @@ func (w *richWorld) changeNode() {
 // newPod makes a pod with whatever is drawn.
 func (w *richWorld) newPod() *v1.Pod {
 	name := w.name("pod")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": fmt.Sprint(w.draw.IntN(3))}}}
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ml",
+			Name:      name,
+			UID:       types.UID("uid-" + name),
+			Labels:    map[string]string{"app": fmt.Sprint(w.draw.IntN(3))},
+		},
+	}
 	p.Spec.SchedulerName = "default-scheduler"
 	c := v1.Container{Name: "main", Image: fmt.Sprintf("image-%d:latest", w.draw.IntN(3))}
-	c.Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(1+w.draw.IntN(4)), resource.DecimalSI)}
+	c.Resources.Requests = v1.ResourceList{
+		v1.ResourceCPU: *resource.NewQuantity(int64(1+w.draw.IntN(4)), resource.DecimalSI),
+	}
 	if w.chance(30) {
 		c.Resources.Requests["nvidia.com/gpu"] = resource.MustParse("1")
 	}
 	if w.chance(15) {
-		c.Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: int32(8000 + w.draw.IntN(2)), Protocol: v1.ProtocolTCP}}
+		c.Ports = []v1.ContainerPort{
+			{ContainerPort: 80, HostPort: int32(8000 + w.draw.IntN(2)), Protocol: v1.ProtocolTCP},
+		}
 	}
 	p.Spec.Containers = []v1.Container{c}
 	if w.chance(20) {
@@ -197,16 +270,27 @@ func (w *richWorld) newPod() *v1.Pod {
 }
 
 func (w *richWorld) affinity(p *v1.Pod) {
-	term := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(w.draw.IntN(3))}}}
+	term := v1.PodAffinityTerm{
+		TopologyKey:   v1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(w.draw.IntN(3))}},
+	}
 	if w.chance(w.affine) {
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term},
+			},
+		}
 	}
 	if w.chance(w.affine) {
 		term.TopologyKey = "zone"
 		if p.Spec.Affinity == nil {
 			p.Spec.Affinity = &v1.Affinity{}
 		}
-		p.Spec.Affinity.PodAffinity = &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}}}
+		p.Spec.Affinity.PodAffinity = &v1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: 7, PodAffinityTerm: term},
+			},
+		}
 	}
 }
 
@@ -232,10 +316,16 @@ func (w *richWorld) vary(p *v1.Pod) {
 
 // spreadOut has the pod spread over the zones.
 func (w *richWorld) spreadOut(p *v1.Pod) {
-	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{
-		MaxSkew: int32(1 + w.draw.IntN(2)), TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}},
-		WhenUnsatisfiable: []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway}[w.draw.IntN(2)],
-	}}
+	p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+		{
+			MaxSkew: int32(
+				1 + w.draw.IntN(2),
+			),
+			TopologyKey:       "zone",
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}},
+			WhenUnsatisfiable: []v1.UnsatisfiableConstraintAction{v1.DoNotSchedule, v1.ScheduleAnyway}[w.draw.IntN(2)],
+		},
+	}
 }
 
 func (w *richWorld) add(p *v1.Pod) {
@@ -289,13 +379,23 @@ func (w *richWorld) claim(p *v1.Pod) {
 		pv.Status.Phase = v1.VolumeAvailable
 		w.upsert(eventlog.PersistentVolumes, pv)
 	}
-	pvc := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"}}
+	pvc := &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1"},
+	}
 	pvc.Spec.StorageClassName = &class
 	pvc.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	pvc.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("5Gi")}
 	pvc.Status.Phase = v1.ClaimPending
 	w.upsert(eventlog.PersistentVolumeClaims, pvc)
-	p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	p.Spec.Volumes = append(
+		p.Spec.Volumes,
+		v1.Volume{
+			Name: name,
+			VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+			},
+		},
+	)
 }
 
 func (w *richWorld) claimPod() {

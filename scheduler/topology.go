@@ -161,10 +161,18 @@ func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why 
 		return d, ""
 	}
 	if s.withNode() > 0 {
-		return nil, fmt.Sprintf("pod group %s must stay within one %s, and the nodes of its members have none", g, strings.Join(labels, ", "))
+		return nil, fmt.Sprintf(
+			"pod group %s must stay within one %s, and the nodes of its members have none",
+			g,
+			strings.Join(labels, ", "),
+		)
 	}
 	if len(domains) == 0 {
-		return nil, fmt.Sprintf("pod group %s must stay within one %s, and no node has that label", g, strings.Join(labels, ", "))
+		return nil, fmt.Sprintf(
+			"pod group %s must stay within one %s, and no node has that label",
+			g,
+			strings.Join(labels, ", "),
+		)
 	}
 	pods := s.lacking()
 	best, most := domains[0], -1
@@ -177,8 +185,14 @@ func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why 
 	if d != nil {
 		return d, ""
 	}
-	return nil, fmt.Sprintf("pod group %s must stay within one %s: the best, %s, has room for %d of the %d members it needs",
-		g, strings.Join(labels, ", "), best.value, most, len(pods))
+	return nil, fmt.Sprintf(
+		"pod group %s must stay within one %s: the best, %s, has room for %d of the %d members it needs",
+		g,
+		strings.Join(labels, ", "),
+		best.value,
+		most,
+		len(pods),
+	)
 }
 
 // preferred is required of what is only preferred: nil if no domain has room for all that the gang needs.

@@ -261,7 +261,17 @@ func (s *waits) takeVerdicts(d *eventlog.Decision) {
 // allow has a waiting pod bound on the node where it waits.
 func (s *waits) allow(seq uint64, p *cluster.Pod) {
 	o := p.Object
-	s.effects.add(Effect{Kind: Bind, Seq: seq, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Node: p.Node, Volumes: p.Volumes})
+	s.effects.add(
+		Effect{
+			Kind:      Bind,
+			Seq:       seq,
+			Namespace: o.Namespace,
+			Name:      o.Name,
+			UID:       o.UID,
+			Node:      p.Node,
+			Volumes:   p.Volumes,
+		},
+	)
 	s.entities.cluster.Allow(p)
 	p.Since = s.now()
 }
@@ -305,7 +315,10 @@ func (s *waits) conclude(key queue.Key) {
 		return
 	}
 	for _, uid := range e.Held() {
-		if g := s.entities.cluster.Pod(uid).Group; s.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
+		if g := s.entities.cluster.Pod(
+			uid,
+		).Group; s.forGang(uid) &&
+			(g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
 			return
 		}
 	}

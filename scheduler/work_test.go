@@ -36,7 +36,14 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 		{"counts of what is left on a node", counts, 5000},
 	} {
 		if c.got > c.most || c.got < c.most/2 {
-			t.Errorf("%d %s for %d gangs of %d pods: want at most %d, and at least half as many", c.got, c.what, jobs, summary.Pods.Total, c.most)
+			t.Errorf(
+				"%d %s for %d gangs of %d pods: want at most %d, and at least half as many",
+				c.got,
+				c.what,
+				jobs,
+				summary.Pods.Total,
+				c.most,
+			)
 		}
 	}
 }
@@ -53,7 +60,15 @@ func gangsInABusyCluster(jobs int) []byte {
 	for i := range jobs {
 		arrival += 1 + random(600)
 		run := 60 + random(7200)
-		fmt.Fprintf(&out, "%d %d -1 %d %d -1 -1 -1 %d -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, arrival, run, 1<<random(8), run*(1+random(3)))
+		fmt.Fprintf(
+			&out,
+			"%d %d -1 %d %d -1 -1 -1 %d -1 1 -1 -1 -1 0 -1 -1 -1\n",
+			i+1,
+			arrival,
+			run,
+			1<<random(8),
+			run*(1+random(3)),
+		)
 	}
 	return out.Bytes()
 }
@@ -92,7 +107,12 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.Open(t.Context(), eventlog.NewMemory(), workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	eng, err := engine.Open(
+		t.Context(),
+		eventlog.NewMemory(),
+		workload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

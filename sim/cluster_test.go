@@ -288,8 +288,10 @@ func TestUnboundPodsChangeAndReachTheirDeadline(t *testing.T) {
 }
 
 func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
-	nodes, w := parse(t,
-		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
+	nodes, w := parse(
+		t,
+		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`,
+	)
 	f := newFirstFit(t)
 	f.retry = time.Minute
 	sum := run(t, f, nodes, w, Options{Quiet: 10 * time.Minute})
@@ -306,8 +308,10 @@ func TestASimulationEndsWhenOnlyTimeMovesTheScheduler(t *testing.T) {
 }
 
 func TestASchedulerThatSpinsIsStopped(t *testing.T) {
-	nodes, w := parse(t,
-		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`)
+	nodes, w := parse(
+		t,
+		twoNodes+`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, resources: {requests: {cpu: 64}}}]}}`,
+	)
 	c, err := New(nodes, w, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -185,7 +185,11 @@ func wantSameEnd(t testing.TB, whole ending, resumed engine.Log) {
 	if !bytes.Equal(whole.state, state(t, resumed)) {
 		t.Fatal("the states at the end differ")
 	}
-	report, err := replay.Verify(context.Background(), resumed.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		resumed.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil || !report.Identical() {
 		t.Fatalf("the replay of the resumed log: %v, %v", err, report.Divergences)
 	}

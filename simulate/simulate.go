@@ -110,9 +110,14 @@ func (r *run) scheduler(ctx context.Context) (sim.Scheduler, error) {
 		return r.open(ctx, workload.Start)
 	}
 	r.before = scheduler.New(r.Engine.Registry)
-	r.resumption = sim.Resume(r.Log.Read(ctx, 1), r.before, r.Engine.Config, func(now time.Time) (sim.Scheduler, error) {
-		return r.open(ctx, now)
-	})
+	r.resumption = sim.Resume(
+		r.Log.Read(ctx, 1),
+		r.before,
+		r.Engine.Config,
+		func(now time.Time) (sim.Scheduler, error) {
+			return r.open(ctx, now)
+		},
+	)
 	return r.resumption, nil
 }
 

@@ -34,7 +34,12 @@ func (p *Player) writeLog(t *testing.T, path string, entries []eventlog.Entry) {
 	name := filepath.Join(*storyLogs, folder+"-"+strings.TrimSuffix(filepath.Base(path), ".txt"))
 	file, err := os.Create(name + ".bundle")
 	p.must(err)
-	_, err = bundle.Write(context.Background(), file, log, bundle.Plan{First: 1, Last: uint64(len(entries)), Version: "test"})
+	_, err = bundle.Write(
+		context.Background(),
+		file,
+		log,
+		bundle.Plan{First: 1, Last: uint64(len(entries)), Version: "test"},
+	)
 	p.must(err)
 	p.must(file.Close())
 	var states strings.Builder

@@ -57,15 +57,33 @@ func audited(t *testing.T, log string) *accountant {
 func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 	node := `{"kind":"Upserted","resource":"nodes","object":{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"2","pods":"10"}}}}`
 	pod := func(name, group string) string {
-		return fmt.Sprintf(`{"kind":"Upserted","resource":"pods","object":{"metadata":{"name":%q,"namespace":"d","uid":%q},"spec":{"schedulingGroup":{"podGroupName":%q},"containers":[{"resources":{"requests":{"cpu":"1500m"}}}]}}}`, name, name, group)
+		return fmt.Sprintf(
+			`{"kind":"Upserted","resource":"pods","object":{"metadata":{"name":%q,"namespace":"d","uid":%q},"spec":{"schedulingGroup":{"podGroupName":%q},"containers":[{"resources":{"requests":{"cpu":"1500m"}}}]}}}`,
+			name,
+			name,
+			group,
+		)
 	}
 	scheduled := func(name string) string {
-		return fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n"}}`, name, name)
+		return fmt.Sprintf(
+			`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n"}}`,
+			name,
+			name,
+		)
 	}
 	small := func(name, group string) string { return strings.Replace(pod(name, group), "1500m", "500m", 1) }
 	letGo := func(name, other string) string {
-		return fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Waiting","node":"n"}}`, other, other) + "\n" +
-			fmt.Sprintf(`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n","allowed":[%q]}}`, name, name, other)
+		return fmt.Sprintf(
+			`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Waiting","node":"n"}}`,
+			other,
+			other,
+		) + "\n" +
+			fmt.Sprintf(
+				`{"kind":"Decision","decision":{"pod":"d/%s","uid":%q,"outcome":"Scheduled","node":"n","allowed":[%q]}}`,
+				name,
+				name,
+				other,
+			)
 	}
 	bound := func(name string) string {
 		return fmt.Sprintf(`{"kind":"BindResult","uid":%q,"node":"n","outcome":"Bound"}`, name)
@@ -260,7 +278,13 @@ func (a *accountant) take(p *accountedPod, node string) error {
 	for name, n := range p.requests {
 		a.used[node][name] += n
 		if a.used[node][name] > a.allocatable[node][name] {
-			return fmt.Errorf("node %s is over its allocatable of %s: %d of %d thousandths", node, name, a.used[node][name], a.allocatable[node][name])
+			return fmt.Errorf(
+				"node %s is over its allocatable of %s: %d of %d thousandths",
+				node,
+				name,
+				a.used[node][name],
+				a.allocatable[node][name],
+			)
 		}
 	}
 	return nil

@@ -16,14 +16,31 @@ func TestASimulationIsResumedWithWhatWasArchived(t *testing.T) {
 	log, args := small(t, "--until", "10m")
 	away := filepath.Join(t.TempDir(), "archive")
 	seqs := snapshotSeqs(t, log)
-	facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", fmt.Sprint(seqs[len(seqs)-1]+1), "--to", away)
+	facts, _ := factsOf[archive.Report](
+		t,
+		"log",
+		"archive",
+		log,
+		"--before",
+		fmt.Sprint(seqs[len(seqs)-1]+1),
+		"--to",
+		away,
+	)
 	if facts.Segments == 0 {
 		t.Fatalf("%+v", facts)
 	}
 	if err := os.Rename(away, away+".moved"); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, exitFailed, []string{"cannot resume: the whole log is needed", "entry 1 was archived in " + away, "say with --archive where they are now"}, append(args, "--resume")...)
+	wants(
+		t,
+		exitFailed,
+		[]string{
+			"cannot resume: the whole log is needed",
+			"entry 1 was archived in " + away,
+			"say with --archive where they are now",
+		},
+		append(args, "--resume")...)
 	wants(t, exitUsage, []string{"--archive needs --resume"}, append(args, "--archive", away)...)
 	wants(t, exitDone, []string{"going on behind entry"}, append(args, "--resume", "--archive", away+".moved")...)
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log, "--archive", away+".moved")

@@ -104,20 +104,37 @@ func TestVerifyFindsEachBadSnapshotAndSaysThatTheLogIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		facts, stderr, code := verified(t, log)
-		if code != exitFailed || !facts.Whole || !strings.Contains(stderr, "the log is whole, but its snapshot of entry "+fmt.Sprint(seq)) || !strings.Contains(stderr, dir.File(seq)) {
+		if code != exitFailed || !facts.Whole ||
+			!strings.Contains(stderr, "the log is whole, but its snapshot of entry "+fmt.Sprint(seq)) ||
+			!strings.Contains(stderr, dir.File(seq)) {
 			t.Errorf("%s: exit code %d, stderr %q, %+v", reason, code, stderr, facts)
 		}
 		for _, s := range facts.Snapshots {
-			if bad := s.State == verify.SnapshotBad; bad != (s.Seq == seq) || bad && !strings.Contains(s.Reason, reason) {
+			if bad := s.State == verify.SnapshotBad; bad != (s.Seq == seq) ||
+				bad && !strings.Contains(s.Reason, reason) {
 				t.Errorf("%s: %+v", reason, s)
 			}
 		}
-		wants(t, exitFailed, []string{fmt.Sprintf("snapshot  of entry %d, BAD: ", seq), "\nwhole\n"}, "log", "verify", log)
+		wants(
+			t,
+			exitFailed,
+			[]string{fmt.Sprintf("snapshot  of entry %d, BAD: ", seq), "\nwhole\n"},
+			"log",
+			"verify",
+			log,
+		)
 	}
 	if err := os.WriteFile(dir.File(seq), resealedAs(good, snapshot.FormatVersion+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, exitDone, []string{fmt.Sprintf("snapshot  of entry %d, not compared: the snapshot is of format", seq), "\nwhole\n"}, "log", "verify", log)
+	wants(
+		t,
+		exitDone,
+		[]string{fmt.Sprintf("snapshot  of entry %d, not compared: the snapshot is of format", seq), "\nwhole\n"},
+		"log",
+		"verify",
+		log,
+	)
 }
 
 // TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot spoils one after the other.
@@ -137,7 +154,14 @@ func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants(t, exitDamaged, []string{fmt.Sprintf("DAMAGED at entry %d", facts.Last+1), "no snapshot of entry", "its checksum is wrong"}, "log", "verify", log)
+	wants(
+		t,
+		exitDamaged,
+		[]string{fmt.Sprintf("DAMAGED at entry %d", facts.Last+1), "no snapshot of entry", "its checksum is wrong"},
+		"log",
+		"verify",
+		log,
+	)
 	v, _, _ := verified(t, log)
 	if v.Whole || v.Damage == nil || v.Damage.Seq != facts.Last+1 {
 		t.Errorf("%+v", v)
@@ -153,14 +177,28 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 	seqs := snapshotSeqs(t, log)
 	whole, _ := factsOf[replayFacts](t, "replay", log)
 	if !slices.Equal(whole.States, seqs) || len(whole.OtherStates) > 0 {
-		t.Fatalf("replay compared the snapshots of entries %d, want %d, and finds %d wrong", whole.States, seqs, whole.OtherStates)
+		t.Fatalf(
+			"replay compared the snapshots of entries %d, want %d, and finds %d wrong",
+			whole.States,
+			seqs,
+			whole.OtherStates,
+		)
 	}
 	forged := seqs[len(seqs)-2]
 	forge(t, log, forged)
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log) // that is not enough
 	file := filepath.Join(t.TempDir(), "bundle")
-	complaint := []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", forged), "Remove " + logs.SnapshotsOf(log).File(forged)}
-	wants(t, exitDamaged, append(complaint, "\nidentical\n", fmt.Sprintf("1 WRONG: of entries [%d]", forged)), "replay", log)
+	complaint := []string{
+		fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", forged),
+		"Remove " + logs.SnapshotsOf(log).File(forged),
+	}
+	wants(
+		t,
+		exitDamaged,
+		append(complaint, "\nidentical\n", fmt.Sprintf("1 WRONG: of entries [%d]", forged)),
+		"replay",
+		log,
+	)
 	wants(t, exitDamaged, complaint, "replay", log, "--from", fmt.Sprint(seqs[0]))
 	wants(t, exitDamaged, complaint, "log", "export", log, "--out", file, "--from", fmt.Sprint(forged+5))
 	wants(t, exitDamaged, complaint, "log", "archive", log, "--before", fmt.Sprint(forged+1), "--to", file+".d")
@@ -179,7 +217,9 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 		forge(t, log, seq)
 	}
 	last := left[len(left)-1]
-	complaint = []string{fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", last)}
+	complaint = []string{
+		fmt.Sprintf("snapshot at entry %d: its state is not the one that the log's entries make", last),
+	}
 	must(t, os.Remove(file))
 	wants(t, exitDamaged, complaint, "log", "export", log, "--out", file, "--from", fmt.Sprint(last+5))
 	before := filesIn(t, log)
@@ -199,12 +239,29 @@ func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
 	if err := os.Truncate(logs.SnapshotsOf(log).File(seqs[0]), 100); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, exitDone, []string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])}, "replay", log)
+	wants(
+		t,
+		exitDone,
+		[]string{fmt.Sprintf("not compared: snapshot at entry %d: the snapshot is damaged", seqs[0])},
+		"replay",
+		log,
+	)
 	flipABit(t, logstest.SegmentOf(log, 1), []byte("node-03"))
 	notCompared := fmt.Sprintf("the snapshot of entry %d is not compared with the entries before it", last)
 	wants(t, exitDone, []string{notCompared}, "log", "export", log, "--out", file, "--from", fmt.Sprint(last+5))
 	before = filesIn(t, log)
-	wants(t, exitDamaged, []string{"nothing is archived", notCompared}, "log", "archive", log, "--before", fmt.Sprint(last+1), "--to", file+".d")
+	wants(
+		t,
+		exitDamaged,
+		[]string{"nothing is archived", notCompared},
+		"log",
+		"archive",
+		log,
+		"--before",
+		fmt.Sprint(last+1),
+		"--to",
+		file+".d",
+	)
 	if after := filesIn(t, log); !slices.Equal(after, before) {
 		t.Errorf("there is %q in the log, and was %q", after, before)
 	}

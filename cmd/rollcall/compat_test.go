@@ -28,10 +28,16 @@ func TestCommandsOnLogsOfBefore(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			log, archive := unpackedLog(t, dir)
-			if out, complaint, code := ran(t, append([]string{"log", "verify", log}, archive...)...); code != exitDone || !strings.Contains(out, "\nwhole\n") {
+			if out, complaint, code := ran(
+				t,
+				append([]string{"log", "verify", log}, archive...)...); code != exitDone ||
+				!strings.Contains(out, "\nwhole\n") {
 				t.Errorf("log verify: exit code %d\n%s%s", code, out, complaint)
 			}
-			if out, complaint, code := ran(t, append([]string{"replay", log}, archive...)...); code != exitDone || !strings.Contains(out, "identical\n") {
+			if out, complaint, code := ran(
+				t,
+				append([]string{"replay", log}, archive...)...); code != exitDone ||
+				!strings.Contains(out, "identical\n") {
 				t.Errorf("replay: exit code %d\n%s%s", code, out, complaint)
 			}
 			out, complaint, code := ran(t, append([]string{"log", "cat", log}, archive...)...)
@@ -111,12 +117,28 @@ func TestASimulationOfBeforeGoesOn(t *testing.T) {
 	for _, dir := range dirs {
 		t.Run(filepath.Base(filepath.Dir(dir)), func(t *testing.T) {
 			log, _ := unpackedLog(t, dir)
-			out, complaint, code := ran(t, "simulate", "--nodes", "6x4cpu", "--workload", filepath.Join(oldLogs, "workloads", "backfill.swf"),
-				"--queue-policy", "Backfill", "--log", log, "--resume")
+			out, complaint, code := ran(
+				t,
+				"simulate",
+				"--nodes",
+				"6x4cpu",
+				"--workload",
+				filepath.Join(oldLogs, "workloads", "backfill.swf"),
+				"--queue-policy",
+				"Backfill",
+				"--log",
+				log,
+				"--resume",
+			)
 			if code != exitDone || !strings.Contains(out, "286 placed, 0 pending, 0 failed") {
 				t.Fatalf("simulate --resume: exit code %d\n%s%s", code, out, complaint)
 			}
-			if out, complaint, code := ran(t, "replay", log); code != exitDone || !strings.Contains(out, "identical\n") {
+			if out, complaint, code := ran(
+				t,
+				"replay",
+				log,
+			); code != exitDone ||
+				!strings.Contains(out, "identical\n") {
 				t.Errorf("replay: exit code %d\n%s%s", code, out, complaint)
 			}
 		})

@@ -63,8 +63,11 @@ func (d *demo) run(cmd *cobra.Command, path string) error {
 	if err := d.simulate(cmd, path); err != nil {
 		return err
 	}
-	fmt.Fprint(w, "\n# Every input and every decision is in the log. Decide it all again: are the decisions the same?\n"+
-		"$ rollcall replay demo.db\n")
+	fmt.Fprint(
+		w,
+		"\n# Every input and every decision is in the log. Decide it all again: are the decisions the same?\n"+
+			"$ rollcall replay demo.db\n",
+	)
 	facts, _, err := replayLog(cmd, path, replaying{keep: 10})
 	if err != nil {
 		return err

@@ -32,7 +32,12 @@ type realWorkload struct {
 func realWorkloads(t *testing.T) []realWorkload {
 	t.Helper()
 	return []realWorkload{
-		{"openb", sharedData(t, "openb/openb_node_list_all_node.csv"), sharedData(t, "openb/openb_pod_list_default.csv"), 1},
+		{
+			"openb",
+			sharedData(t, "openb/openb_node_list_all_node.csv"),
+			sharedData(t, "openb/openb_pod_list_default.csv"),
+			1,
+		},
 		{"lublin_256", "16x16cpu", sharedData(t, "swf/lublin_256.swf"), lublinHeader},
 	}
 }
@@ -56,7 +61,13 @@ func TestSimulationsInFreshProcessesWriteTheSameLog(t *testing.T) {
 				if i == 0 {
 					first = digest
 				} else if digest != first {
-					t.Errorf("with %s the log is another one than with %s: %s, %s", strings.Join(env, " "), strings.Join(surroundings[0], " "), digest, first)
+					t.Errorf(
+						"with %s the log is another one than with %s: %s, %s",
+						strings.Join(env, " "),
+						strings.Join(surroundings[0], " "),
+						digest,
+						first,
+					)
 				}
 				wantIdentical(t, surroundings[len(surroundings)-1-i], log)
 			}
@@ -90,7 +101,12 @@ func (w realWorkload) soak(t *testing.T) {
 	timed(t, "replay", func() { t.Logf("\n%s", wantIdentical(t, nil, first)) })
 	timed(t, "audit", func() {
 		a := audited(t, first)
-		t.Logf("%d pods bound, %d of them of gangs, %d releases: no node over its allocatable, no gang in part", a.bound, a.gangsBound, a.released)
+		t.Logf(
+			"%d pods bound, %d of them of gangs, %d releases: no node over its allocatable, no gang in part",
+			a.bound,
+			a.gangsBound,
+			a.released,
+		)
 		if a.bound == 0 {
 			t.Error("nothing is bound: nothing was tested")
 		}
@@ -124,7 +140,8 @@ func (w realWorkload) simulate(t *testing.T, env []string, log string) []byte {
 func wantIdentical(t *testing.T, env []string, log string) []byte {
 	t.Helper()
 	out := rollcallIn(t, env, "replay", log)
-	if !bytes.HasSuffix(out, []byte("\nidentical\n")) || bytes.Contains(out, []byte("the log ends before everything was decided")) {
+	if !bytes.HasSuffix(out, []byte("\nidentical\n")) ||
+		bytes.Contains(out, []byte("the log ends before everything was decided")) {
 		t.Errorf("replay with %s says:\n%s", strings.Join(env, " "), out)
 	}
 	return out

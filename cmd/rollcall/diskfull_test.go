@@ -78,7 +78,15 @@ func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T)
 // TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn has every fsync and fdatasync fail from one on.
 func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 	t.Parallel()
-	if out, err := exec.Command("strace", "-f", "--seccomp-bpf", "-qq", "-e", "inject=fsync:error=EIO", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command(
+		"strace",
+		"-f",
+		"--seccomp-bpf",
+		"-qq",
+		"-e",
+		"inject=fsync:error=EIO",
+		"true",
+	).CombinedOutput(); err != nil {
 		t.Skipf("skipped: it takes strace, and the right to trace: %v %s", err, out)
 	}
 	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
@@ -91,7 +99,13 @@ func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
 }
 
 // stopAndResume has stop run simulations that their disk stops, and mend put the disk in order.
-func stopAndResume(t *testing.T, whole *survivor, stops int, stop func(*survivor, *rand.Rand) *process, mend func(*survivor)) {
+func stopAndResume(
+	t *testing.T,
+	whole *survivor,
+	stops int,
+	stop func(*survivor, *rand.Rand) *process,
+	mend func(*survivor),
+) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -129,8 +143,16 @@ func stopAndResume(t *testing.T, whole *survivor, stops int, stop func(*survivor
 		}
 		s.wantSameEnd(t, p.stdout.String())
 	}
-	t.Logf("seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps with effects told of on average; %d ended before the disk was full",
-		seed, stops, unborn, again, entries/stops, told/stops, spared)
+	t.Logf(
+		"seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps with effects told of on average; %d ended before the disk was full",
+		seed,
+		stops,
+		unborn,
+		again,
+		entries/stops,
+		told/stops,
+		spared,
+	)
 	if unborn > stops/2 || (told == 0) != whole.quiet {
 		t.Error("too little happened: nothing was tested")
 	}
@@ -190,7 +212,11 @@ func newSmallDisk(t *testing.T) *smallDisk {
 		in.Close()
 		_ = cmd.Wait()
 	})
-	d := &smallDisk{root: filepath.Join(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid), at), sizes: in, answers: bufio.NewReader(out)}
+	d := &smallDisk{
+		root:    filepath.Join(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid), at),
+		sizes:   in,
+		answers: bufio.NewReader(out),
+	}
 	if said, _ := d.answers.ReadString('\n'); said != "mounted\n" {
 		t.Skip("skipped: it takes the right to mount a tmpfs in a namespace of one's own")
 	}

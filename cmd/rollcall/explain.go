@@ -79,18 +79,38 @@ history is known.`,
 	}
 	out.register(cmd)
 	from.register(cmd)
-	cmd.Flags().StringVar(&at, "at", "", "the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end")
-	cmd.Flags().IntVar(&runnersUp, "runners-up", 5, fmt.Sprintf("how many of the next best nodes to show, from 0 to %d", maxRunnersUp))
+	cmd.Flags().StringVar(
+		&at,
+		"at",
+		"",
+		"the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end",
+	)
+	cmd.Flags().IntVar(
+		&runnersUp,
+		"runners-up",
+		5,
+		fmt.Sprintf("how many of the next best nodes to show, from 0 to %d", maxRunnersUp),
+	)
 	return cmd
 }
 
-func explainPod(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error) {
+func explainPod(
+	cmd *cobra.Command,
+	log *logs.Source,
+	namespace, name string,
+	opts explain.Options,
+) (explanation, error) {
 	x, err := explain.Pod(cmd.Context(), log.Read, namespace, name, opts)
 	return explanation{x, func(w io.Writer) error { return render.Pod(w, x) }}, err
 }
 
 // explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
-func explainGroup(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error) {
+func explainGroup(
+	cmd *cobra.Command,
+	log *logs.Source,
+	namespace, name string,
+	opts explain.Options,
+) (explanation, error) {
 	x, err := explain.Group(cmd.Context(), log.Read, namespace, name, opts)
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) && missing.Composite {
@@ -114,7 +134,14 @@ func setRunnersUp(n int, opts *explain.Options) error {
 	return nil
 }
 
-func explainOne(cmd *cobra.Command, answerFor explainer, from reading, path, target string, opts explain.Options, out *output) error {
+func explainOne(
+	cmd *cobra.Command,
+	answerFor explainer,
+	from reading,
+	path, target string,
+	opts explain.Options,
+	out *output,
+) error {
 	namespace, name, err := parseTarget(target)
 	if err != nil {
 		return err
@@ -162,7 +189,9 @@ func parseAt(s string, opts *explain.Options) error {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return usageError{fmt.Errorf("--at is %q: want a sequence number above 0, or a time such as 2026-01-03T14:03:00Z", s)}
+		return usageError{
+			fmt.Errorf("--at is %q: want a sequence number above 0, or a time such as 2026-01-03T14:03:00Z", s),
+		}
 	}
 	opts.AtTime = eventlog.TimeOf(t)
 	return nil

@@ -39,8 +39,14 @@ func TestAnInterruptedSimulationLeavesALogThatReplays(t *testing.T) {
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), "rollcall: interrupted") {
-			t.Errorf("interrupted after %d changes of its log the command ends with %v and says %q", changes, err, stderr.String())
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed ||
+			!strings.Contains(stderr.String(), "rollcall: interrupted") {
+			t.Errorf(
+				"interrupted after %d changes of its log the command ends with %v and says %q",
+				changes,
+				err,
+				stderr.String(),
+			)
 		}
 		if out, code := replayed(t, log); code != exitDone || !bytes.HasSuffix(out, []byte("\nidentical\n")) {
 			t.Errorf("replay of what it left: exit code %d\n%s", code, out)

@@ -60,7 +60,8 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 				ends++
 				break
 			}
-			if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !killed || !ok || status.Signal() != syscall.SIGKILL {
+			if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !killed || !ok ||
+				status.Signal() != syscall.SIGKILL {
 				t.Fatalf("the process ended by itself: %v\n%s", err, p.stderr.String())
 			}
 			left--
@@ -70,8 +71,15 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("seed %d, %s alone: %d kills, %d of them in the middle of the log; %d entries left on average; %d simulations came to their end",
-		seed, took.Round(time.Millisecond), kills, inside, entries/kills, ends)
+	t.Logf(
+		"seed %d, %s alone: %d kills, %d of them in the middle of the log; %d entries left on average; %d simulations came to their end",
+		seed,
+		took.Round(time.Millisecond),
+		kills,
+		inside,
+		entries/kills,
+		ends,
+	)
 	if inside < kills/6 || ends == 0 {
 		t.Error("too little happened: nothing was tested")
 	}
@@ -84,7 +92,10 @@ func (s *survivor) wantBeginning(t testing.TB) int {
 	entries := s.look(t)
 	told := tellingOf(t, entries)
 	if len(told) > len(s.whole.told) || !slices.Equal(told, s.whole.told[:len(told)]) {
-		t.Fatalf("the %d inputs and decisions that are left are not the beginning of those of the simulation left alone", len(told))
+		t.Fatalf(
+			"the %d inputs and decisions that are left are not the beginning of those of the simulation left alone",
+			len(told),
+		)
 	}
 	return len(entries)
 }
@@ -97,8 +108,14 @@ func killAtRandom(t *testing.T, kills int) {
 	for k.left > 0 {
 		k.killUntilItEnds(t, whole.fresh(t))
 	}
-	t.Logf("%d kills, %d before there was a log; %d entries and %d segments left on average; %d simulations came to their end",
-		kills, k.unborn, k.entries/kills, k.segments/kills, k.ends)
+	t.Logf(
+		"%d kills, %d before there was a log; %d entries and %d segments left on average; %d simulations came to their end",
+		kills,
+		k.unborn,
+		k.entries/kills,
+		k.segments/kills,
+		k.ends,
+	)
 	if k.ends < kills/40 || k.unborn > kills/2 || k.segments < 2*kills {
 		t.Error("too little happened: nothing was tested")
 	}
@@ -123,7 +140,8 @@ func (k *killer) killUntilItEnds(t *testing.T, s *survivor) {
 			k.ends++
 			return
 		}
-		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !killed || !ok || status.Signal() != syscall.SIGKILL {
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !killed || !ok ||
+			status.Signal() != syscall.SIGKILL {
 			t.Fatalf("the process ended by itself: %v\n%s", err, p.stderr.String())
 		}
 		k.left--

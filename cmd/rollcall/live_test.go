@@ -46,7 +46,11 @@ func simulateUntil(t *testing.T, effects int, args ...string) *standing {
 		t.Fatal(err)
 	}
 	s := &standing{t: t, log: filepath.Join(dir, "live.log")}
-	s.sim = exec.Command("rollcall", append([]string{"simulate", "--nodes", "4x4cpu", "--workload", workload, "--log", s.log, "--effects", pipe}, args...)...)
+	s.sim = exec.Command(
+		"rollcall",
+		append(
+			[]string{"simulate", "--nodes", "4x4cpu", "--workload", workload, "--log", s.log, "--effects", pipe},
+			args...)...)
 	s.sim.Stderr = &s.stderr
 	if err := s.sim.Start(); err != nil {
 		t.Fatal(err)
@@ -147,7 +151,10 @@ func TestTheLogOfARunningSimulationIsRead(t *testing.T) {
 			if !strings.HasPrefix(after, answers["log cat"]) {
 				t.Error("what was read while it ran is not the beginning of what it left")
 			}
-			if bundled := string(rollcall(t, "log", "cat", bundle)); !strings.HasPrefix(after, bundled) || bundled == "" {
+			if bundled := string(
+				rollcall(t, "log", "cat", bundle),
+			); !strings.HasPrefix(after, bundled) ||
+				bundled == "" {
 				t.Error("what was exported while it ran is not the beginning of what it left")
 			}
 		})
@@ -225,12 +232,16 @@ func TestDamageThatASimulationMeetsIsSaidOnBothSides(t *testing.T) {
 	for _, args := range [][]string{{"log", "cat", sim.log}, {"log", "verify", sim.log}, {"replay", sim.log}} {
 		out, err := exec.Command("rollcall", args...).CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitDamaged || !strings.Contains(string(out), file) || !strings.Contains(string(out), "checksum is") {
+		if !errors.As(err, &exit) || exit.ExitCode() != exitDamaged || !strings.Contains(string(out), file) ||
+			!strings.Contains(string(out), "checksum is") {
 			t.Errorf("rollcall %v: %v, want damage in %s\n%.2000s", args, err, file, out)
 		}
 	}
 	sim.end(os.Kill)
-	if want := "read the log for another process: " + file + ": log damaged at entry"; !strings.Contains(sim.stderr.String(), want) {
+	if want := "read the log for another process: " + file + ": log damaged at entry"; !strings.Contains(
+		sim.stderr.String(),
+		want,
+	) {
 		t.Errorf("the simulation says %q, want %q", sim.stderr.String(), want)
 	}
 }

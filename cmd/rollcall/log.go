@@ -160,7 +160,12 @@ func survey(ctx context.Context, log *logs.Source) (*logFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &logFacts{Path: log.Path(), Kinds: map[string]uint64{}, Resources: map[string]uint64{}, Outcomes: map[string]uint64{}}
+	f := &logFacts{
+		Path:      log.Path(),
+		Kinds:     map[string]uint64{},
+		Resources: map[string]uint64{},
+		Outcomes:  map[string]uint64{},
+	}
 	f.FirstSeq = log.First()
 	if f.Bundle = log.Manifest(); f.Bundle == nil && f.FirstSeq > 1 {
 		log.ReportFirst()
@@ -216,8 +221,16 @@ func (f *logFacts) writeText(w io.Writer) error {
 		fmt.Fprintf(w, "states   %d snapshots, the last of entry %d\n", n, f.Snapshots[n-1])
 	}
 	if b := f.Bundle; b != nil {
-		fmt.Fprintf(w, "bundle   made by %s, of entries %d to %d\nchain    %s to %s\ntree     %s\n", b.Version, b.From, b.Last,
-			hex.EncodeToString(b.Origin.Hash[:]), b.LastHash, b.Root)
+		fmt.Fprintf(
+			w,
+			"bundle   made by %s, of entries %d to %d\nchain    %s to %s\ntree     %s\n",
+			b.Version,
+			b.From,
+			b.Last,
+			hex.EncodeToString(b.Origin.Hash[:]),
+			b.LastHash,
+			b.Root,
+		)
 		if b.Damage != "" {
 			fmt.Fprintf(w, "ends before damage: %s\n", b.Damage)
 		}
@@ -235,8 +248,17 @@ func (f *logFacts) writeText(w io.Writer) error {
 		}
 	}
 	for _, e := range f.Epochs {
-		if _, err := fmt.Fprintf(w, "\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
-			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour); err != nil {
+		if _, err := fmt.Fprintf(
+			w,
+			"\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
+			e.Epoch,
+			e.Seq,
+			e.Time,
+			e.ID,
+			e.Version,
+			e.Format,
+			e.Behaviour,
+		); err != nil {
 			return err
 		}
 	}

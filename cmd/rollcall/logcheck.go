@@ -39,7 +39,12 @@ kept yourself, because only they show that the log did not change since.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "a file with a public key; may be given more than once")
-	cmd.Flags().StringArrayVar(&checkpoints, "checkpoint", nil, "a file with a signed checkpoint; may be given more than once")
+	cmd.Flags().StringArrayVar(
+		&checkpoints,
+		"checkpoint",
+		nil,
+		"a file with a signed checkpoint; may be given more than once",
+	)
 	out.register(cmd)
 	return cmd
 }

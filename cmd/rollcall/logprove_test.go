@@ -39,7 +39,21 @@ func TestADamagedLogIsNotSignedAsIfItWereWhole(t *testing.T) {
 				}
 			}
 			note := []string{"this is of the first 100 entries; behind entry " + fmt.Sprint(last), place}
-			if again := wants(t, exitDone, note, "log", "checkpoint", log, "--key", key, "--at", "100"); !bytes.Equal([]byte(again), signed) {
+			if again := wants(
+				t,
+				exitDone,
+				note,
+				"log",
+				"checkpoint",
+				log,
+				"--key",
+				key,
+				"--at",
+				"100",
+			); !bytes.Equal(
+				[]byte(again),
+				signed,
+			) {
 				t.Errorf("the checkpoint is %q, and was %q", again, signed)
 			}
 			wants(t, exitDone, note, "log", "prove", log, "--seq", "50", "--size", "100")

@@ -66,8 +66,13 @@ elsewhere shows it: with --checkpoint and --key the log is compared with the che
 			return report.Err()
 		},
 	}
-	cmd.Flags().StringArrayVar(&checkpoints, "checkpoint", nil, "a file with a signed checkpoint to compare the log with; "+
-		"may be given more than once")
+	cmd.Flags().StringArrayVar(
+		&checkpoints,
+		"checkpoint",
+		nil,
+		"a file with a signed checkpoint to compare the log with; "+
+			"may be given more than once",
+	)
 	cmd.Flags().StringArrayVar(&keys, "key", nil, "a file with the public key that the checkpoints are signed with; "+
 		"may be given more than once")
 	out.register(cmd)
@@ -119,7 +124,11 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	if r.First > 1 {
 		fmt.Fprintf(w, "begins    with entry %d", r.First)
 		if r.Absent != "" {
-			fmt.Fprintf(w, ": those before were archived, and not checked, because they are not found\n          (%s)", r.Absent)
+			fmt.Fprintf(
+				w,
+				": those before were archived, and not checked, because they are not found\n          (%s)",
+				r.Absent,
+			)
 		}
 		fmt.Fprintln(w)
 	}
@@ -133,7 +142,10 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	}
 	writeSnapshots(w, r)
 	if r.Stateless {
-		fmt.Fprintf(w, "snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on from\n")
+		fmt.Fprintf(
+			w,
+			"snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on from\n",
+		)
 	}
 	for _, c := range r.Checkpoints {
 		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
@@ -147,14 +159,27 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		_, err := fmt.Fprintln(w, "whole")
 		return err
 	case r.Damage == nil:
-		_, err := fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, r.First+r.Entries-1, r.Doubt)
+		_, err := fmt.Fprintf(
+			w,
+			"NOT KNOWN to be whole; entries %d to %d are good\n  %s\n",
+			r.First,
+			r.First+r.Entries-1,
+			r.Doubt,
+		)
 		return err
 	}
 	readable := "nothing before it can be read"
 	if r.Damage.Seq > r.First {
 		readable = fmt.Sprintf("entries %d to %d can be read", r.First, r.Damage.Seq-1)
 	}
-	_, err := fmt.Fprintf(w, "DAMAGED at entry %d, in %s; %s\n  %s\n", r.Damage.Seq, r.Damage.Path, readable, r.Damage.Reason)
+	_, err := fmt.Fprintf(
+		w,
+		"DAMAGED at entry %d, in %s; %s\n  %s\n",
+		r.Damage.Seq,
+		r.Damage.Path,
+		readable,
+		r.Damage.Reason,
+	)
 	if err == nil && r.Advice != "" {
 		_, err = fmt.Fprintln(w, r.Advice)
 	}
@@ -190,9 +215,20 @@ func writeTail(w io.Writer, r *verify.Report) error {
 	var err error
 	switch {
 	case r.Unread != "" && r.Entries == 0:
-		_, err = fmt.Fprintf(w, "NOT CHECKED, because it is being written to, and nothing of it could be read\n  %s\n", r.Unread)
+		_, err = fmt.Fprintf(
+			w,
+			"NOT CHECKED, because it is being written to, and nothing of it could be read\n  %s\n",
+			r.Unread,
+		)
 	case r.Unread != "":
-		_, err = fmt.Fprintf(w, "NOT CHECKED behind entry %d; entries %d to %d are good\n  %s\n", last, r.First, last, r.Unread)
+		_, err = fmt.Fprintf(
+			w,
+			"NOT CHECKED behind entry %d; entries %d to %d are good\n  %s\n",
+			last,
+			r.First,
+			last,
+			r.Unread,
+		)
 	case r.Damage == nil:
 		_, err = fmt.Fprintf(w, "whole up to entry %d\n", last)
 	}

@@ -66,7 +66,10 @@ func TestLogVerifyPrintsWhatIsTold(t *testing.T) {
 			tc.entries > 0 && !strings.Contains(string(text), fmt.Sprintf("to %d were told by process ", tc.entries)) {
 			t.Errorf("%v, as text:\n%s", err, text)
 		}
-		if want := fmt.Sprintf("rollcall: the log is being written to: read up to entry %d\n", tc.entries); stderr.String() != want {
+		if want := fmt.Sprintf(
+			"rollcall: the log is being written to: read up to entry %d\n",
+			tc.entries,
+		); stderr.String() != want {
 			t.Errorf("stderr %q, want %q", stderr.String(), want)
 		}
 		must(t, errors.Join(server.Close(path), log.Close()))

@@ -69,17 +69,45 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 		return args
 	}
 	good, later := signedAs(t, west, at(15)), signedAs(t, west, at(40))
-	wants(t, exitDone, []string{"the first 15 entries", "the first 40 entries", "\nwhole\n"}, verify(later, good, good)...)
+	wants(
+		t,
+		exitDone,
+		[]string{"the first 15 entries", "the first 40 entries", "\nwhole\n"},
+		verify(later, good, good)...)
 
 	wrong := at(15)
 	wrong.Chain[7] ^= 1
 	otherChain := signedAs(t, west, wrong)
-	wants(t, exitDamaged, []string{"DAMAGED at entry 15", "the record of entry 15 is not the one that rollcall.example.org/west has signed", "are of different logs"}, verify(otherChain)...)
-	wants(t, exitFailed, []string{"two signed checkpoints of 15 entries with the same root and different last records", "keep both"}, verify(good, otherChain)...)
+	wants(
+		t,
+		exitDamaged,
+		[]string{
+			"DAMAGED at entry 15",
+			"the record of entry 15 is not the one that rollcall.example.org/west has signed",
+			"are of different logs",
+		},
+		verify(otherChain)...)
+	wants(
+		t,
+		exitFailed,
+		[]string{"two signed checkpoints of 15 entries with the same root and different last records", "keep both"},
+		verify(good, otherChain)...)
 	wrong = at(15)
 	wrong.Root[7] ^= 1
-	wants(t, exitFailed, []string{"two signed checkpoints of 15 entries with different roots", "keep both"}, verify(good, signedAs(t, west, wrong))...)
-	wants(t, exitUsage, []string{`of the log "rollcall.example.org/west"`, `of "rollcall.example.org/east"`, "a log is compared with its own"}, verify(good, signedAs(t, east, at(40)))...)
+	wants(
+		t,
+		exitFailed,
+		[]string{"two signed checkpoints of 15 entries with different roots", "keep both"},
+		verify(good, signedAs(t, west, wrong))...)
+	wants(
+		t,
+		exitUsage,
+		[]string{
+			`of the log "rollcall.example.org/west"`,
+			`of "rollcall.example.org/east"`,
+			"a log is compared with its own",
+		},
+		verify(good, signedAs(t, east, at(40)))...)
 }
 
 // TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.

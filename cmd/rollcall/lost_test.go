@@ -26,7 +26,19 @@ func small(t testing.TB, more ...string) (log string, args []string) {
 		t.Fatal(err)
 	}
 	log = filepath.Join(dir, "jobs.log")
-	args = []string{"simulate", "--nodes", "8x4cpu", "--workload", workload, "--log", log, "--segment-size", "65536", "--snapshot-every", "100"}
+	args = []string{
+		"simulate",
+		"--nodes",
+		"8x4cpu",
+		"--workload",
+		workload,
+		"--log",
+		log,
+		"--segment-size",
+		"65536",
+		"--snapshot-every",
+		"100",
+	}
 	args = append(args, stepByStep...)
 	rollcall(t, slices.Concat(args, more)...)
 	return log, args
@@ -87,7 +99,13 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	seqs := snapshotSeqs(t, log)
 	newest := seqs[len(seqs)-1]
 	place := fmt.Sprintf("at entry %d", last+1)
-	why := fmt.Sprintf("the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing", last, newest, last+1, newest)
+	why := fmt.Sprintf(
+		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
+		last,
+		newest,
+		last+1,
+		newest,
+	)
 	advice := fmt.Sprintf("--give-up-after %d", last)
 
 	for _, command := range [][]string{{"log", "verify", log}, {"log", "info", log}, {"replay", log}, {"log", "archive", log, "--before", "500", "--to", log + ".archive"}, append(args, "--resume")} {
@@ -97,7 +115,15 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	if facts.Whole || facts.Damage == nil || facts.Damage.Seq != last+1 || facts.Entries != last {
 		t.Errorf("log verify: %+v", facts)
 	}
-	if got := wants(t, exitDamaged, []string{why}, "log", "cat", log); !strings.HasPrefix(string(cat), got) || strings.Count(got, "\n") != int(last) {
+	if got := wants(
+		t,
+		exitDamaged,
+		[]string{why},
+		"log",
+		"cat",
+		log,
+	); !strings.HasPrefix(string(cat), got) ||
+		strings.Count(got, "\n") != int(last) {
 		t.Errorf("log cat prints %d entries, want the first %d", strings.Count(got, "\n"), last)
 	}
 	saved := filepath.Join(t.TempDir(), "saved")
@@ -106,12 +132,20 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", saved)
 
 	// What is given up has to be named, and then is.
-	wants(t, exitUsage, []string{fmt.Sprintf("the log ends with entry %d", last)}, append(args, "--resume", "--give-up-after", fmt.Sprint(last-1))...)
+	wants(
+		t,
+		exitUsage,
+		[]string{fmt.Sprintf("the log ends with entry %d", last)},
+		append(args, "--resume", "--give-up-after", fmt.Sprint(last-1))...)
 	wants(t, exitUsage, []string{"needs --resume"}, append(args, "--give-up-after", fmt.Sprint(last))...)
 	if got := snapshotSeqs(t, log); !slices.Equal(got, seqs) {
 		t.Fatalf("there are snapshots of entries %d, want %d: nothing was given up yet", got, seqs)
 	}
-	wants(t, exitDone, []string{fmt.Sprintf("entries %d to %d are given up", last+1, newest)}, append(args, "--resume", "--give-up-after", fmt.Sprint(last))...)
+	wants(
+		t,
+		exitDone,
+		[]string{fmt.Sprintf("entries %d to %d are given up", last+1, newest)},
+		append(args, "--resume", "--give-up-after", fmt.Sprint(last))...)
 	wants(t, exitDone, []string{"\nwhole\n"}, "log", "verify", log)
 	wants(t, exitDone, []string{"\nidentical\n"}, "replay", log)
 }
@@ -149,12 +183,24 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.spoil()
-			why := []string{fmt.Sprintf("the log ends with entry %d, and whether it had more is not known", last), "it cannot be read", "See that everything in " + dir + " can be read"}
+			why := []string{
+				fmt.Sprintf("the log ends with entry %d, and whether it had more is not known", last),
+				"it cannot be read",
+				"See that everything in " + dir + " can be read",
+			}
 			facts, stderr, code := verified(t, log)
-			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.Doubt == "" || facts.Entries != last || strings.Contains(strings.ToLower(stderr), "remove") {
+			if code != exitFailed || facts.Whole || facts.Damage != nil || facts.Doubt == "" || facts.Entries != last ||
+				strings.Contains(strings.ToLower(stderr), "remove") {
 				t.Errorf("log verify: exit code %d, %+v\n%s", code, facts, stderr)
 			}
-			wants(t, exitFailed, append(why, fmt.Sprintf("NOT KNOWN to be whole; entries 1 to %d are good", last)), "log", "verify", log)
+			wants(
+				t,
+				exitFailed,
+				append(why, fmt.Sprintf("NOT KNOWN to be whole; entries 1 to %d are good", last)),
+				"log",
+				"verify",
+				log,
+			)
 			if got := wants(t, exitFailed, why, "log", "cat", log); strings.Count(got, "\n") != int(last) {
 				t.Errorf("log cat prints %d entries, want %d", strings.Count(got, "\n"), last)
 			}
@@ -169,7 +215,18 @@ func TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing(t *testing.T) {
 				t.Errorf("the log has %d entries, had %d", facts.Entries, last)
 			}
 			must(t, os.RemoveAll(log+".bundle"))
-			wants(t, exitDone, []string{"exported what is good"}, "log", "export", log, "--up-to", fmt.Sprint(last+1), "--out", log+".bundle")
+			wants(
+				t,
+				exitDone,
+				[]string{"exported what is good"},
+				"log",
+				"export",
+				log,
+				"--up-to",
+				fmt.Sprint(last+1),
+				"--out",
+				log+".bundle",
+			)
 			must(t, os.RemoveAll(log+".bundle"))
 			if _, err := os.Lstat(dir + ".away"); err == nil {
 				must(t, os.Remove(dir))
@@ -191,7 +248,20 @@ func TestASnapshotThatIsAskedForComesAfterItsEntry(t *testing.T) {
 	}
 	log, _ := small(t)
 	calls := filepath.Join(t.TempDir(), "calls")
-	cmd := exec.Command("strace", "-f", "-qq", "-y", "-o", calls, "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "rollcall", "log", "snapshot", log)
+	cmd := exec.Command(
+		"strace",
+		"-f",
+		"-qq",
+		"-y",
+		"-o",
+		calls,
+		"-e",
+		"trace=fsync,fdatasync,rename,renameat,renameat2",
+		"rollcall",
+		"log",
+		"snapshot",
+		log,
+	)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -252,7 +322,15 @@ func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
 			must(t, os.Truncate(file, 0))
 			texts := []string{fmt.Sprintf("%s: log damaged at entry %d", file, first), "it has only 0 bytes"}
 			if first > 1 {
-				texts = append(texts, fmt.Sprintf("Entries 1 to %d are good: save them with rollcall log export %s --up-to %d --out FILE", first-1, log, first-1))
+				texts = append(
+					texts,
+					fmt.Sprintf(
+						"Entries 1 to %d are good: save them with rollcall log export %s --up-to %d --out FILE",
+						first-1,
+						log,
+						first-1,
+					),
+				)
 			}
 			for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log}, {"replay", log}, append(args, "--resume")} {
 				wants(t, exitDamaged, texts, command...)

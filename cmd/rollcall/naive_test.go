@@ -133,7 +133,10 @@ func naiveEASY(m *naiveMachine, queue []int) []int {
 // shadow returns when so many processors are free by what is declared, and how many more are free then. Nothing stands
 // in anybody's way if that is never.
 func (m *naiveMachine) shadow(need int) (at int64, extra int) {
-	running := slices.SortedFunc(slices.Values(m.running), func(a, b naiveRun) int { return cmp.Compare(a.declaredEnd, b.declaredEnd) })
+	running := slices.SortedFunc(
+		slices.Values(m.running),
+		func(a, b naiveRun) int { return cmp.Compare(a.declaredEnd, b.declaredEnd) },
+	)
 	free := m.free
 	for i, r := range running {
 		free += r.processors
@@ -235,11 +238,20 @@ func TestSoakQueuePolicies(t *testing.T) {
 	if workload == "" {
 		t.Skip(noSharedData)
 	}
-	t.Run("BestEffort starts equal a naive first fit", func(t *testing.T) { wantNaiveStarts(t, "", all, naiveFirstFit) })
-	t.Run("StrictFIFO starts equal a naive FCFS", func(t *testing.T) { wantNaiveStarts(t, "StrictFIFO", all, naiveFCFS) })
+	t.Run(
+		"BestEffort starts equal a naive first fit",
+		func(t *testing.T) { wantNaiveStarts(t, "", all, naiveFirstFit) },
+	)
+	t.Run(
+		"StrictFIFO starts equal a naive FCFS",
+		func(t *testing.T) { wantNaiveStarts(t, "StrictFIFO", all, naiveFCFS) },
+	)
 	t.Run("Backfill starts equal a naive EASY", func(t *testing.T) { wantNaiveStarts(t, "Backfill", all, naiveEASY) })
 	t.Run("Backfill starts no head later than reserved", func(t *testing.T) { wantReservationsKept(t, workload) })
-	t.Run("nor when jobs declare more than they run", func(t *testing.T) { wantReservationsKept(t, declaringMore(t, workload)) })
+	t.Run(
+		"nor when jobs declare more than they run",
+		func(t *testing.T) { wantReservationsKept(t, declaringMore(t, workload)) },
+	)
 }
 
 // The Lublin workload has so many lines before its first job; all stands for all of its jobs.
@@ -271,7 +283,13 @@ func wantNaiveStarts(t *testing.T, policy string, first int, naive naivePolicy) 
 	for i, want := range naiveStarts(jobs, 256, naive) {
 		if text := strconv.FormatInt(want, 10); got[jobs[i].name] != text {
 			if wrong++; wrong <= 5 {
-				t.Errorf("%s, which arrives at %d, starts at %s, and by the naive reference at %s", jobs[i].name, jobs[i].arrival, got[jobs[i].name], text)
+				t.Errorf(
+					"%s, which arrives at %d, starts at %s, and by the naive reference at %s",
+					jobs[i].name,
+					jobs[i].arrival,
+					got[jobs[i].name],
+					text,
+				)
 			}
 		}
 	}
@@ -298,7 +316,13 @@ func naiveJobs(t *testing.T, path string) []naiveJob {
 				t.Fatal(err)
 			}
 		}
-		j := naiveJob{name: fmt.Sprintf("default/job-%d", n[0]), arrival: n[1], run: n[3], declared: n[8], processors: int(n[4])}
+		j := naiveJob{
+			name:       fmt.Sprintf("default/job-%d", n[0]),
+			arrival:    n[1],
+			run:        n[3],
+			declared:   n[8],
+			processors: int(n[4]),
+		}
 		if j.declared <= 0 {
 			j.declared = j.run
 		}

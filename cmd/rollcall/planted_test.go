@@ -18,10 +18,13 @@ var plantedFaults = []struct {
 	pkg, test, says      string
 }{
 	{
-		"an append's error is passed over, and the effects are released", "engine/writer.go",
+		"an append's error is passed over, and the effects are released",
+		"engine/writer.go",
 		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
-		"./cmd/rollcall", "TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn", "was carried out, and entry",
+		"./cmd/rollcall",
+		"TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn",
+		"was carried out, and entry",
 	},
 	{
 		"entries count as durable before they are appended", "engine/writer.go",
@@ -36,9 +39,13 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "kill_test.go",
 	},
 	{
-		"what is handed over to be made durable counts as durable", "engine/writer.go",
-		"w.queue = append(w.queue, entries...)", "w.queue, w.durable = append(w.queue, entries...), entries[len(entries)-1].Seq",
-		"./engine", "TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs", "of what is not durable",
+		"what is handed over to be made durable counts as durable",
+		"engine/writer.go",
+		"w.queue = append(w.queue, entries...)",
+		"w.queue, w.durable = append(w.queue, entries...), entries[len(entries)-1].Seq",
+		"./engine",
+		"TestWhileABatchBecomesDurableTheNextIsDecidedAndEachIsReleasedWhenItIs",
+		"of what is not durable",
 	},
 	{
 		"what is handed over is observed before it is durable", "engine/writer.go",
@@ -67,9 +74,13 @@ var plantedFaults = []struct {
 		"./engine", "TestAdvanceWaitsWhileTooManyEntriesAreInFlight", "nobody waits",
 	},
 	{
-		"a simulation does not wait for the disk before it says that it has ended", "simulate/simulate.go",
-		"if _, err := r.engine.Sync(); err != nil {", "if err := r.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
-		"./simulate", "TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk", "has ended well",
+		"a simulation does not wait for the disk before it says that it has ended",
+		"simulate/simulate.go",
+		"if _, err := r.engine.Sync(); err != nil {",
+		"if err := r.engine.Machine().Apply(eventlog.Entry{}); err == nil {",
+		"./simulate",
+		"TestASimulationHasNotEndedBeforeItsLogIsOnTheDisk",
+		"has ended well",
 	},
 	{
 		"nothing is synced", "eventlog/boltlog/segment.go",
@@ -77,10 +88,13 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn", "the disk hardly ever stops it",
 	},
 	{
-		"a full disk stops nothing", "engine/writer.go",
+		"a full disk stops nothing",
+		"engine/writer.go",
 		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
-		"./cmd/rollcall", "TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn", "was carried out, and entry",
+		"./cmd/rollcall",
+		"TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn",
+		"was carried out, and entry",
 	},
 	{
 		"time is the clock's, wherever that stands", "engine/engine.go",
@@ -118,9 +132,13 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing", "exit code 0, want 1",
 	},
 	{
-		"log snapshot does not sync what it has read", "eventlog/boltlog/log.go",
-		"for _, path := range paths {\n\t\tif err := syncPath", "for _, path := range paths[len(paths):] {\n\t\tif err := syncPath",
-		"./cmd/rollcall", "TestASnapshotThatIsAskedForComesAfterItsEntry", "is not synced before there is a snapshot",
+		"log snapshot does not sync what it has read",
+		"eventlog/boltlog/log.go",
+		"for _, path := range paths {\n\t\tif err := syncPath",
+		"for _, path := range paths[len(paths):] {\n\t\tif err := syncPath",
+		"./cmd/rollcall",
+		"TestASnapshotThatIsAskedForComesAfterItsEntry",
+		"is not synced before there is a snapshot",
 	},
 	{
 		"a snapshot's checksum is not compared", "snapshot/snapshot.go",
@@ -193,14 +211,22 @@ var plantedFaults = []struct {
 		"./bundle", "TestALieWithRightChecksumsIsFound", "want its records: entry",
 	},
 	{
-		"a bundle's digest is not compared", "bundle/open.go",
-		"if hex.EncodeToString(digest.Sum(nil)) != b.manifest.Digest {", "if hex.EncodeToString(digest.Sum(nil)) == \"\" {",
-		"./bundle", "TestALieWithRightChecksumsIsFound", "error <nil>",
+		"a bundle's digest is not compared",
+		"bundle/open.go",
+		"if hex.EncodeToString(digest.Sum(nil)) != b.manifest.Digest {",
+		"if hex.EncodeToString(digest.Sum(nil)) == \"\" {",
+		"./bundle",
+		"TestALieWithRightChecksumsIsFound",
+		"error <nil>",
 	},
 	{
-		"an entry's proof is not computed", "proof/proof.go",
-		"int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {", "int64(i.Seq)-1, merkle.LeafHash(hash)) != nil && i.Size == 0 {",
-		"./proof", "TestEveryAlteredByteIsRefused", "proof_test.go",
+		"an entry's proof is not computed",
+		"proof/proof.go",
+		"int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {",
+		"int64(i.Seq)-1, merkle.LeafHash(hash)) != nil && i.Size == 0 {",
+		"./proof",
+		"TestEveryAlteredByteIsRefused",
+		"proof_test.go",
 	},
 	{
 		"the proof of growth is not computed", "proof/proof.go",
@@ -223,9 +249,13 @@ var plantedFaults = []struct {
 		"./eventlog/boltlog", "TestArchivingIsRefused", "another log's segment",
 	},
 	{
-		"a segment of another log in the archive ends the search", "eventlog/boltlog/archived.go",
-		"\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()", "\t\tif ferr == nil && facts.Last > 0 {\n\t\t\tbreak\n\t\t}\n\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()",
-		"./eventlog/boltlog", "TestArchivesOfTwoLogsDoNotHideEachOther", "the first entry is",
+		"a segment of another log in the archive ends the search",
+		"eventlog/boltlog/archived.go",
+		"\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()",
+		"\t\tif ferr == nil && facts.Last > 0 {\n\t\t\tbreak\n\t\t}\n\t\tif ferr == nil {\n\t\t\tferr = facts.Sound()",
+		"./eventlog/boltlog",
+		"TestArchivesOfTwoLogsDoNotHideEachOther",
+		"the first entry is",
 	},
 	{
 		"a log is archived into itself", "eventlog/boltlog/archive.go",
@@ -243,9 +273,13 @@ var plantedFaults = []struct {
 		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsMended", "state",
 	},
 	{
-		"where a log begins is asked once", "logs/write.go",
-		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := k.stored.OwnFirst()", "first, err := k.stored.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
-		"./logs", "TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn", "there is no snapshot, but of",
+		"where a log begins is asked once",
+		"logs/write.go",
+		"dir.Base = func() (uint64, error) {\n\t\tfirst, err := k.stored.OwnFirst()",
+		"first, err := k.stored.OwnFirst()\n\tdir.Base = func() (uint64, error) {",
+		"./logs",
+		"TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn",
+		"there is no snapshot, but of",
 	},
 	{
 		"a scheduler leaves an entry out of what it tells", "localapi/server.go",
@@ -273,9 +307,13 @@ var plantedFaults = []struct {
 		"./localapi", "TestAReaderDoesNotGoOnInAnotherLog", "want \"it is another entry",
 	},
 	{
-		"a bucket in the page of buckets is not looked at", "eventlog/boltlog/branches.go",
-		"else if err := checkInline(value[16:]); err != nil {", "else if err := checkInline(value[16:]); err != nil && i > 2 {",
-		"./eventlog/boltlog", "TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused", "zero-length inode key",
+		"a bucket in the page of buckets is not looked at",
+		"eventlog/boltlog/branches.go",
+		"else if err := checkInline(value[16:]); err != nil {",
+		"else if err := checkInline(value[16:]); err != nil && i > 2 {",
+		"./eventlog/boltlog",
+		"TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused",
+		"zero-length inode key",
 	},
 	{
 		"a reader that is interrupted waits for its scheduler", "localapi/client.go",
@@ -344,14 +382,27 @@ func TestSoakPlantedFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command("go", "test", "-tags", "invariants", "-overlay", overlay, "-count", "1", "-run", "^"+f.test+"$", f.pkg)
+			cmd := exec.Command(
+				"go",
+				"test",
+				"-tags",
+				"invariants",
+				"-overlay",
+				overlay,
+				"-count",
+				"1",
+				"-run",
+				"^"+f.test+"$",
+				f.pkg,
+			)
 			if slices.Contains(usesRapid, f.pkg) {
 				cmd.Args = append(cmd.Args, "-rapid.nofailfile") // it is to leave nothing behind
 			}
 			cmd.Dir = root
 			cmd.Env = append(os.Environ(), "ROLLCALL_SOAK=", "ROLLCALL_WHOLE=1")
 			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: "+f.test) || !strings.Contains(string(out), f.says) {
+			if err == nil || !strings.Contains(string(out), "--- FAIL: "+f.test) ||
+				!strings.Contains(string(out), f.says) {
 				t.Fatalf("%s does not catch it: %v\n%s", f.test, err, out)
 			}
 			t.Logf("%s:\n%s", f.test, firstLines(string(out), 6))

@@ -22,7 +22,10 @@ func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
 	must(t, err)
 	speed := regexp.MustCompile(`(?m)( in [0-9.]+s of real time: [0-9]+ a second| [0-9.]+m?s \([0-9]+ decisions/s\))$`)
 	want, got := speed.ReplaceAllString(shown, ""), speed.ReplaceAllString(string(printed), "")
-	if diff := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n")); diff != "" {
+	if diff := cmp.Diff(
+		strings.Split(strings.TrimSpace(want), "\n"),
+		strings.Split(strings.TrimSpace(got), "\n"),
+	); diff != "" {
 		t.Errorf("README shows another demo (- README, + rollcall demo):\n%s", diff)
 	}
 }
@@ -58,7 +61,10 @@ func TestReadmesCommandsWork(t *testing.T) {
 	ran := 0
 	for line := range strings.Lines(section) {
 		command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    rollcall ")
-		if _, err := exec.LookPath("jq"); !ok || strings.HasPrefix(command, "bench ") || err != nil && strings.Contains(command, "| jq ") {
+		if _, err := exec.LookPath(
+			"jq",
+		); !ok || strings.HasPrefix(command, "bench ") ||
+			err != nil && strings.Contains(command, "| jq ") {
 			continue
 		}
 		sh := exec.Command("sh", "-c", "rollcall "+command)

@@ -72,7 +72,12 @@ the entries make. If they differ, it names the snapshot, and the exit code is 4.
 	ask.reading.register(cmd)
 	ask.classes.register(cmd)
 	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
-	cmd.Flags().Uint64Var(&ask.from, "from", 0, "begin with the newest snapshot of this entry or of one before it; default: with the first entry")
+	cmd.Flags().Uint64Var(
+		&ask.from,
+		"from",
+		0,
+		"begin with the newest snapshot of this entry or of one before it; default: with the first entry",
+	)
 	return cmd
 }
 
@@ -158,8 +163,14 @@ func (f replayFacts) writeText(w io.Writer) error {
 	if f.Start > 0 {
 		fmt.Fprintf(w, "from       the snapshot of entry %d on\n", f.Start)
 	}
-	fmt.Fprintf(w, "entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\n",
-		f.Entries, f.Decisions, time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond), f.DecisionsPerSecond)
+	fmt.Fprintf(
+		w,
+		"entries    %d\ndecisions  %d\ntook       %s (%.0f decisions/s)\n",
+		f.Entries,
+		f.Decisions,
+		time.Duration(f.Seconds*float64(time.Second)).Round(time.Millisecond),
+		f.DecisionsPerSecond,
+	)
 	if f.Hash != "" {
 		fmt.Fprintf(w, "state      %s\n", f.Hash)
 	}

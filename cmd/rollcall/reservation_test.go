@@ -44,7 +44,11 @@ func wantReservationsKept(t *testing.T, workload string) {
 		t.Errorf("of %d gangs with a reservation %d have started", a.reserved, a.kept)
 	}
 	if a.kept < 40 || a.passed < 1000 {
-		t.Errorf("%d gangs with a reservation have started, and %d pods passed them: too few to show anything", a.kept, a.passed)
+		t.Errorf(
+			"%d gangs with a reservation have started, and %d pods passed them: too few to show anything",
+			a.kept,
+			a.passed,
+		)
 	}
 	t.Logf("%d reservations for %d gangs, and %d pods passed them", a.decided, a.reserved, a.passed)
 }
@@ -174,7 +178,12 @@ func (a *reservationAudit) reserve(l *auditedLine) error {
 		a.promised[d.Group] = r.at
 	}
 	if known && r.at.After(before) {
-		return fmt.Errorf("%s had a reservation for %s, and now for %s", d.Group, before.Format(time.RFC3339), r.at.Format(time.RFC3339))
+		return fmt.Errorf(
+			"%s had a reservation for %s, and now for %s",
+			d.Group,
+			before.Format(time.RFC3339),
+			r.at.Format(time.RFC3339),
+		)
 	}
 	return a.inNobodysWay()
 }
@@ -198,7 +207,11 @@ func (a *reservationAudit) place(l *auditedLine) error {
 		a.standing = nil
 	}
 	if l.Time.After(by) {
-		return fmt.Errorf("a pod of %s starts later than at %s, for which it had a reservation", d.Group, by.Format(time.RFC3339))
+		return fmt.Errorf(
+			"a pod of %s starts later than at %s, for which it had a reservation",
+			d.Group,
+			by.Format(time.RFC3339),
+		)
 	}
 	return nil
 }

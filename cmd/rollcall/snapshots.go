@@ -25,8 +25,18 @@ type snapshotting struct {
 
 func (s *snapshotting) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Uint64Var(&s.every, "snapshot-every", defaultSnapshotEvery, "write a snapshot of the state into the log's directory after this many entries; 0: not by number")
-	f.DurationVar(&s.age, "snapshot-age", 0, "write a snapshot after this much virtual time, such as 24h; 0: not by time")
+	f.Uint64Var(
+		&s.every,
+		"snapshot-every",
+		defaultSnapshotEvery,
+		"write a snapshot of the state into the log's directory after this many entries; 0: not by number",
+	)
+	f.DurationVar(
+		&s.age,
+		"snapshot-age",
+		0,
+		"write a snapshot after this much virtual time, such as 24h; 0: not by time",
+	)
 }
 
 func (s *snapshotting) check(log string) error {
@@ -34,7 +44,9 @@ func (s *snapshotting) check(log string) error {
 		return usageError{fmt.Errorf("--snapshot-age is %s: want a duration above zero, or 0", s.age)}
 	}
 	if log == "" && (s.every != defaultSnapshotEvery && s.every != 0 || s.age != 0) {
-		return usageError{errors.New("--snapshot-every and --snapshot-age need --log: without it there is no place for snapshots")}
+		return usageError{
+			errors.New("--snapshot-every and --snapshot-age need --log: without it there is no place for snapshots"),
+		}
 	}
 	return nil
 }

@@ -32,15 +32,33 @@ func snapshotted(t *testing.T, f func(t *testing.T, log string)) {
 	if err := os.WriteFile(jsonl, rollcall(t, "log", "cat", demo), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	workloads := append(realWorkloads(t), realWorkload{name: "demo", nodes: "12x96cpu,768Gi,8gpu", workload: jsonl, header: 1 << 20})
+	workloads := append(
+		realWorkloads(t),
+		realWorkload{name: "demo", nodes: "12x96cpu,768Gi,8gpu", workload: jsonl, header: 1 << 20},
+	)
 	for _, w := range workloads {
 		t.Run(w.name, func(t *testing.T) {
 			if w.nodes == "" || w.workload == "" {
 				t.Skip(noSharedData)
 			}
 			log := filepath.Join(t.TempDir(), "log.db")
-			rollcall(t, append([]string{"simulate", "--nodes", w.nodes, "--workload", head(t, w.workload, w.header+40), "--log", log,
-				"--snapshot-every", "7", "--segment-size", "40000"}, stepByStep...)...)
+			rollcall(
+				t,
+				append(
+					[]string{
+						"simulate",
+						"--nodes",
+						w.nodes,
+						"--workload",
+						head(t, w.workload, w.header+40),
+						"--log",
+						log,
+						"--snapshot-every",
+						"7",
+						"--segment-size",
+						"40000",
+					},
+					stepByStep...)...)
 			f(t, log)
 		})
 	}
@@ -90,7 +108,8 @@ func TestEverySnapshotOfALogAndItsTailAreTheWholeLog(t *testing.T) {
 		}
 		for _, seq := range seqs {
 			part, stderr := factsOf[replayFacts](t, "replay", log, "--from", fmt.Sprint(seq))
-			if !part.Identical || part.Start != seq || part.Hash != whole.Hash || part.Entries != whole.Entries-seq || stderr != "" {
+			if !part.Identical || part.Start != seq || part.Hash != whole.Hash || part.Entries != whole.Entries-seq ||
+				stderr != "" {
 				t.Errorf("from the snapshot of entry %d: %+v, stderr %q; the whole log: %+v", seq, part, stderr, whole)
 			}
 		}
@@ -132,7 +151,11 @@ func TestASnapshotThatCannotBeTrustedIsNotUsedAndSaid(t *testing.T) {
 			if part.Start != before || part.Hash != whole.Hash || !part.Identical {
 				t.Errorf("%s: %+v, want the snapshot of entry %d", what, part, before)
 			}
-			if want := fmt.Sprintf("rollcall: not used: snapshot at entry %d: ", newest); !strings.HasPrefix(stderr, want) || !strings.Contains(stderr, what) {
+			if want := fmt.Sprintf(
+				"rollcall: not used: snapshot at entry %d: ",
+				newest,
+			); !strings.HasPrefix(stderr, want) ||
+				!strings.Contains(stderr, what) {
 				t.Errorf("stderr %q, want %q and %q", stderr, want, what)
 			}
 		}
@@ -166,7 +189,18 @@ func TestABundleIsThatPartOfTheLog(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "incident")
 				to := whole.LastSeq - 1
-				facts, _ := factsOf[bundles.Exported](t, "log", "export", log, "--out", file, "--from", fmt.Sprint(from), "--to", fmt.Sprint(to))
+				facts, _ := factsOf[bundles.Exported](
+					t,
+					"log",
+					"export",
+					log,
+					"--out",
+					file,
+					"--from",
+					fmt.Sprint(from),
+					"--to",
+					fmt.Sprint(to),
+				)
 				if facts.From != from || facts.Last != to || facts.First > from || (from == 1) != (facts.First == 1) {
 					t.Fatalf("exported %+v", facts)
 				}
@@ -181,11 +215,17 @@ func TestABundleIsThatPartOfTheLog(t *testing.T) {
 					t.Error("log cat of the imported log prints something else")
 				}
 				if v, _, code := verified(t, imported); code != exitDone || !v.Whole || v.Hash != facts.LastHash {
-					t.Errorf("log verify of the imported log: exit code %d, %+v, want the hash %s", code, v, facts.LastHash)
+					t.Errorf(
+						"log verify of the imported log: exit code %d, %+v, want the hash %s",
+						code,
+						v,
+						facts.LastHash,
+					)
 				}
 				replayed, _ := factsOf[replayFacts](t, "replay", file)
 				again, _ := factsOf[replayFacts](t, "replay", imported)
-				if !replayed.Identical || replayed.Entries != facts.Entries || replayed.Hash != again.Hash || replayed.Start != facts.First-1 {
+				if !replayed.Identical || replayed.Entries != facts.Entries || replayed.Hash != again.Hash ||
+					replayed.Start != facts.First-1 {
 					t.Errorf("replay of the bundle: %+v, of the imported log: %+v", replayed, again)
 				}
 				wantSameExplanations(t, log, file, to, want)
@@ -246,7 +286,15 @@ func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 			t.Errorf("log verify says %q, without %q", verifying, advice)
 		}
 		file := filepath.Join(t.TempDir(), "good")
-		if _, complaint, code := ran(t, "log", "export", log, "--out", file); code != exitDamaged || !strings.Contains(complaint, advice) {
+		if _, complaint, code := ran(
+			t,
+			"log",
+			"export",
+			log,
+			"--out",
+			file,
+		); code != exitDamaged ||
+			!strings.Contains(complaint, advice) {
 			t.Errorf("an export of all: exit code %d, stderr %q", code, complaint)
 		}
 		args := strings.Fields(strings.Replace(advice, "FILE", file, 1))
@@ -254,12 +302,18 @@ func TestTheEntriesBeforeTheDamageAreExported(t *testing.T) {
 		if facts.Last != damage.Damage.Seq-1 || facts.Damage != "" {
 			t.Errorf("exported %+v, want entries up to %d", facts, damage.Damage.Seq-1)
 		}
-		if replayed, _ := factsOf[replayFacts](t, "replay", file); !replayed.Identical || replayed.LastSeq != facts.Last {
+		if replayed, _ := factsOf[replayFacts](
+			t,
+			"replay",
+			file,
+		); !replayed.Identical ||
+			replayed.LastSeq != facts.Last {
 			t.Errorf("replay of what was saved: %+v", replayed)
 		}
 		further := filepath.Join(t.TempDir(), "further")
 		more, complaint := factsOf[bundles.Exported](t, "log", "export", log, "--up-to", "1000000", "--out", further)
-		if more.Last != facts.Last || more.Damage == "" || !strings.Contains(complaint, "exported what is good before that") {
+		if more.Last != facts.Last || more.Damage == "" ||
+			!strings.Contains(complaint, "exported what is good before that") {
 			t.Errorf("exported up to more than there is: %+v, stderr %q", more, complaint)
 		}
 	})
@@ -321,12 +375,22 @@ func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 		before := whole.LastSeq
 		seqs = dropNewer(t, log, seqs)
 		to := filepath.Join(t.TempDir(), "archive")
-		if out, complaint, code := ran(t, "log", "archive", log, "--before", fmt.Sprint(seqs[0]-1), "--to", to); code != exitFailed ||
+		if out, complaint, code := ran(
+			t,
+			"log",
+			"archive",
+			log,
+			"--before",
+			fmt.Sprint(seqs[0]-1),
+			"--to",
+			to,
+		); code != exitFailed ||
 			!strings.Contains(complaint, "rollcall log snapshot "+log+" --at") {
 			t.Errorf("without a snapshot: exit code %d, %s%s", code, out, complaint)
 		}
 		facts, _ := factsOf[archive.Report](t, "log", "archive", log, "--before", fmt.Sprint(before), "--to", to)
-		if facts.Segments == 0 || facts.Snapshot != seqs[len(seqs)-1] || facts.First != 1 || facts.Last > facts.Snapshot {
+		if facts.Segments == 0 || facts.Snapshot != seqs[len(seqs)-1] || facts.First != 1 ||
+			facts.Last > facts.Snapshot {
 			t.Fatalf("archived %+v", facts)
 		}
 		wantWhole := func(where string, args ...string) {
@@ -346,22 +410,40 @@ func TestAnArchivedLogIsReadWholeOrNamesWhatIsMissing(t *testing.T) {
 		}
 		wantWhole("where it is said to be", "--archive", moved)
 		got, stderr := factsOf[replayFacts](t, "replay", log)
-		if got.Hash != whole.Hash || !got.Identical || got.Start < facts.Last || got.KnownFrom != got.Start+1 || !strings.Contains(stderr, to) {
+		if got.Hash != whole.Hash || !got.Identical || got.Start < facts.Last || got.KnownFrom != got.Start+1 ||
+			!strings.Contains(stderr, to) {
 			t.Errorf("without the archive: %+v, stderr %q", got, stderr)
 		}
-		if _, stderr, code := ran(t, "log", "cat", log, "--from", "1"); code != exitFailed || !strings.Contains(stderr, to) || !strings.Contains(stderr, "--archive") {
+		if _, stderr, code := ran(
+			t,
+			"log",
+			"cat",
+			log,
+			"--from",
+			"1",
+		); code != exitFailed || !strings.Contains(stderr, to) ||
+			!strings.Contains(stderr, "--archive") {
 			t.Errorf("log cat from entry 1: exit code %d, stderr %q", code, stderr)
 		}
 		first := facts.Last + 1
 		tail, stderr, _ := ran(t, "log", "cat", log)
-		if lines := catLines(t, []byte(tail)); lines[0]["seq"] != float64(first) || !bytes.HasSuffix(cat, []byte(tail)) || !strings.Contains(stderr, to) {
+		if lines := catLines(
+			t,
+			[]byte(tail),
+		); lines[0]["seq"] != float64(first) || !bytes.HasSuffix(cat, []byte(tail)) ||
+			!strings.Contains(stderr, to) {
 			t.Errorf("log cat begins with %v, want entry %d; stderr %q", lines[0]["seq"], first, stderr)
 		}
 		// Nor can it go on without a snapshot.
 		if err := os.RemoveAll(filepath.Join(log, logs.SnapshotDir)); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := ran(t, "replay", log); code != exitFailed || !strings.Contains(stderr, to) || !strings.Contains(stderr, fmt.Sprintf("nor is there a snapshot of entry %d", first-1)) {
+		if _, stderr, code := ran(
+			t,
+			"replay",
+			log,
+		); code != exitFailed || !strings.Contains(stderr, to) ||
+			!strings.Contains(stderr, fmt.Sprintf("nor is there a snapshot of entry %d", first-1)) {
 			t.Errorf("without the archive and snapshots: exit code %d, stderr %q", code, stderr)
 		}
 	})
@@ -383,7 +465,14 @@ func TestASnapshotThatIsAskedForLetsEverythingBeArchived(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the snapshot's file is %v, %v", info, err)
 	}
-	if part, _ := factsOf[replayFacts](t, "replay", log, "--from", fmt.Sprint(made.Seq)); part.Start != made.Seq || part.Hash != whole.Hash || part.Entries != 0 {
+	if part, _ := factsOf[replayFacts](
+		t,
+		"replay",
+		log,
+		"--from",
+		fmt.Sprint(made.Seq),
+	); part.Start != made.Seq || part.Hash != whole.Hash ||
+		part.Entries != 0 {
 		t.Errorf("%+v", part)
 	}
 }

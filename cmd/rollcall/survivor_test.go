@@ -52,11 +52,23 @@ type record struct {
 func newSurvivor(t testing.TB, jobs int, segmentSize string) *survivor {
 	t.Helper()
 	dir := t.TempDir()
-	s := &survivor{nodes: "4x8cpu", workload: filepath.Join(dir, "jobs.swf"), segmentSize: segmentSize, log: filepath.Join(dir, "whole.db"),
-		acknowledged: map[uint64][]simulate.EffectLine{}}
+	s := &survivor{
+		nodes:        "4x8cpu",
+		workload:     filepath.Join(dir, "jobs.swf"),
+		segmentSize:  segmentSize,
+		log:          filepath.Join(dir, "whole.db"),
+		acknowledged: map[uint64][]simulate.EffectLine{},
+	}
 	var swf strings.Builder
 	for i := range jobs {
-		fmt.Fprintf(&swf, "%d %d -1 %d %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, 20*i+i%7, 30+(i*37)%200, 1+(i*5)%12)
+		fmt.Fprintf(
+			&swf,
+			"%d %d -1 %d %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n",
+			i+1,
+			20*i+i%7,
+			30+(i*37)%200,
+			1+(i*5)%12,
+		)
 	}
 	if err := os.WriteFile(s.workload, []byte(swf.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -85,7 +97,17 @@ func (s *survivor) fresh(t testing.TB) *survivor {
 
 // args are those of the command that begins the simulation, or resumes it if it has left a log.
 func (s *survivor) args() []string {
-	args := []string{"simulate", "--nodes", s.nodes, "--workload", s.workload, "--log", s.log, "--segment-size", s.segmentSize}
+	args := []string{
+		"simulate",
+		"--nodes",
+		s.nodes,
+		"--workload",
+		s.workload,
+		"--log",
+		s.log,
+		"--segment-size",
+		s.segmentSize,
+	}
 	if !s.quiet {
 		args = append(args, "--effects", "/dev/fd/3")
 	}
@@ -174,7 +196,11 @@ func (s *survivor) look(t testing.TB) []eventlog.Entry {
 		}
 		entries = append(entries, e)
 	}
-	report, err := replay.Verify(context.Background(), log.Read(context.Background(), 1), replay.Options{Registry: plugins.NewRegistry()})
+	report, err := replay.Verify(
+		context.Background(),
+		log.Read(context.Background(), 1),
+		replay.Options{Registry: plugins.NewRegistry()},
+	)
 	if err != nil || !report.Identical() {
 		t.Fatalf("replay of what the process left: %v %v", err, report.Divergences)
 	}
@@ -197,7 +223,12 @@ func (s *survivor) holds(t testing.TB, entries []eventlog.Entry) error {
 	for seq, lines := range s.acknowledged {
 		for _, line := range lines {
 			if !slices.Contains(asked[seq], line.Kind+" "+line.UID+" "+line.Node) {
-				return fmt.Errorf("%+v was carried out, and entry %d of the log, which ends with %d, does not ask for it", line, seq, len(entries))
+				return fmt.Errorf(
+					"%+v was carried out, and entry %d of the log, which ends with %d, does not ask for it",
+					line,
+					seq,
+					len(entries),
+				)
 			}
 		}
 	}
@@ -211,7 +242,12 @@ func (s *survivor) wantSameEnd(t testing.TB, summary string) {
 	got := tellingOf(t, entries)
 	for i := range min(len(got), len(s.whole.told)) {
 		if got[i] != s.whole.told[i] {
-			t.Fatalf("input or decision %d is not the one of the simulation left alone:\n%q\n%q", i+2, got[i], s.whole.told[i])
+			t.Fatalf(
+				"input or decision %d is not the one of the simulation left alone:\n%q\n%q",
+				i+2,
+				got[i],
+				s.whole.told[i],
+			)
 		}
 	}
 	if len(got) != len(s.whole.told) {

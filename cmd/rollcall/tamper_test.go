@@ -56,15 +56,64 @@ type tampering struct {
 }
 
 var tamperings = []tampering{
-	{name: "the node of a pod", find: scheduledAlone, change: onDecision(func(d *eventlog.Decision) { d.Node = otherNode(d.Node) }), kind: "differs", field: "node"},
-	{name: "the node of a gang's member", find: outcome(eventlog.Waiting), change: onDecision(func(d *eventlog.Decision) { d.Node = otherNode(d.Node) }), kind: "differs", field: "node"},
-	{name: "the score", find: outcome(eventlog.Scheduled), change: onDecision(func(d *eventlog.Decision) { d.Score++ }), kind: "differs", field: "score"},
-	{name: "who was set free", find: completesGang, change: onDecision(func(d *eventlog.Decision) { d.Allowed = d.Allowed[1:] }), kind: "differs", field: "allowed"},
-	{name: "the reason", find: outcome(eventlog.Unschedulable), change: onDecision(func(d *eventlog.Decision) { d.Rejections[0].Reason = "no" }), kind: "differs", field: "rejections"},
-	{name: "the outcome", find: outcome(eventlog.Unschedulable), change: onDecision(func(d *eventlog.Decision) { d.Outcome = eventlog.Error }), kind: "differs", field: "outcome"},
-	{name: "the deadline", find: outcome(eventlog.Waiting), change: onDecision(func(d *eventlog.Decision) { d.WaitUntil++ }), kind: "differs", field: "waitUntil"},
+	{
+		name:   "the node of a pod",
+		find:   scheduledAlone,
+		change: onDecision(func(d *eventlog.Decision) { d.Node = otherNode(d.Node) }),
+		kind:   "differs",
+		field:  "node",
+	},
+	{
+		name:   "the node of a gang's member",
+		find:   outcome(eventlog.Waiting),
+		change: onDecision(func(d *eventlog.Decision) { d.Node = otherNode(d.Node) }),
+		kind:   "differs",
+		field:  "node",
+	},
+	{
+		name:   "the score",
+		find:   outcome(eventlog.Scheduled),
+		change: onDecision(func(d *eventlog.Decision) { d.Score++ }),
+		kind:   "differs",
+		field:  "score",
+	},
+	{
+		name:   "who was set free",
+		find:   completesGang,
+		change: onDecision(func(d *eventlog.Decision) { d.Allowed = d.Allowed[1:] }),
+		kind:   "differs",
+		field:  "allowed",
+	},
+	{
+		name:   "the reason",
+		find:   outcome(eventlog.Unschedulable),
+		change: onDecision(func(d *eventlog.Decision) { d.Rejections[0].Reason = "no" }),
+		kind:   "differs",
+		field:  "rejections",
+	},
+	{
+		name:   "the outcome",
+		find:   outcome(eventlog.Unschedulable),
+		change: onDecision(func(d *eventlog.Decision) { d.Outcome = eventlog.Error }),
+		kind:   "differs",
+		field:  "outcome",
+	},
+	{
+		name:   "the deadline",
+		find:   outcome(eventlog.Waiting),
+		change: onDecision(func(d *eventlog.Decision) { d.WaitUntil++ }),
+		kind:   "differs",
+		field:  "waitUntil",
+	},
 	{name: "a decision taken out", find: outcome(eventlog.Unschedulable), kind: "missing"},
-	{name: "a bind that is said to have failed", find: isBound, change: func(p eventlog.Payload) { p.(*eventlog.BindResult).Outcome = eventlog.BindFailed }, kind: "differs", field: "pod", later: true},
+	{
+		name:   "a bind that is said to have failed",
+		find:   isBound,
+		change: func(p eventlog.Payload) { p.(*eventlog.BindResult).Outcome = eventlog.BindFailed },
+		kind:   "differs",
+		field:  "pod",
+		later:  true,
+	},
 	{name: "a node made smaller", find: isNode, change: shrink, kind: "differs", field: "node", later: true},
 }
 
@@ -122,7 +171,10 @@ type divergence struct {
 func tamper(recorded []eventlog.Entry, at int, c tampering) ([]eventlog.Entry, divergence) {
 	found := at
 	if c.later {
-		found += slices.IndexFunc(recorded[at:], func(e eventlog.Entry) bool { return e.Kind() == eventlog.KindDecision })
+		found += slices.IndexFunc(
+			recorded[at:],
+			func(e eventlog.Entry) bool { return e.Kind() == eventlog.KindDecision },
+		)
 	}
 	d := recorded[found].Payload.(*eventlog.Decision)
 	want := divergence{Kind: c.kind, Seq: recorded[found].Seq, Pod: d.Namespace + "/" + d.Name, Field: c.field}
@@ -182,7 +234,8 @@ func wantDivergence(t *testing.T, path string, want divergence) {
 	if err := json.Unmarshal(facts, &got); err != nil {
 		t.Fatalf("-o json prints %q: %v", facts, err)
 	}
-	if code != exitDiverged || got.Identical == nil || *got.Identical || len(got.Divergences) == 0 || got.Divergences[0] != want {
+	if code != exitDiverged || got.Identical == nil || *got.Identical || len(got.Divergences) == 0 ||
+		got.Divergences[0] != want {
 		t.Errorf("-o json: exit code %d, %s\nwant exit code %d and first %+v", code, facts, exitDiverged, want)
 	}
 }

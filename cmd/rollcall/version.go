@@ -36,7 +36,15 @@ func newVersion() *cobra.Command {
 			}
 			v := version()
 			return out.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n%s\n", v, v.Format, v.Behaviour, v.Kubernetes, v.Go)
+				_, err := fmt.Fprintf(
+					w,
+					"rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n%s\n",
+					v,
+					v.Format,
+					v.Behaviour,
+					v.Kubernetes,
+					v.Go,
+				)
 				return err
 			})
 		},
@@ -47,7 +55,12 @@ func newVersion() *cobra.Command {
 
 // version reads what the toolchain built into the binary.
 func version() versionFacts {
-	v := versionFacts{Version: "devel", Format: eventlog.FormatVersion, Behaviour: scheduler.Behaviour, Go: runtime.Version()}
+	v := versionFacts{
+		Version:   "devel",
+		Format:    eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour,
+		Go:        runtime.Version(),
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

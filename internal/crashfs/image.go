@@ -31,7 +31,11 @@ func newImage() *image {
 }
 
 func (m *image) clone() *image {
-	c := &image{files: make(map[int]*file, len(m.files)), names: make(map[int]map[string]int, len(m.names)), dirs: m.dirs}
+	c := &image{
+		files: make(map[int]*file, len(m.files)),
+		names: make(map[int]map[string]int, len(m.names)),
+		dirs:  m.dirs,
+	}
 	for n, f := range m.files {
 		c.files[n] = &file{size: f.size, blocks: maps.Clone(f.blocks)}
 	}

@@ -26,7 +26,11 @@ type opened struct {
 }
 
 func newRecorder(root string) *recorder {
-	return &recorder{root: filepath.Clean(root), paths: map[string]int{filepath.Clean(root): Root}, open: map[int]*opened{}}
+	return &recorder{
+		root:  filepath.Clean(root),
+		paths: map[string]int{filepath.Clean(root): Root},
+		open:  map[int]*opened{},
+	}
 }
 
 func (r *recorder) below(path string) bool {

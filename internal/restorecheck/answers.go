@@ -31,8 +31,15 @@ func answers(m *scheduler.Machine) (lines []string) {
 	}
 	s("reservations %+v", m.Reservations())
 	m.WaitingPods().Each(func(w *cluster.Wait) bool {
-		s("%s labels %v waits on %s for %v until %v, by entry %d", w.Pod.Object.Name, w.Pod.Object.Labels, w.Pod.Node, w.Plugins, w.Until,
-			w.Seq)
+		s(
+			"%s labels %v waits on %s for %v until %v, by entry %d",
+			w.Pod.Object.Name,
+			w.Pod.Object.Labels,
+			w.Pod.Node,
+			w.Plugins,
+			w.Until,
+			w.Seq,
+		)
 		return true
 	})
 	s("fallen %v", m.Cluster().Fallen())
@@ -55,9 +62,26 @@ func answers(m *scheduler.Machine) (lines []string) {
 func (s say) entity(q *queue.Queue, e *queue.Entity) {
 	at, ok := q.RetryAt(e)
 	refused, pending := e.RejectedBy()
-	s("%v %v priority %d, ahead %d, retry %v %v, owed %v", e.Key(), e.State(), e.Priority(), q.Ahead(e), at, ok, e.Owed())
-	s("  of %s, attempts %d, failed %v by %v %v, %d refusals, %d errors", e.Profile(), e.Attempts(), e.Failed(), refused,
-		pending, e.GetUnschedulableCount(), e.GetConsecutiveErrorsCount())
+	s(
+		"%v %v priority %d, ahead %d, retry %v %v, owed %v",
+		e.Key(),
+		e.State(),
+		e.Priority(),
+		q.Ahead(e),
+		at,
+		ok,
+		e.Owed(),
+	)
+	s(
+		"  of %s, attempts %d, failed %v by %v %v, %d refusals, %d errors",
+		e.Profile(),
+		e.Attempts(),
+		e.Failed(),
+		refused,
+		pending,
+		e.GetUnschedulableCount(),
+		e.GetConsecutiveErrorsCount(),
+	)
 	s("  first active %v, since %v %v, backoff until %v, gated by %q: %s", e.FirstActive(), e.Timestamp(), e.Since(),
 		e.BackoffUntil(), e.GatingPlugin(), e.GatingMessage())
 	for _, p := range e.Pending() {

@@ -94,9 +94,13 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	case errors.Is(err, boltlog.ErrInside):
 		return nil, &logs.RequestError{Err: err}
 	case logs.IsDiskError(err):
-		return nil, fmt.Errorf("%w\nThe log is as it was, or its first segments are in %s already, and every command finds "+
-			"them. If its disk is full, remove its oldest snapshot, the first of %s, and run the command again",
-			err, opts.Dir, logs.SnapshotsOf(path).Path())
+		return nil, fmt.Errorf(
+			"%w\nThe log is as it was, or its first segments are in %s already, and every command finds "+
+				"them. If its disk is full, remove its oldest snapshot, the first of %s, and run the command again",
+			err,
+			opts.Dir,
+			logs.SnapshotsOf(path).Path(),
+		)
 	case err != nil:
 		return nil, err
 	}
@@ -142,8 +146,12 @@ func (r *Report) findSnapshot(ctx context.Context, opts Options) ([]byte, error)
 	}
 	m := log.Newest(1, min(r.Before, last))
 	if m == nil {
-		return nil, fmt.Errorf("nothing is archived: there is no snapshot of entry %d or one before it that could stand for "+
-			"the entries; %s", r.Before, r.adviceOnSnapshots(log, last))
+		return nil, fmt.Errorf(
+			"nothing is archived: there is no snapshot of entry %d or one before it that could stand for "+
+				"the entries; %s",
+			r.Before,
+			r.adviceOnSnapshots(log, last),
+		)
 	}
 	r.Snapshot = m.Seq()
 	if err := log.Confirm(ctx, m); err != nil {

@@ -60,7 +60,12 @@ func (e logEnd) reach(at uint64) (uint64, error) {
 	case e.damage != nil && (at == 0 || at > e.last):
 		return 0, e.damage
 	case e.damage != nil:
-		e.log.Report("this is of the first %d entries; behind entry %d the log cannot be read: %v", at, e.last, e.damage)
+		e.log.Report(
+			"this is of the first %d entries; behind entry %d the log cannot be read: %v",
+			at,
+			e.last,
+			e.damage,
+		)
 	case at == 0:
 		return e.last, nil
 	case at > e.last:

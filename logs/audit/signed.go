@@ -68,11 +68,21 @@ func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint) (
 	}
 	for _, c := range signed {
 		if c.Size > last && log.Live() {
-			return agree, nil, fmt.Errorf("the checkpoint of %d entries cannot be compared: the log is being written to, "+
-				"and can be read up to entry %d", c.Size, last)
+			return agree, nil, fmt.Errorf(
+				"the checkpoint of %d entries cannot be compared: the log is being written to, "+
+					"and can be read up to entry %d",
+				c.Size,
+				last,
+			)
 		}
 		if c.Size > last {
-			return agree, damaged(last+1, "the log ends with entry %d, but %s has signed that it had %d", last, c.Origin, c.Size), nil
+			return agree, damaged(
+				last+1,
+				"the log ends with entry %d, but %s has signed that it had %d",
+				last,
+				c.Origin,
+				c.Size,
+			), nil
 		}
 		at, err := eventlog.OriginAt(ctx, log, c.Size)
 		if err != nil {
@@ -83,8 +93,15 @@ func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint) (
 				"the tree over the first %d has the root %v, signed is %v", sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
 		}
 		if at.Hash != c.Chain {
-			return agree, damaged(c.Size, "the record of entry %d is not the one that %s has signed: it has the hash %x, "+
-				"signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs", c.Size, c.Origin, at.Hash, c.Chain), nil
+			return agree, damaged(
+				c.Size,
+				"the record of entry %d is not the one that %s has signed: it has the hash %x, "+
+					"signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
+				c.Size,
+				c.Origin,
+				at.Hash,
+				c.Chain,
+			), nil
 		}
 		sound = c.Size
 		agree = append(agree, ReportOf(c))

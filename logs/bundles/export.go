@@ -103,7 +103,11 @@ func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Pla
 	case o.From.Seq > 0 && from > last:
 		return nil, logs.Refuse("--from is %d: the log ends with entry %d", from, last)
 	case to < from:
-		return nil, logs.Refuse("there is no entry in that range: it would begin with entry %d and end with entry %d", from, to)
+		return nil, logs.Refuse(
+			"there is no entry in that range: it would begin with entry %d and end with entry %d",
+			from,
+			to,
+		)
 	case o.To.Seq > last && !o.UntilDamage && damage == nil:
 		return nil, logs.Refuse("--to is %d: the log ends with entry %d", o.To.Seq, last)
 	}
@@ -119,7 +123,11 @@ func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Pla
 		return nil, err
 	}
 	if from <= base {
-		return nil, fmt.Errorf("the log is known behind entry %d only: nothing from entry %d on can be exported", base, from)
+		return nil, fmt.Errorf(
+			"the log is known behind entry %d only: nothing from entry %d on can be exported",
+			base,
+			from,
+		)
 	}
 	m, err := log.Restore(from - 1)
 	if err != nil || m == nil {

@@ -121,8 +121,12 @@ func (r *Report) unread() error {
 	if r.Unread == "" {
 		return nil
 	}
-	return fmt.Errorf("only a part of %s was checked, because it is being written to, and its end could not be had (%s): "+
-		"verify it again when its writer has ended", r.Path, r.Unread)
+	return fmt.Errorf(
+		"only a part of %s was checked, because it is being written to, and its end could not be had (%s): "+
+			"verify it again when its writer has ended",
+		r.Path,
+		r.Unread,
+	)
 }
 
 // doubt is the error for a log of which it is not known whether it had more entries.
@@ -138,10 +142,15 @@ func (r *Report) stateless() error {
 	if !r.Stateless {
 		return nil
 	}
-	return fmt.Errorf("%s: its entries %d to %d are whole, but those before are not there, nor a snapshot of entry %d or a "+
-		"later one: no state can be made of them. "+
-		"Bring the archived segments back, or say with --archive where they are",
-		r.Path, r.First, r.Last(), r.First-1)
+	return fmt.Errorf(
+		"%s: its entries %d to %d are whole, but those before are not there, nor a snapshot of entry %d or a "+
+			"later one: no state can be made of them. "+
+			"Bring the archived segments back, or say with --archive where they are",
+		r.Path,
+		r.First,
+		r.Last(),
+		r.First-1,
+	)
 }
 
 // badSnapshots is the error for snapshots of a log that is whole itself.
@@ -152,8 +161,11 @@ func (r *Report) badSnapshots() error {
 		case SnapshotUnread:
 			bad = append(bad, fmt.Errorf("%s: the snapshot of entry %d: %s", r.Path, s.Seq, s.Reason))
 		case SnapshotBad:
-			bad = append(bad, fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; remove %s",
-				r.Path, s.Seq, s.Reason, logs.SnapshotsOf(r.Path).File(s.Seq)))
+			bad = append(
+				bad,
+				fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; remove %s",
+					r.Path, s.Seq, s.Reason, logs.SnapshotsOf(r.Path).File(s.Seq)),
+			)
 		}
 	}
 	return errors.Join(bad...)

@@ -83,7 +83,11 @@ func (c *segmentChecker) close() {
 
 // check has the segment at path checked. A report may come with an *eventlog.DamagedError; that the process crashed is
 // damage too, and the checker is of no use after it.
-func (c *segmentChecker) check(ctx context.Context, path string, progress func(at, first, last uint64)) (segmentReport, error) {
+func (c *segmentChecker) check(
+	ctx context.Context,
+	path string,
+	progress func(at, first, last uint64),
+) (segmentReport, error) {
 	var end segmentLine
 	var opened *boltlog.Facts
 	_, err := fmt.Fprintf(c.paths, "%q %t\n", path, path == c.copied)

@@ -83,6 +83,10 @@ func (v *verifier) needed(series *snapshot.Series) *eventlog.DamagedError {
 		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
 		return nil
 	}
-	return &eventlog.DamagedError{Path: v.report.Path, Seq: first, Err: fmt.Errorf("the entries before it are not there, "+
-		"and no snapshot of entry %d or a later one that is good: %w", first-1, errors.Join(refused...))}
+	return &eventlog.DamagedError{
+		Path: v.report.Path,
+		Seq:  first,
+		Err: fmt.Errorf("the entries before it are not there, "+
+			"and no snapshot of entry %d or a later one that is good: %w", first-1, errors.Join(refused...)),
+	}
 }

@@ -77,10 +77,14 @@ func TestVerifyReadsOnInWhatTheWriterTells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := servedLog(t, logstest.WellFormed(tc.entries), tc.size, nil)
 			facts, complaint, end := verified(t, path)
-			if end != whole || !facts.Whole || !facts.Live || facts.Unread != "" || facts.Entries != uint64(tc.entries) {
+			if end != whole || !facts.Whole || !facts.Live || facts.Unread != "" ||
+				facts.Entries != uint64(tc.entries) {
 				t.Fatalf("it ends %s, %+v, complaint %q", end, facts, complaint)
 			}
-			if want := fmt.Sprintf("the log is being written to: read up to entry %d\n", tc.entries); complaint != want {
+			if want := fmt.Sprintf(
+				"the log is being written to: read up to entry %d\n",
+				tc.entries,
+			); complaint != want {
 				t.Errorf("complaint %q, want %q", complaint, want)
 			}
 			want := &Tail{First: tc.sealed + 1, Last: uint64(tc.entries), PID: os.Getpid(), Version: "v1.2.3"}
@@ -128,7 +132,9 @@ func TestVerifySaysThatTheWriterHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.report.found(nil)
-	if v.report.Tail == nil || *v.report.Tail != (Tail{First: 31, Last: 40, PID: os.Getpid(), Version: "v1.2.3", Ended: true}) || !v.report.Whole {
+	if v.report.Tail == nil ||
+		*v.report.Tail != (Tail{First: 31, Last: 40, PID: os.Getpid(), Version: "v1.2.3", Ended: true}) ||
+		!v.report.Whole {
 		t.Errorf("%+v, tail %+v", v.report, v.report.Tail)
 	}
 }
@@ -173,8 +179,16 @@ func TestVerifyFindsDamageInWhatTheWriterTells(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts, _, end := verified(t, servedLog(t, tc.entries, 10, tc.change))
-			if end != damaged || facts.Whole || facts.Damage == nil || facts.Damage.Seq != tc.seq || !strings.Contains(facts.Damage.Reason, tc.want) {
-				t.Errorf("it ends %s, %+v, damage %+v, want it at entry %d with %q", end, facts, facts.Damage, tc.seq, tc.want)
+			if end != damaged || facts.Whole || facts.Damage == nil || facts.Damage.Seq != tc.seq ||
+				!strings.Contains(facts.Damage.Reason, tc.want) {
+				t.Errorf(
+					"it ends %s, %+v, damage %+v, want it at entry %d with %q",
+					end,
+					facts,
+					facts.Damage,
+					tc.seq,
+					tc.want,
+				)
 			}
 			if facts.Entries != tc.seq-1 || facts.Tail == nil || facts.Tail.Last != tc.seq-1 {
 				t.Errorf("%d entries are said to be good, tail %+v", facts.Entries, facts.Tail)
@@ -194,10 +208,12 @@ func TestVerifyDoesNotCallWholeWhatItCannotRead(t *testing.T) {
 			}
 			defer log.Close()
 			facts, complaint, end := verified(t, path)
-			if end != failed || facts.Whole || facts.Damage != nil || facts.Entries != sealed || !strings.Contains(facts.Unread, "its writer does not serve it") {
+			if end != failed || facts.Whole || facts.Damage != nil || facts.Entries != sealed ||
+				!strings.Contains(facts.Unread, "its writer does not serve it") {
 				t.Errorf("it ends %s, %+v", end, facts)
 			}
-			if !strings.Contains(complaint, "only a part of "+path+" was checked") || !strings.Contains(complaint, "verify it again") {
+			if !strings.Contains(complaint, "only a part of "+path+" was checked") ||
+				!strings.Contains(complaint, "verify it again") {
 				t.Errorf("complaint %q", complaint)
 			}
 		})

@@ -85,7 +85,8 @@ func TestVerifyFindsATreeOfOtherEntries(t *testing.T) {
 	}
 	log.Close()
 	facts, _, end := verified(t, path)
-	if end != damaged || facts.Damage == nil || facts.Damage.Path != logstest.SegmentOf(path, 11) || !strings.Contains(facts.Damage.Reason, "the hash tree over the first 20 entries") {
+	if end != damaged || facts.Damage == nil || facts.Damage.Path != logstest.SegmentOf(path, 11) ||
+		!strings.Contains(facts.Damage.Reason, "the hash tree over the first 20 entries") {
 		t.Errorf("it ends %s, %+v", end, facts.Damage)
 	}
 }
@@ -100,7 +101,8 @@ func TestVerifyOfAnArchivedLog(t *testing.T) {
 	want := func(name string, first, count uint64, end string) *Report {
 		t.Helper()
 		facts, complaint, got := verified(t, path)
-		if got != end || facts.First != first || facts.Entries != count || (end == whole && facts.Root != rootOf(t, entries)) {
+		if got != end || facts.First != first || facts.Entries != count ||
+			(end == whole && facts.Root != rootOf(t, entries)) {
 			t.Errorf("%s: it ends %s, %+v, %s", name, got, facts, complaint)
 		}
 		return facts
@@ -126,7 +128,13 @@ func TestVerifyOfAnArchivedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What is there is whole, but without the entries before and without a snapshot it is of no use.
-	if facts := want("the archive gone", 21, 20, failed); facts.Absent == "" || !facts.Stateless || facts.Damage != nil || facts.Root != rootOf(t, entries) {
+	if facts := want(
+		"the archive gone",
+		21,
+		20,
+		failed,
+	); facts.Absent == "" || !facts.Stateless || facts.Damage != nil ||
+		facts.Root != rootOf(t, entries) {
 		t.Errorf("the archive gone: verify does not say what it has not read: %+v", facts)
 	}
 	if err := os.Remove(logstest.SegmentOf(path, 21)); err != nil {

@@ -51,8 +51,11 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 		return nil, err
 	}
 	if dir, ok := boltlog.SegmentOf(path); ok {
-		return nil, logs.Refuse("%s is a file of a log, which cannot be checked without the one before it: verify the log, %s",
-			path, dir)
+		return nil, logs.Refuse(
+			"%s is a file of a log, which cannot be checked without the one before it: verify the log, %s",
+			path,
+			dir,
+		)
 	}
 	v := verifier{opts: opts, report: &Report{Path: path}}
 	defer v.close()
@@ -266,7 +269,12 @@ func (v *verifier) follows(report segmentReport) error {
 func (v *verifier) grow(report segmentReport) error {
 	damaged := func(seq uint64, tree *merkle.Tree, where string) error {
 		return &eventlog.DamagedError{Path: report.Facts.Path, Seq: seq, Err: fmt.Errorf(
-			"the hash tree over the first %d entries has the root %v, but %s says %v", v.tree.Size, v.tree.Root(), where, tree.Root())}
+			"the hash tree over the first %d entries has the root %v, but %s says %v",
+			v.tree.Size,
+			v.tree.Root(),
+			where,
+			tree.Root(),
+		)}
 	}
 	if v.tree == nil {
 		if report.Facts.Tree == nil {
@@ -299,5 +307,7 @@ func (v *verifier) progress(at, first, last uint64) {
 	if last >= first {
 		done += float64(v.sizes[v.at]) * float64(at+1-first) / float64(last+1-first)
 	}
-	v.opts.Checked(Progress{Share: done / float64(max(1, v.total)), Segment: v.at + 1, Segments: len(v.sizes), Entry: at})
+	v.opts.Checked(
+		Progress{Share: done / float64(max(1, v.total)), Segment: v.at + 1, Segments: len(v.sizes), Entry: at},
+	)
 }

@@ -140,10 +140,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 			if end != damaged || facts.Whole || facts.Damage == nil {
 				t.Fatalf("it ends %s, %+v", end, facts)
 			}
-			if d := facts.Damage; d.Path != logstest.SegmentOf(path, tc.first) || d.Seq != tc.seq || !strings.Contains(d.Reason, tc.want) {
-				t.Errorf("found %+v, want %s at entry %d with %q", d, logstest.SegmentOf(path, tc.first), tc.seq, tc.want)
+			if d := facts.Damage; d.Path != logstest.SegmentOf(path, tc.first) || d.Seq != tc.seq ||
+				!strings.Contains(d.Reason, tc.want) {
+				t.Errorf(
+					"found %+v, want %s at entry %d with %q",
+					d,
+					logstest.SegmentOf(path, tc.first),
+					tc.seq,
+					tc.want,
+				)
 			}
-			if facts.Entries != tc.seq-1 || !strings.Contains(complaint, fmt.Sprintf("log damaged at entry %d", tc.seq)) {
+			if facts.Entries != tc.seq-1 ||
+				!strings.Contains(complaint, fmt.Sprintf("log damaged at entry %d", tc.seq)) {
 				t.Errorf("%d entries are said to be good; complaint %q", facts.Entries, complaint)
 			}
 			var damage *eventlog.DamagedError
@@ -193,8 +201,16 @@ func TestVerifyFindsEntriesThatCannotFollow(t *testing.T) {
 			entries := logstest.WellFormed(20000)
 			tc.change(&entries[tc.seq-1])
 			facts, _, end := verified(t, logstest.Segmented(t, entries, tc.size))
-			if end != damaged || facts.Damage == nil || facts.Damage.Seq != uint64(tc.seq) || !strings.Contains(facts.Damage.Reason, tc.want) {
-				t.Errorf("it ends %s, %+v, damage %+v, want it at entry %d with %q", end, facts, facts.Damage, tc.seq, tc.want)
+			if end != damaged || facts.Damage == nil || facts.Damage.Seq != uint64(tc.seq) ||
+				!strings.Contains(facts.Damage.Reason, tc.want) {
+				t.Errorf(
+					"it ends %s, %+v, damage %+v, want it at entry %d with %q",
+					end,
+					facts,
+					facts.Damage,
+					tc.seq,
+					tc.want,
+				)
 			}
 		})
 	}
@@ -241,7 +257,8 @@ func TestCrashOfACheckIsDamage(t *testing.T) {
 		path := logstest.SegmentOf("a.log", 101)
 		_, err := tc.last.result(path, errors.New("exit status 2"), []byte("fatal error: fault\n[signal SIGBUS]\n"))
 		var damaged *eventlog.DamagedError
-		if !errors.As(err, &damaged) || damaged.Path != path || damaged.Seq != tc.want || !strings.Contains(err.Error(), "fatal error: fault") {
+		if !errors.As(err, &damaged) || damaged.Path != path || damaged.Seq != tc.want ||
+			!strings.Contains(err.Error(), "fatal error: fault") {
 			t.Errorf("%s: error %v, want damage at entry %d", name, err, tc.want)
 		}
 	}

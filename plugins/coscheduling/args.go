@@ -160,10 +160,15 @@ func (a *Args) validate() error {
 // stock refuses what only a scheduler can do that asks the plugin about its whole queue.
 func (a *Args) stock() error {
 	if a.QueuePolicy != BestEffort {
-		return fmt.Errorf("CoschedulingArgs: queuePolicy %s is Rollcall's own: kube-scheduler lets whoever fits pass; leave it out, or run Rollcall", a.QueuePolicy)
+		return fmt.Errorf(
+			"CoschedulingArgs: queuePolicy %s is Rollcall's own: kube-scheduler lets whoever fits pass; leave it out, or run Rollcall",
+			a.QueuePolicy,
+		)
 	}
 	if a.holdGiven {
-		return errors.New("CoschedulingArgs: backfillHoldSeconds is Rollcall's own: kube-scheduler has no backfill; leave it out, or run Rollcall")
+		return errors.New(
+			"CoschedulingArgs: backfillHoldSeconds is Rollcall's own: kube-scheduler has no backfill; leave it out, or run Rollcall",
+		)
 	}
 	return nil
 }

@@ -127,7 +127,12 @@ func firstQueued(e fwk.QueuedEntityInfo) time.Time {
 // PreFilter refuses the gang's first member when the cluster as a whole has too little free for the gang, or for all
 // the gangs that must be admitted with it; and a member whose gang cannot be complete any more in the attempt under
 // way. It limits the nodes to those of the gang's domain.
-func (c *Coscheduling) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (c *Coscheduling) PreFilter(
+	_ context.Context,
+	_ fwk.CycleState,
+	pod *v1.Pod,
+	_ []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
 	if g == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -162,7 +167,12 @@ func (c *Coscheduling) hopeless(g *cluster.Group) string {
 		return ""
 	}
 	if short, lacks := c.groups.Lacks(g); lacks {
-		why := fmt.Sprintf("needs %s %s for %d members", amount(short.Resource, short.Needed), short.Resource, g.Lacking(gang.Assigned))
+		why := fmt.Sprintf(
+			"needs %s %s for %d members",
+			amount(short.Resource, short.Needed),
+			short.Resource,
+			g.Lacking(gang.Assigned),
+		)
 		if short.Asked {
 			why = fmt.Sprintf("asks for %s %s in minResources", amount(short.Resource, short.Needed), short.Resource)
 		}
@@ -184,7 +194,12 @@ func (c *Coscheduling) PreFilterExtensions() fwk.PreFilterExtensions { return ni
 // not tried yet are enough without it, or the gang is NonStrict, they stay where they are. If the gang has become
 // complete without it (the minimum was lowered, or another scheduler placed a member), they go on. Otherwise the gang
 // cannot be completed now, and they are released.
-func (c *Coscheduling) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (c *Coscheduling) PostFilter(
+	_ context.Context,
+	_ fwk.CycleState,
+	pod *v1.Pod,
+	_ fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
 	if g == nil || !anyWaits(g) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)

@@ -90,7 +90,10 @@ func newWorld(t *testing.T, args string) *world {
 	}
 	w.plugin = plugin.(*Coscheduling)
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("10")}
+	n.Status.Allocatable = v1.ResourceList{
+		v1.ResourceCPU:  resource.MustParse("4"),
+		v1.ResourcePods: resource.MustParse("10"),
+	}
 	_, err = w.UpsertNode(n)
 	w.must(err)
 	return w
@@ -166,7 +169,11 @@ func TestPreEnqueueWaitsForTheGroupAndItsMinimum(t *testing.T) {
 	gated.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "gate"}}
 	_, err := w.UpsertPod(gated)
 	w.must(err)
-	want("a gated one does not count", p, "UnschedulableAndUnresolvable: pod group ml/g has 2 of the 3 members it needs")
+	want(
+		"a gated one does not count",
+		p,
+		"UnschedulableAndUnresolvable: pod group ml/g has 2 of the 3 members it needs",
+	)
 	w.member("d", "g", cluster.Binding)
 	want("one that is being bound does", p, "Success")
 }
@@ -190,7 +197,13 @@ func (e entity) GetInitialAttemptTimestamp() *time.Time {
 
 func TestLessOrdersByPriorityThenByFirstQueued(t *testing.T) {
 	w := newWorld(t, "{}")
-	want := []entity{{priority: 9, queued: 50}, {priority: 1, queued: 40, first: 10}, {priority: 1, queued: 20}, {priority: 1, queued: 5, first: 30}, {queued: 1}}
+	want := []entity{
+		{priority: 9, queued: 50},
+		{priority: 1, queued: 40, first: 10},
+		{priority: 1, queued: 20},
+		{priority: 1, queued: 5, first: 30},
+		{queued: 1},
+	}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, func(a, b entity) int {
@@ -240,7 +253,12 @@ func TestPreFilterRefusesAGangThatCannotFit(t *testing.T) {
 		})
 	}
 	w := newWorld(t, "{}")
-	if _, status := w.plugin.PreFilter(context.Background(), nil, w.member("single", "", cluster.Pending), nil); !status.IsSkip() {
+	if _, status := w.plugin.PreFilter(
+		context.Background(),
+		nil,
+		w.member("single", "", cluster.Pending),
+		nil,
+	); !status.IsSkip() {
 		t.Errorf("a pod of no group: %s", statusOf(status))
 	}
 }
@@ -276,7 +294,17 @@ func TestPermitHoldsMembersUntilTheMinimumIsThere(t *testing.T) {
 		{"bound members count", "{}", 3, 0, 1, 1, false, "Success for 0s", "m1 allowed by Coscheduling"},
 		{"beyond the minimum", "{}", 1, 0, 0, 1, false, "Success for 0s", ""},
 		{"the first of three, which another plugin holds", "{}", 3, 0, 0, 0, true, "Wait for 1m0s", ""},
-		{"the last of three waits for another plugin, as long as that one says", "{}", 3, 0, 2, 0, true, "Wait for 15m0s", ""},
+		{
+			"the last of three waits for another plugin, as long as that one says",
+			"{}",
+			3,
+			0,
+			2,
+			0,
+			true,
+			"Wait for 15m0s",
+			"",
+		},
 		{"the minimum is there without the one that another plugin holds", "{}", 2, 0, 2, 0, true, "Success for 0s",
 			"m0 allowed by Coscheduling, m1 allowed by Coscheduling"},
 	}
@@ -300,7 +328,12 @@ func TestPermitHoldsMembersUntilTheMinimumIsThere(t *testing.T) {
 		})
 	}
 	w := newWorld(t, "{}")
-	if status, _ := w.plugin.Permit(context.Background(), nil, w.member("single", "", cluster.Pending), "n"); !status.IsSuccess() {
+	if status, _ := w.plugin.Permit(
+		context.Background(),
+		nil,
+		w.member("single", "", cluster.Pending),
+		"n",
+	); !status.IsSuccess() {
 		t.Errorf("a pod of no group: %s", statusOf(status))
 	}
 }
@@ -315,8 +348,24 @@ func TestPostFilterSettlesTheHeldMembers(t *testing.T) {
 		told           string
 	}{
 		{"nothing is held", "g", 3, 0, 0, "Unschedulable", ""},
-		{"one is held", "g", 3, 1, 0, "Unschedulable: pod group ml/g placed 1 of the 3 members it needs", "m0 rejected by Coscheduling"},
-		{"bound members count as placed", "g", 4, 1, 2, "Unschedulable: pod group ml/g placed 3 of the 4 members it needs", "m2 rejected by Coscheduling"},
+		{
+			"one is held",
+			"g",
+			3,
+			1,
+			0,
+			"Unschedulable: pod group ml/g placed 1 of the 3 members it needs",
+			"m0 rejected by Coscheduling",
+		},
+		{
+			"bound members count as placed",
+			"g",
+			4,
+			1,
+			2,
+			"Unschedulable: pod group ml/g placed 3 of the 4 members it needs",
+			"m2 rejected by Coscheduling",
+		},
 		{"the gang is complete without it", "g", 2, 1, 1, "Unschedulable", "m1 allowed by Coscheduling"},
 		{"beyond the minimum", "g", 1, 0, 2, "Unschedulable", ""},
 		{"a pod of no group", "", 3, 2, 0, "Unschedulable", ""},
@@ -330,7 +379,12 @@ func TestPostFilterSettlesTheHeldMembers(t *testing.T) {
 				slices.Repeat([]cluster.Stage{cluster.Waiting}, c.waiting)) {
 				w.member(fmt.Sprintf("m%d", i), "g", stage)
 			}
-			result, status := w.plugin.PostFilter(context.Background(), nil, w.member("now", c.group, cluster.Pending), nil)
+			result, status := w.plugin.PostFilter(
+				context.Background(),
+				nil,
+				w.member("now", c.group, cluster.Pending),
+				nil,
+			)
 			if got := statusOf(status); got != c.want || result != nil {
 				t.Errorf("got %s and %v, want %s", got, result, c.want)
 			}
@@ -407,7 +461,11 @@ func TestHintsAreAboutGroupsOnly(t *testing.T) {
 
 func TestSignPodAddsNothing(t *testing.T) {
 	w := newWorld(t, "{}")
-	if fragments, status := w.plugin.SignPod(context.Background(), w.member("m", "g", cluster.Pending)); len(fragments) > 0 || !status.IsSuccess() {
+	if fragments, status := w.plugin.SignPod(
+		context.Background(),
+		w.member("m", "g", cluster.Pending),
+	); len(fragments) > 0 ||
+		!status.IsSuccess() {
 		t.Errorf("signed %v, %s", fragments, statusOf(status))
 	}
 }
@@ -423,21 +481,70 @@ func TestArgsAreReadStrictly(t *testing.T) {
 		{"none", "{}", time.Minute, 0, 10, ""},
 		{"all", `{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"CoschedulingArgs",
 			"permitWaitingTimeSeconds":900,"podGroupBackoffSeconds":30,"podGroupRejectPercentage":0}`, 15 * time.Minute, 30, 0, ""},
-		{"a wait of 0 is the default", `{"permitWaitingTimeSeconds":0,"podGroupRejectPercentage":100}`, time.Minute, 0, 100, ""},
-		{"a wait longer than kube-scheduler grants", `{"permitWaitingTimeSeconds":9223372036854775807}`, 15 * time.Minute, 0, 10, ""},
-		{"a wait below 0", `{"permitWaitingTimeSeconds":-1}`, 0, 0, 0, "permitWaitingTimeSeconds is -1: want 0 or more"},
+		{
+			"a wait of 0 is the default",
+			`{"permitWaitingTimeSeconds":0,"podGroupRejectPercentage":100}`,
+			time.Minute,
+			0,
+			100,
+			"",
+		},
+		{
+			"a wait longer than kube-scheduler grants",
+			`{"permitWaitingTimeSeconds":9223372036854775807}`,
+			15 * time.Minute,
+			0,
+			10,
+			"",
+		},
+		{
+			"a wait below 0",
+			`{"permitWaitingTimeSeconds":-1}`,
+			0,
+			0,
+			0,
+			"permitWaitingTimeSeconds is -1: want 0 or more",
+		},
 		{"a backoff below 0", `{"podGroupBackoffSeconds":-1}`, 0, 0, 0, "podGroupBackoffSeconds is -1: want 0 or more"},
-		{"a share below 0", `{"podGroupRejectPercentage":-1}`, 0, 0, 0, "podGroupRejectPercentage is -1: want 0 to 100"},
-		{"a share above all", `{"podGroupRejectPercentage":101}`, 0, 0, 0, "podGroupRejectPercentage is 101: want 0 to 100"},
+		{
+			"a share below 0",
+			`{"podGroupRejectPercentage":-1}`,
+			0,
+			0,
+			0,
+			"podGroupRejectPercentage is -1: want 0 to 100",
+		},
+		{
+			"a share above all",
+			`{"podGroupRejectPercentage":101}`,
+			0,
+			0,
+			0,
+			"podGroupRejectPercentage is 101: want 0 to 100",
+		},
 		{"a policy", `{"queuePolicy":"Backfill","backfillHoldSeconds":0}`, time.Minute, 0, 10, ""},
-		{"an unknown policy", `{"queuePolicy":"FIFO"}`, 0, 0, 0, `queuePolicy is "FIFO": want one of [BestEffort StrictFIFO Backfill]`},
+		{
+			"an unknown policy",
+			`{"queuePolicy":"FIFO"}`,
+			0,
+			0,
+			0,
+			`queuePolicy is "FIFO": want one of [BestEffort StrictFIFO Backfill]`,
+		},
 		{"a hold below 0", `{"backfillHoldSeconds":-1}`, 0, 0, 0, "backfillHoldSeconds is -1: want 0 or more"},
 		{"misspelt", `{"permitWaitingTime":10}`, 0, 0, 0, `unknown field "permitWaitingTime"`},
 		{"of the wrong type", `{"permitWaitingTimeSeconds":"10s"}`, 0, 0, 0, "cannot unmarshal string"},
 		{"not JSON", `permit`, 0, 0, 0, "decode CoschedulingArgs"},
 		{"something after it", `{} {}`, 0, 0, 0, "decode CoschedulingArgs"},
 		{"of another kind", `{"kind":"NodeResourcesFitArgs"}`, 0, 0, 0, `kind is "NodeResourcesFitArgs"`},
-		{"of another version", `{"apiVersion":"kubescheduler.config.k8s.io/v2"}`, 0, 0, 0, "want kubescheduler.config.k8s.io/v1"},
+		{
+			"of another version",
+			`{"apiVersion":"kubescheduler.config.k8s.io/v2"}`,
+			0,
+			0,
+			0,
+			"want kubescheduler.config.k8s.io/v1",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -451,9 +558,17 @@ func TestArgsAreReadStrictly(t *testing.T) {
 			if err != nil {
 				t.Fatalf("refused: %v", err)
 			}
-			if args.permitWaitingTime() != c.wait || *args.PodGroupBackoffSeconds != c.backoff || *args.PodGroupRejectPercentage != c.percentage {
-				t.Errorf("waits for %s, backs off for %d s, rejects above %d%%; want %s, %d, %d", args.permitWaitingTime(),
-					*args.PodGroupBackoffSeconds, *args.PodGroupRejectPercentage, c.wait, c.backoff, c.percentage)
+			if args.permitWaitingTime() != c.wait || *args.PodGroupBackoffSeconds != c.backoff ||
+				*args.PodGroupRejectPercentage != c.percentage {
+				t.Errorf(
+					"waits for %s, backs off for %d s, rejects above %d%%; want %s, %d, %d",
+					args.permitWaitingTime(),
+					*args.PodGroupBackoffSeconds,
+					*args.PodGroupRejectPercentage,
+					c.wait,
+					c.backoff,
+					c.percentage,
+				)
 			}
 		})
 	}
@@ -477,7 +592,12 @@ func (withoutGangs) Gangs() Groups { return nil }
 
 func TestNewNeedsAViewOfGroups(t *testing.T) {
 	for _, h := range []fwk.Handle{plainHandle{}, withoutGangs{}} {
-		if _, err := New(context.Background(), nil, h); err == nil || !strings.Contains(err.Error(), "offers no view of pod groups") {
+		if _, err := New(
+			context.Background(),
+			nil,
+			h,
+		); err == nil ||
+			!strings.Contains(err.Error(), "offers no view of pod groups") {
 			t.Errorf("with a %T: %v", h, err)
 		}
 	}

@@ -50,7 +50,13 @@ var (
 )
 
 // newStandalone makes the plugin without anything that feeds its view: see watch.
-func newStandalone(logger klog.Logger, h fwk.Handle, args Args, pods corelisters.PodLister, clock clock.WithDelayedExecution) *standalone {
+func newStandalone(
+	logger klog.Logger,
+	h fwk.Handle,
+	args Args,
+	pods corelisters.PodLister,
+	clock clock.WithDelayedExecution,
+) *standalone {
 	v := newView(h, *args.PodGroupRejectPercentage)
 	return &standalone{
 		handle: h, logger: logger, pods: pods, clock: clock,
@@ -80,8 +86,14 @@ func (s *standalone) admit(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	if status.IsSuccess() && g != nil {
 		// Nobody here keeps the members in one domain: better none than all over the place.
 		if required, _ := g.Topology(); len(required) > 0 {
-			status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
-				fmt.Sprintf("pod group %s requires one value of %s: a required topology is supported by Rollcall only", g, strings.Join(required, ", ")))
+			status = fwk.NewStatus(
+				fwk.UnschedulableAndUnresolvable,
+				fmt.Sprintf(
+					"pod group %s requires one value of %s: a required topology is supported by Rollcall only",
+					g,
+					strings.Join(required, ", "),
+				),
+			)
 		}
 	}
 	if g != nil && !status.IsSuccess() {
@@ -106,7 +118,12 @@ func (s *standalone) learn(pod *v1.Pod) {
 }
 
 // PreFilter implements fwk.PreFilterPlugin.
-func (s *standalone) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *standalone) PreFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	nodes []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status := s.admit(ctx, pod); !status.IsSuccess() {
@@ -125,7 +142,12 @@ func (s *standalone) PreFilterExtensions() fwk.PreFilterExtensions { return nil 
 // PostFilter implements fwk.PostFilterPlugin. As long as the gang lacks no more of its minimum than
 // podGroupRejectPercentage its held members stay; otherwise they are released, and if all members were there the
 // gang begins its podGroupBackoffSeconds.
-func (s *standalone) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (s *standalone) PostFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	nodes fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.view.GroupOf(pod)
@@ -172,7 +194,12 @@ func (s *standalone) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *
 }
 
 // Permit implements fwk.PermitPlugin. A member that is held has its siblings tried at once, even if they back off.
-func (s *standalone) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) (*fwk.Status, time.Duration) {
+func (s *standalone) Permit(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	node string,
+) (*fwk.Status, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status := s.admit(ctx, pod); !status.IsSuccess() {
@@ -184,7 +211,10 @@ func (s *standalone) Permit(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 	member := s.view.state.Pod(pod.UID)
 	if member.Stage != cluster.Pending {
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the pod is %s on node %s already", member.Stage, member.Node)), 0
+		return fwk.NewStatus(
+			fwk.Unschedulable,
+			fmt.Sprintf("the pod is %s on node %s already", member.Stage, member.Node),
+		), 0
 	}
 	status, timeout := s.gang.Permit(ctx, state, pod, node)
 	stage := cluster.Binding
@@ -223,7 +253,12 @@ func (s *standalone) activateSiblings(state fwk.CycleState, g *cluster.Group, me
 
 // PreBindPreFlight is called when a member that Permit holds can be told so for the first time. What the informers
 // told between Permit and now is made up for; PreBind has nothing to do.
-func (s *standalone) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (s *standalone) PreBindPreFlight(
+	_ context.Context,
+	_ fwk.CycleState,
+	pod *v1.Pod,
+	_ string,
+) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g := s.view.GroupOf(pod); g != nil {
@@ -248,7 +283,13 @@ func (s *standalone) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 	}
 	stage := p.Stage
 	if err := s.view.state.Release(p); err != nil {
-		utilruntime.HandleErrorWithLogger(s.logger, err, "A pod keeps its place in its gang's books", "pod", klog.KObj(pod))
+		utilruntime.HandleErrorWithLogger(
+			s.logger,
+			err,
+			"A pod keeps its place in its gang's books",
+			"pod",
+			klog.KObj(pod),
+		)
 		return
 	}
 	s.lost(p.Group, stage)

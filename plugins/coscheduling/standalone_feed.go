@@ -47,7 +47,10 @@ func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) 
 	if err := s.watchGroups(eventlog.PodGroups, own.Scheduling().V1beta1().PodGroups().Informer()); err != nil {
 		return nil, err
 	}
-	if err := s.watchGroups(eventlog.CompositePodGroups, own.Scheduling().V1alpha3().CompositePodGroups().Informer()); err != nil {
+	if err := s.watchGroups(
+		eventlog.CompositePodGroups,
+		own.Scheduling().V1alpha3().CompositePodGroups().Informer(),
+	); err != nil {
 		return nil, err
 	}
 	own.Start(ctx.Done())

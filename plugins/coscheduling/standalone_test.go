@@ -42,8 +42,15 @@ type bench struct {
 
 func newBench(t *testing.T, args string) *bench {
 	t.Helper()
-	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Unix(0, 0)), nodes: cluster.New(),
-		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	b := &bench{
+		t:     t,
+		clock: clocktesting.NewFakeClock(time.Unix(0, 0)),
+		nodes: cluster.New(),
+		store: cache.NewIndexer(
+			cache.MetaNamespaceKeyFunc,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
+		),
+	}
 	a, err := decodeArgs(&runtime.Unknown{Raw: []byte(args)})
 	b.must(err)
 	b.plugin = newStandalone(klog.Background(), b, a, corelisters.NewPodLister(b.store), b.clock)
@@ -83,14 +90,23 @@ func (b *bench) IterateOverWaitingPods(f func(fwk.WaitingPod)) {
 
 // group tells of a PodGroup of scheduling.k8s.io, ml/NAME.
 func (b *bench) group(name string, minimum int32, created time.Time) {
-	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, CreationTimestamp: metav1.NewTime(created)}}
+	g := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, CreationTimestamp: metav1.NewTime(created)},
+	}
 	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minimum}
 	b.plugin.groupCame(eventlog.PodGroups, g)
 }
 
 // pod is a member of ml/GROUP that nobody has told of.
 func pod(name, group string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name), Labels: map[string]string{xscheduling.PodGroupLabel: group}}}
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ml",
+			Name:      name,
+			UID:       types.UID(name),
+			Labels:    map[string]string{xscheduling.PodGroupLabel: group},
+		},
+	}
 	p.Spec.SchedulerName = "default-scheduler"
 	return p
 }
@@ -176,7 +192,11 @@ func TestStandaloneWakesWhomItTurnedAwayWhenTheGangIsThere(t *testing.T) {
 	b.want("no group", b.preEnqueue(m0), "UnschedulableAndUnresolvable: pod group ml/g does not exist yet")
 	b.group("g", 3, time.Time{})
 	b.wantActivated("two of three")
-	b.want("two of three", b.preEnqueue(m1), "UnschedulableAndUnresolvable: pod group ml/g has 2 of the 3 members it needs")
+	b.want(
+		"two of three",
+		b.preEnqueue(m1),
+		"UnschedulableAndUnresolvable: pod group ml/g has 2 of the 3 members it needs",
+	)
 
 	// The scheduler hears of the third before the view does.
 	m2 := b.stores(pod("m2", "g"))
@@ -188,7 +208,11 @@ func TestStandaloneWakesWhomItTurnedAwayWhenTheGangIsThere(t *testing.T) {
 	b.wantActivated("one more: nobody was turned away since")
 
 	b.plugin.groupWent(eventlog.PodGroups, types.NamespacedName{Namespace: "ml", Name: "g"})
-	b.want("its group went after it came into the queue", b.preFilter(m0), "UnschedulableAndUnresolvable: pod group ml/g does not exist yet")
+	b.want(
+		"its group went after it came into the queue",
+		b.preFilter(m0),
+		"UnschedulableAndUnresolvable: pod group ml/g does not exist yet",
+	)
 	b.group("g", 4, time.Time{})
 	b.wantActivated("the group is back", "ml/m0", "ml/m1", "ml/m2", "ml/m3")
 	b.group("g", 2, time.Time{})
@@ -206,7 +230,11 @@ func TestStandaloneLeavesPodsOfTheSchedulersOwnGroupCycleAlone(t *testing.T) {
 	b.want("in its cycle", b.preFilter(p), "Skip")
 	status, _ := b.permits(p)
 	b.want("in Permit", status, "Success")
-	b.want("names it by a label", b.preEnqueue(b.tells(pod("label", "g"))), "UnschedulableAndUnresolvable: pod group ml/g does not exist yet")
+	b.want(
+		"names it by a label",
+		b.preEnqueue(b.tells(pod("label", "g"))),
+		"UnschedulableAndUnresolvable: pod group ml/g does not exist yet",
+	)
 }
 
 func TestStandaloneDoesNotBringADeletedPodBack(t *testing.T) {
@@ -222,12 +250,20 @@ func TestStandaloneDoesNotBringADeletedPodBack(t *testing.T) {
 	successor := pod("m1", "g")
 	successor.UID = "m1-again"
 	b.tells(successor)
-	b.want("still alone", b.preEnqueue(successor), "UnschedulableAndUnresolvable: pod group ml/g has 1 of the 2 members it needs")
+	b.want(
+		"still alone",
+		b.preEnqueue(successor),
+		"UnschedulableAndUnresolvable: pod group ml/g has 1 of the 2 members it needs",
+	)
 	finished := b.tells(pod("m2", "g"))
 	finished = finished.DeepCopy()
 	finished.Status.Phase = v1.PodSucceeded
 	b.tells(finished)
-	b.want("the other has finished", b.preEnqueue(successor), "UnschedulableAndUnresolvable: pod group ml/g has 1 of the 2 members it needs")
+	b.want(
+		"the other has finished",
+		b.preEnqueue(successor),
+		"UnschedulableAndUnresolvable: pod group ml/g has 1 of the 2 members it needs",
+	)
 }
 
 func TestStandaloneHoldsUntilTheMinimumIsThere(t *testing.T) {
@@ -259,8 +295,11 @@ func TestStandaloneAdmitsGangsThatNameEachOtherTogether(t *testing.T) {
 	}
 	group("a", 1)
 	a := b.tells(pod("a0", "a"))
-	b.want("without the other", b.preEnqueue(a),
-		"UnschedulableAndUnresolvable: pod groups ml/a, ml/b: 1 of the 2 pod groups needed can be complete; pod group ml/b does not exist yet")
+	b.want(
+		"without the other",
+		b.preEnqueue(a),
+		"UnschedulableAndUnresolvable: pod groups ml/a, ml/b: 1 of the 2 pod groups needed can be complete; pod group ml/b does not exist yet",
+	)
 	group("b", 2)
 	b0, b1 := b.tells(pod("b0", "b")), b.tells(pod("b1", "b"))
 	b.wantActivated("the other is there", "ml/a0")
@@ -444,7 +483,15 @@ func TestStandaloneAFailedBindBreaksUpWhatCannotBeCompleteWithoutIt(t *testing.T
 			b.plugin.groupCame(eventlog.XPodGroups, g)
 		}
 		group(3)
-		m0, m1, m2, m3 := b.tells(pod("m0", "g")), b.tells(pod("m1", "g")), b.tells(pod("m2", "g")), b.tells(pod("m3", "g"))
+		m0, m1, m2, m3 := b.tells(
+			pod("m0", "g"),
+		), b.tells(
+			pod("m1", "g"),
+		), b.tells(
+			pod("m2", "g"),
+		), b.tells(
+			pod("m3", "g"),
+		)
 		b.holds(m0, m1)
 		b.permits(m2)
 		b.waiting = nil
@@ -497,7 +544,11 @@ func TestStandaloneMakesUpForWhatCameBetweenPermitAndTheWait(t *testing.T) {
 func TestStandaloneComparesMinResourcesWithTheSnapshot(t *testing.T) {
 	b := newBench(t, "{}")
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("9"), "example.com/gpu": resource.MustParse("2")}
+	n.Status.Allocatable = v1.ResourceList{
+		v1.ResourceCPU:    resource.MustParse("4"),
+		v1.ResourcePods:   resource.MustParse("9"),
+		"example.com/gpu": resource.MustParse("2"),
+	}
 	_, err := b.nodes.UpsertNode(n)
 	b.must(err)
 	m0 := b.tells(pod("m0", "g"))
@@ -523,7 +574,9 @@ func TestStandaloneStandsAGangsMembersTogether(t *testing.T) {
 	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	b.group("early", 2, at(10))
 	b.group("late", 2, at(20))
-	classed := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "classed", CreationTimestamp: metav1.NewTime(at(90))}}
+	classed := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "classed", CreationTimestamp: metav1.NewTime(at(90))},
+	}
 	classed.Spec.PriorityClassName = "high" // and no number, which the API server would have filled in
 	b.plugin.groupCame(eventlog.PodGroups, classed)
 	weighty := classed.DeepCopy()
@@ -534,7 +587,10 @@ func TestStandaloneStandsAGangsMembersTogether(t *testing.T) {
 		info, err := framework.NewPodInfo(p)
 		b.must(err)
 		first := at(second)
-		return &framework.QueuedPodInfo{PodInfo: info, QueueingParams: framework.QueueingParams{InitialAttemptTimestamp: &first}}
+		return &framework.QueuedPodInfo{
+			PodInfo:        info,
+			QueueingParams: framework.QueueingParams{InitialAttemptTimestamp: &first},
+		}
 	}
 	single := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "single", UID: "single"}}
 	urgent := single.DeepCopy()
@@ -572,7 +628,11 @@ func TestStandaloneRefusesARequiredTopology(t *testing.T) {
 	b := newBench(t, "{}")
 	b.annotated("g", 1, map[string]string{"rollcall.dev/topology-required": "zone"})
 	p := b.tells(pod("p", "g"))
-	b.want("a required topology", b.preEnqueue(p), "UnschedulableAndUnresolvable: pod group ml/g requires one value of zone: a required topology is supported by Rollcall only")
+	b.want(
+		"a required topology",
+		b.preEnqueue(p),
+		"UnschedulableAndUnresolvable: pod group ml/g requires one value of zone: a required topology is supported by Rollcall only",
+	)
 	b.annotated("g", 1, map[string]string{"rollcall.dev/topology-preferred": "zone"})
 	b.want("a preferred one", b.preEnqueue(p), "Success")
 	b.wantActivated("the topology is required no more", "ml/p")

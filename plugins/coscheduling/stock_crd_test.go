@@ -34,8 +34,16 @@ func (s *crdServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/apis/scheduling.x-k8s.io/v1alpha1/podgroups" || !s.defined.Load() {
 		s.refused.Add(1)
 		w.WriteHeader(http.StatusNotFound)
-		s.write(w, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-			Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound, Message: "the server could not find the requested resource"})
+		s.write(
+			w,
+			metav1.Status{
+				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+				Status:   metav1.StatusFailure,
+				Reason:   metav1.StatusReasonNotFound,
+				Code:     http.StatusNotFound,
+				Message:  "the server could not find the requested resource",
+			},
+		)
 		return
 	}
 	if r.URL.Query().Get("watch") == "" {
@@ -47,8 +55,17 @@ func (s *crdServer) serve(w http.ResponseWriter, r *http.Request) {
 		for i := range s.groups {
 			s.write(w, map[string]any{"type": "ADDED", "object": &s.groups[i]})
 		}
-		s.write(w, map[string]any{"type": "BOOKMARK", "object": map[string]any{"kind": "PodGroup", "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-			"metadata": map[string]any{"resourceVersion": "1", "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}}}})
+		s.write(
+			w,
+			map[string]any{"type": "BOOKMARK", "object": map[string]any{
+				"kind":       "PodGroup",
+				"apiVersion": "scheduling.x-k8s.io/v1alpha1",
+				"metadata": map[string]any{
+					"resourceVersion": "1",
+					"annotations":     map[string]any{metav1.InitialEventsAnnotationKey: "true"},
+				},
+			}},
+		)
 	}
 	w.(http.Flusher).Flush()
 	<-r.Context().Done()

@@ -131,7 +131,10 @@ func (s *stock) bind(action clienttesting.Action) (bool, runtime.Object, error) 
 func (s *stock) node(name string) {
 	s.t.Helper()
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourcePods: resource.MustParse("10")}
+	n.Status.Allocatable = v1.ResourceList{
+		v1.ResourceCPU:  resource.MustParse("1"),
+		v1.ResourcePods: resource.MustParse("10"),
+	}
 	_, err := s.client.CoreV1().Nodes().Create(s.ctx, n, metav1.CreateOptions{})
 	s.must(err)
 }
@@ -207,7 +210,13 @@ func (s *stock) isBound() []string {
 // eventually waits until what holds.
 func (s *stock) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	err := wait.PollUntilContextTimeout(s.ctx, 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(
+		s.ctx,
+		5*time.Millisecond,
+		10*time.Second,
+		true,
+		func(context.Context) (bool, error) { return holds(), nil },
+	)
 	if err != nil {
 		s.t.Fatalf("not seen: %s; bound are %v, and pods say %q", what, s.isBound(), s.conditions())
 	}

@@ -69,7 +69,12 @@ func incomplete(g *cluster.Group) string {
 	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Met() {
 		return ""
 	}
-	why := fmt.Sprintf("%s: %d of the %d pod groups needed can be complete", title(unit), unit.Min()-lacking, unit.Min())
+	why := fmt.Sprintf(
+		"%s: %d of the %d pod groups needed can be complete",
+		title(unit),
+		unit.Min()-lacking,
+		unit.Min(),
+	)
 	if !ok {
 		return why
 	}
@@ -79,7 +84,13 @@ func incomplete(g *cluster.Group) string {
 	case other.Refusal() != "":
 		return fmt.Sprintf("%s; pod group %s is refused: %s", why, first, other.Refusal())
 	default:
-		return fmt.Sprintf("%s; pod group %s has %d of the %d members it needs", why, first, other.Count(gang.Present), other.Min())
+		return fmt.Sprintf(
+			"%s; pod group %s has %d of the %d members it needs",
+			why,
+			first,
+			other.Count(gang.Present),
+			other.Min(),
+		)
 	}
 }
 

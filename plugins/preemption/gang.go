@@ -21,7 +21,12 @@ import (
 const maxReplacements = 256
 
 // preemptForGang plans for all that the attempt on g was about.
-func (p *Preemption) preemptForGang(ctx context.Context, state fwk.CycleState, pod *v1.Pod, g *cluster.Group) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Preemption) preemptForGang(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	g *cluster.Group,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	pl := p.newPlan(ctx, pod, g)
 	if !pl.allowed() {
 		result, _ := p.giveUp(state, pl)
@@ -65,7 +70,8 @@ func (p *Preemption) preemptForGang(ctx context.Context, state fwk.CycleState, p
 // equals the first; nil if there is none. Of gangs that are admitted together none may be limited to a domain.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) (best *plan) {
 	domains, limited := p.view.Domains(g)
-	if len(g.Unit()) > 1 && slices.ContainsFunc(g.Unit(), func(o *cluster.Group) bool { _, limited := p.view.Domains(o); return limited }) {
+	if len(g.Unit()) > 1 &&
+		slices.ContainsFunc(g.Unit(), func(o *cluster.Group) bool { _, limited := p.view.Domains(o); return limited }) {
 		return nil
 	}
 	if !limited {
@@ -135,7 +141,14 @@ type member struct {
 }
 
 func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) *plan {
-	pl := &plan{p: p, ctx: ctx, gangs: g.Unit(), enough: 1, ours: map[types.UID]bool{}, priority: p.view.State().PriorityOf(pod)}
+	pl := &plan{
+		p:        p,
+		ctx:      ctx,
+		gangs:    g.Unit(),
+		enough:   1,
+		ours:     map[types.UID]bool{},
+		priority: p.view.State().PriorityOf(pod),
+	}
 	if c := g.Composite(); c != nil {
 		pl.enough = c.Min()
 	}
@@ -234,14 +247,19 @@ func (pl *plan) findCandidates() bool {
 		return false
 	}
 	if pl.limit != nil {
-		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return !slices.Contains(pl.limit, n.Node().Name) })
+		nodes = slices.DeleteFunc(
+			slices.Clone(nodes),
+			func(n fwk.NodeInfo) bool { return !slices.Contains(pl.limit, n.Node().Name) },
+		)
 	}
 	budgets, err := pl.p.budgets()
 	if err != nil {
 		return false
 	}
 	for _, u := range pl.p.unitsOn(nodes...) {
-		stay, going := u.split(func(m *cluster.Pod) bool { return m.Object.DeletionTimestamp != nil || pl.p.going(m.Object) })
+		stay, going := u.split(
+			func(m *cluster.Pod) bool { return m.Object.DeletionTimestamp != nil || pl.p.going(m.Object) },
+		)
 		if going != nil {
 			pl.gone = append(pl.gone, going)
 		}
@@ -302,10 +320,11 @@ func (pl *plan) compareMembers() {
 func sociable(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0 ||
-		len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
-		local := v1.VolumeSource{EmptyDir: v.EmptyDir}
-		return v.VolumeSource != local
-	})
+		len(pod.Spec.ResourceClaims) > 0 ||
+		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+			local := v1.VolumeSource{EmptyDir: v.EmptyDir}
+			return v.VolumeSource != local
+		})
 }
 
 // similar compares pods that are not sociable.

@@ -70,7 +70,13 @@ func drawGang(t *rapid.T, w *world) *gang {
 func (g *gang) check(t *rapid.T, w *world, kinds map[string]int) {
 	last := g.members[len(g.members)-1]
 	state := framework.NewCycleState()
-	result, _ := w.profile.PostFilter(framework.Quiet(context.Background()), state, last, upstream.NewDefaultNodeToStatus(), nil)
+	result, _ := w.profile.PostFilter(
+		framework.Quiet(context.Background()),
+		state,
+		last,
+		upstream.NewDefaultNodeToStatus(),
+		nil,
+	)
 	proposal := preemption.Proposed(state)
 	if proposal == nil || len(proposal.Victims)+len(proposal.Nominations) == 0 && result.NominatedNodeName == "" {
 		kinds[g.checkNothingToDo(t, w)]++
@@ -120,12 +126,24 @@ func (g *gang) checkWhoGoes(t *rapid.T, w *world, victims map[string]bool) strin
 	kind := "pods go"
 	for _, p := range w.pods {
 		if victims[p.Name] && (*p.Spec.Priority >= g.priority || p.DeletionTimestamp != nil) {
-			t.Fatalf("%s of priority %d must go for a gang of priority %d (or is going already)\n%s", p.Name, *p.Spec.Priority, g.priority, w.describe(p))
+			t.Fatalf(
+				"%s of priority %d must go for a gang of priority %d (or is going already)\n%s",
+				p.Name,
+				*p.Spec.Priority,
+				g.priority,
+				w.describe(p),
+			)
 		}
 		for _, q := range w.pods {
 			if together(w, p, q) && p != q && q.DeletionTimestamp == nil && p.DeletionTimestamp == nil {
 				if kind = "a whole group goes"; victims[p.Name] != victims[q.Name] {
-					t.Fatalf("%s and %s are disrupted together, and not both are victims of %v\n%s", p.Name, q.Name, victims, w.describe(p))
+					t.Fatalf(
+						"%s and %s are disrupted together, and not both are victims of %v\n%s",
+						p.Name,
+						q.Name,
+						victims,
+						w.describe(p),
+					)
 				}
 			}
 		}
@@ -135,7 +153,8 @@ func (g *gang) checkWhoGoes(t *rapid.T, w *world, victims map[string]bool) strin
 
 // together says whether the pods are disrupted together.
 func together(w *world, p, q *v1.Pod) bool {
-	if p.Spec.SchedulingGroup == nil || q.Spec.SchedulingGroup == nil || *p.Spec.SchedulingGroup.PodGroupName != *q.Spec.SchedulingGroup.PodGroupName {
+	if p.Spec.SchedulingGroup == nil || q.Spec.SchedulingGroup == nil ||
+		*p.Spec.SchedulingGroup.PodGroupName != *q.Spec.SchedulingGroup.PodGroupName {
 		return false
 	}
 	return slices.ContainsFunc(w.groups, func(o *schedulingv1beta1.PodGroup) bool {
@@ -204,7 +223,10 @@ func (g *gang) checkNothingToDo(t *rapid.T, w *world) string {
 	}
 	all := map[string]bool{}
 	for _, p := range w.pods {
-		spared := slices.ContainsFunc(w.pods, func(q *v1.Pod) bool { return together(w, p, q) && *q.Spec.Priority >= g.priority })
+		spared := slices.ContainsFunc(
+			w.pods,
+			func(q *v1.Pod) bool { return together(w, p, q) && *q.Spec.Priority >= g.priority },
+		)
 		all[p.Name] = *p.Spec.Priority < g.priority && !spared
 	}
 	if g.alike && g.places(w, all) >= int64(g.min) || !g.alike && g.fitsOneByOne(t, w, all) {

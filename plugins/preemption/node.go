@@ -27,7 +27,12 @@ type candidate struct {
 	violations int
 }
 
-func (p *Preemption) preemptForPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Preemption) preemptForPod(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	if why := p.ineligible(pod, statuses); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
@@ -39,7 +44,10 @@ func (p *Preemption) preemptForPod(ctx context.Context, state fwk.CycleState, po
 		return notHelpful()
 	}
 	best := slices.MinFunc(candidates, p.compare)
-	proposal := &Proposal{Victims: p.turnAway(best.victims), Nominations: p.yields(p.view.State().PriorityOf(pod), best.node)}
+	proposal := &Proposal{
+		Victims:     p.turnAway(best.victims),
+		Nominations: p.yields(p.view.State().PriorityOf(pod), best.node),
+	}
 	return propose(state, best.node, proposal)
 }
 
@@ -68,7 +76,12 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 
 // candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many
 // as the arguments ask for, of which one violates no budget. err is the first that came up on the way.
-func (p *Preemption) candidates(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (out []candidate, err error) {
+func (p *Preemption) candidates(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	statuses fwk.NodeToStatusReader,
+) (out []candidate, err error) {
 	if p.view.State().PriorityOf(pod) <= p.view.State().LowestPriority() {
 		return nil, nil
 	}
@@ -105,7 +118,13 @@ func (p *Preemption) wanted(nodes int) int {
 
 // tryNode thinks away all units on the node that are less important than the pod, and takes back as many as it can. It
 // returns nil if the pod does not fit even without them, or if there are none.
-func (p *Preemption) tryNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) (*candidate, error) {
+func (p *Preemption) tryNode(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	node fwk.NodeInfo,
+	budgets []*policyv1.PodDisruptionBudget,
+) (*candidate, error) {
 	priority := p.view.State().PriorityOf(pod)
 	units := slices.DeleteFunc(p.unitsOn(node), func(u *unit) bool { return u.priority >= priority })
 	if len(units) == 0 {

@@ -52,7 +52,10 @@ func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error
 	}
 	handle, ok := h.(framework.Handle)
 	if !ok {
-		return nil, fmt.Errorf("handle %T is not that of this project's runtime: use kube-scheduler's own plugin there", h)
+		return nil, fmt.Errorf(
+			"handle %T is not that of this project's runtime: use kube-scheduler's own plugin there",
+			h,
+		)
 	}
 	view := handle.Evictions()
 	if view == nil {
@@ -107,7 +110,12 @@ func Proposed(state fwk.CycleState) *Proposal {
 // PostFilter looks for pods whose going would make room for the pod, or for its gang once the attempt to place it has
 // come to its end. The answer is Success with a nomination and a Proposal; or Unschedulable, with no result if the
 // pod's nomination is to stay as it is, and with an empty one if it is of no use any more.
-func (p *Preemption) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *Preemption) PostFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" {
 		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin

@@ -39,7 +39,12 @@ func TestForSinglePodsNodeAndVictimsAreUpstreams(t *testing.T) {
 	metrics.Register()
 	for _, groups := range []bool{false, true} {
 		t.Run(fmt.Sprintf("groups %t", groups), func(t *testing.T) {
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.GenericWorkload, groups)
+			featuregatetesting.SetFeatureGateDuringTest(
+				t,
+				utilfeature.DefaultFeatureGate,
+				features.GenericWorkload,
+				groups,
+			)
 			kinds := map[string]int{}
 			rapid.Check(t, func(t *rapid.T) {
 				w := drawWorld(t, groups)
@@ -93,9 +98,22 @@ func printed(v verdict) string {
 func (w *world) describe(pod *v1.Pod) string {
 	var b strings.Builder
 	one := func(p *v1.Pod) {
-		fmt.Fprintf(&b, "pod %s priority %d on %q nominated %q %v app %s affinity %v spread %v ports %v deleted %v group %v started %v\n", p.Name, ptr.Deref(p.Spec.Priority, 0), p.Spec.NodeName,
-			p.Status.NominatedNodeName, p.Spec.Containers[0].Resources.Requests.Cpu(), p.Labels["app"], p.Spec.Affinity, len(p.Spec.TopologySpreadConstraints),
-			len(p.Spec.Containers[0].Ports), p.DeletionTimestamp != nil, p.Spec.SchedulingGroup, p.Status.StartTime)
+		fmt.Fprintf(
+			&b,
+			"pod %s priority %d on %q nominated %q %v app %s affinity %v spread %v ports %v deleted %v group %v started %v\n",
+			p.Name,
+			ptr.Deref(p.Spec.Priority, 0),
+			p.Spec.NodeName,
+			p.Status.NominatedNodeName,
+			p.Spec.Containers[0].Resources.Requests.Cpu(),
+			p.Labels["app"],
+			p.Spec.Affinity,
+			len(p.Spec.TopologySpreadConstraints),
+			len(p.Spec.Containers[0].Ports),
+			p.DeletionTimestamp != nil,
+			p.Spec.SchedulingGroup,
+			p.Status.StartTime,
+		)
 	}
 	for _, n := range w.nodes {
 		fmt.Fprintf(&b, "node %s %v cordoned %v\n", n.Name, n.Status.Allocatable, n.Spec.Unschedulable)
@@ -124,8 +142,17 @@ func (w *world) askUpstream(t *rapid.T, pod *v1.Pod, groups bool) verdict {
 		must(factory.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer().Add(b))
 	}
 	must(factory.Core().V1().Pods().Informer().GetIndexer().Add(pod))
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	claims := assumecache.NewAssumeCache(
+		klog.FromContext(ctx),
+		factory.Resource().V1().ResourceClaims().Informer(),
+		"ResourceClaim",
+		"",
+		nil,
+	)
+	tracker, err := resourceslicetracker.StartTracker(
+		ctx,
+		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()},
+	)
 	must(err)
 	cfg := mustConfig(must)
 	for i := range cfg.Plugins.MultiPoint.Enabled {
@@ -134,16 +161,35 @@ func (w *world) askUpstream(t *rapid.T, pod *v1.Pod, groups bool) verdict {
 			break
 		}
 	}
-	cfg.PluginConfig = slices.DeleteFunc(cfg.PluginConfig, func(c config.PluginConfig) bool { return c.Name == defaultpreemption.Name })
-	f, err := frameworkruntime.NewFramework(ctx, intree.NewInTreeRegistry(), &cfg,
-		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithMutableSnapshotLister(snapshot),
-		frameworkruntime.WithPodNominator(w), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithClientSet(fake.NewClientset()),
+	cfg.PluginConfig = slices.DeleteFunc(
+		cfg.PluginConfig,
+		func(c config.PluginConfig) bool { return c.Name == defaultpreemption.Name },
+	)
+	f, err := frameworkruntime.NewFramework(
+		ctx,
+		intree.NewInTreeRegistry(),
+		&cfg,
+		frameworkruntime.WithSnapshotSharedLister(snapshot),
+		frameworkruntime.WithMutableSnapshotLister(snapshot),
+		frameworkruntime.WithPodNominator(
+			w,
+		),
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithClientSet(fake.NewClientset()),
 		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, tracker, factory)),
-		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithSharedCSIManager(
+			nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister()),
+		),
 		frameworkruntime.WithPodGroupManager(groupsOf{snapshot: snapshot}),
-		frameworkruntime.WithLogger(klog.FromContext(ctx)))
+		frameworkruntime.WithLogger(klog.FromContext(ctx)),
+	)
 	must(err)
-	plugin, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100}, f, feature.Features{EnableGenericWorkload: groups})
+	plugin, err := defaultpreemption.New(
+		ctx,
+		&config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100},
+		f,
+		feature.Features{EnableGenericWorkload: groups},
+	)
 	must(err)
 	state, statuses := upstream.NewCycleState(), upstream.NewDefaultNodeToStatus()
 	if filterUpstream(ctx, f, snapshot, state, pod, statuses) {
@@ -153,7 +199,14 @@ func (w *world) askUpstream(t *rapid.T, pod *v1.Pod, groups bool) verdict {
 }
 
 // filterUpstream says whether the pod fits a node, and otherwise fills in why not.
-func filterUpstream(ctx context.Context, f upstream.Framework, snapshot *cache.Snapshot, state fwk.CycleState, pod *v1.Pod, statuses *upstream.NodeToStatus) bool {
+func filterUpstream(
+	ctx context.Context,
+	f upstream.Framework,
+	snapshot *cache.Snapshot,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	statuses *upstream.NodeToStatus,
+) bool {
 	result, status, _ := f.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		statuses.SetAbsentNodesStatus(status)
@@ -179,8 +232,15 @@ func filterUpstream(ctx context.Context, f upstream.Framework, snapshot *cache.S
 
 // preemptUpstream is kube-scheduler's evaluation (preemption.Evaluator.evaluate), step by step: its victims are all
 // that have to go, also those that are going already, which its execution passes over.
-func (w *world) preemptUpstream(t *rapid.T, ctx context.Context, plugin *defaultpreemption.DefaultPreemption, snapshot *cache.Snapshot,
-	state fwk.CycleState, pod *v1.Pod, statuses *upstream.NodeToStatus) verdict {
+func (w *world) preemptUpstream(
+	t *rapid.T,
+	ctx context.Context,
+	plugin *defaultpreemption.DefaultPreemption,
+	snapshot *cache.Snapshot,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	statuses *upstream.NodeToStatus,
+) verdict {
 	must := mustOf(t)
 	if ok, why := plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
 		return verdict{why: why}

@@ -52,9 +52,15 @@ func (p *Preemption) unitOf(pod *cluster.Pod) *unit {
 
 // moreImportant orders units, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
 func moreImportant(a, b *unit) int {
-	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(b.rank, a.rank), cmp.Compare(len(b.pods), len(a.pods)),
-		a.started.Compare(b.started), strings.Compare(string(a.key.Type), string(b.key.Type)),
-		strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))
+	return cmp.Or(
+		cmp.Compare(b.priority, a.priority),
+		cmp.Compare(b.rank, a.rank),
+		cmp.Compare(len(b.pods), len(a.pods)),
+		a.started.Compare(b.started),
+		strings.Compare(string(a.key.Type), string(b.key.Type)),
+		strings.Compare(a.key.Namespace, b.key.Namespace),
+		strings.Compare(a.key.Name, b.key.Name),
+	)
 }
 
 // unitsOn returns the units with a pod on one of the nodes, each once, in the order of nodes and pods.
@@ -118,6 +124,7 @@ func violations(units []*unit, budgets []*policyv1.PodDisruptionBudget) []int {
 // terminatingByPreemption says whether the pod is being deleted for a preemptor's sake, by whatever scheduler.
 func terminatingByPreemption(pod *v1.Pod) bool {
 	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == v1.PodReasonPreemptionByScheduler
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue &&
+			c.Reason == v1.PodReasonPreemptionByScheduler
 	})
 }

@@ -80,8 +80,13 @@ func (w *world) build(must func(error)) {
 	informers := w.state.Informers()
 	var err error
 	w.profile, err = framework.NewProfile(framework.Quiet(context.Background()), registry(), cfg, framework.World{
-		Lister: w.state, Informers: informers.Factory(), CSI: informers.CSI(), DRA: informers.DRA(), Evictions: w, Nominator: w,
-		Now: func() time.Time { return epoch },
+		Lister:    w.state,
+		Informers: informers.Factory(),
+		CSI:       informers.CSI(),
+		DRA:       informers.DRA(),
+		Evictions: w,
+		Nominator: w,
+		Now:       func() time.Time { return epoch },
 	})
 	must(err)
 	for _, n := range w.nodes {
@@ -168,7 +173,9 @@ func podOf(name string, cpu, gpu int64, priority int32) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
 	p.Spec.SchedulerName = "default-scheduler"
 	p.Spec.Priority = &priority
-	p.Spec.Containers = []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: quantities(cpu, gpu, 0)}}}
+	p.Spec.Containers = []v1.Container{
+		{Name: "main", Resources: v1.ResourceRequirements{Requests: quantities(cpu, gpu, 0)}},
+	}
 	return p
 }
 
@@ -177,13 +184,24 @@ func podOf(name string, cpu, gpu int64, priority int32) *v1.Pod {
 func drawWorld(t *rapid.T, groups bool) *world {
 	w := &world{left: map[string]int{}}
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
-		n := nodeOf(i, rapid.Int64Range(2, 6).Draw(t, "cpu"), rapid.Int64Range(0, 2).Draw(t, "gpu"), rapid.Int64Range(3, 8).Draw(t, "pods"))
+		n := nodeOf(
+			i,
+			rapid.Int64Range(2, 6).Draw(t, "cpu"),
+			rapid.Int64Range(0, 2).Draw(t, "gpu"),
+			rapid.Int64Range(3, 8).Draw(t, "pods"),
+		)
 		n.Spec.Unschedulable = rapid.IntRange(0, 9).Draw(t, "cordoned") == 0
 		w.nodes = append(w.nodes, n)
 	}
 	if groups {
 		for i := range rapid.IntRange(0, 3).Draw(t, "groups") {
-			g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("g%d", i), UID: types.UID(fmt.Sprintf("group-%d", i))}}
+			g := &schedulingv1beta1.PodGroup{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespace,
+					Name:      fmt.Sprintf("g%d", i),
+					UID:       types.UID(fmt.Sprintf("group-%d", i)),
+				},
+			}
 			g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}
 			g.Spec.Priority = ptr.To(rapid.Int32Range(0, 4).Draw(t, "group's priority"))
 			if rapid.Bool().Draw(t, "all") {
@@ -218,13 +236,26 @@ func drawWorld(t *rapid.T, groups bool) *world {
 		}
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "budgets") {
-		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("b%d", i), UID: types.UID(fmt.Sprintf("budget-%d", i))}}
-		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "covers")}}
+		b := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace,
+				Name:      fmt.Sprintf("b%d", i),
+				UID:       types.UID(fmt.Sprintf("budget-%d", i)),
+			},
+		}
+		b.Spec.Selector = &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "covers")},
+		}
 		b.Status.DisruptionsAllowed = rapid.Int32Range(0, 2).Draw(t, "allows")
 		w.budgets = append(w.budgets, b)
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "nominated") {
-		p := podOf(fmt.Sprintf("nominated%d", i), rapid.Int64Range(1, 3).Draw(t, "cpu"), 0, rapid.Int32Range(2, 6).Draw(t, "priority"))
+		p := podOf(
+			fmt.Sprintf("nominated%d", i),
+			rapid.Int64Range(1, 3).Draw(t, "cpu"),
+			0,
+			rapid.Int32Range(2, 6).Draw(t, "priority"),
+		)
 		p.Status.NominatedNodeName = rapid.SampledFrom(w.nodes).Draw(t, "to").Name
 		w.waiting = append(w.waiting, p)
 	}
@@ -237,23 +268,42 @@ func drawOddities(t *rapid.T, p *v1.Pod) {
 	case 0:
 		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, Protocol: v1.ProtocolTCP, ContainerPort: 80}}
 	case 1, 2:
-		apart := v1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"a", "b", "new"}).Draw(t, "apart from")}},
-			TopologyKey: rapid.SampledFrom([]string{"zone", v1.LabelHostname}).Draw(t, "apart by")}
-		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{apart}}}
+		apart := v1.PodAffinityTerm{
+			LabelSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{
+					"app": rapid.SampledFrom([]string{"a", "b", "new"}).Draw(t, "apart from"),
+				},
+			},
+			TopologyKey: rapid.SampledFrom([]string{"zone", v1.LabelHostname}).Draw(t, "apart by"),
+		}
+		p.Spec.Affinity = &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{apart},
+			},
+		}
 	case 3:
-		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}}
+		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+		}
 	case 4:
 		if p.Spec.NodeName != "" {
 			p.DeletionTimestamp = &metav1.Time{Time: epoch}
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler}}
+			p.Status.Conditions = []v1.PodCondition{
+				{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler},
+			}
 		}
 	}
 }
 
 // drawPreemptor draws a pod that comes into the world.
 func drawPreemptor(t *rapid.T, w *world) *v1.Pod {
-	p := podOf("new", rapid.Int64Range(0, 5).Draw(t, "cpu"), rapid.Int64Range(0, 3).Draw(t, "gpu")/2, rapid.Int32Range(1, 6).Draw(t, "priority"))
+	p := podOf(
+		"new",
+		rapid.Int64Range(0, 5).Draw(t, "cpu"),
+		rapid.Int64Range(0, 3).Draw(t, "gpu")/2,
+		rapid.Int32Range(1, 6).Draw(t, "priority"),
+	)
 	p.Labels = map[string]string{"app": "new"}
 	drawOddities(t, p)
 	if rapid.IntRange(0, 9).Draw(t, "never") == 0 {

@@ -53,7 +53,12 @@ func (b *Balanced) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.P
 }
 
 // Score implements fwk.ScorePlugin.
-func (b *Balanced) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+func (b *Balanced) Score(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	node fwk.NodeInfo,
+) (int64, *fwk.Status) {
 	if data, err := state.Read(balanceKey); err == nil {
 		if info, ok := node.(*framework.NodeInfo); ok {
 			var r row

@@ -91,7 +91,12 @@ func (r *row) read(node *framework.NodeInfo) {
 		generation: node.Generation,
 		pods:       int64(has.AllowedPodNumber) - int64(len(node.Pods)),
 		asked: [kinds]amounts{
-			cpu: {has.MilliCPU, used.MilliCPU}, memory: {has.Memory, used.Memory}, ephemeral: {has.EphemeralStorage, used.EphemeralStorage},
+			cpu: {
+				has.MilliCPU,
+				used.MilliCPU,
+			},
+			memory:    {has.Memory, used.Memory},
+			ephemeral: {has.EphemeralStorage, used.EphemeralStorage},
 		},
 	}
 	r.counted = r.asked

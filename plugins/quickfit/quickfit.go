@@ -76,11 +76,22 @@ type scalar struct {
 func (r *room) Clone() fwk.StateData { return r }
 
 // PreFilter implements fwk.PreFilterPlugin.
-func (f *Fit) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (f *Fit) PreFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	nodes []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	result, status := f.Fit.PreFilter(ctx, state, pod, nodes)
 	if data, err := state.Read(requestsKey); err == nil {
 		if requests, ok := data.(fwk.Resource); ok {
-			r := &room{of: [kinds]int64{cpu: requests.GetMilliCPU(), memory: requests.GetMemory(), ephemeral: requests.GetEphemeralStorage()}}
+			r := &room{
+				of: [kinds]int64{
+					cpu:       requests.GetMilliCPU(),
+					memory:    requests.GetMemory(),
+					ephemeral: requests.GetEphemeralStorage(),
+				},
+			}
 			// any order: all of them have to be there
 			for name, amount := range requests.GetScalarResources() {
 				r.scalars = append(r.scalars, scalar{name, amount})
@@ -105,7 +116,8 @@ func (f *Fit) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nod
 // gates, they only let it ask for less.
 func (r *room) on(node *framework.NodeInfo) bool {
 	has, used := node.Allocatable, node.Requested
-	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) || lacks(r.of[memory], has.Memory, used.Memory) ||
+	if len(node.Pods)+1 > has.AllowedPodNumber || lacks(r.of[cpu], has.MilliCPU, used.MilliCPU) ||
+		lacks(r.of[memory], has.Memory, used.Memory) ||
 		lacks(r.of[ephemeral], has.EphemeralStorage, used.EphemeralStorage) {
 		return false
 	}
@@ -180,7 +192,8 @@ func sharesOf(state fwk.CycleState, key fwk.StateKey, resources []config.Resourc
 		return nil
 	}
 	amounts = amounts.FieldByName(podRequestsOfStates)
-	if amounts.Kind() != reflect.Slice || amounts.Len() != len(resources) || amounts.Type().Elem().Kind() != reflect.Int64 {
+	if amounts.Kind() != reflect.Slice || amounts.Len() != len(resources) ||
+		amounts.Type().Elem().Kind() != reflect.Int64 {
 		return nil
 	}
 	s := &shares{}

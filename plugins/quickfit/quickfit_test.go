@@ -22,7 +22,14 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 )
 
-var resources = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "nvidia.com/gpu", "example.com/fpga", "hugepages-2Mi"}
+var resources = []v1.ResourceName{
+	v1.ResourceCPU,
+	v1.ResourceMemory,
+	v1.ResourceEphemeralStorage,
+	"nvidia.com/gpu",
+	"example.com/fpga",
+	"hugepages-2Mi",
+}
 
 func amounts(g *rand.Rand, most int64) v1.ResourceList {
 	list := v1.ResourceList{}
@@ -38,7 +45,10 @@ func pod(g *rand.Rand, name string, most int64) *v1.Pod {
 	p := &v1.Pod{}
 	p.Namespace, p.Name, p.UID = "ns", name, types.UID(name)
 	for i := range 1 + g.IntN(2) {
-		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint(i), Resources: v1.ResourceRequirements{Requests: amounts(g, most)}})
+		p.Spec.Containers = append(
+			p.Spec.Containers,
+			v1.Container{Name: fmt.Sprint(i), Resources: v1.ResourceRequirements{Requests: amounts(g, most)}},
+		)
 	}
 	if g.IntN(4) == 0 {
 		p.Spec.Overhead = amounts(g, 3)
@@ -51,7 +61,10 @@ func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	args := &config.NodeResourcesFitArgs{
 		IgnoredResources: []string{"example.com/fpga"},
-		ScoringStrategy:  &config.ScoringStrategy{Type: config.LeastAllocated, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}}},
+		ScoringStrategy: &config.ScoringStrategy{
+			Type:      config.LeastAllocated,
+			Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}},
+		},
 	}
 	fit := func(ctx context.Context, a runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		return noderesources.NewFit(ctx, a, h, feature.Features{EnablePodLevelResources: true})

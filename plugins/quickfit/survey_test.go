@@ -29,7 +29,12 @@ var scoredBy = []struct {
 	least, most int
 }{
 	{"least allocated", fitArgs(config.LeastAllocated, "cpu", "memory"), 100, 100},
-	{"least allocated of all", fitArgs(config.LeastAllocated, "memory", "nvidia.com/gpu", "ephemeral-storage", "cpu"), 10, 90},
+	{
+		"least allocated of all",
+		fitArgs(config.LeastAllocated, "memory", "nvidia.com/gpu", "ephemeral-storage", "cpu"),
+		10,
+		90,
+	},
 	{"most allocated", fitArgs(config.MostAllocated, "cpu", "ephemeral-storage"), 100, 100},
 	{"by a shape", fitArgs(config.RequestedToCapacityRatio, "cpu", "memory"), 0, 0},
 	{"balanced", balancedArgs("cpu", "memory"), 60, 100},
@@ -48,7 +53,9 @@ func specs(names []string) (specs []config.ResourceSpec) {
 func fitArgs(strategy config.ScoringStrategyType, names ...string) runtime.Object {
 	s := &config.ScoringStrategy{Type: strategy, Resources: specs(names)}
 	if strategy == config.RequestedToCapacityRatio {
-		s.RequestedToCapacityRatio = &config.RequestedToCapacityRatioParam{Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 2}, {Utilization: 80, Score: 10}}}
+		s.RequestedToCapacityRatio = &config.RequestedToCapacityRatioParam{
+			Shape: []config.UtilizationShapePoint{{Utilization: 0, Score: 2}, {Utilization: 80, Score: 10}},
+		}
 	}
 	return &config.NodeResourcesFitArgs{ScoringStrategy: s}
 }
@@ -174,7 +181,12 @@ func (w *surveyed) compare(p *v1.Pod) {
 			if pass[i] {
 				w.passed++
 			}
-			if fits := w.theirs.(fwk.FilterPlugin).Filter(w.t.Context(), states[1], p, node).IsSuccess(); fits != pass[i] {
+			if fits := w.theirs.(fwk.FilterPlugin).Filter(
+				w.t.Context(),
+				states[1],
+				p,
+				node,
+			).IsSuccess(); fits != pass[i] {
 				w.t.Fatalf("the survey lets the pod pass on %s: %v; upstream: %v", node.Node().Name, pass[i], fits)
 			}
 		}
@@ -191,7 +203,16 @@ func (w *surveyed) compare(p *v1.Pod) {
 		want, status := w.theirs.(fwk.ScorePlugin).Score(w.t.Context(), states[1], p, node)
 		got, ours := w.ours.(fwk.ScorePlugin).Score(w.t.Context(), states[0], p, node)
 		if !status.IsSuccess() || !ours.IsSuccess() || got != want || known && scores[i] != want {
-			w.t.Fatalf("node %s: score %d, surveyed %d (%v), upstream %d; pod %+v, node %+v", node.Node().Name, got, scores[i], known, want, p.Spec, node)
+			w.t.Fatalf(
+				"node %s: score %d, surveyed %d (%v), upstream %d; pod %+v, node %+v",
+				node.Node().Name,
+				got,
+				scores[i],
+				known,
+				want,
+				p.Spec,
+				node,
+			)
 		}
 		differ = differ || i > 0 && want != first
 		first = want

@@ -19,7 +19,12 @@ import (
 // spreadPod is a pod that is to be spread over zones with the others of its app.
 func spreadPod(name, app string) *v1.Pod {
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "a",
+			Name:      name,
+			UID:       types.UID(name),
+			Labels:    map[string]string{"app": app},
+		},
 		Spec: v1.PodSpec{TopologySpreadConstraints: []v1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
@@ -39,8 +44,12 @@ func zonedNodes(n int) []fwk.NodeInfo {
 func zonedNode(name string, zone int) *upstream.NodeInfo {
 	info := upstream.NewNodeInfo()
 	info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		v1.LabelHostname: name, v1.LabelTopologyZone: fmt.Sprint("zone-", zone), v1.LabelTopologyRegion: "here", v1.LabelInstanceTypeStable: "large",
-		v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64",
+		v1.LabelHostname:           name,
+		v1.LabelTopologyZone:       fmt.Sprint("zone-", zone),
+		v1.LabelTopologyRegion:     "here",
+		v1.LabelInstanceTypeStable: "large",
+		v1.LabelOSStable:           "linux",
+		v1.LabelArchStable:         "amd64",
 	}}})
 	return info
 }
@@ -92,7 +101,12 @@ func TestOnlyNodesThatChangedAreCountedAgain(t *testing.T) {
 	} {
 		c.do()
 		before := ours.Counted()
-		if _, status := ours.PreFilter(quiet(), framework.NewCycleState(), spreadPod("p", app), nodes); !status.IsSuccess() {
+		if _, status := ours.PreFilter(
+			quiet(),
+			framework.NewCycleState(),
+			spreadPod("p", app),
+			nodes,
+		); !status.IsSuccess() {
 			t.Fatalf("%s: %v", c.what, status)
 		}
 		if n := ours.Counted() - before; n != c.counts {

@@ -81,10 +81,21 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		s := &Spread{
 			PodTopologySpread: spread,
 			gates:             gatesAsTheyAre(),
-			skewed:            fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(podtopologyspread.Name),
-			unlabeled:         fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name),
+			skewed: fwk.NewStatus(
+				fwk.Unschedulable,
+				podtopologyspread.ErrReasonConstraintsNotMatch,
+			).WithPlugin(
+				podtopologyspread.Name,
+			),
+			unlabeled: fwk.NewStatus(
+				fwk.UnschedulableAndUnresolvable,
+				podtopologyspread.ErrReasonNodeLabelNotMatch,
+			).WithPlugin(
+				podtopologyspread.Name,
+			),
 		}
-		if a, ok := args.(*config.PodTopologySpreadArgs); ok && a.DefaultingType != config.SystemDefaulting { // the system's are soft
+		if a, ok := args.(*config.PodTopologySpreadArgs); ok &&
+			a.DefaultingType != config.SystemDefaulting { // the system's are soft
 			s.defaults = newDefaults(a.DefaultConstraints, h)
 		}
 		return s, nil
@@ -93,7 +104,12 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 
 // PreFilter implements fwk.PreFilterPlugin. What upstream's plugin is to answer for, it answers for in every later step
 // of the pod's cycle: then there is no reading in the state.
-func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *Spread) PreFilter(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	nodes []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(readingKey)
 	if s.gates.off || s.gates.deferred && resource.IsPodResizeDeferred(pod) {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)
@@ -120,7 +136,13 @@ func (s *Spread) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 func (s *Spread) PreFilterExtensions() fwk.PreFilterExtensions { return s }
 
 // AddPod implements fwk.PreFilterExtensions.
-func (s *Spread) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, add fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (s *Spread) AddPod(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	add fwk.PodInfo,
+	node fwk.NodeInfo,
+) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.AddPod(ctx, state, pod, add, node)
@@ -130,7 +152,13 @@ func (s *Spread) AddPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 }
 
 // RemovePod implements fwk.PreFilterExtensions.
-func (s *Spread) RemovePod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, remove fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (s *Spread) RemovePod(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	remove fwk.PodInfo,
+	node fwk.NodeInfo,
+) *fwk.Status {
 	r := readingOf(state)
 	if r == nil {
 		return s.PodTopologySpread.RemovePod(ctx, state, pod, remove, node)

@@ -51,7 +51,11 @@ func TestItHeedsFeatureGatesAsUpstreamDoes(t *testing.T) {
 }
 
 func compareLives(t *testing.T, lives int) (seen tallied) {
-	hard := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone, WhenUnsatisfiable: v1.DoNotSchedule}
+	hard := v1.TopologySpreadConstraint{
+		MaxSkew:           1,
+		TopologyKey:       v1.LabelTopologyZone,
+		WhenUnsatisfiable: v1.DoNotSchedule,
+	}
 	soft := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway}
 	for seed := range uint64(lives) {
 		b := newBoth(t)
@@ -97,10 +101,28 @@ func say(status *fwk.Status) string {
 // filter compares what is said of a node.
 func (a asked) filter(tb testing.TB, where string, node fwk.NodeInfo, seen *tallied) {
 	tb.Helper()
-	ours, theirs := a.both.ours.Filter(quiet(), a.ours, a.pod, node), a.both.theirs.Filter(quiet(), a.theirs, a.pod, node)
+	ours, theirs := a.both.ours.Filter(
+		quiet(),
+		a.ours,
+		a.pod,
+		node,
+	), a.both.theirs.Filter(
+		quiet(),
+		a.theirs,
+		a.pod,
+		node,
+	)
 	if say(ours) != say(theirs) {
-		tb.Fatalf("%s: node %s: %s, and upstream %s\npod %+v\nconstraints %+v\nlabels %v", where, node.Node().Name, say(ours), say(theirs),
-			a.pod.Labels, a.pod.Spec.TopologySpreadConstraints, node.Node().Labels)
+		tb.Fatalf(
+			"%s: node %s: %s, and upstream %s\npod %+v\nconstraints %+v\nlabels %v",
+			where,
+			node.Node().Name,
+			say(ours),
+			say(theirs),
+			a.pod.Labels,
+			a.pod.Spec.TopologySpreadConstraints,
+			node.Node().Labels,
+		)
 	}
 	switch ours.Code() {
 	case fwk.Success:
@@ -136,7 +158,9 @@ func (w *world) compare(where string, b both, pod *v1.Pod, questions []*v1.Pod, 
 	if !ok {
 		return
 	}
-	if w.chance(30) { // a rehearsal: other pods' PreFilter in a world that is a little different, while this pod's cycle goes on
+	if w.chance(
+		30,
+	) { // a rehearsal: other pods' PreFilter in a world that is a little different, while this pod's cycle goes on
 		for range 2 {
 			w.ask(where+", in between", b, questions[w.IntN(len(questions))], w.rehearsed(), seen)
 		}
@@ -208,14 +232,24 @@ func (w *world) try(where string, a asked, node fwk.NodeInfo, seen *tallied) {
 				w.tb.Fatal(err)
 			}
 			gone = append(gone, pod)
-			same(w.tb, where, a.both.ours.RemovePod(quiet(), a.ours, a.pod, pod, node), a.both.theirs.RemovePod(quiet(), a.theirs, a.pod, pod, node))
+			same(
+				w.tb,
+				where,
+				a.both.ours.RemovePod(quiet(), a.ours, a.pod, pod, node),
+				a.both.theirs.RemovePod(quiet(), a.theirs, a.pod, pod, node),
+			)
 		default:
 			pod := w.info(w.pod())
 			if len(gone) > 0 && w.chance(70) {
 				pod, gone = gone[0], gone[1:]
 			}
 			node.AddPodInfo(pod)
-			same(w.tb, where, a.both.ours.AddPod(quiet(), a.ours, a.pod, pod, node), a.both.theirs.AddPod(quiet(), a.theirs, a.pod, pod, node))
+			same(
+				w.tb,
+				where,
+				a.both.ours.AddPod(quiet(), a.ours, a.pod, pod, node),
+				a.both.theirs.AddPod(quiet(), a.theirs, a.pod, pod, node),
+			)
 		}
 		a.filter(w.tb, where+", in a trial", node, seen)
 	}
@@ -240,8 +274,18 @@ func TestWithoutPreFilterItFailsAsUpstreamDoes(t *testing.T) {
 	b, w := newBoth(t), newWorld(t, 1, 1)
 	pod, info, state := w.question(), w.info(w.pod()), framework.NewCycleState()
 	same(t, "Filter", b.ours.Filter(quiet(), state, pod, w.nodes[0]), b.theirs.Filter(quiet(), state, pod, w.nodes[0]))
-	same(t, "AddPod", b.ours.AddPod(quiet(), state, pod, info, w.nodes[0]), b.theirs.AddPod(quiet(), state, pod, info, w.nodes[0]))
-	same(t, "RemovePod", b.ours.RemovePod(quiet(), state, pod, info, w.nodes[0]), b.theirs.RemovePod(quiet(), state, pod, info, w.nodes[0]))
+	same(
+		t,
+		"AddPod",
+		b.ours.AddPod(quiet(), state, pod, info, w.nodes[0]),
+		b.theirs.AddPod(quiet(), state, pod, info, w.nodes[0]),
+	)
+	same(
+		t,
+		"RemovePod",
+		b.ours.RemovePod(quiet(), state, pod, info, w.nodes[0]),
+		b.theirs.RemovePod(quiet(), state, pod, info, w.nodes[0]),
+	)
 	if b.ours.Filter(quiet(), state, pod, w.nodes[0]).Code() != fwk.Error {
 		t.Error("Filter without PreFilter did not fail")
 	}

@@ -42,7 +42,10 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 	ctx := quiet()
 	objects := informers.NewSharedInformerFactory(nil, 0)
 	for _, app := range []string{"web", "db"} {
-		service := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "a"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": app}}}
+		service := &v1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "a"},
+			Spec:       v1.ServiceSpec{Selector: map[string]string{"app": app}},
+		}
 		if err := objects.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
 			tb.Fatal(err)
 		}
@@ -53,7 +56,12 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 		tb.Fatal(err)
 	}
 	var factory frameworkruntime.PluginFactory = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		return podtopologyspread.New(ctx, args, h, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+		return podtopologyspread.New(
+			ctx,
+			args,
+			h,
+			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+		)
 	}
 	args := &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: defaults}
 	theirs, err := factory(ctx, args, handle)
@@ -109,7 +117,10 @@ func (w *world) node(name string) *v1.Node {
 			Effect: pick(w, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)})
 	}
 	if w.chance(10) {
-		n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: "level", Value: pick(w, "2", "5", "8"), Effect: v1.TaintEffectNoSchedule})
+		n.Spec.Taints = append(
+			n.Spec.Taints,
+			v1.Taint{Key: "level", Value: pick(w, "2", "5", "8"), Effect: v1.TaintEffectNoSchedule},
+		)
 	}
 	return n
 }
@@ -123,7 +134,11 @@ func (w *world) addNode() {
 	for range w.IntN(4) {
 		info.AddPodInfo(w.info(w.pod()))
 	}
-	at, _ := slices.BinarySearchFunc(w.nodes, name, func(n fwk.NodeInfo, name string) int { return strings.Compare(n.Node().Name, name) })
+	at, _ := slices.BinarySearchFunc(
+		w.nodes,
+		name,
+		func(n fwk.NodeInfo, name string) int { return strings.Compare(n.Node().Name, name) },
+	)
 	w.nodes = slices.Insert(w.nodes, at, fwk.NodeInfo(info))
 }
 
@@ -138,7 +153,14 @@ func (w *world) info(pod *v1.Pod) fwk.PodInfo {
 // pod returns a pod for a node to have.
 func (w *world) pod() *v1.Pod {
 	w.last++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "b"), Name: fmt.Sprint("p", w.last), UID: types.UID(fmt.Sprint(w.last)), Labels: w.podLabels()}}
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pick(w, "a", "a", "b"),
+			Name:      fmt.Sprint("p", w.last),
+			UID:       types.UID(fmt.Sprint(w.last)),
+			Labels:    w.podLabels(),
+		},
+	}
 	if w.chance(10) {
 		p.DeletionTimestamp = &metav1.Time{}
 	}
@@ -197,7 +219,14 @@ func (w *world) change() {
 
 // question returns a pod that is to be placed.
 func (w *world) question() *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(w, "a", "a", "a", "b"), Name: "asked", UID: "asked", Labels: w.podLabels()}}
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pick(w, "a", "a", "a", "b"),
+			Name:      "asked",
+			UID:       "asked",
+			Labels:    w.podLabels(),
+		},
+	}
 	if w.chance(5) {
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred}}
 	}
@@ -212,16 +241,29 @@ func (w *world) question() *v1.Pod {
 	if w.chance(30) {
 		p.Spec.Affinity = &v1.Affinity{}
 		if w.chance(80) {
-			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{
-					Key: pick(w, v1.LabelTopologyZone, "rack", "disk"), Operator: pick(w, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, "Nonsense"),
-					Values: []string{pick(w, "z1", "r1", "ssd"), pick(w, "z2", "r2", "r3")},
-				}}}},
-			}}
+			p.Spec.Affinity.NodeAffinity = &v1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+						{
+							Key: pick(
+								w,
+								v1.LabelTopologyZone,
+								"rack",
+								"disk",
+							),
+							Operator: pick(w, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn, "Nonsense"),
+							Values:   []string{pick(w, "z1", "r1", "ssd"), pick(w, "z2", "r2", "r3")},
+						},
+					}}},
+				},
+			}
 		}
 	}
 	if w.chance(30) {
-		p.Spec.Tolerations = []v1.Toleration{{Key: pick(w, "gpu", "old"), Operator: v1.TolerationOpExists}, {Key: "level", Operator: v1.TolerationOpGt, Value: pick(w, "3", "6")}}
+		p.Spec.Tolerations = []v1.Toleration{
+			{Key: pick(w, "gpu", "old"), Operator: v1.TolerationOpExists},
+			{Key: "level", Operator: v1.TolerationOpGt, Value: pick(w, "3", "6")},
+		}
 	}
 	return p
 }
@@ -283,13 +325,23 @@ func (w *world) selector() *metav1.LabelSelector {
 	case 1:
 		return &metav1.LabelSelector{}
 	case 2:
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}}}
+		return &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}},
+		}
 	case 3, 4, 5:
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "version",
 			Operator: pick(w, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}}}
 	case 6, 7:
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: "version", Operator: pick(w, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn), Values: []string{"1", "3"}}}}
+		return &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": "web"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{
+					Key:      "version",
+					Operator: pick(w, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn),
+					Values:   []string{"1", "3"},
+				},
+			},
+		}
 	default:
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(w, "web", "web", "db")}}
 	}

@@ -30,6 +30,7 @@ func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
 func readText(text string) (*input, error) { return read("F", strings.NewReader(text)) }
 
 const openbNodesHead = "sn,cpu_milli,memory_mib,gpu,model\n"
+
 const openbPodsHead = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
