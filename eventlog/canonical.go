@@ -1,6 +1,8 @@
 package eventlog
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Canonical returns obj as whoever reads it from a log sees it: encoded and decoded once, so that what the
 // encoding does not tell apart (an empty list from none, a quantity's spelling) is the same on both sides.

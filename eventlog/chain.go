@@ -101,13 +101,16 @@ func (b *Batch) Encode(end Chain, entries []Entry, limit Limit) (Chain, error) {
 		if b.Bytes, err = end.Append(b.Bytes, entries[i]); err != nil {
 			return end, err
 		}
-		if size := len(b.Bytes) - start; size > limit.Record {
-			return end, &EntryError{Seq: entries[i].Seq, Err: tooLargeFor(size, limit.Record)}
+		if err := limit.checkRecord(entries[i].Seq, len(b.Bytes)-start); err != nil {
+			return end, err
+		}
+		if err := limit.check(len(entries), len(b.Bytes)); err != nil {
+			return end, err
 		}
 		b.Ends = append(b.Ends, len(b.Bytes))
 		b.Hashes = append(b.Hashes, end.Hash)
 	}
-	return end, limit.check(len(entries), len(b.Bytes))
+	return end, nil
 }
 
 // Record returns the i-th record, from 0 on.

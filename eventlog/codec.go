@@ -63,17 +63,6 @@ func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Seq, 
 // Unwrap returns what is wrong.
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// CheckSequence returns an *EntryError unless the entries are numbered expectedLast+1 and on, without a
-// gap. Every Log asks it before it appends.
-func CheckSequence(expectedLast uint64, entries []Entry) error {
-	for i := range entries {
-		if want := expectedLast + 1 + uint64(i); entries[i].Seq != want {
-			return &EntryError{Seq: entries[i].Seq, Err: fmt.Errorf("out of sequence: want %d", want)}
-		}
-	}
-	return nil
-}
-
 // AppendRecord appends e's record to dst and returns the longer slice. prev is the hash of the record
 // before it (HashRecord), all zeros for entry 1. On error, an *EntryError, dst is returned as it was.
 //

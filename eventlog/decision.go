@@ -1,6 +1,8 @@
 package eventlog
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Outcome is how a scheduling cycle ended.
 type Outcome uint8

@@ -73,20 +73,24 @@ func (e *ConflictError) Error() string {
 // For example, a scheduler that was cut off for a minute finds that another one has appended EpochStarted of epoch 5
 // behind the last entry of its own epoch 4.
 type SupersededError struct {
-	// Expected is the last entry as the writer left it, and Actual the one that was found.
+	// Expected is the last entry as the writer left it, and Actual the last one that was found, 0 if that is not known: the
+	// other writer goes on where this one does not look.
 	Expected, Actual uint64
-	// Epoch is that entry's, 0 if it was not read.
+	// Epoch is that of entry Actual, 0 if it is not known.
 	Epoch uint64
 }
 
 // Error implements error.
 func (e *SupersededError) Error() string {
-	if e.Epoch == 0 {
-		return fmt.Sprintf("superseded by another writer: the log's last entry was %d, and another has appended up to %d",
-			e.Expected, e.Actual)
+	text := fmt.Sprintf("superseded by another writer: the log's last entry was %d, and another has appended behind it",
+		e.Expected)
+	if e.Actual != 0 {
+		text += fmt.Sprintf(", up to entry %d", e.Actual)
 	}
-	return fmt.Sprintf("superseded by another writer: the log's last entry was %d, and another has appended up to %d, in epoch %d",
-		e.Expected, e.Actual, e.Epoch)
+	if e.Epoch != 0 {
+		text += fmt.Sprintf(", in epoch %d", e.Epoch)
+	}
+	return text
 }
 
 // LimitError says that a batch exceeds what one Append takes. Nothing was added; the caller has to split it.

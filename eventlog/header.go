@@ -1,6 +1,8 @@
 package eventlog
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A Header is what an entry says besides its payload, as far as its neighbours in the log depend on it.
 type Header struct {

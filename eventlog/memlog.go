@@ -34,6 +34,7 @@ type Memory struct {
 // memory is what Memories have in common.
 type memory struct {
 	origin Origin // what the first entry follows
+	limit  Limit
 
 	mu      sync.Mutex
 	opened  []*Memory // and not closed yet
@@ -45,12 +46,12 @@ type memory struct {
 var _ Log = (*Memory)(nil)
 
 // NewMemory returns an empty log.
-func NewMemory() *Memory { return NewMemoryFrom(Origin{}) }
+func NewMemory() *Memory { return NewMemoryFrom(Origin{}, WideLimit) }
 
-// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one, of which it is a part. Read of
-// that entry or one before it is an *ArchivedError.
-func NewMemoryFrom(origin Origin) *Memory {
-	m := &memory{origin: origin.Clone(), end: origin.End()}
+// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one, of which it is a part, and that
+// takes no more than limit at once. Read of entry origin.Seq or one before it is an *ArchivedError.
+func NewMemoryFrom(origin Origin, limit Limit) *Memory {
+	m := &memory{origin: origin.Clone(), limit: limit, end: origin.End()}
 	return m.open(false)
 }
 
@@ -99,7 +100,7 @@ func (m *Memory) Append(ctx context.Context, expectedLast uint64, entries []Entr
 
 // add appends entries behind the last one.
 func (m *Memory) add(entries []Entry) error {
-	s, limit := m.entries, m.Limit()
+	s, limit := m.entries, m.entries.limit
 	if err := limit.check(len(entries), 0); err != nil {
 		return err
 	}
@@ -113,8 +114,12 @@ func (m *Memory) add(entries []Entry) error {
 		if chunk, err = end.Append(chunk, entries[i]); err != nil {
 			return err
 		}
-		if size += len(chunk) - start; size > limit.Bytes {
-			return limit.check(len(entries), size)
+		if err := limit.checkRecord(entries[i].Seq, len(chunk)-start); err != nil {
+			return err
+		}
+		size += len(chunk) - start
+		if err := limit.check(len(entries), size); err != nil {
+			return err
 		}
 		added = append(added, chunk[start:len(chunk):len(chunk)])
 	}
@@ -126,7 +131,7 @@ func (m *Memory) add(entries []Entry) error {
 }
 
 // Limit implements Log.
-func (m *Memory) Limit() Limit { return WideLimit }
+func (m *Memory) Limit() Limit { return m.entries.limit }
 
 // Read implements Log.
 func (m *Memory) Read(ctx context.Context, from uint64) iter.Seq2[Entry, error] {

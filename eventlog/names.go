@@ -1,6 +1,8 @@
 package eventlog
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // The names that the public form of the log uses. They are indexed by the numbers that stand on disk.
 var (

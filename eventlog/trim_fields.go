@@ -1,6 +1,8 @@
 package eventlog
 
-import "slices"
+import (
+	"slices"
+)
 
 // A keptField is a field that Trim keeps, with everything below it, and why. Paths are those of the JSON
 // form; {a,b} stands for a and b each. What no row names never reaches a log: env, args and commands,

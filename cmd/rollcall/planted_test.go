@@ -28,8 +28,8 @@ var plantedFaults = []struct {
 	},
 	{
 		"entries count as durable before they are appended", "engine/writer.go",
-		"\t\tw.note(w.log.Append(w.batch[0].Seq-1, w.batch))\n",
-		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(batch[0].Seq-1, batch)\n",
+		"\t\tw.note(w.log.Append(context.Background(), w.batch[0].Seq-1, w.batch))\n",
+		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(context.Background(), batch[0].Seq-1, batch)\n",
 		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "was carried out, and entry",
 	},
 	{
@@ -206,8 +206,8 @@ var plantedFaults = []struct {
 		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "exit code 0, want 4",
 	},
 	{
-		"a bundle's records need not follow one another", "bundle/manifest.go",
-		"case prev != t.origin.Hash:", "case prev != t.origin.Hash && e.Seq == 0:",
+		"a bundle's records need not follow one another", "eventlog/chain.go",
+		"case prev != c.Hash:", "case prev != c.Hash && seq == 0:",
 		"./bundle", "TestALieWithRightChecksumsIsFound", "want its records: entry",
 	},
 	{
@@ -297,8 +297,8 @@ var plantedFaults = []struct {
 		"./localapi", "TestAReaderWhoseSchedulerEndsReadsOn", "want 8000",
 	},
 	{
-		"a reader does not check the chain of what it is told", "localapi/client.go",
-		"case at != prev:", "case false && at != prev:",
+		"a reader does not check the chain of what it is told", "eventlog/chain.go",
+		"case prev != c.Hash:", "case prev != c.Hash && seq == 0:",
 		"./localapi", "TestAnEntryThatWasMadeAnewIsRefused", "want damage at entry 996",
 	},
 	{
@@ -317,7 +317,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a reader that is interrupted waits for its scheduler", "localapi/client.go",
-		"context.WithCancelCause(c.ctx)", "context.WithCancelCause(context.Background())",
+		"context.WithCancelCause(ctx)", "context.WithCancelCause(context.Background())",
 		"./localapi", "TestAReaderThatIsInterruptedWaitsNoMore", "tells no more",
 	},
 	{

@@ -106,7 +106,7 @@ func (s *Segment) writeSeal(end eventlog.Chain) error {
 
 // unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last is
 // the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some network
-// file systems, this does.
+// file systems, this keeps two writers from writing over each other.
 func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	found, rec := s.First-1, []byte(nil)
 	if k, v := entries.Cursor().Last(); len(k) == 8 {
@@ -115,7 +115,11 @@ func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	if found == last && meta.Get(metaSealed) == nil {
 		return nil
 	}
-	superseded := &eventlog.SupersededError{Expected: last, Actual: found}
+	superseded := &eventlog.SupersededError{Expected: last}
+	if found == last {
+		return superseded // the other writer has sealed it, and goes on in the next one
+	}
+	superseded.Actual = found
 	if e, _, err := eventlog.DecodeRecord(rec); err == nil {
 		superseded.Epoch = e.Epoch
 	}

@@ -52,6 +52,7 @@ func testFault(t *testing.T, f Faulty, writes []int, failing int, fault Fault) {
 	for i, n := range writes {
 		batch := Entries(last+1, n)
 		if i == failing {
+			told := followed(t, log, last)
 			f.Fail(log, fault)
 			failAppend(t, log, last, batch)
 			want := eventlog.Reopened{Expected: last, Last: last}
@@ -62,6 +63,9 @@ func testFault(t *testing.T, f Faulty, writes []int, failing int, fault Fault) {
 			var err error
 			if log, found, err = log.Reopen(ctx); err != nil || found != want || found.Persisted() != (fault == Persisted) {
 				t.Fatalf("reopened, it found %+v, error %v, want %+v", found, err, want)
+			}
+			if seq := <-told; seq < last || seq > want.Last {
+				t.Errorf("who followed the log was told of entry %d, the last durable one is %d", seq, want.Last)
 			}
 			wantLast(t, log, want.Last)
 			if fault == Persisted {
@@ -104,9 +108,30 @@ func failAppend(t *testing.T, log eventlog.Log, last uint64, batch []eventlog.En
 	// is shown as last.
 	wantLast(t, log, last)
 	wantRead(t, log, 1, Entries(1, int(last)))
-	if seqs, _ := follow(t, log, 1, int(last)); len(seqs) != int(last) {
-		t.Errorf("%d entries are followed after the failure, want %d", len(seqs), last)
+}
+
+// followed follows log, which is closed later, from its first entry on. It returns when entry last was told, and then
+// tells which entry was told as the last one before the log was closed.
+func followed(t *testing.T, log eventlog.Log, last uint64) <-chan uint64 {
+	t.Helper()
+	seen, end := make(chan bool), make(chan uint64, 1)
+	if last == 0 {
+		close(seen)
 	}
+	go func() {
+		told := uint64(0)
+		for r, err := range log.Follow(context.WithoutCancel(t.Context()), 1) {
+			if err != nil {
+				break
+			}
+			if told = r.Seq; told == last {
+				close(seen)
+			}
+		}
+		end <- told
+	}()
+	<-seen
+	return end
 }
 
 // WithFaults returns log, which never fails by itself, as a Faulty: the faults are in a layer over it that makes the

@@ -18,15 +18,25 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Open makes a new, empty log for one test, and a function that closes nothing but opens what the closed
-// log left behind once more. It is nil for a log that does not outlive its Close.
-type Open func(t *testing.T) (log eventlog.Log, reopen func() eventlog.Log)
+// A Backend is what keeps logs, as the suite needs it.
+type Backend struct {
+	// Create makes a new, empty log for one test, which begins behind origin.
+	Create func(t *testing.T, origin eventlog.Origin) eventlog.Log
+	// ReadOnly opens what log, which is closed, has left, for reading.
+	ReadOnly func(t *testing.T, log eventlog.Log) eventlog.Log
+	// TakeOver opens what log is open on for appending, as another process does that takes the log over, whatever keeps
+	// it from that as a rule.
+	TakeOver func(t *testing.T, log eventlog.Log) eventlog.Log
+}
 
-// Run runs the suite, each of its tests on a log of its own. The suite closes the logs.
-func Run(t *testing.T, open func(t *testing.T) (log eventlog.Log, reopen func() eventlog.Log)) {
+// create makes a log that begins with entry 1.
+func (b Backend) create(t *testing.T) eventlog.Log { return b.Create(t, eventlog.Origin{}) }
+
+// Run runs the suite, each of its tests on a log of its own.
+func Run(t *testing.T, b Backend) {
 	for _, tc := range []struct {
 		name string
-		test func(t *testing.T, open Open)
+		test func(t *testing.T, b Backend)
 	}{
 		{"NewLogIsEmpty", testNewLogIsEmpty},
 		{"EntriesComeBackEqualAndInOrder", testEntriesComeBack},
@@ -44,8 +54,18 @@ func Run(t *testing.T, open func(t *testing.T) (log eventlog.Log, reopen func() 
 		{"ReadersAndWriterRunAtOnce", testConcurrentReaders},
 		{"ClosedLogRefuses", testClosed},
 		{"ReopenedLogGoesOn", testReopen},
+		{"AppendWithAContextThatHasEndedAddsNothing", testAppendContext},
+		{"ReadEndsWithItsContext", testReadContext},
+		{"MoreThanTheLimitIsRefused", testLimit},
+		{"AWriterThatIsSupersededStopsForGood", testSuperseded},
+		{"RecordsAreAChainAndATree", testChain},
+		{"ALogMayBeginBehindAnother", testOrigin},
+		{"ALogThatIsReadIsNotAppendedTo", testReadOnly},
+		{"FollowTellsEachEntryOnceAndInOrder", testFollow},
+		{"FollowEndsWithItsContext", testFollowContext},
+		{"FollowEndsWithTheLog", testFollowClose},
 	} {
-		t.Run(tc.name, func(t *testing.T) { tc.test(t, open) })
+		t.Run(tc.name, func(t *testing.T) { tc.test(t, b) })
 	}
 }
 
@@ -86,15 +106,15 @@ func payload(seq uint64) eventlog.Payload {
 	return &eventlog.Tick{}
 }
 
-func testNewLogIsEmpty(t *testing.T, open Open) {
-	log, _ := open(t)
+func testNewLogIsEmpty(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	wantLast(t, log, 0)
 	wantRead(t, log, 1, nil)
 }
 
-func testEntriesComeBack(t *testing.T, open Open) {
-	log, _ := open(t)
+func testEntriesComeBack(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	all := Entries(1, 40)
 	for batch := range slices.Chunk(all, 7) {
@@ -105,8 +125,8 @@ func testEntriesComeBack(t *testing.T, open Open) {
 }
 
 // testEncoding appends entries with an Encoding, and an Upserted without what it stands for.
-func testEncoding(t *testing.T, open Open) {
-	log, _ := open(t)
+func testEncoding(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	var encoder eventlog.Encoder
 	ahead := Entries(1, 40)
@@ -125,8 +145,8 @@ func testEncoding(t *testing.T, open Open) {
 }
 
 // testEntriesAreNotKept reuses the memory of what was appended.
-func testEntriesAreNotKept(t *testing.T, open Open) {
-	log, _ := open(t)
+func testEntriesAreNotKept(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	batch := make([]eventlog.Entry, 7)
 	for first := uint64(1); first <= 35; first += 7 {
@@ -138,8 +158,8 @@ func testEntriesAreNotKept(t *testing.T, open Open) {
 	wantRead(t, log, 1, Entries(1, 35))
 }
 
-func testEntriesReadAreIndependent(t *testing.T, open Open) {
-	log, _ := open(t)
+func testEntriesReadAreIndependent(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	appended, want := Entries(1, 6), Entries(1, 6)
 	mustAppend(t, log, appended)
@@ -154,8 +174,8 @@ func testEntriesReadAreIndependent(t *testing.T, open Open) {
 	wantRead(t, log, 1, want)
 }
 
-func testReadStartsAnywhere(t *testing.T, open Open) {
-	log, _ := open(t)
+func testReadStartsAnywhere(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	all := Entries(1, 20)
 	mustAppend(t, log, all)
@@ -166,8 +186,8 @@ func testReadStartsAnywhere(t *testing.T, open Open) {
 	wantRead(t, log, 1<<63, nil)
 }
 
-func testReadMayStopEarly(t *testing.T, open Open) {
-	log, _ := open(t)
+func testReadMayStopEarly(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	mustAppend(t, log, Entries(1, 20))
 	for e, err := range log.Read(context.Background(), 3) {
@@ -180,8 +200,8 @@ func testReadMayStopEarly(t *testing.T, open Open) {
 	mustAppend(t, log, Entries(21, 1))
 }
 
-func testReadEndsWhereItBegan(t *testing.T, open Open) {
-	log, _ := open(t)
+func testReadEndsWhereItBegan(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	all := Entries(1, 10)
 	mustAppend(t, log, all)
@@ -199,8 +219,8 @@ func testReadEndsWhereItBegan(t *testing.T, open Open) {
 	wantRead(t, log, 1, Entries(1, 20))
 }
 
-func testManyEntries(t *testing.T, open Open) {
-	log, _ := open(t)
+func testManyEntries(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	all := Entries(1, 5000)
 	mustAppend(t, log, all)
@@ -208,8 +228,8 @@ func testManyEntries(t *testing.T, open Open) {
 	wantRead(t, log, 1, all)
 }
 
-func testWrongSequence(t *testing.T, open Open) {
-	log, _ := open(t)
+func testWrongSequence(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	mustAppend(t, log, Entries(1, 3))
 	gap := append(Entries(4, 2), Entries(7, 1)...)
@@ -228,8 +248,8 @@ func testWrongSequence(t *testing.T, open Open) {
 	mustAppend(t, log, Entries(4, 1))
 }
 
-func testBadEntry(t *testing.T, open Open) {
-	log, _ := open(t)
+func testBadEntry(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	bad := Entries(1, 3)
 	bad[2].Payload = &eventlog.Deleted{Resource: "unicorns"}
@@ -246,8 +266,8 @@ func testBadEntry(t *testing.T, open Open) {
 	wantRead(t, log, 1, Entries(1, 3))
 }
 
-func testConflict(t *testing.T, open Open) {
-	log, _ := open(t)
+func testConflict(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	mustAppend(t, log, Entries(1, 3))
 	for _, expected := range []uint64{0, 2, 4} {
@@ -264,8 +284,8 @@ func testConflict(t *testing.T, open Open) {
 	mustAppend(t, log, Entries(4, 1)) // a conflict's outcome is known
 }
 
-func testEmptyAppend(t *testing.T, open Open) {
-	log, _ := open(t)
+func testEmptyAppend(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	if err := log.Append(context.Background(), 0, nil); err != nil {
 		t.Fatal(err)
@@ -281,8 +301,8 @@ func testEmptyAppend(t *testing.T, open Open) {
 	wantLast(t, log, 2)
 }
 
-func testConcurrentReaders(t *testing.T, open Open) {
-	log, _ := open(t)
+func testConcurrentReaders(t *testing.T, b Backend) {
+	log := b.create(t)
 	defer log.Close()
 	const total, batch = 600, 10
 	done := make(chan error, 2)
@@ -324,8 +344,8 @@ func followTo(log eventlog.Log, total uint64) error {
 	}
 }
 
-func testClosed(t *testing.T, open Open) {
-	log, _ := open(t)
+func testClosed(t *testing.T, b Backend) {
+	log := b.create(t)
 	mustAppend(t, log, Entries(1, 2))
 	reading := log.Read(context.Background(), 1)
 	if err := log.Close(); err != nil {
@@ -340,6 +360,18 @@ func testClosed(t *testing.T, open Open) {
 	if err := log.Close(); !errors.Is(err, eventlog.ErrClosed) {
 		t.Errorf("Close: %v", err)
 	}
+	if _, err := log.RecordHash(t.Context(), 1); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("RecordHash: %v", err)
+	}
+	if _, err := follow(t, log, 1, 1); !errors.Is(err, eventlog.ErrClosed) {
+		t.Errorf("Follow: %v", err)
+	}
+	for _, err := range log.Records(t.Context(), 1) {
+		if !errors.Is(err, eventlog.ErrClosed) {
+			t.Errorf("Records: %v", err)
+		}
+		break
+	}
 	yields := 0
 	for _, err := range reading {
 		if yields++; !errors.Is(err, eventlog.ErrClosed) {
@@ -351,20 +383,29 @@ func testClosed(t *testing.T, open Open) {
 	}
 }
 
-func testReopen(t *testing.T, open Open) {
-	log, reopen := open(t)
-	if reopen == nil {
-		log.Close()
-		t.Skip("the log does not outlive its Close")
-	}
-	for first := uint64(1); first <= 21; first += 10 {
+func testReopen(t *testing.T, b Backend) {
+	ctx, log := t.Context(), b.create(t)
+	for first := uint64(1); first <= 41; first += 10 {
 		mustAppend(t, log, Entries(first, 10))
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
+		if first%20 == 1 { // closed already, or by Reopen
+			if err := log.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		log = reopen()
+		before := log
+		var found eventlog.Reopened
+		var err error
+		log, found, err = before.Reopen(ctx)
+		want := eventlog.Reopened{Expected: first + 9, Last: first + 9}
+		if err != nil || found != want || found.Persisted() {
+			t.Fatalf("found %+v, error %v, want %+v", found, err, want)
+		}
+		if err := before.Append(ctx, first+9, nil); !errors.Is(err, eventlog.ErrClosed) {
+			t.Errorf("append to the log before: error %v, want ErrClosed", err)
+		}
 		wantLast(t, log, first+9)
 		wantRead(t, log, 1, Entries(1, int(first)+9))
+		wantChain(t, log, eventlog.Origin{}, first+9)
 	}
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
@@ -450,7 +491,7 @@ func wantChain(t *testing.T, log eventlog.RecordReader, origin eventlog.Origin, 
 // error that ended it.
 func follow(t *testing.T, log eventlog.Follower, from uint64, n int) (seqs []uint64, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if n == 0 {
 		return nil, nil
@@ -459,7 +500,8 @@ func follow(t *testing.T, log eventlog.Follower, from uint64, n int) (seqs []uin
 		if err = rerr; err != nil {
 			break
 		}
-		if seqs = append(seqs, r.Seq); len(seqs) == n {
+		seqs = append(seqs, r.Seq)
+		if last := max(from, 1) + uint64(n) - 1; len(seqs) == n || r.Seq >= last {
 			break
 		}
 	}
