@@ -63,7 +63,12 @@ var theLog = sync.OnceValues(func() (*original, error) {
 	if err != nil {
 		return nil, err
 	}
-	eng, err := engine.Open(context.Background(), o.Log, workload.Start, engine.Options{Registry: plugins.NewRegistry(), Config: o.config, Version: "writer"})
+	eng, err := engine.Open(
+		context.Background(),
+		o.Log,
+		workload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: o.config, Version: "writer"},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +116,21 @@ func logOf(t testing.TB) *original {
 func (o *original) plans() map[string]bundle.Plan {
 	return map[string]bundle.Plan{
 		"from the first entry": {First: 1, Last: o.last, Version: "test"},
-		"behind a snapshot":    {First: behind + 1, From: behind + 5, Last: o.last - 3, Snapshot: o.snapshot, Config: o.config, Version: "test"},
-		"of one entry":         {First: behind + 1, Last: behind + 1, Snapshot: o.snapshot, Config: o.config, Version: "test"},
+		"behind a snapshot": {
+			First:    behind + 1,
+			From:     behind + 5,
+			Last:     o.last - 3,
+			Snapshot: o.snapshot,
+			Config:   o.config,
+			Version:  "test",
+		},
+		"of one entry": {
+			First:    behind + 1,
+			Last:     behind + 1,
+			Snapshot: o.snapshot,
+			Config:   o.config,
+			Version:  "test",
+		},
 	}
 }
 
@@ -156,11 +174,28 @@ func TestWhatIsReadIsWhatWasWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := printed(t, b.Read(context.Background(), plan.First), plan.Last), printed(t, o.Read(context.Background(), plan.First), plan.Last); got != want || got == "" {
+			if got, want := printed(
+				t,
+				b.Read(context.Background(), plan.First),
+				plan.Last,
+			), printed(
+				t,
+				o.Read(context.Background(), plan.First),
+				plan.Last,
+			); got != want ||
+				got == "" {
 				t.Errorf("read\n%s\nwant\n%s", got, want)
 			}
 			middle := (plan.First + plan.Last) / 2
-			if got, want := printed(t, b.Read(context.Background(), middle), plan.Last), printed(t, o.Read(context.Background(), middle), plan.Last); got != want {
+			if got, want := printed(
+				t,
+				b.Read(context.Background(), middle),
+				plan.Last,
+			), printed(
+				t,
+				o.Read(context.Background(), middle),
+				plan.Last,
+			); got != want {
 				t.Errorf("from entry %d\n%s\nwant\n%s", middle, got, want)
 			}
 			if got := printed(t, b.Read(context.Background(), plan.Last+1), plan.Last+1); got != "" {
@@ -181,8 +216,12 @@ func TestWhatIsReadIsWhatWasWritten(t *testing.T) {
 				}
 			}
 			m := b.Manifest()
-			if last, _ := b.Last(); m.First != plan.First || b.First() != plan.First || m.Last != plan.Last || last != plan.Last || m.From != max(plan.From, plan.First) ||
-				string(m.Config) != string(o.config) || m.Version != "test" || m.Epoch != 1 {
+			if last, _ := b.Last(); m.First != plan.First || b.First() != plan.First || m.Last != plan.Last ||
+				last != plan.Last ||
+				m.From != max(plan.From, plan.First) ||
+				string(m.Config) != string(o.config) ||
+				m.Version != "test" ||
+				m.Epoch != 1 {
 				t.Errorf("manifest %+v", m)
 			}
 			// A bundle of the bundle is the same.
@@ -215,7 +254,11 @@ func TestNothingEarlierIsRead(t *testing.T) {
 
 func TestEveryFlippedBitAndEveryCutIsFound(t *testing.T) {
 	o := logOf(t)
-	good := write(t, o, bundle.Plan{First: behind + 1, Last: behind + 3, Snapshot: o.snapshot, Config: o.config, Version: "test"})
+	good := write(
+		t,
+		o,
+		bundle.Plan{First: behind + 1, Last: behind + 3, Snapshot: o.snapshot, Config: o.config, Version: "test"},
+	)
 	refused := func(data []byte) bool {
 		_, err := open(data)
 		var damaged *bundle.DamagedError
@@ -250,7 +293,11 @@ func takeApart(t testing.TB, data []byte) parts {
 	length := int(binary.BigEndian.Uint32(data[12:]))
 	at := 16 + length + sha256.Size
 	end := at + int(b.Manifest().Snapshot)
-	return parts{bytes.Clone(data[16 : 16+length]), bytes.Clone(data[at:end]), bytes.Clone(data[end : len(data)-sha256.Size])}
+	return parts{
+		bytes.Clone(data[16 : 16+length]),
+		bytes.Clone(data[at:end]),
+		bytes.Clone(data[end : len(data)-sha256.Size]),
+	}
 }
 
 func (p parts) joined() []byte {

@@ -142,7 +142,12 @@ type FormatError struct {
 
 // Error implements error.
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("%s: the bundle has format %d, written by a newer version of Rollcall: this one reads up to %d", e.Path, e.Format, Format)
+	return fmt.Sprintf(
+		"%s: the bundle has format %d, written by a newer version of Rollcall: this one reads up to %d",
+		e.Path,
+		e.Format,
+		Format,
+	)
 }
 
 // A tally follows records in order: it checks each against the one before it, and sums up what a manifest says.

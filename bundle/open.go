@@ -131,7 +131,10 @@ func (b *Bundle) readHead(size int64) error {
 	}
 	b.records = b.snap + int64(m.Snapshot)
 	if most := limit(rest - m.Snapshot); m.Records > most {
-		return b.damaged("manifest", fmt.Errorf("%d bytes of records cannot be packed into %d", m.Records, rest-m.Snapshot))
+		return b.damaged(
+			"manifest",
+			fmt.Errorf("%d bytes of records cannot be packed into %d", m.Records, rest-m.Snapshot),
+		)
 	}
 	return nil
 }
@@ -209,7 +212,9 @@ func (b *Bundle) checkClaims(t *tally, s *snapshot.Snapshot) error {
 			return b.damaged("manifest", fmt.Errorf("%s is %v, and it says %v", c.what, c.was, c.say))
 		}
 	}
-	if t.begun != nil && (t.begun.Version != b.manifest.EpochVersion || !bytes.Equal(t.begun.Config, b.manifest.Config)) || t.begun == nil && b.manifest.EpochVersion != "" {
+	if t.begun != nil &&
+		(t.begun.Version != b.manifest.EpochVersion || !bytes.Equal(t.begun.Config, b.manifest.Config)) ||
+		t.begun == nil && b.manifest.EpochVersion != "" {
 		return b.damaged("manifest", errors.New("version and configuration are not those of the last epoch"))
 	}
 	return nil

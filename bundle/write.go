@@ -167,7 +167,11 @@ func pack(ctx context.Context, w io.Writer, src eventlog.RecordReader, m *Manife
 	case hex.EncodeToString(digest.Sum(nil)) != m.Digest:
 		return errors.New("the log was changed while it was read")
 	case m.Records > limit(packed.n):
-		return fmt.Errorf("%d bytes of records were packed into %d: that is more than is read again", m.Records, packed.n)
+		return fmt.Errorf(
+			"%d bytes of records were packed into %d: that is more than is read again",
+			m.Records,
+			packed.n,
+		)
 	}
 	return nil
 }

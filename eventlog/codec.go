@@ -66,9 +66,9 @@ func (e *EntryError) Unwrap() error { return e.Err }
 // AppendRecord appends e's record to dst and returns the longer slice. prev is the hash of the record
 // before it (HashRecord), all zeros for entry 1. On error, an *EntryError, dst is returned as it was.
 //
-// An Upserted's object is written without its apiVersion and kind, which its resource implies. What the
-// object's type caches (a Quantity keeps its text) may be filled in, so no one else may use the object
-// meanwhile, unless e has an Encoding. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
+// An Upserted's object is written without its apiVersion and kind, which its resource implies. What the object's type
+// caches (a Quantity keeps its text) may be filled in, so no one else may use the object meanwhile, unless e has an
+// Encoding. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
 func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	start := len(dst)
 	version, kind, err := e.form()
@@ -142,7 +142,13 @@ func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 		return Entry{}, prev, fmt.Errorf("record of entry %d: %w", e.Seq, err)
 	}
 	if v, want := b[offsetVersion], versionFor(e.Payload); v != want {
-		return Entry{}, prev, fmt.Errorf("record of entry %d: format version %d at byte %d, but what it holds is written in version %d", e.Seq, v, offsetVersion, want)
+		return Entry{}, prev, fmt.Errorf(
+			"record of entry %d: format version %d at byte %d, but what it holds is written in version %d",
+			e.Seq,
+			v,
+			offsetVersion,
+			want,
+		)
 	}
 	return e, prev, nil
 }
@@ -188,7 +194,12 @@ func checkFrame(b []byte) error {
 	}
 	// The checksum is asked first: it tells a newer format from a flipped bit.
 	if v := b[offsetVersion]; v < 1 || v > FormatVersion {
-		return fmt.Errorf("unknown format version %d at byte %d: this program reads up to %d", v, offsetVersion, FormatVersion)
+		return fmt.Errorf(
+			"unknown format version %d at byte %d: this program reads up to %d",
+			v,
+			offsetVersion,
+			FormatVersion,
+		)
 	}
 	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {
 		return fmt.Errorf("unknown flags %#02x at byte %d", unknown, offsetFlags)

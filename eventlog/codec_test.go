@@ -89,10 +89,21 @@ func TestMapsAreWrittenInOneOrder(t *testing.T) {
 		for seed := range int64(8) {
 			obj := randomObject(res, seed)
 			wide = wide || hasWideMap(reflect.ValueOf(obj))
-			want := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: obj}}, [32]byte{})
+			want := encode(
+				t,
+				eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: obj}},
+				[32]byte{},
+			)
 			for range 20 {
 				again := obj.DeepCopyObject().(eventlog.Object)
-				if got := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: again}}, [32]byte{}); !bytes.Equal(got, want) {
+				if got := encode(
+					t,
+					eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: again}},
+					[32]byte{},
+				); !bytes.Equal(
+					got,
+					want,
+				) {
 					t.Fatalf("%s: the same object was written in two ways", res)
 				}
 			}
@@ -153,7 +164,11 @@ func TestEntriesThatCannotBeWritten(t *testing.T) {
 }
 
 func TestForeignTextBecomesValidUTF8(t *testing.T) {
-	rec := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: eventlog.BindFailed, Message: "bad \xff byte"}}, [32]byte{})
+	rec := encode(
+		t,
+		eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: eventlog.BindFailed, Message: "bad \xff byte"}},
+		[32]byte{},
+	)
 	e, _, err := eventlog.DecodeRecord(rec)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +236,11 @@ func TestWhatIsNotRecordedLeavesTheRecordAsItAlwaysWas(t *testing.T) {
 		}
 	}
 	for behaviour, version := range map[uint32]byte{0: 1, 1: 1, 2: 3, 7: 3} {
-		e := eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Format: 2, Behaviour: behaviour}}
+		e := eventlog.Entry{
+			Seq:     1,
+			Epoch:   1,
+			Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Format: 2, Behaviour: behaviour},
+		}
 		rec := encode(t, e, [32]byte{})
 		if rec[0] != version {
 			t.Errorf("an epoch of behaviour %d is written in version %d, want %d", behaviour, rec[0], version)
@@ -299,24 +318,60 @@ func TestRecordsThatAreRefused(t *testing.T) {
 // A quantity is text that the resource package raises ten to the power of.
 func TestQuantitiesThatWouldEatTheMemoryAreRefused(t *testing.T) {
 	e := eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Nodes, Object: &corev1.Node{
-		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1111111111111111111111")}}}}}
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1111111111111111111111")},
+		},
+	}}}
 	rec := encode(t, e, [32]byte{})
 	rec = bytes.Replace(rec, []byte("1111111111111111111111"), []byte("111111111111e-999999999"[:22]), 1)
-	if _, _, err := eventlog.DecodeRecord(reseal(rec)); err == nil || !strings.Contains(err.Error(), "status.allocatable.value.string") {
+	if _, _, err := eventlog.DecodeRecord(
+		reseal(rec),
+	); err == nil ||
+		!strings.Contains(err.Error(), "status.allocatable.value.string") {
 		t.Errorf("error %v, want one that names the quantity", err)
 	}
 }
 
 func FuzzDecodeRecord(f *testing.F) {
 	for _, res := range eventlog.Resources() {
-		f.Add(encode(f, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: randomObject(res, 1)}}, [32]byte{}))
-		f.Add(encode(f, eventlog.Entry{Seq: 2, Payload: &eventlog.Deleted{Resource: res, Namespace: "a", Name: "b", UID: "c"}}, [32]byte{}))
+		f.Add(
+			encode(
+				f,
+				eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: randomObject(res, 1)}},
+				[32]byte{},
+			),
+		)
+		f.Add(
+			encode(
+				f,
+				eventlog.Entry{Seq: 2, Payload: &eventlog.Deleted{Resource: res, Namespace: "a", Name: "b", UID: "c"}},
+				[32]byte{},
+			),
+		)
 	}
-	f.Add(encode(f, eventlog.Entry{Seq: 3, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: pod("p")}}, [32]byte{}))
+	f.Add(
+		encode(
+			f,
+			eventlog.Entry{Seq: 3, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: pod("p")}},
+			[32]byte{},
+		),
+	)
 	f.Add(encode(f, eventlog.Entry{Seq: 4, Epoch: 1, Time: 5, Settled: true, Payload: &eventlog.Tick{}}, [32]byte{1}))
 	f.Add(encode(f, eventlog.Entry{Seq: 5, Payload: decision()}, [32]byte{}))
-	f.Add(encode(f, eventlog.Entry{Seq: 6, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 4, Message: "m"}}, [32]byte{}))
-	f.Add(encode(f, eventlog.Entry{Seq: 7, Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Config: []byte("{}")}}, [32]byte{}))
+	f.Add(
+		encode(
+			f,
+			eventlog.Entry{Seq: 6, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 4, Message: "m"}},
+			[32]byte{},
+		),
+	)
+	f.Add(
+		encode(
+			f,
+			eventlog.Entry{Seq: 7, Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Config: []byte("{}")}},
+			[32]byte{},
+		),
+	)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		check(t, b)
@@ -346,10 +401,20 @@ func check(t *testing.T, b []byte) {
 
 func decision() *eventlog.Decision {
 	return &eventlog.Decision{
-		Cycle: 123456, Namespace: "training", Name: "llm-worker-17", UID: "0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b11", Group: "llm",
-		Outcome: eventlog.Scheduled, Node: "node-00017", Score: 512, Evaluated: 5000, Feasible: 4000,
-		Rejections: []eventlog.Rejection{{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient nvidia.com/gpu", Nodes: 1000}},
-		Allowed:    []types.UID{"0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b12", "0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b13"},
+		Cycle:     123456,
+		Namespace: "training",
+		Name:      "llm-worker-17",
+		UID:       "0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b11",
+		Group:     "llm",
+		Outcome:   eventlog.Scheduled,
+		Node:      "node-00017",
+		Score:     512,
+		Evaluated: 5000,
+		Feasible:  4000,
+		Rejections: []eventlog.Rejection{
+			{Plugin: "NodeResourcesFit", Code: "Unschedulable", Reason: "Insufficient nvidia.com/gpu", Nodes: 1000},
+		},
+		Allowed: []types.UID{"0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b12", "0d3b5c1e-0f5a-4d8e-9a51-6f1f5f7e2b13"},
 	}
 }
 
@@ -398,5 +463,10 @@ func BenchmarkPod(b *testing.B) {
 
 func BenchmarkPodGroup(b *testing.B) {
 	benchmark(b, &eventlog.Upserted{Resource: eventlog.XPodGroups, Object: &xschedulingv1alpha1.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "training", Name: "llm"}, Spec: xschedulingv1alpha1.PodGroupSpec{MinMember: 64}}})
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "training",
+			Name:      "llm",
+		},
+		Spec: xschedulingv1alpha1.PodGroupSpec{MinMember: 64},
+	}})
 }

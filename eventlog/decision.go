@@ -19,8 +19,8 @@ const (
 	Error Outcome = 4
 	// Evicted: the pod had a node and is to leave it, as are the other Victims: what its gang asked for came about.
 	Evicted Outcome = 5
-	// Reserved: the pod, or its gang, is the first that does not fit; at WaitUntil, by what is declared of the pods that
-	// run, there is room for it at Places, and until then whoever passes it leaves that free.
+	// Reserved: the pod, or its gang, is the first that does not fit; at WaitUntil, by what is declared of the pods
+	// that run, there is room for it at Places, and until then whoever passes it leaves that free.
 	Reserved Outcome = 6
 )
 
@@ -66,8 +66,8 @@ type Decision struct {
 	// Nominations are those of other pods that this cycle gives or takes away: of the other members of a gang that
 	// preempts, then of pods that yield to them.
 	Nominations []Nomination
-	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE); "" for a
-	// cycle that was limited to none. It is recorded from behaviour 2 on, as are the fields below.
+	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE (or LABEL,LABEL=VALUE, VALUE); "" for
+	// a cycle that was limited to none. It is recorded from behaviour 2 on, as are the fields below.
 	Domain string
 	// Elsewhere says, of an Unschedulable or Error outcome with a Domain, that there is another domain to try. If this
 	// cycle ends the gang's attempt and no member has a node then, the gang is tried again at once, elsewhere.

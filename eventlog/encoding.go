@@ -32,9 +32,9 @@ const (
 	encoderRoom  = encoderChunk / 8
 )
 
-// An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for
-// a single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding in
-// it does. The zero Encoder is ready; it is not safe for concurrent use.
+// An Encoder encodes payloads ahead of their append, into memory that many of them share: none is allocated for a
+// single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding
+// in it does. The zero Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
 	chunk []byte // the free rest is its capacity
 	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
@@ -67,16 +67,22 @@ func (c *Encoder) Encode(p Payload) (Encoding, error) {
 }
 
 // Logged returns an Upserted as whoever reads the log will see it, and its encoding: the object cut down as by Trim,
-// encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a
-// quantity's spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's
-// object meanwhile. An error names the object.
+// encoded, and read back once, so that what the encoding does not tell apart (an empty list from none, a quantity's
+// spelling) is the same on both sides. It shares nothing with up, and writes nothing to it: others may read up's object
+// meanwhile. An error names the object.
 func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 	if up == nil || up.Object == nil || reflect.ValueOf(up.Object).IsZero() {
 		return nil, Encoding{}, errors.New("an upserted object: there is none")
 	}
 	logged, enc, err := c.logged(up)
 	if err != nil {
-		return nil, Encoding{}, fmt.Errorf("%s %s/%s: %w", up.Resource, up.Object.GetNamespace(), up.Object.GetName(), err)
+		return nil, Encoding{}, fmt.Errorf(
+			"%s %s/%s: %w",
+			up.Resource,
+			up.Object.GetNamespace(),
+			up.Object.GetName(),
+			err,
+		)
 	}
 	return logged, enc, nil
 }

@@ -63,8 +63,19 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 			if up.Resource != res || !reflect.DeepEqual(up.Object, want) {
 				t.Errorf("%s %d: logged is %+v, want %+v", res, i, up.Object, want)
 			}
-			plain := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: trimmed}}, [32]byte{})
-			if got := encode(t, eventlog.Entry{Seq: 1, Payload: up, Encoding: enc}, [32]byte{}); !bytes.Equal(got, plain) {
+			plain := encode(
+				t,
+				eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: trimmed}},
+				[32]byte{},
+			)
+			if got := encode(
+				t,
+				eventlog.Entry{Seq: 1, Payload: up, Encoding: enc},
+				[32]byte{},
+			); !bytes.Equal(
+				got,
+				plain,
+			) {
 				t.Errorf("%s %d: another record", res, i)
 			}
 			if !reflect.DeepEqual(obj, before) { // also in what a Quantity remembers of its text
@@ -103,8 +114,8 @@ func TestWhatDoesNotFitInARecordHasNoEncoding(t *testing.T) {
 	}
 }
 
-// TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn: what they share does not grow by those that do not fit,
-// and each is what it is alone.
+// TestALargePayloadHasMemoryOfItsOwn encodes payloads of all sizes in turn: what they share does not grow by those that
+// do not fit, and each is what it is alone.
 func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {
 	var encoder eventlog.Encoder
 	type made struct {
@@ -113,7 +124,10 @@ func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {
 	}
 	var all []made
 	for i, size := range []int{10, 60 << 10, 1 << 20, 9 << 10, 100, 200 << 10, 30 << 10, 30 << 10, 30 << 10, 10, eventlog.EncoderChunk} {
-		e := eventlog.Entry{Seq: uint64(i + 1), Payload: &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)}}
+		e := eventlog.Entry{
+			Seq:     uint64(i + 1),
+			Payload: &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)},
+		}
 		want := encode(t, e, [32]byte{})
 		var err error
 		if e.Encoding, err = encoder.Encode(e.Payload); err != nil {
@@ -200,8 +214,8 @@ func TestWhatNoRecordCanHoldHasNoEncoding(t *testing.T) {
 	}
 }
 
-// TestLoggingAllocatesTheObjectAndLittleElse guards the speed of what every input and every decision goes through: counts, not
-// times. Memory that many entries share counts for none.
+// TestLoggingAllocatesTheObjectAndLittleElse guards the speed of what every input and every decision goes through:
+// counts, not times. Memory that many entries share counts for none.
 func TestLoggingAllocatesTheObjectAndLittleElse(t *testing.T) {
 	var encoder eventlog.Encoder
 	p := pod("p")
@@ -216,8 +230,19 @@ func TestLoggingAllocatesTheObjectAndLittleElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	decision := &eventlog.Decision{Cycle: 1, Namespace: "ns", Name: "p", UID: "u", Outcome: eventlog.Scheduled, Node: "n", Score: 9,
-		Rejections: []eventlog.Rejection{{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1}}, Allowed: []types.UID{"u", "v"}}
+	decision := &eventlog.Decision{
+		Cycle:     1,
+		Namespace: "ns",
+		Name:      "p",
+		UID:       "u",
+		Outcome:   eventlog.Scheduled,
+		Node:      "n",
+		Score:     9,
+		Rejections: []eventlog.Rejection{
+			{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1},
+		},
+		Allowed: []types.UID{"u", "v"},
+	}
 	dst := make([]byte, 0, 64<<10)
 	for _, c := range []struct {
 		name string

@@ -10,8 +10,9 @@ import (
 var ErrReadOnly = errors.New("log is open for reading only")
 
 var (
-	// ErrInUse says that a log cannot be opened because of somebody else, another process or another Log of this one: it
-	// is open for writing, or it is open for reading and was to be opened for writing. The error that wraps it says who.
+	// ErrInUse says that a log cannot be opened because of somebody else, another process or another Log of this one:
+	// it is open for writing, or it is open for reading and was to be opened for writing. The error that wraps it says
+	// who.
 	ErrInUse = errors.New("the log is in use")
 	// ErrBeingRead is wrapped beside ErrInUse if nobody writes to the log, but someone reads it. Most readers need it
 	// for a moment only: it can be tried again.
@@ -73,8 +74,8 @@ func (e *ConflictError) Error() string {
 // For example, a scheduler that was cut off for a minute finds that another one has appended EpochStarted of epoch 5
 // behind the last entry of its own epoch 4.
 type SupersededError struct {
-	// Expected is the last entry as the writer left it, and Actual the last one that was found, 0 if that is not known: the
-	// other writer goes on where this one does not look.
+	// Expected is the last entry as the writer left it, and Actual the last one that was found, 0 if that is not known:
+	// the other writer goes on where this one does not look.
 	Expected, Actual uint64
 	// Epoch is that of entry Actual, 0 if it is not known.
 	Epoch uint64
@@ -156,8 +157,12 @@ type ArchivedError struct {
 // Error implements error.
 func (e *ArchivedError) Error() string {
 	if len(e.Dirs) == 0 {
-		return fmt.Sprintf("%s: entry %d is not in this log, which begins with entry %d: it was made from a part of another",
-			e.Path, e.Seq, e.First)
+		return fmt.Sprintf(
+			"%s: entry %d is not in this log, which begins with entry %d: it was made from a part of another",
+			e.Path,
+			e.Seq,
+			e.First,
+		)
 	}
 	return fmt.Sprintf("%s: entry %d was archived in %s, and cannot be read from there (%v): "+
 		"the first entry that can be read is %d", e.Path, e.Seq, strings.Join(e.Dirs, ", "), e.Err, e.First)

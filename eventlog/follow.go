@@ -51,10 +51,13 @@ func (m *Mark) Wait(ctx context.Context, seq uint64) error {
 	return context.Cause(ctx)
 }
 
-// FollowMark makes a log's Follow of its Records and its Mark: records yields the records from an entry on, up to one that
-// is not before the mark when it is called.
+// FollowMark makes a log's Follow of its Records and its Mark: records yields the records from an entry on, up to one
+// that is not before the mark when it is called.
 func FollowMark(
-	ctx context.Context, from uint64, mark *Mark, records func(ctx context.Context, from uint64) iter.Seq2[Record, error],
+	ctx context.Context,
+	from uint64,
+	mark *Mark,
+	records func(ctx context.Context, from uint64) iter.Seq2[Record, error],
 ) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		next := max(from, 1)
@@ -73,8 +76,8 @@ func FollowMark(
 	}
 }
 
-// NotFollowed makes the Follow of a log that cannot see what its writer appends: records are those that it has, and why says
-// what is to be done instead; it wraps ErrNotFollowed.
+// NotFollowed makes the Follow of a log that cannot see what its writer appends: records are those that it has, and why
+// says what is to be done instead; it wraps ErrNotFollowed.
 func NotFollowed(records iter.Seq2[Record, error], why error) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for r, err := range records {

@@ -18,7 +18,10 @@ import (
 )
 
 // text draws what a string of an entry may hold.
-var text = rapid.OneOf(rapid.StringN(-1, 12, 40), rapid.SampledFrom([]string{"", "n1", "nvidia.com/gpu", "\x00\n\"\\\u2028<&>é"}))
+var text = rapid.OneOf(
+	rapid.StringN(-1, 12, 40),
+	rapid.SampledFrom([]string{"", "n1", "nvidia.com/gpu", "\x00\n\"\\\u2028<&>é"}),
+)
 
 func uids(t *rapid.T, label string) []types.UID {
 	var list []types.UID
@@ -38,28 +41,57 @@ func strs(t *rapid.T, label string) []string {
 
 func drawDecision(t *rapid.T) *eventlog.Decision {
 	d := &eventlog.Decision{
-		Cycle: rapid.Uint64().Draw(t, "cycle"), Namespace: strings.ReplaceAll(text.Draw(t, "namespace"), "/", "-"),
-		Name: text.Draw(t, "name"), UID: types.UID(text.Draw(t, "uid")), Group: text.Draw(t, "group"),
-		Outcome: eventlog.Outcome(rapid.IntRange(1, 6).Draw(t, "outcome")), Node: text.Draw(t, "node"),
-		Score: rapid.Int64().Draw(t, "score"), Evaluated: rapid.Int64().Draw(t, "evaluated"), Feasible: rapid.Int64().Draw(t, "feasible"),
-		WaitFor: strs(t, "waitFor"), Allowed: uids(t, "allowed"), Rejected: uids(t, "rejected"), Victims: uids(t, "victims"),
-		Nominated: text.Draw(t, "nominated"), WaitUntil: eventlog.Time(rapid.Int64Range(-1<<62, 1<<62).Draw(t, "waitUntil")),
+		Cycle:     rapid.Uint64().Draw(t, "cycle"),
+		Namespace: strings.ReplaceAll(text.Draw(t, "namespace"), "/", "-"),
+		Name:      text.Draw(t, "name"),
+		UID:       types.UID(text.Draw(t, "uid")),
+		Group:     text.Draw(t, "group"),
+		Outcome:   eventlog.Outcome(rapid.IntRange(1, 6).Draw(t, "outcome")),
+		Node:      text.Draw(t, "node"),
+		Score: rapid.Int64().
+			Draw(t, "score"),
+		Evaluated: rapid.Int64().Draw(t, "evaluated"),
+		Feasible:  rapid.Int64().Draw(t, "feasible"),
+		WaitFor: strs(
+			t,
+			"waitFor",
+		),
+		Allowed:  uids(t, "allowed"),
+		Rejected: uids(t, "rejected"),
+		Victims:  uids(t, "victims"),
+		Nominated: text.Draw(
+			t,
+			"nominated",
+		),
+		WaitUntil: eventlog.Time(rapid.Int64Range(-1<<62, 1<<62).Draw(t, "waitUntil")),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "rejections") {
-		d.Rejections = append(d.Rejections, eventlog.Rejection{Plugin: text.Draw(t, "plugin"), Code: text.Draw(t, "code"),
-			Reason: text.Draw(t, "reason"), Nodes: rapid.Int64().Draw(t, "nodes")})
+		d.Rejections = append(
+			d.Rejections,
+			eventlog.Rejection{Plugin: text.Draw(t, "plugin"), Code: text.Draw(t, "code"),
+				Reason: text.Draw(t, "reason"), Nodes: rapid.Int64().Draw(t, "nodes")},
+		)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "approvals") {
-		d.Approvals = append(d.Approvals, eventlog.Approval{UID: types.UID(text.Draw(t, "uid")), Plugin: text.Draw(t, "plugin")})
+		d.Approvals = append(
+			d.Approvals,
+			eventlog.Approval{UID: types.UID(text.Draw(t, "uid")), Plugin: text.Draw(t, "plugin")},
+		)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "volumes") {
-		d.Volumes = append(d.Volumes, eventlog.VolumeClaim{Claim: text.Draw(t, "claim"), Volume: text.Draw(t, "volume")})
+		d.Volumes = append(
+			d.Volumes,
+			eventlog.VolumeClaim{Claim: text.Draw(t, "claim"), Volume: text.Draw(t, "volume")},
+		)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "places") {
 		d.Places = append(d.Places, eventlog.Place{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "nominations") {
-		d.Nominations = append(d.Nominations, eventlog.Nomination{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")})
+		d.Nominations = append(
+			d.Nominations,
+			eventlog.Nomination{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node")},
+		)
 	}
 	if rapid.Bool().Draw(t, "facts") {
 		d.Domain, d.Elsewhere = text.Draw(t, "domain"), rapid.Bool().Draw(t, "elsewhere")
@@ -77,7 +109,8 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		if n := rapid.Uint32().Draw(t, "behaviour"); n > 1 {
 			p.Behaviour = n
 		}
-		if config := rapid.SampledFrom([]string{"", "{}", `{"kind":"KubeSchedulerConfiguration","n":[1,2.50,null]}`}).Draw(t, "config"); config != "" {
+		if config := rapid.SampledFrom([]string{"", "{}", `{"kind":"KubeSchedulerConfiguration","n":[1,2.50,null]}`}).
+			Draw(t, "config"); config != "" {
 			p.Config = []byte(config)
 		}
 		return p
@@ -203,16 +236,35 @@ func filler(seed int64, str func(randfill.Continue) string) *randfill.Filler {
 // pod is a pod of a usual size.
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "training", Name: name, UID: types.UID("0d3b5c1e-0f5a-4d8e-9a51-" + name),
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         "training",
+			Name:              name,
+			UID:               types.UID("0d3b5c1e-0f5a-4d8e-9a51-" + name),
 			CreationTimestamp: metav1.Unix(1_700_000_000, 0),
-			Labels:            map[string]string{"app": "train", "job-name": "llm", "scheduling.x-k8s.io/pod-group": "llm"}},
+			Labels: map[string]string{
+				"app":                           "train",
+				"job-name":                      "llm",
+				"scheduling.x-k8s.io/pod-group": "llm",
+			},
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "rollcall", RestartPolicy: corev1.RestartPolicyNever,
 			NodeSelector: map[string]string{"gpu": "h100"},
 			Tolerations:  []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}},
-			Containers: []corev1.Container{{Name: "main", Image: "registry.example/train:1",
-				Env:       []corev1.EnvVar{{Name: "TOKEN", Value: "hunter2"}},
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("12"), "memory": resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("1")}}}},
+			Containers: []corev1.Container{
+				{
+					Name:  "main",
+					Image: "registry.example/train:1",
+					Env:   []corev1.EnvVar{{Name: "TOKEN", Value: "hunter2"}},
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{
+							"cpu":            resource.MustParse("12"),
+							"memory":         resource.MustParse("64Gi"),
+							"nvidia.com/gpu": resource.MustParse("1"),
+						},
+					},
+				},
+			},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}

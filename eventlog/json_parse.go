@@ -113,7 +113,14 @@ type jsonEpochStarted struct {
 }
 
 func (j *jsonEpochStarted) payload() (Payload, error) {
-	p := &EpochStarted{ID: j.ID, Version: j.Version, Format: j.Format, Behaviour: j.Behaviour, Seed: j.Seed, Config: j.Config}
+	p := &EpochStarted{
+		ID:        j.ID,
+		Version:   j.Version,
+		Format:    j.Format,
+		Behaviour: j.Behaviour,
+		Seed:      j.Seed,
+		Config:    j.Config,
+	}
 	if err := checkConfig(p.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}

@@ -129,7 +129,10 @@ func TestLinesThatAreRefused(t *testing.T) {
 }
 
 func TestJSONLeavesTheObjectAlone(t *testing.T) {
-	node := &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node := &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+	}
 	e := eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Nodes, Object: node}}
 	line, err := eventlog.AppendJSON(nil, e)
 	if err != nil {
@@ -164,7 +167,12 @@ var longExponent = regexp.MustCompile(`[eE][+-]?\d{4,}`)
 func FuzzParseJSON(f *testing.F) {
 	entries := []eventlog.Entry{
 		{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{ID: "i", Version: "v", Config: []byte("{}")}},
-		{Seq: 2, Epoch: 1, Settled: true, Payload: &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "a", Name: "b", UID: "c"}},
+		{
+			Seq:     2,
+			Epoch:   1,
+			Settled: true,
+			Payload: &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "a", Name: "b", UID: "c"},
+		},
 		{Seq: 3, Epoch: 1, Payload: &eventlog.Tick{}},
 		{Seq: 4, Epoch: 1, Payload: decision()},
 		{Seq: 5, Epoch: 1, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 4, Message: "m"}},

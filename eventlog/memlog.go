@@ -48,8 +48,8 @@ var _ Log = (*Memory)(nil)
 // NewMemory returns an empty log.
 func NewMemory() *Memory { return NewMemoryFrom(Origin{}, WideLimit) }
 
-// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one, of which it is a part, and that
-// takes no more than limit at once. Read of entry origin.Seq or one before it is an *ArchivedError.
+// NewMemoryFrom returns an empty log that begins behind entry origin.Seq of another one, of which it is a part, and
+// that takes no more than limit at once. Read of entry origin.Seq or one before it is an *ArchivedError.
 func NewMemoryFrom(origin Origin, limit Limit) *Memory {
 	m := &memory{origin: origin.Clone(), limit: limit, end: origin.End()}
 	return m.open(false)

@@ -6,8 +6,22 @@ import (
 
 // The names that the public form of the log uses. They are indexed by the numbers that stand on disk.
 var (
-	kindNames        = []string{1: "EpochStarted", 2: "Upserted", 3: "Deleted", 4: "Tick", 5: "Decision", 6: "BindResult"}
-	outcomeNames     = []string{1: "Scheduled", 2: "Waiting", 3: "Unschedulable", 4: "Error", 5: "Evicted", 6: "Reserved"}
+	kindNames = []string{
+		1: "EpochStarted",
+		2: "Upserted",
+		3: "Deleted",
+		4: "Tick",
+		5: "Decision",
+		6: "BindResult",
+	}
+	outcomeNames = []string{
+		1: "Scheduled",
+		2: "Waiting",
+		3: "Unschedulable",
+		4: "Error",
+		5: "Evicted",
+		6: "Reserved",
+	}
 	endingNames      = []string{1: "NotFirst", 2: "NoTime"}
 	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}
 )

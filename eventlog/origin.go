@@ -15,8 +15,8 @@ import (
 // An Origin is a place in a log, behind an entry: all that must be known of what comes before to go on from there.
 // The zero Origin is the place before entry 1.
 //
-// For example, the place behind entry 7 has the number 7, the hash of record 7, and the tree over entries 1 to 7; entry 8
-// carries that hash.
+// For example, the place behind entry 7 has the number 7, the hash of record 7, and the tree over entries 1 to 7; entry
+// 8 carries that hash.
 type Origin struct {
 	// Seq is the entry's number.
 	Seq uint64

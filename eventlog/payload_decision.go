@@ -90,7 +90,12 @@ func (r *payloadReader) decision() *Decision {
 	d.Node = r.str("node")
 	d.Score, d.Evaluated, d.Feasible = r.varint("score"), r.varint("evaluated"), r.varint("feasible")
 	d.Rejections = readList(r, "rejections", 4, func() Rejection {
-		return Rejection{Plugin: r.str("plugin"), Code: r.str("code"), Reason: r.str("reason"), Nodes: r.varint("nodes")}
+		return Rejection{
+			Plugin: r.str("plugin"),
+			Code:   r.str("code"),
+			Reason: r.str("reason"),
+			Nodes:  r.varint("nodes"),
+		}
 	})
 	d.WaitUntil = Time(r.varint("waitUntil"))
 	d.WaitFor = readList(r, "waitFor", 1, func() string { return r.str("") })

@@ -38,7 +38,8 @@ func TestWhatIsNoResource(t *testing.T) {
 			t.Errorf("%T is taken for an object of %s", obj, res)
 		}
 	}
-	if eventlog.NewObject("unicorns") != nil || eventlog.Namespaced("unicorns") || !eventlog.KindFor("unicorns").Empty() {
+	if eventlog.NewObject("unicorns") != nil || eventlog.Namespaced("unicorns") ||
+		!eventlog.KindFor("unicorns").Empty() {
 		t.Error("an unknown resource is known")
 	}
 	if !eventlog.Namespaced(eventlog.Pods) || eventlog.Namespaced(eventlog.Nodes) {

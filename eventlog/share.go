@@ -6,17 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Quantity writes its text into itself when it is asked for it, as encoding does. So what is kept of an object as a whole
-// cannot simply be shared with it: who gave the object may be reading it.
+// A Quantity writes its text into itself when it is asked for it, as encoding does. So what is kept of an object as a
+// whole cannot simply be shared with it: who gave the object may be reading it.
 
 var quantityType = reflect.TypeFor[resource.Quantity]()
 
-// quantities says of the types that are kept as a whole, and of those in them, whether two copies of a value share a Quantity
-// that encoding writes to. Those that are map values are none: they are copied to be encoded. It is complete once the plans
-// are made.
+// quantities says of the types that are kept as a whole, and of those in them, whether two copies of a value share a
+// Quantity that encoding writes to. Those that are map values are none: they are copied to be encoded. It is complete
+// once the plans are made.
 var quantities = make(map[reflect.Type]bool)
 
-// sharesQuantity fills quantities in for t, which must not lead back to itself: no API type does that is kept as a whole.
+// sharesQuantity fills quantities in for t, which must not lead back to itself: no API type does that is kept as a
+// whole.
 func sharesQuantity(t reflect.Type) (shares bool) {
 	if shares, ok := quantities[t]; ok {
 		return shares

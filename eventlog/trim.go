@@ -23,8 +23,8 @@ func Trim(res Resource, obj Object) Object {
 	return kept.DeepCopyObject().(Object)
 }
 
-// pick makes kept, which is an empty object, what Trim leaves of obj. It shares with obj what is kept as a whole, so that
-// neither may be changed while the other is in use; but no Quantity, which encoding changes.
+// pick makes kept, which is an empty object, what Trim leaves of obj. It shares with obj what is kept as a whole, so
+// that neither may be changed while the other is in use; but no Quantity, which encoding changes.
 func (info *resourceInfo) pick(kept, obj Object) {
 	infoKeep[info.code].pick(reflect.ValueOf(kept).Elem(), reflect.ValueOf(obj).Elem())
 	trimMeta(info.resource, kept)
@@ -48,12 +48,14 @@ func trimMeta(res Resource, obj Object) {
 		obj.SetAnnotations(kept)
 	}
 	if owners := obj.GetOwnerReferences(); owners != nil {
-		obj.SetOwnerReferences(without(owners, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller }))
+		obj.SetOwnerReferences(
+			without(owners, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller }),
+		)
 	}
 }
 
-// trimPod drops what the table cannot name by its path. It may change these lists: of their elements the table keeps only some
-// fields, so pick has made them anew and they are not those of the object that the pod was picked from.
+// trimPod drops what the table cannot name by its path. It may change these lists: of their elements the table keeps
+// only some fields, so pick has made them anew and they are not those of the object that the pod was picked from.
 func trimPod(pod *corev1.Pod) {
 	pod.Status.Conditions = without(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return !slices.Contains(keptPodConditions, string(c.Type))
@@ -64,7 +66,10 @@ func trimPod(pod *corev1.Pod) {
 		}
 	}
 	// Nothing but the name is left of these.
-	pod.Spec.Volumes = without(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) })
+	pod.Spec.Volumes = without(
+		pod.Spec.Volumes,
+		func(v corev1.Volume) bool { return v.VolumeSource == (corev1.VolumeSource{}) },
+	)
 }
 
 // without deletes elements of a list; nil stands for an empty one.
@@ -174,8 +179,8 @@ func fieldByJSONName(t reflect.Type, name string) []int {
 	return nil
 }
 
-// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared, see share; lists of which a
-// part is kept are made anew, without elements of which nothing is left.
+// pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared, see share; lists of
+// which a part is kept are made anew, without elements of which nothing is left.
 func (p *keepPlan) pick(dst, src reflect.Value) {
 	if p.all {
 		share(dst, src)

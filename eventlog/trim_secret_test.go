@@ -69,7 +69,13 @@ func TestNoMarkerOutsideOfTheListReachesTheDisk(t *testing.T) {
 		}
 	}
 	// The search must be able to find what is there.
-	t.Logf("%d markers in %d bytes of files: %d of listed fields found, %d of others not", markers, len(disk), found, forbiddenMarkers)
+	t.Logf(
+		"%d markers in %d bytes of files: %d of listed fields found, %d of others not",
+		markers,
+		len(disk),
+		found,
+		forbiddenMarkers,
+	)
 	if found < 1000 || forbiddenMarkers < 3000 {
 		t.Errorf("%d markers of listed fields were found, and %d of others were looked for", found, forbiddenMarkers)
 	}
@@ -121,14 +127,22 @@ func runWith(t *testing.T, dir string, objects map[eventlog.Resource][]eventlog.
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	var reports []string
 	e, err := engine.Open(context.Background(), log, now, engine.Options{
-		Registry: plugins.NewRegistry(), Config: config, Version: "test", Snapshots: snapshot.NewDir(filepath.Join(dir, "snapshots"), 3),
-		SnapshotEvery: 1, Report: func(message string) { reports = append(reports, message) },
+		Registry:      plugins.NewRegistry(),
+		Config:        config,
+		Version:       "test",
+		Snapshots:     snapshot.NewDir(filepath.Join(dir, "snapshots"), 3),
+		SnapshotEvery: 1,
+		Report:        func(message string) { reports = append(reports, message) },
 	})
 	check(err)
 	for _, res := range []eventlog.Resource{eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.Pods} {
 		for _, obj := range objects[res] {
 			now = now.Add(time.Minute)
-			_, err := e.Step(context.Background(), now, []eventlog.Payload{&eventlog.Upserted{Resource: res, Object: obj}})
+			_, err := e.Step(
+				context.Background(),
+				now,
+				[]eventlog.Payload{&eventlog.Upserted{Resource: res, Object: obj}},
+			)
 			check(err)
 		}
 	}

@@ -66,9 +66,11 @@ func jsonLeaves(t *testing.T, obj any) map[string][]string {
 var marker = regexp.MustCompile(`marker-\d+-`)
 
 // Fields of which no value, whatever it is, may reach a log. They are looked for in every object.
-var forbidden = regexp.MustCompile(`(^|\.)(env|envFrom|args|command|lifecycle|\w*[pP]robe|imagePullSecrets|securityContext|` +
-	`secret|configMap|projected|downwardAPI|\w*[sS]ecretRef|volumeAttributes|secretName|managedFields|finalizers|selfLink|` +
-	`parameters|opaque|networkData|data|serviceAccountName|hostAliases|message|mountOptions|resourceVersion)(\.|\[|$)`)
+var forbidden = regexp.MustCompile(
+	`(^|\.)(env|envFrom|args|command|lifecycle|\w*[pP]robe|imagePullSecrets|securityContext|` +
+		`secret|configMap|projected|downwardAPI|\w*[sS]ecretRef|volumeAttributes|secretName|managedFields|finalizers|selfLink|` +
+		`parameters|opaque|networkData|data|serviceAccountName|hostAliases|message|mountOptions|resourceVersion)(\.|\[|$)`,
+)
 
 // Every field of every object is filled with a marker of its own. Which markers reach the record says
 // which fields do: the golden file lists them all, so that a field added to the API or to the table shows.
@@ -77,7 +79,11 @@ func TestOnlyListedFieldsReachTheRecord(t *testing.T) {
 	for _, res := range eventlog.Resources() {
 		full := logged(fullObject(res))
 		trimmed := eventlog.Trim(res, full)
-		record := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: trimmed}}, [32]byte{})
+		record := encode(
+			t,
+			eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: trimmed}},
+			[32]byte{},
+		)
 		all, kept := jsonLeaves(t, full), jsonLeaves(t, trimmed)
 		if len(all) < 20 {
 			t.Fatalf("%s: only %d fields were filled", res, len(all))
@@ -164,7 +170,10 @@ func TestAnnotationsOutsideOfTheListAreDropped(t *testing.T) {
 			t.Errorf("%s: keeps %v", res, kept)
 		}
 	}
-	got := eventlog.Trim(eventlog.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"rollcall.dev/duration": "60s"}}})
+	got := eventlog.Trim(
+		eventlog.Pods,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"rollcall.dev/duration": "60s"}}},
+	)
 	if got.GetAnnotations()["rollcall.dev/duration"] != "60s" {
 		t.Error("a pod's duration is lost")
 	}
@@ -279,8 +288,16 @@ func TestTrimIsIdempotent(t *testing.T) {
 	for _, res := range eventlog.Resources() {
 		for seed := range int64(5) {
 			once := eventlog.Trim(res, randomObject(res, seed))
-			want := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: once}}, [32]byte{})
-			got := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: eventlog.Trim(res, once)}}, [32]byte{})
+			want := encode(
+				t,
+				eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: once}},
+				[32]byte{},
+			)
+			got := encode(
+				t,
+				eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: eventlog.Trim(res, once)}},
+				[32]byte{},
+			)
 			if !bytes.Equal(got, want) {
 				t.Errorf("%s, seed %d: trimming twice is not trimming once", res, seed)
 			}

@@ -52,9 +52,12 @@ var infoWire [256]*wireMessage
 
 func init() {
 	shapes := map[reflect.Type]*wireMessage{
-		reflect.TypeFor[resource.Quantity](): {quantity: true, fields: []wireField{{}, {kind: wireText, name: "string"}}},
-		reflect.TypeFor[metav1.Time]():       timestampShape(),
-		reflect.TypeFor[metav1.MicroTime]():  timestampShape(),
+		reflect.TypeFor[resource.Quantity](): {
+			quantity: true,
+			fields:   []wireField{{}, {kind: wireText, name: "string"}},
+		},
+		reflect.TypeFor[metav1.Time]():      timestampShape(),
+		reflect.TypeFor[metav1.MicroTime](): timestampShape(),
 	}
 	for i := range registry {
 		obj := registry[i].object()

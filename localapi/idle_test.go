@@ -69,7 +69,12 @@ func TestAReaderDoesNotWaitForEverForASchedulerThatHangs(t *testing.T) {
 				time.Sleep(time.Second) // a reader that is slow itself has not waited
 			}
 		}
-		want := fmt.Sprintf("entry %d: the scheduler (process %d) that writes to %s tells no more", read+1, os.Getpid(), s.dir)
+		want := fmt.Sprintf(
+			"entry %d: the scheduler (process %d) that writes to %s tells no more",
+			read+1,
+			os.Getpid(),
+			s.dir,
+		)
 		if failed == nil || !strings.Contains(failed.Error(), want) || read >= seq || seq > 100 && read < 100 {
 			t.Errorf("stuck at entry %d, it reads up to %d: error %v, want %q", seq, read, failed, want)
 		}

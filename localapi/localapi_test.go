@@ -21,12 +21,25 @@ var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // entry returns the log's entry seq.
 func entry(seq uint64) eventlog.Entry {
-	e := eventlog.Entry{Seq: seq, Epoch: 1, Time: eventlog.TimeOf(began.Add(time.Duration(seq) * time.Second)), Payload: &eventlog.Tick{}}
+	e := eventlog.Entry{
+		Seq:     seq,
+		Epoch:   1,
+		Time:    eventlog.TimeOf(began.Add(time.Duration(seq) * time.Second)),
+		Payload: &eventlog.Tick{},
+	}
 	switch {
 	case seq == 1:
-		e.Payload = &eventlog.EpochStarted{ID: "11111111-2222-4333-8444-555555555555", Version: "v", Format: eventlog.FormatVersion, Config: []byte("{}")}
+		e.Payload = &eventlog.EpochStarted{
+			ID:      "11111111-2222-4333-8444-555555555555",
+			Version: "v",
+			Format:  eventlog.FormatVersion,
+			Config:  []byte("{}"),
+		}
 	case seq%3 == 0:
-		e.Payload = &eventlog.Deleted{Resource: eventlog.Nodes, Name: fmt.Sprintf("node-%d-%s", seq, strings.Repeat("x", 200))}
+		e.Payload = &eventlog.Deleted{
+			Resource: eventlog.Nodes,
+			Name:     fmt.Sprintf("node-%d-%s", seq, strings.Repeat("x", 200)),
+		}
 	}
 	return e
 }
@@ -250,7 +263,8 @@ func TestAnEntryThatWasMadeAnewIsRefused(t *testing.T) {
 		}
 	}
 	var damaged *eventlog.DamagedError
-	if !errors.As(failed, &damaged) || damaged.Seq != 996 || last != 995 || !strings.Contains(failed.Error(), "it follows a record of hash") {
+	if !errors.As(failed, &damaged) || damaged.Seq != 996 || last != 995 ||
+		!strings.Contains(failed.Error(), "it follows a record of hash") {
 		t.Errorf("read up to entry %d, then %v; want damage at entry 996", last, failed)
 	}
 	if err := server.Close(s.dir); err != nil {

@@ -94,7 +94,12 @@ func TestAReaderWhoseSchedulerEndsReadsOn(t *testing.T) {
 					t.Errorf("the last is %d, %v", last, err)
 				}
 				wantEntries(t, j, many-3, many) // once more, all in the new place
-				if o, err := eventlog.OriginAt(context.Background(), j, many-2); err != nil || o.Seq != many-2 || o.Tree.Size != many-2 {
+				if o, err := eventlog.OriginAt(
+					context.Background(),
+					j,
+					many-2,
+				); err != nil || o.Seq != many-2 ||
+					o.Tree.Size != many-2 {
 					t.Errorf("place behind entry %d: %+v, %v", many-2, o, err)
 				}
 				if _, err := j.RecordHash(context.Background(), many+1); err == nil {
@@ -158,10 +163,18 @@ func TestAReaderDoesNotGoOnInAnotherLog(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := other.Append(context.Background(), 0, otherEntries(tc.n, name == "another past")); err != nil {
+					if err := other.Append(
+						context.Background(),
+						0,
+						otherEntries(tc.n, name == "another past"),
+					); err != nil {
 						t.Fatal(err)
 					}
-					if err := errors.Join(other.Close(), os.Rename(s.dir, s.dir+".away"), os.Rename(filepath.Join(dir, "other"), s.dir)); err != nil {
+					if err := errors.Join(
+						other.Close(),
+						os.Rename(s.dir, s.dir+".away"),
+						os.Rename(filepath.Join(dir, "other"), s.dir),
+					); err != nil {
 						t.Fatal(err)
 					}
 				}

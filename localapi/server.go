@@ -127,7 +127,11 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	from, err := strconv.ParseUint(r.FormValue("from"), 10, 64)
 	to, terr := strconv.ParseUint(r.FormValue("to"), 10, 64)
 	if err = errors.Join(err, terr); err != nil || from < 1 || to < from {
-		http.Error(w, "want from and to: the numbers of two entries, the second not before the first", http.StatusBadRequest)
+		http.Error(
+			w,
+			"want from and to: the numbers of two entries, the second not before the first",
+			http.StatusBadRequest,
+		)
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

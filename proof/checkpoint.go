@@ -62,7 +62,10 @@ func OpenCheckpoint(msg []byte, known note.Verifiers) (Checkpoint, error) {
 	case errors.As(err, &unverified):
 		return Checkpoint{}, errors.New("checkpoint: no key that was given has signed it")
 	case errors.As(err, &invalid):
-		return Checkpoint{}, fmt.Errorf("checkpoint: the signature of %q is not of this text: one of the two was changed", invalid.Name)
+		return Checkpoint{}, fmt.Errorf(
+			"checkpoint: the signature of %q is not of this text: one of the two was changed",
+			invalid.Name,
+		)
 	case err != nil:
 		return Checkpoint{}, fmt.Errorf("checkpoint: %w", err)
 	}
@@ -75,11 +78,16 @@ func OpenCheckpoint(msg []byte, known note.Verifiers) (Checkpoint, error) {
 		signed = signed || s.Name == c.Origin
 	}
 	if !signed {
-		return Checkpoint{}, fmt.Errorf("checkpoint: it is of the log %q, but the key with that name has not signed it", c.Origin)
+		return Checkpoint{}, fmt.Errorf(
+			"checkpoint: it is of the log %q, but the key with that name has not signed it",
+			c.Origin,
+		)
 	}
 	// Package note reads the last character of a signature loosely.
 	for _, s := range append(n.Sigs, n.UnverifiedSigs...) {
-		if raw, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil || base64.StdEncoding.EncodeToString(raw) != s.Base64 {
+		if raw, err := base64.StdEncoding.Strict().
+			DecodeString(s.Base64); err != nil ||
+			base64.StdEncoding.EncodeToString(raw) != s.Base64 {
 			return Checkpoint{}, fmt.Errorf("checkpoint: the signature of %q is not written as signatures are", s.Name)
 		}
 	}
@@ -104,7 +112,10 @@ func readCheckpoint(msg []byte) (Checkpoint, error) {
 func parseCheckpoint(text string) (Checkpoint, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) < 4 || lines[0] == "" {
-		return Checkpoint{}, fmt.Errorf("it has %d lines, want the log's name, its size, the root and the chain's hash", len(lines))
+		return Checkpoint{}, fmt.Errorf(
+			"it has %d lines, want the log's name, its size, the root and the chain's hash",
+			len(lines),
+		)
 	}
 	c := Checkpoint{Origin: lines[0]}
 	var err error

@@ -22,7 +22,10 @@ func GenerateKey(rand io.Reader, name string) (Key, error) {
 	_, errPrivate := note.NewSigner(private)
 	_, errPublic := note.NewVerifier(public)
 	if errPrivate != nil || errPublic != nil || strings.ContainsAny(name, "\r\n") {
-		return Key{}, fmt.Errorf("make a key: the name %q does not do: it must not be empty, nor have spaces or a plus sign", name)
+		return Key{}, fmt.Errorf(
+			"make a key: the name %q does not do: it must not be empty, nor have spaces or a plus sign",
+			name,
+		)
 	}
 	return Key{Private: private, Public: public}, nil
 }
@@ -55,7 +58,9 @@ func ReadVerifier(content []byte) (note.Verifier, error) {
 	v, err := note.NewVerifier(line)
 	if err != nil {
 		if _, private := note.NewSigner(line); private == nil {
-			return nil, errors.New("it is a private key: checking takes the public one, and the private one should not leave its place")
+			return nil, errors.New(
+				"it is a private key: checking takes the public one, and the private one should not leave its place",
+			)
 		}
 		return nil, errNoKey
 	}

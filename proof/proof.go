@@ -84,7 +84,11 @@ func decode(content []byte) (*Proof, error) {
 		return nil, fmt.Errorf("it is no proof, or it was cut short: %w", err)
 	}
 	if version.Format != Format {
-		return nil, fmt.Errorf("it has format %d, of another version of Rollcall: this one reads %d", version.Format, Format)
+		return nil, fmt.Errorf(
+			"it has format %d, of another version of Rollcall: this one reads %d",
+			version.Format,
+			Format,
+		)
 	}
 	p := &Proof{}
 	dec := json.NewDecoder(bytes.NewReader(content))
@@ -100,7 +104,9 @@ func decode(content []byte) (*Proof, error) {
 		return nil, err
 	}
 	if !bytes.Equal(again, content) {
-		return nil, errors.New("it is not written as rollcall log prove writes it: give it as it was, without any formatting")
+		return nil, errors.New(
+			"it is not written as rollcall log prove writes it: give it as it was, without any formatting",
+		)
 	}
 	return p, nil
 }
@@ -167,8 +173,12 @@ func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, err
 			return nil, &NoCheckpointError{Size: size}
 		}
 		if root := p.roots()[i]; c.Root != root {
-			return nil, fmt.Errorf("the proof is of a log whose first %d entries have the root %v, but the checkpoint says %v: it is another log, or it was changed",
-				size, root, c.Root)
+			return nil, fmt.Errorf(
+				"the proof is of a log whose first %d entries have the root %v, but the checkpoint says %v: it is another log, or it was changed",
+				size,
+				root,
+				c.Root,
+			)
 		}
 		out.Checkpoints = append(out.Checkpoints, c)
 	}
@@ -221,7 +231,11 @@ func (p *Proof) open(known note.Verifiers, beside [][]byte) (map[uint64]Checkpoi
 		case c.Origin != all[0].Origin:
 			return nil, fmt.Errorf("there are checkpoints of two logs, %q and %q", all[0].Origin, c.Origin)
 		case !p.speaksOf(c.Size):
-			return nil, fmt.Errorf("there is a checkpoint of %d entries, of which the proof does not speak: it speaks of %v", c.Size, p.Sizes())
+			return nil, fmt.Errorf(
+				"there is a checkpoint of %d entries, of which the proof does not speak: it speaks of %v",
+				c.Size,
+				p.Sizes(),
+			)
 		case ok && (other.Root != c.Root || other.Chain != c.Chain):
 			return nil, NewForkError(other, c)
 		}
@@ -255,11 +269,19 @@ func NewForkError(a, b Checkpoint) *ForkError {
 // Error implements error.
 func (e *ForkError) Error() string {
 	if e.Roots[0] == e.Roots[1] {
-		return fmt.Sprintf("there are two signed checkpoints of %d entries with the same root and different last records, %x and %x: one of them is of no log, keep both",
-			e.Size, e.Chains[0], e.Chains[1])
+		return fmt.Sprintf(
+			"there are two signed checkpoints of %d entries with the same root and different last records, %x and %x: one of them is of no log, keep both",
+			e.Size,
+			e.Chains[0],
+			e.Chains[1],
+		)
 	}
-	return fmt.Sprintf("there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between them, keep both",
-		e.Size, e.Roots[0], e.Roots[1])
+	return fmt.Sprintf(
+		"there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between them, keep both",
+		e.Size,
+		e.Roots[0],
+		e.Roots[1],
+	)
 }
 
 // errProof says that hashes do not add up.

@@ -144,7 +144,8 @@ func TestEveryEntryIsProvenAtEverySize(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := again(t, p).Check(known, msg)
-			if err != nil || got.Entry.Seq != uint64(seq) || len(got.Checkpoints) != 1 || got.Checkpoints[0].Size != uint64(size) {
+			if err != nil || got.Entry.Seq != uint64(seq) || len(got.Checkpoints) != 1 ||
+				got.Checkpoints[0].Size != uint64(size) {
 				t.Fatalf("entry %d of %d: %+v, error %v", seq, size, got, err)
 			}
 			// Not with the record of another entry, nor with a checkpoint of another size.
@@ -181,7 +182,8 @@ func TestEveryGrowthIsProven(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := again(t, p).Check(known, signed[to-1])
-			if err != nil || got.Entry != nil || len(got.Checkpoints) != 2 || got.Checkpoints[0].Size != uint64(from) || got.Checkpoints[1].Size != uint64(to) {
+			if err != nil || got.Entry != nil || len(got.Checkpoints) != 2 || got.Checkpoints[0].Size != uint64(from) ||
+				got.Checkpoints[1].Size != uint64(to) {
 				t.Fatalf("growth from %d to %d: %+v, error %v", from, to, got, err)
 			}
 		}
@@ -223,7 +225,11 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 		// With the old root written into it, the proof does not hold either.
 		forged := *p.Consistency
 		forged.FromRoot = honest.Consistency.FromRoot
-		if _, err := (&Proof{Format: Format, Consistency: &forged}).Check(known, before, after); (err == nil) != (changed > from) {
+		if _, err := (&Proof{Format: Format, Consistency: &forged}).Check(
+			known,
+			before,
+			after,
+		); (err == nil) != (changed > from) {
 			t.Errorf("entry %d was changed: error %v", changed, err)
 		}
 		forged = *honest.Consistency
@@ -234,7 +240,12 @@ func TestChangedLogDoesNotGrowFromTheOldOne(t *testing.T) {
 		// Two checkpoints of one size are evidence.
 		if changed == 3 {
 			var fork *ForkError
-			if _, err := p.Check(known, after, checkpoint(t, old, to, signer)); !errors.As(err, &fork) || fork.Size != to {
+			if _, err := p.Check(
+				known,
+				after,
+				checkpoint(t, old, to, signer),
+			); !errors.As(err, &fork) ||
+				fork.Size != to {
 				t.Errorf("two checkpoints of the same size: error %v", err)
 			}
 		}
@@ -306,7 +317,8 @@ func TestEveryAlteredByteIsRefused(t *testing.T) {
 	})
 	alter([]byte(key.Private), func(what string, bad []byte) {
 		s, err := ReadSigner(bad)
-		if err == nil && string(bad) != key.Private+"\n" && s.Name() == signer.Name() && s.KeyHash() == signer.KeyHash() {
+		if err == nil && string(bad) != key.Private+"\n" && s.Name() == signer.Name() &&
+			s.KeyHash() == signer.KeyHash() {
 			t.Errorf("private key, %s: accepted", what)
 		}
 	})
@@ -386,7 +398,11 @@ func TestProofOfAWrongLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(known, checkpoint(t, r, 8, signer)); err == nil || !strings.Contains(err.Error(), "the proof is of entry 5, but what it shows is entry 7") {
+	if _, err := p.Check(
+		known,
+		checkpoint(t, r, 8, signer),
+	); err == nil ||
+		!strings.Contains(err.Error(), "the proof is of entry 5, but what it shows is entry 7") {
 		t.Errorf("an entry in the place of another: %v", err)
 	}
 	if p, err = (&Prover{Log: r}).Inclusion(context.Background(), 8, 8); err != nil {
@@ -437,7 +453,10 @@ func TestKeysAreToldApart(t *testing.T) {
 	if _, err := ReadSigner([]byte(key.Public)); err == nil || !strings.Contains(err.Error(), "it is a public key") {
 		t.Errorf("signing with the public key: %v", err)
 	}
-	if _, err := ReadVerifier([]byte(key.Private)); err == nil || !strings.Contains(err.Error(), "it is a private key") {
+	if _, err := ReadVerifier(
+		[]byte(key.Private),
+	); err == nil ||
+		!strings.Contains(err.Error(), "it is a private key") {
 		t.Errorf("checking with the private key: %v", err)
 	}
 	for _, name := range []string{"", "a b", "a+b", "a\nb", "\xff"} {

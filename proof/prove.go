@@ -85,8 +85,12 @@ func (p *Proof) Attach(msg []byte) error {
 			continue
 		}
 		if root := p.roots()[i]; root != c.Root {
-			return fmt.Errorf("the log's first %d entries have the root %v, but the checkpoint says %v: it is of another log, or the log was changed since",
-				size, root, c.Root)
+			return fmt.Errorf(
+				"the log's first %d entries have the root %v, but the checkpoint says %v: it is of another log, or the log was changed since",
+				size,
+				root,
+				c.Root,
+			)
 		}
 		p.Checkpoints = append(p.Checkpoints, string(msg))
 		return nil

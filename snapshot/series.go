@@ -44,8 +44,13 @@ type LostError struct {
 
 // Error implements error.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
-		e.Last, e.Seq, e.Last+1, e.Seq)
+	return fmt.Sprintf(
+		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
+		e.Last,
+		e.Seq,
+		e.Last+1,
+		e.Seq,
+	)
 }
 
 // A Series is the snapshots of one log. What it restores was checked to be whole, to belong to that log, and to
@@ -78,8 +83,8 @@ func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []err
 // itself what its name says, shows that entries were lost; it need not be of a format that this program reads. One
 // that is not shows nothing: it is refused, newest first.
 //
-// An error, which wraps ErrUnreadable, says that nothing is lost as far as can be seen, but that not all can be: the log
-// may have had more entries, and must not be appended to.
+// An error, which wraps ErrUnreadable, says that nothing is lost as far as can be seen, but that not all can be: the
+// log may have had more entries, and must not be appended to.
 func (s *Series) Beyond(last uint64) (lost *LostError, refused []error, err error) {
 	if last == math.MaxUint64 {
 		return nil, nil, nil

@@ -111,7 +111,12 @@ func (s *Snapshot) Release() []byte {
 // Encode returns the snapshot in its format, and sets its StateHash.
 func (s *Snapshot) Encode() ([]byte, error) {
 	if len(s.state) > MaxState {
-		return nil, fmt.Errorf("snapshot at entry %d: a state of %d bytes is larger than the %d that are read", s.Seq, len(s.state), MaxState)
+		return nil, fmt.Errorf(
+			"snapshot at entry %d: a state of %d bytes is larger than the %d that are read",
+			s.Seq,
+			len(s.state),
+			MaxState,
+		)
 	}
 	s.StateHash = sha256.Sum256(s.state)
 	out := append(make([]byte, 0, headerSize+len(s.state)/8), magic...)
@@ -163,9 +168,15 @@ func Decode(data []byte) (*Snapshot, error) {
 	packed, size := data[headerSize:len(data)-sha256.Size], binary.BigEndian.Uint64(data[offsetSize:])
 	switch {
 	case size > uint64(len(packed))*maxRatio:
-		return nil, &DamagedError{Check: "state size", Err: fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed))}
+		return nil, &DamagedError{
+			Check: "state size",
+			Err:   fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed)),
+		}
 	case size > MaxState:
-		return nil, &DamagedError{Check: "state size", Err: fmt.Errorf("%d bytes are more than the %d of any state", size, MaxState)}
+		return nil, &DamagedError{
+			Check: "state size",
+			Err:   fmt.Errorf("%d bytes are more than the %d of any state", size, MaxState),
+		}
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

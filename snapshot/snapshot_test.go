@@ -48,21 +48,42 @@ func newMachine(t testing.TB, nodes, pods int) *scheduler.Machine {
 	apply(&eventlog.EpochStarted{ID: "epoch", Version: "test", Format: eventlog.FormatVersion, Config: config})
 	for i := range nodes {
 		name := fmt.Sprintf("node-%05d", i)
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{
-			v1.LabelHostname: name, v1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%3), v1.LabelArchStable: "amd64", v1.LabelOSStable: "linux",
-		}}}
-		n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("96"), v1.ResourceMemory: resource.MustParse("768Gi"),
-			"nvidia.com/gpu": resource.MustParse("8"), v1.ResourcePods: resource.MustParse("110")}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{
+				v1.LabelHostname:     name,
+				v1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%3),
+				v1.LabelArchStable:   "amd64",
+				v1.LabelOSStable:     "linux",
+			}},
+		}
+		n.Status.Allocatable = v1.ResourceList{
+			v1.ResourceCPU:    resource.MustParse("96"),
+			v1.ResourceMemory: resource.MustParse("768Gi"),
+			"nvidia.com/gpu":  resource.MustParse("8"),
+			v1.ResourcePods:   resource.MustParse("110"),
+		}
 		upsert(eventlog.Nodes, n)
 	}
 	for i := range pods {
 		name := fmt.Sprintf("training-job-%06d-worker-%02d", i/16, i%16)
-		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("team-%d", i%10), Name: name,
-			UID: types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)), Labels: map[string]string{"app": "training", "job": fmt.Sprint(i / 16)}}}
+		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fmt.Sprintf("team-%d", i%10),
+			Name:      name,
+			UID: types.UID(
+				fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i),
+			),
+			Labels: map[string]string{"app": "training", "job": fmt.Sprint(i / 16)},
+		}}
 		p.Spec.SchedulerName = "default-scheduler"
 		p.Spec.Tolerations = []v1.Toleration{{Key: "nvidia.com/gpu", Operator: v1.TolerationOpExists}}
-		p.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.example.com/training:v17", Resources: v1.ResourceRequirements{
-			Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi")}}}}
+		p.Spec.Containers = []v1.Container{
+			{Name: "main", Image: "registry.example.com/training:v17", Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{
+					v1.ResourceCPU:    resource.MustParse("4"),
+					v1.ResourceMemory: resource.MustParse("16Gi"),
+				},
+			}},
+		}
 		if i%2 == 0 && nodes > 0 {
 			p.Spec.NodeName = fmt.Sprintf("node-%05d", i/2%nodes)
 		}
@@ -119,7 +140,9 @@ func TestASnapshotIsOfTheMomentOfItsCapture(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := encode(t, m)
-	if err := m.Apply(eventlog.Entry{Seq: seq + 1, Epoch: 1, Time: m.Now().Add(time.Hour), Payload: &eventlog.Tick{}}); err != nil {
+	if err := m.Apply(
+		eventlog.Entry{Seq: seq + 1, Epoch: 1, Time: m.Now().Add(time.Hour), Payload: &eventlog.Tick{}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	got, err := s.Encode()

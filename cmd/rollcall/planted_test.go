@@ -27,10 +27,13 @@ var plantedFaults = []struct {
 		"was carried out, and entry",
 	},
 	{
-		"entries count as durable before they are appended", "engine/writer.go",
+		"entries count as durable before they are appended",
+		"engine/writer.go",
 		"\t\tw.note(w.log.Append(context.Background(), w.batch[0].Seq-1, w.batch))\n",
 		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(context.Background(), batch[0].Seq-1, batch)\n",
-		"./cmd/rollcall", "TestKilledAtAnyMomentASimulationLosesNothing", "was carried out, and entry",
+		"./cmd/rollcall",
+		"TestKilledAtAnyMomentASimulationLosesNothing",
+		"was carried out, and entry",
 	},
 	{
 		"recovery does not ask again for what has no result", "engine/engine.go",

@@ -30,9 +30,9 @@ type Archived struct {
 	Bytes    int64
 }
 
-// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made,
-// with the directories above it, if it is not there. The log then begins with its next segment; where the archived ones are stands in the
-// log's directory, and whoever opens the log finds them there as long as they are there.
+// Archive moves the sealed segments of the log at path that have no entry from before on to dir, which is made, with
+// the directories above it, if it is not there. The log then begins with its next segment; where the archived ones are
+// stands in the log's directory, and whoever opens the log finds them there as long as they are there.
 //
 // A writer or readers may have the log: sealed segments are written to by nobody, and readers find them again.
 // If none has it, no writer is let in meanwhile. progress, if it is not nil, is told how many bytes of how many
@@ -101,7 +101,11 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if err != nil {
 		return done, err
 	}
-	done = Archived{Part: Part{First: segments[0].First, Last: end.Seq, Dir: dir}, Segments: len(segments), Bytes: sizes}
+	done = Archived{
+		Part:     Part{First: segments[0].First, Last: end.Seq, Dir: dir},
+		Segments: len(segments),
+		Bytes:    sizes,
+	}
 	if err := l.begin.with(end, done.Part).write(path); err != nil {
 		return Archived{}, err
 	}
@@ -259,7 +263,14 @@ func (l *Log) mayShare(dir string) error {
 		facts, err := factsOf(path)
 		ours := func(f Facts) bool { return f.First == facts.First && f.Last == facts.Last && f.Hash == facts.Hash }
 		if err != nil || !slices.ContainsFunc(known, ours) {
-			return &fs.PathError{Op: "archive", Path: path, Err: fmt.Errorf("it is a segment of another log: archive each log to a directory of its own: %w", fs.ErrExist)}
+			return &fs.PathError{
+				Op:   "archive",
+				Path: path,
+				Err: fmt.Errorf(
+					"it is a segment of another log: archive each log to a directory of its own: %w",
+					fs.ErrExist,
+				),
+			}
 		}
 	}
 	return nil
@@ -267,7 +278,8 @@ func (l *Log) mayShare(dir string) error {
 
 // says says whether an entry was archived in dir.
 func (b *beginning) says(seq uint64, dir string) bool {
-	return b != nil && slices.ContainsFunc(b.Archived, func(p Part) bool { return p.Dir == dir && p.First <= seq && seq <= p.Last })
+	return b != nil &&
+		slices.ContainsFunc(b.Archived, func(p Part) bool { return p.Dir == dir && p.First <= seq && seq <= p.Last })
 }
 
 // stage brings the segments to dir, durably, and returns their size in bytes. They stay where they are.

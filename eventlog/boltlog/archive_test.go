@@ -94,7 +94,10 @@ func openBoth(t *testing.T, o Options, path string, f func(t *testing.T, l *Log)
 
 func TestArchivedEntriesAreReadWhereTheyAre(t *testing.T) {
 	path, _ := archivedLog(t)
-	if got, err := segmentPaths(path); err != nil || !slices.Equal(got, []string{segment(path, 21), segment(path, 31)}) {
+	if got, err := segmentPaths(
+		path,
+	); err != nil ||
+		!slices.Equal(got, []string{segment(path, 21), segment(path, 31)}) {
 		t.Errorf("the log has %v, error %v", got, err)
 	}
 	openBoth(t, everyAppend, path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 40) })
@@ -121,7 +124,10 @@ func TestArchiveThatIsNotThere(t *testing.T) {
 	if _, err := (Options{Archives: []string{dir}}).OpenReadOnly(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an archive that is named and not there: error %v", err)
 	}
-	if _, err := (Options{Archives: []string{t.TempDir()}}).Open(path); err == nil || !strings.Contains(err.Error(), "the segment that ends with entry 20 is not there") {
+	if _, err := (Options{Archives: []string{t.TempDir()}}).Open(
+		path,
+	); err == nil ||
+		!strings.Contains(err.Error(), "the segment that ends with entry 20 is not there") {
 		t.Errorf("an archive that has nothing: error %v", err)
 	}
 	// Some of it is there.
@@ -216,7 +222,8 @@ func TestArchivingToSeveralPlaces(t *testing.T) {
 		must(t, err)
 		begin, err := readBeginning(path)
 		must(t, err)
-		if paths[0] != segment(path, step.first) || (begin != nil) != (step.want != nil) || (begin != nil && !slices.Equal(begin.Archived, step.want)) {
+		if paths[0] != segment(path, step.first) || (begin != nil) != (step.want != nil) ||
+			(begin != nil && !slices.Equal(begin.Archived, step.want)) {
 			t.Errorf("before %d: the log has %v, and says of the rest %+v", step.before, paths, begin)
 		}
 		openBoth(t, DefaultOptions(), path, func(t *testing.T, l *Log) { wantEntries(t, l, 1, 50) })
@@ -260,7 +267,13 @@ func TestArchivingIsRefused(t *testing.T) {
 	content, err := os.ReadFile(segment(otherSegments(t), 11))
 	must(t, err)
 	must(t, os.WriteFile(segment(dir, 11), content, fileMode))
-	want("another log's segment of that name", segment(dir, 11)+": it is a segment of another log", fs.ErrExist, 21, dir)
+	want(
+		"another log's segment of that name",
+		segment(dir, 11)+": it is a segment of another log",
+		fs.ErrExist,
+		21,
+		dir,
+	)
 	must(t, os.Rename(segment(dir, 11), segment(dir, 12)))
 	want("another log's segment", segment(dir, 12)+": it is a segment of another log", fs.ErrExist, 21, dir)
 	must(t, os.Remove(segment(dir, 12)))
@@ -430,7 +443,15 @@ func otherSegments(t testing.TB) string {
 	for i := range entries {
 		entries[i].Time++
 	}
-	must(t, errors.Join(l.Append(context.Background(), 0, entries[:10]), l.Append(context.Background(), 10, entries[10:20]), l.Append(context.Background(), 20, entries[20:]), l.Close()))
+	must(
+		t,
+		errors.Join(
+			l.Append(context.Background(), 0, entries[:10]),
+			l.Append(context.Background(), 10, entries[10:20]),
+			l.Append(context.Background(), 20, entries[20:]),
+			l.Close(),
+		),
+	)
 	return path
 }
 

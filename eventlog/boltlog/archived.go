@@ -46,8 +46,16 @@ func (b *beginning) agrees(dir string, f Facts) error {
 	if b == nil || !f.Sealed || f.Last != b.Origin.Seq || f.Hash == b.Origin.Hash {
 		return nil
 	}
-	return &eventlog.DamagedError{Path: filepath.Join(dir, originName), Seq: f.Last,
-		Err: fmt.Errorf("it says that the record of entry %d has the hash %x, but it has %x", f.Last, b.Origin.Hash, f.Hash)}
+	return &eventlog.DamagedError{
+		Path: filepath.Join(dir, originName),
+		Seq:  f.Last,
+		Err: fmt.Errorf(
+			"it says that the record of entry %d has the hash %x, but it has %x",
+			f.Last,
+			b.Origin.Hash,
+			f.Hash,
+		),
+	}
 }
 
 // recall finds the archived segments before next, in o.Archives or where b says, as far back as they follow one
@@ -92,7 +100,12 @@ func lastThatEnds(paths []string, end Facts) (facts Facts, left []string, err er
 			ferr = facts.Sound()
 		}
 		if err = cmp.Or(err, ferr); ferr == nil && facts.Last >= end.Last && another == nil {
-			another = fmt.Errorf("%s is not the segment that ends with entry %d and a record of hash %x", path, end.Last, end.Hash)
+			another = fmt.Errorf(
+				"%s is not the segment that ends with entry %d and a record of hash %x",
+				path,
+				end.Last,
+				end.Hash,
+			)
 		}
 	}
 	return Facts{}, nil, cmp.Or(err, another)

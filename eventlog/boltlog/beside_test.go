@@ -66,9 +66,21 @@ func TestAWriterComesAndAppendsWhileALogIsRead(t *testing.T) {
 				}
 				last, err := reader.Last()
 				if next != 41 || last != 40 || err != nil || reader.First() != 1 || reader.Live() {
-					t.Errorf("read up to entry %d; first %d, last %d, %v, live %t", next-1, reader.First(), last, err, reader.Live())
+					t.Errorf(
+						"read up to entry %d; first %d, last %d, %v, live %t",
+						next-1,
+						reader.First(),
+						last,
+						err,
+						reader.Live(),
+					)
 				}
-				if now, err := eventlog.OriginAt(context.Background(), reader, 40); err != nil || !reflect.DeepEqual(now, origin) {
+				if now, err := eventlog.OriginAt(
+					context.Background(),
+					reader,
+					40,
+				); err != nil ||
+					!reflect.DeepEqual(now, origin) {
 					t.Errorf("the place behind entry 40 was %+v, and is %+v (%v)", origin, now, err)
 				}
 				if n, err := readUntil(t, path, 1); n != 200 || err != nil {
@@ -188,7 +200,14 @@ func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 			must(t, err)
 			again, err := OpenReadOnly(path)
 			must(t, err)
-			if err := again.Append(context.Background(), 40, logtest.Entries(41, 1)); !errors.Is(err, eventlog.ErrReadOnly) {
+			if err := again.Append(
+				context.Background(),
+				40,
+				logtest.Entries(41, 1),
+			); !errors.Is(
+				err,
+				eventlog.ErrReadOnly,
+			) {
 				t.Errorf("append to a log opened for reading: %v", err)
 			}
 			must(t, again.Close())
@@ -196,7 +215,10 @@ func TestAWriterThatIsKeptOutIsToldByWhom(t *testing.T) {
 			if !errors.Is(err, eventlog.ErrInUse) || !errors.Is(err, eventlog.ErrBeingRead) {
 				t.Fatalf("a writer beside a reader: error %v", err)
 			}
-			if _, noProc := os.Stat("/proc/locks"); !errors.Is(noProc, fs.ErrNotExist) && !strings.Contains(err.Error(), fmt.Sprintf("it is being read by process %d (", os.Getpid())) {
+			if _, noProc := os.Stat(
+				"/proc/locks",
+			); !errors.Is(noProc, fs.ErrNotExist) &&
+				!strings.Contains(err.Error(), fmt.Sprintf("it is being read by process %d (", os.Getpid())) {
 				t.Errorf("error %q does not say who reads", err)
 			}
 			must(t, reader.Close())

@@ -33,9 +33,9 @@ type rawPage struct {
 	bytes        []byte
 }
 
-// checkBranches sees that the file's root page names exactly our buckets, and that the pages of the entries form
-// a tree, as far as its leaves. txid is that of the transaction whose tree it is. With toWrite it sees to the list of free
-// pages as well.
+// checkBranches sees that the file's root page names exactly our buckets, and that the pages of the entries form a
+// tree, as far as its leaves. txid is that of the transaction whose tree it is. With toWrite it sees to the list of
+// free pages as well.
 func (s *Segment) checkBranches(txid, used int64, toWrite bool) error {
 	size := int64(s.db.Info().PageSize)
 	w := pageWalk{file: s.file, size: size, pages: uint64(used / size), seen: map[uint64]bool{}}
@@ -75,8 +75,17 @@ func (w *pageWalk) read(id uint64) (p rawPage, err error) {
 	p.flags = int(binary.NativeEndian.Uint16(head[8:]))
 	p.count = int(binary.NativeEndian.Uint16(head[10:]))
 	over := uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
-	if self := binary.NativeEndian.Uint64(head); self != id || over >= w.pages-id || p.flags != flagBranch && p.flags != flagLeaf {
-		return p, fmt.Errorf("page %d says of itself that it is page %d, of kind %#x, and goes on over %d pages", id, self, p.flags, over)
+	if self := binary.NativeEndian.Uint64(
+		head,
+	); self != id || over >= w.pages-id ||
+		p.flags != flagBranch && p.flags != flagLeaf {
+		return p, fmt.Errorf(
+			"page %d says of itself that it is page %d, of kind %#x, and goes on over %d pages",
+			id,
+			self,
+			p.flags,
+			over,
+		)
 	}
 	if p.flags == flagLeaf && len(w.seen) > 1 {
 		return p, nil // a leaf of entries
@@ -101,10 +110,15 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 		at := pageHeaderSize + i*elementSize
 		element := p.bytes[at : at+elementSize]
 		flags, start := binary.NativeEndian.Uint32(element), uint64(at)+uint64(binary.NativeEndian.Uint32(element[4:]))
-		keySize, valueSize := uint64(binary.NativeEndian.Uint32(element[8:])), uint64(binary.NativeEndian.Uint32(element[12:]))
+		keySize, valueSize := uint64(
+			binary.NativeEndian.Uint32(element[8:]),
+		), uint64(
+			binary.NativeEndian.Uint32(element[12:]),
+		)
 		stop := start + keySize + valueSize
 		// bbolt writes them without a gap.
-		if flags != flagBucket || start != end || keySize != uint64(len(name)) || stop > uint64(len(p.bytes)) || valueSize < 16 ||
+		if flags != flagBucket || start != end || keySize != uint64(len(name)) || stop > uint64(len(p.bytes)) ||
+			valueSize < 16 ||
 			!bytes.Equal(p.bytes[start:start+keySize], name) {
 			return nil, fmt.Errorf("the bucket %q is not where it must be", name)
 		}
@@ -123,17 +137,30 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 	return roots, nil
 }
 
-// checkInline sees that the page of a bucket that stands in the root page itself is a leaf whose elements lie one behind
-// the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less of them.
+// checkInline sees that the page of a bucket that stands in the root page itself is a leaf whose elements lie one
+// behind the other and fill it: bbolt writes it so, and panics in the middle of an append where there are more or less
+// of them.
 func checkInline(page []byte) error {
 	if len(page) < pageHeaderSize {
 		return fmt.Errorf("it has %d bytes", len(page))
 	}
-	self, flags, count := binary.NativeEndian.Uint64(page), binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
+	self, flags, count := binary.NativeEndian.Uint64(
+		page,
+	), binary.NativeEndian.Uint16(
+		page[8:],
+	), int(
+		binary.NativeEndian.Uint16(page[10:]),
+	)
 	over := binary.NativeEndian.Uint32(page[pageOverflowAt:])
 	end := uint64(pageHeaderSize + count*elementSize)
 	if self != 0 || flags != flagLeaf || over != 0 || end > uint64(len(page)) {
-		return fmt.Errorf("it is said to be page %d of kind %#x, to hold %d, and to go on over %d pages", self, flags, count, over)
+		return fmt.Errorf(
+			"it is said to be page %d of kind %#x, to hold %d, and to go on over %d pages",
+			self,
+			flags,
+			count,
+			over,
+		)
 	}
 	for i := range count {
 		at := pageHeaderSize + i*elementSize

@@ -5,8 +5,9 @@ import (
 	"os"
 )
 
-// maxCopy is the largest segment that is copied for a reader, in bytes: twice the default size. The copy of a larger one
-// would take more room, and more of a writer's time, than a reader may ask for unseen: it keeps the writer out instead.
+// maxCopy is the largest segment that is copied for a reader, in bytes: twice the default size. The copy of a larger
+// one would take more room, and more of a writer's time, than a reader may ask for unseen: it keeps the writer out
+// instead.
 const maxCopy = 2 * 256 << 20
 
 // copyOf returns a copy of the file at path, of which the caller knows that nobody writes to it now; nil if none can be

@@ -39,11 +39,24 @@ func TestAForgottenSyncIsFound(t *testing.T) {
 				}
 				tried++
 				faulty := r.Without(i)
-				search := crashSearch{recording: faulty, oracle: newCrashOracle(t, faulty), scratch: scratchDir(t), seed: 1,
-					from: i, to: min(i+20, len(faulty)+1), stopAt: 1, effort: crashfs.Effort{Subsets: 4, Tears: 2, LastWrites: 1}}
+				search := crashSearch{
+					recording: faulty,
+					oracle:    newCrashOracle(t, faulty),
+					scratch:   scratchDir(t),
+					seed:      1,
+					from:      i,
+					to:        min(i+20, len(faulty)+1),
+					stopAt:    1,
+					effort:    crashfs.Effort{Subsets: 4, Tears: 2, LastWrites: 1},
+				}
 				found := search.run().failures
 				if len(found) == 0 {
-					t.Errorf("without operation %d (%s), which follows %q, no state was found to be wrong", i, r[i], r[i-1])
+					t.Errorf(
+						"without operation %d (%s), which follows %q, no state was found to be wrong",
+						i,
+						r[i],
+						r[i-1],
+					)
 				} else if !strings.Contains(found[0], tc.want) {
 					t.Errorf("without operation %d: %s\nwant it to say %q", i, found[0], tc.want)
 				}

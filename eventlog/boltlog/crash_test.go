@@ -47,7 +47,12 @@ func recordedEntries(first uint64, n int) []eventlog.Entry {
 	for i := range entries {
 		seq := entries[i].Seq
 		text := strings.Repeat(letters[seq%26:]+letters[:seq%26], int(seq*577%3000)/26)
-		entries[i].Payload = &eventlog.BindResult{UID: "uid", Node: fmt.Sprint(seq), Outcome: eventlog.BindBound, Message: text}
+		entries[i].Payload = &eventlog.BindResult{
+			UID:     "uid",
+			Node:    fmt.Sprint(seq),
+			Outcome: eventlog.BindBound,
+			Message: text,
+		}
 	}
 	return entries
 }
@@ -305,7 +310,10 @@ func (s crashSearch) run() crashResult {
 					}
 					if err := s.try(content, ops, w); err != nil {
 						mu.Lock()
-						result.failures = append(result.failures, fmt.Sprintf("%v\nafter %s", err, s.recording.Describe(state)))
+						result.failures = append(
+							result.failures,
+							fmt.Sprintf("%v\nafter %s", err, s.recording.Describe(state)),
+						)
 						mu.Unlock()
 					}
 				}
@@ -342,8 +350,15 @@ func scratchDir(t *testing.T) string {
 
 func TestEveryCrashStateRecovers(t *testing.T) {
 	r := recordRun(t)
-	search := crashSearch{recording: r, oracle: newCrashOracle(t, r), scratch: scratchDir(t), seed: 1, to: len(r) + 1, stopAt: 5,
-		effort: crashfs.Effort{Subsets: 16, Tears: 16, LastWrites: 4}}
+	search := crashSearch{
+		recording: r,
+		oracle:    newCrashOracle(t, r),
+		scratch:   scratchDir(t),
+		seed:      1,
+		to:        len(r) + 1,
+		stopAt:    5,
+		effort:    crashfs.Effort{Subsets: 16, Tears: 16, LastWrites: 4},
+	}
 	search.seen = map[[2]uint64]bool{}
 	rounds, want := 1, 10_000
 	if !fixedseed.Whole() {

@@ -69,8 +69,8 @@ func create(path string, origin eventlog.Origin) error {
 	return syncPath(parent)
 }
 
-// createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not crash-safe,
-// so a whole file is made under another name, brought to the disk, and only then given its own.
+// createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not
+// crash-safe, so a whole file is made under another name, brought to the disk, and only then given its own.
 func createSegment(dir string, origin eventlog.Origin) error {
 	name := segmentName(origin.Seq + 1)
 	tmp, err := os.CreateTemp(dir, name+".*"+tmpSuffix)

@@ -27,7 +27,11 @@ func newLog(t testing.TB, n int) string {
 		t.Fatal(err)
 	}
 	for first := 1; first <= n; first += 500 {
-		if err := l.Append(context.Background(), uint64(first)-1, logtest.Entries(uint64(first), min(500, n+1-first))); err != nil {
+		if err := l.Append(
+			context.Background(),
+			uint64(first)-1,
+			logtest.Entries(uint64(first), min(500, n+1-first)),
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -304,7 +308,12 @@ func TestFailedCommitHasUnknownOutcome(t *testing.T) {
 	if err := l.tail.file.Close(); err != nil { // every write fails from here on
 		t.Fatal(err)
 	}
-	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+	if err := l.Append(
+		context.Background(),
+		3,
+		logtest.Entries(4, 2),
+	); err == nil ||
+		!strings.Contains(err.Error(), "outcome unknown") {
 		t.Errorf("error %v, want one that says that the outcome is unknown", err)
 	}
 	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
@@ -345,7 +354,12 @@ func TestReopenAfterACommitThatReachedTheDisk(t *testing.T) {
 	}
 	defer l.Close()
 	var conflict *eventlog.ConflictError
-	if err := l.Append(context.Background(), 3, logtest.Entries(4, 2)); !errors.As(err, &conflict) || conflict.Actual != 5 {
+	if err := l.Append(
+		context.Background(),
+		3,
+		logtest.Entries(4, 2),
+	); !errors.As(err, &conflict) ||
+		conflict.Actual != 5 {
 		t.Errorf("error %v, want a conflict with entry 5", err)
 	}
 }

@@ -40,12 +40,12 @@
 //
 // # Archives, and logs that begin later
 //
-// Sealed segments may be moved to another directory (Archive). ORIGIN, in the log's directory, then says behind
-// which entry the log's own segments begin, with the record's hash and the tree there, and where those before
-// are: it is durable before the first of them disappears. A reader finds them there, or where Options.Archive
-// says: by their place in the chain, whatever else is there. Archive puts none beside those of another log. If they are not there, the log reads from a later entry on (Log.First), and asking for one before is an
-// *ArchivedError. A log that is made from a part of another (CreateFrom) has ORIGIN too. Without ORIGIN, a log
-// that does not begin with entry 1 is damaged.
+// Sealed segments may be moved to another directory (Archive). ORIGIN, in the log's directory, then says behind which
+// entry the log's own segments begin, with the record's hash and the tree there, and where those before are: it is
+// durable before the first of them disappears. A reader finds them there, or where Options.Archive says: by their place
+// in the chain, whatever else is there. Archive puts none beside those of another log. If they are not there, the log
+// reads from a later entry on (Log.First), and asking for one before is an *ArchivedError. A log that is made from a
+// part of another (CreateFrom) has ORIGIN too. Without ORIGIN, a log that does not begin with entry 1 is damaged.
 //
 // # Who may open what
 //

@@ -326,7 +326,11 @@ func damageWorker(log, scratch string, first, step int) (total damageCount, err 
 			first = count.Next
 			continue
 		case !count.Checking:
-			return total, fmt.Errorf("the process crashed about try %d, and not in the check of the structure: %s", count.Next, complaint)
+			return total, fmt.Errorf(
+				"the process crashed about try %d, and not in the check of the structure: %s",
+				count.Next,
+				complaint,
+			)
 		}
 		total.Crashes++
 		total.Check++ // it is damage, and log verify says so when its own process crashes
@@ -345,7 +349,13 @@ func damageProcess(log, scratch string, first, step int) (count damageCount, cra
 		return count, true, err.Error()
 	}
 	cmd := exec.Command(self, "-test.run=^TestTriesOfDamage$", "-test.timeout=3h")
-	cmd.Env = append(os.Environ(), damageLog+"="+log, damageScratch+"="+scratch, damageShare+"="+strconv.Itoa(first)+" "+strconv.Itoa(step), "GOMAXPROCS=1")
+	cmd.Env = append(
+		os.Environ(),
+		damageLog+"="+log,
+		damageScratch+"="+scratch,
+		damageShare+"="+strconv.Itoa(first)+" "+strconv.Itoa(step),
+		"GOMAXPROCS=1",
+	)
 	cmd.ExtraFiles = []*os.File{w}
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -373,7 +383,14 @@ func logForDamage(t *testing.T) string {
 	l, err := everyAppend.Create(path)
 	must(t, err)
 	for i := range damageSegments {
-		must(t, l.Append(context.Background(), uint64(i*damageEntries), damageContent(uint64(i*damageEntries)+1, damageEntries)))
+		must(
+			t,
+			l.Append(
+				context.Background(),
+				uint64(i*damageEntries),
+				damageContent(uint64(i*damageEntries)+1, damageEntries),
+			),
+		)
 	}
 	must(t, l.tail.view(1, func(tx *bolt.Tx) error {
 		if tx.Bucket(bucketLog).Stats().BranchPageN == 0 {
@@ -413,8 +430,14 @@ func TestEveryDamagedByteIsFoundOrUnused(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	t.Logf("found by opening %d, by reading %d, by checking the structure %d; not found because nothing reads it %d; %d checks of the structure crashed",
-		total.Opening, total.Reading, total.Check, total.Harmless, total.Crashes)
+	t.Logf(
+		"found by opening %d, by reading %d, by checking the structure %d; not found because nothing reads it %d; %d checks of the structure crashed",
+		total.Opening,
+		total.Reading,
+		total.Check,
+		total.Harmless,
+		total.Crashes,
+	)
 	if n := len(total.Wrong); n > 0 {
 		t.Errorf("%d went wrong:\n%s", n, strings.Join(total.Wrong[:min(n, 20)], "\n"))
 	}
@@ -433,7 +456,8 @@ func TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused(t *testing.T) {
 		at := try.at % pageSize
 		page := d.files[try.name][try.at-at:]
 		const names, key, headers = pageHeaderSize + 3*elementSize, pageHeaderSize + 3*elementSize + 3 + 16, 4 + 16 + pageHeaderSize + 7*elementSize
-		if len(page) < pageSize || string(page[names:names+3]) != "log" || at < key || at >= key+headers || try.bits == 0 {
+		if len(page) < pageSize || string(page[names:names+3]) != "log" || at < key || at >= key+headers ||
+			try.bits == 0 {
 			continue
 		}
 		var count damageCount

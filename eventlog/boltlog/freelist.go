@@ -69,14 +69,23 @@ func (w *pageWalk) readFreelist(id uint64) ([]uint64, error) {
 		return nil, err
 	}
 	self, flags := binary.NativeEndian.Uint64(head), binary.NativeEndian.Uint16(head[8:])
-	count, over := uint64(binary.NativeEndian.Uint16(head[10:])), uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
+	count, over := uint64(
+		binary.NativeEndian.Uint16(head[10:]),
+	), uint64(
+		binary.NativeEndian.Uint32(head[pageOverflowAt:]),
+	)
 	at := uint64(pageHeaderSize)
 	if count == 0xFFFF { // more than fit into the header: their number stands before them
 		count = binary.NativeEndian.Uint64(head[pageHeaderSize:])
 		at += 8
 	}
 	if size := (over + 1) * uint64(w.size); self != id || flags != flagFreelist || count > (size-at)/8 {
-		return nil, fmt.Errorf("the list of free pages is said to be page %d of kind %#x, and to have %d numbers", self, flags, count)
+		return nil, fmt.Errorf(
+			"the list of free pages is said to be page %d of kind %#x, and to have %d numbers",
+			self,
+			flags,
+			count,
+		)
 	}
 	list := make([]byte, 8*count)
 	if _, err := w.file.ReadAt(list, int64(id)*w.size+int64(at)); err != nil {

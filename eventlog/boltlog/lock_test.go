@@ -173,7 +173,14 @@ func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
 		l, err := OpenReadOnly(path)
 		must(t, err)
 		if last, err := l.Last(); !l.Live() || last != sealed || err != nil {
-			t.Errorf("%s: a reader's log is live: %t, last is %d, error %v, want the sealed entries up to %d", how, l.Live(), last, err, sealed)
+			t.Errorf(
+				"%s: a reader's log is live: %t, last is %d, error %v, want the sealed entries up to %d",
+				how,
+				l.Live(),
+				last,
+				err,
+				sealed,
+			)
 		}
 		must(t, l.Close())
 		files, err := List(path)
@@ -186,7 +193,8 @@ func TestAWriterWhoseLockIsTakenAwayStillHasTheLog(t *testing.T) {
 	refuse := func(how string) {
 		t.Helper()
 		l, err := Open(path)
-		if !errors.Is(err, eventlog.ErrInUse) || errors.Is(err, eventlog.ErrBeingRead) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("process %d (", w.cmd.Process.Pid)) {
+		if !errors.Is(err, eventlog.ErrInUse) || errors.Is(err, eventlog.ErrBeingRead) ||
+			!strings.Contains(fmt.Sprint(err), fmt.Sprintf("process %d (", w.cmd.Process.Pid)) {
 			t.Errorf("%s: a second writer: error %v, want ErrInUse and who it is", how, err)
 		}
 		if err == nil {
@@ -218,7 +226,11 @@ func TestSingleFileIsReadAsOneSegment(t *testing.T) {
 	must(t, os.Rename(segment(log, 1), path))
 	tamper(t, path, func(tx *bolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
-		return errors.Join(meta.Delete(metaFirst), meta.Delete(metaPrevious), meta.Put(metaFormat, []byte{0, 0, 0, formatSingle}))
+		return errors.Join(
+			meta.Delete(metaFirst),
+			meta.Delete(metaPrevious),
+			meta.Put(metaFormat, []byte{0, 0, 0, formatSingle}),
+		)
 	})
 	if n, err := readUntil(t, path, 1); n != 1000 || err != nil {
 		t.Errorf("%d entries, error %v", n, err)

@@ -22,8 +22,8 @@ type Options struct {
 	// SegmentAge is how long after a segment's first entry, by the entries' own time, none is added to it.
 	// 0: no limit.
 	SegmentAge time.Duration
-	// Archives are directories with segments that were archived, beside those of which the log says that they are there.
-	// If there are any, it is an error that one is not found.
+	// Archives are directories with segments that were archived, beside those of which the log says that they are
+	// there. If there are any, it is an error that one is not found.
 	Archives []string
 }
 

@@ -62,7 +62,10 @@ func openSingle(path string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, eventlog.ErrReadOnly), s.close())
+	return nil, errors.Join(
+		fmt.Errorf("open log %s: %w: a log that is one file is not appended to any more", path, eventlog.ErrReadOnly),
+		s.close(),
+	)
 }
 
 // takeOver fills l with what stands on the disk, and makes it whole.
@@ -126,7 +129,12 @@ func (l *Log) scan() (*eventlog.DamagedError, error) {
 		}
 		archived, absent := l.opts.recall(l.begin, before)
 		if l.absent = absent; absent != nil && len(l.opts.Archives) > 0 {
-			return nil, fmt.Errorf("open log %s: the archive %s: %w", l.path, strings.Join(l.opts.Archives, ", "), absent)
+			return nil, fmt.Errorf(
+				"open log %s: the archive %s: %w",
+				l.path,
+				strings.Join(l.opts.Archives, ", "),
+				absent,
+			)
 		}
 		l.segments = append(archived, segments...)
 		return damage, nil
@@ -159,9 +167,9 @@ func (l *Log) resume() error {
 	return nil
 }
 
-// OpenReadOnly opens the log at path for reading, as it is now. Others may read it too, and a writer may come and append
-// to it: what is not sealed yet is read from a copy (copyOf), and only if none can be made is a writer kept out for
-// as long as the log is open. If a writer has the log already, this opens the sealed segments (Live). Errors are
+// OpenReadOnly opens the log at path for reading, as it is now. Others may read it too, and a writer may come and
+// append to it: what is not sealed yet is read from a copy (copyOf), and only if none can be made is a writer kept out
+// for as long as the log is open. If a writer has the log already, this opens the sealed segments (Live). Errors are
 // those of Open; damage is an error only if it leaves nothing to read, and otherwise where reading ends. That archived
 // segments are not found is an error if o says where they are, and otherwise of who reads them.
 func (o Options) OpenReadOnly(path string) (*Log, error) { return o.openReadOnly(path, false) }
@@ -206,8 +214,8 @@ func (l *Log) loadSingle() (err error) {
 	return nil
 }
 
-// load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not if
-// l is to be alone.
+// load fills l, which is only read, with what stands on the disk, and says whether a writer may come from now on: not
+// if l is to be alone.
 func (l *Log) load(alone bool) (free bool, err error) {
 	damage, err := l.scan()
 	if err != nil {
@@ -377,8 +385,13 @@ func emptied(path string) error {
 	} else if _, err := os.Stat(filepath.Join(path, lockName)); err != nil {
 		return nil
 	}
-	return &eventlog.DamagedError{Path: path, Seq: first,
-		Err: errors.New("there is none of its segments, and a log always has one: all its entries are missing; bring its .seg files back from where they are")}
+	return &eventlog.DamagedError{
+		Path: path,
+		Seq:  first,
+		Err: errors.New(
+			"there is none of its segments, and a log always has one: all its entries are missing; bring its .seg files back from where they are",
+		),
+	}
 }
 
 // survey reads the facts of the segments at paths, and sees that each follows the one before it, the first one

@@ -62,7 +62,13 @@ func (b *beginning) check() error {
 	next := b.base() + 1
 	for _, p := range b.Archived {
 		if p.First != next || p.First == 0 || p.Last < p.First || p.Dir == "" {
-			return fmt.Errorf("entries %d to %d are archived in %q, want those from %d on", p.First, p.Last, p.Dir, next)
+			return fmt.Errorf(
+				"entries %d to %d are archived in %q, want those from %d on",
+				p.First,
+				p.Last,
+				p.Dir,
+				next,
+			)
 		}
 		next = p.Last + 1
 	}
@@ -74,7 +80,9 @@ func (b *beginning) check() error {
 
 // encode returns the file's content: a line of JSON and a line with its checksum.
 func (b *beginning) encode() ([]byte, error) {
-	line, err := json.Marshal(beginning{Format: originFormat, Origin: b.Origin, Archived: append([]Part{}, b.Archived...)})
+	line, err := json.Marshal(
+		beginning{Format: originFormat, Origin: b.Origin, Archived: append([]Part{}, b.Archived...)},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +103,11 @@ func decodeBeginning(content []byte) (*beginning, error) {
 		return nil, err
 	}
 	if version.Format != originFormat {
-		return nil, fmt.Errorf("it has format %d, of another version of Rollcall: this one reads %d", version.Format, originFormat)
+		return nil, fmt.Errorf(
+			"it has format %d, of another version of Rollcall: this one reads %d",
+			version.Format,
+			originFormat,
+		)
 	}
 	if err := json.Unmarshal(line, b); err != nil {
 		return nil, err
@@ -122,7 +134,11 @@ func readBeginning(dir string) (*beginning, error) {
 	}
 	b, err := decodeBeginning(content)
 	if err != nil {
-		return nil, &eventlog.DamagedError{Path: path, Seq: 1, Err: fmt.Errorf("where the log begins cannot be read: %w", err)}
+		return nil, &eventlog.DamagedError{
+			Path: path,
+			Seq:  1,
+			Err:  fmt.Errorf("where the log begins cannot be read: %w", err),
+		}
 	}
 	return b, nil
 }

@@ -19,7 +19,15 @@ func (s *Segment) checkOverflow(tx *bolt.Tx) error {
 	size := int64(tx.DB().Info().PageSize)
 	pages := uint64(tx.Size() / size)
 	tree := tx.Cursor().Bucket().Stats() // of the bucket that the others are in, and so of all
-	if n := uint64(tree.BranchPageN) + uint64(tree.LeafPageN) + uint64(tree.BranchOverflowN) + uint64(tree.LeafOverflowN); n > pages {
+	if n := uint64(
+		tree.BranchPageN,
+	) + uint64(
+		tree.LeafPageN,
+	) + uint64(
+		tree.BranchOverflowN,
+	) + uint64(
+		tree.LeafOverflowN,
+	); n > pages {
 		return fmt.Errorf("%d pages are said to be in use, but the file has only %d", n, pages)
 	}
 	var b [8]byte
@@ -35,7 +43,12 @@ func (s *Segment) checkOverflow(tx *bolt.Tx) error {
 		return err
 	}
 	if n := uint64(binary.NativeEndian.Uint32(b[:4])); n >= pages-list {
-		return fmt.Errorf("the list of free pages is said to go on over %d pages from page %d, but the file has only %d", n, list, pages)
+		return fmt.Errorf(
+			"the list of free pages is said to go on over %d pages from page %d, but the file has only %d",
+			n,
+			list,
+			pages,
+		)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// due reports whether a batch, whose first entry has the given time and whose records take size bytes, is to begin a new
-// segment.
+// due reports whether a batch, whose first entry has the given time and whose records take size bytes, is to begin a
+// new segment.
 func (l *Log) due(first eventlog.Time, size int) (bool, error) {
 	if l.last < l.tail.First {
 		return false, nil // an empty segment takes anything
@@ -104,9 +104,9 @@ func (s *Segment) writeSeal(end eventlog.Chain) error {
 	})
 }
 
-// unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last is
-// the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some network
-// file systems, this keeps two writers from writing over each other.
+// unchanged returns a *eventlog.SupersededError if what stands in the segment is not what its writer left: entry last
+// is the last one, and it is not sealed. The locks keep other writers out; where they do not hold, such as on some
+// network file systems, this keeps two writers from writing over each other.
 func (s *Segment) unchanged(entries, meta *bolt.Bucket, last uint64) error {
 	found, rec := s.First-1, []byte(nil)
 	if k, v := entries.Cursor().Last(); len(k) == 8 {
@@ -202,7 +202,10 @@ func reseal(prev *Facts, next Facts) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(s.writeSeal(eventlog.Chain{Seq: next.First - 1, Hash: next.Previous}), s.close()); err != nil {
+		if err := errors.Join(
+			s.writeSeal(eventlog.Chain{Seq: next.First - 1, Hash: next.Previous}),
+			s.close(),
+		); err != nil {
 			return fmt.Errorf("seal %s: %w", prev.Path, err)
 		}
 	}
@@ -217,5 +220,6 @@ func reseal(prev *Facts, next Facts) (err error) {
 // prev's last record: the seal did not reach the disk though the successor, still empty, did. No order of
 // writes that this package makes leads there, but a file system that reorders them does.
 func (f Facts) MayPrecede(next Facts, hash [32]byte) bool {
-	return !f.Sealed && f.Last >= f.First && next.First == f.Last+1 && next.Last < next.First && !next.Sealed && next.Previous == hash
+	return !f.Sealed && f.Last >= f.First && next.First == f.Last+1 && next.Last < next.First && !next.Sealed &&
+		next.Previous == hash
 }

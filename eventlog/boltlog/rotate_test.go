@@ -307,7 +307,12 @@ func TestFailedRotationHasUnknownOutcome(t *testing.T) {
 	l, err := everyAppend.Open(path)
 	must(t, err)
 	must(t, os.WriteFile(segment(path, 11), nil, fileMode))
-	if err := l.Append(context.Background(), 10, logtest.Entries(11, 3)); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+	if err := l.Append(
+		context.Background(),
+		10,
+		logtest.Entries(11, 3),
+	); err == nil ||
+		!strings.Contains(err.Error(), "outcome unknown") {
 		t.Errorf("error %v, want one that says that the outcome is unknown", err)
 	}
 	if err := l.Append(context.Background(), 10, logtest.Entries(11, 3)); !errors.Is(err, eventlog.ErrUnknownOutcome) {
@@ -368,7 +373,15 @@ func TestSegmentsKeepToTheirAge(t *testing.T) {
 	}
 	paths, err := segmentPaths(path)
 	must(t, err)
-	if want := []string{segment(path, 1), segment(path, 4), segment(path, 7), segment(path, 10)}; !slices.Equal(paths, want) {
+	if want := []string{
+		segment(path, 1),
+		segment(path, 4),
+		segment(path, 7),
+		segment(path, 10),
+	}; !slices.Equal(
+		paths,
+		want,
+	) {
 		t.Errorf("segments %v, want %v", paths, want)
 	}
 	wantWhole(t, path)

@@ -111,7 +111,9 @@ func (f Facts) Sound() error {
 	case f.Overrun:
 		err = errors.New("entries stand behind the seal")
 	case f.Halved:
-		err = errors.New("one of the file's first two pages is damaged, and what was appended last may have been lost with it")
+		err = errors.New(
+			"one of the file's first two pages is damaged, and what was appended last may have been lost with it",
+		)
 	case f.Format >= formatTree && f.Noted != f.Last && (f.Noted != 0 || f.Last >= f.First):
 		err = fmt.Errorf("the segment's last entry is %d, but %d was noted as the last one", f.Last, f.Noted)
 	case f.Extra%pageSize != 0:
@@ -140,9 +142,21 @@ func (f Facts) Follows(prev Facts) error {
 	case f.First < next:
 		return damaged(f.Path, next, "the segment begins with entry %d, which is in the one before", f.First)
 	case f.Previous != prev.Hash:
-		return damaged(f.Path, next, "the segment follows a record of hash %x, but the one before it has %x", f.Previous, prev.Hash)
+		return damaged(
+			f.Path,
+			next,
+			"the segment follows a record of hash %x, but the one before it has %x",
+			f.Previous,
+			prev.Hash,
+		)
 	case f.Tree != nil && prev.SealedTree != nil && !f.Tree.Equal(*prev.SealedTree):
-		return damaged(f.Path, next, "the segment follows a tree with root %v, but the one before it has %v", f.Tree.Root(), prev.SealedTree.Root())
+		return damaged(
+			f.Path,
+			next,
+			"the segment follows a tree with root %v, but the one before it has %v",
+			f.Tree.Root(),
+			prev.SealedTree.Root(),
+		)
 	}
 	return nil
 }
@@ -231,7 +245,11 @@ func (s *Segment) checkFile() error {
 	case !info.Mode().IsRegular():
 		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it is not a regular file", ErrNotALog)}
 	case info.Size() < minSize:
-		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w: it has only %d bytes", ErrNotALog, info.Size())}
+		return &fs.PathError{
+			Op:   "open",
+			Path: path,
+			Err:  fmt.Errorf("%w: it has only %d bytes", ErrNotALog, info.Size()),
+		}
 	}
 	return nil
 }

@@ -132,13 +132,16 @@ var brokenLogs = map[string]struct {
 		append: func(_ context.Context, b *broken, last uint64, entries []eventlog.Entry) error {
 			return b.Log.Append(context.Background(), last, entries)
 		}}},
-	"an append with a context that has ended is of unknown outcome": {"AppendWithAContextThatHasEndedAddsNothing", broken{
-		append: func(ctx context.Context, b *broken, last uint64, entries []eventlog.Entry) error {
-			if ctx.Err() != nil {
-				b.Log.Append(context.Background(), last, entries)
-			}
-			return b.Log.Append(ctx, last, entries)
-		}}},
+	"an append with a context that has ended is of unknown outcome": {
+		"AppendWithAContextThatHasEndedAddsNothing",
+		broken{
+			append: func(ctx context.Context, b *broken, last uint64, entries []eventlog.Entry) error {
+				if ctx.Err() != nil {
+					b.Log.Append(context.Background(), last, entries)
+				}
+				return b.Log.Append(ctx, last, entries)
+			}},
+	},
 	"it reads on when the context has ended": {"ReadEndsWithItsContext", broken{
 		read: func(context.Context, uint64) context.Context { return context.Background() }}},
 	"it appends more than its limit": {"MoreThanTheLimitIsRefused", broken{
@@ -338,7 +341,11 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 			child := exec.Command(os.Args[0], "-test.run=^TestBrokenLog$/^"+check+"$", "-test.timeout=30s")
 			child.Env = append(os.Environ(), brokenEnv+"="+name)
 			out, err := child.CombinedOutput()
-			if want := fmt.Sprintf("--- FAIL: TestBrokenLog/%s", check); err == nil || !strings.Contains(string(out), want) {
+			if want := fmt.Sprintf(
+				"--- FAIL: TestBrokenLog/%s",
+				check,
+			); err == nil ||
+				!strings.Contains(string(out), want) {
 				t.Errorf("%s does not find it: error %v\n%s", check, err, out)
 			}
 		})

@@ -34,15 +34,18 @@ type Faulty struct {
 }
 
 // RunFaults tells, for each write of a story and for each of the two faults, what must come of a write that fails so:
-// the Append returns an *UnknownOutcomeError; from then on the log refuses to append with ErrUnknownOutcome, though what
-// was durable before can be read, and nothing else is; and Reopen says which of the two it was, and gives a log that
-// holds what was appended before and all of the failed write or nothing of it, and goes on.
+// the Append returns an *UnknownOutcomeError; from then on the log refuses to append with ErrUnknownOutcome, though
+// what was durable before can be read, and nothing else is; and Reopen says which of the two it was, and gives a log
+// that holds what was appended before and all of the failed write or nothing of it, and goes on.
 func RunFaults(t *testing.T, open func(t *testing.T) Faulty) {
 	// The sizes of the writes; with the one that fails, each is told twice.
 	writes := []int{1, 3, 200, 1, 40}
 	for failing := range writes {
 		for _, fault := range []Fault{NotPersisted, Persisted} {
-			t.Run(fmt.Sprintf("%s/Write%d", fault, failing+1), func(t *testing.T) { testFault(t, open(t), writes, failing, fault) })
+			t.Run(
+				fmt.Sprintf("%s/Write%d", fault, failing+1),
+				func(t *testing.T) { testFault(t, open(t), writes, failing, fault) },
+			)
 		}
 	}
 }
@@ -61,7 +64,10 @@ func testFault(t *testing.T, f Faulty, writes []int, failing int, fault Fault) {
 			}
 			var found eventlog.Reopened
 			var err error
-			if log, found, err = log.Reopen(ctx); err != nil || found != want || found.Persisted() != (fault == Persisted) {
+			if log, found, err = log.Reopen(
+				ctx,
+			); err != nil || found != want ||
+				found.Persisted() != (fault == Persisted) {
 				t.Fatalf("reopened, it found %+v, error %v, want %+v", found, err, want)
 			}
 			if seq := <-told; seq < last || seq > want.Last {

@@ -87,17 +87,39 @@ func payload(seq uint64) eventlog.Payload {
 	uid := types.UID("uid-" + name)
 	switch seq % 6 {
 	case 1:
-		return &eventlog.EpochStarted{ID: name, Version: "v1", Format: eventlog.FormatVersion, Seed: seq, Config: []byte(`{"a":1}`)}
+		return &eventlog.EpochStarted{
+			ID:      name,
+			Version: "v1",
+			Format:  eventlog.FormatVersion,
+			Seed:    seq,
+			Config:  []byte(`{"a":1}`),
+		}
 	case 2:
 		return &eventlog.Upserted{Resource: eventlog.Pods, Object: &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid, Labels: map[string]string{"b": "2", "a": "1"}},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default",
+				Name:      name,
+				UID:       uid,
+				Labels:    map[string]string{"b": "2", "a": "1"},
+			},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		}}
 	case 3:
-		return &eventlog.Decision{Cycle: seq, Namespace: "default", Name: name, UID: uid, Outcome: eventlog.Waiting, Node: "n1",
-			Score: -7, Evaluated: 3, Feasible: 2, WaitUntil: eventlog.Time(seq), WaitFor: []string{"Coscheduling"},
+		return &eventlog.Decision{
+			Cycle:      seq,
+			Namespace:  "default",
+			Name:       name,
+			UID:        uid,
+			Outcome:    eventlog.Waiting,
+			Node:       "n1",
+			Score:      -7,
+			Evaluated:  3,
+			Feasible:   2,
+			WaitUntil:  eventlog.Time(seq),
+			WaitFor:    []string{"Coscheduling"},
 			Rejections: []eventlog.Rejection{{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1}},
-			Allowed:    []types.UID{uid, "other"}}
+			Allowed:    []types.UID{uid, "other"},
+		}
 	case 4:
 		return &eventlog.BindResult{UID: uid, Node: "n1", Outcome: eventlog.BindBound}
 	case 5:
@@ -487,8 +509,8 @@ func wantChain(t *testing.T, log eventlog.RecordReader, origin eventlog.Origin, 
 	}
 }
 
-// follow follows log from entry from on until n records came or nothing comes any more, and returns their numbers and the
-// error that ended it.
+// follow follows log from entry from on until n records came or nothing comes any more, and returns their numbers and
+// the error that ended it.
 func follow(t *testing.T, log eventlog.Follower, from uint64, n int) (seqs []uint64, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
