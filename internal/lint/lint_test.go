@@ -31,6 +31,12 @@ func TestRulesHoldInTheModule(t *testing.T) {
 	found = append(found, checkComplexity(module)...)
 	found = append(found, checkInterfaces(module)...)
 
+	long, err := checkColumns(module.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found = append(found, long...)
+
 	var pure []string
 	for _, p := range module.packages {
 		if isPure(p.dir) && p.hasProductCode() {

@@ -1,0 +1,87 @@
+package lint
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxColumns is where a line of source or of documentation ends at the latest. A tab counts as tabColumns columns, and
+// every character as one.
+const (
+	maxColumns = 120
+	tabColumns = 4
+)
+
+// checkColumns reports each line of a Go file or a Markdown file of the module that is longer than maxColumns. Left out
+// are Markdown's tables, code blocks (what programs print is as wide as it is), images and links that stand alone, and
+// lines of Go that cannot be broken: a URL, or a directive for the compiler.
+func checkColumns(root string) ([]finding, error) {
+	var out []finding
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if p != root && skipped(p, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		check := map[string]func([]byte) []int{".go": longInGo, ".md": longInMarkdown}[filepath.Ext(p)]
+		if check == nil {
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, line := range check(text) {
+			out = append(out, finding{
+				file: relative(root, p), line: line, rule: "columns",
+				advice: fmt.Sprintf("the line is longer than %d columns: break it", maxColumns),
+			})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// longInGo returns the numbers of the lines of a Go file that are too long.
+func longInGo(text []byte) (lines []int) {
+	for n, line := range splitLines(text) {
+		word := strings.TrimPrefix(strings.TrimSpace(line), "// ")
+		if columns(line) > maxColumns && strings.ContainsRune(word, ' ') && !strings.HasPrefix(word, "//go:") {
+			lines = append(lines, n+1)
+		}
+	}
+	return lines
+}
+
+// longInMarkdown returns the numbers of the lines of a Markdown file that are too long.
+func longInMarkdown(text []byte) (lines []int) {
+	fenced := false
+	for n, line := range splitLines(text) {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			fenced = !fenced
+		case fenced, strings.HasPrefix(line, "|"), strings.HasPrefix(line, "    "), strings.HasPrefix(line, "!["):
+		case columns(line) > maxColumns && strings.ContainsRune(strings.TrimSpace(line), ' '):
+			lines = append(lines, n+1)
+		}
+	}
+	return lines
+}
+
+func splitLines(text []byte) []string {
+	return strings.Split(string(bytes.TrimSuffix(text, []byte("\n"))), "\n")
+}
+
+// columns returns how wide a line is.
+func columns(line string) int {
+	return utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+}
