@@ -370,25 +370,32 @@ func TestALieWithRightChecksumsIsFound(t *testing.T) {
 		change func(*parts)
 		want   string
 	}{
-		"white space":         {func(p *parts) { p.manifest = append(p.manifest, ' ') }, "its manifest: it is not written as this program writes it"},
+		"white space": {func(p *parts) { p.manifest = append(p.manifest, ' ') }, "its manifest: it is not " +
+			"written as this program writes it"},
 		"unknown field":       {edit(`{"version"`, `{"more":1,"version"`), `its manifest: json: unknown field "more"`},
 		"another first entry": {edit(fmt.Sprintf(`"first":%d,`, behind+1), fmt.Sprintf(`"first":%d,`, behind+2)), "its manifest: the first entry is 62, but its origin is behind entry 60"},
 		"another last entry":  {edit(fmt.Sprintf(`"last":%d,`, o.last-3), fmt.Sprintf(`"last":%d,`, o.last-4)), "its records: more follows the last entry"},
 		"a later last entry":  {edit(fmt.Sprintf(`"last":%d,`, o.last-3), fmt.Sprintf(`"last":%d,`, o.last-2)), fmt.Sprintf("its records: entry %d: EOF", o.last-2)},
 		"another time":        {edit(`"lastTime":"2026`, `"lastTime":"2027`), "its manifest: the last entry's time is"},
-		"another epoch":       {edit(`"epoch":1,`, `"epoch":2,`), "its manifest: the last entry's epoch is 1, and it says 2"},
-		"an epoch's version":  {edit(`"epoch":1,`, `"epoch":1,"epochVersion":"x",`), "its manifest: version and configuration are not those of the last epoch"},
-		"asked for elsewhere": {edit(fmt.Sprintf(`"from":%d,`, behind+5), `"from":3,`), "its manifest: entry 3 was asked for, which is not among entries"},
-		"more records":        {edit(size, `"recordBytes":999999,`), "its manifest: the size of the records is"},
-		"fewer records":       {edit(size, `"recordBytes":2000,`), "its records: entry"},
-		"a bomb":              {edit(size, `"recordBytes":99999999999,`), "its manifest: 99999999999 bytes of records cannot be packed into"},
-		"no snapshot":         {sized(nil), "its manifest: a snapshot of 0 bytes for a beginning behind entry 60"},
-		"a vast snapshot":     {edit(fmt.Sprintf(`"snapshotBytes":%d`, len(o.snapshot)), `"snapshotBytes":99999999999`), "its manifest: a snapshot of 99999999999 bytes in a file with"},
-		"another's snapshot":  {func(p *parts) { p.snapshot = foreign }, "its snapshot: entry 60 is another one here"},
-		"another snapshot":    {sized(other), "its snapshot: it is of entry 59, and the records begin with entry 61"},
-		"no zstd":             {func(p *parts) { p.records = []byte("some text that zstd did not write") }, "its records: entry 61: invalid input: magic number mismatch"},
-		"a changed record":    {records(func(c []byte) []byte { c[100] ^= 1; return c }), "its records: entry 61: record: checksum is"},
-		"a huge record":       {records(func(c []byte) []byte { c[0] = 0x7f; return c }), "its records: entry 61: 2130706"},
+		"another epoch": {edit(`"epoch":1,`, `"epoch":2,`), "its manifest: the last entry's epoch is 1, and it " +
+			"says 2"},
+		"an epoch's version": {edit(`"epoch":1,`, `"epoch":1,"epochVersion":"x",`), "its manifest: version and " +
+			"configuration are not those of the last epoch"},
+		"asked for elsewhere": {edit(fmt.Sprintf(`"from":%d,`, behind+5), `"from":3,`), "its manifest: entry 3 was " +
+			"asked for, which is not among entries"},
+		"more records":  {edit(size, `"recordBytes":999999,`), "its manifest: the size of the records is"},
+		"fewer records": {edit(size, `"recordBytes":2000,`), "its records: entry"},
+		"a bomb": {edit(size, `"recordBytes":99999999999,`), "its manifest: 99999999999 bytes of " +
+			"records cannot be packed into"},
+		"no snapshot":        {sized(nil), "its manifest: a snapshot of 0 bytes for a beginning behind entry 60"},
+		"a vast snapshot":    {edit(fmt.Sprintf(`"snapshotBytes":%d`, len(o.snapshot)), `"snapshotBytes":99999999999`), "its manifest: a snapshot of 99999999999 bytes in a file with"},
+		"another's snapshot": {func(p *parts) { p.snapshot = foreign }, "its snapshot: entry 60 is another one here"},
+		"another snapshot":   {sized(other), "its snapshot: it is of entry 59, and the records begin with entry 61"},
+		"no zstd":            {func(p *parts) { p.records = []byte("some text that zstd did not write") }, "its records: entry 61: invalid input: magic number mismatch"},
+		"a changed record": {records(func(c []byte) []byte { c[100] ^= 1; return c }), "its records: entry 61: " +
+			"record: checksum is"},
+		"a huge record": {records(func(c []byte) []byte { c[0] = 0x7f; return c }), "its records: entry 61: " +
+			"2130706"},
 		"a record left out": {records(func(c []byte) []byte {
 			n := 4 + binary.BigEndian.Uint32(c)
 			return c[n:]
@@ -401,7 +408,8 @@ func TestALieWithRightChecksumsIsFound(t *testing.T) {
 			binary.BigEndian.PutUint32(rec[end:], crc32.Checksum(rec[:end], crc32.MakeTable(crc32.Castagnoli)))
 			return c
 		}), "its records: entry 63: it follows a record of hash"},
-		"more behind": {records(func(c []byte) []byte { return append(c, "more"...) }), "its records: more follows the last entry"},
+		"more behind": {records(func(c []byte) []byte { return append(c, "more"...) }), "its records: more follows " +
+			"the last entry"},
 		"another digest": {func(p *parts) {
 			at := bytes.Index(p.manifest, []byte(`"digest":"`)) + 10
 			p.manifest[at] ^= 1

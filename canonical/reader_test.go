@@ -52,16 +52,25 @@ func TestFaultsAreNamedWithTheirPlace(t *testing.T) {
 		read  func(r *canonical.Reader)
 		want  string
 	}{
-		"no byte":          {"", func(r *canonical.Reader) { r.Byte("stage") }, "stage at byte 0: the bytes end before it"},
-		"cut varint":       {"\x01\x80", func(r *canonical.Reader) { r.Byte("a"); r.Uvarint("b") }, "b at byte 1: the bytes end within a varint"},
-		"long varint":      {"\x80\x00", func(r *canonical.Reader) { r.Uvarint("b") }, "b at byte 0: varint is longer than its value needs"},
-		"huge varint":      {strings.Repeat("\xff", 11), func(r *canonical.Reader) { r.Uvarint("b") }, "b at byte 0: varint exceeds 64 bits"},
-		"big int":          {"\xff\xff\xff\xff\x0f", func(r *canonical.Reader) { r.Int("n") }, "n at byte 5: 4294967295 exceeds 31 bits"},
-		"long list":        {"\x03ab", func(r *canonical.Reader) { r.Count("pods", 1) }, "pods at byte 1: 3 exceeds what the 2 bytes left can hold"},
-		"text not UTF-8":   {"\x01\xff", func(r *canonical.Reader) { r.String("name") }, "name at byte 2: not valid UTF-8"},
-		"unknown flags":    {"\x05", func(r *canonical.Reader) { r.Flags("flags", 2) }, "flags at byte 1: unknown flags 0x05"},
-		"trailing":         {"ab", func(r *canonical.Reader) { r.Byte("a") }, "end at byte 1: 1 bytes too many"},
-		"the first stands": {"", func(r *canonical.Reader) { r.Byte("a"); r.String("b") }, "a at byte 0: the bytes end before it"},
+		"no byte": {"", func(r *canonical.Reader) { r.Byte("stage") }, "stage at byte 0: the bytes end " +
+			"before it"},
+		"cut varint": {"\x01\x80", func(r *canonical.Reader) { r.Byte("a"); r.Uvarint("b") }, "b at byte 1: " +
+			"the bytes end within a varint"},
+		"long varint": {"\x80\x00", func(r *canonical.Reader) { r.Uvarint("b") }, "b at byte 0: varint is " +
+			"longer than its value needs"},
+		"huge varint": {strings.Repeat("\xff", 11), func(r *canonical.Reader) { r.Uvarint("b") }, "b at byte 0: " +
+			"varint exceeds 64 bits"},
+		"big int": {"\xff\xff\xff\xff\x0f", func(r *canonical.Reader) { r.Int("n") }, "n at byte 5: " +
+			"4294967295 exceeds 31 bits"},
+		"long list": {"\x03ab", func(r *canonical.Reader) { r.Count("pods", 1) }, "pods at byte 1: 3 exceeds " +
+			"what the 2 bytes left can hold"},
+		"text not UTF-8": {"\x01\xff", func(r *canonical.Reader) { r.String("name") }, "name at byte 2: not valid " +
+			"UTF-8"},
+		"unknown flags": {"\x05", func(r *canonical.Reader) { r.Flags("flags", 2) }, "flags at byte 1: unknown " +
+			"flags 0x05"},
+		"trailing": {"ab", func(r *canonical.Reader) { r.Byte("a") }, "end at byte 1: 1 bytes too many"},
+		"the first stands": {"", func(r *canonical.Reader) { r.Byte("a"); r.String("b") }, "a at byte 0: the bytes " +
+			"end before it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := canonical.NewReader([]byte(c.bytes))

@@ -71,7 +71,8 @@ func (o *own) requireAlso(constraints *schedulingv1beta1.PodGroupSchedulingConst
 		if errs := validation.IsQualifiedName(c.Key); len(errs) > 0 {
 			*o = own{
 				fault: fmt.Sprintf(
-					"has spec.schedulingConstraints.topology[%d].key %s: want a label key such as topology.kubernetes.io/zone",
+					"has spec.schedulingConstraints.topology[%d].key %s: want a label key such as "+
+						"topology.kubernetes.io/zone",
 					i,
 					quoted(c.Key),
 				),

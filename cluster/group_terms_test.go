@@ -88,7 +88,8 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 		{"Volcano", []string{volcanoMin + "=4"}, terms{by: volcanoMin, min: 4}, ""},
 		{"two that agree", []string{volcanoMin + "=4", kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: gang.OnceSatisfied}, ""},
 		{"two that do not", []string{volcanoMin + "=4", koordinatorMin + "=5"}, terms{},
-			"has two minimums: annotation gang.scheduling.koordinator.sh/min-available 5, annotation scheduling.volcano.sh/group-min-member 4"},
+			"has two minimums: annotation gang.scheduling.koordinator.sh/min-available 5, annotation " +
+				"scheduling.volcano.sh/group-min-member 4"},
 		{"no number", []string{koordinatorMin + "=3 "}, terms{}, `has annotation ` + k + `min-available "3 ": want a number from 1 to 2147483647`},
 		{"none at all", []string{volcanoMin + "=0"}, terms{}, `has annotation scheduling.volcano.sh/group-min-member "0": want a number from 1 to 2147483647`},
 		{"more than there can be", []string{kueueTotal + "=2147483648"}, terms{}, `has annotation kueue.x-k8s.io/pod-group-total-count "2147483648": want a number from 1 to 2147483647`},

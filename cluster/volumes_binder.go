@@ -119,7 +119,8 @@ func checkBindingInfo() error {
 	for name, want := range bindingFields {
 		if field, ok := info.FieldByName(name); !ok || field.Type != want {
 			return fmt.Errorf(
-				"read volume bindings: %v has no field %q of type %v; this binary was built with a Kubernetes version it does not know",
+				"read volume bindings: %v has no field %q of type %v; this binary was built with a Kubernetes "+
+					"version it does not know",
 				info,
 				name,
 				want,

@@ -212,7 +212,8 @@ func TestABoundClaimHoldsItsPodToTheVolumesNode(t *testing.T) {
 	}
 	w.want(
 		podWithClaims("b", "lost"),
-		"n1: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); n2: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); ",
+		"n1: node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s); n2: node(s) unavailable due "+
+			"to one or more pvc(s) bound to non-existent pv(s); ",
 	)
 	w.want(podWithClaims("c", "none"), `persistentvolumeclaim "none" not found`)
 }
@@ -248,7 +249,8 @@ func TestAnAssumedVolumeIsNotGivenToAnotherClaim(t *testing.T) {
 	w.want(podWithClaims("c", "three"), "n2 [{three pv-c}]")
 	w.want(
 		podWithClaims("d", "four"),
-		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ",
+		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent "+
+			"volumes to bind; ",
 	)
 	w.f.ForgetVolumes("uid-b")
 	w.want(podWithClaims("d", "four"), "n1 [{four pv-b}]")
@@ -276,7 +278,8 @@ func TestPodsThatShareAClaimHoldItTogether(t *testing.T) {
 	w.f.ForgetVolumes("uid-a")
 	w.want(
 		podWithClaims("c", "other"),
-		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent volumes to bind; ",
+		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent "+
+			"volumes to bind; ",
 	)
 	if got := w.f.Get(eventlog.PersistentVolumeClaims, "ns", "made").GetAnnotations()[volume.AnnSelectedNode]; got != "n2" {
 		t.Errorf("selected node: %q", got)

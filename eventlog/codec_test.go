@@ -133,11 +133,12 @@ func TestEntriesThatCannotBeWritten(t *testing.T) {
 		e    eventlog.Entry
 		want string
 	}{
-		"no payload":       {eventlog.Entry{Seq: 1}, "no payload"},
-		"nil payload":      {eventlog.Entry{Seq: 1, Payload: (*eventlog.Decision)(nil)}, "no payload"},
-		"number 0":         {eventlog.Entry{Payload: &eventlog.Tick{}}, "sequence number 0"},
-		"no outcome":       {eventlog.Entry{Seq: 1, Payload: &eventlog.Decision{}}, "unknown outcome 0"},
-		"no bind outcome":  {eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: 9}}, "unknown bind outcome 9"},
+		"no payload":  {eventlog.Entry{Seq: 1}, "no payload"},
+		"nil payload": {eventlog.Entry{Seq: 1, Payload: (*eventlog.Decision)(nil)}, "no payload"},
+		"number 0":    {eventlog.Entry{Payload: &eventlog.Tick{}}, "sequence number 0"},
+		"no outcome":  {eventlog.Entry{Seq: 1, Payload: &eventlog.Decision{}}, "unknown outcome 0"},
+		"no bind outcome": {eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: 9}}, "unknown bind " +
+			"outcome 9"},
 		"unknown resource": {eventlog.Entry{Seq: 1, Payload: &eventlog.Deleted{Resource: "unicorns"}}, `unknown resource "unicorns"`},
 		"no object":        {eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Pods}}, "nil"},
 		"nil object":       {eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: (*corev1.Pod)(nil)}}, "nil"},
@@ -264,42 +265,53 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		rec  []byte
 		want string
 	}{
-		"empty":                 {nil, "too few"},
-		"short":                 {good[:40], "too few"},
-		"checksum":              {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":               {change(0, 4), "unknown format version 4 at byte 0"},
-		"version 0":             {change(0, 0), "unknown format version 0 at byte 0"},
-		"version too high":      {change(0, 2), "format version 2 at byte 0, but what it holds is written in version 1"},
-		"empty facts":           {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)), "domain at byte 83: empty fields at the end are left out"},
-		"elsewhere":             {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at byte 83: 2 is neither 0 nor 1"},
-		"ending":                {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 83: unknown ending 3"},
-		"kind 0":                {change(1, 0), "unknown kind 0 at byte 1"},
-		"kind":                  {change(1, 7), "unknown kind 7 at byte 1"},
-		"flags":                 {change(2, 0x81), "unknown flags 0x80 at byte 2"},
-		"number 0":              {change(10, 0), "sequence number 0"},
-		"tick with a byte":      {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},
-		"bind result cut short": {raw(eventlog.KindBindResult, bind[:4]...), "bind result: outcome at byte 63: record ends"},
-		"bind outcome":          {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "outcome at byte 64: unknown bind outcome 5"},
-		"trailing byte":         {raw(eventlog.KindBindResult, append(bind, 0)...), "1 bytes too many at byte 65"},
-		"long varint":           {raw(eventlog.KindBindResult, 0x81, 0x00, 'u', 1, 'n', 1, 0), "uid at byte 59: varint is longer"},
-		"endless varint":        {raw(eventlog.KindBindResult, bytes.Repeat([]byte{0xff}, 11)...), "varint exceeds 64 bits"},
+		"empty":     {nil, "too few"},
+		"short":     {good[:40], "too few"},
+		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
+		"version":   {change(0, 4), "unknown format version 4 at byte 0"},
+		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
+		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
+			"1"},
+		"empty facts": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 0)), "domain at byte 83: " +
+			"empty fields at the end are left out"},
+		"elsewhere": {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at " +
+			"byte 83: 2 is neither 0 nor 1"},
+		"ending": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 83: " +
+			"unknown ending 3"},
+		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
+		"kind":             {change(1, 7), "unknown kind 7 at byte 1"},
+		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
+		"number 0":         {change(10, 0), "sequence number 0"},
+		"tick with a byte": {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},
+		"bind result cut short": {raw(eventlog.KindBindResult, bind[:4]...), "bind result: outcome at byte 63: " +
+			"record ends"},
+		"bind outcome": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "outcome at byte 64: unknown " +
+			"bind outcome 5"},
+		"trailing byte": {raw(eventlog.KindBindResult, append(bind, 0)...), "1 bytes too many at byte 65"},
+		"long varint": {raw(eventlog.KindBindResult, 0x81, 0x00, 'u', 1, 'n', 1, 0), "uid at byte 59: " +
+			"varint is longer"},
+		"endless varint": {raw(eventlog.KindBindResult, bytes.Repeat([]byte{0xff}, 11)...), "varint exceeds " +
+			"64 bits"},
 		"length beyond the end": {raw(eventlog.KindBindResult, 9, 'u'), "uid at byte 60: length 9 exceeds"},
-		"text not UTF-8":        {raw(eventlog.KindBindResult, 1, 0xff, 1, 'n', 1, 0), "uid at byte 60: not valid UTF-8"},
-		"resource":              {raw(eventlog.KindDeleted, 0), "unknown resource number 0"},
-		"decision's outcome":    {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 9), "unknown outcome 9"},
-		"huge list":             {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0), "rejections at byte"},
+		"text not UTF-8": {raw(eventlog.KindBindResult, 1, 0xff, 1, 'n', 1, 0), "uid at byte 60: not valid " +
+			"UTF-8"},
+		"resource":           {raw(eventlog.KindDeleted, 0), "unknown resource number 0"},
+		"decision's outcome": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 9), "unknown outcome 9"},
+		"huge list":          {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 0), "rejections at byte"},
 		"element of a list": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 5, 0),
 			"rejections[0].reason at byte"},
 		"empty places":      {raw(eventlog.KindDecision, append(plainDecision, 0)...), "places at byte"},
 		"empty nominations": {raw(eventlog.KindDecision, append(plainDecision, 0, 0)...), "nominations at byte"},
 		"nominations in version 1": {raw(eventlog.KindDecision, append(plainDecision, 0, 1, 1, 'u', 1, 'n')...),
 			"format version 1 at byte 0, but what it holds is written in version 2"},
-		"no resource":     {raw(eventlog.KindUpserted), "resource at byte 59"},
-		"unknown object":  {raw(eventlog.KindUpserted, 99), "unknown resource number 99"},
-		"unknown field":   {raw(eventlog.KindUpserted, 1, 0x7a, 0), "pods at byte 60: byte 0 of the object: unknown field 15"},
-		"nested groups":   {raw(eventlog.KindUpserted, 1, 0x7b, 0x7b, 0x7b), "unknown field 15"},
-		"wire type":       {raw(eventlog.KindUpserted, 1, 0x08, 0), "metadata at byte 2 of the object: wire type 0"},
-		"object cut":      {raw(eventlog.KindUpserted, 1, 0x0a, 5), "metadata at byte 2 of the object: length 5 exceeds"},
+		"no resource":    {raw(eventlog.KindUpserted), "resource at byte 59"},
+		"unknown object": {raw(eventlog.KindUpserted, 99), "unknown resource number 99"},
+		"unknown field": {raw(eventlog.KindUpserted, 1, 0x7a, 0), "pods at byte 60: byte 0 of the object: unknown " +
+			"field 15"},
+		"nested groups": {raw(eventlog.KindUpserted, 1, 0x7b, 0x7b, 0x7b), "unknown field 15"},
+		"wire type":     {raw(eventlog.KindUpserted, 1, 0x08, 0), "metadata at byte 2 of the object: wire type 0"},
+		"object cut": {raw(eventlog.KindUpserted, 1, 0x0a, 5), "metadata at byte 2 of the object: length 5 " +
+			"exceeds"},
 		"not canonical":   {raw(eventlog.KindUpserted, 1, 0x0a, 0x00), "not in canonical form"},
 		"pod group space": {raw(eventlog.KindUpserted, append([]byte{13}, `{ "metadata":{},"spec":{}}`...)...), "not in canonical form"},
 		"pod group field": {raw(eventlog.KindUpserted, append([]byte{13}, `{"metadata":{},"spec":{"minMembers":3}}`...)...), `unknown field "spec.minMembers"`},

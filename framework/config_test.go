@@ -161,7 +161,8 @@ func TestProfileThatSaysOtherwiseGetsItsWay(t *testing.T) {
 	t.Run("percentages", func(t *testing.T) {
 		cfg := load(
 			t,
-			"percentageOfNodesToScore: 0\nprofiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 30}]",
+			"percentageOfNodesToScore: 0\nprofiles: [{schedulerName: a}, {schedulerName: b, "+
+				"percentageOfNodesToScore: 30}]",
 		)
 		if a, b := *cfg.Profiles[0].PercentageOfNodesToScore, *cfg.Profiles[1].PercentageOfNodesToScore; a != 0 ||
 			b != 30 {
@@ -220,7 +221,8 @@ func TestConfigThatIsNotUnderstoodIsRefused(t *testing.T) {
 			"extenders: HTTP extenders are not supported"},
 		{"real time in DRA",
 			header + `profiles: [{pluginConfig: [{name: DynamicResources, args: {filterTimeout: 5s}}]}]`,
-			"profiles[0].pluginConfig: DynamicResources: filterTimeout 5s: it would end a search by the clock on the wall"},
+			"profiles[0].pluginConfig: DynamicResources: filterTimeout 5s: it would end a search by the clock on the " +
+				"wall"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := LoadConfig([]byte(tt.data), "sched.yaml")

@@ -114,12 +114,13 @@ a UnschedulableAndUnresolvable "node(s) didn't satisfy plugin(s) [a b] simultane
 b UnschedulableAndUnresolvable "node(s) didn't satisfy plugin(s) [a b] simultaneously" 0`,
 		},
 		{
-			name:       "the plugin that narrowed the nodes down is to blame with the one that refused the rest",
-			a:          script{preFilterResult: onlyNodes("n1")},
-			b:          script{filter: map[string]*fwk.Status{"n1": unschedulable("full", "hot", "full")}},
-			plugins:    "a b",
-			calls:      "a.PreFilter b.PreFilter a.Filter n1 b.Filter n1",
-			rejections: "a UnschedulableAndUnresolvable \"node(s) didn't satisfy plugin a\" 2\nb Unschedulable \"full\" 1\nb Unschedulable \"hot\" 1",
+			name:    "the plugin that narrowed the nodes down is to blame with the one that refused the rest",
+			a:       script{preFilterResult: onlyNodes("n1")},
+			b:       script{filter: map[string]*fwk.Status{"n1": unschedulable("full", "hot", "full")}},
+			plugins: "a b",
+			calls:   "a.PreFilter b.PreFilter a.Filter n1 b.Filter n1",
+			rejections: "a UnschedulableAndUnresolvable \"node(s) didn't satisfy plugin a\" 2\nb Unschedulable " +
+				"\"full\" 1\nb Unschedulable \"hot\" 1",
 		},
 	}
 	for _, tt := range tests {

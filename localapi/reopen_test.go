@@ -147,8 +147,9 @@ func TestAReaderDoesNotGoOnInAnotherLog(t *testing.T) {
 		seq  uint64 // where that shows
 		said string
 	}{
-		"another past":  {many, many / 2, "it is another entry than its scheduler had told"},
-		"a shorter one": {many/2 - 1, many / 2, "the log ends with entry 3999, but its scheduler said that it had 8000"},
+		"another past": {many, many / 2, "it is another entry than its scheduler had told"},
+		"a shorter one": {many/2 - 1, many / 2, "the log ends with entry 3999, but its scheduler said that it had " +
+			"8000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

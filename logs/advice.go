@@ -18,7 +18,8 @@ import (
 func AdviceOnLoss(path string, lost *snapshot.LostError) string {
 	return fmt.Sprintf(
 		"Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+
-			"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log of that "+
+			"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log "+
+			"of that "+
 			"with rollcall log import; a simulation goes on behind entry %d with --resume --give-up-after %d",
 		path,
 		lost.Last+1,

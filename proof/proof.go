@@ -174,7 +174,8 @@ func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, err
 		}
 		if root := p.roots()[i]; c.Root != root {
 			return nil, fmt.Errorf(
-				"the proof is of a log whose first %d entries have the root %v, but the checkpoint says %v: it is another log, or it was changed",
+				"the proof is of a log whose first %d entries have the root %v, but the checkpoint says %v: it is "+
+					"another log, or it was changed",
 				size,
 				root,
 				c.Root,
@@ -270,14 +271,16 @@ func NewForkError(a, b Checkpoint) *ForkError {
 func (e *ForkError) Error() string {
 	if e.Roots[0] == e.Roots[1] {
 		return fmt.Sprintf(
-			"there are two signed checkpoints of %d entries with the same root and different last records, %x and %x: one of them is of no log, keep both",
+			"there are two signed checkpoints of %d entries with the same root and different last records, %x and "+
+				"%x: one of them is of no log, keep both",
 			e.Size,
 			e.Chains[0],
 			e.Chains[1],
 		)
 	}
 	return fmt.Sprintf(
-		"there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between them, keep both",
+		"there are two signed checkpoints of %d entries with different roots, %v and %v: the log was changed between "+
+			"them, keep both",
 		e.Size,
 		e.Roots[0],
 		e.Roots[1],

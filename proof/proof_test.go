@@ -353,9 +353,11 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"no checkpoint", p, nil, "rests on a checkpoint of 20 entries"},
 		{"one of two", grown, [][]byte{at10}, "rests on a checkpoint of 20 entries"},
 		{"of another size", p, [][]byte{at20, at10}, "a checkpoint of 10 entries, of which the proof does not speak"},
-		{"of a key that is not known", p, [][]byte{checkpoint(t, r, 20, impostor)}, "no key that was given has signed it"},
+		{"of a key that is not known", p, [][]byte{checkpoint(t, r, 20, impostor)}, "no key that was given has " +
+			"signed it"},
 		{"of two logs", grown, [][]byte{at10, checkpoint(t, r, 20, otherSigner)}, "checkpoints of two logs"},
-		{"of a log that the key does not name", p, [][]byte{resigned(t, at20, otherSigner)}, "the key with that name has not signed it"},
+		{"of a log that the key does not name", p, [][]byte{resigned(t, at20, otherSigner)}, "the key with that name " +
+			"has not signed it"},
 		{"not a checkpoint", p, [][]byte{foreign}, "3 lines"},
 		{"not a note", p, [][]byte{[]byte("hello\n")}, "malformed note"},
 		{"too long", p, [][]byte{make([]byte, 1<<20)}, "too many"},

@@ -86,7 +86,8 @@ func (p *Proof) Attach(msg []byte) error {
 		}
 		if root := p.roots()[i]; root != c.Root {
 			return fmt.Errorf(
-				"the log's first %d entries have the root %v, but the checkpoint says %v: it is of another log, or the log was changed since",
+				"the log's first %d entries have the root %v, but the checkpoint says %v: it is of another log, or "+
+					"the log was changed since",
 				size,
 				root,
 				c.Root,

@@ -253,7 +253,8 @@ func shown(q *Queue) (lines []string) {
 		lines = append(
 			lines,
 			fmt.Sprintf(
-				"%v of %s %v owed %v, first active %v, since %v, %v, backoff until %v, %d attempts, %d failed, %d with an error, by %v %v, gated by %q: %q",
+				"%v of %s %v owed %v, first active %v, since %v, %v, backoff until %v, %d attempts, %d failed, %d "+
+					"with an error, by %v %v, gated by %q: %q",
 				e.key,
 				e.profile,
 				e.state,

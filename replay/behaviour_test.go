@@ -45,7 +45,8 @@ func TestWhatChangedRulesDecideOtherwiseIsNoDivergence(t *testing.T) {
 	if report.Diverged != 0 || report.Identical() || len(report.OtherRules) != 1 {
 		t.Fatalf("%+v", report)
 	}
-	const want = "decided by behaviour 2, this version decides by 3: 1 decisions differ, by rules that were changed\n  Scores are lower."
+	const want = "decided by behaviour 2, this version decides by 3: 1 decisions differ, by rules that were changed\n" +
+		"  Scores are lower."
 	other := report.OtherRules[0]
 	if other.String() != want || other.Differences[0].Field != "score" {
 		t.Errorf("%s\n%+v", other.String(), other.Differences)

@@ -33,7 +33,8 @@ var Behaviours = []Rules{
 	{Number: 2, Since: "0.2.0", Kept: true, Changed: []string{
 		"A Decision on a member of a gang with a topology records the domain, and whether another one is tried next;" +
 			" Apply looks for neither.",
-		"A reservation ends by a Decision when its entity is not the first of its lane any more, not while an entry is applied.",
+		"A reservation ends by a Decision when its entity is not the first of its lane any more, not while an entry " +
+			"is applied.",
 		"Which entity that failed is retried next is looked for by Decide. It is no part of the state.",
 	}},
 }

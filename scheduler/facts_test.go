@@ -90,7 +90,8 @@ func TestAnEpochOfANewerBehaviourIsRefused(t *testing.T) {
 	err := m.Apply(eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{
 		ID: "e", Version: "v", Behaviour: scheduler.Behaviour + 1, Config: defaultConfig(t),
 	}})
-	const want = "apply entry 1: it was decided by behaviour 3, and this version knows behaviours up to 2: use a newer version"
+	const want = "apply entry 1: it was decided by behaviour 3, and this version knows behaviours up to 2: use a " +
+		"newer version"
 	if err == nil || err.Error() != want {
 		t.Errorf("it is applied with %v, want %s", err, want)
 	}

@@ -239,7 +239,8 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	}
 	if !terms.declared || given < terms.min || h.refused(group) {
 		h.fatalf(
-			"cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, refused: %v)",
+			"cycle %d releases binds of gang %s with %d members on nodes for good; its minimum is %d (declared: %v, "+
+				"refused: %v)",
 			d.Cycle,
 			group,
 			given,

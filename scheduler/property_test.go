@@ -443,7 +443,8 @@ func describe(p eventlog.Payload) string {
 			)
 		case *v1.Pod:
 			return fmt.Sprintf(
-				"pod %s (%s) %v group=%s labels=%v annotations=%v node=%q gates=%d deleted=%v priority=%d scheduler=%s phase=%s",
+				"pod %s (%s) %v group=%s labels=%v annotations=%v node=%q gates=%d deleted=%v priority=%d "+
+					"scheduler=%s phase=%s",
 				obj.Name,
 				obj.UID,
 				requests(obj),

@@ -98,7 +98,8 @@ func TestJobMeansAreThoseOfTheReport(t *testing.T) {
 	work := gangOf("a", 1) + gangOf("b", 2) + member("a-0", "a", "4", "0s", "10s") +
 		member("b-0", "b", "4", "1s", "20s") + member("b-1", "b", "4", "1s", "20s") + member("c", "", "3", "12s", "2s")
 	got, _, sum := reported(t, work, Options{Singles: true})
-	want := "name,pods,submitted,complete,placed,finished,attempts\nml/a,1,0,0,0,10,0\nml/b,2,1,1,10,30,0\nml/c,1,12,12,30,32,0\n"
+	want := "name,pods,submitted,complete,placed,finished,attempts\nml/a,1,0,0,0,10,0\nml/b,2,1,1,10,30,0\nml/c,1,12," +
+		"12,30,32,0\n"
 	if got != want {
 		t.Fatalf("got\n%s", got)
 	}

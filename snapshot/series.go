@@ -45,7 +45,8 @@ type LostError struct {
 // Error implements error.
 func (e *LostError) Error() string {
 	return fmt.Sprintf(
-		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
+		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and "+
+			"are missing",
 		e.Last,
 		e.Seq,
 		e.Last+1,

@@ -185,18 +185,28 @@ func TestRefusalsAreByName(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":           {nil, "the snapshot is damaged: its length is wrong: 0 bytes are too few"},
-		"another file":    {resealed(data, func(b []byte) []byte { b[0] = 'x'; return b }), "the snapshot is damaged: its magic is wrong: it does not begin as a snapshot does"},
-		"flipped":         {append(bytes.Clone(data[:len(data)-1]), data[len(data)-1]^1), "the snapshot is damaged: its checksum is wrong"},
-		"newer":           {resealed(data, func(b []byte) []byte { b[11] = 2; return b }), "the snapshot is of format 2: this program reads up to 1"},
-		"other hash":      {resealed(data, func(b []byte) []byte { b[70] ^= 1; return b }), "the snapshot is damaged: its state hash is wrong"},
-		"longer":          {put(100, uint64(len(state)+1)), "the snapshot is damaged: its compression is wrong: unexpected EOF"},
-		"shorter":         {put(100, uint64(len(state)-1)), "the snapshot is damaged: its state size is wrong"},
-		"impossible size": {put(100, 1<<40), fmt.Sprintf("the snapshot is damaged: its state size is wrong: 1099511627776 bytes cannot be packed into %d", len(data)-108-32)},
-		"a bomb":          {hugeState(data), "the snapshot is damaged: its state size is wrong: 1073741825 bytes are more than the 1073741824 of any state"},
-		"not packed":      {resealed(data, func(b []byte) []byte { b[108] = 'x'; return b }), "the snapshot is damaged: its compression is wrong: gzip: invalid header"},
-		"another entry's": {put(12, 77), "snapshot at entry 77: the restored state is not the one of the snapshot: it is of entry 4"},
-		"newer state":     {withState(data, append([]byte{6}, state[1:]...)), "snapshot at entry 4: restore the state: state version 6: this program reads up to 5"},
+		"empty": {nil, "the snapshot is damaged: its length is wrong: 0 bytes are too few"},
+		"another file": {resealed(data, func(b []byte) []byte { b[0] = 'x'; return b }), "the snapshot is " +
+			"damaged: its magic is wrong: it does not begin as a snapshot does"},
+		"flipped": {append(bytes.Clone(data[:len(data)-1]), data[len(data)-1]^1), "the snapshot is damaged: " +
+			"its checksum is wrong"},
+		"newer": {resealed(data, func(b []byte) []byte { b[11] = 2; return b }), "the snapshot is of " +
+			"format 2: this program reads up to 1"},
+		"other hash": {resealed(data, func(b []byte) []byte { b[70] ^= 1; return b }), "the snapshot is " +
+			"damaged: its state hash is wrong"},
+		"longer": {put(100, uint64(len(state)+1)), "the snapshot is damaged: its compression is wrong: " +
+			"unexpected EOF"},
+		"shorter": {put(100, uint64(len(state)-1)), "the snapshot is damaged: its state size is wrong"},
+		"impossible size": {put(100, 1<<40), fmt.Sprintf("the snapshot is damaged: its state size is wrong: "+
+			"1099511627776 bytes cannot be packed into %d", len(data)-108-32)},
+		"a bomb": {hugeState(data), "the snapshot is damaged: its state size is wrong: 1073741825 bytes are " +
+			"more than the 1073741824 of any state"},
+		"not packed": {resealed(data, func(b []byte) []byte { b[108] = 'x'; return b }), "the snapshot is " +
+			"damaged: its compression is wrong: gzip: invalid header"},
+		"another entry's": {put(12, 77), "snapshot at entry 77: the restored state is not the one of the snapshot: " +
+			"it is of entry 4"},
+		"newer state": {withState(data, append([]byte{6}, state[1:]...)), "snapshot at entry 4: restore the " +
+			"state: state version 6: this program reads up to 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := snapshot.Decode(c.data)

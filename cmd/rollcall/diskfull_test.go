@@ -144,7 +144,8 @@ func stopAndResume(
 		s.wantSameEnd(t, p.stdout.String())
 	}
 	t.Logf(
-		"seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps with effects told of on average; %d ended before the disk was full",
+		"seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps "+
+			"with effects told of on average; %d ended before the disk was full",
 		seed,
 		stops,
 		unborn,

@@ -72,7 +72,8 @@ func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 		}
 	}
 	t.Logf(
-		"seed %d, %s alone: %d kills, %d of them in the middle of the log; %d entries left on average; %d simulations came to their end",
+		"seed %d, %s alone: %d kills, %d of them in the middle of the log; %d entries left on average; %d "+
+			"simulations came to their end",
 		seed,
 		took.Round(time.Millisecond),
 		kills,
@@ -109,7 +110,8 @@ func killAtRandom(t *testing.T, kills int) {
 		k.killUntilItEnds(t, whole.fresh(t))
 	}
 	t.Logf(
-		"%d kills, %d before there was a log; %d entries and %d segments left on average; %d simulations came to their end",
+		"%d kills, %d before there was a log; %d entries and %d segments left on average; %d simulations came to "+
+			"their end",
 		kills,
 		k.unborn,
 		k.entries/kills,

@@ -20,11 +20,12 @@ import (
 
 func newLog() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "log",
-		Short:   "Read, check, export and prove logs",
-		Example: "  rollcall log info jobs.log\n  rollcall log verify jobs.log\n  rollcall log cat jobs.log | jq 'select(.kind == \"Decision\")'",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "log",
+		Short: "Read, check, export and prove logs",
+		Example: "  rollcall log info jobs.log\n  rollcall log verify jobs.log\n  rollcall log cat jobs.log | jq " +
+			"'select(.kind == \"Decision\")'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLogCat(), newLogInfo(), newLogVerify(), newLogVerifySegment(),
 		newLogExport(), newLogImport(), newLogArchive(), newLogSnapshot(),

@@ -144,7 +144,8 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 	if r.Stateless {
 		fmt.Fprintf(
 			w,
-			"snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on from\n",
+			"snapshot  NONE: no state can be made of the entries, which cannot be replayed, explained or gone on "+
+				"from\n",
 		)
 	}
 	for _, c := range r.Checkpoints {

@@ -100,7 +100,8 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	newest := seqs[len(seqs)-1]
 	place := fmt.Sprintf("at entry %d", last+1)
 	why := fmt.Sprintf(
-		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and are missing",
+		"the log ends with entry %d, but there is a snapshot of entry %d: entries %d to %d were acknowledged, and "+
+			"are missing",
 		last,
 		newest,
 		last+1,

@@ -20,7 +20,8 @@ var plantedFaults = []struct {
 	{
 		"an append's error is passed over, and the effects are released",
 		"engine/writer.go",
-		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = " +
+			"nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall",
 		"TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn",
@@ -30,7 +31,8 @@ var plantedFaults = []struct {
 		"entries count as durable before they are appended",
 		"engine/writer.go",
 		"\t\tw.note(w.log.Append(context.Background(), w.batch[0].Seq-1, w.batch))\n",
-		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(context.Background(), batch[0].Seq-1, batch)\n",
+		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(context.Background(), " +
+			"batch[0].Seq-1, batch)\n",
 		"./cmd/rollcall",
 		"TestKilledAtAnyMomentASimulationLosesNothing",
 		"was carried out, and entry",
@@ -93,7 +95,8 @@ var plantedFaults = []struct {
 	{
 		"a full disk stops nothing",
 		"engine/writer.go",
-		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
+		"\tif err != nil {\n\t\tw.failed = &AppendError{First: first, Last: last, Err: err}\n\t\tw.queue, w.parts = " +
+			"nil, nil\n\t} else {\n\t\tw.durable = last\n\t}",
 		"\t_, _, w.durable = err, first, last",
 		"./cmd/rollcall",
 		"TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn",

@@ -43,8 +43,9 @@ Replay decides everything again from the first entry on. With --from it begins w
 or of an earlier one, and takes it as it is. A bundle, and a log whose first entries were archived and are not there,
 begin with their first snapshot. Replay compares each snapshot in the log's directory that it passes with the state that
 the entries make. If they differ, it names the snapshot, and the exit code is 4.`,
-		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | jq .identical",
-		Args:    cobra.ExactArgs(1),
+		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db " +
+			"--classes off\n  rollcall replay incident.bundle -o json | jq .identical",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(out.check(), ask.classes.check()); err != nil {
 				return err

@@ -431,7 +431,8 @@ func TestEveryDamagedByteIsFoundOrUnused(t *testing.T) {
 	}
 	wait.Wait()
 	t.Logf(
-		"found by opening %d, by reading %d, by checking the structure %d; not found because nothing reads it %d; %d checks of the structure crashed",
+		"found by opening %d, by reading %d, by checking the structure %d; not found because nothing reads it %d; %d "+
+			"checks of the structure crashed",
 		total.Opening,
 		total.Reading,
 		total.Check,

@@ -389,7 +389,8 @@ func emptied(path string) error {
 		Path: path,
 		Seq:  first,
 		Err: errors.New(
-			"there is none of its segments, and a log always has one: all its entries are missing; bring its .seg files back from where they are",
+			"there is none of its segments, and a log always has one: all its entries are missing; bring its .seg " +
+				"files back from where they are",
 		),
 	}
 }

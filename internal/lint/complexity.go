@@ -24,7 +24,8 @@ func checkComplexity(t *tree) []finding {
 				}
 				if n := complexityOf(fn); n > maxComplexity {
 					out = append(out, f.at(fn.Name, "complexity", fmt.Sprintf(
-						"%s has a cyclomatic complexity of %d, at most %d is allowed: give a part of it a function with a name",
+						"%s has a cyclomatic complexity of %d, at most %d is allowed: give a part of it a function "+
+							"with a name",
 						fn.Name.Name,
 						n,
 						maxComplexity,

@@ -169,7 +169,8 @@ func (r *Report) adviceOnSnapshots(log *logs.Source, last uint64) string {
 	if log.MayTakeSnapshots() == nil {
 		return fmt.Sprintf("write one with rollcall log snapshot %s --at %d", r.Path, min(max(r.Before, 2)-1, last))
 	}
-	advice := "the log is being written to, and only its writer writes snapshots, as often as its --snapshot-every and " +
+	advice := "the log is being written to, and only its writer writes snapshots, as often as its --snapshot-every " +
+		"and " +
 		"--snapshot-age say: "
 	if seqs, err := log.Snapshots().Store.List(); err == nil && len(seqs) > 0 {
 		return advice + fmt.Sprintf("the first there is is of entry %d, give --before that or a later one", seqs[0])

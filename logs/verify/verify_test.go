@@ -190,12 +190,15 @@ func TestVerifyFindsEntriesThatCannotFollow(t *testing.T) {
 		want   string
 	}{
 		{"time", 20000, 50, func(e *eventlog.Entry) { e.Time -= 2 }, "before that of the entry before it"},
-		{"time where parts meet", 20000, partSize + 1, func(e *eventlog.Entry) { e.Time -= 2 }, "before that of the entry before it"},
-		{"time where segments meet", 10000, 10001, func(e *eventlog.Entry) { e.Time -= 2 }, "before that of the entry before it"},
+		{"time where parts meet", 20000, partSize + 1, func(e *eventlog.Entry) { e.Time -= 2 }, "before that of the " +
+			"entry before it"},
+		{"time where segments meet", 10000, 10001, func(e *eventlog.Entry) { e.Time -= 2 }, "before that of the " +
+			"entry before it"},
 		{"epoch", 20000, 50, func(e *eventlog.Entry) { e.Epoch++ }, "its epoch is"},
 		{"epoch where parts meet", 20000, partSize + 1, func(e *eventlog.Entry) { e.Epoch++ }, "its epoch is"},
 		{"epoch where segments meet", 10000, 10001, func(e *eventlog.Entry) { e.Epoch++ }, "its epoch is"},
-		{"the beginning", 20000, 1, func(e *eventlog.Entry) { e.Payload = &eventlog.Tick{} }, "the log begins with Tick"},
+		{"the beginning", 20000, 1, func(e *eventlog.Entry) { e.Payload = &eventlog.Tick{} }, "the log begins with " +
+			"Tick"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			entries := logstest.WellFormed(20000)

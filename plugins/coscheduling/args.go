@@ -161,13 +161,15 @@ func (a *Args) validate() error {
 func (a *Args) stock() error {
 	if a.QueuePolicy != BestEffort {
 		return fmt.Errorf(
-			"CoschedulingArgs: queuePolicy %s is Rollcall's own: kube-scheduler lets whoever fits pass; leave it out, or run Rollcall",
+			"CoschedulingArgs: queuePolicy %s is Rollcall's own: kube-scheduler lets whoever fits pass; leave it out,"+
+				" or run Rollcall",
 			a.QueuePolicy,
 		)
 	}
 	if a.holdGiven {
 		return errors.New(
-			"CoschedulingArgs: backfillHoldSeconds is Rollcall's own: kube-scheduler has no backfill; leave it out, or run Rollcall",
+			"CoschedulingArgs: backfillHoldSeconds is Rollcall's own: kube-scheduler has no backfill; leave it out, " +
+				"or run Rollcall",
 		)
 	}
 	return nil

@@ -298,7 +298,8 @@ func TestStandaloneAdmitsGangsThatNameEachOtherTogether(t *testing.T) {
 	b.want(
 		"without the other",
 		b.preEnqueue(a),
-		"UnschedulableAndUnresolvable: pod groups ml/a, ml/b: 1 of the 2 pod groups needed can be complete; pod group ml/b does not exist yet",
+		"UnschedulableAndUnresolvable: pod groups ml/a, ml/b: 1 of the 2 pod groups needed can be complete; pod "+
+			"group ml/b does not exist yet",
 	)
 	group("b", 2)
 	b0, b1 := b.tells(pod("b0", "b")), b.tells(pod("b1", "b"))
@@ -558,9 +559,12 @@ func TestStandaloneComparesMinResourcesWithTheSnapshot(t *testing.T) {
 	}{
 		{nil, "Skip"},
 		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("9"), "example.com/gpu": resource.MustParse("2")}, "Skip"},
-		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4100m")}, "Unschedulable: pod group ml/g asks for 4100m cpu in minResources; 4 free"},
-		{v1.ResourceList{"example.com/gpu": resource.MustParse("3")}, "Unschedulable: pod group ml/g asks for 3 example.com/gpu in minResources; 2 free"},
-		{v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}, "Unschedulable: pod group ml/g asks for 1Gi memory in minResources; 0 free"},
+		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4100m")}, "Unschedulable: pod group ml/g asks for 4100m " +
+			"cpu in minResources; 4 free"},
+		{v1.ResourceList{"example.com/gpu": resource.MustParse("3")}, "Unschedulable: pod group ml/g asks for 3 " +
+			"example.com/gpu in minResources; 2 free"},
+		{v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}, "Unschedulable: pod group ml/g asks for 1Gi " +
+			"memory in minResources; 0 free"},
 	} {
 		g := &xscheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "g"}}
 		g.Spec.MinMember, g.Spec.MinResources = 1, c.least
@@ -631,7 +635,8 @@ func TestStandaloneRefusesARequiredTopology(t *testing.T) {
 	b.want(
 		"a required topology",
 		b.preEnqueue(p),
-		"UnschedulableAndUnresolvable: pod group ml/g requires one value of zone: a required topology is supported by Rollcall only",
+		"UnschedulableAndUnresolvable: pod group ml/g requires one value of zone: a required topology is supported "+
+			"by Rollcall only",
 	)
 	b.annotated("g", 1, map[string]string{"rollcall.dev/topology-preferred": "zone"})
 	b.want("a preferred one", b.preEnqueue(p), "Success")

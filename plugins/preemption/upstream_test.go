@@ -100,7 +100,8 @@ func (w *world) describe(pod *v1.Pod) string {
 	one := func(p *v1.Pod) {
 		fmt.Fprintf(
 			&b,
-			"pod %s priority %d on %q nominated %q %v app %s affinity %v spread %v ports %v deleted %v group %v started %v\n",
+			"pod %s priority %d on %q nominated %q %v app %s affinity %v spread %v ports %v deleted %v group %v "+
+				"started %v\n",
 			p.Name,
 			ptr.Deref(p.Spec.Priority, 0),
 			p.Spec.NodeName,

@@ -31,7 +31,8 @@ func readText(text string) (*input, error) { return read("F", strings.NewReader(
 
 const openbNodesHead = "sn,cpu_milli,memory_mib,gpu,model\n"
 
-const openbPodsHead = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+const openbPodsHead = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time," +
+	"deletion_time,scheduled_time\n"
 
 const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 
@@ -75,7 +76,8 @@ func TestFaultsNameFileLineAndReason(t *testing.T) {
 		{"yaml priority class", pod + "spec:\n  priorityClassName: high\n  containers: [{name: c}]\n", "F:5: ",
 			`priority class "high" is not in the file`},
 		{"yaml group without policy",
-			"apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: {}}\n", "F:4: ", "exactly one of basic and gang"},
+			"apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\nspec: {schedulingPolicy: " +
+				"{}}\n", "F:4: ", "exactly one of basic and gang"},
 		{"yaml group minimum",
 			"apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: g}\nspec:\n  " +
 				"schedulingPolicy:\n    gang:\n      minCount: 0\n", "F:7: ", "must be at least 1"},
