@@ -391,7 +391,8 @@ func TestALieWithRightChecksumsIsFound(t *testing.T) {
 		"a vast snapshot":    {edit(fmt.Sprintf(`"snapshotBytes":%d`, len(o.snapshot)), `"snapshotBytes":99999999999`), "its manifest: a snapshot of 99999999999 bytes in a file with"},
 		"another's snapshot": {func(p *parts) { p.snapshot = foreign }, "its snapshot: entry 60 is another one here"},
 		"another snapshot":   {sized(other), "its snapshot: it is of entry 59, and the records begin with entry 61"},
-		"no zstd":            {func(p *parts) { p.records = []byte("some text that zstd did not write") }, "its records: entry 61: invalid input: magic number mismatch"},
+		"no zstd": {func(p *parts) { p.records = []byte("some text that zstd did not write") },
+			"its records: entry 61: invalid input: magic number mismatch"},
 		"a changed record": {records(func(c []byte) []byte { c[100] ^= 1; return c }), "its records: entry 61: " +
 			"record: checksum is"},
 		"a huge record": {records(func(c []byte) []byte { c[0] = 0x7f; return c }), "its records: entry 61: " +

@@ -48,7 +48,8 @@ func TestEveryRowAboutGangsNamesATest(t *testing.T) {
 	if rows < 25 {
 		t.Errorf("%d rows were found", rows)
 	}
-	for _, key := range []string{koordinatorTotal, koordinatorWaitingTime, koordinatorMode, koordinatorGroups, koordinatorMatchPolicy, kueueTotal, volcanoMin} {
+	for _, key := range []string{koordinatorTotal, koordinatorWaitingTime, koordinatorMode, koordinatorGroups,
+		koordinatorMatchPolicy, kueueTotal, volcanoMin} {
 		if !strings.Contains(string(text), "annotation `"+key+"`") {
 			t.Errorf("no row has the annotation %s", key)
 		}

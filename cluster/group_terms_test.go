@@ -73,11 +73,15 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 	}{
 		{"nothing", nil, terms{}, ""},
 		{"empty values", []string{koordinatorMin + "=", kueueTotal + "=", volcanoMin + "="}, terms{}, ""},
-		{"Koordinator's defaults", []string{koordinatorMin + "=3"}, terms{by: koordinatorMin, min: 3, total: 3, policy: gang.OnceSatisfied}, ""},
-		{"all of Koordinator", []string{koordinatorMin + "=3", koordinatorTotal + "=5", koordinatorWaitingTime + "=1h30m", koordinatorMode + "=NonStrict",
+		{"Koordinator's defaults", []string{koordinatorMin + "=3"}, terms{by: koordinatorMin, min: 3, total: 3,
+			policy: gang.OnceSatisfied}, ""},
+		{"all of Koordinator", []string{koordinatorMin + "=3", koordinatorTotal + "=5", koordinatorWaitingTime +
+			"=1h30m", koordinatorMode + "=NonStrict",
 			koordinatorMatchPolicy + "=only-waiting", koordinatorGroups + `=["z/g","ml/g","a/b"]`},
-			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, gang.OnlyWaiting, "a/b,ml/g,z/g", false, "", ""}, ""},
-		{"defaults written out", []string{koordinatorMin + "=3", koordinatorTotal + "=0", koordinatorMode + "=Strict", koordinatorMatchPolicy + "=once-satisfied", koordinatorGroups + "=[]"},
+			terms{koordinatorMin, 3, 5, 90 * time.Minute, NonStrict, gang.OnlyWaiting, "a/b,ml/g,z/g", false, "", ""},
+			""},
+		{"defaults written out", []string{koordinatorMin + "=3", koordinatorTotal + "=0", koordinatorMode + "=Strict",
+			koordinatorMatchPolicy + "=once-satisfied", koordinatorGroups + "=[]"},
 			terms{by: koordinatorMin, min: 3, total: 3, policy: gang.OnceSatisfied}, ""},
 		{"a group without itself", []string{koordinatorMin + "=1", koordinatorMatchPolicy + "=waiting-and-running", koordinatorGroups + `=["ml/h"]`},
 			terms{by: koordinatorMin, min: 1, total: 1, together: "ml/g,ml/h"}, ""},
@@ -86,7 +90,8 @@ func TestTermsAreReadOfAnnotations(t *testing.T) {
 		{"Koordinator without a minimum says nothing", []string{koordinatorMode + "=Lax"}, terms{}, ""},
 		{"Kueue", []string{kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: gang.OnceSatisfied}, ""},
 		{"Volcano", []string{volcanoMin + "=4"}, terms{by: volcanoMin, min: 4}, ""},
-		{"two that agree", []string{volcanoMin + "=4", kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4, policy: gang.OnceSatisfied}, ""},
+		{"two that agree", []string{volcanoMin + "=4", kueueTotal + "=4"}, terms{by: kueueTotal, min: 4, total: 4,
+			policy: gang.OnceSatisfied}, ""},
 		{"two that do not", []string{volcanoMin + "=4", koordinatorMin + "=5"}, terms{},
 			"has two minimums: annotation gang.scheduling.koordinator.sh/min-available 5, annotation " +
 				"scheduling.volcano.sh/group-min-member 4"},
@@ -305,7 +310,8 @@ func compareWithAnother(t *rapid.T, s *State, there map[string]*v1.Pod, object b
 
 // contradicts is Refusal in the simplest way.
 func contradicts(members map[string]*v1.Pod, object bool) bool {
-	minimums, totals, priorities, schedulers := map[string]bool{}, map[string]bool{}, map[int32]bool{}, map[string]bool{}
+	minimums, totals, priorities, schedulers := map[string]bool{}, map[string]bool{}, map[int32]bool{},
+		map[string]bool{}
 	below := map[string]bool{}
 	for _, p := range members {
 		priorities[*p.Spec.Priority], schedulers[p.Spec.SchedulerName] = true, true

@@ -290,9 +290,11 @@ func TestFactoryHasEmptyInformersForWhatTheLogDoesNotCarry(t *testing.T) {
 	}
 	factory.Shutdown()
 	for name, group := range map[string]any{
-		"admissionregistration": factory.Admissionregistration(), "internal": factory.Internal(), "apps": factory.Apps(),
-		"autoscaling": factory.Autoscaling(), "certificates": factory.Certificates(), "coordination": factory.Coordination(),
-		"discovery": factory.Discovery(), "events": factory.Events(), "extensions": factory.Extensions(),
+		"admissionregistration": factory.Admissionregistration(), "internal": factory.Internal(),
+		"apps":        factory.Apps(),
+		"autoscaling": factory.Autoscaling(), "certificates": factory.Certificates(),
+		"coordination": factory.Coordination(),
+		"discovery":    factory.Discovery(), "events": factory.Events(), "extensions": factory.Extensions(),
 		"flowcontrol": factory.Flowcontrol(), "lifecycle": factory.Lifecycle(), "networking": factory.Networking(),
 		"node": factory.Node(), "rbac": factory.Rbac(), "storagemigration": factory.Storagemigration(),
 	} {

@@ -561,7 +561,8 @@ func TestFreeEqualsACountOfAllNodes(t *testing.T) {
 			"node gone": func(*rapid.T) { s.DeleteNode(name("n", 3)) },
 			"pod": func(t *rapid.T) {
 				p := podOf(name("p", 5), rapid.Int64Range(0, 4).Draw(t, "cpu"))
-				p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = *resource.NewQuantity(rapid.Int64Range(0, 2).Draw(t, "gpu"), resource.DecimalSI)
+				p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = *resource.NewQuantity(rapid.Int64Range(0,
+					2).Draw(t, "gpu"), resource.DecimalSI)
 				if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
 					p.Spec.NodeName = name("n", 3)
 				}

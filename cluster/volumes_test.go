@@ -281,7 +281,8 @@ func TestPodsThatShareAClaimHoldItTogether(t *testing.T) {
 		"n1: node(s) didn't find available persistent volumes to bind; n2: node(s) didn't find available persistent "+
 			"volumes to bind; ",
 	)
-	if got := w.f.Get(eventlog.PersistentVolumeClaims, "ns", "made").GetAnnotations()[volume.AnnSelectedNode]; got != "n2" {
+	if got := w.f.Get(eventlog.PersistentVolumeClaims, "ns",
+		"made").GetAnnotations()[volume.AnnSelectedNode]; got != "n2" {
 		t.Errorf("selected node: %q", got)
 	}
 	w.f.ForgetVolumes("uid-b")
@@ -317,7 +318,8 @@ func TestTheLogOverrulesWhatWasAssumed(t *testing.T) {
 			mustUpsert(t, w.f, localVolume("pv", "n1", "1Gi"), unboundClaim("data", "local"))
 			w.want(podWithClaims("a", "data"), "n1 [{data pv}]")
 			if c.log == nil {
-				if old := w.f.Delete(eventlog.PersistentVolumes, "", "pv").(*v1.PersistentVolume); old.Spec.ClaimRef == nil {
+				if old := w.f.Delete(eventlog.PersistentVolumes, "",
+					"pv").(*v1.PersistentVolume); old.Spec.ClaimRef == nil {
 					t.Error("Delete does not return what plugins saw")
 				}
 			} else {
@@ -368,11 +370,16 @@ func TestAssumeVolumesRefusesWhatTheStateContradicts(t *testing.T) {
 		pod  *v1.Pod
 		vols []eventlog.VolumeClaim
 	}{
-		"a claim that is not there":        {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"}, {Claim: "none"}}},
-		"a volume that is not there":       {pod, []eventlog.VolumeClaim{{Claim: "made-2"}, {Claim: "one", Volume: "none"}}},
-		"a volume of another claim":        {pod, []eventlog.VolumeClaim{{Claim: "made-2"}, {Claim: "one", Volume: "pv-b"}}},
-		"one volume for two claims":        {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"}, {Claim: "two", Volume: "pv-a"}}},
-		"a claim made for another node":    {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"}, {Claim: "made"}}},
+		"a claim that is not there": {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"},
+			{Claim: "none"}}},
+		"a volume that is not there": {pod, []eventlog.VolumeClaim{{Claim: "made-2"}, {Claim: "one",
+			Volume: "none"}}},
+		"a volume of another claim": {pod, []eventlog.VolumeClaim{{Claim: "made-2"}, {Claim: "one",
+			Volume: "pv-b"}}},
+		"one volume for two claims": {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"},
+			{Claim: "two", Volume: "pv-a"}}},
+		"a claim made for another node": {pod, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"},
+			{Claim: "made"}}},
 		"a pod that holds volumes already": {taken, []eventlog.VolumeClaim{{Claim: "one", Volume: "pv-a"}}},
 	} {
 		if err := w.f.AssumeVolumes(c.pod, "n2", c.vols); err == nil {

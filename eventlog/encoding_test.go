@@ -123,7 +123,8 @@ func TestALargePayloadHasMemoryOfItsOwn(t *testing.T) {
 		want []byte
 	}
 	var all []made
-	for i, size := range []int{10, 60 << 10, 1 << 20, 9 << 10, 100, 200 << 10, 30 << 10, 30 << 10, 30 << 10, 10, eventlog.EncoderChunk} {
+	for i, size := range []int{10, 60 << 10, 1 << 20, 9 << 10, 100, 200 << 10, 30 << 10, 30 << 10, 30 << 10, 10,
+		eventlog.EncoderChunk} {
 		e := eventlog.Entry{
 			Seq:     uint64(i + 1),
 			Payload: &eventlog.BindResult{UID: "u", Outcome: eventlog.BindFailed, Message: strings.Repeat("x", size)},
@@ -194,7 +195,8 @@ func TestWhatNoRecordCanHoldHasNoEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, p := range map[string]eventlog.Payload{
-		"none": nil, "an absent one": (*eventlog.Tick)(nil), "text": &eventlog.Deleted{Resource: eventlog.Pods, Name: "\xff"},
+		"none": nil, "an absent one": (*eventlog.Tick)(nil), "text": &eventlog.Deleted{Resource: eventlog.Pods,
+			Name: "\xff"},
 		"a resource": &eventlog.Deleted{Resource: "cars"}, "an outcome": &eventlog.BindResult{Outcome: 9},
 	} {
 		if enc, err := encoder.Encode(p); err == nil || !enc.IsZero() {

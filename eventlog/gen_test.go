@@ -219,7 +219,8 @@ func filler(seed int64, str func(randfill.Continue) string) *randfill.Filler {
 			*t = metav1.MicroTime{Time: metav1.Unix(c.Int63n(1<<33), 0).Time}
 		},
 		func(q *resource.Quantity, c randfill.Continue) {
-			*q = *resource.NewMilliQuantity(c.Int63n(1<<40), []resource.Format{resource.DecimalSI, resource.BinarySI, resource.DecimalExponent}[c.Intn(3)])
+			*q = *resource.NewMilliQuantity(c.Int63n(1<<40), []resource.Format{resource.DecimalSI, resource.BinarySI,
+				resource.DecimalExponent}[c.Intn(3)])
 		},
 		func(v *intstr.IntOrString, c randfill.Continue) {
 			if *v = intstr.FromInt32(c.Int31()); c.Bool() {

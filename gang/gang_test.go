@@ -151,7 +151,8 @@ func TestWhatFallsBelowTheMinimum(t *testing.T) {
 		{"it never had its minimum", Counts{Bound: 2, Lost: 1}, false, false, false},
 		{"all ended well", Counts{Met: true, Succeeded: 3}, false, false, true},
 		{"all failed", Counts{Met: true, Lost: 3}, false, true, true},
-		{"two ended well, the bind of the last one failed", Counts{Met: true, Succeeded: 2, Pending: 1}, false, false, false},
+		{"two ended well, the bind of the last one failed", Counts{Met: true, Succeeded: 2, Pending: 1}, false, false,
+			false},
 		{"all are on their way out", Counts{Met: true, Leaving: 3, Missing: 3}, false, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

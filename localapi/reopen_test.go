@@ -225,7 +225,8 @@ func TestWhatKeepsASchedulerFromReadingItsLogIsSaidOnBothSides(t *testing.T) {
 		err  error
 		want string
 	}{
-		"damage":        {&eventlog.DamagedError{Path: "/x/1.seg", Seq: 995, Err: errors.New("checksum is 1, want 2")}, ""},
+		"damage": {&eventlog.DamagedError{Path: "/x/1.seg", Seq: 995,
+			Err: errors.New("checksum is 1, want 2")}, ""},
 		"another error": {errors.New("too many open files"), "the scheduler cannot read its log: too many open files"},
 	} {
 		t.Run(name, func(t *testing.T) {

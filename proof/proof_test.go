@@ -372,7 +372,8 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	if _, err := p.Check(note.VerifierList(verifier), cosigned); err != nil {
 		t.Errorf("a second signature of a key that is not known: %v", err)
 	}
-	for name, c := range map[string]Checkpoint{"another's": {Origin: "x", Size: 1}, "of nothing": {Origin: signer.Name()}} {
+	for name, c := range map[string]Checkpoint{"another's": {Origin: "x", Size: 1},
+		"of nothing": {Origin: signer.Name()}} {
 		if _, err := c.Sign(signer); err == nil {
 			t.Errorf("a checkpoint %s was signed", name)
 		}

@@ -99,7 +99,8 @@ func (r *run) attempt() {
 		e = r.m.entities[h.Key()]
 	}
 	key := e.key
-	switch what := rapid.SampledFrom([]string{"begin", "hold", "unhold", "finish", "refuse", "refuse", "park", "park"}).Draw(r.t, "step"); what {
+	switch what := rapid.SampledFrom([]string{"begin", "hold", "unhold", "finish", "refuse", "refuse", "park",
+		"park"}).Draw(r.t, "step"); what {
 	case "begin":
 		r.both(func(q *Queue) { q.Begin(key) })
 		r.m.begin(key)

@@ -547,7 +547,11 @@ func (h *history) checkQuiet() {
 			h.fatalf("nothing is left to decide, and %s is held", w.Pod.Object.UID)
 		}
 		if c := h.compositeOf(p.group); c != "" && stages[cluster.Binding]+stages[cluster.Bound] == 0 {
-			placed := func(group string) int { stages, assigned := h.count(group); return assigned + stages[cluster.Waiting] }
+			placed := func(group string) int {
+				stages, assigned := h.count(group)
+				return assigned +
+					stages[cluster.Waiting]
+			}
 			if !h.admits(c, placed) {
 				h.fatalf("nothing is left to decide, and %s is held for others of %s", w.Pod.Object.UID, c)
 			}

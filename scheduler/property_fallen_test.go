@@ -84,7 +84,8 @@ func (b *books) remember() {
 			}
 		}
 		switch {
-		case len(settled) == 0 && (len(e.lost) > 0 && len(e.well) == 0 || len(e.well) >= terms.min || members == 0 || going > 0):
+		case len(settled) == 0 && (len(e.lost) > 0 && len(e.well) == 0 || len(e.well) >= terms.min || members == 0 ||
+			going > 0):
 			delete(b.eras, group)
 		case terms.declared && len(settled) >= terms.min:
 			b.eras[group] = era{needed: settled, well: map[types.UID]bool{}, lost: map[types.UID]bool{}}

@@ -66,7 +66,8 @@ func groupNames(p *v1.Pod) (names []string) {
 	if g := p.Spec.SchedulingGroup; g != nil {
 		names = append(names, *g.PodGroupName)
 	}
-	for _, name := range []string{p.Labels[xscheduling.PodGroupLabel], p.Annotations[koordinator+"name"], p.Labels[kueueName]} {
+	for _, name := range []string{p.Labels[xscheduling.PodGroupLabel], p.Annotations[koordinator+"name"],
+		p.Labels[kueueName]} {
 		if name != "" {
 			names = append(names, name)
 		}

@@ -152,7 +152,8 @@ func (h *history) roomWithout(gone []types.UID, nodes []string, p *bookedPod) (r
 		// any order: sums
 		for uid, other := range h.pods {
 			if other.node == name &&
-				(slices.Contains(gone, uid) || other.stage == cluster.Waiting && p.group != "" && other.group == p.group) {
+				(slices.Contains(gone, uid) || other.stage == cluster.Waiting && p.group != "" &&
+					other.group == p.group) {
 				for i, amount := range requests(other.object) {
 					left[i] += amount
 				}

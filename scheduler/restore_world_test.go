@@ -505,7 +505,8 @@ func TestMachinesRestoredAfterEveryEntryGoOnAsTheOriginal(t *testing.T) {
 			maps.Copy(seen, onlyTrue(w.seen))
 		})
 	}
-	for _, what := range []string{"Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed", "owed", "held", "changed while held",
+	for _, what := range []string{"Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed", "owed", "held",
+		"changed while held",
 		"provisioned", "volume assumed", "affinity", "images", "refused"} {
 		if !seen[what] {
 			t.Errorf("there was never anything in the state that is: %s", what)

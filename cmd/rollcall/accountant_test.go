@@ -20,7 +20,8 @@ func TestNoNodeIsOverbookedAndNoGangIsBoundInPart(t *testing.T) {
 	for _, w := range []struct{ name, nodes, workload string }{
 		{"gangs in turn", "4x4cpu", "testdata/gangs.swf"},
 		{"lublin_256, first 400 jobs", "16x16cpu", head(t, sharedData(t, "swf/lublin_256.swf"), 407)},
-		{"openb, first 300 pods", sharedData(t, "openb/openb_node_list_all_node.csv"), head(t, sharedData(t, "openb/openb_pod_list_default.csv"), 301)},
+		{"openb, first 300 pods", sharedData(t, "openb/openb_node_list_all_node.csv"), head(t, sharedData(t,
+			"openb/openb_pod_list_default.csv"), 301)},
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			if w.nodes == "" || w.workload == "" {
@@ -93,9 +94,11 @@ func TestOverbookingAndGangsBoundInPartAreFound(t *testing.T) {
 		name, want string
 		lines      []string
 	}{
-		{"two pods on a node for one", "over its allocatable", []string{node, pod("a", ""), pod("b", ""), scheduled("a"), scheduled("b")}},
+		{"two pods on a node for one", "over its allocatable", []string{node, pod("a", ""), pod("b", ""),
+			scheduled("a"), scheduled("b")}},
 		{"half a gang", "below its minimum", []string{node, group, pod("a", "g"), scheduled("a")}},
-		{"half a gang bound", "1 of its minimum of 2 pods bound", []string{node, group, small("a", "g"), small("b", "g"), letGo("b", "a"), bound("a")}},
+		{"half a gang bound", "1 of its minimum of 2 pods bound", []string{node, group, small("a", "g"), small("b",
+			"g"), letGo("b", "a"), bound("a")}},
 		{"a bind that nobody decided", "no decision", []string{node, pod("a", ""), `{"kind":"BindResult","uid":"a","node":"n","outcome":"Bound"}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

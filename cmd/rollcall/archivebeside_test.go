@@ -56,7 +56,8 @@ func TestArchivingBesideAWriterIsAdvisedWhatWorks(t *testing.T) {
 	defer writer.Close()
 	to := filepath.Join(t.TempDir(), "archive")
 	seqs := snapshotSeqs(t, log)
-	for _, advice := range []string{fmt.Sprintf("of entry %d, give --before that or a later one", seqs[0]), "there is none yet, wait for the first"} {
+	for _, advice := range []string{fmt.Sprintf("of entry %d, give --before that or a later one", seqs[0]),
+		"there is none yet, wait for the first"} {
 		command := []string{"log", "archive", log, "--before", fmt.Sprint(seqs[0] - 1), "--to", to}
 		wants(t, exitFailed, []string{"only its writer writes snapshots", "--snapshot-every", advice}, command...)
 		if _, stderr, _ := ran(t, command...); strings.Contains(stderr, "log snapshot") {

@@ -29,9 +29,11 @@ func TestADamagedLogIsNotSignedAsIfItWereWhole(t *testing.T) {
 			last := spoil(log)
 			place := fmt.Sprintf("at entry %d", last+1)
 			for _, command := range [][]string{
-				{"log", "checkpoint", log, "--key", key}, {"log", "checkpoint", log, "--key", key, "--at", fmt.Sprint(last + 1)},
+				{"log", "checkpoint", log, "--key", key}, {"log", "checkpoint", log, "--key", key, "--at",
+					fmt.Sprint(last + 1)},
 				{"log", "prove", log, "--seq", "50"}, {"log", "prove", log, "--from", "50"},
-				{"log", "prove", log, "--seq", "50", "--size", fmt.Sprint(last + 1)}, {"log", "prove", log, "--seq", fmt.Sprint(last + 1)},
+				{"log", "prove", log, "--seq", "50", "--size", fmt.Sprint(last + 1)}, {"log", "prove", log, "--seq",
+					fmt.Sprint(last + 1)},
 				{"log", "prove", log, "--from", "50", "--to", fmt.Sprint(last + 1)},
 			} {
 				if stdout := wants(t, exitDamaged, []string{place}, command...); stdout != "" {

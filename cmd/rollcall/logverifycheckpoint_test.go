@@ -124,7 +124,8 @@ func TestEveryCommandWritesRootAndChainTheSameWay(t *testing.T) {
 	root, chain := lines[2], strings.TrimPrefix(lines[3], "chain ")
 	for _, command := range [][]string{
 		{"log", "verify", path}, {"log", "export", path, "--out", file}, {"log", "info", file}, {"log", "verify", file},
-		{"log", "import", file, "--log", filepath.Join(dir, "imported")}, {"log", "check", signed, "--key", key + ".pub"},
+		{"log", "import", file, "--log", filepath.Join(dir, "imported")}, {"log", "check", signed, "--key", key +
+			".pub"},
 	} {
 		wants(t, exitDone, []string{root, chain}, command...)
 	}

@@ -109,7 +109,8 @@ func TestALogThatLostItsNewestSegmentsIsDamagedAndNotWrittenOver(t *testing.T) {
 	)
 	advice := fmt.Sprintf("--give-up-after %d", last)
 
-	for _, command := range [][]string{{"log", "verify", log}, {"log", "info", log}, {"replay", log}, {"log", "archive", log, "--before", "500", "--to", log + ".archive"}, append(args, "--resume")} {
+	for _, command := range [][]string{{"log", "verify", log}, {"log", "info", log}, {"replay", log}, {"log",
+		"archive", log, "--before", "500", "--to", log + ".archive"}, append(args, "--resume")} {
 		wants(t, exitDamaged, []string{place, why, advice, "Bring the missing segments"}, command...)
 	}
 	facts, _, _ := verified(t, log)
@@ -289,7 +290,8 @@ func TestALogThatLostAllItsSegmentsIsDamaged(t *testing.T) {
 	}
 	want := func(code int, texts ...string) {
 		t.Helper()
-		for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"replay", log}, append(args, "--resume")} {
+		for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"replay", log}, append(args,
+			"--resume")} {
 			wants(t, code, texts, command...)
 		}
 	}
@@ -312,7 +314,8 @@ func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		at   func(segments int) int
-	}{{"first", func(int) int { return 0 }}, {"middle", func(n int) int { return n / 2 }}, {"last", func(n int) int { return n - 1 }}} {
+	}{{"first", func(int) int { return 0 }}, {"middle", func(n int) int { return n / 2 }}, {"last",
+		func(n int) int { return n - 1 }}} {
 		t.Run(tc.name, func(t *testing.T) {
 			log, args := small(t)
 			segments, _ := filepath.Glob(filepath.Join(log, "*.seg"))
@@ -333,7 +336,8 @@ func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
 					),
 				)
 			}
-			for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log}, {"replay", log}, append(args, "--resume")} {
+			for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log},
+				{"replay", log}, append(args, "--resume")} {
 				wants(t, exitDamaged, texts, command...)
 			}
 		})

@@ -82,7 +82,8 @@ func wantArchived(t testing.TB, err error, seq, first uint64) {
 // openBoth runs f on the log opened for reading, and then for appending.
 func openBoth(t *testing.T, o Options, path string, f func(t *testing.T, l *Log)) {
 	t.Helper()
-	for name, open := range map[string]func(string) (*Log, error){"for reading": o.OpenReadOnly, "for appending": o.Open} {
+	for name, open := range map[string]func(string) (*Log, error){"for reading": o.OpenReadOnly,
+		"for appending": o.Open} {
 		t.Run(name, func(t *testing.T) {
 			l, err := open(path)
 			must(t, err)
@@ -146,7 +147,11 @@ func TestInterruptedArchivingIsFinished(t *testing.T) {
 			must(t, os.Remove(filepath.Join(path, originName)))
 		},
 		"before the last file went": func(t *testing.T, path, dir string) { restore(t, path, dir, 11) },
-		"before any file went":      func(t *testing.T, path, dir string) { restore(t, path, dir, 1); restore(t, path, dir, 11) },
+		"before any file went": func(t *testing.T, path, dir string) {
+			restore(t, path, dir, 1)
+			restore(t, path,
+				dir, 11)
+		},
 		"in the middle of a copy": func(t *testing.T, path, dir string) {
 			restore(t, path, dir, 1)
 			restore(t, path, dir, 11)
@@ -302,8 +307,10 @@ func TestALogIsNotArchivedIntoItself(t *testing.T) {
 		must(t, os.Symlink(path, filepath.Join(links, "log")))
 		must(t, os.Symlink(filepath.Join(path, "snapshots"), filepath.Join(links, "below")))
 		t.Chdir(path)
-		for _, to := range []string{path, path + "/", ".", "..//" + filepath.Base(path), "snapshots", filepath.Join(path, "snapshots"), filepath.Join(path, "new", "er"),
-			filepath.Join(links, "log"), filepath.Join(links, "log", "new"), filepath.Join(links, "below"), filepath.Join(links, "below", "a", "b")} {
+		for _, to := range []string{path, path + "/", ".", "..//" + filepath.Base(path), "snapshots",
+			filepath.Join(path, "snapshots"), filepath.Join(path, "new", "er"),
+			filepath.Join(links, "log"), filepath.Join(links, "log", "new"), filepath.Join(links, "below"),
+			filepath.Join(links, "below", "a", "b")} {
 			listed := filesBelow(t, path)
 			if _, err := Archive(path, 21, to, nil); !errors.Is(err, ErrInside) {
 				t.Errorf("to %s: error %v, want %v", to, err, ErrInside)
@@ -394,10 +401,16 @@ func TestDamageOfAnArchivedLog(t *testing.T) {
 			begin.Origin.Hash[3] ^= 1
 			must(t, begin.write(path))
 		}, 0, func(path, dir string) string { return filepath.Join(path, originName) }, 20, "it says that the record"},
-		{"an archived segment cut short", func(t *testing.T, path, dir string) { must(t, os.Truncate(segment(dir, 1), 5*pageSize)) },
+		{"an archived segment cut short", func(t *testing.T, path, dir string) {
+			must(t, os.Truncate(segment(dir, 1),
+				5*pageSize))
+		},
 			11, func(path, dir string) string { return segment(dir, 1) }, 1, "cut short"},
 		{"an archived record changed", func(t *testing.T, path, dir string) {
-			tamper(t, segment(dir, 11), func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(15), []byte("x")) })
+			tamper(t, segment(dir, 11), func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketLog).Put(key(15),
+					[]byte("x"))
+			})
 			must(t, trim(segment(dir, 11)))
 		}, 1, func(path, dir string) string { return segment(dir, 11) }, 15, "too few"},
 	} {

@@ -22,9 +22,11 @@ func TestAForgottenSyncIsFound(t *testing.T) {
 		want string
 	}{
 		{"of a commit's pages, before the page that makes them count", func(i int) bool {
-			return !metaPage(i-1) && after(i-1, crashfs.Write) && metaPage(i+1) && after(i+2, crashfs.Sync) && acked(i+3)
+			return !metaPage(i-1) && after(i-1, crashfs.Write) && metaPage(i+1) && after(i+2, crashfs.Sync) &&
+				acked(i+3)
 		}, ""},
-		{"of the page that makes a commit count", func(i int) bool { return metaPage(i-1) && acked(i+1) }, "was acknowledged"},
+		{"of the page that makes a commit count", func(i int) bool { return metaPage(i-1) && acked(i+1) },
+			"was acknowledged"},
 		{"of the directory that a new segment is in", func(i int) bool {
 			return after(i-1, crashfs.Link) && !after(i+2, crashfs.Rename)
 		}, ""},

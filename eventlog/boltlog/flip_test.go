@@ -456,7 +456,8 @@ func TestEveryBitOfABucketInThePageOfBucketsIsFoundOrUnused(t *testing.T) {
 	for _, try := range d.tries(true, 1) {
 		at := try.at % pageSize
 		page := d.files[try.name][try.at-at:]
-		const names, key, headers = pageHeaderSize + 3*elementSize, pageHeaderSize + 3*elementSize + 3 + 16, 4 + 16 + pageHeaderSize + 7*elementSize
+		const names, key, headers = pageHeaderSize + 3*elementSize, pageHeaderSize + 3*elementSize + 3 + 16, 4 + 16 +
+			pageHeaderSize + 7*elementSize
 		if len(page) < pageSize || string(page[names:names+3]) != "log" || at < key || at >= key+headers ||
 			try.bits == 0 {
 			continue

@@ -95,7 +95,8 @@ func TestAnotherProcessIsWriting(t *testing.T) {
 	if !errors.Is(err, eventlog.ErrInUse) {
 		t.Fatalf("second writer: error %v, want ErrInUse", err)
 	}
-	for _, want := range []string{path, fmt.Sprintf("process %d (", w.cmd.Process.Pid), "on host ", "has been writing to it since 20"} {
+	for _, want := range []string{path, fmt.Sprintf("process %d (", w.cmd.Process.Pid), "on host ",
+		"has been writing to it since 20"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("second writer: error %q does not say %q", err, want)
 		}

@@ -38,16 +38,19 @@ func TestDamagedOriginIsRefused(t *testing.T) {
 
 func TestOriginIsReadAsWritten(t *testing.T) {
 	for name, b := range map[string]beginning{
-		"no parts":               {Origin: eventlog.Origin{Seq: 4, Tree: treeOf(4)}},
-		"parts with a gap":       {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 4, "/a"}, {6, 9, "/b"}}},
-		"parts that end early":   {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 8, "/a"}}},
-		"parts in no order":      {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{5, 9, "/a"}, {1, 4, "/b"}}},
+		"no parts": {Origin: eventlog.Origin{Seq: 4, Tree: treeOf(4)}},
+		"parts with a gap": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 4, "/a"},
+			{6, 9, "/b"}}},
+		"parts that end early": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 8, "/a"}}},
+		"parts in no order": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{5, 9, "/a"},
+			{1, 4, "/b"}}},
 		"a part of nothing":      {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{10, 9, "/a"}}},
 		"a part from entry 0":    {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{0, 9, "/a"}}},
 		"a part that is nowhere": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{1, 9, ""}}},
 		"nothing":                {},
 		"another tree":           {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(8)}},
-		"two parts":              {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{3, 4, "/a"}, {5, 9, "/b"}}},
+		"two parts": {Origin: eventlog.Origin{Seq: 9, Tree: treeOf(9)}, Archived: []Part{{3, 4, "/a"},
+			{5, 9, "/b"}}},
 	} {
 		content, err := b.encode()
 		must(t, err)

@@ -171,7 +171,10 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 		{"no seal, and an empty successor of something else", func(t *testing.T) string {
 			path := withEmpty(t)
 			tamper(t, segment(path, 21), func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Delete(metaSealed) })
-			tamper(t, segment(path, 31), func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(metaPrevious, make([]byte, 32)) })
+			tamper(t, segment(path, 31), func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketMeta).Put(metaPrevious,
+					make([]byte, 32))
+			})
 			return path
 		}, 21, 31, "not sealed"},
 		{"a successor of something else", func(t *testing.T) string {
@@ -205,7 +208,8 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 			for i := range entries {
 				entries[i].Time++
 			}
-			must(t, errors.Join(l.Append(context.Background(), 0, entries[:10]), l.Append(context.Background(), 10, entries[10:]), l.Append(context.Background(), 20, logtest.Entries(21, 1)), l.Close()))
+			must(t, errors.Join(l.Append(context.Background(), 0, entries[:10]), l.Append(context.Background(), 10,
+				entries[10:]), l.Append(context.Background(), 20, logtest.Entries(21, 1)), l.Close()))
 			must(t, os.Rename(segment(other, 11), segment(path, 11)))
 			return path
 		}, 11, 11, "follows a record of hash"},
@@ -231,12 +235,18 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 		}, 21, 31, "no whole number of pages"},
 		{"an entry behind the seal", func(t *testing.T) string {
 			path := newSegments(t, 3, 10)
-			tamper(t, segment(path, 11), func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(21), []byte("x")) })
+			tamper(t, segment(path, 11), func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketLog).Put(key(21),
+					[]byte("x"))
+			})
 			return path
 		}, 11, 21, "entries stand behind the seal"},
 		{"a record changed in a sealed segment", func(t *testing.T) string {
 			path := newSegments(t, 3, 10)
-			tamper(t, segment(path, 11), func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Put(key(15), []byte("x")) })
+			tamper(t, segment(path, 11), func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketLog).Put(key(15),
+					[]byte("x"))
+			})
 			must(t, trim(segment(path, 11))) // bbolt made it longer
 			return path
 		}, 11, 15, "too few"},

@@ -160,11 +160,12 @@ func TestALogOfAnOlderFormatGoesOnWithHashTrees(t *testing.T) {
 // A sealed segment of format 2 without a successor, and one whose seal is lost, are mended too.
 func TestOlderFormatsAreMended(t *testing.T) {
 	trees, hashes := naiveTrees(t, 35)
-	for name, build := range map[string]func(t testing.TB) string{"no successor": unfinished, "no seal": func(t testing.TB) string {
-		path := withEmpty(t)
-		tamper(t, segment(path, 21), func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Delete(metaSealed) })
-		return path
-	}} {
+	for name, build := range map[string]func(t testing.TB) string{"no successor": unfinished,
+		"no seal": func(t testing.TB) string {
+			path := withEmpty(t)
+			tamper(t, segment(path, 21), func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Delete(metaSealed) })
+			return path
+		}} {
 		path := build(t)
 		withoutTrees(t, path)
 		l, err := Open(path)
@@ -197,10 +198,15 @@ func TestWrongTreesAreDamage(t *testing.T) {
 		{"a tree changed", 11, change(metaTree, 3), 11, 11, "follows a tree with root"},
 		{"the live segment's tree changed", 21, change(metaTree, 3), 21, 21, "follows a tree with root"},
 		{"a seal's tree changed", 11, change(metaSealed, 50), 21, 21, "follows a tree with root"},
-		{"a tree cut short", 11, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(metaTree, make([]byte, 32)) }, 11, 11, "has 1 nodes, want 2"},
-		{"a tree missing", 1, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Delete(metaTree) }, 1, 1, "missing"},
+		{"a tree cut short", 11, func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put(metaTree, make([]byte,
+				32))
+		}, 11, 11, "has 1 nodes, want 2"},
+		{"a tree missing", 1, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Delete(metaTree) }, 1, 1,
+			"missing"},
 		{"a seal cut short", 11, func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketMeta).Put(metaSealed, append([]byte(nil), tx.Bucket(bucketMeta).Get(metaSealed)[:71]...))
+			return tx.Bucket(bucketMeta).Put(metaSealed, append([]byte(nil),
+				tx.Bucket(bucketMeta).Get(metaSealed)[:71]...))
 		}, 11, 11, "cut short"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

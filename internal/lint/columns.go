@@ -3,6 +3,8 @@ package lint
 import (
 	"bytes"
 	"fmt"
+	"go/scanner"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +21,7 @@ const (
 
 // checkColumns reports each line of a Go file or a Markdown file of the module that is longer than maxColumns. Left out
 // are Markdown's tables, code blocks (what programs print is as wide as it is), images and links that stand alone, and
-// lines of Go that cannot be broken: a URL, or a directive for the compiler.
+// lines of Go that cannot be broken: a URL, a directive for the compiler, raw strings.
 func checkColumns(root string) ([]finding, error) {
 	var out []finding
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -51,15 +53,39 @@ func checkColumns(root string) ([]finding, error) {
 	return out, err
 }
 
-// longInGo returns the numbers of the lines of a Go file that are too long.
+// longInGo returns the numbers of the lines of a Go file that are too long. Lines with a part of a raw string are left
+// out: it is data, such as YAML or a regular expression, of which a line break would be a part.
 func longInGo(text []byte) (lines []int) {
+	raw := linesOfRawStrings(text)
 	for n, line := range splitLines(text) {
 		word := strings.TrimPrefix(strings.TrimSpace(line), "// ")
-		if columns(line) > maxColumns && strings.ContainsRune(word, ' ') && !strings.HasPrefix(word, "//go:") {
+		if columns(line) > maxColumns && !raw[n+1] && strings.ContainsRune(word, ' ') &&
+			!strings.HasPrefix(word, "//go:") {
 			lines = append(lines, n+1)
 		}
 	}
 	return lines
+}
+
+// linesOfRawStrings returns the lines on which a raw string begins, goes on or ends.
+func linesOfRawStrings(text []byte) map[int]bool {
+	lines := map[int]bool{}
+	file := token.NewFileSet().AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for {
+		pos, tok, literal := s.Scan()
+		if tok == token.EOF {
+			return lines
+		}
+		if tok != token.STRING || literal[0] != '`' {
+			continue
+		}
+		first := file.Line(pos)
+		for n := range strings.Count(literal, "\n") + 1 {
+			lines[first+n] = true
+		}
+	}
 }
 
 // longInMarkdown returns the numbers of the lines of a Markdown file that are too long.

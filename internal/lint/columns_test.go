@@ -21,6 +21,7 @@ func TestLongLinesAreFound(t *testing.T) {
 		{"a tab counts four", longInGo, "\t// " + long + "\n", []int{1}},
 		{"a word that cannot be broken", longInGo, "// https://" + strings.Repeat("a", 130) + "\n", nil},
 		{"a directive", longInGo, "//go:embed " + long + long + "\n", nil},
+		{"a raw string", longInGo, "package a\nvar b = `\n" + long + long + "\n`\n// " + long + long + "\n", []int{5}},
 		{"prose", longInMarkdown, "# a\n\n" + long + "abcdef\n", []int{3}},
 		{"a table", longInMarkdown, "| " + long + long + "|\n", nil},
 		{"a code block", longInMarkdown, "```text\n" + long + long + "\n```\n" + long + long + "\n", []int{4}},

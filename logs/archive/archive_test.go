@@ -24,7 +24,8 @@ func TestArchivingEnsuresThatItsSnapshotExists(t *testing.T) {
 	path := logstest.Segmented(t, []eventlog.Entry{}, 1)
 	dir := logs.SnapshotsOf(path)
 	f := &Report{Path: path, Snapshot: 30, Last: 20}
-	for _, step := range []struct{ there, want []uint64 }{{[]uint64{10, 40}, []uint64{10, 30, 40}}, {[]uint64{25}, []uint64{25}}, {[]uint64{20}, []uint64{20}}} {
+	for _, step := range []struct{ there, want []uint64 }{{[]uint64{10, 40}, []uint64{10, 30, 40}}, {[]uint64{25},
+		[]uint64{25}}, {[]uint64{20}, []uint64{20}}} {
 		for _, seq := range snapshotSeqs(t, path) {
 			if err := dir.Drop(seq); err != nil {
 				t.Fatal(err)

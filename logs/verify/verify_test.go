@@ -113,20 +113,39 @@ func TestVerifyFindsDamage(t *testing.T) {
 		seq    uint64
 		want   string
 	}{
-		{"a byte of a sealed segment", func(log string) error { return flip(logstest.SegmentOf(log, 11), "uid-p16") }, 11, 16, "checksum"},
-		{"a byte of the live segment", func(log string) error { return flip(logstest.SegmentOf(log, 31), "uid-p34") }, 31, 34, "checksum"},
-		{"a sealed segment cut short", func(log string) error { return os.Truncate(logstest.SegmentOf(log, 11), 20480) }, 11, 11, "cut short"},
-		{"the live segment cut short", func(log string) error { return os.Truncate(logstest.SegmentOf(log, 31), 16384) }, 31, 31, "cut short"},
-		{"the live segment empty", func(log string) error { return os.Truncate(logstest.SegmentOf(log, 31), 0) }, 31, 31, "only 0 bytes"},
-		{"a segment missing", func(log string) error { return os.Remove(logstest.SegmentOf(log, 21)) }, 21, 21, "the segment is missing"},
-		{"the first segment missing", func(log string) error { return os.Remove(logstest.SegmentOf(log, 1)) }, 1, 1, "the segment is missing"},
+		{"a byte of a sealed segment", func(log string) error { return flip(logstest.SegmentOf(log, 11), "uid-p16") },
+			11, 16, "checksum"},
+		{"a byte of the live segment", func(log string) error { return flip(logstest.SegmentOf(log, 31), "uid-p34") },
+			31, 34, "checksum"},
+		{"a sealed segment cut short", func(log string) error {
+			return os.Truncate(logstest.SegmentOf(log, 11),
+				20480)
+		}, 11, 11, "cut short"},
+		{"the live segment cut short", func(log string) error {
+			return os.Truncate(logstest.SegmentOf(log, 31),
+				16384)
+		}, 31, 31, "cut short"},
+		{"the live segment empty", func(log string) error { return os.Truncate(logstest.SegmentOf(log, 31), 0) }, 31,
+			31, "only 0 bytes"},
+		{"a segment missing", func(log string) error { return os.Remove(logstest.SegmentOf(log, 21)) }, 21, 21,
+			"the segment is missing"},
+		{"the first segment missing", func(log string) error { return os.Remove(logstest.SegmentOf(log, 1)) }, 1, 1,
+			"the segment is missing"},
 		{"two segments swapped", func(log string) error {
-			return errors.Join(os.Rename(logstest.SegmentOf(log, 11), log+".x"), os.Rename(logstest.SegmentOf(log, 21), logstest.SegmentOf(log, 11)),
+			return errors.Join(os.Rename(logstest.SegmentOf(log, 11), log+".x"), os.Rename(logstest.SegmentOf(log,
+				21), logstest.SegmentOf(log, 11)),
 				os.Rename(log+".x", logstest.SegmentOf(log, 21)))
 		}, 11, 11, "begins with entry 21"},
-		{"garbage behind a sealed segment", func(log string) error { return grow(logstest.SegmentOf(log, 11), 4096) }, 11, 21, "4096 bytes stand behind"},
-		{"a little garbage behind a sealed segment", func(log string) error { return grow(logstest.SegmentOf(log, 11), 5) }, 11, 21, "whole number of pages"},
-		{"a little garbage behind the live segment", func(log string) error { return grow(logstest.SegmentOf(log, 31), 5) }, 31, 41, "whole number of pages"},
+		{"garbage behind a sealed segment", func(log string) error { return grow(logstest.SegmentOf(log, 11), 4096) },
+			11, 21, "4096 bytes stand behind"},
+		{"a little garbage behind a sealed segment", func(log string) error {
+			return grow(logstest.SegmentOf(log, 11),
+				5)
+		}, 11, 21, "whole number of pages"},
+		{"a little garbage behind the live segment", func(log string) error {
+			return grow(logstest.SegmentOf(log, 31),
+				5)
+		}, 31, 41, "whole number of pages"},
 		{"another file in a segment's place", func(log string) error {
 			return os.WriteFile(logstest.SegmentOf(log, 21), make([]byte, 1<<16), 0o600)
 		}, 21, 21, "not a Rollcall log"},

@@ -242,7 +242,8 @@ func TestPreFilterRefusesAGangThatCannotFit(t *testing.T) {
 			w := newWorld(t, "{}")
 			w.group(c.minimum, 0)
 			for i, stage := range slices.Concat(slices.Repeat([]cluster.Stage{cluster.Binding}, c.bound),
-				slices.Repeat([]cluster.Stage{cluster.Waiting}, c.waiting), slices.Repeat([]cluster.Stage{cluster.Pending}, c.pending)) {
+				slices.Repeat([]cluster.Stage{cluster.Waiting}, c.waiting),
+				slices.Repeat([]cluster.Stage{cluster.Pending}, c.pending)) {
 				w.member(fmt.Sprintf("m%d", i), "g", stage)
 			}
 			pod := w.PodNamed("ml", fmt.Sprintf("m%d", c.bound+c.waiting+c.pending-1)).Object
@@ -268,7 +269,8 @@ func TestAmountsAreWrittenAsPeopleWriteThem(t *testing.T) {
 		name v1.ResourceName
 		n    int64
 		want string
-	}{{v1.ResourceCPU, 2500, "2500m"}, {v1.ResourceCPU, 3000, "3"}, {v1.ResourceMemory, 3 << 30, "3Gi"}, {"nvidia.com/gpu", 8, "8"}} {
+	}{{v1.ResourceCPU, 2500, "2500m"}, {v1.ResourceCPU, 3000, "3"}, {v1.ResourceMemory, 3 << 30, "3Gi"},
+		{"nvidia.com/gpu", 8, "8"}} {
 		if got := amount(c.name, c.n); got != c.want {
 			t.Errorf("%d of %s is %s, want %s", c.n, c.name, got, c.want)
 		}

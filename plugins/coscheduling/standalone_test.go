@@ -558,7 +558,8 @@ func TestStandaloneComparesMinResourcesWithTheSnapshot(t *testing.T) {
 		want  string
 	}{
 		{nil, "Skip"},
-		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("9"), "example.com/gpu": resource.MustParse("2")}, "Skip"},
+		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("9"),
+			"example.com/gpu": resource.MustParse("2")}, "Skip"},
 		{v1.ResourceList{v1.ResourceCPU: resource.MustParse("4100m")}, "Unschedulable: pod group ml/g asks for 4100m " +
 			"cpu in minResources; 4 free"},
 		{v1.ResourceList{"example.com/gpu": resource.MustParse("3")}, "Unschedulable: pod group ml/g asks for 3 " +

@@ -33,7 +33,8 @@ func TestAGangsVictimsAreEnoughAndNoneIsTooMany(t *testing.T) {
 		w.left["big"] = 1 // the cycle is the last member's: the attempt ends with it
 		g.check(t, w, kinds)
 	})
-	for _, kind := range []string{"preempts, alike", "preempts, mixed", "a whole group goes", "not helpful", "would fit", "waits"} {
+	for _, kind := range []string{"preempts, alike", "preempts, mixed", "a whole group goes", "not helpful",
+		"would fit", "waits"} {
 		if kinds[kind] < 2 {
 			t.Errorf("only %d worlds are of the kind %q: %v", kinds[kind], kind, kinds)
 		}

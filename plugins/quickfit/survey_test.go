@@ -102,7 +102,8 @@ func both(t *testing.T, args runtime.Object) (ours, theirs fwk.Plugin) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var factory frameworkruntime.PluginFactory = func(ctx context.Context, a runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	var factory frameworkruntime.PluginFactory = func(ctx context.Context, a runtime.Object,
+		h fwk.Handle) (fwk.Plugin, error) {
 		return noderesources.NewFit(ctx, a, h, feature.Features{EnablePodLevelResources: true})
 	}
 	quick := quickfit.New

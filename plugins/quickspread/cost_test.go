@@ -79,7 +79,11 @@ func TestOnlyNodesThatChangedAreCountedAgain(t *testing.T) {
 		{"the first pod", func() {}, 1000},
 		{"a pod like it", func() {}, 0},
 		{"a placement", func() { put(t, nodes[7], spreadPod("1", app)) }, 1},
-		{"two placements on one node", func() { put(t, nodes[8], spreadPod("2", app)); put(t, nodes[8], spreadPod("3", app)) }, 1},
+		{"two placements on one node", func() {
+			put(t, nodes[8], spreadPod("2", app))
+			put(t, nodes[8], spreadPod("3",
+				app))
+		}, 1},
 		{"the end of a pod", func() { remove(7) }, 1},
 		{"placements on three nodes", func() {
 			for at := 500; at < 503; at++ {

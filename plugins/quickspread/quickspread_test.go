@@ -29,7 +29,8 @@ type tallied struct{ pods, errors, skips, passed, skewed, unlabeled, trials int 
 // added, is what upstream's says, through the life of one plugin in a world that changes.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	seen := compareLives(t, sequences)
-	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods, "passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
+	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods,
+		"passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
 		if n < sequences*steps {
 			t.Errorf("too few %s: %+v", what, seen)
 		}

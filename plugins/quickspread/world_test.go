@@ -55,7 +55,8 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var factory frameworkruntime.PluginFactory = func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	var factory frameworkruntime.PluginFactory = func(ctx context.Context, args runtime.Object,
+		h fwk.Handle) (fwk.Plugin, error) {
 		return podtopologyspread.New(
 			ctx,
 			args,
