@@ -45,7 +45,8 @@ func (s *State) newPodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 // no affinity, no init containers, no overhead, no resources or claims as a whole, and none that its status tells.
 func isPlain(pod *v1.Pod) bool {
 	spec, status := &pod.Spec, &pod.Status
-	return spec.Affinity == nil && len(spec.InitContainers) == 0 && len(spec.Overhead) == 0 && spec.Resources == nil && len(spec.ResourceClaims) == 0 &&
+	return spec.Affinity == nil && len(spec.InitContainers) == 0 && len(spec.Overhead) == 0 && spec.Resources == nil &&
+		len(spec.ResourceClaims) == 0 &&
 		len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 && len(status.Conditions) == 0 &&
 		status.Resize == "" && status.Resources == nil && len(status.AllocatedResources) == 0 &&
 		status.ExtendedResourceClaimStatus == nil &&

@@ -307,9 +307,18 @@ func TestTheLogOverrulesWhatWasAssumed(t *testing.T) {
 		log  func(*v1.PersistentVolume) *v1.PersistentVolume
 		kept bool
 	}{
-		"other content":                 {func(pv *v1.PersistentVolume) *v1.PersistentVolume { pv.Labels = map[string]string{"a": "b"}; return pv }, false},
-		"another version":               {func(pv *v1.PersistentVolume) *v1.PersistentVolume { pv.ResourceVersion = "2"; return pv }, false},
-		"another volume of the name":    {func(pv *v1.PersistentVolume) *v1.PersistentVolume { pv.UID = "new"; return pv }, false},
+		"other content": {func(pv *v1.PersistentVolume) *v1.PersistentVolume {
+			pv.Labels = map[string]string{"a": "b"}
+			return pv
+		}, false},
+		"another version": {func(pv *v1.PersistentVolume) *v1.PersistentVolume {
+			pv.ResourceVersion = "2"
+			return pv
+		}, false},
+		"another volume of the name": {func(pv *v1.PersistentVolume) *v1.PersistentVolume {
+			pv.UID = "new"
+			return pv
+		}, false},
 		"the same again, from a relist": {func(pv *v1.PersistentVolume) *v1.PersistentVolume { return pv }, true},
 		"its deletion":                  {nil, false},
 	} {

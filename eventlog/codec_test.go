@@ -153,7 +153,8 @@ func TestEntriesThatCannotBeWritten(t *testing.T) {
 			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "\xff"}}}}},
 			"metadata.labels.value at byte"},
 		"absurd quantity": {eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Nodes,
-			Object: &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1e99999")}}}}},
+			Object: &corev1.Node{Status: corev1.NodeStatus{
+				Allocatable: corev1.ResourceList{"cpu": resource.MustParse("1e99999")}}}}},
 			"status.allocatable.value.string"},
 		"too large": {eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: 1, Message: strings.Repeat("x",
 			eventlog.MaxRecord)}}, "exceed"},

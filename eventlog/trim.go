@@ -36,7 +36,8 @@ func (info *resourceInfo) pick(kept, obj Object) {
 // trimMeta keeps of the annotations those allowed, and of the owners the controller.
 func trimMeta(res Resource, obj Object) {
 	if annotations := obj.GetAnnotations(); annotations != nil {
-		var kept map[string]string // a map of its own: obj shares its annotations with the object that it was picked from
+		// A map of its own: obj shares its annotations with the object that it was picked from.
+		var kept map[string]string
 		for _, key := range keptAnnotations[res] {
 			if value, ok := annotations[key]; ok {
 				if kept == nil {

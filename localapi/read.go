@@ -110,7 +110,8 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 		if errors.Is(err, errSilent) {
 			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: "+
 				"it has not ended, and sent nothing for %v. See whether it, or its disk, hangs, "+
-				"and run the command again when it answers or has ended", max(r.seen, p.end.Seq)+1, p.pid, r.log.dir, idleTime)
+				"and run the command again when it answers or has ended",
+				max(r.seen, p.end.Seq)+1, p.pid, r.log.dir, idleTime)
 		}
 		if err != nil {
 			return errors.As(err, &broken), err
@@ -161,7 +162,8 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 	}
 	if err != nil {
 		return fmt.Errorf("entry %d: %w; and the rest of %s cannot be had (%w): "+
-			"run the command again when its scheduler has ended, or answers again", max(r.seen, p.end.Seq)+1, broken, r.log.dir, err)
+			"run the command again when its scheduler has ended, or answers again",
+			max(r.seen, p.end.Seq)+1, broken, r.log.dir, err)
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func explainEmpty(path string, err error) error {
 	}
 	if seqs, _ := SnapshotsOf(path).List(); len(seqs) > 0 {
 		return &eventlog.DamagedError{Path: path, Seq: 1, Err: fmt.Errorf("there are snapshots, the last of entry %d, "+
-			"and no segment: all its entries are missing; bring its .seg files back from where they are", seqs[len(seqs)-1])}
+			"and no segment: all its entries are missing; bring its .seg files back from where they are",
+			seqs[len(seqs)-1])}
 	}
 	return err
 }

@@ -74,8 +74,10 @@ const lockTime = 10 * time.Second
 func (o KeepOptions) goOn(path string) (*Kept, error) {
 	opts := o.backend()
 	log, err := opts.Open(path)
-	for began := time.Now(); errors.Is(err, eventlog.ErrBeingRead) && time.Since(began) < lockTime; log, err = opts.Open(path) {
+	began := time.Now()
+	for errors.Is(err, eventlog.ErrBeingRead) && time.Since(began) < lockTime {
 		time.Sleep(10 * time.Millisecond)
+		log, err = opts.Open(path)
 	}
 	if err != nil {
 		return nil, explainEmpty(path, err)

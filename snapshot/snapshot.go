@@ -23,7 +23,8 @@ const FormatVersion = 1
 
 // The layout of a snapshot; integers are big endian:
 //
-//	"rollsnap" | version u32 | seq u64 | epoch u64 | time i64 | position [32] | state hash [32] | state size u64 | state, gzip | SHA-256
+//	"rollsnap" | version u32 | seq u64 | epoch u64 | time i64 | position [32] | state hash [32] | state size u64 |
+//	state, gzip | SHA-256
 const (
 	magic         = "rollsnap"
 	offsetVersion = 8

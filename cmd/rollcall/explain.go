@@ -24,7 +24,9 @@ type explanation struct {
 }
 
 // explainer answers for one kind of thing.
-type explainer func(cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options) (explanation, error)
+type explainer func(
+	cmd *cobra.Command, log *logs.Source, namespace, name string, opts explain.Options,
+) (explanation, error)
 
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{

@@ -179,7 +179,9 @@ func TestALogThatNoCrashCanLeaveIsRefused(t *testing.T) {
 		}, 21, 31, "not sealed"},
 		{"a successor of something else", func(t *testing.T) string {
 			path := withEmpty(t)
-			tamper(t, segment(path, 31), func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(metaPrevious, make([]byte, 32)) })
+			tamper(t, segment(path, 31), func(tx *bolt.Tx) error {
+				return tx.Bucket(bucketMeta).Put(metaPrevious, make([]byte, 32))
+			})
 			return path
 		}, 31, 31, "follows a record of hash"},
 		{"a segment that is missing", func(t *testing.T) string {

@@ -90,7 +90,8 @@ func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint) (
 		}
 		if tree := at.Tree; tree.Root() != c.Root {
 			return agree, damaged(sound+1, "entries %d to %d are not all what %s has signed: "+
-				"the tree over the first %d has the root %v, signed is %v", sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
+				"the tree over the first %d has the root %v, signed is %v",
+				sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
 		}
 		if at.Hash != c.Chain {
 			return agree, damaged(

@@ -319,7 +319,8 @@ func (pl *plan) compareMembers() {
 // sociable says whether it may matter to the pod where others are.
 func sociable(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
-	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0 ||
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
+		len(pod.Spec.TopologySpreadConstraints) > 0 ||
 		len(pod.Spec.ResourceClaims) > 0 ||
 		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 			local := v1.VolumeSource{EmptyDir: v.EmptyDir}

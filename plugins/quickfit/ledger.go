@@ -78,7 +78,8 @@ func (l *ledger) read(nodes []fwk.NodeInfo) bool {
 				r.even = l.none.evenness(r)
 			}
 			for i, name := range l.names {
-				l.free[at*len(l.names)+i] = info.Allocatable.ScalarResources[name] - info.Requested.ScalarResources[name]
+				l.free[at*len(l.names)+i] = info.Allocatable.ScalarResources[name] -
+					info.Requested.ScalarResources[name]
 			}
 		}
 	}

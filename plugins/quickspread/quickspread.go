@@ -41,7 +41,8 @@ type Spread struct {
 
 // gates are the feature gates that have a say in hard constraints.
 type gates struct {
-	off            bool // nodeAffinityPolicy and nodeTaintsPolicy are unheeded: upstream's plugin does everything itself
+	// off says that nodeAffinityPolicy and nodeTaintsPolicy are not heeded: upstream's plugin does everything itself.
+	off            bool
 	matchLabelKeys bool // they are heeded
 	comparisons    bool // tolerations may compare numbers
 	deferred       bool // a pod whose resize is deferred is not spread

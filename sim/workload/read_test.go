@@ -351,7 +351,8 @@ func TestOpenbSharesAndModels(t *testing.T) {
 		a.Arrival != 10*time.Second || a.Duration != time.Minute || a.Template.Labels[QOSLabel] != "LS" {
 		t.Errorf("%+v", a)
 	}
-	term := a.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	required := a.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	term := required.NodeSelectorTerms[0].MatchExpressions[0]
 	if term.Key != GPUModelLabel || term.Operator != corev1.NodeSelectorOpIn || len(term.Values) != 2 {
 		t.Errorf("%+v", term)
 	}
