@@ -138,7 +138,8 @@ func (c *Composite) Priority() (priority int32, ok bool) {
 		if p := c.object.Spec.Priority; p != nil {
 			return *p, true
 		}
-		if class, known := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName).(*schedulingv1.PriorityClass); known {
+		object := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName)
+		if class, known := object.(*schedulingv1.PriorityClass); known {
 			return class.Value, true
 		}
 	}

@@ -148,7 +148,8 @@ func (g *Group) judgeOwn() string {
 	}
 	d, o := &g.declarations[0], a.facts.own
 	for _, row := range [...]struct{ key, object, member string }{
-		{belowMinimum, d.own.below, o.below}, {topologyRequired, d.own.required, o.required}, {topologyPreferred, d.own.preferred, o.preferred},
+		{belowMinimum, d.own.below, o.below}, {topologyRequired, d.own.required, o.required},
+		{topologyPreferred, d.own.preferred, o.preferred},
 	} {
 		if row.object != "" && row.member != "" && row.object != row.member {
 			return fmt.Sprintf(
@@ -168,7 +169,9 @@ func (g *Group) judgeOwn() string {
 // String is how a contradiction names what is said.
 func (o own) String() string {
 	var parts []string
-	for _, row := range [...]struct{ key, value string }{{belowMinimum, o.below}, {topologyRequired, o.required}, {topologyPreferred, o.preferred}} {
+	for _, row := range [...]struct{ key, value string }{
+		{belowMinimum, o.below}, {topologyRequired, o.required}, {topologyPreferred, o.preferred},
+	} {
 		if row.value != "" {
 			parts = append(parts, row.key+" "+abridged(row.value))
 		}

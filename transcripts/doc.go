@@ -63,6 +63,6 @@
 //	wake                              when time alone will make work
 //	explain pod|group NS/NAME [at=ENTRY] [after=DURATION] [from=ENTRY] [runnersup=N] [json|history|reason]
 //	    What package replay/explain says of a pod, a gang or a composite: after an entry (at), or a time after the
-//	    start (after). from: as if the log were known from behind that entry on. json, history, reason: all of it, or one
-//	    part, as JSON.
+//	    start (after). from: as if the log were known from behind that entry on. json, history, reason: all of it, or
+//	    one part, as JSON.
 package transcripts

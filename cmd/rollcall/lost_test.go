@@ -346,7 +346,8 @@ func TestOneBadFileIsNotTakenForALogWithoutAny(t *testing.T) {
 	log, args := small(t)
 	stray := filepath.Join(log, "foo.seg")
 	must(t, os.WriteFile(stray, nil, 0o600))
-	for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log}, {"replay", log},
+	for _, command := range [][]string{{"log", "verify", log}, {"log", "cat", log}, {"log", "info", log},
+		{"replay", log},
 		append(args, "--resume")} {
 		wants(t, exitFailed, []string{stray, "no segment has this name"}, command...)
 	}
