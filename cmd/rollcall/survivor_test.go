@@ -316,9 +316,9 @@ func tellingOf(t testing.TB, entries []eventlog.Entry) []string {
 	return recordsOf(t, kept)
 }
 
-// stateOf is the state after the entries, but for how many entries and epochs there were: these two
-// numbers, behind the version at the beginning of the encoding, count the restarts, and nothing else may differ for
-// them. (The numbers of decisions stand in the state only while effects are outstanding or pods wait: not at the end.)
+// stateOf is the state after the entries, but for how many entries and epochs there were: these two numbers, behind the
+// version and the behaviour at the beginning of the encoding, count the restarts, and nothing else may differ for them.
+// (The numbers of decisions stand in the state only while effects are outstanding or pods wait: not at the end.)
 func stateOf(t testing.TB, entries []eventlog.Entry) []byte {
 	t.Helper()
 	m := scheduler.New(plugins.NewRegistry())
@@ -335,6 +335,11 @@ func stateOf(t testing.TB, entries []eventlog.Entry) []byte {
 		t.Fatal(err)
 	}
 	rest := all[1:]
+	behaviour, n := binary.Uvarint(rest)
+	if behaviour != uint64(m.Behaviour()) {
+		t.Fatalf("the state begins with behaviour %d, want %d", behaviour, m.Behaviour())
+	}
+	rest = rest[n:]
 	for _, want := range []uint64{m.Seq(), m.Epoch()} {
 		got, n := binary.Uvarint(rest)
 		if got != want {
