@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"

@@ -151,7 +151,11 @@ func state(t testing.TB, log engine.Log) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := all[1:] // the encoding's version
+	behaviour, n := binary.Uvarint(all[1:]) // behind the encoding's version
+	if behaviour != uint64(m.Behaviour()) {
+		t.Fatalf("the state begins with behaviour %d, want %d", behaviour, m.Behaviour())
+	}
+	rest := all[1+n:]
 	for _, want := range []uint64{m.Seq(), m.Epoch()} {
 		got, n := binary.Uvarint(rest)
 		if got != want {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 

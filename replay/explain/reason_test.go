@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/gang"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"

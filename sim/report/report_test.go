@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"pgregory.net/rapid"
 )
 
