@@ -15,6 +15,8 @@
 //	                             its length before it, JSON (trouble). A stream that otherwise ends before entry M
 //	                             broke off, because the scheduler ends.
 //
+// A follower (Joined.Follow) asks again and again what there is, and reads what has come.
+//
 // A reader whose scheduler ends goes on in the log's directory, or with the scheduler that has taken the log over:
 // it reads as far as it said at first, whatever happens.
 //

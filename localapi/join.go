@@ -47,7 +47,8 @@ type Joined struct {
 }
 
 var (
-	_ eventlog.Reader = (*Joined)(nil)
+	_ eventlog.Reader   = (*Joined)(nil)
+	_ eventlog.Follower = (*Joined)(nil)
 )
 
 // A part is where a log is read for as long as the same process writes to it, or none.

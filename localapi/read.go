@@ -32,8 +32,10 @@ func (j *Joined) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry
 
 // Records implements eventlog.Reader.
 func (j *Joined) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
-	return read(ctx, j, from, Sealed.Records, func(r eventlog.Record) (eventlog.Record, error) { return r, nil })
+	return read(ctx, j, from, Sealed.Records, asTold)
 }
+
+func asTold(r eventlog.Record) (eventlog.Record, error) { return r, nil }
 
 // within returns ctx, which also ends when that of Join does.
 func (j *Joined) within(ctx context.Context) (_ context.Context, cancel func()) {
@@ -50,13 +52,16 @@ type reading[T any] struct {
 	ctx    context.Context
 	log    *Joined
 	next   uint64 // the entry to yield next
+	last   uint64 // the last one to yield
 	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error]
 	decode func(eventlog.Record) (T, error)
 	yield  func(T, error) bool
 
 	seen  uint64   // the last entry that a scheduler told
 	hash  [32]byte // its hash
+	by    *part    // where it was told
 	stuck int      // how often it was the last one
+	ended bool     // with an error, or because no more is asked for
 }
 
 // read is Read or Records: sealed reads what stands in files, decode what is told.
@@ -67,20 +72,39 @@ func read[T any](
 	return func(yield func(T, error) bool) {
 		ctx, cancel := j.within(ctx)
 		defer cancel()
-		r := &reading[T]{ctx: ctx, log: j, next: max(from, 1), sealed: sealed, decode: decode, yield: yield}
-		for r.next <= j.last {
-			p := j.part()
-			again, err := r.through(p)
-			if again && err != nil {
-				err = r.reopen(p, err)
-			}
-			if err != nil {
-				var none T
-				yield(none, err)
-			}
-			if !again || err != nil {
-				return
-			}
+		newReading(ctx, j, from, sealed, decode, yield).run()
+	}
+}
+
+// newReading begins a reading of the entries from from to j.last.
+func newReading[T any](
+	ctx context.Context, j *Joined, from uint64,
+	sealed func(Sealed, context.Context, uint64) iter.Seq2[T, error], decode func(eventlog.Record) (T, error),
+	yield func(T, error) bool,
+) *reading[T] {
+	r := &reading[T]{ctx: ctx, log: j, next: max(from, 1), last: j.last, sealed: sealed, decode: decode}
+	r.yield = func(v T, err error) bool {
+		goOn := yield(v, err)
+		r.ended = r.ended || !goOn || err != nil
+		return goOn
+	}
+	return r
+}
+
+// run yields the entries from next to last.
+func (r *reading[T]) run() {
+	for r.next <= r.last && !r.ended {
+		p := r.log.part()
+		again, err := r.through(p)
+		if again && err != nil {
+			err = r.reopen(p, err)
+		}
+		if err != nil {
+			var none T
+			r.yield(none, err)
+		}
+		if !again {
+			return
 		}
 	}
 }
@@ -95,17 +119,21 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 			if !r.yield(v, err) || err != nil {
 				return false, nil
 			}
-			if r.next++; r.next > r.log.last {
+			if r.next++; r.next > r.last {
 				return false, nil
 			}
 		}
 	}
 	if !p.told {
 		return false, &eventlog.DamagedError{Path: r.log.dir, Seq: p.end.Seq + 1,
-			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.end.Seq, r.log.last)}
+			Err: fmt.Errorf("the log ends with entry %d, but its scheduler said that it had %d", p.end.Seq, r.last)}
 	}
-	// All that are told, so that their chain reaches back to what was read here.
-	for rec, err := range r.log.client.records(r.ctx, p.end, r.log.last) {
+	// All that are told, so that their chain reaches back to what was read here; but for those that p told before.
+	end := p.end
+	if r.by == p && r.seen > end.Seq {
+		end = eventlog.Chain{Seq: r.seen, Hash: r.hash}
+	}
+	for rec, err := range r.log.client.records(r.ctx, end, r.last) {
 		var broken *brokenOffError
 		if errors.Is(err, errSilent) {
 			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: "+
@@ -120,7 +148,7 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 			return false, r.other()
 		}
 		if rec.Seq > r.seen {
-			r.seen, r.hash, r.stuck = rec.Seq, rec.Hash, 0
+			r.seen, r.hash, r.by, r.stuck = rec.Seq, rec.Hash, p, 0
 		}
 		if rec.Seq < r.next {
 			continue

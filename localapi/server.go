@@ -26,7 +26,6 @@ type Log interface {
 	First() uint64
 	Last() (uint64, error)
 	Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
-	Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error]
 }
 
 // Info is what there is to read.

@@ -103,6 +103,30 @@ var sideways = []struct{ from, to, reason string }{
 	{"plugins", "plugins/quickspread", "package plugins is the registry: it names every plugin of ours"},
 }
 
+// backends are packages that only those may import that are listed, outside of tests: whoever else needs a log works on
+// the contract of package eventlog, and has it opened by package logs.
+var backends = []struct{ backend, user, reason string }{
+	{"eventlog/boltlog", "logs", "it opens a log by its name, whatever keeps it"},
+	{"eventlog/boltlog", "logs/...", "segments, archives and the structure of files are boltlog's alone"},
+	{"eventlog/boltlog", "bench/throughput", "it measures this backend"},
+	{"eventlog/boltlog", "cmd/rollcall", "rollcall bench log measures this backend"},
+}
+
+// mayUse reports whether dir may import target, as far as that is a backend.
+func mayUse(dir, target string) bool {
+	isBackend := false
+	for _, b := range backends {
+		if b.backend != target {
+			continue
+		}
+		if matches(b.user, dir) {
+			return true
+		}
+		isBackend = true
+	}
+	return !isBackend
+}
+
 // matches reports whether dir is what pattern names: itself, or, for "x/...", anything below x.
 func matches(pattern, dir string) bool {
 	if below, ok := strings.CutSuffix(pattern, "..."); ok {
@@ -168,6 +192,9 @@ func checkImports(module, dir string, from room, f *file) []finding {
 		case !known:
 			rule, advice = "unknown-package", fmt.Sprintf("%s has no floor: give it one in internal/lint/floors.go",
 				target)
+		case !from.testSupport && !mayUse(dir, target):
+			rule, advice = "backend", fmt.Sprintf("%s is one backend of logs: work on the contract of package "+
+				"eventlog, and have package logs open the log", target)
 		case to.testSupport && !from.testSupport:
 			rule, advice = "floor", fmt.Sprintf("%s is test support: import it from test files only", target)
 		case to.floor > from.floor:

@@ -136,6 +136,27 @@ import _ "m/internal/restorecheck"
 `,
 		want: []string{"cmd/rollcall/a.go:2: floor"},
 	}, {
+		name:  "a backend of logs is for the package that opens them, and for tests",
+		check: checkFloors,
+		archive: `
+-- logs/a.go --
+package logs
+import _ "m/eventlog/boltlog"
+-- logs/verify/a.go --
+package verify
+import _ "m/eventlog/boltlog"
+-- bundle/a.go --
+package bundle
+import _ "m/eventlog/boltlog"
+-- bundle/a_test.go --
+package bundle
+import _ "m/eventlog/boltlog"
+-- localapi/a.go --
+package localapi
+import _ "m/eventlog/boltlog"
+`,
+		want: []string{"bundle/a.go:2: backend", "localapi/a.go:2: backend"},
+	}, {
 		name:  "a package without a floor is refused, wherever it is seen first",
 		check: checkFloors,
 		archive: `
