@@ -3,7 +3,9 @@ package logtest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -273,8 +275,19 @@ func testFollow(t *testing.T, b Backend) {
 			ends <- told{from, seqs, err}
 		}()
 	}
+	// One more follower has told the first batch before more is appended, so it has to wait for the rest.
+	begun := make(chan struct{})
+	early := make(chan told, 1)
+	go func() {
+		seqs, err := followUntil(t, log, total, batch, begun)
+		early <- told{1, seqs, err}
+	}()
 	for first := uint64(1); first <= total; first += batch {
 		mustAppend(t, log, Entries(first, min(batch, total+1-int(first))))
+		<-begun
+	}
+	if got := <-early; len(got.seqs) != total || got.err != nil {
+		t.Errorf("followed from the first batch on: %d entries, error %v, want %d", len(got.seqs), got.err, total)
 	}
 	for range froms {
 		got := <-ends
@@ -301,6 +314,29 @@ func testFollow(t *testing.T, b Backend) {
 			break
 		}
 	}
+}
+
+// followUntil follows log from its first entry on up to entry last, and closes begun when entry early has come, or none
+// will.
+func followUntil(
+	t *testing.T, log eventlog.Follower, last, early uint64, begun chan<- struct{},
+) (seqs []uint64, err error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tell := sync.OnceFunc(func() { close(begun) })
+	defer tell()
+	for r, err := range log.Follow(ctx, 1) {
+		if err != nil {
+			return seqs, err
+		}
+		if seqs = append(seqs, r.Seq); r.Seq >= early {
+			tell()
+		}
+		if r.Seq >= last {
+			break
+		}
+	}
+	return seqs, nil
 }
 
 func testFollowContext(t *testing.T, b Backend) {
