@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/rollcall-sched/rollcall/durable"
 )
 
 // Store is where snapshots are kept.
@@ -88,7 +90,7 @@ func (d *Dir) Put(seq uint64, data []byte) error {
 func (d *Dir) Drop(seq uint64) error {
 	err := removeIfThere(d.file(seq))
 	if err == nil {
-		err = syncDir(d.path)
+		err = durable.Sync(d.path)
 	}
 	if err != nil {
 		return fmt.Errorf("drop the snapshot of entry %d: %w", seq, err)
@@ -107,7 +109,7 @@ func (d *Dir) add(seq uint64, data []byte) error {
 	if err := os.Rename(tmp, d.file(seq)); err != nil {
 		return errors.Join(err, removeIfThere(tmp))
 	}
-	return syncDir(d.path)
+	return durable.Sync(d.path)
 }
 
 // create makes the directory, durably.
@@ -118,7 +120,7 @@ func (d *Dir) create() error {
 	if err := os.Mkdir(d.path, dirMode); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(d.path))
+	return durable.Sync(filepath.Dir(d.path))
 }
 
 // prune drops what is not to be kept any more, and what a crash left unfinished.
@@ -221,14 +223,6 @@ func writeDurably(path string, data []byte) error {
 		return errors.Join(err, f.Close())
 	}
 	return f.Close()
-}
-
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func removeIfThere(path string) error {

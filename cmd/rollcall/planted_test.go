@@ -140,8 +140,8 @@ var plantedFaults = []struct {
 	{
 		"log snapshot does not sync what it has read",
 		"eventlog/boltlog/log.go",
-		"for _, path := range paths {\n\t\tif err := syncPath",
-		"for _, path := range paths[len(paths):] {\n\t\tif err := syncPath",
+		"for _, path := range paths {\n\t\tif err := durable.Sync",
+		"for _, path := range paths[len(paths):] {\n\t\tif err := durable.Sync",
 		"./cmd/rollcall",
 		"TestASnapshotThatIsAskedForComesAfterItsEntry",
 		"is not synced before there is a snapshot",
@@ -275,7 +275,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"the names of archived segments are not synced", "eventlog/boltlog/archive.go",
-		"return total, syncPath(dir)", "return total, nil",
+		"return total, durable.Sync(dir)", "return total, nil",
 		"./eventlog/boltlog", "TestEveryCrashOfArchivingIsMended", "state",
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -239,7 +240,7 @@ func makeDurably(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncPath(parent)
+	return durable.Sync(parent)
 }
 
 // mayShare says, with fs.ErrExist, why no segments of this log may be put into dir: there are some of another, which
@@ -302,7 +303,7 @@ func stage(segments []Facts, dir string, progress func(done, total int64)) (tota
 			progress(done, total)
 		}
 	}
-	return total, syncPath(dir)
+	return total, durable.Sync(dir)
 }
 
 // stageOne gives the file from a second name, or makes a copy of it if that is not possible: on another file
@@ -341,7 +342,7 @@ func copyFile(from, to string) error {
 	if err := sameFile(from, out.Name()); err != nil {
 		return err
 	}
-	return publish(out.Name(), to)
+	return durable.Publish(out.Name(), to)
 }
 
 // sameFile returns an error, fs.ErrExist, unless the two files have the same content. The second one is then
@@ -372,7 +373,7 @@ func sameFile(a, b string) error {
 	if !equal {
 		return other
 	}
-	return syncPath(b)
+	return durable.Sync(b)
 }
 
 // sameContent says whether two files of the same size have the same bytes.
@@ -413,7 +414,7 @@ func discard(segments []Facts, dir string) error {
 		if err := os.Remove(f.Path); err != nil {
 			return err
 		}
-		if err := syncPath(filepath.Dir(f.Path)); err != nil {
+		if err := durable.Sync(filepath.Dir(f.Path)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -66,7 +67,7 @@ func create(path string, origin eventlog.Origin) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncPath(parent)
+	return durable.Sync(parent)
 }
 
 // createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not
@@ -84,13 +85,13 @@ func createSegment(dir string, origin eventlog.Origin) error {
 	if err := initialise(tmp.Name(), origin); err != nil {
 		return err
 	}
-	if err := syncPath(tmp.Name()); err != nil {
+	if err := durable.Sync(tmp.Name()); err != nil {
 		return err
 	}
-	if err := publish(tmp.Name(), filepath.Join(dir, name)); err != nil {
+	if err := durable.Publish(tmp.Name(), filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return syncPath(dir)
+	return durable.Sync(dir)
 }
 
 // initialise writes the buckets of an empty segment behind origin into the empty file at path.
@@ -117,23 +118,4 @@ func initialise(path string, origin eventlog.Origin) error {
 		)
 	})
 	return errors.Join(err, db.Close())
-}
-
-// publish gives the file at tmp the name path. A hard link does not replace what another process may have
-// put there meanwhile; only where the file system has none is the file renamed.
-func publish(tmp, path string) error {
-	err := os.Link(tmp, path)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return os.Rename(tmp, path)
-}
-
-// syncPath brings the file or directory at path to the disk.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
@@ -280,7 +281,7 @@ func TestCreateReplacesNothing(t *testing.T) {
 	if n, err := readUntil(t, path, 1); n != 3 || err != nil {
 		t.Errorf("%d entries left, error %v", n, err)
 	}
-	if err := publish(segment(newLog(t, 1), 1), segment(path, 1)); !errors.Is(err, fs.ErrExist) {
+	if err := durable.Publish(segment(newLog(t, 1), 1), segment(path, 1)); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a file that came meanwhile: error %v, want fs.ErrExist", err)
 	}
 	dir := filepath.Dir(path)

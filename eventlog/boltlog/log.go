@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -91,7 +92,7 @@ func (l *Log) Sync() error {
 	}
 	l.mu.Unlock()
 	for _, path := range paths {
-		if err := syncPath(path); err != nil {
+		if err := durable.Sync(path); err != nil {
 			return fmt.Errorf("bring the log to the disk: %w", err)
 		}
 	}

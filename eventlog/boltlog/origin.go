@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -161,5 +162,5 @@ func (b *beginning) write(dir string) error {
 	if err := os.Rename(f.Name(), filepath.Join(dir, originName)); err != nil {
 		return err
 	}
-	return syncPath(dir)
+	return durable.Sync(dir)
 }

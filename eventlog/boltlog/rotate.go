@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -150,7 +151,7 @@ func trim(path string) error {
 			return err
 		}
 	}
-	return syncPath(path)
+	return durable.Sync(path)
 }
 
 // begin makes a segment behind origin and opens it for appending.

@@ -29,6 +29,7 @@ type room struct {
 var rooms = []room{
 	{dir: "apis/...", floor: 0},
 	{dir: "canonical", floor: 0},
+	{dir: "durable", floor: 0},
 	{dir: "eventlog", floor: 0},
 	{dir: "eventlog/logtest", floor: 0, testSupport: true},
 	{dir: "eventlog/merkle", floor: 0},

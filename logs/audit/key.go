@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/proof"
 )
@@ -37,19 +38,10 @@ func writeNew(path, line string, mode fs.FileMode) error {
 	}
 	_, err = f.WriteString(line + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = durable.Sync(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write the key: %w", errors.Join(err, os.Remove(path)))
 	}
 	return nil
-}
-
-// syncDir brings the names in a directory to the disk.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

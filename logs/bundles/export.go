@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -66,7 +65,7 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 	}
 	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
 	made := &Exported{Path: opts.File}
-	err = writeNewFile(opts.File, func(w io.Writer) error {
+	err = durable.WriteNew(opts.File, func(w io.Writer) error {
 		m, err := bundle.Write(ctx, w, log, *plan)
 		if err == nil {
 			made.Manifest, made.Entries = *m, m.Entries()
@@ -195,34 +194,4 @@ func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first,
 		}
 	}
 	return first, last, nil
-}
-
-// writeNewFile lets write make the content of the file at path, which appears there when it is whole and durable.
-func writeNewFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already if all went well
-	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil { // a link does not replace what came there meanwhile
-		if errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := os.Rename(f.Name(), path); err != nil {
-			return err
-		}
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir brings the names in a directory to the disk.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
@@ -66,7 +67,7 @@ func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imp
 	if err := os.Rename(made, dir); err != nil {
 		return nil, err
 	}
-	if err := syncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
+	if err := durable.Sync(filepath.Dir(filepath.Clean(dir))); err != nil {
 		return nil, err
 	}
 	return &Imported{

@@ -1,0 +1,53 @@
+// Package durable brings files and their names to the disk, in the steps that a crash cannot tear.
+//
+// A file that is written, synced and closed is on the disk; its name is only once its directory is synced too. So
+// whoever adds, renames or removes a name ends with Sync of the directory. The package knows nothing about what the
+// files hold.
+//
+// Start reading at Sync.
+package durable
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Sync brings the file at path to the disk; for a directory, the names in it.
+func Sync(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Publish gives the file at tmp the name path. A hard link does not replace what another process may have put there
+// meanwhile: that is an error that wraps fs.ErrExist. Only where the file system has no hard links is the file renamed.
+// The name is on the disk once the directory is synced.
+func Publish(tmp, path string) error {
+	err := os.Link(tmp, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// WriteNew lets write make the content of a new file at path. The file appears there when it is whole and durable. If
+// there is a file at path already, that is left alone, and the error wraps fs.ErrExist.
+func WriteNew(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already if all went well
+	if err := errors.Join(write(f), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := Publish(f.Name(), path); err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}
