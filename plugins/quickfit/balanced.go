@@ -92,11 +92,11 @@ func (s *shares) evenness(node *row) int64 {
 	n := 0
 	for i := range s.of {
 		share := &s.of[i]
-		of := &node.asked[share.resource]
-		if of.has == 0 {
+		has, asked := node.has[share.resource], node.asked[share.resource]
+		if has == 0 {
 			continue
 		}
-		fractions[n] = min(float64(of.used+share.amount)/float64(of.has), 1)
+		fractions[n] = min(float64(asked+share.amount)/float64(has), 1)
 		n++
 	}
 	deviation := 0.0

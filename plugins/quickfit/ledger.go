@@ -19,15 +19,13 @@ type ledger struct {
 
 // row is one node.
 type row struct {
-	generation int64          // 0: of none
-	pods       int64          // how many more there may be
-	asked      [kinds]amounts // taken by what containers request
-	counted    [kinds]amounts // with the least of cpu and memory that a container counts for
-	even       int64          // with a ledger's none: its evenness
+	generation int64        // 0: of no node
+	pods       int64        // how many more pods the node may have
+	even       int64        // with a ledger's none: its evenness
+	has        [kinds]int64 // allocatable, by resource
+	asked      [kinds]int64 // taken by what containers request
+	counted    [kinds]int64 // taken, with the least of cpu and memory that a container counts for
 }
-
-// amounts are what a node has of a resource, and what of it is taken.
-type amounts struct{ has, used int64 }
 
 // maxNames is how many extended resources a ledger keeps. A cluster has a few; when pods have asked for more, it begins
 // anew.
@@ -91,17 +89,10 @@ func (r *row) read(node *framework.NodeInfo) {
 	*r = row{
 		generation: node.Generation,
 		pods:       int64(has.AllowedPodNumber) - int64(len(node.Pods)),
-		asked: [kinds]amounts{
-			cpu: {
-				has.MilliCPU,
-				used.MilliCPU,
-			},
-			memory:    {has.Memory, used.Memory},
-			ephemeral: {has.EphemeralStorage, used.EphemeralStorage},
-		},
+		has:        [kinds]int64{cpu: has.MilliCPU, memory: has.Memory, ephemeral: has.EphemeralStorage},
+		asked:      [kinds]int64{cpu: used.MilliCPU, memory: used.Memory, ephemeral: used.EphemeralStorage},
+		counted:    [kinds]int64{cpu: nonZero.MilliCPU, memory: nonZero.Memory, ephemeral: used.EphemeralStorage},
 	}
-	r.counted = r.asked
-	r.counted[cpu].used, r.counted[memory].used = nonZero.MilliCPU, nonZero.Memory
 }
 
 // SurveyFilter implements framework.Surveyor of Rollcall.
@@ -117,10 +108,9 @@ func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bo
 	}
 	for at := range l.rows {
 		n := &l.rows[at]
-		ok := n.pods >= 1
-		for k, request := range r.of {
-			ok = ok && !lacks(request, n.asked[k].has, n.asked[k].used)
-		}
+		ok := n.pods >= 1 && !lacks(r.of[cpu], n.has[cpu], n.asked[cpu]) &&
+			!lacks(r.of[memory], n.has[memory], n.asked[memory]) &&
+			!lacks(r.of[ephemeral], n.has[ephemeral], n.asked[ephemeral])
 		for i, s := range r.scalars {
 			ok = ok && (s.amount <= 0 || s.amount <= l.free[at*len(l.names)+columns[i]])
 		}

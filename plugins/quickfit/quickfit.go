@@ -222,7 +222,7 @@ func (s *shares) left(node *row, most bool) int64 {
 	var sum, weights int64
 	for i := range s.of {
 		share := &s.of[i]
-		has, used := node.counted[share.resource].has, node.counted[share.resource].used
+		has, used := node.has[share.resource], node.counted[share.resource]
 		if has == 0 {
 			continue
 		}
