@@ -236,7 +236,7 @@ func (s *State) realign(g *Group) {
 		c.gangs = slices.DeleteFunc(c.gangs, func(other *Group) bool { return other == g })
 		g.composite = nil
 		s.dropCompositeIfEmpty(c)
-		defer s.restandAll(append(slices.Clone(c.gangs), g)...)
+		defer s.recountAll(append(slices.Clone(c.gangs), g)...)
 	}
 	if !ok {
 		return
@@ -246,7 +246,7 @@ func (s *State) realign(g *Group) {
 	i, _ := slices.BinarySearchFunc(c.gangs, g, compareGroups)
 	c.gangs = slices.Insert(c.gangs, i, g)
 	g.composite = c
-	s.restandAll(c.gangs...)
+	s.recountAll(c.gangs...)
 }
 
 func compareGroups(a, b *Group) int { return compareNames(a.Key(), b.Key()) }

@@ -11,44 +11,44 @@ import (
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
-// holdings are what the pods with a node hold, by the priority that each of them stands with there: see PriorityOf.
+// holdings are what the pods with a node hold, by the priority that each of them is counted with: see PriorityOf.
 type holdings struct {
 	pods map[int32]int
 	sums map[int32]*Capacity
 }
 
-// hold counts p in, which has come to its node.
-func (s *State) hold(p *Pod) {
-	p.standing = s.PriorityOf(p.Object)
-	if p.standing < s.LowestPriority() {
+// countIn counts p in, which has come to its node.
+func (s *State) countIn(p *Pod) {
+	p.countedPriority = s.PriorityOf(p.Object)
+	if p.countedPriority < s.LowestPriority() {
 		s.roomVersion++ // what all pods with a node hold is in the way no more
 	}
-	s.held.add(p.standing, p.info, +1)
+	s.holdings.add(p.countedPriority, p.info, +1)
 }
 
-// letGo counts p out, which is about to leave its node.
-func (s *State) letGo(p *Pod) { s.held.add(p.standing, p.info, -1) }
+// countOut counts p out, which is about to leave its node.
+func (s *State) countOut(p *Pod) { s.holdings.add(p.countedPriority, p.info, -1) }
 
-// restandAll counts those pods of the gangs anew that hold something and have another priority by now.
-func (s *State) restandAll(gangs ...*Group) {
+// recountAll counts again those pods of the gangs that have a node and whose priority has changed.
+func (s *State) recountAll(gangs ...*Group) {
 	for _, g := range gangs {
 		// any order: sums of integers
 		for _, p := range g.members {
-			if p.Node != "" && p.standing != s.PriorityOf(p.Object) {
-				s.letGo(p)
-				s.hold(p)
+			if p.Node != "" && p.countedPriority != s.PriorityOf(p.Object) {
+				s.countOut(p)
+				s.countIn(p)
 				s.roomVersion++
 			}
 		}
 	}
 }
 
-// restandWith counts the pods of g anew, and of all that it is admitted with.
-func (s *State) restandWith(name types.NamespacedName) {
+// recountWith counts again the pods of the gang, and of all gangs that it is admitted with.
+func (s *State) recountWith(name types.NamespacedName) {
 	if g, ok := s.groups[name]; ok {
-		s.restandAll(g)
+		s.recountAll(g)
 		if g.composite != nil {
-			s.restandAll(g.composite.gangs...)
+			s.recountAll(g.composite.gangs...)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (h *holdings) add(priority int32, info *framework.PodInfo, sign int64) {
 func (s *State) LowestPriority() int32 {
 	lowest := int32(math.MaxInt32)
 	// any order: a minimum
-	for priority := range s.held.pods {
+	for priority := range s.holdings.pods {
 		lowest = min(lowest, priority)
 	}
 	return lowest
@@ -102,7 +102,7 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 		all.Scalar[name] = amount
 	}
 	// any order: sums of integers
-	for p, c := range s.held.sums {
+	for p, c := range s.holdings.sums {
 		if p >= priority {
 			continue
 		}
@@ -146,7 +146,7 @@ func (s *State) placesOn(info fwk.NodeInfo, needs []resourceNeed, k int, priorit
 		allocatable, requested := AmountOn(info, name)
 		if (allocatable-requested)/least < places {
 			for _, each := range info.GetPods() {
-				if p := s.pods[each.GetPod().UID]; p != nil && p.standing < priority {
+				if p := s.pods[each.GetPod().UID]; p != nil && p.countedPriority < priority {
 					requested -= p.Amount(name)
 				}
 			}

@@ -27,7 +27,7 @@ var ErrLogFed = errors.New("informers are fed from the log: only entries change 
 type objectStore struct {
 	mu      sync.RWMutex
 	entries map[types.NamespacedName]*storedObject
-	// ordered is sorted and holds the entries up to the last settle; added those that came later, in any
+	// ordered is sorted and holds the entries up to the last sortAdded; added those that came later, in any
 	// order. gone counts the removed entries that still stand in either.
 	ordered, added []*storedObject
 	gone           int
@@ -138,7 +138,7 @@ func (s *objectStore) remove(key types.NamespacedName) eventlog.Object {
 	delete(s.entries, key)
 	s.gone++
 	if s.gone > 64 && s.gone > len(s.entries) {
-		s.settleOrder()
+		s.sortAdded()
 	}
 	return old
 }
@@ -154,7 +154,7 @@ func (s *objectStore) get(key types.NamespacedName) eventlog.Object {
 
 // objects returns all objects in order.
 func (s *objectStore) objects() []eventlog.Object {
-	s.lockOrdered()
+	s.lockSorted()
 	defer s.mu.RUnlock()
 	out := make([]eventlog.Object, len(s.ordered))
 	for i, entry := range s.ordered {
@@ -163,20 +163,20 @@ func (s *objectStore) objects() []eventlog.Object {
 	return out
 }
 
-// lockOrdered takes the read lock with the order settled.
-func (s *objectStore) lockOrdered() {
+// lockSorted takes the read lock while everything is in order.
+func (s *objectStore) lockSorted() {
 	s.mu.RLock()
 	for len(s.added) > 0 || s.gone > 0 {
 		s.mu.RUnlock()
 		s.mu.Lock()
-		s.settleOrder()
+		s.sortAdded()
 		s.mu.Unlock()
 		s.mu.RLock()
 	}
 }
 
-// settleOrder brings what was added into order and drops what is gone. The write lock is held.
-func (s *objectStore) settleOrder() {
+// sortAdded brings what was added into order and drops what is gone. The write lock is held.
+func (s *objectStore) sortAdded() {
 	removed := func(e *storedObject) bool { return e.obj == nil }
 	if s.gone > 0 {
 		s.ordered = slices.DeleteFunc(s.ordered, removed)
@@ -263,7 +263,7 @@ func (m indexMove) apply(entry *storedObject) {
 	}
 }
 
-func (x *indexSet) settle() {
+func (x *indexSet) sort() {
 	if x.ordered != nil {
 		return
 	}
@@ -280,7 +280,7 @@ func (s *objectStore) withValues(indexName string, values []string) ([]eventlog.
 	if indexName == cache.NamespaceIndex {
 		return s.inNamespaces(values), nil
 	}
-	// The write lock, because sets may have to be settled: indices other than by namespace are read once a
+	// The write lock, because sets may have to be sorted: indices other than by namespace are read once a
 	// cycle, not once a node.
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +291,7 @@ func (s *objectStore) withValues(indexName string, values []string) ([]eventlog.
 	var found []*storedObject
 	for _, value := range values {
 		if set := index.sets[value]; set != nil {
-			set.settle()
+			set.sort()
 			if len(values) == 1 {
 				return objectsOf(set.ordered), nil
 			}
@@ -312,7 +312,7 @@ func objectsOf(entries []*storedObject) []eventlog.Object {
 
 // inNamespaces needs no index of its own: a namespace is a stretch of the order.
 func (s *objectStore) inNamespaces(namespaces []string) []eventlog.Object {
-	s.lockOrdered()
+	s.lockSorted()
 	defer s.mu.RUnlock()
 	var out []eventlog.Object
 	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {

@@ -162,7 +162,7 @@ func (s *State) place(p *Pod, nodeName string) {
 	s.count(nodeName, n)
 	s.touched(nodeName)
 	p.Node = nodeName
-	s.hold(p)
+	s.countIn(p)
 	if s.Overcommitted(p) {
 		s.roomVersion++ // what it takes was not free before
 	}
@@ -181,7 +181,7 @@ func (s *State) displace(p *Pod) error {
 		)
 	}
 	s.uncount(n)
-	s.letGo(p)
+	s.countOut(p)
 	if err := n.info.RemovePod(discard, p.info.Pod); err != nil {
 		return fmt.Errorf("take pod %s/%s off node %q: %w", p.Object.Namespace, p.Object.Name, p.Node, err)
 	}

@@ -50,12 +50,13 @@ type Pod struct {
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
-	life      time.Duration // that its object declares, 0 for none
-	succeeded bool          // it is about to go, having ended well
-	evicted   bool          // it is asked to go
-	leaving   bool          // it is counted among its group's that are
-	standing  int32         // the priority that it is counted with among those with a node
-	needed    bool          // its group had its minimum with it, or came to have it later, and misses it if it goes
+	life            time.Duration // that its object declares, 0 for none
+	succeeded       bool          // it is about to go, having ended well
+	evicted         bool          // it is asked to go
+	leaving         bool          // it is counted among its group's that are
+	countedPriority int32         // the priority that it is counted with among those with a node
+	// needed: its group had its minimum with it, or came to have it later, and misses it if it goes.
+	needed bool
 
 	facts facts              // of Object, for Group; the zero value without one
 	info  *framework.PodInfo // of Object; while it holds capacity, of a copy that names the node
@@ -108,7 +109,7 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	} else {
 		old = p.Object
 	}
-	if err := s.restand(p, obj, info); err != nil {
+	if err := s.rebook(p, obj, info); err != nil {
 		return nil, err
 	}
 	if _, err := s.informers.Upsert(eventlog.Pods, obj); err != nil {
@@ -117,8 +118,8 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	return old, nil
 }
 
-// restand gives p its new object and books it where that says.
-func (s *State) restand(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
+// rebook gives p its new object and books it on the node that the object names.
+func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	if p.Group != nil {
 		s.roomVersion++
 		s.tally(p, -1)

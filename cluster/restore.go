@@ -212,7 +212,7 @@ func (s *State) bookPods(pods []restoredPod) {
 	at := make(map[types.UID]slots, len(placed))
 	for _, p := range placed {
 		s.nodeAt(p.Node).info.AddPodInfo(p.info)
-		s.hold(s.pods[p.Object.UID])
+		s.countIn(s.pods[p.Object.UID])
 		at[p.Object.UID] = p.at
 	}
 	// any order: every node's pods are its own

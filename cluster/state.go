@@ -14,12 +14,12 @@ import (
 type State struct {
 	informers *Informers
 
-	nodes  map[string]*node
-	listed []fwk.NodeInfo // the nodes that exist, sorted by name
-	images map[string]*fwk.ImageStateSummary
-	free   Capacity
-	waits  Waits
-	held   holdings
+	nodes    map[string]*node
+	listed   []fwk.NodeInfo // the nodes that exist, sorted by name
+	images   map[string]*fwk.ImageStateSummary
+	free     Capacity
+	waits    Waits
+	holdings holdings
 
 	roomVersion uint64
 	placements  uint64
@@ -101,7 +101,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 		s.classChanged(obj.GetName())
 	}
 	old, err = s.informers.Upsert(res, obj)
-	s.restandFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	s.recountFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	return old, err
 }
 
@@ -118,23 +118,23 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 		s.classChanged(name)
 	}
 	old = s.informers.Delete(res, namespace, name)
-	s.restandFor(res, types.NamespacedName{Namespace: namespace, Name: name})
+	s.recountFor(res, types.NamespacedName{Namespace: namespace, Name: name})
 	return old
 }
 
-// restandFor counts what pods hold anew where an object has come, changed or gone that priorities follow from.
-func (s *State) restandFor(res eventlog.Resource, name types.NamespacedName) {
+// recountFor counts again what pods hold if an object has come, changed or gone that their priorities depend on.
+func (s *State) recountFor(res eventlog.Resource, name types.NamespacedName) {
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
-		s.restandWith(name)
+		s.recountWith(name)
 	case eventlog.CompositePodGroups:
 		if c := s.composites[name]; c != nil {
-			s.restandAll(c.gangs...)
+			s.recountAll(c.gangs...)
 		}
 	case eventlog.PriorityClasses:
 		// any order: sums of integers
 		for _, g := range s.groups {
-			s.restandAll(g)
+			s.recountAll(g)
 		}
 	}
 }

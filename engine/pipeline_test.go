@@ -440,9 +440,9 @@ func TestAdvanceAheadOfTheDiskLogsWhatStepLogs(t *testing.T) {
 				r.Fatal(err)
 			}
 			answers = answersTo(effects)
-			settleSome(r, e, log)
+			finishSomeAppends(r, e, log)
 		}
-		settleAll(e, log)
+		finishAllAppends(e, log)
 		if got := recordsOf(t, entries(t, log.Memory)); !slices.Equal(got, want) {
 			r.Fatalf("%d entries ahead of the disk, %d step by step, or other ones", len(got), len(want))
 		}
@@ -477,12 +477,12 @@ func TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly(t *testing.T) 
 		}
 		for _, m := range gangStory() {
 			advance(m.after, m.inputs)
-			settleSome(r, e, log)
+			finishSomeAppends(r, e, log)
 		}
-		settleAll(e, log)
+		finishAllAppends(e, log)
 		advance(0, nil)
 		advance(0, nil)
-		settleAll(e, log)
+		finishAllAppends(e, log)
 		advance(0, nil)
 		if left := e.Machine().Effects(); len(left) != len(answers) {
 			r.Fatalf("the effects %v are outstanding, and %d were just released", names(left), len(answers))
@@ -491,8 +491,8 @@ func TestHoweverLateEffectsAreReleasedTheLogReplaysAndNoneIsEarly(t *testing.T) 
 	})
 }
 
-// settleSome lets a few of the appends in flight go on.
-func settleSome(r *rapid.T, e *engine.Engine, log *heldLog) {
+// finishSomeAppends lets a few of the appends in flight go on.
+func finishSomeAppends(r *rapid.T, e *engine.Engine, log *heldLog) {
 	for range rapid.IntRange(0, 2).Draw(r, "appends") {
 		if e.Durable() < e.Machine().Seq() {
 			log.let(nil)
@@ -501,7 +501,7 @@ func settleSome(r *rapid.T, e *engine.Engine, log *heldLog) {
 	}
 }
 
-func settleAll(e *engine.Engine, log *heldLog) {
+func finishAllAppends(e *engine.Engine, log *heldLog) {
 	for e.Durable() < e.Machine().Seq() {
 		log.let(nil)
 		<-e.Appended()

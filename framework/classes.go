@@ -93,8 +93,8 @@ func (p *Profile) prepareClasses(off bool) {
 	}
 }
 
-// begin drops everything, for a world of another version.
-func (m *classes) begin(version uint64) {
+// reset drops everything: the world has another version now.
+func (m *classes) reset(version uint64) {
 	m.version = version
 	m.byKey, m.rankings, m.templates = map[string]*class{}, map[string]*ranking{}, map[string]*template{}
 }

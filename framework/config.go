@@ -97,7 +97,7 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	}
 	setDefaults(external)
 	scheme.Scheme.Default(external)
-	settle(external)
+	completeProfiles(external)
 
 	cfg := &config.KubeSchedulerConfiguration{}
 	if err := scheme.Scheme.Convert(external, cfg, nil); err != nil {

@@ -82,7 +82,7 @@ func TestAPluginThatPermitsLastKnowsWhetherOthersHoldThePod(t *testing.T) {
 		if got := p.Plugins(Permit); !slices.Equal(got, []string{"z", "a"}) {
 			t.Errorf("asked in the order %v", got)
 		}
-		w.BeginCycle()
+		w.StartCycle()
 		p.Permit(context.Background(), NewCycleState(), podNamed("p"), "n", nil)
 		w.EndCycle()
 		if held != other.held {

@@ -122,10 +122,10 @@ func lists(plugins []configv1.Plugin, name string) bool {
 	return slices.ContainsFunc(plugins, func(p configv1.Plugin) bool { return p.Name == name })
 }
 
-// settle makes every profile of a defaulted configuration say all about itself: its own percentage, and
-// "*" disabled at multiPoint, where all that is enabled now stands in the list. Without that, a later
-// version with other default plugins would read something else out of an old log.
-func settle(cfg *configv1.KubeSchedulerConfiguration) {
+// completeProfiles makes every profile of a defaulted configuration independent of later defaults: it gets its own
+// percentage, and "*" disabled at multiPoint, where the list has all that is enabled now. Without that, a later version
+// with other default plugins would read something else out of an old log.
+func completeProfiles(cfg *configv1.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		p := &cfg.Profiles[i]
 		if p.PercentageOfNodesToScore == nil {

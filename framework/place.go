@@ -97,7 +97,7 @@ type Priorities interface {
 	PriorityOf(pod *v1.Pod) int32
 }
 
-func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) {
+func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) {
 	c.ctx, c.state, c.pod, c.trace = ctx, state, pod, trace
 	c.nominator = c.p.world.Nominator
 	if n, ok := c.nominator.(Nominations); ok && !n.AnyNominated() {
@@ -121,7 +121,7 @@ func (c *search) begin(ctx context.Context, state fwk.CycleState, pod *v1.Pod, t
 // the one with the smallest name wins. state is empty before and belongs to the pod's cycle after.
 func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, trace *Trace) Placement {
 	c := &p.search
-	c.begin(ctx, state, pod, trace)
+	c.setPod(ctx, state, pod, trace)
 	return c.place(start)
 }
 

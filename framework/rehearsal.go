@@ -78,14 +78,14 @@ func (r *Rehearsal) Limit(nodes []string) {
 
 // Place is Place of the profile, over all nodes, or those of the limit.
 func (r *Rehearsal) Place(ctx context.Context, pod *v1.Pod) Placement {
-	r.begin(ctx, pod)
+	r.setPod(ctx, pod)
 	return r.search.place(0)
 }
 
 // Fits reports whether the pod could go to the node.
 func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 	c := r.search
-	r.begin(ctx, pod)
+	r.setPod(ctx, pod)
 	nodes, err := r.p.stage.List()
 	if err != nil || !c.preFilter(nodes).IsSuccess() || !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(node) {
 		return false
@@ -94,8 +94,8 @@ func (r *Rehearsal) Fits(ctx context.Context, pod *v1.Pod, node string) bool {
 	return err == nil && c.filterNode(info) == nil && (c.reserved == nil || c.reserved(info) == nil)
 }
 
-func (r *Rehearsal) begin(ctx context.Context, pod *v1.Pod) {
-	r.search.begin(ctx, NewCycleState(), pod, nil)
+func (r *Rehearsal) setPod(ctx context.Context, pod *v1.Pod) {
+	r.search.setPod(ctx, NewCycleState(), pod, nil)
 	r.search.without = r.without
 	if r.search.preFilters = r.only; r.only != nil {
 		r.search.existing()

@@ -47,7 +47,7 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 		return nil
 	}
 	if v := c.p.world.Version(); v != m.version || m.templates == nil {
-		m.begin(v)
+		m.reset(v)
 	}
 	key, err := m.encode(c.pod, &c.pod.Spec)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // WaitingPods are the waiting pods of a cluster as plugins see them. The cluster's state owns them. What plugins do to
-// a fwk.WaitingPod changes nothing: between BeginCycle and EndCycle it is written down, and the scheduler makes a
+// a fwk.WaitingPod changes nothing: between StartCycle and EndCycle it is written down, and the scheduler makes a
 // decision of it.
 type WaitingPods struct {
 	*cluster.Waits
@@ -53,8 +53,8 @@ type Verdicts struct {
 	Rejected []types.UID
 }
 
-// BeginCycle starts to write down what plugins say of waiting pods. It panics if a cycle is open.
-func (w *WaitingPods) BeginCycle() {
+// StartCycle starts to write down what plugins say of waiting pods. It panics if a cycle is open.
+func (w *WaitingPods) StartCycle() {
 	if w.inCycle {
 		panic("waiting pods: a cycle begins inside another")
 	}
@@ -65,7 +65,7 @@ func (w *WaitingPods) BeginCycle() {
 // pod. It is for a plugin that implements PermitsLast.
 func (w *WaitingPods) HeldInCycle() bool { return w.heldInCycle }
 
-// EndCycle returns what plugins said since BeginCycle, and forgets it. It panics if no cycle is open.
+// EndCycle returns what plugins said since StartCycle, and forgets it. It panics if no cycle is open.
 func (w *WaitingPods) EndCycle() Verdicts {
 	if !w.inCycle {
 		panic("waiting pods: a cycle ends that has not begun")

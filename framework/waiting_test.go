@@ -26,7 +26,7 @@ func TestVerdictsAreWrittenDownAndChangeNothing(t *testing.T) {
 	p := profileOf(t, World{Waiting: w}, filterer{bare{&script{name: "f"}}})
 	h := p.Handle()
 
-	w.BeginCycle()
+	w.StartCycle()
 	a := h.GetWaitingPod("a")
 	a.Allow("not waiting")
 	a.Allow("y")
@@ -57,7 +57,7 @@ func TestVerdictsAreWrittenDownAndChangeNothing(t *testing.T) {
 		t.Errorf("allowed %v, rejected %v", v.Allowed, v.Rejected)
 	}
 
-	w.BeginCycle()
+	w.StartCycle()
 	if got := h.GetWaitingPod("a").GetPendingPlugins(); len(got) != 2 {
 		t.Errorf("the next cycle remembers: a is held by %v", got)
 	}

@@ -7,7 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What becomes of an entity in an attempt to place it, from Begin to Finish or Park.
+// What becomes of an entity in an attempt to place it, from StartAttempt to Finish or Park.
 
 // Failure is why an attempt failed, or why one member was refused.
 type Failure struct {
@@ -22,16 +22,16 @@ type Failure struct {
 	Error bool
 }
 
-// Begin says that an attempt begins: the entity leaves whatever place it is in and is in flight. It does
-// nothing if the entity is in flight already or unknown. It works from any state, because it tells of a
-// recorded decision, and recorded decisions are facts.
-func (q *Queue) Begin(key Key) {
+// StartAttempt takes the entity out of the place that it is in and puts it in flight, with all its members untried. It
+// does nothing if the entity is in flight already or unknown. It works from any state, because it applies a recorded
+// decision, and recorded decisions are facts.
+func (q *Queue) StartAttempt(key Key) {
 	e := q.entities[key]
 	if e == nil || e.state == InFlight {
 		return
 	}
 	e.attempts++
-	e.begun = q.changes
+	e.startedAt = q.changes
 	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
 	for _, m := range e.members {
 		e.retry(m)
@@ -42,34 +42,33 @@ func (q *Queue) Begin(key Key) {
 	q.put(e, InFlight)
 }
 
-// Hold says that a member was given a node: it waits in Permit or is being bound. It is no longer pending
+// MarkPlaced notes that a member was given a node: it waits in Permit or is being bound. It is no longer pending
 // but stays a member until Delete. An unknown pod is passed over.
-func (q *Queue) Hold(key Key, uid types.UID) {
+func (q *Queue) MarkPlaced(key Key, uid types.UID) {
 	m := q.byUID[uid]
-	if m == nil || m.entity.key != key || m.held {
+	if m == nil || m.entity.key != key || m.placed {
 		return
 	}
 	e := m.entity
 	q.ungate(m)
 	e.count(m, -1)
-	m.held, m.tried = true, e.state == InFlight
+	m.placed, m.tried = true, e.state == InFlight
 	e.count(m, 1)
 	q.rest(e)
 }
 
-// Unhold says that a held member was released and is pending again. Releasing what the same attempt held
-// brings the cluster back to what it was before: it is no event for the other entities, so no Move should
-// go with it. A release of what stood longer (a failed bind, a Permit that timed out) is one, and the
-// caller tells it with Move.
-func (q *Queue) Unhold(key Key, uid types.UID) {
+// MarkPending notes that a placed member lost its node and is pending again. If the attempt under way had placed it,
+// the cluster is now as it was before the attempt: that is no event for other entities, and the caller does not call
+// Move. If it was placed before (a bind failed, a Permit timed out), room came free: the caller calls Move too.
+func (q *Queue) MarkPending(key Key, uid types.UID) {
 	m := q.byUID[uid]
-	if m == nil || m.entity.key != key || !m.held {
+	if m == nil || m.entity.key != key || !m.placed {
 		return
 	}
 	q.releases++
 	e := m.entity
 	e.count(m, -1)
-	m.held = false
+	m.placed = false
 	m.tried = e.state == InFlight
 	e.count(m, 1)
 	q.rest(e)
@@ -92,7 +91,7 @@ func (q *Queue) blame(e *Entity, f Failure) {
 	e.erred = e.erred || f.Error
 	e.plugins = distinct(slices.Concat(e.plugins, f.Plugins))
 	e.pendingPlugins = distinct(slices.Concat(e.pendingPlugins, f.PendingPlugins))
-	if m := q.byUID[f.UID]; m != nil && m.entity == e && !m.held {
+	if m := q.byUID[f.UID]; m != nil && m.entity == e && !m.placed {
 		e.count(m, -1)
 		m.tried, m.refused = true, true
 		e.count(m, 1)
@@ -133,11 +132,11 @@ func (q *Queue) Finish(key Key) {
 	q.activate(e)
 }
 
-// Park says that the attempt that Begin told of failed, at once, after Refuse, or after it had seemed to end well. The
+// Park ends the attempt as failed: at once, after Refuse, or after it had seemed to end well. The
 // counters go up as upstream and with them the backoff. After an error the entity backs off and is then
 // retried. Otherwise it becomes Unschedulable, unless an event that came during the attempt would have moved
-// it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are held stay
-// held. It works from any state; an unknown entity is passed over.
+// it: then it is moved now, past its backoff if a Pending plugin asked for it. Members that are placed stay
+// placed. It works from any state; an unknown entity is passed over.
 func (q *Queue) Park(key Key, f Failure) {
 	e := q.entities[key]
 	if e == nil {
@@ -167,7 +166,7 @@ func (q *Queue) Park(key Key, f Failure) {
 	}
 	e.backoffUntil = q.now.Add(backoff)
 	verdict := q.verdict(e, isError, inFlight)
-	eventful := e.begun != q.changes
+	eventful := e.startedAt != q.changes
 	e.forgetNotes()
 	switch {
 	case e.ready == 0:
@@ -191,7 +190,7 @@ func (q *Queue) verdict(e *Entity, isError, inFlight bool) strategy {
 		return afterBackoff
 	}
 	if !inFlight {
-		if e.begun != q.changes {
+		if e.startedAt != q.changes {
 			return afterBackoff
 		}
 		return skip

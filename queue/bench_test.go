@@ -19,7 +19,7 @@ func manyGangs(b *testing.B, p Profile, change ...func(*Options)) *Queue {
 			fail(q, key, "Fit", "Gang")
 		}
 	}
-	q.Advance(epoch + 20*sec)
+	q.SetTime(epoch + 20*sec)
 	return q
 }
 
@@ -63,20 +63,20 @@ func BenchmarkFullCluster(b *testing.B) {
 				o.Room = func(e *Entity) bool { return e.NumReady() <= free }
 				o.RoomVersion = func() uint64 { return version }
 			})
-			for q.Settle(); q.Head() != nil; q.Settle() {
+			for q.ChooseHead(); q.Head() != nil; q.ChooseHead() {
 				fail(q, q.Head().Key(), "Fit", "Gang")
 			}
-			q.Advance(epoch + 40*sec)
+			q.SetTime(epoch + 40*sec)
 			obj := any(&v1.Pod{})
 			q.Move(podDelete, obj, nil)
-			q.Settle()
+			q.ChooseHead()
 			b.ReportAllocs()
 			for b.Loop() {
 				q.Move(podDelete, obj, nil)
 				if c.bumped {
 					version++
 				}
-				q.Settle()
+				q.ChooseHead()
 			}
 			if q.Head() != nil || q.Counts().Unschedulable != 10_000 {
 				b.Fatal("this is not the case to be measured")
@@ -91,10 +91,10 @@ func BenchmarkAttempt(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if q.Head() == nil {
-			q.Advance(q.now + 20*sec)
+			q.SetTime(q.now + 20*sec)
 			q.Move(podDelete, nil, nil)
 		}
-		q.Settle()
+		q.ChooseHead()
 		fail(q, q.Head().Key(), "Fit", "Gang")
 	}
 }

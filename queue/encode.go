@@ -9,7 +9,7 @@ import (
 
 // stateVersion is the first byte of AppendState's encoding. Versions are a ladder: none is ever reused.
 //
-//	2  which entity that failed was picked for another attempt (Settle) is part of the state: it is Active
+//	2  which entity that failed was picked for another attempt (ChooseHead) is part of the state: it is Active
 //	3  it is not (PickIsMemo): such an entity is Unschedulable and owed a retry
 const stateVersion, pickedStateVersion = 3, 2
 
@@ -21,10 +21,10 @@ func (q *Queue) stateVersion() byte {
 }
 
 // AppendState appends a canonical and complete encoding of the state: two queues with equal options and
-// equal encodings answer alike for ever, given the same calls from an Advance on. It has everything that
+// equal encodings answer alike for ever, given the same calls from a SetTime on. It has everything that
 // future behaviour depends on, sorted by key; pods stand in it by UID, and what their specifications say is
 // the cluster's state, not the queue's. Left out is what follows from the rest: indexes, memos, and the
-// time, which the next Advance brings. Restore makes the state of it again.
+// time, which the next SetTime brings. Restore makes the state of it again.
 func (q *Queue) AppendState(dst []byte) []byte {
 	dst = append(dst, q.stateVersion())
 	dst = binary.AppendUvarint(dst, q.changes)
@@ -62,15 +62,15 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	}
 	dst = canonical.AppendString(dst, e.gatingPlugin)
 	dst = canonical.AppendString(dst, e.gatingMessage)
-	dst = binary.AppendUvarint(dst, e.begun)
-	if e.inLine {
+	dst = binary.AppendUvarint(dst, e.startedAt)
+	if e.isResting {
 		dst = appendTime(dst, e.since)
 		dst = binary.AppendUvarint(dst, e.stamp)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(e.members)))
 	for _, m := range e.members {
 		dst = canonical.AppendString(dst, string(m.pod.UID))
-		dst = append(dst, canonical.Flags(m.held, m.gate != nil, m.tried, m.refused))
+		dst = append(dst, canonical.Flags(m.placed, m.gate != nil, m.tried, m.refused))
 		if m.gate != nil {
 			dst = canonical.AppendString(dst, m.gate.name)
 			dst = canonical.AppendString(dst, m.message)

@@ -39,7 +39,7 @@ const (
 	Unschedulable State = 4
 	// InFlight: an attempt began and has not ended.
 	InFlight State = 5
-	// Placed: every member is held.
+	// Placed: every member has a node.
 	Placed State = 6
 )
 
@@ -58,7 +58,7 @@ type member struct {
 	entity *Entity
 	pod    *v1.Pod
 	part   string // of a composite: the gang that it is a member of
-	held   bool
+	placed bool
 	// tried: the attempt under way, or else the last one, has come to the pod, and does not another time. refused: it
 	// was refused.
 	tried, refused bool
@@ -92,11 +92,11 @@ type Entity struct {
 	owed     bool
 	priority int32
 
-	members            []*member // by part, name, UID
-	ready, gated, held int
-	untried            int                  // of the ready ones
-	firstUntried       int                  // a memo: no member before this one is ready and untried
-	parts              map[string]partCount // of an entity that has parts
+	members              []*member // by part, name, UID
+	ready, gated, placed int
+	untried              int                  // of the ready ones
+	firstUntried         int                  // a memo: no member before this one is ready and untried
+	parts                map[string]partCount // of an entity that has parts
 
 	timestamp   eventlog.Time
 	firstActive eventlog.Time
@@ -111,7 +111,7 @@ type Entity struct {
 
 	plugins, pendingPlugins     []string // sorted, distinct; of the attempt under way, or else of the last one
 	gatingPlugin, gatingMessage string
-	begun                       uint64   // changes when the last attempt began
+	startedAt                   uint64   // changes when the last attempt began
 	noted                       []string // sorted: plugins whose hint said Queue while in flight
 	notedAll, notedAny          bool     // a wildcard event, any event, while in flight
 	since                       eventlog.Time
@@ -120,8 +120,8 @@ type Entity struct {
 	class                       *class
 	lane                        *lane // in which it stands, nil for none
 	gates                       []gateRef
-	lineBefore, lineAfter       *Entity
-	inLine                      bool
+	restedBefore, restedAfter   *Entity
+	isResting                   bool
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)
@@ -147,13 +147,13 @@ func (e *Entity) Failed() bool { return e.failed }
 
 // Since returns when the entity became unschedulable or gated; zero in other states and when owed.
 func (e *Entity) Since() eventlog.Time {
-	if !e.inLine {
+	if !e.isResting {
 		return 0
 	}
 	return e.since
 }
 
-// Size returns how many members the entity has, held ones included.
+// Size returns how many members the entity has, placed ones included.
 func (e *Entity) Size() int { return len(e.members) }
 
 // NumReady returns how many pending members passed PreEnqueue.
@@ -162,17 +162,17 @@ func (e *Entity) NumReady() int { return e.ready }
 // NumGated returns how many pending members a PreEnqueue plugin keeps out.
 func (e *Entity) NumGated() int { return e.gated }
 
-// NumHeld returns how many members are held.
-func (e *Entity) NumHeld() int { return e.held }
+// NumPlaced returns how many members have a node.
+func (e *Entity) NumPlaced() int { return e.placed }
 
-// NumPending returns how many members are not held.
+// NumPending returns how many members have no node.
 func (e *Entity) NumPending() int { return e.ready + e.gated }
 
-// Pending returns the pods that are not held, by part, name and UID. The pods must not be changed.
+// Pending returns the pods that have no node, by part, name and UID. The pods must not be changed.
 func (e *Entity) Pending() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, e.NumPending())
 	for _, m := range e.members {
-		if !m.held {
+		if !m.placed {
 			pods = append(pods, m.pod)
 		}
 	}
@@ -183,7 +183,7 @@ func (e *Entity) Pending() []*v1.Pod {
 func (e *Entity) Ready() []*v1.Pod {
 	pods := make([]*v1.Pod, 0, e.ready)
 	for _, m := range e.members {
-		if !m.held && m.gate == nil {
+		if !m.placed && m.gate == nil {
 			pods = append(pods, m.pod)
 		}
 	}
@@ -213,7 +213,7 @@ func (e *Entity) NumUntriedOf(part string) int {
 func (e *Entity) Next() *v1.Pod {
 	if e.state != InFlight {
 		for _, m := range e.members {
-			if !m.held && m.gate == nil {
+			if !m.placed && m.gate == nil {
 				return m.pod
 			}
 		}
@@ -222,17 +222,17 @@ func (e *Entity) Next() *v1.Pod {
 	if e.untried == 0 {
 		return nil
 	}
-	for e.members[e.firstUntried].held || e.members[e.firstUntried].gate != nil || e.members[e.firstUntried].tried {
+	for e.members[e.firstUntried].placed || e.members[e.firstUntried].gate != nil || e.members[e.firstUntried].tried {
 		e.firstUntried++
 	}
 	return e.members[e.firstUntried].pod
 }
 
-// Held returns the UIDs of the held pods, in the order of their pods' names.
-func (e *Entity) Held() []types.UID {
-	uids := make([]types.UID, 0, e.held)
+// PlacedMembers returns the UIDs of the members with a node, in the order of their pods' names.
+func (e *Entity) PlacedMembers() []types.UID {
+	uids := make([]types.UID, 0, e.placed)
 	for _, m := range e.members {
-		if m.held {
+		if m.placed {
 			uids = append(uids, m.pod.UID)
 		}
 	}
@@ -356,8 +356,8 @@ func (e *Entity) remove(m *member) {
 // count adds n to the counter of the kind of member that m is.
 func (e *Entity) count(m *member, n int) {
 	switch {
-	case m.held:
-		e.held += n
+	case m.placed:
+		e.placed += n
 	case m.gate != nil:
 		e.gated += n
 	default:

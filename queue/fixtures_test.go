@@ -116,7 +116,7 @@ func newQueue(t tester, p Profile, change ...func(*Options)) *Queue {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Advance(epoch)
+	q.SetTime(epoch)
 	return q
 }
 
@@ -130,7 +130,7 @@ func addGang(q *Queue, g string, n int) Key {
 
 // fail begins an attempt for key and parks it for the plugins.
 func fail(q *Queue, key Key, plugins ...string) {
-	q.Begin(key)
+	q.StartAttempt(key)
 	q.Park(key, Failure{Plugins: plugins})
 }
 
@@ -183,8 +183,8 @@ func checkPlaces(t tester, q *Queue) {
 	}
 	lined := map[*Entity]bool{}
 	var last *Entity
-	for e := q.line.first; e != nil; e = e.lineAfter {
-		if last != nil && (e.since < last.since || e.stamp < last.stamp || e.lineBefore != last) {
+	for e := q.resting.first; e != nil; e = e.restedAfter {
+		if last != nil && (e.since < last.since || e.stamp < last.stamp || e.restedBefore != last) {
 			t.Fatalf("the line is out of order at %v", e.key)
 		}
 		lined[e], last = true, e
@@ -192,7 +192,7 @@ func checkPlaces(t tester, q *Queue) {
 			found[e] = append(found[e], Gated)
 		}
 	}
-	if q.line.last != last {
+	if q.resting.last != last {
 		t.Fatal("the line's end is not its last")
 	}
 	var counts Counts
@@ -206,7 +206,7 @@ func checkPlaces(t tester, q *Queue) {
 		if len(where) != 1 || where[0] != e.state {
 			t.Fatalf("%v is %v but stands in %v", e.key, e.state, where)
 		}
-		if want := e.state == Gated || e.state == Unschedulable && !e.owed; lined[e] != want || e.inLine != want {
+		if want := e.state == Gated || e.state == Unschedulable && !e.owed; lined[e] != want || e.isResting != want {
 			t.Fatalf("%v, %v, owed %v: in line %v", e.key, e.state, e.owed, lined[e])
 		}
 		if q.entities[e.key] != e || len(e.members) == 0 {
@@ -229,9 +229,9 @@ func checkMembers(t tester, q *Queue, e *Entity) {
 	byPlugin := map[*plugin]int{}
 	for _, m := range e.members {
 		switch {
-		case m.held && m.gate != nil:
+		case m.placed && m.gate != nil:
 			t.Fatalf("%s is held and gated", m.pod.Name)
-		case m.held:
+		case m.placed:
 			held++
 		case m.gate != nil:
 			gated++
@@ -243,8 +243,8 @@ func checkMembers(t tester, q *Queue, e *Entity) {
 			t.Fatalf("%s: wrong index", m.pod.Name)
 		}
 	}
-	if ready != e.ready || gated != e.gated || held != e.held {
-		t.Fatalf("%v counts %d %d %d members, has %d %d %d", e.key, e.ready, e.gated, e.held, ready, gated, held)
+	if ready != e.ready || gated != e.gated || held != e.placed {
+		t.Fatalf("%v counts %d %d %d members, has %d %d %d", e.key, e.ready, e.gated, e.placed, ready, gated, held)
 	}
 	if len(byPlugin) != len(e.gates) {
 		t.Fatalf("%v: %d gates for %d plugins", e.key, len(e.gates), len(byPlugin))

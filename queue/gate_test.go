@@ -132,9 +132,9 @@ func TestOneGatedMemberDoesNotHoldBackTheOthers(t *testing.T) {
 	if len(e.Pending()) != 3 || len(e.Ready()) != 2 || e.Ready()[1].Name != "g-2" || e.Next().Name != "g-0" {
 		t.Errorf("%d pending, %d ready", len(e.Pending()), len(e.Ready()))
 	}
-	q.Begin(e.Key())
-	q.Hold(e.Key(), "uid-g-0")
-	q.Hold(e.Key(), "uid-g-2")
+	q.StartAttempt(e.Key())
+	q.MarkPlaced(e.Key(), "uid-g-0")
+	q.MarkPlaced(e.Key(), "uid-g-2")
 	q.Finish(e.Key())
 	wantState(t, q, gangKey("g"), Gated)
 	clear(gate.gated)
@@ -165,7 +165,7 @@ func TestRecheckGatesAndUngates(t *testing.T) {
 		case Unschedulable:
 			fail(q, key, "P")
 		case Backoff:
-			q.Begin(key)
+			q.StartAttempt(key)
 			q.Park(key, Failure{Error: true})
 		}
 		wantState(t, q, key, from)
@@ -173,7 +173,7 @@ func TestRecheckGatesAndUngates(t *testing.T) {
 		q.Recheck(key)
 		wantState(t, q, key, Gated)
 		clear(gate.gated)
-		q.Advance(q.now + 20*sec)
+		q.SetTime(q.now + 20*sec)
 		q.Recheck(key)
 		wantState(t, q, key, Active)
 	}
@@ -183,7 +183,7 @@ func TestAGateThatOpensDuringABackoffWaitsForItsEnd(t *testing.T) {
 	gate := &gatePlugin{name: "G", gated: gatedPods()}
 	q := newQueue(t, Profile{PreEnqueue: pre(gate), Hints: hintsOf("G")})
 	q.Add(podKey("a"), podNamed("a"))
-	q.Begin(podKey("a"))
+	q.StartAttempt(podKey("a"))
 	q.Park(podKey("a"), Failure{Error: true})
 	gate.gated["uid-a"] = "no"
 	q.Recheck(podKey("a"))

@@ -225,7 +225,7 @@ func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 	for _, r := range p.matching[o.id] {
 		r.narrow(o)
 		for _, m := range e.members {
-			if (heldToo || !m.held && (m.refused || !known)) && r.wants(m, o) {
+			if (heldToo || !m.placed && (m.refused || !known)) && r.wants(m, o) {
 				return true
 			}
 		}
@@ -235,7 +235,7 @@ func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 
 // knowsRefused says whether a pending member is known to have been refused by the last attempt.
 func (e *Entity) knowsRefused() bool {
-	return slices.ContainsFunc(e.members, func(m *member) bool { return m.refused && !m.held })
+	return slices.ContainsFunc(e.members, func(m *member) bool { return m.refused && !m.placed })
 }
 
 func (r *registration) wants(m *member, o *occurrence) bool {

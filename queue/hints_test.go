@@ -69,7 +69,7 @@ func TestMoveAsksThePluginsThatRejected(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			q := newQueue(t, Profile{Hints: c.hints})
 			q.Add(podKey("a"), podNamed("a"))
-			q.Begin(podKey("a"))
+			q.StartAttempt(podKey("a"))
 			q.Park(podKey("a"), c.f)
 			wantState(t, q, podKey("a"), Unschedulable)
 			q.Move(c.ev, nil, c.obj)
@@ -78,7 +78,7 @@ func TestMoveAsksThePluginsThatRejected(t *testing.T) {
 			// The same while in flight, with the backoff already known when it is parked.
 			q = newQueue(t, Profile{Hints: c.hints})
 			q.Add(podKey("a"), podNamed("a"))
-			q.Begin(podKey("a"))
+			q.StartAttempt(podKey("a"))
 			q.Move(c.ev, nil, c.obj)
 			wantState(t, q, podKey("a"), InFlight)
 			q.Park(podKey("a"), c.f)
@@ -87,9 +87,9 @@ func TestMoveAsksThePluginsThatRejected(t *testing.T) {
 			// And once the backoff is over.
 			q = newQueue(t, Profile{Hints: c.hints})
 			q.Add(podKey("a"), podNamed("a"))
-			q.Begin(podKey("a"))
+			q.StartAttempt(podKey("a"))
 			q.Park(podKey("a"), c.f)
-			q.Advance(epoch + sec)
+			q.SetTime(epoch + sec)
 			q.Move(c.ev, nil, c.obj)
 			want := c.want
 			if want == Backoff {
@@ -113,8 +113,8 @@ func TestAGangIsMovedForAnyPendingMember(t *testing.T) {
 	q.Move(nodeAdd, nil, nil)
 	wantState(t, q, key, Backoff)
 
-	q.Begin(key)
-	q.Hold(key, "uid-g-1")
+	q.StartAttempt(key)
+	q.MarkPlaced(key, "uid-g-1")
 	q.Park(key, by("P"))
 	q.Move(nodeAdd, nil, nil)
 	wantState(t, q, key, Unschedulable)
@@ -142,7 +142,7 @@ func TestOwnUpdateAsksTheHintsForTargetPod(t *testing.T) {
 
 			q = newQueue(t, p)
 			q.Add(podKey("a"), podNamed("a"))
-			q.Begin(podKey("a"))
+			q.StartAttempt(podKey("a"))
 			q.Update(podKey("a"), nil, c.pod)
 			q.Park(podKey("a"), by("P"))
 			wantState(t, q, podKey("a"), c.want)
@@ -214,14 +214,14 @@ func TestAFailureAfterTheAttemptSeemedDoneIsRetriedIfAnythingHappened(t *testing
 		t.Run(c.name, func(t *testing.T) {
 			q := newQueue(t, Profile{Hints: hintsOf("P")})
 			key := addGang(q, "g", 1)
-			q.Begin(key)
-			q.Hold(key, "uid-g-0")
+			q.StartAttempt(key)
+			q.MarkPlaced(key, "uid-g-0")
 			q.Finish(key)
 			wantState(t, q, key, Placed)
 			if c.move {
 				q.Move(nodeAdd, nil, nil)
 			}
-			q.Unhold(key, "uid-g-0")
+			q.MarkPending(key, "uid-g-0")
 			q.Park(key, by("P"))
 			wantState(t, q, key, c.want)
 		})

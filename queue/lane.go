@@ -2,8 +2,9 @@ package queue
 
 import "slices"
 
-// A lane is the line of one profile's entities in which those behind may be attempted before those in front only if
-// Options.Passes says so. It has, in queue order, all that wait for their turn: active, backing off, unschedulable.
+// A lane is the entities of one profile that wait for their turn (active, backing off, unschedulable), in queue order.
+// An entity is attempted before one in front of it only if Options.Passes reports that the one in front lets it pass.
+// Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active.
 type lane struct {
 	entities []*Entity
 	// asked is a memo: of those before it none is active, or owed an attempt that Room allows, and all let others pass,
@@ -34,7 +35,7 @@ func (l *lane) remove(q *Queue, e *Entity) {
 	e.lane = nil
 }
 
-// head returns the entity that is next to be attempted, which settle has seen to; nil for none.
+// head returns the entity that is next to be attempted, as chooseHead left it; nil for none.
 func (l *lane) head(q *Queue) *Entity {
 	for _, e := range l.entities[l.asked:] {
 		if e.state == Active {
@@ -47,8 +48,8 @@ func (l *lane) head(q *Queue) *Entity {
 	return nil
 }
 
-// settle finds the first entity that is worth an attempt and that everyone before it lets pass.
-func (l *lane) settle(q *Queue, version uint64) {
+// chooseHead finds the first entity that is worth an attempt and that all entities before it let pass.
+func (l *lane) chooseHead(q *Queue, version uint64) {
 	if version != l.version {
 		l.version, l.asked = version, 0
 	}

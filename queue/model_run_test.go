@@ -99,24 +99,24 @@ func (r *run) attempt() {
 		e = r.m.entities[h.Key()]
 	}
 	key := e.key
-	switch what := rapid.SampledFrom([]string{"begin", "hold", "unhold", "finish", "refuse", "refuse", "park",
+	switch what := rapid.SampledFrom([]string{"start", "place", "unplace", "finish", "refuse", "refuse", "park",
 		"park"}).Draw(r.t, "step"); what {
-	case "begin":
-		r.both(func(q *Queue) { q.Begin(key) })
-		r.m.begin(key)
-	case "hold", "unhold":
+	case "start":
+		r.both(func(q *Queue) { q.StartAttempt(key) })
+		r.m.startAttempt(key)
+	case "place", "unplace":
 		uid := r.uid(e)
-		if e.members[uid].held == (what == "hold") {
+		if e.members[uid].placed == (what == "place") {
 			r.t.Skip("it is so already")
 		}
 		r.both(func(q *Queue) {
-			if what == "hold" {
-				q.Hold(key, uid)
+			if what == "place" {
+				q.MarkPlaced(key, uid)
 			} else {
-				q.Unhold(key, uid)
+				q.MarkPending(key, uid)
 			}
 		})
-		r.m.hold(key, uid, what == "hold")
+		r.m.mark(key, uid, what == "place")
 	case "finish":
 		r.both(func(q *Queue) { q.Finish(key) })
 		r.m.finish(key)
@@ -156,9 +156,9 @@ func (r *run) move() {
 	r.m.move(ev, only)
 }
 
-func (r *run) advance(to eventlog.Time) {
-	r.both(func(q *Queue) { q.Advance(to) })
-	r.m.advance(to)
+func (r *run) setTime(to eventlog.Time) {
+	r.both(func(q *Queue) { q.SetTime(to) })
+	r.m.setTime(to)
 }
 
 func (r *run) time() {
@@ -168,7 +168,7 @@ func (r *run) time() {
 		r.t,
 		"time",
 	)
-	r.advance(r.m.now.Add(d))
+	r.setTime(r.m.now.Add(d))
 }
 
 // change changes what plugins and Room see. Who is gated is told to nobody.
@@ -229,7 +229,7 @@ func (r *run) wake() {
 		r.t.Fatalf("Wake says %v, and it is %v", at, r.m.now)
 	}
 	before := r.q.AppendState(nil)
-	r.advance(at)
+	r.setTime(at)
 	if bytes.Equal(before, r.q.AppendState(nil)) {
 		r.t.Fatalf("nothing happened at %v", at)
 	}
@@ -242,14 +242,14 @@ func (r *run) beforeWake() {
 		at = r.m.now.Add(time.Hour)
 	}
 	before := r.q.AppendState(nil)
-	r.advance(eventlog.Time(rapid.Int64Range(int64(r.m.now), int64(at)-1).Draw(r.t, "before")))
+	r.setTime(eventlog.Time(rapid.Int64Range(int64(r.m.now), int64(at)-1).Draw(r.t, "before")))
 	if !bytes.Equal(before, r.q.AppendState(nil)) {
 		r.t.Fatalf("something happened before %v", at)
 	}
 }
 
 func (r *run) check() {
-	r.both(func(q *Queue) { q.Settle() })
+	r.both(func(q *Queue) { q.ChooseHead() })
 	checkPlaces(r.t, r.q)
 	if got, want := show(r.q), r.m.String(); got != want {
 		r.t.Fatalf("the queue is\n%sthe model is\n%s", got, want)

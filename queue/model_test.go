@@ -16,7 +16,7 @@ import (
 
 // model is the queue written down naively: a map of entities, and every question answered by looking at all
 // of them. In its states, Active stands for active and owed alike: which of the two an entity is depends on
-// when Settle looked at it, and must not matter.
+// when ChooseHead looked at it, and must not matter.
 type model struct {
 	world    *world
 	now      eventlog.Time
@@ -41,9 +41,9 @@ type modelEntity struct {
 }
 
 type modelMember struct {
-	pod  *v1.Pod
-	held bool
-	gate string
+	pod    *v1.Pod
+	placed bool
+	gate   string
 	// In the attempt under way or the last one: it was taken off its node or refused; it was refused.
 	tried, refused bool
 }
@@ -96,7 +96,7 @@ func (w *world) profile() Profile {
 }
 
 func (m *model) test(e *modelEntity, mm *modelMember) {
-	if !mm.held {
+	if !mm.placed {
 		mm.gate = m.world.gated[mm.pod.UID]
 	}
 }
@@ -110,7 +110,7 @@ func (m *model) testAll(e *modelEntity) {
 func (e *modelEntity) count() (ready, gated, held int) {
 	for _, mm := range e.members {
 		switch {
-		case mm.held:
+		case mm.placed:
 			held++
 		case mm.gate != "":
 			gated++
@@ -178,7 +178,7 @@ func (m *model) goTo(e *modelEntity, s State) {
 	m.set(e, s)
 }
 
-func (m *model) advance(now eventlog.Time) {
+func (m *model) setTime(now eventlog.Time) {
 	before := m.now
 	m.now = now
 	for _, e := range m.entities {
@@ -252,7 +252,7 @@ func (m *model) delete(key Key, uid types.UID) {
 	m.rest(e)
 }
 
-func (m *model) begin(key Key) {
+func (m *model) startAttempt(key Key) {
 	e := m.entities[key]
 	if e.state == InFlight {
 		return
@@ -276,7 +276,7 @@ func (e *modelEntity) blame(f Failure) {
 	e.failed, e.erred = true, e.erred || f.Error
 	e.failure.Plugins = append(e.failure.Plugins, f.Plugins...)
 	e.failure.PendingPlugins = append(e.failure.PendingPlugins, f.PendingPlugins...)
-	if mm := e.members[f.UID]; mm != nil && !mm.held {
+	if mm := e.members[f.UID]; mm != nil && !mm.placed {
 		mm.tried, mm.refused = true, true
 	}
 }
@@ -285,7 +285,7 @@ func (e *modelEntity) blame(f Failure) {
 func (e *modelEntity) next() string {
 	var names []string
 	for _, mm := range e.members {
-		if !mm.held && mm.gate == "" && !(e.state == InFlight && mm.tried) {
+		if !mm.placed && mm.gate == "" && !(e.state == InFlight && mm.tried) {
 			names = append(names, mm.pod.Name)
 		}
 	}
@@ -293,10 +293,10 @@ func (e *modelEntity) next() string {
 	return strings.Join(names[:min(1, len(names))], "")
 }
 
-func (m *model) hold(key Key, uid types.UID, held bool) {
+func (m *model) mark(key Key, uid types.UID, held bool) {
 	e := m.entities[key]
 	mm := e.members[uid]
-	mm.held, mm.gate = held, ""
+	mm.placed, mm.gate = held, ""
 	mm.tried = e.state == InFlight
 	m.rest(e)
 }
@@ -398,10 +398,10 @@ func (m *model) move(ev fwk.ClusterEvent, only types.UID) {
 		s := seenEvent{ev: ev, only: only}
 		refused := false
 		for _, mm := range e.members {
-			refused = refused || mm.refused && !mm.held
+			refused = refused || mm.refused && !mm.placed
 		}
 		for _, mm := range e.members {
-			if e.state == InFlight || !mm.held && (mm.refused || !refused) {
+			if e.state == InFlight || !mm.placed && (mm.refused || !refused) {
 				s.members = append(s.members, mm.pod.Name)
 			}
 		}
@@ -530,7 +530,7 @@ func show(q *Queue) string {
 			e.timestamp,
 			e.NumReady(),
 			e.NumGated(),
-			e.NumHeld(),
+			e.NumPlaced(),
 			next,
 		)
 	}

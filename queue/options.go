@@ -69,7 +69,7 @@ type Options struct {
 	Profiles map[string]Profile
 
 	// Room is a cheap necessary condition for an attempt to succeed: false means that it would certainly
-	// fail now. It is asked, by Settle, only for entities whose last attempt failed. nil means always true.
+	// fail now. It is asked, by ChooseHead, only for entities whose last attempt failed. nil means always true.
 	Room func(e *Entity) bool
 
 	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be
@@ -78,8 +78,8 @@ type Options struct {
 
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
 	// false to true, or one of Passes has changed, for a reason outside the entity (capacity was freed or added). It
-	// saves asking again. nil means: it may have, with every Add, Update, Delete, Move, Recheck, Activate and Unhold.
-	// It is a memo only: the answers are the same with and without it.
+	// saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck, Activate and
+	// MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64
 }
 

@@ -23,7 +23,7 @@ type Queue struct {
 	opts Options
 	ctx  context.Context // for PreEnqueue: carries a logger that discards
 
-	now eventlog.Time // of the last Advance
+	now eventlog.Time // of the last SetTime
 	// changes counts what was told to the queue about the world; changedAt is when that was last.
 	changes   uint64
 	changedAt eventlog.Time
@@ -36,12 +36,12 @@ type Queue struct {
 
 	active  entityHeap
 	backoff entityHeap
-	flight  []*Entity        // in the order of Begin
+	flight  []*Entity        // in the order of StartAttempt
 	owed    []*Entity        // in queue order; see room.go
 	classes []*class         // the other unschedulable ones by reason; see hints.go
 	lanes   map[string]*lane // by profile, of those that have one
 	lane    []*lane          // the same, by profile's name
-	line    line             // unschedulable (not owed) and gated, by since; see timers.go
+	resting restList         // unschedulable (not owed) and gated, by since; see timers.go
 
 	classByReason map[string]*class
 	pluginsByName map[pluginName]*plugin
@@ -53,7 +53,7 @@ type Queue struct {
 	// asked says how far into owed Room was asked, and answered no, since roomVersion.
 	asked       int
 	pickIsMemo  bool      // see PickIsMemo
-	picks       []*Entity // that Settle made active, if pickIsMemo
+	picks       []*Entity // that ChooseHead made active, if pickIsMemo
 	roomVersion uint64
 	releases    uint64
 	moves       uint64
@@ -144,10 +144,10 @@ func (q *Queue) Find(uid types.UID) *Entity {
 	return nil
 }
 
-// HeldByAttempt says whether the pod is held since the attempt on its entity that is under way.
-func (q *Queue) HeldByAttempt(uid types.UID) bool {
+// PlacedByAttempt reports whether the attempt under way on the pod's entity gave it its node.
+func (q *Queue) PlacedByAttempt(uid types.UID) bool {
 	m := q.byUID[uid]
-	return m != nil && m.held && m.tried && m.entity.state == InFlight
+	return m != nil && m.placed && m.tried && m.entity.state == InFlight
 }
 
 // All returns every entity, sorted by key.
@@ -160,7 +160,7 @@ func (q *Queue) Len() int { return len(q.sorted) }
 func (q *Queue) Counts() Counts { return q.counts }
 
 // Head returns the entity that the next decision is about: the one in flight, else the first of activeQ,
-// else nil. It changes nothing. With Options.Room, call Settle first.
+// else nil. It changes nothing. With Options.Room, call ChooseHead first.
 func (q *Queue) Head() *Entity {
 	if len(q.flight) > 0 {
 		return q.flight[0]
@@ -248,11 +248,11 @@ func (q *Queue) Update(key Key, old, pod *v1.Pod) {
 	q.rest(e)
 }
 
-// Refresh tells that a held pod changed. No plugin is asked about it before the pod is pending again, but then
-// it must be the pod as it is by now. It is for held pods only, and passes over others, unknown ones included.
+// Refresh tells that a placed pod changed. No plugin is asked about it before the pod is pending again, but then
+// it must be the pod as it is by now. It is for placed pods only, and passes over others, unknown ones included.
 func (q *Queue) Refresh(pod *v1.Pod) {
 	m := q.byUID[pod.UID]
-	if m == nil || !m.held {
+	if m == nil || !m.placed {
 		return
 	}
 	q.changed()
@@ -448,9 +448,9 @@ func (q *Queue) reorder(e *Entity, change func()) {
 		change()
 		q.active.push(e)
 	case e.owed:
-		q.disown(e)
+		q.removeOwed(e)
 		change()
-		q.own(e)
+		q.addOwed(e)
 		q.asked = 0
 	default:
 		change()
@@ -476,15 +476,15 @@ func (q *Queue) put(e *Entity, s State) {
 		q.flight = append(q.flight, e)
 	case Unschedulable:
 		q.classify(e)
-		q.line.push(e, q.now, q.changes)
+		q.resting.push(e, q.now, q.changes)
 	case Gated:
-		q.line.push(e, q.now, q.changes)
+		q.resting.push(e, q.now, q.changes)
 	}
-	q.lineUp(e)
+	q.joinLane(e)
 }
 
-// lineUp puts an entity that waits for its turn into its lane, if it has one.
-func (q *Queue) lineUp(e *Entity) {
+// joinLane puts an entity that waits for its turn into its lane, if it has one.
+func (q *Queue) joinLane(e *Entity) {
 	if l := q.laneOf(e); l != nil && (e.state == Active || e.state == Backoff || e.state == Unschedulable) {
 		l.add(q, e)
 	}
@@ -511,13 +511,13 @@ func (q *Queue) take(e *Entity) {
 		q.flight = slices.Delete(q.flight, i, i+1)
 	case Unschedulable:
 		if e.owed {
-			q.disown(e)
+			q.removeOwed(e)
 			break
 		}
 		q.declassify(e)
-		q.line.remove(e)
+		q.resting.remove(e)
 	case Gated:
-		q.line.remove(e)
+		q.resting.remove(e)
 	}
 	*q.counts.of(e.state)--
 	e.state = nowhere

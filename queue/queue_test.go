@@ -13,7 +13,7 @@ func TestTheOrderIsPriorityThenTimeThenKey(t *testing.T) {
 	q.Add(podKey("c"), podNamed("c"))
 	q.Add(podKey("b"), podNamed("b"))
 	q.Add(gangKey("a"), podNamed("a-0"))
-	q.Advance(epoch + sec)
+	q.SetTime(epoch + sec)
 	q.Add(podKey("later"), podNamed("later"))
 	q.Add(podKey("urgent"), withPriority(podNamed("urgent"), 5))
 	for _, want := range []string{"urgent", "b", "c", "a", "later"} {
@@ -46,9 +46,9 @@ func TestHeadIsTheEntityInFlight(t *testing.T) {
 	q := newQueue(t, Profile{})
 	q.Add(podKey("a"), podNamed("a"))
 	q.Add(podKey("b"), podNamed("b"))
-	q.Begin(podKey("b"))
+	q.StartAttempt(podKey("b"))
 	wantHead(t, q, "b")
-	q.Begin(podKey("b"))
+	q.StartAttempt(podKey("b"))
 	if n := q.Get(podKey("b")).Attempts(); n != 1 {
 		t.Errorf("%d attempts", n)
 	}
@@ -59,18 +59,18 @@ func TestHeadIsTheEntityInFlight(t *testing.T) {
 func TestAGangGoesFromTheQueueToPlaced(t *testing.T) {
 	q := newQueue(t, Profile{})
 	key := addGang(q, "g", 3)
-	q.Begin(key)
-	q.Hold(key, "uid-g-0")
-	q.Hold(key, "uid-g-1")
+	q.StartAttempt(key)
+	q.MarkPlaced(key, "uid-g-0")
+	q.MarkPlaced(key, "uid-g-1")
 	e := q.Get(key)
-	if got := e.Next().Name; got != "g-2" || e.NumHeld() != 2 || e.Held()[1] != "uid-g-1" {
-		t.Errorf("next is %s, %d held", got, e.NumHeld())
+	if got := e.Next().Name; got != "g-2" || e.NumPlaced() != 2 || e.PlacedMembers()[1] != "uid-g-1" {
+		t.Errorf("next is %s, %d held", got, e.NumPlaced())
 	}
-	q.Hold(key, "uid-g-2")
+	q.MarkPlaced(key, "uid-g-2")
 	q.Finish(key)
 	wantState(t, q, key, Placed)
 	wantHead(t, q, "none")
-	for _, uid := range e.Held() {
+	for _, uid := range e.PlacedMembers() {
 		q.Delete(key, uid)
 	}
 	if q.Get(key) != nil || q.Len() != 0 {
@@ -82,9 +82,9 @@ func TestFinishRequeuesMembersThatWereNotTried(t *testing.T) {
 	q := newQueue(t, Profile{})
 	key := addGang(q, "g", 2)
 	fail(q, key, "P")
-	q.Advance(epoch + 60*sec)
-	q.Begin(key)
-	q.Hold(key, "uid-g-0")
+	q.SetTime(epoch + 60*sec)
+	q.StartAttempt(key)
+	q.MarkPlaced(key, "uid-g-0")
 	q.Finish(key)
 	wantState(t, q, key, Active)
 	e := q.Get(key)
@@ -105,8 +105,8 @@ func TestFinishRequeuesMembersThatWereNotTried(t *testing.T) {
 func TestALateMemberWakesAPlacedGangOnly(t *testing.T) {
 	q := newQueue(t, Profile{Hints: hintsOf("P")})
 	key := addGang(q, "g", 1)
-	q.Begin(key)
-	q.Hold(key, "uid-g-0")
+	q.StartAttempt(key)
+	q.MarkPlaced(key, "uid-g-0")
 	q.Finish(key)
 	q.Add(key, podNamed("g-1"))
 	wantState(t, q, key, Active)
@@ -118,9 +118,9 @@ func TestALateMemberWakesAPlacedGangOnly(t *testing.T) {
 func TestAFailedAttemptReleasesWhatItHeld(t *testing.T) {
 	q := newQueue(t, Profile{Hints: hintsOf("P")})
 	key := addGang(q, "g", 2)
-	q.Begin(key)
-	q.Hold(key, "uid-g-0")
-	q.Unhold(key, "uid-g-0")
+	q.StartAttempt(key)
+	q.MarkPlaced(key, "uid-g-0")
+	q.MarkPending(key, "uid-g-0")
 	q.Park(key, by("P"))
 	wantState(t, q, key, Unschedulable)
 	wantWake(t, q, 0)
@@ -141,17 +141,17 @@ func TestDecisionsAreFactsInAnyState(t *testing.T) {
 				gate.gated["uid-g-0"] = "no"
 				q.Recheck(key)
 			case Backoff:
-				q.Begin(key)
+				q.StartAttempt(key)
 				q.Park(key, Failure{Error: true})
 			case Unschedulable:
 				fail(q, key, "P")
 			case Placed:
-				q.Hold(key, "uid-g-0")
+				q.MarkPlaced(key, "uid-g-0")
 			}
 			wantState(t, q, key, s)
-			q.Begin(key)
+			q.StartAttempt(key)
 			wantState(t, q, key, InFlight)
-			q.Hold(key, "uid-g-0")
+			q.MarkPlaced(key, "uid-g-0")
 			q.Finish(key)
 			wantState(t, q, key, Placed)
 		})
@@ -165,11 +165,11 @@ func TestActivateSkipsTheBackoff(t *testing.T) {
 	fail(q, key, "P")
 	q.Activate(key)
 	wantState(t, q, key, Active)
-	q.Begin(key)
+	q.StartAttempt(key)
 	q.Park(key, Failure{Error: true})
 	q.Activate(key)
 	wantState(t, q, key, Active)
-	q.Begin(key)
+	q.StartAttempt(key)
 	q.Activate(key)
 	q.Park(key, by("P"))
 	wantState(t, q, key, Backoff)
@@ -181,9 +181,9 @@ func TestCallsForUnknownEntitiesChangeNothing(t *testing.T) {
 	before := q.AppendState(nil)
 	for _, key := range []Key{podKey("nobody"), gangKey("a")} {
 		q.Delete(key, "uid-a")
-		q.Begin(key)
-		q.Hold(key, "uid-a")
-		q.Unhold(key, "uid-a")
+		q.StartAttempt(key)
+		q.MarkPlaced(key, "uid-a")
+		q.MarkPending(key, "uid-a")
 		q.Finish(key)
 		q.Park(key, Failure{})
 		q.Activate(key)
@@ -247,7 +247,7 @@ func TestProfilesAreToldApart(t *testing.T) {
 func TestAnEntityIsWhatQueueSortPluginsRead(t *testing.T) {
 	q := newQueue(t, Profile{})
 	q.Add(podKey("a"), withPriority(podNamed("a"), 7))
-	q.Begin(podKey("a"))
+	q.StartAttempt(podKey("a"))
 	q.Park(podKey("a"), Failure{Plugins: []string{"R", "P", "R"}, PendingPlugins: []string{"W"}})
 	var e fwk.QueuedEntityInfo = q.Get(podKey("a"))
 	if e.Type() != fwk.PodKeyType || e.GetPriority() != 7 || !e.GetTimestamp().Equal(epoch.Std()) ||

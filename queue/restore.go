@@ -16,7 +16,7 @@ import (
 )
 
 // Restore reads what AppendState wrote into q, which must be as New made it, with options equal to those of
-// the queue that was written down. now is the time of its last Advance. pod returns the pod of a UID, nil if
+// the queue that was written down. now is the time of its last SetTime. pod returns the pod of a UID, nil if
 // there is none, which is an error. No plugin is asked anything. After an error q is of no use.
 //
 // It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
@@ -99,7 +99,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 		"noted",
 	)
 	gatingPlugin, gatingMessage := r.String("gating plugin"), r.String("gating message")
-	e.begun = r.Uvarint("begun")
+	e.startedAt = r.Uvarint("begun")
 	if rests(e) {
 		e.since, e.stamp = readTime(r, "since"), r.Uvarint("stamp")
 	}
@@ -124,7 +124,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *v1.Pod) error {
 	uid := types.UID(r.String("member"))
 	bits := r.Flags("member flags", 4)
-	held, gated := bits[0], bits[1]
+	placed, gated := bits[0], bits[1]
 	var gate, message string
 	if gated {
 		gate, message = r.String("gate"), r.String("gate message")
@@ -132,12 +132,12 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	if r.Err() != nil {
 		return r.Err()
 	}
-	m := &member{entity: e, pod: pod(uid), held: held, tried: bits[2], refused: bits[3]}
+	m := &member{entity: e, pod: pod(uid), placed: placed, tried: bits[2], refused: bits[3]}
 	if m.pod != nil {
 		m.part = q.partOf(e.key, m.pod)
 	}
-	if m.pod == nil || q.byUID[uid] != nil || held && gated {
-		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or held and gated", uid, e.key)
+	if m.pod == nil || q.byUID[uid] != nil || placed && gated {
+		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or placed and gated", uid, e.key)
 	}
 	e.insert(m)
 	q.byUID[uid] = m
@@ -148,7 +148,7 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	return nil
 }
 
-// rests says whether the entity's place is in the line of those that wait to be flushed.
+// rests reports whether the entity is in the list of those that wait to be flushed.
 func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable && !e.owed }
 
 // restorePlaces puts every entity where its state says. Those in flight are in the order of flight, the others
@@ -190,10 +190,10 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		if e.state == Unschedulable {
 			q.classify(e)
 		}
-		q.line.push(e, e.since, e.stamp)
+		q.resting.push(e, e.since, e.stamp)
 	}
 	for _, e := range q.sorted {
-		q.lineUp(e)
+		q.joinLane(e)
 	}
 	// Room is asked anew: no answer is remembered.
 	q.asked, q.roomVersion = 0, math.MaxUint64

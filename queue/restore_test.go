@@ -58,20 +58,20 @@ func restored(t *testing.T, q *Queue) *Queue {
 type told []func(*Queue)
 
 var (
-	begin  = func(q *Queue) { q.Begin(gangKey("g")) }
-	finish = func(q *Queue) { q.Finish(gangKey("g")) }
+	startAttempt = func(q *Queue) { q.StartAttempt(gangKey("g")) }
+	finish       = func(q *Queue) { q.Finish(gangKey("g")) }
 )
 
 func park(f Failure) func(*Queue)   { return func(q *Queue) { q.Park(gangKey("g"), f) } }
 func refuse(f Failure) func(*Queue) { return func(q *Queue) { q.Refuse(gangKey("g"), f) } }
-func hold(pod string) func(*Queue) {
-	return func(q *Queue) { q.Hold(gangKey("g"), types.UID("uid-"+pod)) }
+func markPlaced(pod string) func(*Queue) {
+	return func(q *Queue) { q.MarkPlaced(gangKey("g"), types.UID("uid-"+pod)) }
 }
-func unhold(pod string) func(*Queue) {
-	return func(q *Queue) { q.Unhold(gangKey("g"), types.UID("uid-"+pod)) }
+func markPending(pod string) func(*Queue) {
+	return func(q *Queue) { q.MarkPending(gangKey("g"), types.UID("uid-"+pod)) }
 }
 func move(ev fwk.ClusterEvent) func(*Queue) { return func(q *Queue) { q.Move(ev, nil, nil) } }
-func pass(d time.Duration) func(*Queue)     { return func(q *Queue) { q.Advance(q.now.Add(d)) } }
+func pass(d time.Duration) func(*Queue)     { return func(q *Queue) { q.SetTime(q.now.Add(d)) } }
 
 // blaming is a failure that the plugins are to blame for.
 func blaming(plugins ...string) Failure { return Failure{Plugins: plugins} }
@@ -86,86 +86,97 @@ var fieldCases = []struct {
 	// The event of a plugin that answered Pending lets the gang skip its backoff.
 	{
 		"pendingPlugins of the last attempt",
-		told{begin, park(Failure{PendingPlugins: []string{"A"}})},
+		told{startAttempt, park(Failure{PendingPlugins: []string{"A"}})},
 		told{move(nodeAdd)},
 		Active,
 		"",
 	},
 	{
 		"pendingPlugins of the attempt under way",
-		told{begin, refuse(Failure{UID: "uid-g-0", PendingPlugins: []string{"A"}}), move(nodeAdd)},
+		told{startAttempt, refuse(Failure{UID: "uid-g-0", PendingPlugins: []string{"A"}}), move(nodeAdd)},
 		told{finish},
 		Active,
 		"",
 	},
 	// A failure that nobody is to blame for, or a plugin that told no events, is retried after any event.
-	{"notedAny, with no plugin to blame", told{begin, move(nodeAdd)}, told{park(Failure{})}, Backoff, ""},
+	{"notedAny, with no plugin to blame", told{startAttempt, move(nodeAdd)}, told{park(Failure{})}, Backoff, ""},
 	{
 		"notedAny, with a plugin that told no events",
-		told{begin, move(nodeAdd)},
+		told{startAttempt, move(nodeAdd)},
 		told{park(blaming("Unknown"))},
 		Backoff,
 		"",
 	},
-	{"notedAll", told{begin, move(wildcard)}, told{park(blaming("A"))}, Backoff, ""},
-	{"noted", told{begin, move(nodeAdd)}, told{park(blaming("A"))}, Backoff, ""},
+	{"notedAll", told{startAttempt, move(wildcard)}, told{park(blaming("A"))}, Backoff, ""},
+	{"noted", told{startAttempt, move(nodeAdd)}, told{park(blaming("A"))}, Backoff, ""},
 	// An event that helps a member that was not refused is of no use to the one that was.
 	{
 		"refused in the last attempt",
-		told{begin, park(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
+		told{startAttempt, park(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
 		told{move(nodeAdd)},
 		Unschedulable,
 		"",
 	},
 	{
 		"refused in the attempt under way",
-		told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
+		told{startAttempt, refuse(Failure{UID: "uid-g-0", Plugins: []string{"Only"}})},
 		told{finish, move(nodeAdd)},
 		Unschedulable,
 		"",
 	},
-	{"tried", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, nil, InFlight, "g-1"},
-	{"held", told{begin, hold("g-0")}, nil, InFlight, "g-1"},
-	{"plugins of the last attempt", told{begin, park(blaming("A"))}, told{move(podDelete)}, Unschedulable, ""},
+	{"tried", told{startAttempt, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, nil, InFlight, "g-1"},
+	{"placed", told{startAttempt, markPlaced("g-0")}, nil, InFlight, "g-1"},
+	{"plugins of the last attempt", told{startAttempt, park(blaming("A"))}, told{move(podDelete)}, Unschedulable, ""},
 	{
 		"plugins of the attempt under way",
-		told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}}), move(nodeAdd)},
+		told{startAttempt, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}}), move(nodeAdd)},
 		told{finish},
 		Backoff,
 		"",
 	},
-	{"failed", told{begin, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})}, told{finish}, Unschedulable, ""},
-	{"erred", told{begin, refuse(Failure{UID: "uid-g-0", Error: true})}, told{finish}, Backoff, ""},
-	{"backoffUntil", told{begin, park(Failure{Error: true})}, told{pass(999 * time.Millisecond)}, Backoff, ""},
+	{
+		"failed",
+		told{startAttempt, refuse(Failure{UID: "uid-g-0", Plugins: []string{"A"}})},
+		told{finish},
+		Unschedulable,
+		"",
+	},
+	{"erred", told{startAttempt, refuse(Failure{UID: "uid-g-0", Error: true})}, told{finish}, Backoff, ""},
+	{"backoffUntil", told{startAttempt, park(Failure{Error: true})}, told{pass(999 * time.Millisecond)}, Backoff, ""},
 	{
 		"unschedulableCount",
-		told{begin, park(blaming("A")), begin, park(blaming("A")), begin},
+		told{startAttempt, park(blaming("A")), startAttempt, park(blaming("A")), startAttempt},
 		told{park(blaming("A")), move(nodeAdd), pass(3999 * time.Millisecond)},
 		Backoff,
 		"",
 	},
-	{"errorCount", told{begin, park(Failure{Error: true}), begin, park(Failure{Error: true}), begin},
-		told{park(Failure{Error: true}), pass(3999 * time.Millisecond)}, Backoff, ""},
+	{
+		"errorCount",
+		told{startAttempt, park(Failure{Error: true}), startAttempt, park(Failure{Error: true}), startAttempt},
+		told{park(Failure{Error: true}), pass(3999 * time.Millisecond)},
+		Backoff,
+		"",
+	},
 	// A gang that fails after it was placed, with nothing new since, is not tried again.
 	{
 		"begun",
-		told{begin, hold("g-0"), hold("g-1"), finish, unhold("g-0")},
+		told{startAttempt, markPlaced("g-0"), markPlaced("g-1"), finish, markPending("g-0")},
 		told{park(Failure{UID: "uid-g-0", Plugins: []string{"A"}})},
 		Unschedulable,
 		"",
 	},
 	{
 		"since",
-		told{pass(time.Minute), begin, park(blaming("A")), move(podDelete)},
+		told{pass(time.Minute), startAttempt, park(blaming("A")), move(podDelete)},
 		told{pass(DefaultFlushAfter - time.Second)},
 		Unschedulable,
 		"",
 	},
 	// Nothing has changed since it came to rest, and so time alone does not have it tried again.
-	{"stamp", told{begin, park(blaming("A"))}, told{pass(time.Hour)}, Unschedulable, ""},
+	{"stamp", told{startAttempt, park(blaming("A"))}, told{pass(time.Hour)}, Unschedulable, ""},
 	{
 		"changedAt",
-		told{begin, park(blaming("A")), pass(time.Hour), move(podDelete)},
+		told{startAttempt, park(blaming("A")), pass(time.Hour), move(podDelete)},
 		told{pass(DefaultFlushPeriod - time.Second)},
 		Unschedulable,
 		"",
@@ -209,10 +220,10 @@ func TestARestoredQueueShowsWhatTheOriginalShows(t *testing.T) {
 	gate.gated["uid-a-0"] = "wait longer"
 	q.Update(gangKey("a"), nil, podNamed("a-0")) // tested last, though not the last by name
 	addGang(q, "g", 2)
-	for _, tell := range (told{pass(time.Second), begin, park(blaming("A")), move(nodeAdd), pass(time.Minute)}) {
+	for _, tell := range (told{pass(time.Second), startAttempt, park(blaming("A")), move(nodeAdd), pass(time.Minute)}) {
 		tell(q)
 	}
-	q.Settle()
+	q.ChooseHead()
 	if e := q.Get(gangKey("g")); !e.Owed() {
 		t.Fatalf("the gang is %v, want a retry owed to it", e.State())
 	}
@@ -226,11 +237,11 @@ func TestARestoredQueueShowsWhatTheOriginalShows(t *testing.T) {
 		wantState(t, q, gangKey("a"), Active)
 		q.opts.Room = func(*Entity) bool { return true }
 		q.Move(podDelete, nil, nil)
-		q.Settle()
+		q.ChooseHead()
 		wantHead(t, q, "a")
 		q.Delete(gangKey("a"), "uid-a-0")
 		q.Delete(gangKey("a"), "uid-a-1")
-		q.Settle()
+		q.ChooseHead()
 		wantHead(t, q, "g") // with no event of its own: the retry was owed to it
 	}
 	wantAlike(t, q, again)
@@ -274,7 +285,7 @@ func shown(q *Queue) (lines []string) {
 		)
 		for _, m := range e.members {
 			name, message, _ := e.Gate(m.pod.UID)
-			lines = append(lines, fmt.Sprintf("%s held %v, gated by %q: %q", m.pod.Name, m.held, name, message))
+			lines = append(lines, fmt.Sprintf("%s held %v, gated by %q: %q", m.pod.Name, m.placed, name, message))
 		}
 	}
 	return lines
@@ -290,7 +301,7 @@ func wantAsLong(t *testing.T, q, again *Queue) {
 			if !ok {
 				break
 			}
-			q.Advance(at)
+			q.SetTime(at)
 			wakes[i] = append(wakes[i], at)
 		}
 	}

@@ -2,7 +2,7 @@ package queue
 
 import "slices"
 
-// Settle makes the head of the queue an entity that is worth an attempt; it is called at the end of every
+// ChooseHead makes the head of the queue an entity that is worth an attempt; it is called at the end of every
 // applied entry. It does nothing without Options.Room and while an entity is in flight.
 //
 // An entity whose last attempt failed is not attempted while Room says that it would certainly fail. This is
@@ -15,7 +15,7 @@ import "slices"
 // The outcome is as if, after every entry, the first entity in queue order were picked that is active or
 // owed, and has room if it failed last. Owed entities are kept in that order and asked from the front, each
 // once for every time that room may have grown.
-func (q *Queue) Settle() {
+func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func (q *Queue) Settle() {
 		version = q.opts.RoomVersion()
 	}
 	for _, l := range q.lane {
-		l.settle(q, version)
+		l.chooseHead(q, version)
 	}
 	if q.opts.Room == nil {
 		return
@@ -52,8 +52,9 @@ func (q *Queue) Settle() {
 	}
 }
 
-// PickIsMemo says whether what Settle picks is a memo, which AppendState does not show. Then Unpick is called before
-// every entry that is applied, and Settle before Head. Otherwise Settle is called after every entry, and Unpick never.
+// PickIsMemo sets whether what ChooseHead picks is a memo, which AppendState does not show. If it is, the caller calls
+// Unpick before it applies an entry, and ChooseHead before Head. If it is not, the caller calls ChooseHead after every
+// entry, and never Unpick.
 func (q *Queue) PickIsMemo(yes bool) {
 	q.pickIsMemo = yes
 	if !yes {
@@ -66,7 +67,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 	}
 }
 
-// Unpick takes back what Settle did: the entities that it picked are owed a retry again.
+// Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again.
 func (q *Queue) Unpick() {
 	for _, e := range q.picks {
 		if q.entities[e.key] == e && q.IsPicked(e) {
@@ -77,7 +78,8 @@ func (q *Queue) Unpick() {
 	q.picks = q.picks[:0]
 }
 
-// IsPicked reports whether e is active because Settle picked it, and that is a memo: in the state it is owed a retry.
+// IsPicked reports whether e is active only because ChooseHead picked it, and the pick is a memo: in the state e is
+// owed a retry.
 func (q *Queue) IsPicked(e *Entity) bool {
 	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil
 }
@@ -98,13 +100,13 @@ func (q *Queue) owe(e *Entity) int {
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
-	place := q.own(e)
-	q.lineUp(e)
+	place := q.addOwed(e)
+	q.joinLane(e)
 	return place
 }
 
-// own and disown put e among the owed and take it out.
-func (q *Queue) own(e *Entity) int {
+// addOwed puts e among the entities that are owed a retry, and returns its place there.
+func (q *Queue) addOwed(e *Entity) int {
 	e.owed = true
 	if q.laneOf(e) != nil {
 		return 0 // its lane asks
@@ -115,7 +117,8 @@ func (q *Queue) own(e *Entity) int {
 	return i
 }
 
-func (q *Queue) disown(e *Entity) {
+// removeOwed takes e out from among the owed.
+func (q *Queue) removeOwed(e *Entity) {
 	e.owed = false
 	if q.laneOf(e) != nil {
 		return

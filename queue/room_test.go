@@ -42,10 +42,10 @@ func failedPods(t *testing.T, r *roomy, names ...string) *Queue {
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil), "R", on(podDelete, nil))}, r.options)
 	for _, n := range names {
 		q.Add(podKey(n), podNamed(n))
-		q.Settle()
+		q.ChooseHead()
 		fail(q, podKey(n), "P")
 	}
-	q.Advance(epoch + 20*sec)
+	q.SetTime(epoch + 20*sec)
 	return q
 }
 
@@ -53,7 +53,7 @@ func TestANewEntityIsNotAskedForRoom(t *testing.T) {
 	r := &roomy{}
 	q := newQueue(t, Profile{}, r.options)
 	q.Add(podKey("a"), podNamed("a"))
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "a")
 	r.wantAsked(t, "")
 }
@@ -62,7 +62,7 @@ func TestWithoutRoomTheRetryIsOwed(t *testing.T) {
 	r := &roomy{}
 	q := failedPods(t, r, "a", "b")
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "none")
 	wantWake(t, q, 0)
 	r.wantAsked(t, "a b")
@@ -71,14 +71,14 @@ func TestWithoutRoomTheRetryIsOwed(t *testing.T) {
 	}
 	checkPlaces(t, q)
 
-	q.Settle()
+	q.ChooseHead()
 	r.wantAsked(t, "") // nothing could have changed
 	r.set("b")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "b")
 	r.wantAsked(t, "a b")
 	r.set("a", "b")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "a") // first in the order
 	checkPlaces(t, q)
 }
@@ -88,11 +88,11 @@ func TestNoEventIsLostToLackOfRoom(t *testing.T) {
 	r := &roomy{}
 	q := failedPods(t, r, "a")
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "none")
 	r.set("a")
 	q.Move(podDelete, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "a")
 }
 
@@ -101,11 +101,11 @@ func TestTheHeadThatLostItsRoomIsPassedOver(t *testing.T) {
 	q := failedPods(t, r, "a", "b")
 	r.set("a", "b")
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "a")
 	q.Add(podKey("new"), podNamed("new"))
 	r.names = nil // taken, by something else: the version need not tell
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "new")
 	wantState(t, q, podKey("a"), Unschedulable)
 }
@@ -115,9 +115,9 @@ func TestRoomIsNotAskedForDuringAnAttempt(t *testing.T) {
 	q := failedPods(t, r, "a")
 	q.Move(nodeAdd, nil, nil)
 	q.Add(podKey("b"), podNamed("b"))
-	q.Begin(podKey("b"))
+	q.StartAttempt(podKey("b"))
 	r.set("a")
-	q.Settle()
+	q.ChooseHead()
 	r.wantAsked(t, "")
 	wantHead(t, q, "b")
 }
@@ -127,13 +127,13 @@ func TestAnOwedEntityThatChangesIsAskedAgain(t *testing.T) {
 	q := newQueue(t, Profile{Hints: hints("P", on(nodeAdd, nil))}, r.options)
 	key := addGang(q, "g", 2)
 	fail(q, key, "P")
-	q.Advance(epoch + 20*sec)
+	q.SetTime(epoch + 20*sec)
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "none")
 	r.names = map[string]bool{"g": true} // for one member there is room
 	q.Delete(key, "uid-g-1")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "g")
 }
 
@@ -145,14 +145,14 @@ func TestAFlushWaitsForRoomAndLeavesNoTimer(t *testing.T) {
 	if !ok {
 		t.Fatal("no flush is due")
 	}
-	q.Advance(at)
-	q.Settle()
+	q.SetTime(at)
+	q.ChooseHead()
 	wantHead(t, q, "none")
 	wantWake(t, q, 0)
 	q.Move(nodeLabel, nil, nil)
 	wantWake(t, q, 0)
 	r.set("a")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "a")
 }
 
@@ -165,13 +165,13 @@ func TestWithoutARoomVersionEveryChangeAsksForRoomAgain(t *testing.T) {
 	)
 	q.Add(podKey("a"), podNamed("a"))
 	fail(q, podKey("a"), "P")
-	q.Advance(epoch + 20*sec)
+	q.SetTime(epoch + 20*sec)
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
-	q.Settle()
+	q.ChooseHead()
+	q.ChooseHead()
 	r.wantAsked(t, "a")
 	q.Move(podDelete, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	r.wantAsked(t, "a")
 }
 
@@ -179,7 +179,7 @@ func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
 	r := &roomy{}
 	q := failedPods(t, r, "a", "b", "c")
 	q.Move(nodeAdd, nil, nil)
-	q.Settle()
+	q.ChooseHead()
 	q.Update(podKey("c"), nil, withPriority(podNamed("c"), 9))
 	checkPlaces(t, q)
 	if !slices.IsSortedFunc(q.owed, q.compare) || q.owed[0].key.Name != "c" {
@@ -188,7 +188,7 @@ func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
 	q.Delete(podKey("c"), "uid-c")
 	q.Recheck(podKey("b"))
 	r.set("b")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "b")
 }
 
@@ -199,16 +199,16 @@ func TestTakingAnOwedEntityOutSkipsNoOther(t *testing.T) {
 		q.Add(podKey(n), withPriority(podNamed(n), int32(9-4*i)))
 		fail(q, podKey(n), "P")
 	}
-	q.Advance(epoch + 20*sec)
+	q.SetTime(epoch + 20*sec)
 	q.Move(nodeAdd, nil, nil)
 	q.Add(podKey("new"), withPriority(podNamed("new"), 3))
 	r.set("c")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "new") // before c, after a and b
 	r.wantAsked(t, "a b")
-	q.Begin(podKey("a")) // a recorded decision says so
+	q.StartAttempt(podKey("a")) // a recorded decision says so
 	q.Park(podKey("a"), by("P"))
 	q.Delete(podKey("new"), "uid-new")
-	q.Settle()
+	q.ChooseHead()
 	wantHead(t, q, "c")
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Advance says that time has come to now; it is called before every entry is applied. Entities whose backoff has
+// SetTime says that time has come to now; it is called before every entry is applied. Entities whose backoff has
 // expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are tried again, at the
 // first multiple of FlushPeriod after that, provided that anything changed (Add, Update, Refresh, Delete, Move,
 // Activate, Retry, Recheck, and Park if something came during the attempt) since they came to rest there: the scheduler
 // is deterministic, so a second attempt in an unchanged world would only repeat the first. Time never goes back: that
 // would be a broken invariant, and panics.
-func (q *Queue) Advance(now eventlog.Time) {
+func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))
 	}
@@ -21,19 +21,19 @@ func (q *Queue) Advance(now eventlog.Time) {
 	for e := q.backoff.top(); e != nil && e.backoffUntil <= now; e = q.backoff.top() {
 		q.activate(e)
 	}
-	for e := q.line.first; e != nil && e.stamp != q.changes && q.flushAt(e) <= now; e = q.line.first {
+	for e := q.resting.first; e != nil && e.stamp != q.changes && q.flushAt(e) <= now; e = q.resting.first {
 		q.flush(e)
 	}
 }
 
-// Wake returns the earliest time at which Advance alone would change something; false if it never would.
+// Wake returns the earliest time at which SetTime alone would change something; false if it never would.
 func (q *Queue) Wake() (eventlog.Time, bool) {
 	var wake eventlog.Time
 	ok := false
 	if e := q.backoff.top(); e != nil {
 		wake, ok = e.backoffUntil, true
 	}
-	if e := q.line.first; e != nil && e.stamp != q.changes {
+	if e := q.resting.first; e != nil && e.stamp != q.changes {
 		if t := q.flushAt(e); !ok || t < wake {
 			wake, ok = t, true
 		}
@@ -43,7 +43,7 @@ func (q *Queue) Wake() (eventlog.Time, bool) {
 
 // flushAt is the multiple of FlushPeriod at which e is flushed, if the world has changed since it came to
 // rest: the first that follows both the end of its wait and the latest change. (A multiple between an
-// earlier such change and the latest cannot have passed: Advance would have flushed it.)
+// earlier such change and the latest cannot have passed: SetTime would have flushed it.)
 func (q *Queue) flushAt(e *Entity) eventlog.Time {
 	period := eventlog.Time(q.opts.FlushPeriod)
 	t := max(e.since.Add(q.opts.FlushAfter), q.changedAt)
@@ -80,33 +80,33 @@ func (q *Queue) backoffFor(e *Entity) time.Duration {
 	return q.opts.MaxBackoff
 }
 
-// line is the unschedulable (not owed) and the gated entities, in the order in which they came to rest. Both
+// restList is the unschedulable (not owed) and the gated entities, in the order in which they came to rest. Both
 // since and stamp ascend along it, so that its first entity tells when the next flush is.
-type line struct {
+type restList struct {
 	first, last *Entity
 }
 
-func (l *line) push(e *Entity, since eventlog.Time, stamp uint64) {
-	e.since, e.stamp, e.inLine = since, stamp, true
-	e.lineBefore, e.lineAfter = l.last, nil
+func (l *restList) push(e *Entity, since eventlog.Time, stamp uint64) {
+	e.since, e.stamp, e.isResting = since, stamp, true
+	e.restedBefore, e.restedAfter = l.last, nil
 	if l.last == nil {
 		l.first = e
 	} else {
-		l.last.lineAfter = e
+		l.last.restedAfter = e
 	}
 	l.last = e
 }
 
-func (l *line) remove(e *Entity) {
-	if e.lineBefore == nil {
-		l.first = e.lineAfter
+func (l *restList) remove(e *Entity) {
+	if e.restedBefore == nil {
+		l.first = e.restedAfter
 	} else {
-		e.lineBefore.lineAfter = e.lineAfter
+		e.restedBefore.restedAfter = e.restedAfter
 	}
-	if e.lineAfter == nil {
-		l.last = e.lineBefore
+	if e.restedAfter == nil {
+		l.last = e.restedBefore
 	} else {
-		e.lineAfter.lineBefore = e.lineBefore
+		e.restedAfter.restedBefore = e.restedBefore
 	}
-	e.lineBefore, e.lineAfter, e.inLine = nil, nil, false
+	e.restedBefore, e.restedAfter, e.isResting = nil, nil, false
 }

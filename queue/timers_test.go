@@ -30,7 +30,7 @@ func TestBackoffDoublesUpToTheMaximum(t *testing.T) {
 				fail(q, podKey("a"), "P")
 			}
 			for range c.errors {
-				q.Begin(podKey("a"))
+				q.StartAttempt(podKey("a"))
 				q.Park(podKey("a"), Failure{Error: true})
 			}
 			if got := q.Get(podKey("a")).BackoffUntil().Sub(epoch); got != c.want {
@@ -44,7 +44,7 @@ func TestARejectionEndsARunOfErrors(t *testing.T) {
 	q := newQueue(t, Profile{})
 	q.Add(podKey("a"), podNamed("a"))
 	for range 3 {
-		q.Begin(podKey("a"))
+		q.StartAttempt(podKey("a"))
 		q.Park(podKey("a"), Failure{Error: true})
 	}
 	fail(q, podKey("a"), "P")
@@ -58,13 +58,13 @@ func TestARejectionEndsARunOfErrors(t *testing.T) {
 func TestAnErrorBacksOffAndThenGoesActive(t *testing.T) {
 	q := newQueue(t, Profile{})
 	q.Add(podKey("a"), podNamed("a"))
-	q.Begin(podKey("a"))
+	q.StartAttempt(podKey("a"))
 	q.Park(podKey("a"), Failure{Error: true})
 	wantState(t, q, podKey("a"), Backoff)
 	wantWake(t, q, epoch+sec)
-	q.Advance(epoch + sec - 1)
+	q.SetTime(epoch + sec - 1)
 	wantState(t, q, podKey("a"), Backoff)
-	q.Advance(epoch + sec)
+	q.SetTime(epoch + sec)
 	wantState(t, q, podKey("a"), Active)
 	wantWake(t, q, 0)
 }
@@ -74,7 +74,7 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 	park := func(t *testing.T) *Queue {
 		q := newQueue(t, Profile{Hints: hintsOf("P")})
 		q.Add(podKey(a), podNamed(a))
-		q.Advance(epoch + 7*sec)
+		q.SetTime(epoch + 7*sec)
 		fail(q, podKey(a), "P")
 		wantState(t, q, podKey(a), Unschedulable)
 		return q
@@ -82,18 +82,18 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 	t.Run("never while nothing changes", func(t *testing.T) {
 		q := park(t)
 		wantWake(t, q, 0)
-		q.Advance(epoch + 100_000*sec)
+		q.SetTime(epoch + 100_000*sec)
 		wantState(t, q, podKey(a), Unschedulable)
 	})
 	t.Run("at the first period after five minutes", func(t *testing.T) {
 		q := park(t)
-		q.Advance(epoch + 8*sec)
+		q.SetTime(epoch + 8*sec)
 		q.Move(nodeAdd, nil, nil) // no plugin cares
 		wantState(t, q, podKey(a), Unschedulable)
 		wantWake(t, q, epoch+330*sec)
-		q.Advance(epoch + 330*sec - 1)
+		q.SetTime(epoch + 330*sec - 1)
 		wantState(t, q, podKey(a), Unschedulable)
-		q.Advance(epoch + 330*sec)
+		q.SetTime(epoch + 330*sec)
 		wantState(t, q, podKey(a), Active)
 	})
 	t.Run("a wait that ends on a period ends on the next", func(t *testing.T) {
@@ -105,24 +105,24 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 	})
 	t.Run("a change after the wait counts from the next period", func(t *testing.T) {
 		q := park(t)
-		q.Advance(epoch + 1000*sec)
+		q.SetTime(epoch + 1000*sec)
 		q.Add(podKey(b), podNamed(b))
 		wantWake(t, q, epoch+1020*sec)
-		q.Advance(epoch + 1019*sec)
+		q.SetTime(epoch + 1019*sec)
 		wantState(t, q, podKey(a), Unschedulable)
-		q.Advance(epoch + 1025*sec)
+		q.SetTime(epoch + 1025*sec)
 		wantState(t, q, podKey(a), Active)
 	})
 	t.Run("once for each change", func(t *testing.T) {
 		q := park(t)
 		q.Move(nodeAdd, nil, nil)
-		q.Advance(epoch + 330*sec)
+		q.SetTime(epoch + 330*sec)
 		fail(q, podKey(a), "P")
 		wantWake(t, q, 0)
 	})
 	t.Run("what changed during the attempt is news", func(t *testing.T) {
 		q := park(t)
-		q.Begin(podKey(a))
+		q.StartAttempt(podKey(a))
 		q.Move(nodeAdd, nil, nil)
 		q.Park(podKey(a), Failure{Plugins: []string{"P"}})
 		wantState(t, q, podKey(a), Unschedulable)
@@ -133,13 +133,13 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 		q := newQueue(t, Profile{PreEnqueue: pre(gate), Hints: hintsOf("G")})
 		q.Add(podKey(a), podNamed(a))
 		q.Move(nodeAdd, nil, nil)
-		q.Advance(epoch + 330*sec)
+		q.SetTime(epoch + 330*sec)
 		wantState(t, q, podKey(a), Gated)
 		wantWake(t, q, 0)
 		q.Move(nodeAdd, nil, nil)
 		clear(gate.gated)
 		wantWake(t, q, epoch+660*sec)
-		q.Advance(epoch + 660*sec)
+		q.SetTime(epoch + 660*sec)
 		wantState(t, q, podKey(a), Active)
 	})
 }
@@ -151,7 +151,7 @@ func TestTimeGoingBackPanics(t *testing.T) {
 			t.Errorf("recovered %q", s)
 		}
 	}()
-	q.Advance(epoch - 1)
+	q.SetTime(epoch - 1)
 }
 
 func TestOptionsAreChecked(t *testing.T) {

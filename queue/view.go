@@ -13,7 +13,7 @@ func (q *Queue) RetryAt(e *Entity) (at eventlog.Time, ok bool) {
 	switch {
 	case e.state == Backoff:
 		return e.backoffUntil, true
-	case e.inLine && e.stamp != q.changes:
+	case e.isResting && e.stamp != q.changes:
 		return q.flushAt(e), true
 	}
 	return 0, false
@@ -49,11 +49,11 @@ func (q *Queue) Ahead(e *Entity) int {
 // to.
 func (q *Queue) Untried(uid types.UID) bool {
 	m := q.byUID[uid]
-	return m != nil && !m.held && m.gate == nil && (m.entity.state != InFlight || !m.tried)
+	return m != nil && !m.placed && m.gate == nil && (m.entity.state != InFlight || !m.tried)
 }
 
-// Ready reports whether the pod is a member that is not held and that no PreEnqueue plugin keeps out.
+// Ready reports whether the pod is a member that has no node and that no PreEnqueue plugin keeps out.
 func (q *Queue) Ready(uid types.UID) bool {
 	m := q.byUID[uid]
-	return m != nil && !m.held && m.gate == nil
+	return m != nil && !m.placed && m.gate == nil
 }

@@ -40,12 +40,12 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	m.unpick()
 	m.at.seq, m.at.now, m.at.epoch = e.Seq, e.Time, e.Epoch
 	if isEpoch {
-		if err := m.begin(epoch); err != nil {
+		if err := m.startEpoch(epoch); err != nil {
 			return err
 		}
 	}
 	was := versionsOf(m.cluster)
-	m.queue.Advance(e.Time)
+	m.queue.SetTime(e.Time)
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	m.keepReservations(e, was != versionsOf(m.cluster))
 	if !m.rules.recordsFacts() {
 		m.noteBlocked()
-		m.queue.Settle()
+		m.queue.ChooseHead()
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	}
-	before := m.entities.standingOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
+	before := m.entities.factsOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
 	old, err := m.cluster.Upsert(p.Resource, p.Object)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 		}
 		return nil
 	}
-	before := m.entities.standingOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	before := m.entities.factsOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
 		tellMoved(m.queue, p.Resource, fwk.Delete, old, nil)
@@ -199,11 +199,11 @@ func (m *Machine) upsertPod(obj *v1.Pod) error {
 	if !ok {
 		return m.upsertLiving(obj)
 	}
-	before := m.entities.standingOf(name)
+	before := m.entities.factsOf(name)
 	if err := m.upsertLiving(obj); err != nil {
 		return err
 	}
-	m.entities.restand(name, before)
+	m.entities.recheckGang(name, before)
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		if stage != cluster.Binding || node != p.Node {
 			p.Since = m.at.now
 		}
-		m.settlePod(p, stage)
+		m.stopScheduling(p, stage)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
 		if stage != cluster.Pending && node != p.Node {
 			m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
@@ -262,8 +262,8 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 	return &kept
 }
 
-// settlePod ends whatever was under way for a pod that has its node now, or is gone.
-func (m *Machine) settlePod(p *cluster.Pod, stage cluster.Stage) {
+// stopScheduling ends what was under way to place a pod: it is bound now, or it is gone.
+func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
 	if stage == cluster.Binding {
@@ -279,17 +279,17 @@ func (m *Machine) deletePod(uid types.UID) error {
 		return nil
 	}
 	stage, placed := p.Stage, p.Placed()
-	var before standing
+	var before gangFacts
 	if p.Group != nil {
-		before = m.entities.standingOf(p.Group.Key())
+		before = m.entities.factsOf(p.Group.Key())
 	}
-	m.settlePod(p, stage)
+	m.stopScheduling(p, stage)
 	m.effects.done(uid, Evict)
 	if _, err := m.cluster.DeletePod(uid); err != nil {
 		return err
 	}
 	if p.Group != nil {
-		m.entities.restand(p.Group.Key(), before)
+		m.entities.recheckGang(p.Group.Key(), before)
 	}
 	if stage != cluster.Pending {
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
@@ -319,7 +319,7 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		if err := m.cluster.Confirm(p); err != nil {
 			return err
 		}
-		m.settlePod(p, cluster.Binding)
+		m.stopScheduling(p, cluster.Binding)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, p.Object)
 		return nil
 	case eventlog.BindConflict, eventlog.BindFailed:
@@ -330,7 +330,7 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		}
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 		key := m.entities.keyOf(p)
-		m.entities.unhold(key, p)
+		m.entities.markPending(key, p)
 		m.queue.Park(key, errorFailure())
 		return nil
 	}

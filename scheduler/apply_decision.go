@@ -52,7 +52,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		tried = m.domainTried(g, d)
 	}
 	if !waited {
-		m.queue.Begin(key) // the end of a wait is not another attempt
+		m.queue.StartAttempt(key) // the end of a wait is not another attempt
 	}
 	freed, err := m.applyRejected(key, d)
 	if err != nil {
@@ -186,7 +186,7 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 			Volumes:   d.Volumes,
 		},
 	)
-	m.queue.Hold(key, d.UID)
+	m.queue.MarkPlaced(key, d.UID)
 	m.waits.conclude(key)
 	return nil
 }

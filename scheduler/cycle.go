@@ -35,7 +35,7 @@ func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 func (c *cycle) run() eventlog.Decision {
 	m, pod, waiting := c.m, c.pod, c.m.waits.pods
 	m.profiles.forgetVolumes(c.profile)
-	waiting.BeginCycle()
+	waiting.StartCycle()
 	if why := m.cluster.Informers().Undecidable(pod); why != "" {
 		c.d.Outcome = eventlog.Unschedulable
 		code := fwk.UnschedulableAndUnresolvable.String()
@@ -52,7 +52,7 @@ func (c *cycle) run() eventlog.Decision {
 		c.d.Nominated = "" // which stays as it is
 		// The pod keeps its place, and yet Reserve is taken back: only Apply makes the decision state. What
 		// Unreserve says of waiting pods on that way is not meant.
-		waiting.BeginCycle()
+		waiting.StartCycle()
 		c.profile.TakeBack(m.ctx, c.state, pod, c.d.Node)
 		waiting.EndCycle()
 	}

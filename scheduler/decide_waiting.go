@@ -21,7 +21,7 @@ func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
 	d.Outcome, d.Nominated = eventlog.Unschedulable, m.nominated.nodeOf(p.Object.UID)
 	d.Rejections = []eventlog.Rejection{{Plugin: holderOf(w, p.Group), Code: fwk.Unschedulable.String(), Reason: why}}
 
-	m.waits.pods.BeginCycle()
+	m.waits.pods.StartCycle()
 	if prof := m.profiles.of(p.Object); prof != nil {
 		prof.Unreserve(m.ctx, framework.NewCycleState(), p.Object, w.Pod.Node)
 	}

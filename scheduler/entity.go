@@ -79,8 +79,8 @@ func (n *entities) left(g *cluster.Group) int {
 	return e.NumUntried()
 }
 
-// standing is what holds for a gang as a whole.
-type standing struct {
+// gangFacts are what the queue must look at the whole gang again for when one of them changes.
+type gangFacts struct {
 	declared  bool
 	refused   bool // by what it says itself
 	unrefused bool // what it is admitted with is not refused
@@ -88,25 +88,25 @@ type standing struct {
 	key       queue.Key
 }
 
-func (n *entities) standingOf(name types.NamespacedName) standing {
+func (n *entities) factsOf(name types.NamespacedName) gangFacts {
 	g := n.cluster.Group(name.Namespace, name.Name)
 	if g == nil {
-		return standing{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
+		return gangFacts{min: 1, key: fwk.PodGroupKey(name.Namespace, name.Name)}
 	}
 	key := keyOfGang(g)
 	c := g.Composite()
-	s := standing{refused: g.Refusal() != "", unrefused: c == nil || c.Refusal() == "", key: key}
+	s := gangFacts{refused: g.Refusal() != "", unrefused: c == nil || c.Refusal() == "", key: key}
 	if !s.refused && s.unrefused {
 		s.declared, s.min = g.Declared(), g.Min()
 	}
 	return s
 }
 
-// restand has the queue look again at all of a gang if what holds for the gang as a whole is another thing than it was:
-// whether it contradicts itself, what it needs, and what it is admitted with. Otherwise a pod that comes costs the same
-// however large its gang is.
-func (n *entities) restand(name types.NamespacedName, before standing) {
-	after := n.standingOf(name)
+// recheckGang has the queue look at the whole gang again if its facts differ from those before: whether it contradicts
+// itself, its minimum, and what it is admitted with. If they are the same it does nothing, so that a pod that comes
+// costs the same however large its gang is.
+func (n *entities) recheckGang(name types.NamespacedName, before gangFacts) {
+	after := n.factsOf(name)
 	if after == before {
 		return
 	}
@@ -136,7 +136,7 @@ func (n *entities) rekey(g *cluster.Group) {
 		if key := n.keyOf(p); key != e.Key() {
 			n.queue.Add(key, p.Object)
 			if p.Stage != cluster.Pending {
-				n.queue.Hold(key, p.Object.UID)
+				n.queue.MarkPlaced(key, p.Object.UID)
 			}
 		}
 	}
@@ -178,12 +178,12 @@ func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 
 // regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
 // it needs fewer members than before.
-func (n *entities) regroup(res eventlog.Resource, namespace, name string, before standing) {
+func (n *entities) regroup(res eventlog.Resource, namespace, name string, before gangFacts) {
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		group := types.NamespacedName{Namespace: namespace, Name: name}
-		n.restand(group, before)
-		n.recheck(n.standingOf(group).key) // its priority, for one
+		n.recheckGang(group, before)
+		n.recheck(n.factsOf(group).key) // its priority, for one
 	case eventlog.CompositePodGroups:
 		n.recompose(namespace, name)
 	case eventlog.PriorityClasses:
@@ -196,7 +196,7 @@ func (n *entities) regroup(res eventlog.Resource, namespace, name string, before
 	}
 }
 
-// recheckGroup has the queue look again at the gang of a pod that came, went or was settled.
+// recheckGroup has the queue look again at the gang of a pod that came, went or got its node.
 func (n *entities) recheckGroup(p *cluster.Pod) {
 	if p.Group != nil {
 		n.recheck(keyOfGang(p.Group))
@@ -235,12 +235,12 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	}
 }
 
-// unhold makes a pod that lost its place wait for another one, unless it is being deleted.
-func (n *entities) unhold(key queue.Key, p *cluster.Pod) {
+// markPending makes a pod that lost its node wait for another one, unless it is being deleted.
+func (n *entities) markPending(key queue.Key, p *cluster.Pod) {
 	if p.Object.DeletionTimestamp != nil {
 		n.queue.Delete(key, p.Object.UID)
 		n.recheckGroup(p)
 		return
 	}
-	n.queue.Unhold(key, p.Object.UID)
+	n.queue.MarkPending(key, p.Object.UID)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// begin starts an epoch: plugins are made anew if the configuration is another one.
-func (m *Machine) begin(p *eventlog.EpochStarted) error {
+// startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
+func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err := m.cluster.RestoreWaits(canonical.NewReader(waiting)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	m.queue.Advance(m.at.now)
+	m.queue.SetTime(m.at.now)
 	for _, p := range m.cluster.AllPods() {
 		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
 			p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
@@ -124,7 +124,7 @@ func (m *Machine) reconfigure(data []byte) error {
 		key := m.entities.keyOf(p)
 		m.queue.Add(key, p.Object)
 		if p.Stage != cluster.Pending {
-			m.queue.Hold(key, p.Object.UID)
+			m.queue.MarkPlaced(key, p.Object.UID)
 		}
 	}
 	m.queue.Inherit(old)

@@ -96,7 +96,7 @@ func (m *Machine) pick() {
 		m.backfill.NoteNotFirst(profile)
 	}
 	m.noteBlocked()
-	m.queue.Settle()
+	m.queue.ChooseHead()
 }
 
 // unpick takes that back, so that an entry is applied to the same state whether somebody has asked or not.

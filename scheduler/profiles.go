@@ -122,7 +122,7 @@ func wholeGangPlugin(p *framework.Profile) error {
 	return nil
 }
 
-// volumesReserved returns what the cycle's Reserve has settled about the pod's claims.
+// volumesReserved returns what the cycle's Reserve has decided about the pod's claims.
 func (all *profiles) volumesReserved(prof *framework.Profile) []eventlog.VolumeClaim {
 	if recorder, ok := all.volumes[prof.Name()]; ok {
 		return recorder.Captured()

@@ -212,7 +212,7 @@ func (b *books) standings() map[string]standing {
 	all := map[string]standing{}
 	for _, group := range groupNamesOfAll {
 		e, met := b.eras[group]
-		all[group] = standing{given: len(b.settled(group)), well: len(e.well), missed: b.missed(group), met: met}
+		all[group] = standing{given: len(b.keptPlaces(group)), well: len(e.well), missed: b.missed(group), met: met}
 	}
 	return all
 }
@@ -227,7 +227,7 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 	if terms.once && was.given > 0 {
 		return // the gang had its minimum once
 	}
-	given := len(h.settled(group)) + was.well
+	given := len(h.keptPlaces(group)) + was.well
 	if terms.waiting && !(was.met && was.missed == 0 && was.given+was.well < terms.min) {
 		given = 0 // those that are bound do not count, unless this one takes part again whose bind failed
 		// any order: a count
@@ -311,7 +311,7 @@ func (b *books) count(group string) (stages map[cluster.Stage]int, assigned int)
 			stages[p.stage]++
 		}
 	}
-	settled, terms := len(b.settled(group)), b.terms(group)
+	settled, terms := len(b.keptPlaces(group)), b.terms(group)
 	e, met := b.eras[group]
 	together := settled + len(e.well)
 	switch {
@@ -498,7 +498,7 @@ func (h *history) checkQueue() {
 		for _, p := range e.Pending() {
 			got[p.UID] = fmt.Sprintf("%s held=%v", e.Key().Name, false)
 		}
-		for _, uid := range e.Held() {
+		for _, uid := range e.PlacedMembers() {
 			got[uid] = fmt.Sprintf("%s held=%v", e.Key().Name, true)
 		}
 	}

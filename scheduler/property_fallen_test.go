@@ -22,8 +22,9 @@ type era struct {
 	lost   map[types.UID]bool // of these, who went otherwise
 }
 
-// settled are the pods of the gang that have been given a node, by a decision or by somebody else, and may stay there.
-func (b *books) settled(group string) map[types.UID]bool {
+// keptPlaces are the pods of the gang that have been given a node, by a decision or by another scheduler, and may stay
+// there.
+func (b *books) keptPlaces(group string) map[types.UID]bool {
 	settled := map[types.UID]bool{}
 	// any order: fills a set
 	for uid, p := range b.pods {
@@ -71,7 +72,7 @@ func (b *books) ends(uid types.UID, succeeded bool) {
 // remember brings the eras up to date.
 func (b *books) remember() {
 	for _, group := range groupNamesOfAll {
-		settled, terms := b.settled(group), b.terms(group)
+		settled, terms := b.keptPlaces(group), b.terms(group)
 		e, met := b.eras[group]
 		members, going := 0, 0
 		// any order: counts
@@ -101,7 +102,7 @@ var groupNamesOfAll = []string{"g0", "g1", "g2", "g3"}
 // fallen returns the gang's members that are to be evicted.
 func (h *history) fallen(group string) (members []types.UID) {
 	terms := h.terms(group)
-	left := len(h.settled(group)) + len(h.eras[group].well)
+	left := len(h.keptPlaces(group)) + len(h.eras[group].well)
 	if !terms.declared || !terms.evicts || h.refused(group) || h.missed(group) == 0 || left >= terms.min {
 		return nil
 	}

@@ -285,13 +285,13 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 		return queue.Key{}, nil, fmt.Errorf("rejected pod %s is not waiting", uid)
 	}
 	key = s.entities.keyOf(p)
-	if !s.entities.queue.HeldByAttempt(uid) {
+	if !s.entities.queue.PlacedByAttempt(uid) {
 		freed = p.Placed()
 	}
 	if err := s.entities.cluster.Release(p); err != nil {
 		return queue.Key{}, nil, err
 	}
-	s.entities.unhold(key, p)
+	s.entities.markPending(key, p)
 	return key, freed, nil
 }
 
@@ -302,7 +302,7 @@ func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Deci
 		return err
 	}
 	p.Since = s.now()
-	s.entities.queue.Hold(key, d.UID)
+	s.entities.queue.MarkPlaced(key, d.UID)
 	s.conclude(key)
 	return nil
 }
@@ -314,7 +314,7 @@ func (s *waits) conclude(key queue.Key) {
 	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && s.goesOn(e) {
 		return
 	}
-	for _, uid := range e.Held() {
+	for _, uid := range e.PlacedMembers() {
 		if g := s.entities.cluster.Pod(
 			uid,
 		).Group; s.forGang(uid) &&

@@ -54,8 +54,8 @@ type Cluster struct {
 	plans []workload.NodePlan
 	work  *workload.Workload
 	queue schedule
-	// now is the offset of the present; moved the last one at which something but a wake-up happened.
-	now, moved time.Duration
+	// now is the offset of the present; lastActivity the last one at which something but a wake-up happened.
+	now, lastActivity time.Duration
 
 	nodeChanges [][]nodeChange
 	nodeUIDs    []types.UID
@@ -316,7 +316,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		if t > c.now {
 			idle = 0
 		}
-		c.advance(t)
+		c.setTime(t)
 		inputs, err := c.due()
 		if err != nil {
 			return report.Summary{}, fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
@@ -327,7 +327,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		}
 		if len(inputs) > 0 || len(effects) > 0 {
 			idle = 0
-			c.move()
+			c.noteActivity()
 		} else if idle++; idle > maxIdleSteps {
 			return report.Summary{},
 				fmt.Errorf("simulate %s: the scheduler asked %d times to be woken now and did nothing",
@@ -348,9 +348,9 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 	}
 	c.countRest()
 	if c.timeline != nil {
-		c.timeline.Finish(c.moved)
+		c.timeline.Finish(c.lastActivity)
 	}
-	return c.account.Summary(workload.Start, c.moved), nil
+	return c.account.Summary(workload.Start, c.lastActivity), nil
 }
 
 // progress tells where the simulation stands.
@@ -371,7 +371,7 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 	}
 	if at, wake := s.Wake(); wake {
 		w := max(c.now, at.Sub(workload.Start))
-		if !own && w-c.moved > c.opts.Quiet {
+		if !own && w-c.lastActivity > c.opts.Quiet {
 			return 0, false
 		}
 		if !ok || w < t {
@@ -379,8 +379,8 @@ func (c *Cluster) nextInstant(s Scheduler) (t time.Duration, ok bool) {
 		}
 	}
 	if ok && c.opts.Until > 0 && t > c.opts.Until {
-		c.advance(c.opts.Until)
-		c.move()
+		c.setTime(c.opts.Until)
+		c.noteActivity()
 		return 0, false
 	}
 	return t, ok
@@ -413,15 +413,15 @@ func (c *Cluster) stale(e event) bool {
 	return false
 }
 
-// advance moves the clock on to t.
-func (c *Cluster) advance(t time.Duration) {
+// setTime moves the clock on to t.
+func (c *Cluster) setTime(t time.Duration) {
 	c.account.Pass(t - c.now)
 	c.now = t
 }
 
-// move notes that something happened now.
-func (c *Cluster) move() {
-	c.moved = c.now
+// noteActivity notes that something other than a wake-up of the scheduler happened now.
+func (c *Cluster) noteActivity() {
+	c.lastActivity = c.now
 	c.account.Moved()
 }
 

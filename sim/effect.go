@@ -45,7 +45,7 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	if node == nil {
 		return answer(eventlog.BindFailed, "node %s is gone", e.Node)
 	}
-	inputs, err := c.store.settle(e.Namespace, e.Volumes, node.object, workload.Start.Add(c.now))
+	inputs, err := c.store.bindClaims(e.Namespace, e.Volumes, node.object, workload.Start.Add(c.now))
 	if err != nil {
 		return answer(eventlog.BindFailed, "%v", err)
 	}

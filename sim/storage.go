@@ -53,8 +53,8 @@ func (s *storage) forget(resource eventlog.Resource, namespace, name string) {
 	}
 }
 
-// settle binds the claims of a placement on a node, all or none, and returns the inputs that tell of it.
-func (s *storage) settle(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node,
+// bindClaims binds the claims of a placement on a node, all or none, and returns the inputs that tell of it.
+func (s *storage) bindClaims(namespace string, wanted []eventlog.VolumeClaim, node *corev1.Node,
 	now time.Time) ([]eventlog.Payload, error) {
 	var volumes []*corev1.PersistentVolume
 	var claims []*corev1.PersistentVolumeClaim

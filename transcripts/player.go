@@ -88,13 +88,13 @@ func (p *Player) Configure(configuration string) {
 
 // Machine returns the state, to be read only.
 func (p *Player) Machine() *scheduler.Machine {
-	p.begin()
+	p.ensureEpoch()
 	return p.machine
 }
 
 // Log returns the log, to be read only.
 func (p *Player) Log() *eventlog.Memory {
-	p.begin()
+	p.ensureEpoch()
 	return p.log
 }
 
@@ -109,8 +109,8 @@ func (p *Player) Entries() []eventlog.Entry {
 	return all
 }
 
-// begin starts the first epoch if there is none yet.
-func (p *Player) begin() {
+// ensureEpoch starts the first epoch if there is none yet.
+func (p *Player) ensureEpoch() {
 	if p.machine == nil {
 		p.Configure("")
 	}
@@ -130,7 +130,7 @@ func (p *Player) play(d *datadriven.TestData) string {
 		p.Configure(d.Input)
 		return "ok"
 	}
-	p.begin()
+	p.ensureEpoch()
 	return strings.TrimSuffix(p.command(d), "\n")
 }
 
@@ -163,7 +163,7 @@ func (p *Player) command(d *datadriven.TestData) string {
 	case "explain":
 		return p.explain(d)
 	case "advance":
-		p.advance(d)
+		p.passTime(d)
 		return p.enter(&eventlog.Tick{})
 	}
 	var b strings.Builder
@@ -201,7 +201,7 @@ func (p *Player) take(payload eventlog.Payload, settled bool) eventlog.Entry {
 	return e
 }
 
-func (p *Player) advance(d *datadriven.TestData) {
+func (p *Player) passTime(d *datadriven.TestData) {
 	p.t.Helper()
 	p.allow(d, 1)
 	by, err := time.ParseDuration(d.CmdArgs[0].Key)
@@ -234,7 +234,7 @@ func (p *Player) decide(atMost int) string {
 // unless they are kept.
 func (p *Player) Step(line string) {
 	p.t.Helper()
-	p.begin()
+	p.ensureEpoch()
 	var inputs []eventlog.Payload
 	for command := range strings.SplitSeq(line, ";") {
 		name, args, err := datadriven.ParseLine(command)
@@ -244,7 +244,7 @@ func (p *Player) Step(line string) {
 		case "":
 			return
 		case "advance":
-			p.advance(d)
+			p.passTime(d)
 		case "apply":
 			p.t.Fatalf("%s: an object cannot follow in a step", line)
 		default:

@@ -42,8 +42,8 @@ func copyOf(path string) *os.File {
 	return to
 }
 
-// settled says whether no writer has anything left to do in segments that all have a successor.
-func settled(segments []Facts) bool {
+// allClosed reports whether segments that all have a successor are complete: no writer has anything left to do in them.
+func allClosed(segments []Facts) bool {
 	for _, f := range segments {
 		if !f.Sealed || f.Extra != 0 {
 			return false
@@ -52,8 +52,8 @@ func settled(segments []Facts) bool {
 	return true
 }
 
-// settledAt is settled of the segment at path.
-func settledAt(path string) bool {
+// isClosedAt is allClosed of the segment at path.
+func isClosedAt(path string) bool {
 	facts, err := factsOf(path)
-	return err == nil && settled([]Facts{facts})
+	return err == nil && allClosed([]Facts{facts})
 }

@@ -234,7 +234,7 @@ func (l *Log) load(alone bool) (free bool, err error) {
 		l.last = min(l.last, damage.Seq-1)
 	}
 	var copied *os.File
-	free = !alone && settled(l.segments[:len(l.segments)-1])
+	free = !alone && allClosed(l.segments[:len(l.segments)-1])
 	if free && !end.Sealed {
 		copied = copyOf(end.Path)
 		free = copied != nil
@@ -312,7 +312,7 @@ func (f *Files) fill(path string, o Options) error {
 		f.Paths = append(f.Paths, facts.Path)
 	}
 	f.Paths = append(f.Paths, paths...)
-	if n := len(paths); !f.Live && (n < 2 || settledAt(paths[n-2])) {
+	if n := len(paths); !f.Live && (n < 2 || isClosedAt(paths[n-2])) {
 		f.Tail = copyOf(paths[n-1])
 	}
 	if f.Tail == nil {

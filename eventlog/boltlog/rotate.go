@@ -51,7 +51,7 @@ func (l *Log) rotate() error {
 	if err := trim(tail.Path); err != nil {
 		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
-	next, err := begin(l.path, end)
+	next, err := addSegment(l.path, end)
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func trim(path string) error {
 	return durable.Sync(path)
 }
 
-// begin makes a segment behind origin and opens it for appending.
-func begin(dir string, origin eventlog.Origin) (*Segment, error) {
+// addSegment makes a segment behind origin and opens it for appending.
+func addSegment(dir string, origin eventlog.Origin) (*Segment, error) {
 	name := segmentName(origin.Seq + 1)
 	if err := createSegment(dir, origin); err != nil {
 		return nil, fmt.Errorf("create segment %s: %w", name, err)
@@ -185,7 +185,7 @@ func (l *Log) repair() error {
 	if end.Tree, err = eventlog.TreeAt(context.Background(), l, tail.Last); err != nil {
 		return fmt.Errorf("compute the hash tree: %w", err)
 	}
-	next, err := begin(l.path, end)
+	next, err := addSegment(l.path, end)
 	if err != nil {
 		return err
 	}

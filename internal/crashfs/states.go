@@ -171,8 +171,8 @@ func (d *Disk) reset() {
 	}
 }
 
-// advance applies what is safe from a crash after ops operations.
-func (d *Disk) advance(ops int) {
+// applyUntil applies what is safe from a crash after ops operations.
+func (d *Disk) applyUntil(ops int) {
 	if ops == d.ops {
 		return
 	}
@@ -202,7 +202,7 @@ func (d *Disk) advance(ops int) {
 
 // Content returns what is on the disk in state s.
 func (d *Disk) Content(s State) Content {
-	d.advance(s.Ops)
+	d.applyUntil(s.Ops)
 	m := d.base.clone()
 	for i := range s.Ops {
 		if d.applied[i] || slices.Contains(s.Lost, i) {

@@ -132,11 +132,11 @@ func (o *ExportOptions) plan(ctx context.Context, log *logs.Source) (*bundle.Pla
 	if err != nil || m == nil {
 		return plan, err
 	}
-	return plan, beginWith(ctx, plan, log, m)
+	return plan, startBehind(ctx, plan, log, m)
 }
 
-// beginWith lets a bundle begin behind a state, which is compared with the entries.
-func beginWith(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) error {
+// startBehind lets a bundle begin behind a state, which is compared with the entries.
+func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *scheduler.Machine) error {
 	var unknown *logs.NotComparedError
 	err := log.Confirm(ctx, m)
 	if errors.As(err, &unknown) {

@@ -262,7 +262,7 @@ func (s *standalone) PreBindPreFlight(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g := s.view.GroupOf(pod); g != nil {
-		s.settle(g)
+		s.releaseOrAllow(g)
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }

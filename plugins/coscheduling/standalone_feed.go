@@ -123,14 +123,15 @@ func (s *standalone) lookAt(name types.NamespacedName, wake map[string]*v1.Pod) 
 		concerned = append(concerned, c.Gangs()...)
 	}
 	for _, g := range concerned {
-		s.settle(g)
+		s.releaseOrAllow(g)
 		s.wake(g, wake)
 	}
 }
 
-// settle releases the held members of a gang that contradicts itself or is declared no more, or whose composite is so:
-// nobody can know then how many it means. It lets those of g's unit go that have become complete without another cycle.
-func (s *standalone) settle(g *cluster.Group) {
+// releaseOrAllow releases the waiting members of a gang that contradicts itself or is declared no more, or whose
+// composite is so: its minimum is not known then. It allows those of g's unit that have become complete without
+// another cycle.
+func (s *standalone) releaseOrAllow(g *cluster.Group) {
 	if !anyWaits(g) {
 		return
 	}

@@ -205,7 +205,7 @@ func (pl *plan) make() bool {
 	} else if len(pl.gone) == 0 {
 		return false
 	}
-	if pl.shorten(n); pl.alike && !pl.holds() {
+	if pl.shorten(n); pl.alike && !pl.fits() {
 		pl.alike = false // a plugin minds where others are, whatever the members say
 		pl.shorten(n)
 	}
@@ -215,17 +215,17 @@ func (pl *plan) make() bool {
 
 // shorten places the members without the first n candidates and takes back those that need not go.
 func (pl *plan) shorten(n int) {
-	pl.begin(n)
+	pl.startRehearsal(n)
 	defer pl.r.End()
 	if pl.placeAll() {
 		pl.takeBack()
 	}
 }
 
-// holds says whether the members fit where the plan has them, one after the other.
-func (pl *plan) holds() bool {
+// fits reports whether the members fit where the plan has them, one after the other.
+func (pl *plan) fits() bool {
 	planned, victims := pl.placed, pl.victims
-	pl.begin(0)
+	pl.startRehearsal(0)
 	defer pl.r.End()
 	pl.victims = victims
 	for _, u := range victims {
@@ -335,9 +335,9 @@ func similar(a, b *v1.Pod) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// begin begins a rehearsal without those that leave anyway, the first n candidates, and the members that are held,
-// which are released with the attempt.
-func (pl *plan) begin(n int) {
+// startRehearsal begins a rehearsal without the pods that leave anyway, the first n candidates, and the members that
+// wait, which the attempt releases.
+func (pl *plan) startRehearsal(n int) {
 	pl.r = pl.p.handle.Rehearse(pl.p.view.GangPlugin(), pl.ours)
 	pl.r.Limit(pl.limit)
 	pl.placed = nil
@@ -356,7 +356,7 @@ func (pl *plan) begin(n int) {
 
 // tryFirst says whether the members fit without the first n candidates.
 func (pl *plan) tryFirst(n int) bool {
-	pl.begin(n)
+	pl.startRehearsal(n)
 	defer pl.r.End()
 	return pl.placeAll()
 }

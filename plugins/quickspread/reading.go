@@ -61,7 +61,7 @@ func newReading(m *memo, q question) *reading {
 			}
 		}
 		t.findLeast()
-		t.settle()
+		t.setLimit()
 	}
 	return r
 }
@@ -178,7 +178,7 @@ func (r *reading) change(logger klog.Logger, pod *v1.Pod, node *v1.Node, by int)
 		} else if before == t.least {
 			t.findLeast() // it may have been the only one with so few
 		}
-		t.settle()
+		t.setLimit()
 	}
 }
 
@@ -197,9 +197,9 @@ func (t *tally) findLeast() {
 	}
 }
 
-// settle works out the limit for a domain: its pods, and the pod if it matches, may be maxSkew more than the fewest
+// setLimit works out the limit for a domain: its pods, and the pod if it matches, may be maxSkew more than the fewest
 // that any domain has, which are none while there are fewer domains than there should be.
-func (t *tally) settle() {
+func (t *tally) setLimit() {
 	least := t.least
 	if t.domains < t.minDomains {
 		least = 0

@@ -27,14 +27,14 @@ func Composite(ctx context.Context, read Reader, namespace, name string, opts Op
 		return nil, err
 	}
 	rerun := newRerun(opts, at)
-	rerun.beginBefore(scan.seen.Seq)
+	rerun.startBefore(scan.seen.Seq)
 	w := &compositeWatch{scan: scan, history: compositeHistory{first: *scan.seen}}
 	for _, gang := range slices.SortedFunc(maps.Keys(scan.below), compareNames) {
 		if len(w.gangs) == maxTogether {
 			break
 		}
 		first := scan.firsts[gang]
-		rerun.beginBefore(first.Seq)
+		rerun.startBefore(first.Seq)
 		w.gangs = append(w.gangs, &gangHistory{group: gang, first: &first})
 	}
 	if err := rerun.start(); err != nil {

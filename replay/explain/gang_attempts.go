@@ -48,7 +48,7 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 	}
 	entity := h.entityIn(m)
 	if len(h.attempts) == 0 || entity != h.entity || entity != nil && entity.Attempts() != h.number {
-		h.begin(at, d.Cycle, entity)
+		h.addAttempt(at, d.Cycle, entity)
 	}
 	if h.entity = entity; entity != nil {
 		h.number = entity.Attempts()
@@ -94,7 +94,7 @@ func (h *gangHistory) refused(a *answer.GroupAttempt, d *eventlog.Decision, own 
 	a.Why = h.fail.inShort()
 }
 
-func (h *gangHistory) begin(at answer.Point, cycle uint64, entity *queue.Entity) {
+func (h *gangHistory) addAttempt(at answer.Point, cycle uint64, entity *queue.Entity) {
 	if len(h.attempts) == maxAttempts {
 		h.attempts = append(h.attempts[:0], h.attempts[1:]...)
 		h.omitted++

@@ -24,7 +24,7 @@ func Group(ctx context.Context, read Reader, namespace, name string, opts Option
 	}
 	rerun := newRerun(opts, at)
 	rerun.explain(scan.stop)
-	rerun.beginBefore(scan.first.Seq)
+	rerun.startBefore(scan.first.Seq)
 	if err := rerun.start(); err != nil {
 		return nil, err
 	}

@@ -26,11 +26,11 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		rerun.explain(stop)
 	}
 	if scan.gone != nil {
-		rerun.beginBefore(scan.gone.Seq)
+		rerun.startBefore(scan.gone.Seq)
 	}
 	gang := scan.history(opts.knownFrom())
 	if gang != nil {
-		rerun.beginBefore(gang.first.Seq)
+		rerun.startBefore(gang.first.Seq)
 		rerun.alsoWanted = func(e eventlog.Entry) bool {
 			return gang.stopped(rerun.machine, e,
 				func(name types.NamespacedName) uint64 { return scan.stops[name].at.Seq })

@@ -28,7 +28,7 @@ func newRerun(opts Options, at answer.Point) *rerun {
 }
 
 // beginBefore says that the state before an entry is needed; 0 stands for the earliest there is.
-func (r *rerun) beginBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
+func (r *rerun) startBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
 
 // start makes the state to begin with.
 func (r *rerun) start() (err error) {
@@ -41,7 +41,7 @@ func (r *rerun) explain(decisions ...recorded) {
 	for _, d := range decisions {
 		if d.exists() {
 			r.wanted[d.at.Seq] = d
-			r.beginBefore(d.at.Seq)
+			r.startBefore(d.at.Seq)
 		}
 	}
 }

@@ -111,13 +111,13 @@ func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *c
 		case except != nil && p.Group == except && p.Stage == cluster.Waiting:
 			back += amount
 		default:
-			hold(holders, p, amount)
+			addHolder(holders, p, amount)
 		}
 	}
 	return back
 }
 
-func hold(holders map[holderKey]*answer.Holder, p *cluster.Pod, amount int64) {
+func addHolder(holders map[holderKey]*answer.Holder, p *cluster.Pod, amount int64) {
 	key := holderOf(p)
 	h := holders[key]
 	if h == nil {

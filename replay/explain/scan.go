@@ -40,8 +40,8 @@ func (r recorded) failed() bool {
 // scanner is what the first reading of the log collects, without a Machine.
 type scanner interface {
 	take(e eventlog.Entry)
-	// begin tells of the state behind which the log is known, if that is not the empty one.
-	begin(m *scheduler.Machine)
+	// startFrom tells of the state behind which the log is known, if that is not the empty one.
+	startFrom(m *scheduler.Machine)
 	// found reports whether an entry taken so far has what is looked for.
 	found() bool
 	// missing is the error for when none has.
@@ -51,7 +51,7 @@ type scanner interface {
 // scanPrefix hands s the entries up to the point in question and returns the last one's place. If what is
 // looked for is not among them, it reads on for as long as it takes to say where it comes.
 func scanPrefix(ctx context.Context, read Reader, opts *Options, s scanner) (answer.Point, error) {
-	at, err := beginScan(opts, s)
+	at, err := startScan(opts, s)
 	if err != nil {
 		return at, err
 	}
@@ -93,8 +93,8 @@ func scanPrefix(ctx context.Context, read Reader, opts *Options, s scanner) (ans
 	return at, missing
 }
 
-// beginScan lets s look at the state behind which the log is known, and returns that entry's place.
-func beginScan(opts *Options, s scanner) (at answer.Point, err error) {
+// startScan lets s look at the state behind which the log is known, and returns that entry's place.
+func startScan(opts *Options, s scanner) (at answer.Point, err error) {
 	if opts.Base == 0 {
 		return at, nil
 	}
@@ -110,7 +110,7 @@ func beginScan(opts *Options, s scanner) (at answer.Point, err error) {
 		return at, fmt.Errorf("%s is before what is known: the first state is that after %s",
 			answer.Instant(opts.AtTime), at)
 	}
-	s.begin(m)
+	s.startFrom(m)
 	return at, nil
 }
 

@@ -22,8 +22,8 @@ func (s *compositeScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "CompositePodGroup", Name: s.name.String(), Similar: s.near.list()}
 }
 
-func (s *compositeScan) begin(m *scheduler.Machine) {
-	s.groupScan.begin(m)
+func (s *compositeScan) startFrom(m *scheduler.Machine) {
+	s.groupScan.startFrom(m)
 	// any order: fills a map
 	for gang := range s.below {
 		s.firsts[gang] = answer.Point{}

@@ -39,7 +39,7 @@ func (s *groupScan) missing() *NotFoundError {
 		len(s.below) > 0}
 }
 
-func (s *groupScan) begin(m *scheduler.Machine) {
+func (s *groupScan) startFrom(m *scheduler.Machine) {
 	s.composite = m.Cluster().Informers().Get(eventlog.CompositePodGroups, s.name.Namespace, s.name.Name) != nil
 	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
 		s.below[g.Key()] = true

@@ -79,7 +79,7 @@ func (s *podScan) missing() *NotFoundError {
 	return &NotFoundError{Kind: "pod", Name: s.name.String(), Similar: s.near.list()}
 }
 
-func (s *podScan) begin(m *scheduler.Machine) {
+func (s *podScan) startFrom(m *scheduler.Machine) {
 	p := m.Cluster().PodNamed(s.name.Namespace, s.name.Name)
 	if p == nil {
 		return
