@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/archive"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
+	"github.com/rollcall-sched/rollcall/logs/survey"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -113,7 +114,7 @@ func TestEverySnapshotOfALogAndItsTailAreTheWholeLog(t *testing.T) {
 				t.Errorf("from the snapshot of entry %d: %+v, stderr %q; the whole log: %+v", seq, part, stderr, whole)
 			}
 		}
-		info, _ := factsOf[logFacts](t, "log", "info", log)
+		info, _ := factsOf[survey.Report](t, "log", "info", log)
 		if fmt.Sprint(info.Snapshots) != fmt.Sprint(seqs) {
 			t.Errorf("log info says that there are snapshots of entries %d, want %d", info.Snapshots, seqs)
 		}

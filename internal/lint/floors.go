@@ -58,11 +58,13 @@ var rooms = []room{
 	{dir: "logs/archive", floor: edge},
 	{dir: "logs/audit", floor: edge},
 	{dir: "logs/bundles", floor: edge},
+	{dir: "logs/survey", floor: edge},
 	{dir: "logs/verify", floor: edge},
 	{dir: "logs/logstest", floor: 2, testSupport: true},
 	{dir: "kube", floor: edge},
 	{dir: "bench/workload", floor: 0},
 	{dir: "bench/yardstick", floor: 1},
+	{dir: "bench/lograte", floor: edge},
 	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
 	{dir: "simulate", floor: edge},
@@ -110,7 +112,7 @@ var backends = []struct{ backend, user, reason string }{
 	{"eventlog/boltlog", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "logs/...", "segments, archives and the structure of files are boltlog's alone"},
 	{"eventlog/boltlog", "bench/throughput", "it measures this backend"},
-	{"eventlog/boltlog", "cmd/rollcall", "rollcall bench log measures this backend"},
+	{"eventlog/boltlog", "bench/lograte", "it measures this backend"},
 }
 
 // mayUse reports whether dir may import target, as far as that is a backend.

@@ -1,0 +1,161 @@
+// Package survey counts what a log holds: entries by kind, objects by resource, Decisions by outcome, its epochs, its
+// times and its snapshots.
+//
+// It reads every entry once and judges none: package logs/verify does that. A Report has a JSON form, and a text for
+// people.
+//
+// Start reading at Take.
+package survey
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bundle"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
+)
+
+// A Report says what a log holds.
+type Report struct {
+	Path    string `json:"path"`
+	Entries uint64 `json:"entries"`
+	// FirstSeq is the first entry that can be read; earlier ones were archived, or are not in a bundle.
+	FirstSeq uint64 `json:"firstSeq"`
+	LastSeq  uint64 `json:"lastSeq"`
+	// Snapshots are the entries of which the state is kept.
+	Snapshots []uint64 `json:"snapshots,omitempty"`
+	// Bundle is what a bundle says of itself.
+	Bundle *bundle.Manifest `json:"bundle,omitempty"`
+	// First and Last are the times of the first and of the last entry, Span the seconds between them.
+	First string  `json:"first,omitempty"`
+	Last  string  `json:"last,omitempty"`
+	Span  float64 `json:"spanSeconds"`
+	// Kinds counts entries, Resources objects that were taken in, Outcomes Decisions.
+	Kinds     map[string]uint64 `json:"kinds"`
+	Resources map[string]uint64 `json:"resources"`
+	Outcomes  map[string]uint64 `json:"outcomes"`
+	Epochs    []Epoch           `json:"epochs"`
+}
+
+// An Epoch is one epoch of a log, from the entry that begins it.
+type Epoch struct {
+	Epoch   uint64 `json:"epoch"`
+	Seq     uint64 `json:"seq"`
+	Time    string `json:"time"`
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	Format  uint32 `json:"format"`
+	// Behaviour is the number of the rules by which the epoch was decided.
+	Behaviour uint32 `json:"behaviour"`
+}
+
+// Take reads a log from end to end.
+func Take(ctx context.Context, log *logs.Source) (*Report, error) {
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Path:      log.Path(),
+		Kinds:     map[string]uint64{},
+		Resources: map[string]uint64{},
+		Outcomes:  map[string]uint64{},
+	}
+	r.FirstSeq = log.First()
+	if r.Bundle = log.Manifest(); r.Bundle == nil && r.FirstSeq > 1 {
+		log.ReportFirst()
+	}
+	if r.Snapshots, err = log.Snapshots().Store.List(); err != nil {
+		return nil, err
+	}
+	var first, end eventlog.Time
+	for e, err := range log.Read(ctx, r.FirstSeq) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Entries++; r.Entries == 1 {
+			first = e.Time
+		}
+		end, r.LastSeq = e.Time, e.Seq
+		r.count(e)
+		log.Progress("", e.Seq, last)
+	}
+	if r.Entries > 0 {
+		r.First, r.Last, r.Span = first.String(), end.String(), end.Sub(first).Seconds()
+	}
+	return r, nil
+}
+
+func (r *Report) count(e eventlog.Entry) {
+	r.Kinds[e.Kind().String()]++
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		r.Resources[string(p.Resource)]++
+	case *eventlog.Decision:
+		r.Outcomes[p.Outcome.String()]++
+	case *eventlog.EpochStarted:
+		r.Epochs = append(r.Epochs, Epoch{
+			Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
+			Behaviour: max(1, p.Behaviour),
+		})
+	}
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "log      %s\nentries  %d\n", r.Path, r.Entries)
+	if r.FirstSeq > 1 {
+		fmt.Fprintf(w, "first    entry %d\n", r.FirstSeq)
+	}
+	if r.Entries > 0 {
+		fmt.Fprintf(w, "from     %s\nto       %s (%s)\n", r.First, r.Last, time.Duration(r.Span*float64(time.Second)))
+	}
+	if n := len(r.Snapshots); n > 0 {
+		fmt.Fprintf(w, "states   %d snapshots, the last of entry %d\n", n, r.Snapshots[n-1])
+	}
+	if b := r.Bundle; b != nil {
+		fmt.Fprintf(w, "bundle   made by %s, of entries %d to %d\nchain    %s to %s\ntree     %s\n",
+			b.Version, b.From, b.Last, hex.EncodeToString(b.Origin.Hash[:]), b.LastHash, b.Root)
+		if b.Damage != "" {
+			fmt.Fprintf(w, "ends before damage: %s\n", b.Damage)
+		}
+	}
+	r.writeCounts(w)
+	return r.writeEpochs(w)
+}
+
+func (r *Report) writeCounts(w io.Writer) {
+	for _, part := range []struct {
+		title  string
+		counts map[string]uint64
+	}{{"entries by kind", r.Kinds}, {"objects taken in", r.Resources}, {"decisions by outcome", r.Outcomes}} {
+		if len(part.counts) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\n", part.title)
+		for _, name := range slices.Sorted(maps.Keys(part.counts)) {
+			fmt.Fprintf(w, "  %-32s %9d\n", name, part.counts[name])
+		}
+	}
+}
+
+func (r *Report) writeEpochs(w io.Writer) error {
+	for _, e := range r.Epochs {
+		_, err := fmt.Fprintf(w,
+			"\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
+			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
+)
+
+// taken returns the survey of a log of the entries.
+func taken(t *testing.T, entries []eventlog.Entry) *Report {
+	t.Helper()
+	log, err := logs.Options{}.Open(t.Context(), logstest.Segmented(t, entries, 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	r, err := Take(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestASurveyCountsEveryEntryOnce compares with counts that are made another way.
+func TestASurveyCountsEveryEntryOnce(t *testing.T) {
+	entries := logstest.WellFormed(200)
+	kinds, resources, outcomes := map[string]uint64{}, map[string]uint64{}, map[string]uint64{}
+	var epochs []uint64
+	for _, e := range entries {
+		kinds[e.Kind().String()]++
+		switch p := e.Payload.(type) {
+		case *eventlog.Upserted:
+			resources[string(p.Resource)]++
+		case *eventlog.Decision:
+			outcomes[p.Outcome.String()]++
+		case *eventlog.EpochStarted:
+			epochs = append(epochs, e.Seq)
+		}
+	}
+	r := taken(t, entries)
+	if r.Entries != 200 || r.FirstSeq != 1 || r.LastSeq != 200 {
+		t.Errorf("%d entries, %d to %d, want 200 from 1", r.Entries, r.FirstSeq, r.LastSeq)
+	}
+	for name, pair := range map[string][2]map[string]uint64{
+		"kinds": {kinds, r.Kinds}, "resources": {resources, r.Resources}, "outcomes": {outcomes, r.Outcomes},
+	} {
+		if len(pair[0]) == 0 || !maps.Equal(pair[0], pair[1]) {
+			t.Errorf("%s are %v, want %v", name, pair[1], pair[0])
+		}
+	}
+	if len(r.Epochs) != len(epochs) {
+		t.Fatalf("%d epochs, want %d", len(r.Epochs), len(epochs))
+	}
+	for i, e := range r.Epochs {
+		if e.Seq != epochs[i] || e.Epoch != uint64(i+1) || e.Behaviour < 1 {
+			t.Errorf("epoch %d is %+v, want it at entry %d", i+1, e, epochs[i])
+		}
+	}
+	first, last := entries[0].Time, entries[199].Time
+	if r.First != first.String() || r.Last != last.String() || r.Span != last.Sub(first).Seconds() {
+		t.Errorf("from %s to %s, %g seconds, want %v to %v", r.First, r.Last, r.Span, first, last)
+	}
+}
+
+func TestTheTextHasEveryCount(t *testing.T) {
+	r := taken(t, logstest.WellFormed(200))
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, counts := range []map[string]uint64{r.Kinds, r.Resources, r.Outcomes} {
+		for name := range counts {
+			if !strings.Contains(text.String(), "\n  "+name+" ") {
+				t.Errorf("%s is not in the text:\n%s", name, text.String())
+			}
+		}
+	}
+	if n := strings.Count(text.String(), "\nepoch "); n != len(r.Epochs) {
+		t.Errorf("%d epochs are in the text, want %d", n, len(r.Epochs))
+	}
+}
+
+func TestTheTextOfAnEmptyLogHasNoTimes(t *testing.T) {
+	var text strings.Builder
+	if err := taken(t, nil).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if got := text.String(); !strings.Contains(got, "entries  0\n") || strings.Contains(got, "from ") {
+		t.Errorf("the text is:\n%s", got)
+	}
+}
+
+func TestASurveyEndsWhenItIsInterrupted(t *testing.T) {
+	log, err := logs.Options{}.Open(t.Context(), logstest.Segmented(t, logstest.WellFormed(50), 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Take(ctx, log); !errors.Is(err, context.Canceled) {
+		t.Errorf("want that it was canceled, got %v", err)
+	}
+}
