@@ -86,13 +86,13 @@ func (p *Planner) FindFirst(profile string) *queue.Entity {
 	)
 }
 
-// roomIsNotIt reports that no room that comes free will help e: it has failed, and does not fit on an empty cluster
-// either, or there is room for it now and it fails for another reason. While it has a reservation, that is yet to be
-// decided.
+// roomIsNotIt reports whether no room that comes free will help e: it has failed, and does not fit on an empty cluster
+// either, or there is room for it now and it fails for another reason. It is false while e has a reservation.
 //
-// The answer does not depend on which entity was picked for a retry. Which one is depends on the reservations, so that
-// otherwise a reservation could end what it follows from, and be decided again without end. Example: A cannot ever fit,
-// B and C are owed a retry, and C has the reservation. Beside it A lacks room and B is picked; without it A is picked.
+// Invariant: the answer does not depend on which entity the queue has picked for a retry, and so neither do first and
+// NotFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
+// change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C are
+// owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false

@@ -91,7 +91,6 @@ type lane struct {
 	Lane
 	blocked bool                    // a memo of blocks, of the last entry that left nothing in flight
 	looked  lookedAt                // a memo of Propose
-	over    *cluster.Pod            // a memo of NotFirst, see NoteNotFirst
 	room    map[queue.Key]roomToGet // a memo of roomIsNotIt
 }
 

@@ -58,8 +58,8 @@ type Proposal struct {
 // Propose returns the next reservation to be decided: for the first of a lane that has failed and has none, or in place
 // of one that is not as it would be found now; ok is false if there is nothing to decide. It changes memos only.
 //
-// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, as
-// NoteNotFirst has noted, unless another one takes its place. Without, NotFirst is asked after every entry.
+// With ends, it also proposes that a reservation ends because its entity is not the first of the lane any more, unless
+// another one takes its place. Without, the caller asks NotFirst after every entry.
 func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
 	attempt := p.view.InFlight()
 	if len(p.backfilled) == 0 || attempt && !ends {
@@ -70,7 +70,7 @@ func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
 		r := p.reservations[profile]
 		var over *cluster.Pod
 		if ends {
-			over = p.lanes[profile].over
+			over = p.NotFirst(profile)
 		}
 		if over != nil {
 			r = nil
@@ -168,7 +168,8 @@ func (p *Planner) WaitsNoMore(profile string) bool {
 }
 
 // NotFirst returns a pod of the entity that has the reservation of a lane, if it is not the first of the lane any more
-// of those that room can help; nil otherwise, and while an attempt on the entity is under way.
+// of those that room can help; nil otherwise, and while an attempt on the entity is under way. The answer does not
+// depend on which entity the queue has picked for a retry, see roomIsNotIt.
 func (p *Planner) NotFirst(profile string) *cluster.Pod {
 	r := p.reservations[profile]
 	if r == nil {
@@ -186,11 +187,6 @@ func (p *Planner) NotFirst(profile string) *cluster.Pod {
 	return nil
 }
 
-// NoteNotFirst notes for Propose what NotFirst returns now. It is called before the queue picks which entity that
-// failed is retried next. What is picked depends on the reservations: if an entity were first because it is picked,
-// ending the reservation could have another one picked, the reservation be decided again, and so on without end.
-func (p *Planner) NoteNotFirst(profile string) { p.lanes[profile].over = p.NotFirst(profile) }
-
 // Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
 // freed or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
 // others.
@@ -203,16 +199,18 @@ func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	r.stale = r.stale || changed || r.isOf(entry)
 }
 
-// NoteBlocked brings Version up to date about whether a lane is blocked. While an attempt is under way it does nothing:
-// nobody asks before that has come to its end.
-func (p *Planner) NoteBlocked(profile string) {
+// NoteBlocked changes Version if a lane has become blocked, or is blocked no more. While an attempt is under way it
+// does nothing: Passes is not asked before the attempt has ended.
+func (p *Planner) NoteBlocked() {
 	if p.view.InFlight() {
 		return
 	}
-	l := p.lanes[profile]
-	if e := p.first(profile); l.blocked != (e != nil && p.blocks(l, e)) {
-		l.blocked = !l.blocked
-		p.changes++
+	for _, profile := range p.backfilled {
+		l := p.lanes[profile]
+		if e := p.first(profile); l.blocked != (e != nil && p.blocks(l, e)) {
+			l.blocked = !l.blocked
+			p.changes++
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	m.waits.doubt(e)
 	m.keepReservations(e, was != versionsOf(m.cluster))
 	if !m.rules.recordsFacts() {
-		m.noteBlocked()
+		m.backfill.NoteBlocked()
 		m.queue.ChooseHead()
 	}
 	return nil

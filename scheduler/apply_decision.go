@@ -10,7 +10,6 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -49,7 +48,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	tried, g := "", p.Group
 	limited := g != nil && key.Type == fwk.PodGroupKeyType && !waited && g.HasTopology() && g.Placed() == 0
 	if limited {
-		tried = m.domainTried(g, d)
+		tried = m.topology.triedBy(g, d)
 	}
 	if !waited {
 		m.queue.StartAttempt(key) // the end of a wait is not another attempt
@@ -70,7 +69,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	if limited {
-		m.judgeDomain(key, g, tried, d)
+		m.topology.judge(key, g, tried, d)
 	}
 	return nil
 }
@@ -105,17 +104,6 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 	}
 	m.queue.Refuse(key, failureOf(d))
 	m.waits.conclude(key)
-}
-
-// judgeDomain notes, after a cycle of a gang that must stay within a domain, whether the domain that it tried is to be
-// avoided: the attempt has failed and has left nothing of the gang on nodes.
-func (m *Machine) judgeDomain(key queue.Key, g *cluster.Group, tried string, d *eventlog.Decision) {
-	switch e := m.queue.Get(key); {
-	case g.Placed() > 0:
-		g.AvoidNothing()
-	case e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
-		m.avoidDomain(key, g, tried, d)
-	}
 }
 
 // applyRejected takes the pods that the cycle rejected off their nodes. It returns those, as they stood there,

@@ -47,7 +47,7 @@ func (c *cycle) run() eventlog.Decision {
 		c.admit(placement)
 	}
 	m.waits.takeVerdicts(&c.d)
-	m.noteDomain(&c.d, m.cluster.Pod(pod.UID))
+	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // which stays as it is
 		// The pod keeps its place, and yet Reserve is taken back: only Apply makes the decision state. What

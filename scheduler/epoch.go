@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/canonical"
@@ -75,23 +74,14 @@ func (m *Machine) configure(data []byte) error {
 		return err
 	}
 	m.entities.queue, m.nominated.entities, m.waits.entities = m.queue, m.entities, m.entities
-	m.topology = &topology{cluster: m.cluster, queue: m.queue, projector: outlook.NewProjector(m.cluster), now: m.Now}
+	m.topology = &topology{
+		cluster: m.cluster, queue: m.queue, rules: &m.rules, projector: outlook.NewProjector(m.cluster), now: m.Now,
+	}
 	m.backfill = backfill.New(planView{m.cluster, m.entities, m.topology, room, m.Now}, lanes...)
 	room.topology, room.planner, m.rules.room = m.topology, m.backfill, room
 	m.useRules()
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
 	return nil
-}
-
-func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framework.Profile, error) {
-	profiles := make([]*framework.Profile, len(cfg.Profiles))
-	for i := range cfg.Profiles {
-		var err error
-		if profiles[i], err = m.newProfile(cfg, i); err != nil {
-			return nil, err
-		}
-	}
-	return profiles, sameQueueSort(profiles, cfg)
 }
 
 // reconfigure begins an epoch with another configuration. What the cluster is and who waits stays as it is, and

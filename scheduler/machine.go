@@ -92,10 +92,7 @@ func (m *Machine) pick() {
 		return
 	}
 	m.picked = true
-	for _, profile := range m.backfill.Backfilled() {
-		m.backfill.NoteNotFirst(profile)
-	}
-	m.noteBlocked()
+	m.backfill.NoteBlocked()
 	m.queue.ChooseHead()
 }
 

@@ -47,6 +47,18 @@ func (all *profiles) add(prof *framework.Profile) {
 // of returns the profile that schedules pod, nil if that is another scheduler's.
 func (all *profiles) of(pod *v1.Pod) *framework.Profile { return all.byName[pod.Spec.SchedulerName] }
 
+// newProfiles makes the plugins of all profiles of a configuration.
+func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framework.Profile, error) {
+	profiles := make([]*framework.Profile, len(cfg.Profiles))
+	for i := range cfg.Profiles {
+		var err error
+		if profiles[i], err = m.newProfile(cfg, i); err != nil {
+			return nil, err
+		}
+	}
+	return profiles, sameQueueSort(profiles, cfg)
+}
+
 // newProfile makes the i-th profile's plugins and gives them the Machine's state to look at.
 func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile, error) {
 	// Whether NodeResourcesFit filters is known only once the profile is there, and the plugins are made with it.

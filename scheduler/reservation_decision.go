@@ -166,13 +166,6 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	}
 }
 
-// noteBlocked has the queue look again at lanes that became blocked, or are not any more.
-func (m *Machine) noteBlocked() {
-	for _, profile := range m.backfill.Backfilled() {
-		m.backfill.NoteBlocked(profile)
-	}
-}
-
 // reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
 // any.
 func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {

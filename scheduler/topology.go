@@ -10,6 +10,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -17,10 +18,11 @@ import (
 
 // Gangs whose members' nodes must, or had better, have one value of a label: a domain.
 
-// topology searches for the domains of gangs.
+// topology searches for the domains of gangs, and keeps which of them an attempt has failed in (cluster.Group.Avoids).
 type topology struct {
 	cluster   *cluster.State
 	queue     *queue.Queue
+	rules     *rules // of the running epoch
 	projector *outlook.Projector
 	now       func() eventlog.Time
 	find      func(s *domainSearch) (d *domain, why string) // (*domainSearch).find, or that of another behaviour
@@ -214,14 +216,15 @@ func (s *domainSearch) preferred(labels []string, within *domain) *domain {
 	return s.smallestFor(pods, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
 }
 
-// noteDomain writes into a decision on a gang with a topology which domain its cycle was limited to, and whether
-// another one is there if this cycle ends the attempt and leaves no member on a node.
-func (m *Machine) noteDomain(d *eventlog.Decision, p *cluster.Pod) {
+// note writes into a decision on a gang with a topology which domain its cycle was limited to, and whether another one
+// is there if this cycle ends the attempt and leaves no member on a node. Apply reads both from the Decision and looks
+// for neither, so that a later version with a better search recovers the same state.
+func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	g := p.Group
-	if !m.rules.recordsFacts() || g == nil || d.Group == "" || !g.HasTopology() {
+	if !t.rules.recordsFacts() || g == nil || d.Group == "" || !g.HasTopology() {
 		return
 	}
-	tried, _ := m.topology.domainOf(g, false)
+	tried, _ := t.domainOf(g, false)
 	if tried == nil {
 		return
 	}
@@ -230,44 +233,59 @@ func (m *Machine) noteDomain(d *eventlog.Decision, p *cluster.Pod) {
 	if !refused || g.Composite() != nil || g.Avoids(d.Domain) {
 		return
 	}
-	s := &domainSearch{topology: m.topology, g: g, strict: true, failed: d.Domain}
+	s := &domainSearch{topology: t, g: g, strict: true, failed: d.Domain}
 	for _, uid := range d.Rejected {
-		s.released = append(s.released, m.cluster.Pod(uid))
+		s.released = append(s.released, t.cluster.Pod(uid))
 	}
 	if s.withNode() > 0 {
 		return // others stay on nodes
 	}
-	next, why := m.topology.find(s)
+	next, why := t.find(s)
 	d.Elsewhere = why == "" && (next == nil || !s.avoids(next))
 }
 
-// domainTried returns the domain that the cycle of a decision was limited to, "" for none.
-func (m *Machine) domainTried(g *cluster.Group, d *eventlog.Decision) string {
-	if m.rules.recordsFacts() {
+// triedBy returns the domain that the cycle of a decision was limited to, "" for none. It is asked before the decision
+// is applied.
+func (t *topology) triedBy(g *cluster.Group, d *eventlog.Decision) string {
+	if t.rules.recordsFacts() {
 		return d.Domain
 	}
-	if tried, _ := m.topology.domainOf(g, false); tried != nil {
+	if tried, _ := t.domainOf(g, false); tried != nil {
 		return tried.key()
 	}
 	return ""
 }
 
-// avoidDomain is called when an attempt has failed and left nothing of the gang on nodes: if there is another domain to
-// try, the gang is tried there at once, or anywhere if that will do; otherwise all are to be tried again next time. An
-// attempt anywhere may end in a domain that failed before: there is no other, then.
-func (m *Machine) avoidDomain(key queue.Key, g *cluster.Group, failed string, d *eventlog.Decision) {
+// judge notes, after a cycle of a gang that must stay within a domain has been applied, whether the domain that it
+// tried is to be avoided: it is if the attempt has failed and has left no member on a node. Once a member is placed for
+// good, no domain is avoided any more: the other members go where that one is.
+func (t *topology) judge(key queue.Key, g *cluster.Group, tried string, d *eventlog.Decision) {
+	switch e := t.queue.Get(key); {
+	case g.Placed() > 0:
+		g.AvoidNothing()
+	case e != nil && e.State() != queue.InFlight && e.Failed() && g.Count(gang.OnNodes) == 0:
+		t.avoid(key, g, tried, d)
+	}
+}
+
+// avoid notes that an attempt has failed in a domain. If there is another one to try, or the members may go anywhere,
+// the gang is active again at once; otherwise all domains are to be tried again next time. Example: of the racks a, b
+// and c only a and b have enough free. The attempt in a fails: a is avoided, and b is tried at once. It fails too:
+// nothing is avoided any more, and the gang waits for an event. An attempt without a domain (tried is "") may end where
+// one has failed before: there is no other domain then.
+func (t *topology) avoid(key queue.Key, g *cluster.Group, failed string, d *eventlog.Decision) {
 	if failed == "" || g.Avoids(failed) {
 		g.AvoidNothing()
 		return
 	}
 	g.Avoid(failed)
 	elsewhere := d.Elsewhere
-	if !m.rules.recordsFacts() {
-		next, why := m.topology.domainOf(g, true)
+	if !t.rules.recordsFacts() {
+		next, why := t.domainOf(g, true)
 		elsewhere = why == "" && (next == nil || !g.Avoids(next.key()))
 	}
 	if elsewhere {
-		m.queue.Activate(key)
+		t.queue.Activate(key)
 	} else {
 		g.AvoidNothing()
 	}
