@@ -91,8 +91,8 @@ func (p *Planner) FindFirst(profile string) *queue.Entity {
 //
 // Invariant: the answer does not depend on which entity the queue has picked for a retry, and so neither do first and
 // NotFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
-// change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C are
-// owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
+// change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C
+// are owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
 func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false

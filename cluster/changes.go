@@ -11,11 +11,13 @@ import (
 // What memos of plugins' answers are kept by: which nodes have changed, and what else there is that they depend on.
 // None of it is state: a restored Machine begins anew.
 
-// minJournal is how many changes of nodes are kept at the least. A class of pods that is not used while more nodes
-// change, and more than twice as many as there are, compares them all.
+// minJournal is how many changes of nodes are kept at the least, and at least twice as many as there are nodes. A
+// ranking that was not used while more nodes changed compares all nodes.
 const minJournal = 1024
 
-// journal is the places in the list of nodes of those that changed, in the order of the changes.
+// journal is the nodes that changed, by their places in List, in the order of the changes. Example: first is 100 and
+// places is [7 3 7]: changes 100 and 102 were of node 7, change 101 of node 3. What was known up to change 101 needs to
+// look at node 7 again.
 type journal struct {
 	places []int32
 	first  uint64 // the number of the first in places

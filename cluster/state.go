@@ -21,12 +21,14 @@ type State struct {
 	waits    Waits
 	holdings holdings
 
-	roomVersion uint64
-	placements  uint64
-	allowed     uint64
-	version     uint64
-	beyond      uint64
-	changed     journal
+	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
+	// while its version is the same. A restored State counts from zero.
+	roomVersion uint64  // see RoomVersion
+	placements  uint64  // see Placements
+	allowed     uint64  // see Allowed
+	version     uint64  // see Version
+	beyond      uint64  // see Beyond
+	changed     journal // see ChangedSince
 
 	withAffinity     nodeSet
 	withAntiAffinity nodeSet

@@ -9,11 +9,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// What most plugins say of a node in Filter and Score is the same for many pods, and stays the same until the node
-// changes: a placement changes one node. A class is the pods for which it is the same, and what was said of each node
-// is kept for it. It is a memo and nothing else: with and without it the same comes out, and tests say so.
+// What most plugins answer for a node in Filter and Score is the same for many pods, and stays the same until the node
+// changes: a placement changes one node. A class is the pods for which it is the same, with the answers for each node.
+// Invariant: a class is a memo. Without it the same is decided (TestClassesChangeNoEntry).
 //
-// A memo is only as good as the list of what the answers depend on. They depend on
+// Example: 1,000 pods of one job are placed on 5,000 nodes. For the first one the plugins of the class are asked for
+// all 5,000 nodes. For each further one they are asked for one node, where the pod before it was placed.
+//
+// The invariant holds because a kept answer is used only if everything that it depends on is the same. That is
 //
 //   - what the pods of a class have in common: all that they say but what they request, their metadata, and their gang.
 //     It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
@@ -22,15 +25,16 @@ import (
 //   - everything else in the world, nodes coming and going included: World.Version;
 //   - which plugins asked to be left out: compared at every use.
 //
-// That is so of the plugins in insideClasses. All others stand apart from the class and are asked for every pod: those
-// that look at the room on a node, because many a pod has requests of its own and their answers are quick; those that
-// will not sign for the pod; InterPodAffinity while some pod has affinity terms; and plugins that nobody has looked at,
-// for which there is no ranking either. Pods with claims or CSI volumes have no class, and a node to which pods are
-// nominated is looked at without it.
+// The plugins in insideClasses were examined: their answers depend on nothing else. All others stand apart from the
+// class and are asked for every pod: plugins that compare requests with the room on a node, because pods of one class
+// may have different requests and the answers are quick; plugins that do not sign for the pod; InterPodAffinity while
+// some pod has affinity terms; and plugins that were not examined, for which there is no ranking either. Pods with
+// claims or CSI volumes have no class. For a node that pods are nominated to, the class is not used.
 
 const (
-	// maxClassNodes bounds the memory, of which a node takes some 50 bytes in each class, and 150 where it is refused:
-	// the class that was not used for longest goes first. But so many classes there may be in any case:
+	// maxClassNodes bounds the memory: the number of classes times the number of nodes. A node takes about 50 bytes in
+	// each class, and 150 where it is refused. When there are too many, the class that was not used for longest goes.
+	// leastClasses may be kept in any case.
 	maxClassNodes = 1 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
@@ -39,25 +43,26 @@ const (
 
 // classes are a profile's memos.
 type classes struct {
-	off       bool // there are to be none
-	version   uint64
-	clock     uint64
+	off       bool   // no memos are kept
+	version   uint64 // World.Version for which the memos hold: with another one all are dropped
+	clock     uint64 // counts uses, so that the memo that was not used for longest can be found
 	byKey     map[string]*class
 	rankings  map[string]*ranking  // by template
 	templates map[string]*template // by what encode says
 	key       []byte               // the memory of encode
 }
 
-// class is a memo.
+// class is what the plugins inside of a class answered for each node.
 type class struct {
-	used    uint64
-	filters []int // plugin ids
+	used    uint64 // classes.clock at the last use
+	filters []int  // ids of the plugins whose answers are kept; if others are to run, all answers are dropped
 	scorers []int
 	nodes   []classNode // as World.Lister lists them
 	raw     []int64     // len(scorers) for each node
 }
 
-// classNode is what is known of one node: of which generation it was filtered and scored, 0 for never.
+// classNode is what is known of one node. filtered and scored are the node's generations when it was filtered and
+// scored, 0 for never: an answer holds as long as the node has that generation.
 type classNode struct {
 	filtered, scored int64
 	status           *fwk.Status // nil: feasible
@@ -128,7 +133,8 @@ func (c *search) membershipOf(affine bool) *membership {
 	return m
 }
 
-// classify finds the pod's class, if it has one in the world as it is, and settles which filters stand apart from it.
+// classify finds the pod's class, if it has one now, and splits the filters into those inside of it and those that
+// stand apart from it.
 func (c *search) classify(nodes int) {
 	t := c.template
 	if t == nil || !c.preFilters.AllNodes() || hasClaims(c.pod) {
@@ -257,7 +263,7 @@ func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Statu
 	if n.scored == g {
 		return raw, nil
 	}
-	n.scored = 0 // until all have answered
+	n.scored = 0 // until all plugins have answered: one may fail
 	for i := range c.insideScorers {
 		score, status := c.insideScorers[i].plugin.Score(c.ctx, c.state, c.pod, node)
 		if !status.IsSuccess() {

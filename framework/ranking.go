@@ -8,15 +8,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// A ranking is the answer of a whole search for the pods of one template, kept up instead of found anew: which nodes
-// are feasible, why the others are not, and which is best. A node that has changed since is filtered and scored again
-// and moves to its new place, in time that grows with the logarithm of the number of nodes; the others are not looked
-// at.
+// A ranking is the answer of a whole search for the pods of one template: which nodes are feasible, why the others are
+// not, and which is best. It is updated from search to search. A node that has changed since is filtered and scored
+// again, and gets its new place in a time that grows with the logarithm of the number of nodes. Other nodes are not
+// looked at.
 //
-// The order is the one that a search would find: by total of the weighted, normalized scores, and of equals the first
-// by name, which is the first in the list. A normalized score depends on the scores of the other feasible nodes. Of
-// plugins in normalizedByHighest it depends on the highest of them alone; when that moves all totals are made anew.
-// With another plugin that normalizes there is no ranking.
+// Invariant: after update the best place is the node that a search without a ranking would find: the one with the
+// highest total of the weighted, normalized scores, and of equals the first by name, which is the first in the list.
+//
+// A normalized score depends on the scores of the other feasible nodes. For plugins in normalizedByHighest it depends
+// on the highest of them alone, and when that changes, all totals are computed again. Example: TaintToleration counts
+// the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is feasible no more,
+// the highest is 2, and the total of every node may change. With any other plugin that normalizes there is no ranking.
 
 // normalizedByHighest are the plugins whose NormalizeScore gives a node what follows from its raw score and the highest
 // one. TestScoresNormalizedByTheHighest compares.
@@ -28,13 +31,13 @@ const maxRankedNodes = 1 << 21
 
 // ranking is that of a template.
 type ranking struct {
-	used    uint64
-	filters []int // plugin ids
+	used    uint64 // classes.clock at the last use
+	filters []int  // ids of the plugins that it was made with; with others it begins empty
 	scorers []int
 
-	ready bool
-	since uint64  // of World.Changed: what changed before is ranked
-	dirty []int32 // places of nodes that were looked at and have no place yet
+	ready bool    // all nodes have been ranked once
+	since uint64  // of World.Changed: every node that changed before is ranked
+	dirty []int32 // nodes that were filtered and scored again, and are not yet in winners with their new total
 
 	nodes    []rankedNode // as World.Lister lists them
 	feasible int
@@ -46,12 +49,12 @@ type ranking struct {
 	winners []int32
 }
 
-// rankedNode is what a node's place rests on.
+// rankedNode is what a node's place is computed from.
 type rankedNode struct {
-	generation int64 // 0: not ranked
-	status     *fwk.Status
-	fixed      int64 // the part of total that no other node has a say in
-	total      int64 // unranked if the node is not feasible
+	generation int64       // of the node when it was filtered and scored; 0: not ranked
+	status     *fwk.Status // nil: feasible
+	fixed      int64       // the part of total that does not depend on other nodes
+	total      int64       // unranked if the node is not feasible
 }
 
 // unranked is below every total.
@@ -66,8 +69,8 @@ type scale struct {
 	value   map[int64]int64 // normalized, by raw score, for this highest; filled as asked
 }
 
-// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot go by one, and
-// then nothing has happened, but that plugins may have prepared themselves to score.
+// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot use a ranking.
+// Nothing has changed then, except that PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 	if c.class == nil || !c.member.ranked || !c.template.again || c.p.world.Changed == nil || c.reserved != nil ||
 		c.nominator != nil || len(c.refused) > 0 ||
@@ -127,8 +130,8 @@ func (m *classes) rankingOf(template string, nodes int) *ranking {
 	return r
 }
 
-// fits settles whether the plugins that score allow a ranking, and begins it anew where others filter and score than
-// before.
+// fits reports whether the plugins that score allow a ranking. If other plugins filter or score than before, the
+// ranking begins empty.
 func (r *ranking) fits(c *search, nodes int) bool {
 	if len(r.nodes) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
 		sameIDs(r.scorers, c.scorers, func(s scorer) int { return s.id }) {
@@ -202,7 +205,8 @@ func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
 	return true
 }
 
-// look filters and scores the node if it has changed, and takes note of what came out. Its total is made later.
+// look filters and scores the node if it has changed, and notes the result. Its total is computed later, by sum, when
+// the highest raw scores are known.
 func (r *ranking) look(c *search, at int, node fwk.NodeInfo) bool {
 	n := &r.nodes[at]
 	generation := node.GetGeneration()
@@ -260,7 +264,7 @@ func (r *ranking) forget(at int, n *rankedNode) {
 	}
 }
 
-// rescale finds the highest raw score anew and says whether it has moved.
+// rescale finds the highest raw score again, and reports whether it has changed.
 func (s *scale) rescale() bool {
 	highest := int64(0) // as helper.DefaultNormalizeScore has it
 	// any order: a maximum
@@ -290,7 +294,7 @@ func (r *ranking) sum(c *search, at int) bool {
 	return true
 }
 
-// normalized asks the plugin what becomes of a raw score beside the highest one.
+// normalized returns the plugin's normalized score for a raw score, given the highest one.
 func (s *scale) normalized(c *search, raw int64) (int64, bool) {
 	if value, ok := s.value[raw]; ok {
 		return value, true
@@ -300,7 +304,7 @@ func (s *scale) normalized(c *search, raw int64) (int64, bool) {
 	return value, ok
 }
 
-// normalizedBeside asks a plugin of normalizedByHighest what becomes of a raw score beside the highest one.
+// normalizedBeside asks a plugin of normalizedByHighest to normalize a raw score, given the highest one.
 func (c *search) normalizedBeside(s *scorer, raw, highest int64) (int64, bool) {
 	list := fwk.NodeScoreList{{Score: raw}, {Score: highest}}
 	status := s.plugin.ScoreExtensions().NormalizeScore(c.ctx, c.state, c.pod, list)

@@ -9,16 +9,17 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// Pods made from one template, as those of a job are, say the same of all that plugins look at when they look for a
-// node. What they say of such a pod alone, in which class it is and what some of them prepare for it in PreFilter and
-// PreScore, is therefore found out once for all of them. Like a class it is a memo and nothing else, and like classes
-// it is dropped when anything but nodes and pods changes.
+// Pods made from one template, such as those of a job, are the same in everything that plugins look at. So what depends
+// on the pod alone is found once for all of them: its class, and what some plugins prepare in PreFilter and PreScore.
+// Like a class it is a memo, and is dropped when anything but nodes and pods changes. Example: pods of two gangs in one
+// namespace are of one template if they differ in name, labels and gang only. With another request or another
+// toleration they are not.
 
-// maxTemplates is how many templates are kept, of some 2 KiB each. Those that come when there are as many begin anew.
+// maxTemplates is how many templates are kept, of some 2 KiB each. When there would be more, all are dropped.
 const maxTemplates = 4096
 
-// preparesByTemplate are the plugins whose PreFilter and PreScore look at the pod, at their arguments and at objects
-// that are neither nodes nor pods, and leave behind what nobody changes afterwards.
+// preparesByTemplate are the plugins whose PreFilter and PreScore depend only on the pod, on their arguments and on
+// objects that are neither nodes nor pods, and write into the cycle's state what is never changed afterwards.
 var preparesByTemplate = []string{
 	names.NodePorts, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit,
 	names.NodeResourcesBalancedAllocation,

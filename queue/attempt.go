@@ -74,8 +74,8 @@ func (q *Queue) MarkPending(key Key, uid types.UID) {
 	q.rest(e)
 }
 
-// Refuse says that the attempt under way found no place for a member, and goes on with the others: it will
-// not come to this one again. At its end Finish, or Park, puts together what was said of all of them. An
+// Refuse notes that the attempt under way found no node for a member and goes on with the others. It does not come to
+// this member again. When the attempt ends, Finish or Park takes the failures of all refused members together. An
 // unknown pod is passed over.
 func (q *Queue) Refuse(key Key, f Failure) {
 	e := q.entities[key]
@@ -98,7 +98,7 @@ func (q *Queue) blame(e *Entity, f Failure) {
 	}
 }
 
-// retry has the attempt that begins come to the member.
+// retry makes the member untried again, for the attempt that begins.
 func (e *Entity) retry(m *member) {
 	m.refused = false
 	if m.tried {
@@ -108,9 +108,10 @@ func (e *Entity) retry(m *member) {
 	}
 }
 
-// Finish says that the attempt has come to its end: well, or if it refused members, as Park says. With no
-// ready member left the entity is Placed (or Gated); otherwise it has members that the attempt did not try, and
-// it is active again at once: as upstream, its counters start anew. An unknown entity is passed over.
+// Finish ends the attempt. If it refused members, it has failed, see Park. If no ready member is left, the entity is
+// Placed (or Gated). Otherwise it has members that the attempt did not try: it is active again at once, and its
+// counters begin at zero, as upstream. Example: a gang with minimum 2 and 3 members has placed two and ends the
+// attempt; the third is tried in the next one. An unknown entity is passed over.
 func (q *Queue) Finish(key Key) {
 	e := q.entities[key]
 	if e == nil {

@@ -59,8 +59,8 @@ type member struct {
 	pod    *v1.Pod
 	part   string // of a composite: the gang that it is a member of
 	placed bool
-	// tried: the attempt under way, or else the last one, has come to the pod, and does not another time. refused: it
-	// was refused.
+	// tried: the attempt under way, or else the last one, has come to the pod, and does not come to it again. refused:
+	// that attempt refused it.
 	tried, refused bool
 	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
 	// Only pending members have one.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// strategy is what is to be done with an entity that failed. The higher wins.
+// strategy is what an event does with an entity that failed. The highest of the plugins' answers wins.
 type strategy int
 
 const (
@@ -55,8 +55,9 @@ type registration struct {
 	named    map[types.NamespacedName]struct{}
 }
 
-// class is the unschedulable entities that the same plugins of the same profile rejected. An event is of
-// interest, or not, to a whole class at once.
+// class is the unschedulable entities that the same plugins of the same profile rejected. Whether these plugins
+// registered an event is the same for all of them, so it is looked up once for the class. Example: NodeResourcesFit
+// alone rejected 10,000 pods, and an event comes that it did not register: one look shows that all of them stay.
 type class struct {
 	rejectors []*plugin
 	pending   []*plugin
@@ -337,7 +338,8 @@ func (q *Queue) tell(e *Entity, o *occurrence) bool {
 	return false
 }
 
-// worth asks the plugins that rejected e. Those that answered Pending go first, as theirs is the stronger word.
+// worth returns what the event does with e, by the hints of the plugins that rejected it. Those that rejected it with
+// Pending are asked first: if one of them wants it retried, that skips the backoff, and no other answer matters.
 func (q *Queue) worth(e *Entity, o *occurrence) strategy {
 	if o.wildcard {
 		if o.concerns(e) {
@@ -362,7 +364,9 @@ func (q *Queue) worth(e *Entity, o *occurrence) strategy {
 	return skip
 }
 
-// note remembers, for an entity in flight, which plugins would have it retried.
+// note remembers, for an entity in flight, the plugins whose hints want it retried after the event. It is not known yet
+// which plugins will reject the entity. If one of these does, the entity is retried at once, see verdict: otherwise an
+// event that comes in the middle of an attempt would be lost.
 func (q *Queue) note(e *Entity, o *occurrence) {
 	if o.wildcard {
 		if o.concerns(e) {

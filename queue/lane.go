@@ -7,8 +7,8 @@ import "slices"
 // Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active.
 type lane struct {
 	entities []*Entity
-	// asked is a memo: of those before it none is active, or owed an attempt that Room allows, and all let others pass,
-	// since version.
+	// asked and version are a memo. At this RoomVersion none of the entities before the asked-th is active, none is
+	// owed a retry for which there is room, and all of them let others pass: the search goes on from there.
 	asked   int
 	version uint64
 }

@@ -24,7 +24,9 @@ type Queue struct {
 	ctx  context.Context // for PreEnqueue: carries a logger that discards
 
 	now eventlog.Time // of the last SetTime
-	// changes counts what was told to the queue about the world; changedAt is when that was last.
+	// changes counts calls that say that the world has changed, and changedAt is the time of the last one. An entity
+	// that came to rest at the same count (Entity.stamp) has met nothing new since: a flush would only repeat its
+	// last attempt.
 	changes   uint64
 	changedAt eventlog.Time
 
@@ -50,13 +52,13 @@ type Queue struct {
 	gatingNow     []*plugin            // scratch of Move
 	events        map[eventKind]int
 
-	// asked says how far into owed Room was asked, and answered no, since roomVersion.
+	// asked and roomVersion are a memo: at this RoomVersion, Room reports false for the first asked entities of owed.
 	asked       int
+	roomVersion uint64
 	pickIsMemo  bool      // see PickIsMemo
 	picks       []*Entity // that ChooseHead made active, if pickIsMemo
-	roomVersion uint64
-	releases    uint64
-	moves       uint64
+	releases    uint64    // how often MarkPending gave a node back; part of the default RoomVersion
+	moves       uint64    // how often Move was called; numbers the occurrences
 }
 
 // Counts is the number of entities in each state.
@@ -305,9 +307,9 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	q.rest(e)
 }
 
-// Activate is what PodActivator asks for: the entity, if it is unschedulable, backing off or gated, is put
-// to PreEnqueue and becomes active without regard to its backoff. If it is in flight, that is remembered
-// for when its attempt fails.
+// Activate is what PodActivator asks for. If the entity is unschedulable, backing off or gated, PreEnqueue is run for
+// it, and it becomes active without regard to its backoff. If it is in flight, it is tried again after its backoff when
+// its attempt fails.
 func (q *Queue) Activate(key Key) {
 	e := q.entities[key]
 	if e == nil {
@@ -324,9 +326,8 @@ func (q *Queue) Activate(key Key) {
 	}
 }
 
-// Retry says that something about the entity itself changed, so that its last refusal need not stand: if it is
-// unschedulable it is tried again after its backoff, and if it is in flight, that is remembered for when its
-// attempt fails.
+// Retry says that something about the entity itself changed, so that its next attempt may end differently. If it is
+// unschedulable it is tried again after its backoff. If it is in flight, that happens when its attempt fails.
 func (q *Queue) Retry(key Key) {
 	e := q.entities[key]
 	if e == nil {

@@ -3,18 +3,21 @@ package queue
 import "slices"
 
 // ChooseHead makes the head of the queue an entity that is worth an attempt; it is called at the end of every
-// applied entry. It does nothing without Options.Room and while an entity is in flight.
+// applied entry. It does nothing while an entity is in flight, and without Options.Room it looks at lanes only.
 //
-// An entity whose last attempt failed is not attempted while Room says that it would certainly fail. This is
-// sound: the attempt would change nothing but the entity's counters, and its outcome, a refusal, is known.
-// When an event, a backoff or a flush asks for a retry, the entity is therefore owed one: it stays
-// Unschedulable, with the reasons of its last attempt, until it would be the head of the queue and Room says
-// yes. Upstream would attempt it and learn that now, say, resources are lacking too; here the debt stands in
-// for that: an owed entity needs no further event to be retried, only room, so that no event is lost.
+// An entity whose last attempt failed is not attempted while Room reports that it would certainly fail. Leaving the
+// attempt out loses nothing: it would change the entity's counters only, and its outcome is known. So when an event, a
+// backoff or a flush asks for a retry, the entity is owed one: it stays Unschedulable, with the reasons of its last
+// attempt, until it would be the head of the queue and Room reports true.
 //
-// The outcome is as if, after every entry, the first entity in queue order were picked that is active or
-// owed, and has room if it failed last. Owed entities are kept in that order and asked from the front, each
-// once for every time that room may have grown.
+// Invariant: after ChooseHead the head is the first entity, in queue order, that is active or owed a retry, and for
+// which Room reports true if its last attempt failed. An entity that is owed a retry needs no further event, only room,
+// so no event is lost. Example: gang g, of 4 GPUs, failed; 2 are free. A pod of another gang ends: g is owed a retry.
+// When 4 GPUs are free, g is picked, although the event that freed the last of them was of no interest to the plugins
+// that had refused it.
+//
+// Entities that are owed a retry are kept in queue order. Room is asked from the front, once for each entity at each
+// RoomVersion: q.asked is how many of them it has refused at q.roomVersion.
 func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return

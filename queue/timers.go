@@ -7,12 +7,12 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// SetTime says that time has come to now; it is called before every entry is applied. Entities whose backoff has
-// expired become active. Entities that stayed unschedulable or gated for longer than FlushAfter are tried again, at the
-// first multiple of FlushPeriod after that, provided that anything changed (Add, Update, Refresh, Delete, Move,
-// Activate, Retry, Recheck, and Park if something came during the attempt) since they came to rest there: the scheduler
-// is deterministic, so a second attempt in an unchanged world would only repeat the first. Time never goes back: that
-// would be a broken invariant, and panics.
+// SetTime sets the time; it is called before every entry is applied. Entities whose backoff has expired become active.
+// Entities that have been unschedulable or gated for longer than FlushAfter are tried again at the next multiple of
+// FlushPeriod, if anything has changed since they came to rest there (Add, Update, Refresh, Delete, Move, Activate,
+// Retry, Recheck, and Park if something came during the attempt). If nothing has changed, another attempt would only
+// repeat the first: the scheduler is deterministic. Example, with FlushAfter 5m and FlushPeriod 30s: an entity rests
+// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. Time never goes back: SetTime panics.
 func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))

@@ -15,7 +15,9 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// applyDecision makes a recorded decision the state. It asks no plugin whether it agrees.
+// applyDecision applies a recorded decision. The decision is a fact: no plugin is asked, and nothing is searched for,
+// so that another version of the plugins or of a search recovers the same state. (In epochs of behaviour 1 the domain
+// of a gang is searched for here, see topology.triedBy.)
 func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	p := m.cluster.Pod(d.UID)
 	if p == nil {
@@ -51,7 +53,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		tried = m.topology.triedBy(g, d)
 	}
 	if !waited {
-		m.queue.StartAttempt(key) // the end of a wait is not another attempt
+		m.queue.StartAttempt(key) // a decision on a waiting pod ends its wait, and is no attempt
 	}
 	freed, err := m.applyRejected(key, d)
 	if err != nil {
@@ -64,7 +66,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		return err
 	}
 	m.nominated.apply(key, d)
-	// The queue is told last: what was refused just now must learn of it too.
+	// The queue learns of the freed room last, so that an entity that this decision refused is retried for it too.
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
@@ -93,10 +95,13 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)
 }
 
-// applyFailure applies that the cycle placed nothing, or, if the pod waited, that it is not bound after all.
+// applyFailure applies a decision that gave the pod no node, or took the node from it where it waited. If that ends the
+// attempt, the entity is parked with the reasons; otherwise only the member is refused, and the attempt goes on with
+// the next one. Example: of a gang with minimum 3 and 5 members the second finds no node. Four can still be placed, so
+// the attempt goes on; it ends when a third member finds none.
 func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision) {
 	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
-		m.queue.Retry(key) // it was broken off: no event need come for another attempt to end otherwise
+		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event
 	}
 	if waited || m.waits.endsAttempt(key, d) {
 		m.queue.Park(key, failureOf(d))
@@ -106,8 +111,8 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 	m.waits.conclude(key)
 }
 
-// applyRejected takes the pods that the cycle rejected off their nodes. It returns those, as they stood there,
-// whose going others have to learn of.
+// applyRejected takes the waiting pods that the cycle rejected off their nodes. It returns those of them whose room
+// came free for others, as they were on their nodes: those that an earlier attempt had placed (see queue.MarkPending).
 func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v1.Pod, err error) {
 	var others []queue.Key
 	for _, uid := range d.Rejected {
@@ -179,7 +184,7 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	return nil
 }
 
-// blamesGang says whether the gang plugin had a part in a refusal.
+// blamesGang reports whether the gang plugin refused the pod as a whole, not only some nodes for it.
 func blamesGang(d *eventlog.Decision) bool {
 	return slices.ContainsFunc(
 		d.Rejections,
@@ -187,9 +192,9 @@ func blamesGang(d *eventlog.Decision) bool {
 	)
 }
 
-// failureOf is what the queue has to know of a decision that placed nothing. If a node was found and the pod was turned
-// away later, only who did that is to blame, and not who refused other nodes. Preemption is not to blame: it only did
-// not help.
+// failureOf returns what the queue has to know of a decision that placed nothing: the plugins whose events ask for a
+// retry. If some nodes were feasible and the pod was refused later (in Reserve or Permit), these are the plugins that
+// refused it then, and not those that filtered other nodes out. Preemption is never among them: it refused nothing.
 func failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {

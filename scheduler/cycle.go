@@ -49,9 +49,9 @@ func (c *cycle) run() eventlog.Decision {
 	m.waits.takeVerdicts(&c.d)
 	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
 	if c.d.Node != "" {
-		c.d.Nominated = "" // which stays as it is
-		// The pod keeps its place, and yet Reserve is taken back: only Apply makes the decision state. What
-		// Unreserve says of waiting pods on that way is not meant.
+		c.d.Nominated = "" // the decision does not change the nomination
+		// What the plugins reserved is taken back, because only Apply changes the state. Unreserve of the gang plugin
+		// rejects waiting pods; here that is dropped, because the pod keeps its node.
 		waiting.StartCycle()
 		c.profile.TakeBack(m.ctx, c.state, pod, c.d.Node)
 		waiting.EndCycle()
@@ -116,8 +116,8 @@ func (c *cycle) waitOf(waits []framework.Wait) (plugins []string, until eventlog
 	return plugins, until
 }
 
-// propose writes down what a PostFilter plugin wants done: who is to be evicted of those that are not on their way out
-// already, and the nominations of other pods. The gang's held members are released: its attempt ends.
+// propose writes into the decision what a PostFilter plugin proposed: the victims that are not leaving already, and the
+// nominations of other pods. The gang's waiting members are released, because its attempt ends.
 func (c *cycle) propose() {
 	proposal := preemption.Proposed(c.state)
 	if proposal == nil {
@@ -134,8 +134,8 @@ func (c *cycle) propose() {
 	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
 }
 
-// withNomination returns the pod as plugins are to see it: with the nomination that counts, whatever its object says.
-// It does not count where the pod's gang must not go now.
+// withNomination returns the pod as plugins see it: with the nomination of the state, and not that of its object. If
+// the nominated node is outside of the domain of the pod's gang, plugins see none.
 func (c *cycle) withNomination(pod *v1.Pod) *v1.Pod {
 	node := c.m.nominated.nodeOf(pod.UID)
 	if g := c.m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
@@ -151,8 +151,8 @@ func (c *cycle) withNomination(pod *v1.Pod) *v1.Pod {
 	return &as
 }
 
-// withBlamed returns the placement's rejections with a row for every plugin that an event must change the
-// mind of, also for one that only narrowed the nodes down in PreFilter.
+// withBlamed returns the placement's rejections with a row for each plugin whose events ask for a retry, also for one
+// that refused no node but left nodes out in PreFilter.
 func withBlamed(placement framework.Placement) []eventlog.Rejection {
 	out := placement.Rejections
 	for _, plugin := range placement.Plugins {

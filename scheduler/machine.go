@@ -85,8 +85,9 @@ func (m *Machine) Queue() *queue.Queue {
 	return m.queue
 }
 
-// pick has the queue pick which entity that failed is worth another attempt, unless it has since the last entry.
-// In epochs of behaviour 1 that is done by Apply.
+// pick has the queue pick which entity that failed is worth another attempt, unless it has done so since the last
+// entry. The pick is a memo: it is made again after each entry, whether somebody asked for it or not, and is never in
+// the state that is hashed. In epochs of behaviour 1 the pick is part of the state, and Apply makes it.
 func (m *Machine) pick() {
 	if m.picked || m.queue == nil || !m.rules.recordsFacts() {
 		return
@@ -96,7 +97,8 @@ func (m *Machine) pick() {
 	m.queue.ChooseHead()
 }
 
-// unpick takes that back, so that an entry is applied to the same state whether somebody has asked or not.
+// unpick takes the pick back. So an entry is applied to the same state whether Decide was called before it, as in a
+// running scheduler, or not, as in recovery.
 func (m *Machine) unpick() {
 	if m.picked {
 		m.queue.Unpick()

@@ -24,16 +24,19 @@ import (
 // its node is gone, or by another Decision. It has no effect while the pod is held on a node, or is kept out of the
 // queue.
 
-// nominations is also what the plugins see of them. The plugins change nothing: what they say to that end is dropped.
+// nominations is also the PodNominator that plugins see. They cannot change it: their calls to add or delete a
+// nomination do nothing.
 type nominations struct {
 	entities *entities
 	nodes    map[types.UID]string
 	byNode   map[string][]types.UID // in the order in which they came
-	// counted are those that counted when that was last looked at: others have been refused for their sake.
+	// counted are the pods whose nomination counted when that was last looked at: other pods may have been refused a
+	// node because of it, and are told when it counts no more.
 	counted map[types.UID]bool
 	// changes counts nominations that came and went: a memo's version, not state.
 	changes uint64
-	// vacated are pods as they would have stood where room was kept for them up to the entry being applied.
+	// vacated are the pods whose nomination ended, or counts no more, since the last entry, each as if it were on the
+	// node where room was kept for it.
 	vacated []*v1.Pod
 }
 
@@ -93,7 +96,7 @@ func (n *nominations) recount() {
 	}
 }
 
-// tellVacated tells the queue of the room that is free now, as if the pods had stood there and gone.
+// tellVacated tells the queue of the room that is not kept any more, as if the pods had been on these nodes and left.
 func (n *nominations) tellVacated() {
 	n.recount()
 	for _, pod := range n.vacated {

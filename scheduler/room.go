@@ -15,6 +15,10 @@ import (
 
 // room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
 // state.
+//
+// Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little. Example:
+// a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt fails. With
+// 3 free in all the answer is false, and no attempt is made.
 type room struct {
 	cluster   *cluster.State
 	profiles  *profiles
@@ -25,7 +29,8 @@ type room struct {
 	find      func(r *room, e *queue.Entity) bool // (*room).look, or that of another behaviour
 }
 
-// version is the queue's RoomVersion.
+// version is the queue's RoomVersion: while it is the same, no answer of room.has has turned from false to true. It
+// grows when room is added or freed, when a reservation comes or goes, and when a nomination does.
 func (r *room) version() uint64 {
 	return r.cluster.RoomVersion() + r.planner.Version() + r.nominated.changes
 }
@@ -74,7 +79,7 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 	return true
 }
 
-// podHasRoom says whether all nodes together have enough for a single pod.
+// podHasRoom reports whether all nodes together have enough for a single pod.
 func (r *room) podHasRoom(e *queue.Entity) bool {
 	for _, p := range r.entities.needed(e) {
 		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
@@ -86,8 +91,8 @@ func (r *room) podHasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// mayPreempt says whether the entity's gangs could have room made for them by pods of lower priority, or have room kept
-// for them that they may have no use for any more: only an attempt can tell.
+// mayPreempt reports whether only an attempt can tell if the entity's gangs find room: pods of lower priority could be
+// evicted for them, or some member is nominated to a node, and the attempt may end or move that nomination.
 func (r *room) mayPreempt(e *queue.Entity, gangs []*cluster.Group) bool {
 	for _, g := range gangs {
 		isNominated := func(p *cluster.Pod) bool { return r.nominated.nodeOf(p.Object.UID) != "" }

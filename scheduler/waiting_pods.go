@@ -57,18 +57,17 @@ func (s *waits) broken() (found *cluster.Wait, why string) {
 	return found, why
 }
 
-// doubt has the next decision look at all waiting pods again, unless the entry is such that if none of them
-// was broken before, none is now: another member of the gang in flight was held. It saves looking at all held
-// members each time that one more is.
+// doubt ends the memo of broken, unless the entry cannot have broken a wait: it is a decision that only adds one more
+// waiting pod. Without this, each member of a gang that is placed would have all members before it looked at again, and
+// a gang of n members would cost n*n.
 func (s *waits) doubt(entry eventlog.Entry) {
 	d, ok := entry.Payload.(*eventlog.Decision)
 	if !ok || d.Outcome != eventlog.Waiting || len(d.Rejected) > 0 || len(d.Approvals) > 0 {
 		s.doubtful, s.noneOverdue = true, false
 		return
 	}
-	// A pod that is held takes room only of what it requests itself, so that it shows in its own node's books whether
-	// it took any that others hold: it may, if its profile does not look at resources, or by a decision of a log
-	// that was altered.
+	// The new waiting pod takes room on its own node only, so Overcommitted(p) tells whether it took room that others
+	// hold. That happens if its profile does not filter by resources, or in a log that was altered.
 	p := s.entities.cluster.Pod(d.UID)
 	w, held := s.pods.Get(d.UID)
 	if !held || s.whyBroken(w) != "" || s.entities.cluster.Overcommitted(p) {
@@ -80,7 +79,7 @@ func (s *waits) doubt(entry eventlog.Entry) {
 	s.until = min(s.until, d.WaitUntil)
 }
 
-// whyBroken says why a waiting pod cannot go on waiting; "" if it can.
+// whyBroken returns why a waiting pod cannot go on waiting; "" if it can.
 func (s *waits) whyBroken(w *cluster.Wait) string {
 	p, prof := s.entities.cluster.Pod(w.Pod.Object.UID), s.entities.profiles.of(w.Pod.Object)
 	switch {
@@ -100,21 +99,21 @@ func (s *waits) whyBroken(w *cluster.Wait) string {
 	return s.whyStuck(w)
 }
 
-// whyStuck says why no other member's cycle is going to come for which the pod is held, or why the gang that it was to
-// go with is not there any more; "" if it may go on waiting.
+// whyStuck returns why a pod waits in vain: no cycle of another member will come that could complete its gang, or its
+// gang does not exist any more. It returns "" if the pod may go on waiting.
 func (s *waits) whyStuck(w *cluster.Wait) string {
 	g, held := s.entities.cluster.Pod(w.Pod.Object.UID).Group, slices.Contains(w.Plugins, coscheduling.Name)
 	if !held && (g == nil || !plansGangs(s.entities.profiles.of(w.Pod.Object))) {
 		return ""
 	}
 	if g != nil && g.Refusal() != "" {
-		return g.Refusal() // came up while the pod was held: by now nobody can know how many members are meant
+		return g.Refusal() // came up while the pod waited: it is not known any more how many members are needed
 	}
 	if g != nil && !g.Declared() {
 		return "its pod group does not exist any more"
 	}
 	if g != nil && (g.Suffices(gang.OnNodes) || g.NonStrict()) {
-		return "" // all are there, and some other plugin holds one; or it waits for the rest in its own way
+		return "" // the minimum is there, and another plugin holds a member; or the mode is NonStrict
 	}
 	if !held {
 		return "its pod group has fallen below its minimum"
@@ -276,9 +275,9 @@ func (s *waits) allow(seq uint64, p *cluster.Pod) {
 	p.Since = s.now()
 }
 
-// release takes a waiting pod off its node and returns whose member it is. Others have to learn of the room,
-// and the pod as it stood there is returned, only if they can have missed it: while a gang's cycles run back
-// to back no other pod's cycle comes between.
+// release takes a waiting pod off its node and returns the key of its entity. freed is the pod as it was on the node,
+// if other entities must learn of the room. It is nil for a pod that the attempt under way has placed: a gang's cycles
+// run back to back, so no cycle of another pod can have missed that room.
 func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error) {
 	p := s.entities.cluster.Pod(uid)
 	if p == nil || p.Stage != cluster.Waiting {
@@ -295,7 +294,7 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 	return key, freed, nil
 }
 
-// hold has a pod wait on the node that its decision gives it.
+// hold makes a pod wait on the node that its decision gives it.
 func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
 	wait := cluster.Wait{Seq: seq, Until: d.WaitUntil, Plugins: d.WaitFor}
 	if err := s.entities.cluster.Hold(p, d.Node, d.Volumes, wait); err != nil {
