@@ -1,15 +1,15 @@
-// Package backfill plans who may be attempted before whom in a lane.
+// Package backfill plans which entities may be attempted before which in a lane.
 //
 // A lane is the entities of one profile in queue order, under the queue policy StrictFIFO or Backfill. An entity is
 // what stands in the queue: a pod, a gang, or the gangs that are admitted together. The first entity of a lane that
 // lacks something it needs is called the first below.
 //
-// Under StrictFIFO nobody passes the first. Under Backfill others pass it as long as they do not delay it:
+// Under StrictFIFO no entity passes the first. Under Backfill others pass it as long as they do not delay it:
 //
 //   - When the first has failed, and it is known when there will be room for it by what the running pods declare of
 //     their durations (package outlook), it gets a reservation: a time, and a place for each of its pods. Others may
 //     use what the reservation leaves free, and everything if they declare to be gone by its time.
-//   - When nobody knows when there will be room, the first blocks its lane after a while (Lane.Hold): nobody passes
+//   - When it is not known when there will be room, the first blocks its lane after a while (Lane.Hold): none passes
 //     it any more, so that what comes free collects for it.
 //   - An entity that no room can help (it fits on no empty cluster, or fails although it fits) is passed over: the
 //     next one is the first.
@@ -31,6 +31,6 @@
 //
 // Reservations are state. All else is a function of them and of the View.
 //
-// Start reading at planner.go, then lane.go (who is the first, and what blocks), reservation.go and beside.go (what is
-// free beside a reservation).
+// Start reading at planner.go, then lane.go (which is the first, and what blocks), reservation.go and beside.go (what
+// is free beside a reservation).
 package backfill

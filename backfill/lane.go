@@ -11,8 +11,9 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// BlockedLane is a lane that nobody's entity may pass the first of: nobody knows when there will be room for that one,
-// so that all that is free, and comes free, is kept for it.
+// BlockedLane is a lane whose first entity lets none pass: it is not known when there will be room for it, so all room
+// that is free, or comes free, is kept for it. Example: a gang needs 8 nodes, 5 are free, and the pods on the others
+// declare no duration. After Lane.Hold nothing else of the lane is placed on the 5 nodes.
 type BlockedLane struct {
 	// Key is the first entity's, and Profile whose lane it is.
 	Key     queue.Key
@@ -60,7 +61,7 @@ func (p *Planner) Passes(e *queue.Entity) bool {
 	return !p.blocks(l, e)
 }
 
-// blocks reports whether e is the first of its lane, nobody knows when there will be room for it, and it has waited
+// blocks reports whether e is the first of its lane, it is not known when there will be room for it, and it has waited
 // long enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
 func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; e.State() == queue.Active || r != nil && r.Key == e.Key() {

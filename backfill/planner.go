@@ -68,9 +68,10 @@ type Need struct {
 type Lane struct {
 	// Profile is whose entities stand in the lane.
 	Profile string
-	// Backfill lets entities pass the first one that do not delay it. Without it nobody passes the first: StrictFIFO.
+	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
+	// StrictFIFO.
 	Backfill bool
-	// Hold is how long, under Backfill, the first lets others pass when nobody knows when there will be room for it.
+	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for it.
 	Hold time.Duration
 }
 
@@ -110,7 +111,7 @@ func New(view View, lanes ...Lane) *Planner {
 	return p
 }
 
-// HasLane reports whether not everybody may pass everybody in the profile.
+// HasLane reports whether the profile has a lane: not every entity may pass every other one.
 func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil }
 
 // Backfilled returns the profiles under Backfill, by name. The slice must not be changed.

@@ -66,7 +66,7 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 	}
 }
 
-// sameImages says whether the nodes have the same images.
+// sameImages reports whether the nodes have the same images.
 func sameImages(a, b *v1.Node) bool {
 	return slices.EqualFunc(a.Status.Images, b.Status.Images, func(x, y v1.ContainerImage) bool {
 		return x.SizeBytes == y.SizeBytes && slices.Equal(x.Names, y.Names)

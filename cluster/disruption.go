@@ -71,7 +71,7 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 	return o
 }
 
-// MayPreempt says whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its
+// MayPreempt reports whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its
 // own object, or else of its members, of which none must say Never.
 func (g *Group) MayPreempt() bool {
 	if may, said := g.saysWhetherToPreempt(); said {
@@ -86,8 +86,8 @@ func (g *Group) MayPreempt() bool {
 	return true
 }
 
-// MayPreempt says whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else by
-// what it says itself.
+// MayPreempt reports whether pods may be preempted for the pod alone: by what is said of its gang as a whole, or else
+// by what it says itself.
 func (s *State) MayPreempt(pod *v1.Pod) bool {
 	if g := s.GroupOf(pod); g != nil {
 		if may, said := g.saysWhetherToPreempt(); said {

@@ -168,7 +168,7 @@ func (s *State) lacksOf(free *Capacity, g *Group, k int) (Shortfall, bool) {
 // and of what. It promises as little as Lacks.
 func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 	if c.Min() < len(c.gangs) {
-		return Shortfall{}, false // which of them will be placed nobody knows
+		return Shortfall{}, false // which of them will be placed is not known
 	}
 	amounts := map[v1.ResourceName]int64{}
 	var names []v1.ResourceName

@@ -38,7 +38,7 @@ func (g *Group) strike(p *Pod) {
 }
 
 // Refusal says what the gang's members and its object contradict each other in, naming both sides; "" for
-// nothing. A gang with a contradiction is not scheduled: nobody can know what was meant. The text follows from
+// nothing. A gang with a contradiction is not scheduled: what was meant is not known. The text follows from
 // what is there now, in whatever order it came.
 func (g *Group) Refusal() string {
 	if !g.judged {

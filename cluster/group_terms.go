@@ -39,7 +39,7 @@ type terms struct {
 	mode      Mode
 	policy    gang.MatchPolicy
 	together  string // namespace/name of all gangs that are admitted together, sorted, joined by commas; "" for none
-	evict     bool   // own.below, own.required and own.preferred, which nobody but asked fills in
+	evict     bool   // own.below, own.required and own.preferred, which only asked fills in
 	required  string
 	preferred string
 }
@@ -205,7 +205,7 @@ func (r *annotations) gangs(own types.NamespacedName) string {
 	return strings.Join(names, ",")
 }
 
-// quoted is a value of somebody else's as messages have it: quoted, and not of any length.
+// quoted is how messages show a value from an object: quoted, and cut if it is long.
 func quoted(value string) string { return strconv.Quote(abridged(value)) }
 
 func abridged(value string) string {

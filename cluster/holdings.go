@@ -89,8 +89,8 @@ func (s *State) LowestPriority() int32 {
 	return lowest
 }
 
-// MayMakeRoom says whether there could be room for what g, or those that it is admitted with, still need if all pods of
-// lower priority had gone. It is as necessary a condition as Lacks is: a no is certain.
+// MayMakeRoom reports whether there could be room for what g, or those that it is admitted with, still need if all pods
+// of lower priority had gone. It is as necessary a condition as Lacks is: a no is certain.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
@@ -122,8 +122,8 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
 }
 
-// hasPlaces says whether the nodes, each by itself, have places for k pods that request the least of each resource that
-// is needed, if all pods of lower priority had gone.
+// hasPlaces reports whether the nodes, each by itself, have places for k pods that request the least of each resource
+// that is needed, if all pods of lower priority had gone.
 func (s *State) hasPlaces(needs []resourceNeed, k int, priority int32) bool {
 	nodes, _ := s.List()
 	for _, info := range nodes {
@@ -156,7 +156,7 @@ func (s *State) placesOn(info fwk.NodeInfo, needs []resourceNeed, k int, priorit
 	return int(places)
 }
 
-// WantsMoreThan says whether g asks in minResources, before the first of its members has its node for good, for more
+// WantsMoreThan reports whether g asks in minResources, before the first of its members has its node for good, for more
 // than those of the given pods request that are its own.
 func (s *State) WantsMoreThan(g *Group, pods []*Pod) bool {
 	if len(g.declarations) == 0 || g.Placed() > 0 {

@@ -19,7 +19,7 @@ import (
 // Nothing here starts a goroutine or reads a clock, and every list is sorted by namespace, then name.
 //
 // One goroutine at a time may change them; plugins may read beside each other in between. Objects are
-// shared, never copied: nobody may write to one once it is in.
+// shared, never copied: an object must not be written to once it is in.
 type Informers struct {
 	factory *logFactory
 	// names are the resources of the log, sorted.

@@ -65,7 +65,7 @@ func (alwaysDone) Name() string { return "log-fed informer" }
 // Done implements cache.DoneChecker.
 func (alwaysDone) Done() <-chan struct{} { return doneAlready }
 
-// accepts says whether obj is of the informer's type.
+// accepts reports whether obj is of the informer's type.
 func (i *logInformer) accepts(obj eventlog.Object) error {
 	if got := reflect.TypeOf(obj); got != i.objectType {
 		return fmt.Errorf("object is a %v, want %v", got, i.objectType)

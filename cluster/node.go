@@ -114,7 +114,7 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	return old
 }
 
-// Overcommitted says whether the node that p is booked on has, by now, less of something that p requests than
+// Overcommitted reports whether the node that p is booked on has, by now, less of something that p requests than
 // all its pods request together: it shrank, or another one of its name took its place.
 func (s *State) Overcommitted(p *Pod) bool {
 	n, ok := s.nodes[p.Node]

@@ -18,7 +18,7 @@ type plainPods struct {
 
 // newPodInfo is framework.NewPodInfo with the requests summed up. That sum is most of what it costs to take a pod in,
 // and many pods mostly request the same, as members of a gang do: then it is that of the pod before.
-// Like all of a PodInfo but its Pod, nobody writes to it.
+// It is never written to, like all of a PodInfo but its Pod.
 func (s *State) newPodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 	if !isPlain(pod) {
 		return framework.NewPodInfo(pod)
@@ -41,8 +41,8 @@ func (s *State) newPodInfo(pod *v1.Pod) (*framework.PodInfo, error) {
 	return info, nil
 }
 
-// isPlain says whether what NewPodInfo finds out about the pod depends on nothing but its containers' requests: it has
-// no affinity, no init containers, no overhead, no resources or claims as a whole, and none that its status tells.
+// isPlain reports whether what NewPodInfo finds out about the pod depends on nothing but its containers' requests: it
+// has no affinity, no init containers, no overhead, no resources or claims as a whole, and none that its status tells.
 func isPlain(pod *v1.Pod) bool {
 	spec, status := &pod.Spec, &pod.Status
 	return spec.Affinity == nil && len(spec.InitContainers) == 0 && len(spec.Overhead) == 0 && spec.Resources == nil &&

@@ -171,7 +171,7 @@ func (f *Informers) keepOverlay(res eventlog.Resource, obj eventlog.Object) even
 	return nil
 }
 
-// sameContent says whether two objects are the same in the log. Resource versions would say it more cheaply,
+// sameContent reports whether two objects are the same in the log. Resource versions would say it more cheaply,
 // but logged objects need not have one.
 func sameContent(a, b eventlog.Object) bool {
 	x, err := eventlog.AppendObject(nil, a)

@@ -112,7 +112,7 @@ var bindingFields = map[string]reflect.Type{
 	"pv":  reflect.TypeFor[*v1.PersistentVolume](),
 }
 
-// checkBindingInfo says whether BindingInfo is what readBinding takes it for.
+// checkBindingInfo reports whether BindingInfo is what readBinding takes it for.
 func checkBindingInfo() error {
 	info := reflect.TypeFor[volumebinding.BindingInfo]()
 	// any order: any missing field is an error, and both are named

@@ -46,7 +46,7 @@ type Options struct {
 	Report func(message string)
 	// Release says when Advance gives effects out.
 	Release Release
-	// Observe receives the entries of this epoch as they become durable; nil for nobody. Commit states what it can rely
+	// Observe receives the entries of this epoch as they become durable; nil for none. Commit states what it can rely
 	// on. It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call
 	// anything else of the engine.
 	Observe func(Commit) error

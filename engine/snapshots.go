@@ -69,7 +69,7 @@ func (e *Engine) write(s *snapshot.Snapshot, seq uint64) {
 	}()
 }
 
-// isDue says whether enough entries, or enough of their time, have come since the last snapshot.
+// isDue reports whether enough entries, or enough of their time, have come since the last snapshot.
 func (e *Engine) isDue() bool {
 	since := e.machine.Seq() - e.snapshotAt
 	every, age := e.opts.SnapshotEvery, e.opts.SnapshotAge

@@ -23,8 +23,8 @@ const (
 // step with at most that many entries all become durable or none. Its goroutine lives as long as there is something to
 // append.
 //
-// Of an entry it reads the header and the Encoding, which nobody changes, and never the payload, which the Machine
-// goes on to use: encoding an object there would race with plugins that read it.
+// Of an entry it reads the header and the Encoding, which is not changed any more, and never the payload, which the
+// Machine goes on to use: encoding an object there would race with plugins that read it.
 type writer struct {
 	log      Log
 	limit    eventlog.Limit   // of one append: the log's, and maxAppend entries

@@ -255,7 +255,7 @@ func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 	return n.status
 }
 
-// score returns the raw scores that the scorers of the class give to the at-th node. Nobody may change them.
+// score returns the raw scores that the scorers of the class give to the at-th node. They must not be changed.
 func (k *class) score(c *search, at int, node fwk.NodeInfo) ([]int64, *fwk.Status) {
 	raw := k.raw[at*len(k.scorers) : (at+1)*len(k.scorers)]
 	n := &k.nodes[at]

@@ -102,7 +102,7 @@ func withoutRequests(spec *v1.PodSpec) *v1.PodSpec {
 	return &out
 }
 
-// skipped is what a plugin answers that has nothing to do for the pod; nobody changes it.
+// skipped is what a plugin answers that has nothing to do for the pod. It must not be changed.
 var skipped = fwk.NewStatus(fwk.Skip)
 
 // recall puts into the cycle's state what the plugin left there before, and returns what it answered.

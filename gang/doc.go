@@ -51,7 +51,7 @@
 // without it. Example: a unit needs one of two gangs, and the nodes lack room for the first. The second is tried.
 //
 // A member beyond the minimum is placed by itself. Example: of a gang with the minimum 2 two members are bound. A
-// third one that finds no node waits alone, and takes nobody's node with it.
+// third one that finds no node waits alone, and takes no other member's node with it.
 //
 // A gang falls below its minimum when it had it, has lost a member for good, and those that are left, with those that
 // ended well, are fewer than the minimum. Example: a gang with the minimum 3 has 3 members. One ends well: 2 + 1,

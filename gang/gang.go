@@ -21,7 +21,7 @@ func (p MatchPolicy) String() string {
 type Terms struct {
 	// Declared: it is known how many members are enough.
 	Declared bool
-	// Refused: the gang contradicts itself, so that nobody knows what it asks for.
+	// Refused: the gang contradicts itself, so that it is not known what it asks for.
 	Refused bool
 	// Min is how many members are placed together or not at all, at least 1.
 	Min int

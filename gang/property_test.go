@@ -156,7 +156,7 @@ func (c *crowds) unit() Unit {
 	return u
 }
 
-// suffices says whether the i-th gang may be admitted.
+// suffices reports whether the i-th gang may be admitted.
 func (c *crowds) suffices(i int, by Count) bool {
 	if !c.gangs[i].enough(by) {
 		return false
@@ -191,7 +191,7 @@ func (c *crowds) outcomes(f func()) {
 	f()
 }
 
-// completes says whether one of the outcomes admits a gang that has still members to try, by trying all.
+// completes reports whether one of the outcomes admits a gang that has still members to try, by trying all.
 func (c *crowds) completes(but int) (found bool) {
 	open := make([]bool, len(c.gangs))
 	for i := range c.gangs {

@@ -105,7 +105,7 @@ func (q *Queue) internProfiles() {
 	}
 }
 
-// plugin returns the plugin of the profile, made if nobody asked for it before.
+// plugin returns the plugin of the profile; the first call for it makes it.
 func (q *Queue) plugin(profile, name string) *plugin {
 	key := pluginName{profile, name}
 	p := q.pluginsByName[key]
@@ -234,7 +234,7 @@ func (p *plugin) wants(e *Entity, o *occurrence, heldToo bool) bool {
 	return false
 }
 
-// knowsRefused says whether a pending member is known to have been refused by the last attempt.
+// knowsRefused reports whether a pending member is known to have been refused by the last attempt.
 func (e *Entity) knowsRefused() bool {
 	return slices.ContainsFunc(e.members, func(m *member) bool { return m.refused && !m.placed })
 }
@@ -269,8 +269,8 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	for _, c := range q.classes {
 		q.moveClass(c, o)
 	}
-	// Those that gate somebody now, in the order of their names: of the members that are tested, the last one's reason
-	// is the entity's, and what was gated when must not matter to it.
+	// The plugins that gate a member now, in the order of their names: of the members that are tested, the last one's
+	// reason is the entity's, and what was gated when must not matter to it.
 	q.gatingNow = q.gatingNow[:0]
 	for _, p := range q.gating {
 		if len(p.gates) > 0 {

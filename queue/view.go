@@ -45,7 +45,7 @@ func (q *Queue) Ahead(e *Entity) int {
 	return ahead
 }
 
-// Untried says whether the pod is a ready member that the attempt under way, or else the next one, has still to come
+// Untried reports whether the pod is a ready member that the attempt under way, or else the next one, has still to come
 // to.
 func (q *Queue) Untried(uid types.UID) bool {
 	m := q.byUID[uid]

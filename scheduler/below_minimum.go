@@ -16,7 +16,7 @@ import (
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	for _, g := range m.cluster.Fallen() {
 		if g.Refusal() != "" {
-			continue // nobody can know how many members are meant
+			continue // its minimum is not known
 		}
 		for _, p := range g.Members() {
 			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) ||

@@ -14,7 +14,7 @@ import (
 
 // Decisions on waiting pods whose wait ends outside of the cycles of their own gang.
 
-// rejectWait decides that a waiting pod leaves its node, and with it whoever its plugins say.
+// rejectWait decides that a waiting pod leaves its node, and with it the waiting pods that its plugins reject.
 func (m *Machine) rejectWait(w *cluster.Wait, why string) eventlog.Decision {
 	p := m.cluster.Pod(w.Pod.Object.UID)
 	d := m.decisionOn(p)

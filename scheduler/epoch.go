@@ -84,9 +84,9 @@ func (m *Machine) configure(data []byte) error {
 	return nil
 }
 
-// reconfigure begins an epoch with another configuration. What the cluster is and who waits stays as it is, and
-// so do the pods' and gangs' times, attempts and backoffs. Who was unschedulable is tried again, since other
-// plugins may say otherwise; an attempt under way is broken off.
+// reconfigure begins an epoch with another configuration. The cluster and the waiting pods stay as they are, and so do
+// the times, attempts and backoffs of pods and gangs. Entities that were unschedulable are tried again, since other
+// plugins may answer differently. An attempt under way is broken off.
 func (m *Machine) reconfigure(data []byte) error {
 	state, err := m.cluster.AppendState(nil)
 	if err != nil {

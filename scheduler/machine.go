@@ -143,7 +143,7 @@ func (m *Machine) GangEntity(namespace, name string) *queue.Entity {
 	return m.queue.Get(keyOfGang(g))
 }
 
-// Schedules says whether the running configuration has a profile for the pod's scheduler name. Other pods
+// Schedules reports whether the running configuration has a profile for the pod's scheduler name. Other pods
 // take up room, and nothing is decided on them.
 func (m *Machine) Schedules(pod *v1.Pod) bool { return m.profiles.of(pod) != nil }
 

@@ -105,7 +105,7 @@ func (n *nominations) tellVacated() {
 	n.vacated = nil
 }
 
-// counts says whether room is to be kept for the pod now.
+// counts reports whether room is to be kept for the pod now.
 func (n *nominations) counts(uid types.UID) bool {
 	p := n.entities.cluster.Pod(uid)
 	if p == nil || p.Stage != cluster.Pending {
@@ -156,7 +156,7 @@ func (n *nominations) DeleteNominatedPodIfExists(*v1.Pod) {}
 // UpdateNominatedPod implements fwk.PodNominator; it does nothing.
 func (n *nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 
-// apply makes the nominations state that a decision gives and takes away. Who loses one is tried again: there
+// apply makes the nominations state that a decision gives and takes away. A pod that loses one is tried again: there
 // may be room for it elsewhere.
 func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {

@@ -105,7 +105,7 @@ func groupBackoff(p *framework.Profile) time.Duration {
 }
 
 // wholeGangPlugin holds that a profile runs the gang plugin at all the points that make gangs, or at none: with some
-// of them only, members would be kept for a gang that nobody places.
+// of them only, members would wait for a gang that is never placed.
 func wholeGangPlugin(p *framework.Profile) error {
 	points := []framework.ExtensionPoint{
 		framework.PreEnqueue,
@@ -149,12 +149,12 @@ func (all *profiles) forgetVolumes(prof *framework.Profile) {
 	}
 }
 
-// plansGangs says whether the profile treats the members of a group as one.
+// plansGangs reports whether the profile treats the members of a group as one.
 func plansGangs(p *framework.Profile) bool {
 	return p != nil && p.Has(framework.Permit, coscheduling.Name)
 }
 
-// checksRoom says whether the profile filters nodes by all free resources, so that too little free in all means
+// checksRoom reports whether the profile filters nodes by all free resources, so that too little free in all means
 // that a gang cannot be placed.
 func checksRoom(p *framework.Profile, cfg *config.KubeSchedulerProfile) bool {
 	args, ok := argsOf(cfg, noderesources.Name).(*config.NodeResourcesFitArgs)

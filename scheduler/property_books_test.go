@@ -62,7 +62,7 @@ func newBooks() books {
 	}
 }
 
-// ready says whether a cycle could place the pod.
+// ready reports whether a cycle could place the pod.
 func (p *bookedPod) ready() bool {
 	return p.object.Spec.SchedulerName != "somebody-else" && p.stage == cluster.Pending &&
 		p.object.DeletionTimestamp == nil &&
@@ -610,7 +610,7 @@ func (h *history) checkPlaced() {
 	}
 }
 
-// fits says whether k of the pods find nodes whichever nodes the ones before them got. It is certain of a yes
+// fits reports whether k of the pods find nodes whichever nodes the ones before them got. It is certain of a yes
 // only: if all fit one node, or if they are alike and there are k places.
 func (b *books) fits(pods []*bookedPod, k int) bool {
 	alike, all, places := true, amounts{}, int64(0)
@@ -675,7 +675,7 @@ func (h *history) checkTurn(d *eventlog.Decision) {
 	}
 }
 
-// hasEnough says whether what stands in the queue wants members beyond its minimum only.
+// hasEnough reports whether what stands in the queue wants members beyond its minimum only.
 func (h *history) hasEnough(key queue.Key) bool {
 	enough := func(group string) bool {
 		_, assigned := h.count(group)

@@ -153,7 +153,7 @@ func (b *books) needed(composite string) (n int, ok bool) {
 	return c.need, true
 }
 
-// admits says whether enough gangs of the composite have their minimum, by count.
+// admits reports whether enough gangs of the composite have their minimum, by count.
 func (b *books) admits(composite string, count func(group string) int) bool {
 	need, ok := b.needed(composite)
 	if !ok {

@@ -35,10 +35,10 @@ func (b *books) keptPlaces(group string) map[types.UID]bool {
 	return settled
 }
 
-// given says whether the pod has been given a node for good.
+// given reports whether the pod has been given a node for good.
 func (p *bookedPod) given() bool { return p.stage == cluster.Binding || p.stage == cluster.Bound }
 
-// goes says whether the pod is to go, or its node is gone under it.
+// goes reports whether the pod is to go, or its node is gone under it.
 func (b *books) goes(p *bookedPod) bool {
 	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID] || p.given() && b.nodes[p.node] == nil
 }

@@ -163,7 +163,7 @@ func (b *books) room(group string) int64 {
 	return 0
 }
 
-// refused says whether the gang contradicts itself.
+// refused reports whether the gang contradicts itself.
 func (b *books) refused(group string) bool {
 	priorities, schedulers := map[int32]bool{}, map[string]bool{}
 	two := false

@@ -203,7 +203,7 @@ func (h *history) waive(entity string) {
 	maps.DeleteFunc(h.claims, func(_ types.UID, c claim) bool { return c.entity == entity })
 }
 
-// mayPreempt says whether none of the pods that are to be placed says Never.
+// mayPreempt reports whether none of the pods that are to be placed says Never.
 func (h *history) mayPreempt(preemptor *bookedPod) bool {
 	if preemptor.group != "" && h.compositeOf(preemptor.group) != "" {
 		return true // others speak for it as well
@@ -217,7 +217,7 @@ func (h *history) mayPreempt(preemptor *bookedPod) bool {
 	return true
 }
 
-// hasMinimum says whether the gang's members are placed one by one by now.
+// hasMinimum reports whether the gang's members are placed one by one by now.
 func (h *history) hasMinimum(group string) bool {
 	stages, assigned := h.count(group)
 	minimum, _ := h.minimum(group)

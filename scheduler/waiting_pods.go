@@ -175,7 +175,7 @@ func (s *waits) overdue() (found *cluster.Wait) {
 	return found
 }
 
-// onlyGangHolds says whether no plugin but the gang plugin holds the pod.
+// onlyGangHolds reports whether no plugin but the gang plugin holds the pod.
 func onlyGangHolds(w *cluster.Wait) bool {
 	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
 }
