@@ -24,8 +24,8 @@ type Group struct {
 	declarations []declaration // at most one by API, scheduling.k8s.io first, which alone counts
 	members      map[types.UID]*Pod
 	counts       gang.Counts    // without Untried and Cleared, which only the scheduler knows
-	needs        []resourceNeed // of the ready members; nil when they changed since
-	longest      time.Duration  // that one of them declares, 0 if one declares nothing; as good as needs
+	needs        []resourceNeed // a memo: of the ready members; nil after they changed
+	longest      time.Duration  // a memo with needs: the longest duration they declare, 0 if one declares none
 
 	// What the members say of the gang and of themselves.
 	namings    census[string]
@@ -39,11 +39,14 @@ type Group struct {
 	// counts.Missing are those of them that will have none again.
 	away int
 
-	avoided []string // domains in which an attempt has failed since one was last begun anew, sorted
+	// avoided are the domains in which an attempt has failed, sorted. It is emptied when no other domain is left to
+	// try, or when a member is placed for good. Example: with racks a and b it is [a] after a failure in a, and empty
+	// again after one in b.
+	avoided []string
 
-	composite *Composite // what it says that it is admitted with, nil for nothing
+	composite *Composite // that it is admitted with, nil for none
 
-	refusal string // a memo, if judged
+	refusal string // a memo of Refusal; it holds if judged
 	judged  bool
 }
 

@@ -42,20 +42,20 @@ type Pod struct {
 	Stage Stage
 	// Node is where it holds capacity, "" while Pending.
 	Node string
-	// Since is when it got that node, or, of a pod that was held there, when it was let go to be bound; 0 without a
-	// node.
+	// Since is when it got that node, or, of a pod that waited there, when it was allowed; 0 without a node.
 	Since eventlog.Time
-	// Volumes are the claims that its placement settles, while it is Waiting or Binding.
+	// Volumes are the claims that its placement binds to volumes, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
 	life            time.Duration // that its object declares, 0 for none
 	succeeded       bool          // it is about to go, having ended well
-	evicted         bool          // it is asked to go
-	leaving         bool          // it is counted among its group's that are
-	countedPriority int32         // the priority that it is counted with among those with a node
-	// needed: its group had its minimum with it, or came to have it later, and misses it if it goes.
+	evicted         bool          // a decision evicts it
+	leaving         bool          // it is counted as leaving in its group's counts, see Leaving
+	countedPriority int32         // the priority with which it is counted in State.holdings
+	// needed: the pod had a node when its group had its minimum, or got one while it had. If it goes without having
+	// ended well, its group misses a member and may fall below its minimum.
 	needed bool
 
 	facts facts              // of Object, for Group; the zero value without one
@@ -65,7 +65,7 @@ type Pod struct {
 // Placed returns the pod as plugins see it on its node, with spec.nodeName set; without one while Pending.
 func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
 
-// Leaving says that the pod has its node and is to give it up: it is being deleted, or asked to go, or its node is
+// Leaving reports whether the pod has a node and is about to lose it: it is being deleted or evicted, or its node is
 // gone.
 func (p *Pod) Leaving() bool { return p.leaving }
 

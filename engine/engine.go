@@ -61,8 +61,8 @@ type Release uint8
 const (
 	// WhenDurable: once the decision is durable. Nothing that leaves the process may come earlier.
 	WhenDurable Release = iota
-	// WhenDecided: at once. It is for a world that stands in this log alone, such as a virtual cluster: all that comes
-	// of an effect are later entries of the log, so whatever a crash leaves of that is the beginning of what happened.
+	// WhenDecided: at once. It is for a world that exists in this log alone, such as a virtual cluster. Effects lead to
+	// later entries of the same log only, so what is left after a crash is the beginning of the run.
 	WhenDecided
 )
 
@@ -101,8 +101,8 @@ type Engine struct {
 	load     load             // of pending
 	writer   *writer
 	released uint64 // effects up to this entry have been given out
-	settled  bool   // nothing was left to decide after the last step
-	failed   error  // why nothing more may be done
+	settled  bool   // nothing was left to decide after the last step: the next input is marked with it
+	failed   error  // why the engine has stopped; nil while it works
 	closed   bool
 
 	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
@@ -182,14 +182,15 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 	return e.giveOut(e.machine.Seq())
 }
 
-// Advance is Step without the wait: it takes inputs in and decides, hands the entries over to be made durable beside
-// whatever comes next, and returns the effects that have become due since the last call: those of decisions that are
-// durable by now, or of all with the option WhenDecided. It waits only if too much is on its way to the disk, or if a
-// snapshot is due, which is made of what is durable.
+// Advance is Step without the wait. It takes inputs in, decides, and hands the entries to the writer. It returns the
+// effects that have become due since the last call: those of decisions that are durable by now, or of all decisions
+// with the option WhenDecided. It waits only if too much is in flight, or if a snapshot is due, because a snapshot is
+// of what is durable. Example: the call that decides entries 7 to 9 returns no effects while they are being written.
+// The next call, after Appended, returns theirs.
 //
-// That an append has failed is returned by the first call after it, as an *AppendError. As with Step the engine is then
-// of no more use; with WhenDecided effects were given out of decisions that are lost, and with them what they were
-// carried out in.
+// If an append has failed, the first call after it returns an *AppendError, and the engine is of no more use, as with
+// Step. With WhenDecided, effects of decisions that are lost may have been given out; the world that they were carried
+// out in is lost with them.
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
 	if err := e.process(ctx, now, inputs); err != nil {
 		return nil, err
@@ -285,8 +286,9 @@ func (e *Engine) handAndStop() error {
 	return e.writer.stop()
 }
 
-// asLogged makes of an input's entry what whoever reads the log will see: an object is cut down to what scheduling
-// reads, and goes through the codec once. The Machine must never see more than the log holds.
+// asLogged replaces an input's object by what a reader of the log will see: the fields that scheduling reads, encoded
+// and decoded once. Invariant: the Machine never sees more than the log has. Example: a pod's env values are dropped
+// here, so no decision can depend on them and fail to be repeated by replay.
 func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 	switch p := entry.Payload.(type) {
 	case *eventlog.Upserted:
@@ -305,8 +307,8 @@ func (e *Engine) next(t eventlog.Time, p eventlog.Payload) eventlog.Entry {
 	return eventlog.Entry{Seq: e.machine.Seq() + 1, Epoch: e.machine.Epoch(), Time: t, Payload: p}
 }
 
-// take applies an entry and puts it up to be handed over. It is encoded first: once it is applied its payload is the
-// Machine's, which the writer must not look at.
+// take applies an entry and adds it to those that are to be handed over. It is encoded before it is applied: after that
+// its payload belongs to the Machine, and the writer must not read it.
 func (e *Engine) take(entry eventlog.Entry) (err error) {
 	if entry.Encoding.IsZero() {
 		if entry.Encoding, err = e.encoder.Encode(entry.Payload); err != nil {

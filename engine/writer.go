@@ -9,9 +9,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// How many entries, and bytes of payload, may be on their way to the disk: who has more to hand over waits. The entries
-// are some hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size. More
-// bytes than that are in flight only if they were handed over at once.
+// How many entries, and bytes of payload, may be on their way to the disk. A caller with more to hand over waits. The
+// entries are some hundredths of a second of a fast scheduler's work, and a few megabytes if they are of a usual size.
+// More bytes than that are in flight only if they were handed over at once.
 const (
 	maxInFlight      = 4 * maxAppend
 	maxInFlightBytes = 64 << 20

@@ -89,16 +89,18 @@ type Entity struct {
 	key      Key
 	profile  string
 	state    State
-	owed     bool
+	owed     bool // Unschedulable, and to be retried when there is room; see room.go
 	priority int32
 
+	// Each member is counted as exactly one of ready, gated and placed. untried counts the ready members that the
+	// attempt under way has not come to.
 	members              []*member // by part, name, UID
 	ready, gated, placed int
-	untried              int                  // of the ready ones
+	untried              int
 	firstUntried         int                  // a memo: no member before this one is ready and untried
 	parts                map[string]partCount // of an entity that has parts
 
-	timestamp   eventlog.Time
+	timestamp   eventlog.Time // see Timestamp
 	firstActive eventlog.Time
 	firstStd    time.Time // firstActive, for GetInitialAttemptTimestamp
 
@@ -109,19 +111,27 @@ type Entity struct {
 	erred              bool // a member met with an error in the attempt under way
 	backoffUntil       eventlog.Time
 
-	plugins, pendingPlugins     []string // sorted, distinct; of the attempt under way, or else of the last one
+	// The plugins that rejected it in the attempt under way, or else in the last one: sorted, distinct.
+	plugins, pendingPlugins     []string
 	gatingPlugin, gatingMessage string
-	startedAt                   uint64   // changes when the last attempt began
-	noted                       []string // sorted: plugins whose hint said Queue while in flight
-	notedAll, notedAny          bool     // a wildcard event, any event, while in flight
-	since                       eventlog.Time
-	stamp                       uint64 // changes when it came to rest
-	slot                        int    // in its heap or class
-	class                       *class
-	lane                        *lane // in which it stands, nil for none
-	gates                       []gateRef
-	restedBefore, restedAfter   *Entity
-	isResting                   bool
+
+	// What came while it was in flight, for verdict. startedAt is Queue.changes when the attempt began.
+	startedAt          uint64
+	noted              []string // sorted: the plugins whose hints wanted it retried
+	notedAll, notedAny bool     // there was a wildcard event; any event at all
+
+	// When it came to rest, Unschedulable or Gated: the time, and Queue.changes then. If that is the same now, nothing
+	// has changed since, and it is not flushed.
+	since eventlog.Time
+	stamp uint64
+
+	// Its places in the queue. Which of them are set follows from state and owed.
+	slot                      int    // in its heap or class
+	class                     *class // of the unschedulable ones that are not owed a retry
+	lane                      *lane  // nil if it is in none
+	gates                     []gateRef
+	restedBefore, restedAfter *Entity // its neighbours in Queue.resting
+	isResting                 bool
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)

@@ -174,8 +174,8 @@ func (p *plugin) match(id int, kind eventKind) {
 	}
 }
 
-// reach says whom the plugin's registrations for the occurrence concern: everybody, only the pods that a
-// PreQueueingHintFn named, or (neither) nobody.
+// reach returns which pods the plugin's registrations for the occurrence concern: all, some (those that a
+// PreQueueingHintFn named), or none.
 func (p *plugin) reach(o *occurrence) (all, some bool) {
 	if !p.known {
 		return true, false

@@ -10,7 +10,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// What stands in the queue for a pod: the pod itself, its gang, or all gangs that are admitted with it.
+// Which entity of the queue a pod belongs to: one of its own, that of its gang, or that of all gangs that are admitted
+// together.
 
 // entities says which entity of the queue a pod or a gang belongs to, and has the queue look again at entities about
 // which something changed.
@@ -20,7 +21,7 @@ type entities struct {
 	profiles *profiles
 }
 
-// keyOf returns what stands in the queue for pod.
+// keyOf returns the key of the pod's entity.
 func (n *entities) keyOf(p *cluster.Pod) queue.Key {
 	if p.Group != nil && plansGangs(n.profiles.of(p.Object)) {
 		return keyOfGang(p.Group)
@@ -35,7 +36,7 @@ func keyOfGang(g *cluster.Group) queue.Key {
 	return fwk.PodGroupKey(g.Namespace, g.Name)
 }
 
-// gangsOf returns the gangs that stand in the queue by that key; none for a pod.
+// gangsOf returns the gangs of the entity of that key; none for a pod.
 func (n *entities) gangsOf(key queue.Key) []*cluster.Group {
 	switch key.Type {
 	case fwk.PodGroupKeyType:
@@ -58,7 +59,7 @@ func (n *entities) compositeOf(e *queue.Entity) *cluster.Composite {
 	return nil
 }
 
-// partOf is the queue's Part: the gang of a member, by which a composite's members are told apart.
+// partOf is the queue's Part: the name of the gang that a member of a composite belongs to.
 func (n *entities) partOf(pod *v1.Pod) string {
 	if name, ok := n.cluster.GangOf(pod); ok {
 		return name.String()
