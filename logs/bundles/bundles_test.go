@@ -1,0 +1,291 @@
+package bundles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/simulate/keep"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// recorded returns a simulated log with snapshots.
+func recorded(t *testing.T) string {
+	t.Helper()
+	nodes, work, err := workload.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := sim.New(nodes, work, sim.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.log")
+	_, err = keep.Run(t.Context(), cluster, keep.Options{
+		Log: path, SnapshotEvery: 20,
+		Engine: engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t *testing.T, path string) *logs.Source {
+	t.Helper()
+	log, err := logs.Options{}.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+// lines returns the entries of a log from one on in their public form.
+func lines(t *testing.T, log *logs.Source, from uint64) []string {
+	t.Helper()
+	var out []string
+	for e, err := range log.Read(t.Context(), from) {
+		var line []byte
+		if err == nil {
+			line, err = eventlog.AppendJSON(nil, e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(line))
+	}
+	return out
+}
+
+// TestABundleAndTheLogMadeOfItAreTheRangeOfTheLog goes there and back, from the first entry and from a later one.
+func TestABundleAndTheLogMadeOfItAreTheRangeOfTheLog(t *testing.T) {
+	path := recorded(t)
+	whole := lines(t, open(t, path), 1)
+	last := uint64(len(whole))
+	for _, from := range []uint64{0, last - 20} {
+		file := filepath.Join(t.TempDir(), "a.bundle")
+		made, err := Export(t.Context(), open(t, path), ExportOptions{File: file, From: Place{Seq: from}, Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Last != last || made.First > max(from, 1) || (made.First == 1) != (from == 0) ||
+			made.Entries != last-made.First+1 {
+			t.Errorf("from %d: the bundle is of entries %d to %d (%d)", from, made.First, made.Last, made.Entries)
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.Size() != made.Bytes {
+			t.Errorf("from %d: the file has %d bytes, want %d, %v", from, info.Size(), made.Bytes, err)
+		}
+		if got := lines(t, open(t, file), made.First); !slices.Equal(got, whole[made.First-1:]) {
+			t.Errorf("from %d: the bundle has other entries than the log", from)
+		}
+		dir := filepath.Join(t.TempDir(), "b.log")
+		back, err := Import(t.Context(), file, "file://"+dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back.Path != dir || back.First != made.First || back.Last != last || back.LastHash != made.LastHash {
+			t.Errorf("from %d: imported %+v of %+v", from, back, made)
+		}
+		log := open(t, dir)
+		if got := lines(t, log, made.First); !slices.Equal(got, whole[made.First-1:]) {
+			t.Errorf("from %d: the log that was made has other entries", from)
+		}
+		if base, err := log.Base(); err != nil || base != made.First-1 {
+			t.Errorf("from %d: its state is known behind entry %d, %v, want %d", from, base, err, made.First-1)
+		}
+	}
+}
+
+func TestARangeIsOfEntriesOrTimes(t *testing.T) {
+	entries := logstest.WellFormed(90)
+	log := open(t, logstest.Segmented(t, entries, 40))
+	at := func(seq int) Place { return Place{Time: entries[seq-1].Time} }
+	firstAt := func(seq int) uint64 { // the first entry of that time
+		for _, e := range entries {
+			if e.Time >= entries[seq-1].Time {
+				return e.Seq
+			}
+		}
+		return 0
+	}
+	lastAt := func(seq int) uint64 {
+		last := uint64(0)
+		for _, e := range entries {
+			if e.Time <= entries[seq-1].Time {
+				last = e.Seq
+			}
+		}
+		return last
+	}
+	for _, tc := range []struct {
+		from, to    Place
+		first, last uint64
+	}{
+		{Place{}, Place{}, 1, 90},
+		{Place{Seq: 10}, Place{Seq: 20}, 10, 20},
+		{at(30), at(60), firstAt(30), lastAt(60)},
+		{at(30), Place{}, firstAt(30), 90},
+		{Place{Seq: 5}, at(60), 5, lastAt(60)},
+	} {
+		o := ExportOptions{From: tc.from, To: tc.to}
+		first, last, err := o.findRange(t.Context(), log)
+		if err != nil || first != tc.first || last != tc.last {
+			t.Errorf("from %+v to %+v: entries %d to %d, %v, want %d to %d", tc.from, tc.to, first, last, err, tc.first,
+				tc.last)
+		}
+	}
+	for _, o := range []ExportOptions{
+		{From: Place{Seq: 91}}, {To: Place{Seq: 91}}, {From: Place{Seq: 20}, To: Place{Seq: 10}},
+		{From: Place{Time: entries[89].Time + 1}},
+	} {
+		o.File = filepath.Join(t.TempDir(), "a.bundle")
+		var request *logs.RequestError
+		if _, err := Export(t.Context(), log, o); !errors.As(err, &request) {
+			t.Errorf("from %+v to %+v: want a RequestError, got %v", o.From, o.To, err)
+		}
+		if _, err := os.Lstat(o.File); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("from %+v to %+v: a file was left, %v", o.From, o.To, err)
+		}
+	}
+}
+
+func TestAPlaceIsAnEntryOrATime(t *testing.T) {
+	for text, want := range map[string]string{
+		"1": "{1 0}", "4711": "{4711 0}", "1970-01-01T00:00:01Z": "{0 1000000000}",
+		"1970-01-01T01:00:01.5+01:00": "{0 1500000000}",
+		"0":                           "", "-1": "", "": "", "yesterday": "", "1970-01-01T00:00:00Z": "", "14:03": "",
+	} {
+		p, err := ParsePlace(text)
+		if got := fmt.Sprintf("{%d %d}", p.Seq, int64(p.Time)); (err == nil) != (want != "") || err == nil && got != want {
+			t.Errorf("%q is %s, error %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// TestAnExportEndsBeforeDamageOnlyIfItMay cuts the last segment of a log.
+func TestAnExportEndsBeforeDamageOnlyIfItMay(t *testing.T) {
+	path := logstest.Segmented(t, logstest.WellFormed(90), 40)
+	if err := os.Truncate(logstest.SegmentOf(path, 81), 4096); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	log, err := logs.Options{Report: func(note string) { notes = append(notes, note) }}.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	o := ExportOptions{File: filepath.Join(t.TempDir(), "a.bundle"), Version: "test"}
+	var damaged *eventlog.DamagedError
+	if _, err := Export(t.Context(), log, o); !errors.As(err, &damaged) {
+		t.Errorf("to its end: want the damage, got %v", err)
+	}
+	o.UntilDamage = true
+	made, err := Export(t.Context(), log, o)
+	if err != nil || made.Last != 80 || made.Damage == "" {
+		t.Fatalf("until the damage: %+v, %v", made, err)
+	}
+	if len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "exported what is good") {
+		t.Errorf("reported %q, want that the export ends before the damage", notes)
+	}
+	if _, err := Export(t.Context(), log, o); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("to a file that is there: %v", err)
+	}
+}
+
+// TestASnapshotThatIsNotTheEntriesIsNotExported puts the snapshot of another state where one of the log was. The two
+// states differ, and each is whole in itself.
+func TestASnapshotThatIsNotTheEntriesIsNotExported(t *testing.T) {
+	path := recorded(t)
+	log := open(t, path)
+	last, err := log.Last()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seqs, err := logs.SnapshotsOf(path).List()
+	if err != nil || len(seqs) == 0 {
+		t.Fatalf("snapshots of entries %d, %v", seqs, err)
+	}
+	at := seqs[len(seqs)-1]
+	forge(t, log, path, at)
+	_, err = Export(t.Context(), open(t, path), ExportOptions{
+		File: filepath.Join(t.TempDir(), "a.bundle"), From: Place{Seq: last}, Version: "test"})
+	if !errors.Is(err, snapshot.ErrNotTheEntries) {
+		t.Errorf("want that it is not what the entries make, got %v", err)
+	}
+}
+
+// forge replaces the snapshot of entry at by the state that the log would make without its last pod before that.
+func forge(t *testing.T, log *logs.Source, path string, at uint64) {
+	t.Helper()
+	m, err := log.StateAfter(t.Context(), at-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range log.Read(t.Context(), at) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Payload = &eventlog.Tick{}
+		if err := m.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	data, err := log.EncodeSnapshot(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.SnapshotsOf(path).Add(at, data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNothingIsImportedOverWhatIsThere(t *testing.T) {
+	path := recorded(t)
+	file := filepath.Join(t.TempDir(), "a.bundle")
+	if _, err := Export(t.Context(), open(t, path), ExportOptions{File: file, Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	var request *logs.RequestError
+	if _, err := Import(t.Context(), file, path, nil); !errors.As(err, &request) {
+		t.Errorf("over a log: want a RequestError, got %v", err)
+	}
+	_, err := Import(t.Context(), "nats://host/stream", filepath.Join(t.TempDir(), "b"), nil)
+	if !errors.As(err, &request) {
+		t.Errorf("of a stream: want a RequestError, got %v", err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := Import(t.Context(), file, filepath.Join(dir, "b"), nil); err == nil {
+		t.Error("a bundle that was changed was imported")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
