@@ -296,7 +296,14 @@ func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 			return fmt.Errorf("take in %w", err)
 		}
 		return nil
-	case *eventlog.Deleted, *eventlog.BindResult, *eventlog.Tick:
+	case *eventlog.BindResult:
+		if message := eventlog.MessageWithoutCredentials(p.Message); message != p.Message {
+			clean := *p
+			clean.Message = message
+			entry.Payload = &clean
+		}
+		return nil
+	case *eventlog.Deleted, *eventlog.Tick:
 		return nil
 	default:
 		return fmt.Errorf("take in a %T: it is no input: decisions and epochs are the engine's own", p)

@@ -5,3 +5,9 @@ func (c *Encoder) Memory(e Encoding) (own, shared int) { return cap(e.bytes), ca
 
 // EncoderChunk is encoderChunk.
 const EncoderChunk = encoderChunk
+
+// KeptAnnotations returns the annotations that are kept of the resource's objects.
+func KeptAnnotations(res Resource) []string { return keptAnnotations[res] }
+
+// ImageWithoutCredentials is imageWithoutCredentials.
+var ImageWithoutCredentials = imageWithoutCredentials

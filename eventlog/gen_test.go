@@ -172,10 +172,10 @@ func fill(v reflect.Value, next func() string) {
 		*p = intstr.FromString(next())
 		return
 	case *runtime.RawExtension:
-		p.Raw = []byte(`{"secret":"` + next() + `"}`)
+		p.Raw = fmt.Appendf(nil, `{"secret":%q}`, next())
 		return
 	case *metav1.FieldsV1:
-		p.SetRawString(`{"f:` + next() + `":{}}`)
+		p.SetRawString(fmt.Sprintf(`{%q:{}}`, "f:"+next()))
 		return
 	}
 	switch v.Kind() {

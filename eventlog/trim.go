@@ -43,7 +43,7 @@ func trimMeta(res Resource, obj Object) {
 				if kept == nil {
 					kept = make(map[string]string)
 				}
-				kept[key] = value
+				kept[key] = WithoutCredentials(value)
 			}
 		}
 		obj.SetAnnotations(kept)
@@ -85,6 +85,8 @@ func without[T any](list []T, drop func(T) bool) []T {
 // A keepPlan says what of a value of one Go type is kept: all of it, or of a struct some fields.
 type keepPlan struct {
 	all bool
+	// clean is what a text, or each of a list of texts, is kept as; nil if as it is.
+	clean func(string) string
 	// fields is indexed like the struct's fields; nil for one that is dropped.
 	fields []*keepPlan
 	// kept are the numbers of those that are not.
@@ -104,7 +106,25 @@ func init() {
 				plan.addAll(t, rows.fields)
 			}
 		}
+		for _, rows := range cleanedFields {
+			if rows.resource == registry[i].resource {
+				plan.cleanAll(t, rows)
+			}
+		}
 		infoKeep[registry[i].code] = plan
+	}
+}
+
+// cleanAll has the fields of the rows cleaned, which are kept.
+func (p *keepPlan) cleanAll(t reflect.Type, rows cleanedRows) {
+	for _, field := range rows.fields {
+		for _, path := range expandBraces(field) {
+			at, err := p.find(t, strings.Split(path, "."))
+			if err != nil || !at.all {
+				panic(fmt.Sprintf("eventlog: table of cleaned fields: %s: %s is not a kept text: %v", t, path, err))
+			}
+			at.clean = rows.clean
+		}
 	}
 }
 
@@ -134,20 +154,29 @@ func expandBraces(path string) []string {
 
 // add keeps the field at path of the type t, which pointers and lists may wrap.
 func (p *keepPlan) add(t reflect.Type, path []string) error {
+	at, err := p.find(t, path)
+	if err != nil {
+		return err
+	}
+	at.all = true
+	return nil
+}
+
+// find returns the plan of the field at path, which it makes if there is none.
+func (p *keepPlan) find(t reflect.Type, path []string) (*keepPlan, error) {
 	if len(path) == 0 {
-		p.all = true
 		sharesQuantity(t)
-		return nil
+		return p, nil
 	}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
-		return fmt.Errorf("%s has no field %q", t, path[0])
+		return nil, fmt.Errorf("%s has no field %q", t, path[0])
 	}
 	index := fieldByJSONName(t, path[0])
 	if index == nil {
-		return fmt.Errorf("%s has no field %q", t, path[0])
+		return nil, fmt.Errorf("%s has no field %q", t, path[0])
 	}
 	for _, i := range index {
 		if p.fields == nil {
@@ -159,7 +188,7 @@ func (p *keepPlan) add(t reflect.Type, path []string) error {
 		}
 		p, t = p.fields[i], t.Field(i).Type
 	}
-	return p.add(t, path[1:])
+	return p.find(t, path[1:])
 }
 
 // fieldByJSONName returns the index of t's field of the name, looking into inlined structs; nil if there
@@ -183,6 +212,10 @@ func fieldByJSONName(t reflect.Type, name string) []int {
 // pick makes dst, which is zero, what the plan keeps of src. What is kept as a whole is shared, see share; lists of
 // which a part is kept are made anew, without elements of which nothing is left.
 func (p *keepPlan) pick(dst, src reflect.Value) {
+	if p.clean != nil {
+		p.pickClean(dst, src)
+		return
+	}
 	if p.all {
 		share(dst, src)
 		return
@@ -215,5 +248,23 @@ func (p *keepPlan) pick(dst, src reflect.Value) {
 				p.fields[i].pick(dst.Field(i), from)
 			}
 		}
+	}
+}
+
+// pickClean makes dst, which is zero, the text or the list of texts src, each as the plan cleans it. A text of which
+// nothing is left is dropped from a list.
+func (p *keepPlan) pickClean(dst, src reflect.Value) {
+	if src.Kind() == reflect.String {
+		dst.SetString(p.clean(src.String()))
+		return
+	}
+	list := reflect.MakeSlice(src.Type(), 0, src.Len())
+	for i := range src.Len() {
+		if text := p.clean(src.Index(i).String()); text != "" || src.Index(i).Len() == 0 {
+			list = reflect.Append(list, reflect.ValueOf(text).Convert(src.Type().Elem()))
+		}
+	}
+	if list.Len() > 0 {
+		dst.Set(list)
 	}
 }

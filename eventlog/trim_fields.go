@@ -205,6 +205,34 @@ var keptFields = []struct {
 	{DeviceClasses, []keptField{{"spec.{selectors,extendedResourceName}", "read by DynamicResources"}}},
 }
 
+// cleanedRows are kept fields of a resource's objects which hold a text, or a list of texts, that the API server lets
+// users write as they like, and what each text is kept as. So are the annotations that are kept, each as
+// WithoutCredentials leaves it. All other texts are kept as they are: most are names and label values, in which the API
+// server allows no @, ? and white space. TestNoCredentialReachesTheRecord lists them, with the reason of each.
+type cleanedRows struct {
+	resource Resource
+	clean    func(string) string
+	fields   []string
+}
+
+var cleanedFields = []cleanedRows{
+	{Pods, imageWithoutCredentials, []string{"spec.{containers,initContainers}.image"}},
+	{Pods, WithoutCredentials, []string{
+		"spec.volumes.gcePersistentDisk.pdName", "spec.volumes.awsElasticBlockStore.volumeID",
+		"spec.volumes.azureDisk.{diskName,diskURI}", "spec.volumes.azureFile.shareName",
+		"spec.volumes.cinder.volumeID", "spec.volumes.vsphereVolume.volumePath",
+		"spec.volumes.portworxVolume.volumeID", "spec.volumes.iscsi.iqn",
+		"spec.volumes.rbd.{monitors,image,pool}",
+		"status.conditions.reason",
+	}},
+	{Nodes, imageWithoutCredentials, []string{"status.images.names"}},
+	{PersistentVolumes, WithoutCredentials, []string{
+		"spec.csi.volumeHandle", "spec.gcePersistentDisk.pdName", "spec.awsElasticBlockStore.volumeID",
+		"spec.azureDisk.{diskName,diskURI}", "spec.azureFile.shareName", "spec.cinder.volumeID",
+		"spec.vsphereVolume.volumePath", "spec.portworxVolume.volumeID",
+	}},
+}
+
 // keptAnnotations are the annotations kept of each resource's objects.
 var keptAnnotations = map[Resource][]string{
 	Pods: slices.Concat([]string{

@@ -49,6 +49,9 @@ func TestNoMarkerOutsideOfTheListReachesTheDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a.log")
 	runWith(t, dir, objects)
 	disk := readDisk(t, dir)
+	if bytes.Contains(disk, []byte("marker-0-x")) || !bytes.Contains(disk, []byte(`Post "https://api.example": refused`)) {
+		t.Error("the message of a bind is not there without its credential")
+	}
 	allowed := keptPaths(t)
 	found, forbiddenMarkers := 0, 0
 	for _, res := range []eventlog.Resource{eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.Pods} {
@@ -146,6 +149,10 @@ func runWith(t *testing.T, dir string, objects map[eventlog.Resource][]eventlog.
 			check(err)
 		}
 	}
+	_, err = e.Step(context.Background(), now, []eventlog.Payload{&eventlog.BindResult{
+		UID: "nobody", Outcome: eventlog.BindUnknown, Message: `Post "https://robot:marker-0-x@api.example": refused`,
+	}})
+	check(err)
 	e.Close()
 	check(log.Close())
 	for _, message := range reports {

@@ -26,7 +26,7 @@ func leaves(v any, path string, into map[string][]string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
-			if strings.HasPrefix(key, "marker-") { // a map with free keys
+			if marker.MatchString(key) { // a map with free keys
 				into[path+".*"] = append(into[path+".*"], key)
 				leaves(value, path+".*", into)
 				continue

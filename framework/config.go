@@ -111,16 +111,22 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	return cfg, nil
 }
 
-// EncodeConfig returns an effective configuration as JSON with sorted keys. LoadConfig makes the same
-// effective configuration of it again, of which EncodeConfig makes the same bytes.
+// EncodeConfig returns an effective configuration for the log, as JSON with sorted keys. LoadConfig makes the same
+// effective configuration of it again, of which EncodeConfig makes the same bytes; but how to reach the API server and
+// to elect a leader, which may lead to credentials and on which no decision depends, is left out for the defaults. A
+// credential in the arguments of a plugin is an error.
 func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
 		return nil, errors.New("encode configuration: no JSON serializer")
 	}
+	logged, err := withoutConnections(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
 	var buf bytes.Buffer
-	// Encoding writes into the arguments it converts.
-	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(cfg.DeepCopy(),
+	// Encoding writes into the arguments it converts, which are a copy.
+	if err := scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion).Encode(logged,
 		&buf); err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
@@ -130,6 +136,9 @@ func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
+	}
+	if err := refuseCredentials(tree); err != nil {
+		return nil, err
 	}
 	out, err := json.Marshal(tree)
 	if err != nil {

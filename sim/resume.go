@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -153,7 +154,7 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 		}
 		switch p := e.Payload.(type) {
 		case *eventlog.EpochStarted:
-			if !bytes.Equal(p.Config, r.config) {
+			if !framework.SameConfig(p.Config, r.config) {
 				return nil, false,
 					&OtherSimulationError{e.Seq, "the start of an epoch", "one with another configuration"}
 			}
@@ -193,22 +194,24 @@ func (r *Resumption) peek() (*eventlog.Entry, error) {
 
 // take compares a recorded input with the first of inputs and returns the others.
 func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog.Payload) ([]eventlog.Payload, error) {
-	input := inputs[0]
-	if up, ok := input.(*eventlog.Upserted); ok {
-		input = &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
-	}
+	input := trimmed(inputs[0])
 	here := e
 	here.Time, here.Payload = max(now, r.machine.Now()), input
 	want, err := eventlog.AppendRecord(nil, here, [32]byte{})
 	if err != nil {
 		return nil, err
 	}
-	got, err := eventlog.AppendRecord(nil, e, [32]byte{})
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(got, want) {
-		return inputs[1:], nil
+	// An earlier version may have kept more of the object.
+	for _, recorded := range []eventlog.Payload{e.Payload, trimmed(e.Payload)} {
+		there := e
+		there.Payload = recorded
+		got, err := eventlog.AppendRecord(nil, there, [32]byte{})
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(got, want) {
+			return inputs[1:], nil
+		}
 	}
 	other := &OtherSimulationError{e.Seq, describe(e.Payload), describe(input)}
 	switch {
@@ -219,6 +222,14 @@ func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog
 		other.Expected = "the same with other content"
 	}
 	return nil, other
+}
+
+// trimmed returns the input as this version logs it.
+func trimmed(input eventlog.Payload) eventlog.Payload {
+	if up, ok := input.(*eventlog.Upserted); ok {
+		return &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
+	}
+	return input
 }
 
 // describe names a payload in a few words.

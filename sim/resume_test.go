@@ -14,6 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -402,6 +404,53 @@ func (l *damagedLog) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.E
 			if !yield(e, err) {
 				return
 			}
+		}
+	}
+}
+
+// TestALogThatHasCredentialsIsResumed has a log as an earlier version wrote it, with a kubeconfig's path and the
+// userinfo of images. They are logged no more.
+func TestALogThatHasCredentialsIsResumed(t *testing.T) {
+	s := troubledDemo(t)
+	for i := range s.work.Pods {
+		pod := s.work.Pods[i].Template.DeepCopy()
+		pod.Spec.Containers[0].Image = "robot:hunter2@registry.example/train"
+		s.work.Pods[i].Template = pod
+	}
+	whole, want := s.run(t)
+	before := eventlog.NewMemory()
+	var entries []eventlog.Entry
+	for e, err := range cut(t, whole, last(t, whole)/2).Read(context.Background(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch p := e.Payload.(type) {
+		case *eventlog.EpochStarted:
+			p.Config = bytes.Replace(p.Config, []byte(`"kubeconfig":""`), []byte(`"kubeconfig":"/home/me/admin"`), 1)
+		case *eventlog.Upserted:
+			if pod, ok := p.Object.(*corev1.Pod); ok {
+				pod.Spec.Containers[0].Image = "robot:hunter2@registry.example/train"
+			}
+		}
+		entries = append(entries, e)
+	}
+	if err := before.Append(context.Background(), 0, entries); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := s.resume(t, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintf("%+v", sum), fmt.Sprintf("%+v", want); got != want {
+		t.Errorf("the summary is\n%s, without a stop\n%s", got, want)
+	}
+	for e, err := range before.Read(context.Background(), uint64(len(entries)+1)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := eventlog.AppendRecord(nil, e, [32]byte{})
+		if err != nil || bytes.Contains(record, []byte("hunter2")) || bytes.Contains(record, []byte("/home/me/admin")) {
+			t.Errorf("entry %d has a credential, error %v", e.Seq, err)
 		}
 	}
 }
