@@ -1,7 +1,7 @@
 // Package backfill plans which entities may be attempted before which in a lane.
 //
 // A lane is the entities of one profile in queue order, under the queue policy StrictFIFO or Backfill. An entity is
-// what stands in the queue: a pod, a gang, or the gangs that are admitted together. The first entity of a lane that
+// what is in the queue as one: a pod, a gang, or the gangs that are admitted together. The first entity of a lane that
 // lacks something it needs is called the first below.
 //
 // Under StrictFIFO no entity passes the first. Under Backfill others pass it as long as they do not delay it:

@@ -66,7 +66,7 @@ type Need struct {
 
 // Lane is the rules of one profile's lane.
 type Lane struct {
-	// Profile is whose entities stand in the lane.
+	// Profile is the profile whose entities are in the lane.
 	Profile string
 	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
 	// StrictFIFO.
@@ -84,7 +84,7 @@ type Planner struct {
 	reservations map[string]*reservation
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	changes      uint64
-	counts       int // how often what stands on a node was gone through, see Work
+	counts       int // how often the pods of a node were gone through, see Work
 }
 
 // lane is a Lane with the memos kept for it.
@@ -135,7 +135,7 @@ func (p *Planner) ForgetMemos() {
 }
 
 // Work returns how many Outlooks were made, how often it was tried whether their pods find a node each, and how often
-// what stands on a node was gone through to count what is left there beside a reservation. Tests bound all three.
+// the pods of a node were gone through to count what is left there beside a reservation. Tests bound all three.
 func (p *Planner) Work() (outlooks, trials, counts int) {
 	outlooks, trials = p.projector.Work()
 	return outlooks, trials, p.counts

@@ -23,7 +23,7 @@ type journal struct {
 	first  uint64 // the number of the first in places
 }
 
-// touched notes that the node, or what stands on it, has changed.
+// touched notes that the node, or a pod on it, has changed.
 func (s *State) touched(name string) {
 	at, ok := s.findListed(name)
 	if !ok {

@@ -26,7 +26,7 @@ type Informers struct {
 	names []eventlog.Resource
 	csi   fwk.CSIManager
 	dra   *draManager
-	// overlays are the volumes and claims that stand changed by decisions; see AssumeVolumes.
+	// overlays are the volumes and claims as decisions have changed them; see AssumeVolumes.
 	overlays map[volumeKey]*volumeOverlay
 	// held are the overlays that each pod holds, sorted.
 	held map[types.UID][]volumeKey

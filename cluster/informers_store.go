@@ -28,7 +28,7 @@ type objectStore struct {
 	mu      sync.RWMutex
 	entries map[types.NamespacedName]*storedObject
 	// ordered is sorted and holds the entries up to the last sortAdded; added those that came later, in any
-	// order. gone counts the removed entries that still stand in either.
+	// order. gone counts the removed entries that are still in either.
 	ordered, added []*storedObject
 	gone           int
 	indices        map[string]*storeIndex

@@ -14,7 +14,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// node is a name that pods stand on. It may be there before its Node object and after it: pod and node
+// node is a name of a node that pods may be on. It may be there before its Node object and after it: pod and node
 // events come by different watches.
 type node struct {
 	info   *framework.NodeInfo
@@ -58,7 +58,7 @@ func (s *State) Node(name string) *v1.Node {
 	return nil
 }
 
-// UpsertNode takes in a node and returns the object that stood there before, nil if none did.
+// UpsertNode takes in a node and returns the object that was there before, nil if none did.
 func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 	if _, err := s.informers.Upsert(eventlog.Nodes, obj); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *State) UpsertNode(obj *v1.Node) (old *v1.Node, err error) {
 	return old, nil
 }
 
-// DeleteNode takes a node away and returns its object, nil if there was none. Pods that stand on it keep
+// DeleteNode takes a node away and returns its object, nil if there was none. Pods that are on it keep
 // their place in the books until their own entries come.
 func (s *State) DeleteNode(name string) (old *v1.Node) {
 	s.version++

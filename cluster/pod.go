@@ -27,7 +27,7 @@ const (
 	Waiting
 	// Binding: a decision has given the pod its node; whether it is bound is not known yet.
 	Binding
-	// Bound: the pod is known to stand on its node.
+	// Bound: the pod is known to be on its node.
 	Bound
 )
 
@@ -88,8 +88,8 @@ func (s *State) PodNamed(namespace, name string) *Pod {
 // Pods returns how many pods there are.
 func (s *State) Pods() int { return len(s.pods) }
 
-// UpsertPod takes in a pod that is not finished, and returns the object that stood there before, nil if none
-// did. What it means for where the pod stands: an object with a node name makes it Bound there, whatever
+// UpsertPod takes in a pod that is not finished, and returns the object that was there before, nil if none
+// did. What it means for the pod's place: an object with a node name makes it Bound there, whatever
 // was assumed before; an object without one leaves the stage as it is.
 func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 	name := types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}

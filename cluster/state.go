@@ -81,7 +81,7 @@ func (s *State) Informers() *Informers { return s.informers }
 // a memo's version, not state.
 func (s *State) Version() uint64 { return s.version }
 
-// Upsert takes in an object that is neither a pod nor a node, and returns what stood there before, nil if
+// Upsert takes in an object that is neither a pod nor a node, and returns what was there before, nil if
 // nothing did. Pods and nodes have lives of their own: see UpsertPod and UpsertNode.
 func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	s.version++

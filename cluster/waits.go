@@ -124,7 +124,7 @@ func (w *Waits) Deadline() (t eventlog.Time, ok bool) {
 }
 
 // AppendState appends the state in one canonical form: equal states give equal bytes, different ones
-// different bytes. For the pods themselves stand their UIDs. Restore makes the state of it again.
+// different bytes. Pods are written by their UIDs. Restore makes the state of it again.
 func (w *Waits) AppendState(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(w.pods)))
 	for _, pod := range w.pods {

@@ -199,7 +199,7 @@ func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
 	return oldest
 }
 
-// hasClaims reports whether answers on the pod depend on claims and volumes, whose standing changes with
+// hasClaims reports whether answers on the pod depend on claims and volumes, whose state changes with
 // placements elsewhere.
 func hasClaims(pod *v1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {

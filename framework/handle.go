@@ -26,7 +26,7 @@ import (
 // World is what plugins may look at. It is the same objects for the life of a profile; what they show
 // changes between cycles and never within one.
 type World struct {
-	// Lister shows the nodes and what stands on them. Its list of nodes is sorted by name.
+	// Lister shows the nodes with their pods. Its list of nodes is sorted by name.
 	Lister fwk.SharedLister
 	// Informers are fed from the log. None of them is ever started.
 	Informers informers.SharedInformerFactory
@@ -49,7 +49,7 @@ type World struct {
 	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
 	// of what plugins said of nodes.
 	Version func() uint64
-	// Changed returns the places in Lister's list of the nodes that have changed, or what stands on them, since the
+	// Changed returns the places in Lister's list of the nodes that have changed, or whose pods have, since the
 	// call that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
 	// Now is the time of the event being worked on: the only clock there is.

@@ -133,7 +133,7 @@ func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.
 	return nil
 }
 
-// apportion settles which scorers are the class's and which stand apart from it.
+// apportion splits the scorers into those inside of the class and those that stand apart from it.
 func (c *search) apportion(scorers []scorer) {
 	c.insideScorers, c.insideAt = c.insideScorers[:0], c.insideAt[:0]
 	if c.class == nil {

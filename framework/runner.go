@@ -94,7 +94,7 @@ func (h *handle) RunFilterPluginsWithNominatedPods(ctx context.Context, state fw
 	return status
 }
 
-// filterNominated filters a node as if the pods nominated to it, of the pod's priority and above, stood on
+// filterNominated filters a node as if the pods nominated to it, of the pod's priority and above, were on
 // it; and, if it passes, once more as it is, since those pods may never come while the pod's own affinity
 // counts on them.
 func (p *Profile) filterNominated(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo,

@@ -49,7 +49,7 @@ func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	return nil, fwk.ErrNotFound
 }
 
-// Write stores data under key, in place of what stood there.
+// Write stores data under key, in place of what was there.
 func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	for i := range c.data {
 		if c.data[i].key == key {
@@ -60,7 +60,7 @@ func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 	c.data = append(c.data, stateEntry{key, data})
 }
 
-// Delete removes what stands under key, if anything does.
+// Delete removes what is stored under key, if anything does.
 func (c *CycleState) Delete(key fwk.StateKey) {
 	c.data = slices.DeleteFunc(c.data, func(e stateEntry) bool { return e.key == key })
 }

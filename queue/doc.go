@@ -1,5 +1,5 @@
 // Package queue owns which pods and gangs wait to be scheduled, why, and since when: activeQ, backoffQ,
-// the unschedulable, the gated, the ones in flight and the ones whose pods all stand on a node. It is
+// the unschedulable, the gated, the ones in flight and the ones whose pods all have a node. It is
 // kube-scheduler 1.37's scheduling queue as a pure state: every method is a function of the calls made
 // before it, time comes in through SetTime, and there is no goroutine, lock, clock or I/O in it.
 //

@@ -24,7 +24,7 @@ func CompareKeys(a, b Key) int {
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// State is where an entity stands. The numbers are part of AppendState's encoding.
+// State is the place in the queue that an entity is in. The numbers are part of AppendState's encoding.
 type State uint8
 
 // The states. An entity is in exactly one.
@@ -145,7 +145,7 @@ func (e *Entity) Type() fwk.EntityKeyType { return e.key.Type }
 // Profile returns the scheduler name of the pod that made the entity.
 func (e *Entity) Profile() string { return e.profile }
 
-// State returns where the entity stands.
+// State returns the place in the queue that the entity is in.
 func (e *Entity) State() State { return e.state }
 
 // Owed reports, of an unschedulable entity, that it is due for another attempt (an event asked for it, or

@@ -69,7 +69,7 @@ func (l *lane) chooseHead(q *Queue, version uint64) {
 
 func (q *Queue) letsPass(e *Entity) bool { return q.opts.Passes == nil || q.opts.Passes(e) }
 
-// laneOf returns the lane that entities of e's profile stand in, nil if they are in none.
+// laneOf returns the lane of e's profile, nil if it has none.
 func (q *Queue) laneOf(e *Entity) *lane { return q.lanes[e.profile] }
 
 // FirstInLane returns the first entity, in queue order, of those of a profile with a lane that wait for their turn and

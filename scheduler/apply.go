@@ -51,7 +51,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
-		m.waits.conclude(e.Key()) // its last member to try may just have gone
+		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try
 	}
 	m.waits.doubt(e)
 	m.keepReservations(e, was != versionsOf(m.cluster))

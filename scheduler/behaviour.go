@@ -73,7 +73,7 @@ func (r *rules) set(behaviour uint32) error {
 	return nil
 }
 
-// recordsFacts reports whether what decisions found stands in them, so that Apply looks for nothing by itself.
+// recordsFacts reports whether decisions record what they found, so that Apply searches for nothing.
 func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 
 // search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for

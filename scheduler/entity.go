@@ -155,7 +155,7 @@ func (n *entities) recompose(namespace, name string) {
 	}
 }
 
-// dequeue takes a pod out of the queue, whatever stands there for it.
+// dequeue takes a pod out of its entity, and so out of the queue.
 func (n *entities) dequeue(uid types.UID) {
 	if e := n.queue.Find(uid); e != nil {
 		n.queue.Delete(e.Key(), uid)

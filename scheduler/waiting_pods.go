@@ -129,8 +129,8 @@ func (s *waits) whyStuck(w *cluster.Wait) string {
 	return ""
 }
 
-// holderOf returns the plugin to blame for a wait that did not end well: the gang plugin, unless the gang is there
-// and another plugin is what it waits for.
+// holderOf returns the plugin that a wait that failed is attributed to: the gang plugin, or another plugin that holds
+// the pod if its gang has its minimum.
 func holderOf(w *cluster.Wait, g *cluster.Group) string {
 	held := slices.Contains(w.Plugins, coscheduling.Name)
 	if g != nil && !g.Suffices(gang.OnNodes) && (held || !g.NonStrict()) {
@@ -144,9 +144,9 @@ func holderOf(w *cluster.Wait, g *cluster.Group) string {
 	return coscheduling.Name
 }
 
-// overdue returns the first waiting pod that only the gang plugin holds although its gang has its minimum: the
-// minimum was lowered, another plugin let a member go, or another scheduler placed one, and no cycle of the gang's
-// was there to notice. nil if there is none.
+// overdue returns the first waiting pod that only the gang plugin holds although its gang has its minimum; nil if there
+// is none. A cycle of the gang would have allowed it, but the minimum came about without one. Example: of a gang with
+// minimum 3 two members wait, and the minimum is lowered to 2.
 func (s *waits) overdue() (found *cluster.Wait) {
 	if s.pods.Len() == 0 || s.noneOverdue {
 		return nil
@@ -180,7 +180,7 @@ func onlyGangHolds(w *cluster.Wait) bool {
 	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
 }
 
-// cleared counts the held members of g that no plugin but the gang plugin holds.
+// cleared counts the waiting members of g that only the gang plugin holds.
 func (s *waits) cleared(g *cluster.Group) int {
 	if !s.entities.profiles.otherPermits {
 		return g.Waiting()
@@ -208,8 +208,8 @@ func (s *waits) possible(g *cluster.Group) bool {
 	return u.OwnSuffices(gang.Possible)
 }
 
-// goesOn reports whether the attempt under way has reason to try the members that are left to try. For a pod by itself
-// it always has.
+// goesOn reports whether the attempt under way is to try the members that it has not tried yet. It always is for a
+// single pod.
 func (s *waits) goesOn(e *queue.Entity) bool {
 	gangs := s.entities.gangsOf(e.Key())
 	if len(gangs) == 0 {
@@ -219,8 +219,8 @@ func (s *waits) goesOn(e *queue.Entity) bool {
 	return u.GoesOn()
 }
 
-// endsAttempt reports whether a refusal is that of the whole entity: a pod's own, or one in which the gang plugin had a
-// part, which then speaks for the gang, unless others that are admitted with it can go on without it.
+// endsAttempt reports whether a refusal ends the attempt on the whole entity: that of a single pod, or of a member
+// whose gang the gang plugin gave up, unless other gangs that are admitted with it can go on without it.
 func (s *waits) endsAttempt(key queue.Key, d *eventlog.Decision) bool {
 	if key.Type == fwk.PodKeyType {
 		return true
@@ -306,18 +306,17 @@ func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Deci
 	return nil
 }
 
-// conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them,
-// unless held members still wait for others that do not come: then the next decision releases them.
+// conclude ends the attempt of an entity in flight if it has no member left to try, or not enough of them. If members
+// wait for others that will not come, it does nothing: the next decision releases them (see whyStuck), and then ends
+// the attempt.
 func (s *waits) conclude(key queue.Key) {
 	e := s.entities.queue.Get(key)
 	if e == nil || e.State() != queue.InFlight || e.NumUntried() > 0 && s.goesOn(e) {
 		return
 	}
 	for _, uid := range e.PlacedMembers() {
-		if g := s.entities.cluster.Pod(
-			uid,
-		).Group; s.forGang(uid) &&
-			(g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
+		g := s.entities.cluster.Pod(uid).Group
+		if s.forGang(uid) && (g == nil || !g.Suffices(gang.OnNodes) && !g.NonStrict()) {
 			return
 		}
 	}
