@@ -29,7 +29,7 @@ func TestANameIsAPathOrAFileURL(t *testing.T) {
 
 func TestANameThatNamesNoFileIsRefusedWithTheReason(t *testing.T) {
 	for name, reason := range map[string]string{
-		"nats://host/stream":        "logs in NATS JetStream (nats://) cannot be opened yet: name the directory of a log",
+		"nats://host/stream":        "logs in NATS JetStream (nats://) cannot be opened yet: name the directory",
 		"s3://bucket/jobs":          "there are no logs of the scheme s3://: name a path, or a URL with file://",
 		"file://elsewhere/jobs.log": `it names the machine "elsewhere"`,
 		"file://":                   "it has no path",

@@ -1,6 +1,6 @@
-// Package lograte measures how fast entries become durable in a log, beside a plain file that the same bytes are appended
-// to with a sync after each batch: what the file system can do at best. The two take turns, so that what else the
-// machine does meets both. Then it measures how fast the log is read, from the page cache and with every check.
+// Package lograte measures how fast entries become durable in a log, beside a plain file that the same bytes are
+// appended to with a sync after each batch: what the file system can do at best. The two take turns, so that what else
+// the machine does meets both. Then it measures how fast the log is read, from the page cache and with every check.
 //
 // It owns the entries that are appended, the clock and the medians. It schedules nothing: bench/throughput does that.
 //

@@ -158,7 +158,8 @@ func TestNothingIsProvenToTheWrongKeyOrByAnotherLog(t *testing.T) {
 		{"a stranger's key", file, PublicFile(stranger), nil, "in the proof"},
 		{"no checkpoint", bare, p.pu, nil, "rests on a checkpoint of 100 entries, and none was given that is signed: " +
 			"name it with --checkpoint"},
-		{"the checkpoint of a log that was changed", bare, p.pu, []string{fork}, "it is another log, or it was changed"},
+		{"the checkpoint of a log that was changed", bare, p.pu, []string{fork},
+			"it is another log, or it was changed"},
 		{"two checkpoints that contradict each other", file, p.pu, []string{fork}, "keep both"},
 		{"a checkpoint that no key has signed", bare, PublicFile(stranger), []string{signed}, signed},
 		{"a checkpoint beside a checkpoint", signed, p.pu, []string{signed}, "is not a proof"},
@@ -314,8 +315,8 @@ func TestALogIsComparedWithEachCheckpoint(t *testing.T) {
 		agree, damage, err := Compare(t.Context(), p.open(t, tc.entries), signed)
 		if err != nil || len(agree) != tc.agree || (damage == nil) != (tc.damage == 0) ||
 			damage != nil && damage.Seq != tc.damage {
-			t.Errorf("%s: %d agree, damage %v, %v, want %d and damage at %d", tc.name, len(agree), damage, err, tc.agree,
-				tc.damage)
+			t.Errorf("%s: %d agree, damage %v, %v, want %d and damage at %d",
+				tc.name, len(agree), damage, err, tc.agree, tc.damage)
 		}
 	}
 	var request *logs.RequestError

@@ -82,7 +82,8 @@ func TestABundleAndTheLogMadeOfItAreTheRangeOfTheLog(t *testing.T) {
 	last := uint64(len(whole))
 	for _, from := range []uint64{0, last - 20} {
 		file := filepath.Join(t.TempDir(), "a.bundle")
-		made, err := Export(t.Context(), open(t, path), ExportOptions{File: file, From: Place{Seq: from}, Version: "test"})
+		made, err := Export(t.Context(), open(t, path),
+			ExportOptions{File: file, From: Place{Seq: from}, Version: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,8 @@ func TestAPlaceIsAnEntryOrATime(t *testing.T) {
 		"0":                           "", "-1": "", "": "", "yesterday": "", "1970-01-01T00:00:00Z": "", "14:03": "",
 	} {
 		p, err := ParsePlace(text)
-		if got := fmt.Sprintf("{%d %d}", p.Seq, int64(p.Time)); (err == nil) != (want != "") || err == nil && got != want {
+		got := fmt.Sprintf("{%d %d}", p.Seq, int64(p.Time))
+		if (err == nil) != (want != "") || err == nil && got != want {
 			t.Errorf("%q is %s, error %v, want %s", text, got, err, want)
 		}
 	}
