@@ -34,8 +34,8 @@ type minimumOf struct {
 	amount   int64
 }
 
-// declareGroup takes in a PodGroup of either API.
-func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
+// declarationOf reads a PodGroup of either API.
+func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
 	r := annotations{values: obj.GetAnnotations()}
@@ -63,10 +63,20 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 		}
 		d.room = roomOf(o.Spec.MinResources)
 	default:
-		return fmt.Errorf("upsert %s: object is a %T", res, obj)
+		return d, fmt.Errorf("upsert %s: object is a %T", res, obj)
 	}
 	r.koordinator(&d.terms, name)
 	d.fault = cmp.Or(r.fault, d.own.fault)
+	return d, nil
+}
+
+// declareGroup takes in a PodGroup of either API.
+func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
+	d, err := declarationOf(res, obj)
+	if err != nil {
+		return err
+	}
+	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	s.roomVersion++
 	g := s.groupAt(name)
 	g.judged = false

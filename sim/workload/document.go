@@ -58,6 +58,19 @@ func (d *document) decode(into any) error {
 	return nil
 }
 
+// named is the object's name for a message about its kind, with a blank in front; "" if it has none.
+func (d *document) named() string {
+	var object struct {
+		Metadata struct{ Namespace, Name string }
+	}
+	// What cannot be read has no name to tell.
+	if err := json.Unmarshal(d.body, &object); err != nil || object.Metadata.Name == "" {
+		return ""
+	}
+	m := object.Metadata
+	return " (" + cut(strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), 80) + ")"
+}
+
 // invalid turns the first of the API's own complaints into an error; nil if there is none. prefix is put before
 // the path of a complaint about what stands deeper in the object.
 func (d *document) invalid(list field.ErrorList, prefix string) error {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -32,7 +34,19 @@ func (m *manifest) addJob(d *document) error {
 // addJobPods adds the pods that the Job controller would make if every pod succeeded: NAME-0, NAME-1 and so on,
 // as many as there are completions (or, without completions, as the parallelism), of which parallelism exist
 // at a time. activeDeadlineSeconds deletes those that are left, counted from the Job's arrival.
+//
+// A Job that has ended makes none. One with a pod of its own in the file is refused: which of its pods that is stands
+// nowhere.
 func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
+	if jobHasEnded(job) {
+		m.endedJobs++
+		return nil
+	}
+	key := ownerKey{jobKind.GroupKind(), types.NamespacedName{Namespace: job.Namespace, Name: job.Name}}
+	if pod := m.ownership.pods[key]; pod != "" {
+		return d.errorf("metadata.name", "Job %s and its pod %s are both in the file: leave one of them out", ObjectName(job),
+			pod)
+	}
 	times, err := d.times("", job.Annotations, nil, ArrivalAnnotation, DurationAnnotation)
 	if err != nil {
 		return err
@@ -135,4 +149,11 @@ func jobTemplate(job *batchv1.Job) *corev1.Pod {
 	}
 	setDefaults(pod)
 	return pod
+}
+
+// jobHasEnded reports whether a Job makes no pods any more.
+func jobHasEnded(job *batchv1.Job) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
+	})
 }

@@ -54,14 +54,18 @@ type manifest struct {
 	classes map[string]*schedulingv1.PriorityClass
 	// fallback is the class that is the default for pods which name none, if any.
 	fallback *schedulingv1.PriorityClass
-	ended    int
+	// ownership is known once all documents are read.
+	ownership *ownership
+	// ended and endedJobs count what is left out.
+	ended, endedJobs int
 }
 
-// podSource is a Pod or a Job.
+// podSource is a Pod, a Job, or what asks for replicas of a pod.
 type podSource struct {
-	doc *document
-	pod *corev1.Pod
-	job *batchv1.Job
+	doc        *document
+	pod        *corev1.Pod
+	job        *batchv1.Job
+	replicated *replicated
 }
 
 // readYAML reads Kubernetes YAML of any number of documents. Objects are decoded strictly and given the API's
@@ -95,6 +99,7 @@ func readManifest(in *input, path string, r io.Reader,
 	if err := documents(path, data, m.add); err != nil {
 		return err
 	}
+	m.ownership = newOwnership(m.pods)
 	for _, source := range m.pods {
 		if err := m.addPods(source); err != nil {
 			return err
@@ -102,6 +107,9 @@ func readManifest(in *input, path string, r io.Reader,
 	}
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
+	}
+	if m.endedJobs > 0 {
+		in.note("%d Jobs that have ended are left out", m.endedJobs)
 	}
 	return nil
 }
@@ -119,12 +127,16 @@ func (m *manifest) add(d *document) error {
 	if t.APIVersion == "v1" && t.Kind == "List" {
 		return m.addList(d)
 	}
-	if kind == jobKind {
+	switch kind {
+	case jobKind:
 		return m.addJob(d)
+	case deploymentKind:
+		return m.addDeployment(d)
 	}
 	res, known := m.kinds[kind]
 	if !known {
-		return d.errorf("kind", "kind %s of %s plays no part in a simulation", cut(t.Kind, 40), cut(t.APIVersion, 40))
+		return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(t.Kind, 40),
+			cut(t.APIVersion, 40), d.named(), adviceOn(kind))
 	}
 	object := eventlog.NewObject(res)
 	if err := d.decode(object); err != nil {
@@ -174,7 +186,21 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	if err := d.invalid(validateMeta(o, namespaced), ""); err != nil {
 		return err
 	}
+	if err := d.checkLabels("", o.GetLabels()); err != nil {
+		return err
+	}
 	return m.unique(d, resource, ObjectName(o))
+}
+
+// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object stands in the document.
+func (d *document) checkLabels(prefix string, labels map[string]string) error {
+	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
+		JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation}) {
+		if _, given := labels[name]; given {
+			return d.errorf(prefix+"metadata.labels."+name, "label %s has no meaning here: it is an annotation", name)
+		}
+	}
+	return nil
 }
 
 // unique makes sure that no two objects of a resource have one name.
@@ -207,11 +233,19 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 	if err := d.invalid(validate(object), ""); err != nil {
 		return err
 	}
+	if err := d.checkGang(res, object, ""); err != nil {
+		return err
+	}
 	var says []string
 	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
 		says = cluster.OwnAnnotations()
 	}
-	times, err := d.times("", object.GetAnnotations(), says, ArrivalAnnotation)
+	allowed := []string{ArrivalAnnotation}
+	if r := replicatedOf(object); r != nil {
+		m.pods = append(m.pods, podSource{doc: d, replicated: r})
+		allowed = append(allowed, DurationAnnotation)
+	}
+	times, err := d.times("", object.GetAnnotations(), says, allowed...)
 	if err != nil {
 		return err
 	}
@@ -265,10 +299,13 @@ func (m *manifest) addNode(d *document, node *corev1.Node) error {
 
 // addPods takes in the pods of a source.
 func (m *manifest) addPods(s podSource) error {
-	if s.job != nil {
+	switch {
+	case s.job != nil:
 		return m.addJobPods(s.doc, s.job)
+	case s.replicated != nil:
+		return m.addReplicas(s.doc, s.replicated)
 	}
-	if phase := s.pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
+	if hasEnded(s.pod) {
 		m.ended++
 		return nil
 	}
@@ -300,7 +337,35 @@ func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error 
 	if err := m.setPriority(pod); err != nil {
 		return d.errorf(prefix+"spec.priorityClassName", "%w", err)
 	}
-	return d.invalid(validate(pod), prefix)
+	if err := d.invalid(validate(pod), prefix); err != nil {
+		return err
+	}
+	if err := d.checkLabels(prefix, pod.Labels); err != nil {
+		return err
+	}
+	if err := d.checkForeign(pod, prefix); err != nil {
+		return err
+	}
+	return d.checkGang(eventlog.Pods, pod, prefix)
+}
+
+// checkGang refuses an object whose gang would be refused, and a gang of more pods than a workload can have.
+func (d *document) checkGang(res eventlog.Resource, object eventlog.Object, prefix string) error {
+	path := strings.TrimSuffix(prefix, ".")
+	if fault := cluster.Fault(res, object); fault != "" {
+		// It begins "has FIELD" or "has annotation NAME".
+		words := append(strings.Fields(fault), "", "", "")
+		if at := strings.TrimSuffix(words[1], ":"); at == "annotation" {
+			path = prefix + "metadata.annotations." + words[2]
+		} else if strings.HasPrefix(at, "spec.") {
+			path = prefix + at
+		}
+		return d.errorf(path, "%s %s %s", res, ObjectName(object), fault)
+	}
+	if n := cluster.GangSize(res, object); n > MaxPods {
+		return d.errorf(path, "%s %s: a gang of %d: a workload has at most %d pods", res, ObjectName(object), n, MaxPods)
+	}
+	return nil
 }
 
 // setPriority resolves the pod's priority class, as the Priority admission plugin does.
@@ -349,7 +414,8 @@ func (d *document) times(prefix string, annotations map[string]string, says []st
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		if strings.HasPrefix(name, annotationPrefix) && !slices.Contains(allowed, name) &&
 			!slices.Contains(says, name) {
-			return nil, d.errorf(prefix+name, "annotation %s has no meaning here", cut(name, 60))
+			return nil, d.errorf(prefix+name, "annotation %s has no meaning here%s", cut(name, 60),
+				didYouMean(name, slices.Concat(allowed, says)))
 		}
 	}
 	for _, name := range allowed {

@@ -1,0 +1,173 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What to do about kinds that make pods and are not read.
+const (
+	asPods = "put its pods into the file instead, and a PodGroup for each gang of them"
+	asJobs = "put a Job with the annotation rollcall.dev/arrival into the file for each of its runs"
+	asNode = "put a Pod with the node's name in spec.nodeName into the file for each node that has one"
+)
+
+// kindAdvice says what to do about a kind that is not read; "" for any version and kind of a group.
+var kindAdvice = map[schema.GroupKind]string{
+	{Group: "apps", Kind: "DaemonSet"}:                           asNode,
+	{Group: "batch", Kind: "CronJob"}:                            asJobs,
+	{Group: "batch.volcano.sh", Kind: "Job"}:                     asPods,
+	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                   asPods,
+	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: asPods,
+	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                  asPods,
+	{Group: "kubeflow.org"}:                                      asPods,
+	{Group: "trainer.kubeflow.org"}:                              asPods,
+	{Group: "ray.io"}:                                            asPods,
+	{Group: "sparkoperator.k8s.io"}:                              asPods,
+	{Group: "argoproj.io"}:                                       asPods,
+	{Group: "workload.codeflare.dev"}:                            asPods,
+	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:           asOwnGroup,
+	{Group: "scheduling.run.ai", Kind: "PodGroup"}:               asOwnGroup,
+	{Group: "scheduling.sigs.k8s.io", Kind: "PodGroup"}:          asOwnGroup,
+	{Group: "scheduling.koordinator.sh", Kind: "Reservation"}:    "put a Pod that holds the room into the file",
+	{Group: "kubescheduler.config.k8s.io"}:                       "give it with --config",
+	{Group: "scheduling.godel.kubewharf.io", Kind: "PodGroup"}:   asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "Workload"}:               asOwnGroup,
+	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:              asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:               asOwnGroup,
+	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:             asOwnGroup,
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:    "put the ResourceClaims into the file",
+}
+
+const asOwnGroup = "put a PodGroup of scheduling.k8s.io/v1beta1 or scheduling.x-k8s.io/v1alpha1 into the file"
+
+// adviceOn says what to do about an object whose kind is not read.
+func adviceOn(kind schema.GroupVersionKind) string {
+	for _, key := range []schema.GroupKind{kind.GroupKind(), {Group: kind.Group}} {
+		if advice, ok := kindAdvice[key]; ok {
+			return advice
+		}
+	}
+	return "leave it out"
+}
+
+// What to do about what another scheduler is told by annotations.
+const (
+	asResource = "which is not simulated: request a resource that nodes offer, such as nvidia.com/gpu or " +
+		"rollcall.dev/gpu-milli"
+	asTopology = "which is not read: give the pod's PodGroup the annotation rollcall.dev/topology-required"
+	asGang     = "which is not read: name the gang by the label scheduling.x-k8s.io/pod-group, and add a PodGroup"
+	asAffinity = "which is not simulated: use the pod's nodeSelector or affinity"
+)
+
+// foreign are the annotations by which other schedulers are told of needs that a pod's spec does not have: a
+// pod that has one would be placed as if it needed less. A key that ends in * stands for all that begin so.
+var foreign = []struct{ key, scheduler, advice string }{
+	{"gpu-fraction", "KAI Scheduler", asResource},
+	{"gpu-memory", "KAI Scheduler", asResource},
+	{"gpu-fraction-num-devices", "KAI Scheduler", asResource},
+	{"gpu-fraction-container-name", "KAI Scheduler", asResource},
+	{"runai/gpu-*", "Run:ai", asResource},
+	{"run.ai/gpu-*", "Run:ai", asResource},
+	{"runai.dgx.nvidia.com/gpu-*", "Run:ai", asResource},
+	{"kai.scheduler/topology*", "KAI Scheduler", asTopology},
+	{"pod-group-name", "KAI Scheduler", asGang},
+	{"hami.io/*", "HAMi", asResource},
+	{"nvidia.com/use-gputype", "HAMi", asAffinity},
+	{"nvidia.com/nouse-gputype", "HAMi", asAffinity},
+	{"nvidia.com/use-gpuuuid", "HAMi", asAffinity},
+	{"nvidia.com/nouse-gpuuuid", "HAMi", asAffinity},
+	{"nvidia.com/vgpu-mode", "HAMi", asResource},
+	{"volcano.sh/vgpu-*", "Volcano", asResource},
+	{"volcano.sh/gpu-*", "Volcano", asResource},
+	{"volcano.sh/numa-topology-policy", "Volcano", asAffinity},
+	{"volcano.sh/network-topology-*", "Volcano", asTopology},
+	{"aliyun.com/gpu-*", "the GPU share scheduler of Alibaba", asResource},
+	{"ALIYUN_COM_GPU_*", "the GPU share scheduler of Alibaba", asResource},
+	{"scheduling.koordinator.sh/device-*", "Koordinator", asResource},
+	{"scheduling.koordinator.sh/gpu-*", "Koordinator", asResource},
+	{"scheduling.koordinator.sh/resource-spec", "Koordinator", asAffinity},
+	{"scheduling.koordinator.sh/numa-topology-spec", "Koordinator", asAffinity},
+	{"scheduling.koordinator.sh/reservation-affinity", "Koordinator", asAffinity},
+	{"gang.scheduling.koordinator.sh/network-topology-spec", "Koordinator", asTopology},
+	{"kueue.x-k8s.io/podset-required-topology", "Kueue", asTopology},
+	{"kueue.x-k8s.io/podset-preferred-topology", "Kueue", asTopology},
+	{"kueue.x-k8s.io/podset-slice-*", "Kueue", asTopology},
+	{"yunikorn.apache.org/task-group*", "YuniKorn", asGang},
+	{"godel.bytedance.com/pod-group-name", "Gödel", asGang},
+}
+
+// foreignResources are the resources by which other schedulers are asked for a part of a device: how much of it a node
+// has left does not follow from the sum of what its pods request.
+var foreignResources = []struct{ key, scheduler string }{
+	{"nvidia.com/gpumem*", "HAMi"},
+	{"nvidia.com/gpucores", "HAMi"},
+	{"volcano.sh/vgpu-*", "Volcano"},
+	{"volcano.sh/gpu-*", "Volcano"},
+	{"koordinator.sh/gpu*", "Koordinator"},
+	{"aliyun.com/gpu-*", "the GPU share scheduler of Alibaba"},
+}
+
+// matchesKey reports whether name is the key, or begins as a key that ends in *.
+func matchesKey(key, name string) bool {
+	if prefix, many := strings.CutSuffix(key, "*"); many {
+		return strings.HasPrefix(name, prefix)
+	}
+	return key == name
+}
+
+// checkForeign refuses a pod that asks another scheduler for what this one would not give it.
+func (d *document) checkForeign(pod *corev1.Pod, prefix string) error {
+	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		for _, f := range foreign {
+			if matchesKey(f.key, name) {
+				return d.errorf(prefix+"metadata.annotations."+name, "annotation %s: %s asks %s for something %s",
+					cut(name, 60), podName(pod, prefix), f.scheduler, f.advice)
+			}
+		}
+	}
+	for _, list := range []struct {
+		path       string
+		containers []corev1.Container
+	}{{"spec.containers", pod.Spec.Containers}, {"spec.initContainers", pod.Spec.InitContainers}} {
+		for i, c := range list.containers {
+			path := fmt.Sprintf("%s%s[%d].resources", prefix, list.path, i)
+			if err := d.checkForeignResources(pod, prefix, path, c.Resources); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkForeignResources refuses resources that are shares of a device.
+func (d *document) checkForeignResources(pod *corev1.Pod, prefix, path string, r corev1.ResourceRequirements) error {
+	for _, list := range []struct {
+		name string
+		of   corev1.ResourceList
+	}{{"limits", r.Limits}, {"requests", r.Requests}} {
+		for _, name := range slices.Sorted(maps.Keys(list.of)) {
+			for _, f := range foreignResources {
+				if matchesKey(f.key, string(name)) {
+					field := fmt.Sprintf("%s.%s[%s]", path, list.name, name)
+					return d.errorf(field, "%s: %s asks %s for a share of a device, %s", field, podName(pod, prefix),
+						f.scheduler, asResource)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// podName names the pod in a message; of a template, only that it is one.
+func podName(pod *corev1.Pod, prefix string) string {
+	if prefix != "" {
+		return "the template's pod"
+	}
+	return "pod " + ObjectName(pod)
+}
