@@ -50,7 +50,8 @@ func compositeFault(obj *schedulingv1alpha3.CompositePodGroup) string {
 		return fault
 	}
 	if parent := obj.Spec.ParentCompositePodGroupName; parent != nil {
-		return fmt.Sprintf("has spec.parentCompositePodGroupName %s: CompositePodGroups below each other are not supported",
+		return fmt.Sprintf("has spec.parentCompositePodGroupName %s: CompositePodGroups below each other are not "+
+			"supported",
 			quoted(*parent))
 	}
 	return ""

@@ -154,6 +154,14 @@ func refuseUnreplayable(cfg *configv1.KubeSchedulerConfiguration) error {
 	return nil
 }
 
+// MissingPluginError says that a configuration names a plugin that the registry does not have.
+type MissingPluginError struct{ Plugin string }
+
+// Error implements error.
+func (e *MissingPluginError) Error() string {
+	return fmt.Sprintf("plugin %q is not compiled into this program", e.Plugin)
+}
+
 // ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
 // or that lists one for an extension point that is not run. The error says which profile and plugin.
 func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry Registry) error {
@@ -171,7 +179,7 @@ func validateProfilePlugins(profile *config.KubeSchedulerProfile, registry Regis
 	}
 	known := func(name string) error {
 		if registry.Factories[name] == nil {
-			return fmt.Errorf("plugin %q is not compiled into this program", name)
+			return &MissingPluginError{Plugin: name}
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -45,7 +46,7 @@ func TestWhatChangedRulesDecideOtherwiseIsNoDivergence(t *testing.T) {
 	if report.Diverged != 0 || report.Identical() || len(report.OtherRules) != 1 {
 		t.Fatalf("%+v", report)
 	}
-	const want = "decided by behaviour 2, this version decides by 3: 1 decisions differ, by rules that were changed\n" +
+	const want = "decided by behaviour 3, this version decides by 4: 1 decisions differ, by rules that were changed\n" +
 		"  Scores are lower."
 	other := report.OtherRules[0]
 	if other.String() != want || other.Differences[0].Field != "score" {
@@ -61,5 +62,16 @@ func TestAnEpochOfANewerBehaviourIsNoDivergence(t *testing.T) {
 	_, err := replay.Verify(t.Context(), readAll(entries), replay.Options{Registry: plugins.NewRegistry()})
 	if newer := (*scheduler.BehaviourError)(nil); !errors.As(err, &newer) {
 		t.Errorf("it is verified with %v", err)
+	}
+}
+
+// TestAMissingPluginIsNoDivergence: what this program lacks is told by name, and not as a fault of the log.
+func TestAMissingPluginIsNoDivergence(t *testing.T) {
+	registry := plugins.NewRegistry()
+	delete(registry.Factories, "TaintToleration")
+	report, err := replay.Verify(t.Context(), readAll(gangLog(t)), replay.Options{Registry: registry})
+	var missing *framework.MissingPluginError
+	if !errors.As(err, &missing) || missing.Plugin != "TaintToleration" || report.Diverged != 0 {
+		t.Errorf("it is verified with %v, %d divergences", err, report.Diverged)
 	}
 }

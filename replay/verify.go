@@ -107,7 +107,8 @@ type Options struct {
 
 // Verify decides every recorded decision again and compares. The recorded one is applied in any case, so
 // that one divergence does not become many. The error is about reading: a log that diverges is no error. An epoch of a
-// behaviour that this version does not know is one, a *scheduler.BehaviourError.
+// behaviour that this version does not know is one, a *scheduler.BehaviourError; so is one of a configuration that this
+// program cannot start, a *scheduler.ConfigError.
 func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts Options) (Report, error) {
 	v := verifier{machine: opts.Start, keep: opts.Keep, behaviours: opts.Behaviours}
 	if v.behaviours == nil {
@@ -131,6 +132,10 @@ func Verify(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], opts 
 			var newer *scheduler.BehaviourError
 			if errors.As(err, &newer) {
 				return v.report, err
+			}
+			var config *scheduler.ConfigError
+			if errors.As(err, &config) {
+				return v.report, fmt.Errorf("%w: replay the log with a program that can start this configuration", err)
 			}
 			v.diverged(notApplicable(e, err))
 			return v.report, nil

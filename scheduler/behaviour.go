@@ -9,7 +9,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 2
+const Behaviour = 3
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -36,6 +36,10 @@ var Behaviours = []Rules{
 		"A reservation ends by a Decision when its entity is not the first of its lane any more, not while an entry " +
 			"is applied.",
 		"Which entity that failed is retried next is looked for by Decide. It is no part of the state.",
+	}},
+	{Number: 3, Since: "0.3.0", Kept: true, Changed: []string{
+		"An epoch whose configuration enables a PreBind, Bind or PostBind plugin that would never be called is " +
+			"refused.",
 	}},
 }
 
@@ -76,6 +80,9 @@ func (r *rules) set(behaviour uint32) error {
 // recordsFacts reports whether decisions record what they found, so that Apply searches for nothing.
 func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 
+// refusesUncalled reports whether an epoch is refused whose configuration enables a plugin that is never called.
+func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 }
+
 // search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for
 // it, and the Decision says what was found: the state after an entry is the same whatever these functions answer. In
 // epochs of behaviour 1, Apply looks too: so the functions of that behaviour stay as they are, and a better search is
@@ -93,6 +100,7 @@ type search struct {
 var searches = [Behaviour + 1]search{
 	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // useRules has what looks for something do so by the rules of the epoch's behaviour.

@@ -23,13 +23,31 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	}
 	switch {
 	case m.queue == nil:
-		return m.configure(p.Config)
+		if err := m.configure(p.Config); err != nil {
+			return &ConfigError{err}
+		}
 	case string(p.Config) != string(m.profiles.config):
-		return m.reconfigure(p.Config)
+		if err := m.reconfigure(p.Config); err != nil {
+			return err
+		}
+	default:
+		m.useRules()
 	}
-	m.useRules()
+	if m.rules.refusesUncalled() {
+		return m.profiles.uncalled()
+	}
 	return nil
 }
+
+// ConfigError says that an epoch's configuration cannot be started, for example because it names a plugin that the
+// registry does not have. That tells of the program, and not of the log.
+type ConfigError struct{ Err error }
+
+// Error implements error.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *ConfigError) Unwrap() error { return e.Err }
 
 // configure makes the profiles and an empty queue over a cluster that is empty still.
 func (m *Machine) configure(data []byte) error {
@@ -97,7 +115,7 @@ func (m *Machine) reconfigure(data []byte) error {
 	m.cluster = cluster.New()
 	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	if err := m.configure(data); err != nil {
-		return err
+		return &ConfigError{err}
 	}
 	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)

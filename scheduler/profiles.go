@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -42,6 +43,16 @@ func noProfiles(config []byte) *profiles {
 func (all *profiles) add(prof *framework.Profile) {
 	all.byName[prof.Name()] = prof
 	all.otherPermits = all.otherPermits || plansGangs(prof) && len(prof.Plugins(framework.Permit)) > 1
+}
+
+// uncalled refuses plugins that are enabled and never called.
+func (all *profiles) uncalled() error {
+	for _, name := range slices.Sorted(maps.Keys(all.byName)) {
+		if err := all.byName[name].Uncalled(); err != nil {
+			return &ConfigError{err}
+		}
+	}
+	return nil
 }
 
 // of returns the profile that schedules pod, nil if that is another scheduler's.

@@ -101,6 +101,9 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := checkProfiles(work, config); err != nil {
+		return err
+	}
 	for _, note := range work.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
@@ -196,6 +199,19 @@ func readNodes(value string) ([]workload.NodePlan, error) {
 		return nil, usageError{fmt.Errorf("--nodes: there is no file %s, and it is no shape: %w", value, err)}
 	}
 	return nodes, nil
+}
+
+// checkProfiles refuses pods that no profile of the configuration places.
+func checkProfiles(work *workload.Workload, config []byte) error {
+	cfg, err := framework.LoadConfig(config, "configuration")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, profile := range cfg.Profiles {
+		names = append(names, profile.SchedulerName)
+	}
+	return work.CheckProfiles(names)
 }
 
 // readConfig returns the effective configuration: the file's, or the default one for "", with the queue policy if one

@@ -2,8 +2,6 @@ package workload
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -60,6 +58,17 @@ func validateMeta(o metav1.Object, namespaced bool) field.ErrorList {
 // validate checks an object as the API server would, for the kinds that workloads mostly hold. Nothing is run:
 // a container may be without an image.
 func validate(object eventlog.Object) field.ErrorList {
+	if list := validateAPI(object); len(list) > 0 {
+		return list
+	}
+	if err := checkAmounts(object); err != nil {
+		return field.ErrorList{err}
+	}
+	return nil
+}
+
+// validateAPI checks what the API server would.
+func validateAPI(object eventlog.Object) field.ErrorList {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		return validatePod(o)
@@ -68,7 +77,7 @@ func validate(object eventlog.Object) field.ErrorList {
 		if err := coredefaults.Convert_v1_Node_To_core_Node(o, &in, nil); err != nil {
 			return field.ErrorList{field.InternalError(nil, err)}
 		}
-		return append(corevalidation.ValidateNode(&in), validateNodeResources(o)...)
+		return corevalidation.ValidateNode(&in)
 	case *corev1.PersistentVolume:
 		var in core.PersistentVolume
 		if err := coredefaults.Convert_v1_PersistentVolume_To_core_PersistentVolume(o, &in, nil); err != nil {
@@ -108,18 +117,6 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	for _, e := range corevalidation.ValidatePodCreate(&in, opts) {
 		if e.Type != field.ErrorTypeRequired || !strings.HasSuffix(e.Field, ".image") {
 			list = append(list, e)
-		}
-	}
-	return list
-}
-
-// validateNodeResources checks what the API server leaves to the kubelet.
-func validateNodeResources(node *corev1.Node) (list field.ErrorList) {
-	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
-		if q := node.Status.Allocatable[name]; q.Sign() < 0 {
-			list = append(list,
-				field.Invalid(field.NewPath("status", "allocatable").Key(string(name)), q.String(),
-					"must not be negative"))
 		}
 	}
 	return list

@@ -67,7 +67,8 @@ func (m *manifest) addDeployment(d *document) error {
 		return err
 	}
 	m.pods = append(m.pods, podSource{doc: d, replicated: &replicated{
-		kind: deploymentKind, object: o, replicas: o.Spec.Replicas, selector: o.Spec.Selector, template: &o.Spec.Template,
+		kind: deploymentKind, object: o, replicas: o.Spec.Replicas, selector: o.Spec.Selector,
+		template: &o.Spec.Template,
 	}})
 	return nil
 }
@@ -189,7 +190,8 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 	if r.kind == deploymentKind {
 		if sets, pods := m.ownership.setsOf(r, selector); sets > 0 {
 			if pods != int64(count) {
-				m.in.note("%s asks for %d pods and its ReplicaSets in the file for %d: those of the ReplicaSets are made",
+				m.in.note("%s asks for %d pods and its ReplicaSets in the file for %d: those of the ReplicaSets are "+
+					"made",
 					r, count, pods)
 			}
 			return nil
@@ -229,7 +231,8 @@ func (m *manifest) planReplicas(d *document, r *replicated) (plan PodPlan, selec
 		return plan, nil, d.errorf("spec", "spec.template: %s has no template to make pods of", r)
 	}
 	if o, ok := r.object.(*appsv1.Deployment); ok && o.Spec.Paused {
-		return plan, nil, d.errorf("spec.paused", "spec.paused: a paused Deployment makes no pods: unpause %s, or leave "+
+		return plan, nil, d.errorf("spec.paused", "spec.paused: a paused Deployment makes no pods: unpause %s, or "+
+			"leave "+
 			"it out", ObjectName(o))
 	}
 	if selector, err = metav1.LabelSelectorAsSelector(r.selector); err != nil {

@@ -27,7 +27,8 @@ func replicas(version, kind, app string, n int) string {
 
 // owned is a pod that an object controls.
 func owned(name, version, kind, owner string) string {
-	return fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  ownerReferences: [{apiVersion: %s, kind: "+
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n  ownerReferences: [{apiVersion: %s, "+
+		"kind: "+
 		"%s, name: %s, uid: u, controller: true}]\nspec: {containers: [{name: c}]}\n", name, version, kind, owner)
 }
 
@@ -77,7 +78,8 @@ func TestReplicasBecomeThePodsThatTheirControllersMake(t *testing.T) {
 }
 
 func TestAStatefulSetsClaimsComeWithItsPods(t *testing.T) {
-	_, w := parse(t, replicas("apps/v1", "StatefulSet", "db", 2)+"  ordinals: {start: 7}\n  volumeClaimTemplates:\n  - "+
+	_, w := parse(t, replicas("apps/v1", "StatefulSet", "db", 2)+"  ordinals: {start: 7}\n  volumeClaimTemplates:\n "+
+		" - "+
 		"metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n")
 	if got := podNames(w); !slices.Equal(got, []string{"db-7", "db-8"}) {
 		t.Errorf("the pods: %v", got)
@@ -104,10 +106,13 @@ func TestReplicasThatAreInTheFileAreNotMadeAgain(t *testing.T) {
 		pods       int
 	}{
 		{"one by reference", set + owned("web-aaaaa", "apps/v1", "ReplicaSet", "web"), 3},
-		{"one by label", set + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {app: web}}\n" + podTail, 3},
+		{"one by label", set + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {app: web}}\n" +
+			podTail, 3},
 		{"one of another kind", set + owned("x", "v1", "ReplicationController", "web"), 4},
-		{"one that has ended", set + owned("web-aaaaa", "apps/v1", "ReplicaSet", "web") + "status: {phase: Failed}\n", 3},
-		{"more than asked for", replicas("apps/v1", "ReplicaSet", "web", 1) + owned("p", "apps/v1", "ReplicaSet", "web") +
+		{"one that has ended", set + owned("web-aaaaa", "apps/v1", "ReplicaSet", "web") +
+			"status: {phase: Failed}\n", 3},
+		{"more than asked for", replicas("apps/v1", "ReplicaSet", "web", 1) + owned("p", "apps/v1", "ReplicaSet",
+			"web") +
 			owned("q", "apps/v1", "ReplicaSet", "web"), 2},
 		{"none asked for", replicas("apps/v1", "ReplicaSet", "web", 0) + "---\n" + pod + podTail, 1},
 		{"a member of a stateful set", replicas("apps/v1", "StatefulSet", "db", 3) +
@@ -148,7 +153,8 @@ func TestJobsThatHaveEndedMakeNoPods(t *testing.T) {
 // refused.
 func TestNoPodOfAFileDisappears(t *testing.T) {
 	kinds := []struct{ version, kind string }{
-		{"apps/v1", "ReplicaSet"}, {"apps/v1", "StatefulSet"}, {"apps/v1", "Deployment"}, {"v1", "ReplicationController"},
+		{"apps/v1", "ReplicaSet"}, {"apps/v1", "StatefulSet"}, {"apps/v1", "Deployment"}, {"v1",
+			"ReplicationController"},
 		{"batch/v1", "Job"}, {"v1", "Pod"}, {"apps/v1", "DaemonSet"}, {"jobset.x-k8s.io/v1alpha2", "JobSet"},
 	}
 	rapid.Check(t, func(t *rapid.T) {

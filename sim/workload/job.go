@@ -44,7 +44,8 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	}
 	key := ownerKey{jobKind.GroupKind(), types.NamespacedName{Namespace: job.Namespace, Name: job.Name}}
 	if pod := m.ownership.pods[key]; pod != "" {
-		return d.errorf("metadata.name", "Job %s and its pod %s are both in the file: leave one of them out", ObjectName(job),
+		return d.errorf("metadata.name", "Job %s and its pod %s are both in the file: leave one of them out",
+			ObjectName(job),
 			pod)
 	}
 	times, err := d.times("", job.Annotations, nil, ArrivalAnnotation, DurationAnnotation)

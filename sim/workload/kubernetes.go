@@ -105,6 +105,7 @@ func readManifest(in *input, path string, r io.Reader,
 			return err
 		}
 	}
+	in.lines = m.lines
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
@@ -192,7 +193,8 @@ func (m *manifest) identify(d *document, resource string, o metav1.Object, names
 	return m.unique(d, resource, ObjectName(o))
 }
 
-// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object stands in the document.
+// checkLabels refuses one of our annotations that is a label. prefix is where the labelled object stands in the
+// document.
 func (d *document) checkLabels(prefix string, labels map[string]string) error {
 	for _, name := range slices.Concat(cluster.OwnAnnotations(), []string{ArrivalAnnotation, DurationAnnotation,
 		JoinsAnnotation, FailsAnnotation, CordonedAnnotation, UncordonedAnnotation}) {
@@ -363,7 +365,8 @@ func (d *document) checkGang(res eventlog.Resource, object eventlog.Object, pref
 		return d.errorf(path, "%s %s %s", res, ObjectName(object), fault)
 	}
 	if n := cluster.GangSize(res, object); n > MaxPods {
-		return d.errorf(path, "%s %s: a gang of %d: a workload has at most %d pods", res, ObjectName(object), n, MaxPods)
+		return d.errorf(path, "%s %s: a gang of %d: a workload has at most %d pods", res, ObjectName(object), n,
+			MaxPods)
 	}
 	return nil
 }

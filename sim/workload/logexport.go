@@ -96,6 +96,9 @@ func (r *recording) take(e eventlog.Entry) error {
 	}
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
+		if err := checkAmounts(p.Object); err != nil {
+			return fmt.Errorf("%s %s: %w", p.Resource, ObjectName(p.Object), err)
+		}
 		return r.upserted(at, p)
 	case *eventlog.Deleted:
 		r.deleted(at, p)

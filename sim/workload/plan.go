@@ -2,6 +2,9 @@ package workload
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,6 +65,46 @@ type Workload struct {
 	Pods []PodPlan
 	// Notes say, for people, what of the source was left out or changed.
 	Notes []string
+
+	// schedulers are the scheduler names of the pods that come without a node.
+	schedulers map[string]schedulerUse
+}
+
+// schedulerUse is the first pod that is for a scheduler, and where it stands.
+type schedulerUse struct {
+	pod, path string
+	line      int
+}
+
+// CheckProfiles refuses, with an *InputError, a pod that comes without a node and is for none of the profiles, by their
+// scheduler names: nobody would ever place it.
+func (w *Workload) CheckProfiles(profiles []string) error {
+	for _, name := range slices.Sorted(maps.Keys(w.schedulers)) {
+		if use := w.schedulers[name]; !slices.Contains(profiles, name) {
+			return &InputError{use.path, use.line, fmt.Errorf("pod %s: spec.schedulerName %q is none of the "+
+				"configuration's profiles (%s), and nobody would place the pod: name one of them, or add a profile",
+				use.pod, cut(name, 60), strings.Join(profiles, ", "))}
+		}
+	}
+	return nil
+}
+
+// noteSchedulers looks through the pods. lines are where they stand, by "pods " and their names; nil if that is not
+// known.
+func (w *Workload) noteSchedulers(path string, lines map[string]int) {
+	w.schedulers = map[string]schedulerUse{}
+	var last *corev1.Pod
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if p.Template == last || p.Template.Spec.NodeName != "" {
+			continue
+		}
+		last = p.Template
+		if name := p.Template.Spec.SchedulerName; w.schedulers[name].pod == "" {
+			pod := p.Namespace + "/" + p.Name
+			w.schedulers[name] = schedulerUse{pod, path, lines[string(eventlog.Pods)+" "+pod]}
+		}
+	}
 }
 
 // ObjectPlan is the arrival, change or deletion of an object that is neither a node nor a pod.

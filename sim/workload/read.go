@@ -90,6 +90,8 @@ type input struct {
 	format   string
 	nodes    []NodePlan
 	workload Workload
+	// lines are where objects stand, by resource and name; nil if the format does not tell.
+	lines map[string]int
 }
 
 // note keeps a remark for people.
@@ -122,6 +124,7 @@ func read(path string, data io.Reader) (*input, error) {
 	if err := format.read(in, path, r); err != nil {
 		return nil, err
 	}
+	in.workload.noteSchedulers(path, in.lines)
 	return in, nil
 }
 

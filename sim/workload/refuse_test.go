@@ -37,10 +37,12 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"(d): put a PodGroup of scheduling.k8s.io/v1beta1"},
 		{"any kind", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n", "F:2: ", "(d): leave it out"},
 		{"job beside its pod", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: " +
-			"{containers: [{name: c}]}}}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: j-x\n  ownerReferences: [" +
+			"{containers: [{name: c}]}}}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: j-x\n  " +
+			"ownerReferences: [" +
 			"{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]\n" + podTail, "F:3: ",
 			"Job default/j and its pod default/j-x are both in the file"},
-		{"paused deployment", strings.Replace(replicas("apps/v1", "Deployment", "w", 2), "spec:", "spec:\n  paused: true",
+		{"paused deployment", strings.Replace(replicas("apps/v1", "Deployment", "w", 2), "spec:",
+			"spec:\n  paused: true",
 			1), "F:5: ", "a paused Deployment makes no pods"},
 		{"selector of others", strings.Replace(replicas("apps/v1", "ReplicaSet", "w", 2), "matchLabels: {app: w}",
 			"matchLabels: {app: v}", 1), "F:6: ", "does not match the labels of the template of ReplicaSet default/w"},
@@ -54,7 +56,8 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 		{"runai", podHead + "    runai/gpu-fraction: '0.5'\n" + podTail, "F:6: ", "Run:ai"},
 		{"hami", podHead + "    nvidia.com/use-gputype: A100\n" + podTail, "F:6: ", "HAMi"},
 		{"volcano vgpu", podHead + "    volcano.sh/vgpu-mode: hami-core\n" + podTail, "F:6: ", "Volcano"},
-		{"koordinator device", podHead + "    scheduling.koordinator.sh/device-allocate-hint: '{}'\n" + podTail, "F:6: ",
+		{"koordinator device", podHead + "    scheduling.koordinator.sh/device-allocate-hint: '{}'\n" + podTail,
+			"F:6: ",
 			"Koordinator"},
 		{"kueue topology", podHead + "    kueue.x-k8s.io/podset-required-topology: rack\n" + podTail, "F:6: ",
 			"rollcall.dev/topology-required"},
@@ -64,7 +67,8 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"volcano.sh/vgpu-memory: 1000\n", "F:9: ", "asks Volcano for a share of a device"},
 		{"hami share", pod + "spec:\n  containers:\n  - name: c\n    resources:\n      limits:\n        " +
 			"nvidia.com/gpumem: 1000\n", "F:9: ", "asks HAMi for a share of a device"},
-		{"in a template", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:\n    metadata:\n      " +
+		{"in a template", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:\n    " +
+			"metadata:\n      " +
 			"annotations:\n        gpu-fraction: '0.5'\n    spec: {containers: [{name: c}]}\n", "F:8: ",
 			"the template's pod asks KAI Scheduler"},
 
@@ -73,31 +77,38 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 		{"composite below another", composed + "  parentCompositePodGroupName: d\n", "F:6: ", "are not supported"},
 		{"composite with a topology", composed + "  schedulingConstraints: {topology: [{key: rack}]}\n", "F:6: ",
 			"one topology for several pod groups is not supported"},
-		{"topology of nothing", group + "  annotations:\n    rollcall.dev/topology-required: ','\n" + gangs + "2\n", "F:6: ",
+		{"topology of nothing", group + "  annotations:\n    rollcall.dev/topology-required: ','\n" + gangs + "2\n",
+			"F:6: ",
 			"want a list of different label keys"},
-		{"topology of a member", podHead + "    scheduling.k8s.io/group-name: g\n    rollcall.dev/topology-preferred: 'a,,b'\n" +
+		{"topology of a member", podHead + "    scheduling.k8s.io/group-name: g\n    " +
+			"rollcall.dev/topology-preferred: 'a,,b'\n" +
 			podTail, "F:7: ", "want a list of different label keys"},
 		{"below minimum", group + "  annotations:\n    rollcall.dev/below-minimum: evict\n" + gangs + "2\n", "F:6: ",
 			"want Keep or Evict"},
 		{"groups", podHead + "    gang.scheduling.koordinator.sh/name: g\n    " +
-			"gang.scheduling.koordinator.sh/min-available: '1'\n    gang.scheduling.koordinator.sh/groups: '[a'\n" + podTail,
+			"gang.scheduling.koordinator.sh/min-available: '1'\n    gang.scheduling.koordinator.sh/groups: '[a'\n" +
+			podTail,
 			"F:8: ", "want a JSON list"},
 		{"minimum of Volcano", podHead + "    scheduling.k8s.io/group-name: g\n    " +
 			"scheduling.volcano.sh/group-min-member: many\n" + podTail, "F:7: ", "want a number from 1"},
-		{"two groups", podHead + "    scheduling.k8s.io/group-name: g\n    gang.scheduling.koordinator.sh/name: h\n" + podTail,
+		{"two groups", podHead + "    scheduling.k8s.io/group-name: g\n    gang.scheduling.koordinator.sh/name: " +
+			"h\n" + podTail,
 			"F:1: ", "names two pod groups"},
 		{"minCount", group + gangs + "2147483647\n", "F:1: ", "a gang of 2147483647"},
-		{"minMember", "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: " +
+		{"minMember", "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: " +
+			"{minMember: " +
 			"2147483647}\n", "F:1: ", "a gang of 2147483647"},
 		{"total", podHead + "    kueue.x-k8s.io/pod-group-total-count: '2147483647'\n  labels: " +
 			"{kueue.x-k8s.io/pod-group-name: g}\n" + podTail, "F:1: ", "a gang of 2147483647"},
 		{"suggestion", podHead + "    rollcall.dev/arival: 1s\n" + podTail, "F:6: ", "is rollcall.dev/arrival meant?"},
-		{"suggestion for a gang", podHead + "    scheduling.k8s.io/group-name: g\n    rollcall.dev/topologyrequired: a\n" +
+		{"suggestion for a gang", podHead + "    scheduling.k8s.io/group-name: g\n    " +
+			"rollcall.dev/topologyrequired: a\n" +
 			podTail, "F:7: ", "is rollcall.dev/topology-required meant?"},
 		{"label instead of annotation", strings.Replace(podHead, "annotations", "labels", 1) +
 			"    rollcall.dev/duration: 10m\n" + podTail, "F:6: ",
 			"label rollcall.dev/duration has no meaning here: it is an annotation"},
-		{"label of a template", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:\n    metadata:\n" +
+		{"label of a template", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:\n    " +
+			"metadata:\n" +
 			"      labels: {rollcall.dev/duration: 10m}\n    spec: {containers: [{name: c}]}\n", "F:7: ",
 			"label rollcall.dev/duration has no meaning here"},
 	} {
