@@ -80,6 +80,8 @@ var rooms = []room{
 	{dir: "internal/lint", floor: side},
 	{dir: "internal/restorecheck", floor: side, testSupport: true},
 	{dir: "transcripts", floor: side, testSupport: true},
+	{dir: "worlds", floor: 0, testSupport: true},
+	{dir: "worlds/auditor", floor: 0, testSupport: true},
 	{dir: "bench", floor: side},
 	{dir: "bench/peer", floor: top},
 }

@@ -1,0 +1,341 @@
+package auditor
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// one is the room for a pod that every pod takes of its node.
+var one = big.NewRat(1, 1)
+
+// Finding is something that is wrong with a log.
+type Finding struct {
+	// Check is the name of the check that found it, one of Checks.
+	Check string
+	// Seq is the entry at which it was found; 0 for something about the log as a whole.
+	Seq uint64
+	// Message says what is wrong.
+	Message string
+}
+
+// String implements fmt.Stringer.
+func (f Finding) String() string { return fmt.Sprintf("%s: entry %d: %s", f.Check, f.Seq, f.Message) }
+
+// Report is what an audit found.
+type Report struct {
+	Findings []Finding
+	// Asked counts, for each check, how often it had something to look at.
+	Asked map[string]int
+	// Entries, Placements and Releases count what the log has.
+	Entries, Placements, Releases int
+}
+
+// auditor goes through a log, entry by entry.
+type auditor struct {
+	*state
+	report Report
+	last   *entry
+	// attempt is the entity whose cycle the last Decision was; "" after an input.
+	attempt string
+	// seen are the pods that ever were, by namespace/name, with how many of each name there were.
+	seen map[string]int
+	// reserved are the reservations that stand, by profile, and promised the earliest time that an entity had.
+	reserved map[string]*reservation
+	// evictions are pods that a Decision asked to be evicted, with the Decision.
+	evictions map[string]uint64
+	// recorded says that the workload is another log: pods end as they did there, whatever they declare.
+	recorded bool
+	// lost counts, by namespace/name, pods that were evicted or went with their node: others may come in their place.
+	lost map[string]int
+}
+
+// Audit reads what `rollcall log cat` printed of a simulation and returns what is wrong with it. inputs are what the
+// simulation was given. An error is one of reading: what is no log at all is not audited.
+func Audit(log io.Reader, inputs Inputs) (Report, error) {
+	a := &auditor{
+		state: newState(), seen: map[string]int{}, reserved: map[string]*reservation{}, evictions: map[string]uint64{},
+		lost: map[string]int{},
+	}
+	a.recorded = inputs.isLog()
+	a.report.Asked = map[string]int{}
+	lines := bufio.NewReader(log)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			var e entry
+			if err := json.Unmarshal(line, &e); err != nil {
+				return a.report, fmt.Errorf("after entry %d: %w", a.seq, err)
+			}
+			if err := a.entry(&e); err != nil {
+				return a.report, fmt.Errorf("entry %d: %w", e.Seq, err)
+			}
+		}
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return a.report, err
+		}
+	}
+	a.end(inputs.Until > 0)
+	return a.report, a.accounted(inputs)
+}
+
+// asked notes that a check has something to look at.
+func (a *auditor) asked(check string) { a.report.Asked[check]++ }
+
+// find notes what a check found.
+func (a *auditor) find(check, format string, args ...any) {
+	a.report.Findings = append(a.report.Findings, Finding{check, a.seq, fmt.Sprintf(format, args...)})
+}
+
+// entry takes in an entry, and checks it against what was known before.
+func (a *auditor) entry(e *entry) error {
+	if e.Time.After(a.now) && a.last != nil {
+		a.checkInstant(e)
+	}
+	a.checkOrder(e)
+	a.seq, a.now = e.Seq, e.Time
+	a.last = e
+	a.report.Entries++
+	if e.Kind != "Decision" {
+		a.checkHeld("")
+		a.attempt = ""
+	}
+	a.checkDeadlines()
+	switch e.Kind {
+	case "EpochStarted":
+		return a.epoch(e)
+	case "Upserted":
+		err := a.upserted(e)
+		a.noteComplete()
+		a.changed(e)
+		return err
+	case "Deleted":
+		if p := a.deleted(e); p != nil {
+			a.left(p)
+		}
+		a.noteComplete()
+		a.changed(e)
+	case "Decision":
+		return a.decided(e.Decision)
+	case "BindResult":
+		a.bindResult(e)
+	case "Tick":
+	default:
+		return fmt.Errorf("kind %q is not known", e.Kind)
+	}
+	return nil
+}
+
+// checkOrder checks that entries are numbered without a gap, that time and epochs do not go back, and that an epoch
+// begins with its configuration.
+func (a *auditor) checkOrder(e *entry) {
+	const check = "order"
+	a.asked(check)
+	epoch := uint64(0)
+	if a.last != nil {
+		epoch = a.last.Epoch
+	}
+	if e.Kind == "EpochStarted" {
+		epoch++
+	}
+	switch {
+	case e.Seq != a.seq+1:
+		a.find(check, "entry %d follows entry %d", e.Seq, a.seq)
+	case e.Epoch != epoch:
+		a.find(check, "entry %d, %s, is of epoch %d: want %d", e.Seq, e.Kind, e.Epoch, epoch)
+	case e.Time.Before(a.now):
+		a.find(check, "entry %d is of %s, before %s", e.Seq, e.Time.Format(time.RFC3339Nano),
+			a.now.Format(time.RFC3339Nano))
+	}
+}
+
+// changed notes what came with an input: a pod that is new, and what no reservation could foresee.
+func (a *auditor) changed(e *entry) {
+	if e.Resource != "pods" && e.Resource != "persistentvolumes" && e.Resource != "persistentvolumeclaims" {
+		a.breakPromises()
+	}
+	for _, p := range a.pods {
+		if p.arrivedAt == a.seq {
+			a.seen[p.name]++
+			a.checkSameName(p)
+		}
+		for _, r := range a.reserved {
+			if p.arrivedAt == a.seq && (p.gang == r.gang && p.gang != "" || p.came) {
+				r.promised = time.Time{}
+			}
+		}
+	}
+}
+
+// checkSameName checks that no two pods of one name are there at once.
+func (a *auditor) checkSameName(p *pod) {
+	const check = "names"
+	a.asked(check)
+	for _, other := range a.pods {
+		if other != p && other.name == p.name && other.stage != ended {
+			a.find(check, "pod %s is there with the UIDs %s and %s", p.name, p.uid, other.uid)
+		}
+	}
+}
+
+// decided takes in a Decision.
+func (a *auditor) decided(d *decision) error {
+	p, err := a.podOf(d.UID)
+	if err != nil || p.name != d.Pod {
+		a.find("effects", "the Decision on pod %s, UID %s, is of a pod that is not there", d.Pod, d.UID)
+		return nil
+	}
+	if d.Group != p.gang {
+		a.find("gang-minimum", "pod %s is of the gang %q, and the Decision says %q", p.name, p.gang, d.Group)
+	}
+	a.checkHeld(a.entityOf(p))
+	a.attempt = a.entityOf(p)
+	for _, uid := range d.Rejected {
+		a.rejected(uid)
+	}
+	switch d.Outcome {
+	case "Scheduled", "Waiting":
+		a.place(p, d)
+	case "Reserved":
+		a.reserve(p, d)
+	case "Unschedulable", "Error":
+		a.checkRefused(p, d)
+		p.nominated = d.Nominated
+		if p.stage != pending {
+			a.find("effects", "pod %s is refused, and is on node %s", p.name, p.node)
+		}
+	case "Evicted":
+		a.checkEvicted(p, d)
+	default:
+		return fmt.Errorf("outcome %q is not known", d.Outcome)
+	}
+	if len(d.Victims) > 0 && d.Outcome != "Evicted" {
+		a.checkPreemption(p, d)
+	}
+	a.carryOut(d)
+	a.checkReleased(p, d)
+	return nil
+}
+
+// rejected takes a pod that is held off its node.
+func (a *auditor) rejected(uid string) {
+	p, err := a.podOf(uid)
+	switch {
+	case err != nil:
+		a.find("effects", "a Decision releases a pod: %v", err)
+	case p.stage != held:
+		a.find("effects", "a Decision releases pod %s, which is not held", p.name)
+	default:
+		p.release()
+		a.report.Releases++
+	}
+}
+
+// carryOut makes the rest of a Decision known: who may go on, who has to go, who is nominated.
+func (a *auditor) carryOut(d *decision) {
+	for _, uid := range d.Allowed {
+		p, err := a.podOf(uid)
+		switch {
+		case err != nil:
+			a.find("effects", "a Decision allows a pod: %v", err)
+		case p.stage != held:
+			a.find("effects", "a Decision allows pod %s, which is not held", p.name)
+		default:
+			p.stage, p.waitUntil, p.placed = going, time.Time{}, a.now
+		}
+	}
+	if len(d.Victims)+len(d.Nominations) > 0 || d.Nominated != "" {
+		a.breakPromises()
+	}
+	for _, v := range d.Victims {
+		if p := a.pods[v.UID]; p != nil {
+			p.leaving = true
+			a.evictions[v.UID] = a.seq
+		}
+	}
+	for _, n := range d.Nominations {
+		if p := a.pods[n.UID]; p != nil {
+			p.nominated = n.Node
+		}
+	}
+}
+
+// place takes in that a pod has a node.
+func (a *auditor) place(p *pod, d *decision) {
+	if p.stage == held && p.node == d.Node && d.Outcome == "Scheduled" { // the end of its wait
+		p.stage, p.waitUntil, p.placed = going, time.Time{}, a.now
+		return
+	}
+	a.report.Placements++
+	if p.stage != pending {
+		a.find("effects", "pod %s is placed on %s and is on %s", p.name, d.Node, p.node)
+		return
+	}
+	a.checkPlacement(p, d)
+	a.checkNominations(p, d)
+	a.checkTopology(p, d)
+	a.checkLane(p, d)
+	a.checkReservation(p, d)
+	p.stage, p.node, p.placed, p.placedAt, p.nominated = going, d.Node, a.now, a.seq, ""
+	if d.Outcome == "Waiting" {
+		p.stage, p.waitUntil = held, d.WaitUntil
+	}
+	p.settles = map[string]string{}
+	for _, v := range d.Volumes {
+		p.settles[v.Claim] = v.Volume
+	}
+}
+
+// bindResult checks that a bind follows from a Decision, and takes in how it ended.
+func (a *auditor) bindResult(e *entry) {
+	const check = "effects"
+	a.asked(check)
+	p := a.pods[e.UID]
+	if p == nil { // it is gone, and its bind with it
+		if e.Outcome == "Bound" {
+			a.find(check, "a pod that is not there, UID %s, is bound to %s", e.UID, e.Node)
+		}
+		return
+	}
+	if p.node != e.Node || p.stage != going {
+		a.find(check, "pod %s is bound to %s (%s), and no Decision says so", p.name, e.Node, e.Outcome)
+		return
+	}
+	switch e.Outcome {
+	case "Bound":
+		p.stage = bound
+	case "Failed", "Conflict":
+		p.release()
+		a.breakPromises()
+	}
+}
+
+// left checks that a pod that is gone has had its end: its time is over, its node is gone, or it was evicted.
+func (a *auditor) left(p *pod) {
+	const check = "endings"
+	a.asked(check)
+	_, evicted := a.evictions[p.uid]
+	nodeGone := p.node != "" && a.nodes[p.node] == nil
+	if evicted || nodeGone {
+		a.lost[p.name]++
+	}
+	delete(a.evictions, p.uid)
+	length, declares := p.declared()
+	end := p.placed.Add(length)
+	if (p.stage == bound || p.stage == ended) && !evicted && !nodeGone && !p.came && declares && a.now.Before(end) &&
+		!a.recorded {
+		a.find(check, "pod %s is gone from %s, where it was to run until %s", p.name, p.node, end.Format(time.RFC3339))
+	}
+	for profile, r := range a.reserved {
+		if slices.Contains(r.uids, p.uid) {
+			delete(a.reserved, profile)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package auditor
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Inputs are what a simulation was given.
+type Inputs struct {
+	// Workload is the file of that name: JSON objects between lines of three dashes, which is YAML too, or what
+	// `rollcall log cat` printed of another log.
+	Workload []byte
+	// Until is the end of the simulation as an offset from its start; 0 for none.
+	Until time.Duration
+}
+
+// expected is a pod that a workload has.
+type expected struct {
+	name    string
+	arrives time.Duration
+	surely  bool // it arrives whatever becomes of others
+}
+
+// start is when every simulation begins.
+var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// workload reads which pods a workload has.
+func (in Inputs) workload() ([]expected, error) {
+	if in.isLog() {
+		return in.recorded()
+	}
+	var pods []expected
+	for i, text := range strings.Split("\n"+string(in.Workload), "\n---\n") {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		var o struct {
+			Kind     string `json:"kind"`
+			Metadata meta   `json:"metadata"`
+			Spec     struct {
+				Parallelism, Completions int
+			} `json:"spec"`
+		}
+		if err := json.Unmarshal([]byte(text), &o); err != nil {
+			return nil, fmt.Errorf("document %d of the workload: %w", i, err)
+		}
+		var arrives time.Duration
+		if text := o.Metadata.Annotations["rollcall.dev/arrival"]; text != "" {
+			var err error
+			if arrives, err = time.ParseDuration(text); err != nil {
+				return nil, fmt.Errorf("document %d of the workload: %w", i, err)
+			}
+		}
+		if o.Metadata.Namespace == "" {
+			o.Metadata.Namespace = "default"
+		}
+		switch o.Kind {
+		case "Pod":
+			pods = append(pods, expected{o.Metadata.fullName(), arrives, true})
+		case "Job":
+			atOnce := max(1, o.Spec.Parallelism)
+			for k := range max(o.Spec.Completions, atOnce) {
+				name := fmt.Sprintf("%s-%d", o.Metadata.fullName(), k)
+				pods = append(pods, expected{name, arrives, k < atOnce})
+			}
+		}
+	}
+	return pods, nil
+}
+
+// isLog reports whether the workload is what log cat printed.
+func (in Inputs) isLog() bool { return bytes.HasPrefix(in.Workload, []byte(`{"seq":`)) }
+
+// recorded reads which pods another log has.
+func (in Inputs) recorded() (pods []expected, err error) {
+	seen := map[string]bool{}
+	for line := range bytes.Lines(in.Workload) {
+		var e entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("the workload, which is a log: %w", err)
+		}
+		if e.Kind != "Upserted" || e.Resource != "pods" {
+			continue
+		}
+		var o podObject
+		if err := json.Unmarshal(e.Object, &o); err != nil {
+			return nil, fmt.Errorf("the workload, which is a log: entry %d: %w", e.Seq, err)
+		}
+		if !seen[o.Metadata.UID] {
+			seen[o.Metadata.UID] = true
+			pods = append(pods, expected{o.Metadata.fullName(), e.Time.Sub(start), true})
+		}
+	}
+	return pods, nil
+}
+
+// accounted checks that each pod of the input has arrived, as often as it stands there, and no other.
+func (a *auditor) accounted(in Inputs) error {
+	const check = "accounted"
+	pods, err := in.workload()
+	if err != nil {
+		return err
+	}
+	sure, most := map[string]int{}, map[string]int{}
+	for _, p := range pods {
+		most[p.name]++
+		if p.surely && (in.Until == 0 || p.arrives <= in.Until) {
+			sure[p.name]++
+		}
+	}
+	for name, n := range sure {
+		a.asked(check)
+		if a.seen[name] < n {
+			a.find(check, "pod %s stands in the workload %d times, and arrived %d times", name, n, a.seen[name])
+		}
+	}
+	for name, n := range a.seen {
+		if n > most[name]+a.lost[name] {
+			a.find(check, "pod %s stands in the workload %d times, was lost %d times, and arrived %d times", name,
+				most[name], a.lost[name], n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package auditor
+
+import (
+	"slices"
+)
+
+// priorityOf is the priority of a pod in preemption: that of its CompositePodGroup, its PodGroup, or its own.
+func (s *state) priorityOf(p *pod) int32 {
+	g := s.groups[p.gang]
+	if g == nil {
+		return p.object.Spec.Priority
+	}
+	composite := s.compositeOf(g)
+	if priority, ok := s.declaredPriority(composite); ok {
+		return priority
+	}
+	if composite != nil {
+		return s.highestPriority(s.gangsWith(g))
+	}
+	if priority, ok := s.declaredPriority(g.core); ok {
+		return priority
+	}
+	return p.object.Spec.Priority
+}
+
+// gangsWith returns the gangs that a gang is admitted with, itself among them: those below the same CompositePodGroup,
+// or those that name each other.
+func (s *state) gangsWith(g *group) (gangs []*group) {
+	composite, together := s.compositeOf(g), s.terms(g).together
+	for _, o := range s.groups {
+		if o == g || composite != nil && s.compositeOf(o) == composite || slices.Contains(together, o.name) {
+			gangs = append(gangs, o)
+		}
+	}
+	return gangs
+}
+
+// highestPriority is the highest that one of the gangs was given, or else the highest of their pods.
+func (s *state) highestPriority(gangs []*group) (highest int32) {
+	var given, own []int32
+	for _, g := range gangs {
+		if priority, ok := s.declaredPriority(g.core); ok {
+			given = append(given, priority)
+		}
+		for _, m := range s.members(g.name) {
+			own = append(own, m.object.Spec.Priority)
+		}
+	}
+	switch {
+	case len(given) > 0:
+		return slices.Max(given)
+	case len(own) > 0:
+		return slices.Max(own)
+	}
+	return 0
+}
+
+// declaredPriority is what an object says of its priority.
+func (s *state) declaredPriority(o *groupObject) (priority int32, ok bool) {
+	switch {
+	case o == nil:
+		return 0, false
+	case o.Spec.Priority != nil:
+		return *o.Spec.Priority, true
+	}
+	priority, ok = s.priorities[o.Spec.PriorityClassName]
+	return priority, ok
+}
+
+// neverPreempts reports whether a pod says, or what it belongs to, that no pod is preempted for it.
+func (s *state) neverPreempts(p *pod) bool {
+	g := s.groups[p.gang]
+	if g == nil {
+		return p.object.Spec.PreemptionPolicy == "Never"
+	}
+	for _, o := range []*groupObject{s.compositeOf(g), g.core} {
+		if o != nil && o.Spec.PreemptionPolicy != "" {
+			return o.Spec.PreemptionPolicy == "Never"
+		}
+	}
+	if good, _, _ := s.tally(g); good+g.succeeded >= s.terms(g).minimum {
+		return p.object.Spec.PreemptionPolicy == "Never"
+	}
+	return slices.ContainsFunc(s.members(p.gang), func(m *pod) bool {
+		return m.object.Spec.PreemptionPolicy == "Never" && m.stage == pending
+	})
+}
+
+// standsWith is the priority of a pod's entity in the queue: of gangs that are admitted together the highest.
+func (s *state) standsWith(p *pod) int32 {
+	if g := s.groups[p.gang]; g != nil && s.compositeOf(g) == nil && len(s.terms(g).together) > 1 {
+		return s.highestPriority(s.gangsWith(g))
+	}
+	return s.priorityOf(p)
+}
+
+// checkPreemption checks the victims of a Decision: less important, on nodes, of use, and with whom they must go.
+func (a *auditor) checkPreemption(p *pod, d *decision) {
+	const check = "preemption"
+	a.asked(check)
+	a.asked("priority")
+	a.asked("never")
+	if a.neverPreempts(p) {
+		a.find("never", "pods are preempted for %s, which never preempts", p.name)
+	}
+	victims := without{}
+	for _, v := range d.Victims {
+		victims[v.UID] = true
+		victim, err := a.podOf(v.UID)
+		switch {
+		case err != nil:
+			a.find(check, "a victim of %s: %v", p.name, err)
+			return
+		case !victim.onNode():
+			a.find(check, "pod %s, a victim of %s, is on no node", victim.name, p.name)
+		case a.priorityOf(victim) >= a.priorityOf(p):
+			a.find("priority", "pod %s of priority %d is preempted for %s of priority %d", victim.name,
+				a.priorityOf(victim), p.name, a.priorityOf(p))
+		}
+	}
+	a.checkWhole(d, victims)
+	node := a.nodes[d.Nominated]
+	if g := a.groups[p.gang]; g != nil && len(d.Nominations) > 0 {
+		a.checkGangsVictims(p, d, victims)
+		return
+	}
+	if node == nil {
+		a.find(check, "pods are preempted for %s, which is nominated to no node", p.name)
+		return
+	}
+	a.checkUse(p, d, node, victims)
+	a.checkBudgets(p, victims)
+}
+
+// checkWhole checks that a group of which all pods are preempted together loses all of them.
+func (a *auditor) checkWhole(d *decision, victims without) {
+	for _, v := range d.Victims {
+		g := a.groups[a.pods[v.UID].gang]
+		if g == nil || !a.terms(g).whole {
+			continue
+		}
+		a.asked("whole-groups")
+		for _, m := range a.members(g.name) {
+			if m.onNode() && !victims[m.uid] && !m.leaving {
+				a.find("whole-groups", "pod %s stays, and others of gang %s are preempted", m.name, g.name)
+			}
+		}
+	}
+}
+
+// leavingToo returns the victims and all pods that are leaving anyway.
+func (a *auditor) leavingToo(victims without) without {
+	gone := without{}
+	for uid, p := range a.pods {
+		if victims[uid] || p.leaving {
+			gone[uid] = true
+		}
+	}
+	return gone
+}
+
+// checkUse checks, of a pod by itself, that it fits on its nominated node without the victims, and that none of them
+// could stay there.
+func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims without) {
+	const check = "victims-needed"
+	a.asked(check)
+	for _, o := range a.obstacles(p, node, a.leavingToo(victims)) {
+		a.find(check, "pod %s does not fit on %s without its victims: %s", p.name, d.Nominated, o.why)
+	}
+	if !p.asksForRoomOnly() || a.reserved[p.object.Spec.SchedulerName] != nil {
+		return // what forbids a node depends on more than room, or room is kept from the pod too
+	}
+	for _, v := range d.Victims {
+		if g := a.groups[a.pods[v.UID].gang]; g != nil && a.terms(g).whole {
+			continue
+		}
+		kept := without{}
+		for uid := range victims {
+			kept[uid] = uid != v.UID
+		}
+		if a.pods[v.UID].node != d.Nominated || len(a.obstaclesBeside(p, node, kept)) == 0 {
+			a.find(check, "pod %s on %s need not go for %s to fit on %s", a.pods[v.UID].name, a.pods[v.UID].node,
+				p.name,
+				d.Nominated)
+		}
+	}
+}
+
+// obstaclesBeside is as obstacles, with those on the node too for whom room is kept there: pods nominated to it that
+// are as important as p, or more.
+func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstacle {
+	for _, other := range s.pods {
+		if other != p && other.stage == pending && other.nominated == node.Metadata.Name &&
+			s.priorityOf(other) >= s.priorityOf(p) {
+			other.stage, other.node = going, other.nominated
+			defer func() { other.stage, other.node = pending, "" }()
+		}
+	}
+	return s.obstacles(p, node, gone)
+}
+
+// checkBudgets checks, of a pod by itself, that no disruption budget is violated if on some node the pod would fit
+// without pods that no budget covers.
+func (a *auditor) checkBudgets(p *pod, victims without) {
+	const check = "budgets"
+	if len(a.budgets) == 0 || !a.violates(victims) || a.profiles[p.object.Spec.SchedulerName].policy == "Backfill" {
+		return
+	}
+	a.asked(check)
+	for _, name := range a.sortedNodes() {
+		free := without{}
+		for _, other := range a.on(name) {
+			g := a.groups[other.gang]
+			if a.priorityOf(other) < a.priorityOf(p) && !a.covered(other) && (g == nil || !a.terms(g).whole) {
+				free[other.uid] = true
+			}
+		}
+		if len(a.obstaclesBeside(p, a.nodes[name], free)) == 0 {
+			a.find(check, "a disruption budget is violated for %s, and on %s it would fit without that", p.name, name)
+			return
+		}
+	}
+}
+
+// covered reports whether a disruption budget covers the pod.
+func (a *auditor) covered(p *pod) bool {
+	for _, b := range a.budgets {
+		if b.covers(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *budgetObject) covers(p *pod) bool {
+	return b.Metadata.Namespace == p.object.Metadata.Namespace && b.Spec.Selector.matches(p.object.Metadata.Labels)
+}
+
+// violates reports whether more of the pods that a budget covers are to go than it allows.
+func (a *auditor) violates(victims without) bool {
+	for _, b := range a.budgets {
+		n := 0
+		for uid := range victims {
+			if b.covers(a.pods[uid]) {
+				n++
+			}
+		}
+		if n > b.Status.DisruptionsAllowed {
+			return true
+		}
+	}
+	return false
+}
+
+// checkGangsVictims checks that the members of a gang that preempts have room on the nodes that they are nominated to,
+// all of them together, and that no victim is on another node.
+func (a *auditor) checkGangsVictims(p *pod, d *decision, victims without) {
+	const check = "victims-needed"
+	a.asked(check)
+	gone := a.leavingToo(victims)
+	rehearsed := map[string]amounts{}
+	plain := true
+	for _, n := range append(slices.Clone(d.Nominations), place{p.uid, d.Nominated}) {
+		m := a.pods[n.UID]
+		if m == nil || n.Node == "" || a.entityOf(m) != a.entityOf(p) {
+			continue
+		}
+		plain = plain && m.asksForRoomOnly()
+		if rehearsed[n.Node] == nil {
+			rehearsed[n.Node] = amounts{}
+			for _, other := range a.on(n.Node) {
+				if !gone[other.uid] {
+					rehearsed[n.Node].add(other.requests)
+				}
+			}
+		}
+		rehearsed[n.Node].add(m.requests)
+	}
+	for node, used := range rehearsed {
+		for resource, n := range used {
+			if a.nodes[node] == nil || n.Cmp(a.nodes[node].Status.Allocatable.of(resource)) > 0 {
+				a.find(check, "gang %s does not fit on %s without its victims: %s of %s would be used", p.gang, node,
+					n.RatString(), resource)
+			}
+		}
+	}
+	for _, v := range d.Victims {
+		victim := a.pods[v.UID]
+		if g := a.groups[victim.gang]; plain && rehearsed[victim.node] == nil && (g == nil || !a.terms(g).whole) {
+			a.find(check, "pod %s on %s need not go for gang %s, of which no member is nominated there", victim.name,
+				victim.node, p.gang)
+		}
+	}
+}

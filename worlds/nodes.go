@@ -1,0 +1,142 @@
+package worlds
+
+import (
+	"fmt"
+	"time"
+)
+
+// The topology labels that nodes have, mostly.
+const (
+	zone     = "topology.kubernetes.io/zone"
+	rack     = "rack"
+	hostname = "kubernetes.io/hostname"
+)
+
+// makeNodes makes the nodes: few, small, and mostly alike.
+func (b *builder) makeNodes() {
+	n := one(b, b.between(2, 4), b.between(3, 8), b.between(6, 12), b.between(10, 30))
+	b.hasGPU = b.chance(30)
+	cpus := []string{one(b, "2", "4", "8"), one(b, "3", "4", "7500m")}
+	memories := []string{one(b, "4Gi", "8Gi"), one(b, "6Gi", "16G")}
+	pods := one(b, "110", "110", fmt.Sprint(b.between(2, 6)))
+	zones := one(b, 1, 2, 3)
+	for i := range n {
+		allocatable := object{"cpu": one(b, cpus...), "memory": one(b, memories...), "pods": pods}
+		if b.hasGPU && b.chance(60) {
+			allocatable["example.com/gpu"] = one(b, "1", "2", "4")
+		}
+		name := fmt.Sprintf("node-%02d", i)
+		labels := object{hostname: name, "number": fmt.Sprint(i)}
+		if b.chance(90) {
+			labels[zone] = string(rune('a' + i%zones))
+		}
+		if b.chance(80) {
+			labels[rack] = fmt.Sprintf("r%d", i%(zones*2))
+		}
+		if b.chance(50) {
+			labels["disk"] = one(b, "ssd", "hdd")
+		}
+		node := object{
+			"apiVersion": "v1", "kind": "Node", "metadata": object{"name": name, "labels": labels},
+			"status": object{"allocatable": allocatable},
+		}
+		if b.chance(20) {
+			taint := object{"key": one(b, "dedicated", "spot"), "value": one(b, "a", "b"), "effect": one(b,
+				"NoSchedule",
+				"NoSchedule", "PreferNoSchedule", "NoExecute")}
+			into(node, "spec")["taints"] = list{taint}
+		}
+		if b.chance(5) {
+			into(node, "spec")["unschedulable"] = true
+		}
+		b.planNode(node, i)
+		b.nodes = append(b.nodes, node)
+	}
+}
+
+// planNode says when a node joins, fails and is cordoned. The first node is always there.
+func (b *builder) planNode(node object, i int) {
+	joins := time.Duration(0)
+	if i > 0 && b.chance(15) {
+		joins = time.Duration(b.between(1, 20)) * 10 * time.Second
+		annotate(node, "rollcall.dev/joins", joins.String())
+	}
+	later := func() time.Duration { return joins + time.Duration(b.between(1, 25))*10*time.Second }
+	if i > 0 && b.chance(15) {
+		annotate(node, "rollcall.dev/fails", later().String())
+	}
+	if b.chance(15) {
+		at := later()
+		annotate(node, "rollcall.dev/cordoned", at.String())
+		if b.chance(70) {
+			annotate(node, "rollcall.dev/uncordoned", (at + time.Duration(b.between(1, 10))*10*time.Second).String())
+		}
+	}
+}
+
+// makeStorage makes storage classes, and volumes and claims of them.
+func (b *builder) makeStorage() {
+	if b.style["volumes"] == 0 {
+		return
+	}
+	local := object{
+		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": object{"name": "local"},
+		"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
+	}
+	csi := object{
+		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": object{"name": "csi"},
+		"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer",
+	}
+	if b.chance(40) {
+		term := object{"matchLabelExpressions": list{object{"key": zone, "values": list{"a", "b"}}}}
+		csi["allowedTopologies"] = list{term}
+	}
+	b.objects = append(b.objects, local, csi)
+	for range b.between(1, 8) {
+		key, value := hostname, fmt.Sprintf("node-%02d", b.below(len(b.nodes)))
+		if b.chance(30) {
+			key, value = zone, one(b, "a", "b")
+		}
+		term := object{"matchExpressions": list{object{"key": key, "operator": "In", "values": list{value}}}}
+		b.objects = append(b.objects, object{
+			"apiVersion": "v1", "kind": "PersistentVolume", "metadata": object{"name": b.name("pv")},
+			"spec": object{
+				"capacity": object{"storage": one(b, "1Gi", "2Gi", "5Gi")}, "accessModes": list{"ReadWriteOnce"},
+				"storageClassName": "local", "local": object{"path": "/disk"},
+				"persistentVolumeReclaimPolicy": "Retain",
+				"nodeAffinity":                  object{"required": object{"nodeSelectorTerms": list{term}}},
+			},
+		})
+	}
+	for range b.between(2, 10) {
+		name := b.name("claim")
+		b.claims = append(b.claims, name)
+		b.objects = append(b.objects, object{
+			"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": name,
+				"namespace": "default"},
+			"spec": object{
+				"accessModes":      list{one(b, "ReadWriteOnce", "ReadWriteOnce", "ReadWriteOncePod")},
+				"storageClassName": one(b, "local", "csi"),
+				"resources":        object{"requests": object{"storage": one(b, "1Gi", "2Gi")}},
+			},
+		})
+	}
+}
+
+// makeBudgets makes disruption budgets over some of the pods.
+func (b *builder) makeBudgets() {
+	if !b.chance(40) {
+		return
+	}
+	for range b.between(1, 2) {
+		b.objects = append(b.objects, object{
+			"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+			"metadata": object{"name": b.name("budget"), "namespace": "default"},
+			"spec": object{"selector": object{"matchLabels": object{"app": one(b, "a", "b", "c")}},
+				"minAvailable": 1},
+			"status": object{
+				"disruptionsAllowed": b.below(3), "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0,
+			},
+		})
+	}
+}
