@@ -203,10 +203,14 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 // without pods that no budget covers.
 func (a *auditor) checkBudgets(p *pod, victims without) {
 	const check = "budgets"
-	if len(a.budgets) == 0 || !a.violates(victims) || a.profiles[p.object.Spec.SchedulerName].policy == "Backfill" {
+	profile := a.profiles[p.object.Spec.SchedulerName]
+	if len(a.budgets) == 0 || profile == nil || profile.policy == "Backfill" {
 		return
 	}
 	a.asked(check)
+	if !a.violates(victims) {
+		return
+	}
 	for _, name := range a.sortedNodes() {
 		free := without{}
 		for _, other := range a.on(name) {

@@ -153,7 +153,7 @@ func (s *state) volumesInUse(p *pod, _ *nodeObject, gone without) string {
 // can be reached.
 func (a *auditor) checkClaims(p *pod, d *decision, node *nodeObject) {
 	const check = "volumes"
-	if !a.profiles[p.object.Spec.SchedulerName].plugins["VolumeBinding"] {
+	if profile := a.profiles[p.object.Spec.SchedulerName]; profile == nil || !profile.plugins["VolumeBinding"] {
 		return
 	}
 	settles := map[string]string{}
