@@ -15,12 +15,20 @@ import (
 // AppendJSON appends e's public form to dst: one JSON object in one line, without a newline. The same
 // entry always gives the same bytes, and ParseJSON gives the same entry back. On error, an *EntryError,
 // dst is returned as it was.
-func AppendJSON(dst []byte, e Entry) ([]byte, error) {
+func AppendJSON(dst []byte, e Entry) ([]byte, error) { return AppendNamedJSON(dst, e, nil) }
+
+// PodNames returns the namespace/name of the pod with a UID, "" if it is not known.
+type PodNames func(uid types.UID) string
+
+// AppendNamedJSON is AppendJSON with the names of pods beside their UIDs: allowedPods, rejectedPods and victimPods, in
+// the order of the UIDs, with "" for one that is not known, and pod in elements and bind results that have a uid.
+// ParseJSON passes over these members: an entry has no names. Without names it is AppendJSON.
+func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 	kind, err := payloadKind(e.Payload)
 	if err != nil {
 		return dst, &EntryError{Seq: e.Seq, Err: err}
 	}
-	w := jsonWriter{b: append(dst, '{'), first: true}
+	w := jsonWriter{b: append(dst, '{'), first: true, names: names}
 	w.uint("seq", e.Seq)
 	w.uint("epoch", e.Epoch)
 	w.str("time", e.Time.String())
@@ -52,6 +60,7 @@ func AppendJSON(dst []byte, e Entry) ([]byte, error) {
 type jsonWriter struct {
 	b     []byte
 	first bool // nothing stands before the next member or element
+	names PodNames
 	err   error
 }
 
@@ -194,6 +203,7 @@ func (w *jsonWriter) bindResult(p *BindResult) {
 	w.str("node", p.Node)
 	w.str("outcome", p.Outcome.String())
 	w.strIfSet("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	w.pod(p.UID)
 }
 
 func (w *jsonWriter) decision(d *Decision) {
@@ -234,6 +244,7 @@ func (w *jsonWriter) decision(d *Decision) {
 		w.open('{')
 		w.str("uid", string(a.UID))
 		w.str("plugin", a.Plugin)
+		w.pod(a.UID)
 		w.close('}')
 	})
 	w.strIfSet("nominated", d.Nominated)
@@ -247,12 +258,14 @@ func (w *jsonWriter) decision(d *Decision) {
 		w.open('{')
 		w.str("uid", string(p.UID))
 		w.str("node", p.Node)
+		w.pod(p.UID)
 		w.close('}')
 	})
 	writeList(w, "nominations", d.Nominations, func(n Nomination) {
 		w.open('{')
 		w.str("uid", string(n.UID))
 		w.str("node", n.Node)
+		w.pod(n.UID)
 		w.close('}')
 	})
 	w.strIfSet("domain", d.Domain)
@@ -262,7 +275,24 @@ func (w *jsonWriter) decision(d *Decision) {
 	}
 	w.fail("ended", checkEnding(d.Ended))
 	w.strIfSet("ended", d.Ended.String())
+	w.pods("allowedPods", d.Allowed)
+	w.pods("rejectedPods", d.Rejected)
+	w.pods("victimPods", d.Victims)
 	w.close('}')
+}
+
+// pod writes the name of the pod with a UID, if it is known.
+func (w *jsonWriter) pod(uid types.UID) {
+	if w.names != nil {
+		w.strIfSet("pod", w.names(uid))
+	}
+}
+
+// pods writes the names of pods, if names are written.
+func (w *jsonWriter) pods(name string, uids []types.UID) {
+	if w.names != nil {
+		writeList(w, name, uids, func(uid types.UID) { w.value(name, w.names(uid)) })
+	}
 }
 
 func (w *jsonWriter) uids(name string, uids []types.UID) {

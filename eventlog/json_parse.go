@@ -13,7 +13,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ParseJSON is the inverse of AppendJSON. Members may stand in any order and white space between them; an
+// ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and white space between them; an
 // unknown member, one that stands twice, or one that the entry's kind does not have, is an error that
 // names it. Unlike DecodeRecord it is no match for lines that mean harm: a quantity's exponent may cost any
 // amount of time and memory.
@@ -173,6 +173,7 @@ type jsonBindResult struct {
 	Node    string    `json:"node"`
 	Outcome string    `json:"outcome"`
 	Message string    `json:"message"`
+	Pod     string    `json:"pod"` // not part of the entry
 }
 
 func (j *jsonBindResult) payload() (Payload, error) {
@@ -213,6 +214,11 @@ type jsonDecision struct {
 	Domain      string           `json:"domain"`
 	Elsewhere   bool             `json:"elsewhere"`
 	Ended       string           `json:"ended"`
+
+	// The names of pods beside their UIDs: no part of the entry.
+	AllowedPods  []string `json:"allowedPods"`
+	RejectedPods []string `json:"rejectedPods"`
+	VictimPods   []string `json:"victimPods"`
 }
 
 type jsonRejection struct {
@@ -225,11 +231,13 @@ type jsonRejection struct {
 type jsonApproval struct {
 	UID    types.UID `json:"uid"`
 	Plugin string    `json:"plugin"`
+	Pod    string    `json:"pod"` // not part of the entry
 }
 
 type jsonNomination struct {
 	UID  types.UID `json:"uid"`
 	Node string    `json:"node"`
+	Pod  string    `json:"pod"` // not part of the entry
 }
 
 type jsonVolume struct {
@@ -240,6 +248,7 @@ type jsonVolume struct {
 type jsonPlace struct {
 	UID  types.UID `json:"uid"`
 	Node string    `json:"node"`
+	Pod  string    `json:"pod"` // not part of the entry
 }
 
 func (j *jsonDecisionEntry) payload() (Payload, error) {
@@ -285,16 +294,16 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		d.Rejections = append(d.Rejections, Rejection(r))
 	}
 	for _, a := range j.Approvals {
-		d.Approvals = append(d.Approvals, Approval(a))
+		d.Approvals = append(d.Approvals, Approval{UID: a.UID, Plugin: a.Plugin})
 	}
 	for _, v := range j.Volumes {
 		d.Volumes = append(d.Volumes, VolumeClaim(v))
 	}
 	for _, p := range j.Places {
-		d.Places = append(d.Places, Place(p))
+		d.Places = append(d.Places, Place{UID: p.UID, Node: p.Node})
 	}
 	for _, n := range j.Nominations {
-		d.Nominations = append(d.Nominations, Nomination(n))
+		d.Nominations = append(d.Nominations, Nomination{UID: n.UID, Node: n.Node})
 	}
 	return d, nil
 }

@@ -100,6 +100,46 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
+// The names of pods stand beside their UIDs, and a line with them is read as the one without.
+func TestNamesOfPodsAreWrittenBesideUIDsAndAreNoPartOfTheEntry(t *testing.T) {
+	names := func(uid types.UID) string {
+		if uid == "gone" {
+			return ""
+		}
+		return "ml/" + string(uid)
+	}
+	decision := &eventlog.Decision{Cycle: 1, Namespace: "ml", Name: "p", UID: "p", Outcome: eventlog.Unschedulable,
+		Allowed: []types.UID{"a"}, Rejected: []types.UID{"r", "gone"}, Victims: []types.UID{"v", "w"},
+		Approvals:   []eventlog.Approval{{UID: "a", Plugin: "X"}},
+		Places:      []eventlog.Place{{UID: "q", Node: "n1"}},
+		Nominations: []eventlog.Nomination{{UID: "gone", Node: "n1"}}}
+	for _, tc := range []struct {
+		payload eventlog.Payload
+		want    []string
+	}{
+		{decision, []string{`"victims":["v","w"]`, `"victimPods":["ml/v","ml/w"]`, `"allowedPods":["ml/a"]`,
+			`"rejectedPods":["ml/r",""]`, `{"uid":"a","plugin":"X","pod":"ml/a"}`,
+			`{"uid":"q","node":"n1","pod":"ml/q"}`, `{"uid":"gone","node":"n1"}`}},
+		{&eventlog.BindResult{UID: "p", Node: "n1", Outcome: eventlog.BindBound},
+			[]string{`"outcome":"Bound","pod":"ml/p"}`}},
+	} {
+		e := eventlog.Entry{Seq: 9, Epoch: 1, Payload: tc.payload}
+		line, err := eventlog.AppendNamedJSON(nil, e, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(string(line), want) {
+				t.Errorf("%s lacks %s", line, want)
+			}
+		}
+		back, err := eventlog.ParseJSON(line)
+		if err != nil || !equality.Semantic.DeepEqual(back, e) {
+			t.Errorf("error %v, read back as %+v", err, back)
+		}
+	}
+}
+
 func TestLinesThatAreRefused(t *testing.T) {
 	const tick = `"seq":1,"epoch":1,"time":"2026-01-02T03:04:05Z","kind":"Tick"`
 	head := func(kind string) string {

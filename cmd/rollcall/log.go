@@ -66,6 +66,10 @@ func newLogCat() *cobra.Command {
 }
 
 func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
+	names, err := log.PodNames(cmd.Context(), from)
+	if err != nil {
+		return err
+	}
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
 	for e, err := range log.Read(cmd.Context(), from) {
@@ -79,7 +83,8 @@ func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
 		if to != 0 && e.Seq > to {
 			break
 		}
-		if line, err = eventlog.AppendJSON(line[:0], e); err != nil {
+		names.Take(e)
+		if line, err = eventlog.AppendNamedJSON(line[:0], e, names.Name); err != nil {
 			return err
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {

@@ -20,6 +20,7 @@ func (r *rerun) again(rec recorded) *answer.Decision {
 		Point: rec.at, Cycle: d.Cycle, Pod: decidedPod(d), Outcome: d.Outcome.String(), Node: d.Node, Score: d.Score,
 		Nodes: len(nodes), Evaluated: d.Evaluated, Feasible: d.Feasible, WaitUntil: answer.Instant(d.WaitUntil),
 		Refusals: refusalsOf(d.Rejections), Allowed: len(d.Allowed), Released: len(d.Rejected),
+		NominatedTo: r.machine.NominatedNode(d.UID), Nominated: d.Nominated, Evicted: len(d.Victims), Domain: d.Domain,
 	}
 	trace := &framework.Trace{}
 	decided, ok := r.machine.Decide(trace)

@@ -22,9 +22,10 @@ type failure struct {
 	together bool
 	gang     types.NamespacedName
 	pod      string
-	until    eventlog.Time     // of PermitTimedOut: the deadline
-	short    cluster.Shortfall // of LacksRoom
-	bind     *answer.Bind      // of BindFailed
+	until    eventlog.Time      // of PermitTimedOut: the deadline
+	short    cluster.Shortfall  // of LacksRoom
+	bind     *answer.Bind       // of BindFailed
+	by       *answer.Preemption // of BrokenOff: what it gave way to; nil for something else
 }
 
 func (f *failure) known() bool { return f.code != "" }
@@ -103,6 +104,9 @@ func (f *failure) inShort() string {
 		return "held until its deadline"
 	case "", answer.BindFailed:
 		return ""
+	}
+	if f.by != nil {
+		return "preempted by " + render.Preemptor(&f.by.By)
 	}
 	refusals := ownRefusals(refusalsOf(f.decision.Rejections))
 	if len(refusals) > 0 && f.code == answer.PluginFailed {

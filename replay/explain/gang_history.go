@@ -37,6 +37,7 @@ type gangHistory struct {
 	done    bool   // they all did
 	evicted *answer.Eviction
 	held    bool // the entry at hand is a decision on a pod that is held on a node
+	loses   bool // the entry at hand is a decision by which members have to go for others
 
 	attempts []answer.GroupAttempt
 	omitted  int
@@ -52,6 +53,9 @@ type gangHistory struct {
 	now, settled  lasting      // the code that holds, and the last one that is not InFlight
 
 	past passers
+
+	preempted, preemptedBy preemptions
+	lostTo                 *answer.Preemption // the last by which it lost members since it was placed
 }
 
 // lasting is a code and since when it holds.
@@ -96,9 +100,10 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 
 // before looks at an entry that is to be applied next: at what the entry will have changed or taken away.
 func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
-	h.cause, h.held, h.ends = "", false, false
+	h.cause, h.held, h.ends, h.loses = "", false, false, false
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
+		by := h.notePreemption(m, pointOf(e), p)
 		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
 			h.held = pod.Stage == cluster.Waiting
 			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
@@ -108,7 +113,7 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 		}); i >= 0 {
 			pod = m.Cluster().Pod(p.Rejected[i])
 			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(),
-				pod: nameOf(pod.Object)})
+				pod: nameOf(pod.Object), by: by})
 		}
 	case *eventlog.BindResult:
 		pod := m.Cluster().Pod(p.UID)
@@ -225,7 +230,7 @@ func (h *gangHistory) touchedBy(m *scheduler.Machine, at answer.Point, payload e
 			h.decided(m, at, p, pod)
 			return true
 		}
-		return h.decidedElsewhere(m, at, p)
+		return h.decidedElsewhere(m, at, p) || h.loses
 	case *eventlog.BindResult:
 		return h.cause != "" || h.concerns(m, m.Cluster().Pod(p.UID))
 	case *eventlog.Upserted:

@@ -45,9 +45,11 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	x := &answer.Group{
 		Group: s.name.String(), At: r.at, KnownFrom: r.opts.knownFrom(), Stage: "Gone", Members: []answer.GroupMember{},
 		Counts:      answer.GroupCounts{Gone: s.gone()},
-		History:     h.told(),
+		Ends:        s.ends(),
+		History:     h.told(m),
 		LastFailure: r.explained(s.stop),
 	}
+	x.Evicted = h.evicted
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
 		return x
@@ -59,11 +61,13 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	if x.WhenBelow = "Keep"; g.Evicts() {
 		x.WhenBelow = "Evict"
 	}
-	x.Evicted = h.evicted
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
 		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID,
 			Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
+		if p.Stage == cluster.Pending {
+			member.Nominated = m.NominatedNode(p.Object.UID)
+		}
 		if m.Queue().Find(p.Object.UID) != nil {
 			var gated bool
 			if member.GatingPlugin, member.GatingMessage, gated = gateOf(m, p); gated {
@@ -90,11 +94,13 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 }
 
 // told returns what was collected.
-func (h *gangHistory) told() answer.GroupHistory {
+func (h *gangHistory) told(m *scheduler.Machine) answer.GroupHistory {
 	return answer.GroupHistory{
 		FirstSeen: *h.first, Declared: h.declared, Complete: h.complete, Placed: h.placed,
 		Milestones: h.list, OmittedMilestones: h.forgotten,
 		LetPast: h.past.list(), Attempts: h.attempts, Omitted: h.omitted,
+		PreemptedBy: h.preemptedBy.asOf(m), OmittedPreemptedBy: h.preemptedBy.omitted,
+		Preempted: h.preempted.asOf(m), OmittedPreempted: h.preempted.omitted,
 	}
 }
 
@@ -110,6 +116,8 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 		return "Done"
 	case h.now.code == "" && h.evicted != nil:
 		return "Evicted"
+	case h.now.code == "" && h.lostTo != nil && g.Placed() == 0:
+		return "Preempted"
 	case h.now.code == "":
 		return "BelowMinimum"
 	case g.Lacking(gang.Present) > 0:

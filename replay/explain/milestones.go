@@ -34,7 +34,7 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 		return
 	}
 	if is.placed {
-		h.done, h.evicted = false, nil
+		h.done, h.evicted, h.lostTo = false, nil, nil
 	}
 	was := h.was
 	h.was = is

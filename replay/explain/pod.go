@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -25,6 +26,9 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)
 	}
+	rerun.own = func(p *cluster.Pod) bool { return p.Object.UID == scan.uid }
+	rerun.tell(scan.lostTo)
+	rerun.tell(scan.preempted...)
 	if scan.gone != nil {
 		rerun.startBefore(scan.gone.Seq)
 	}
@@ -65,9 +69,12 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 	if s.group.Name != "" {
 		x.Group = s.group.String()
 	}
+	addPreemptions(x, s, r)
 	p := m.Cluster().Pod(s.uid)
 	if p != nil {
-		x.Stage = p.Stage.String()
+		if x.Stage = p.Stage.String(); p.Stage == cluster.Pending {
+			x.Nominated = m.NominatedNode(s.uid)
+		}
 		x.Gang = gangNumbersOf(p.Group)
 	}
 	e := m.Queue().Find(s.uid)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -17,6 +18,10 @@ type rerun struct {
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
 	done    map[uint64]*answer.Decision
+	// preemptions are those that were asked for, nil before the entry is reached and if it is none; own is how to tell
+	// which of the victims are explained.
+	preemptions map[uint64]*answer.Preemption
+	own         func(*cluster.Pod) bool
 	// alsoWanted says of an entry that is to be applied next whether it is a decision that is to be explained as well.
 	alsoWanted func(eventlog.Entry) bool
 	last       uint64 // the state to begin with may be this entry's, or an earlier one's
@@ -24,7 +29,8 @@ type rerun struct {
 
 func newRerun(opts Options, at answer.Point) *rerun {
 	return &rerun{opts: opts, at: at, last: at.Seq,
-		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{}}
+		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{},
+		preemptions: map[uint64]*answer.Preemption{}}
 }
 
 // beginBefore says that the state before an entry is needed; 0 stands for the earliest there is.
@@ -45,6 +51,19 @@ func (r *rerun) explain(decisions ...recorded) {
 		}
 	}
 }
+
+// tell asks for what decisions preempt; those that do not exist are passed over.
+func (r *rerun) tell(decisions ...recorded) {
+	for _, d := range decisions {
+		if d.exists() {
+			r.preemptions[d.at.Seq] = nil
+			r.beginBefore(d.at.Seq)
+		}
+	}
+}
+
+// preemption returns what was asked for, nil for none.
+func (r *rerun) preemption(d recorded) *answer.Preemption { return r.preemptions[d.at.Seq] }
 
 // explained returns what was asked for, nil for a decision that does not exist.
 func (r *rerun) explained(d recorded) *answer.Decision { return r.done[d.at.Seq] }
@@ -71,6 +90,9 @@ func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 			return nil
 		}
 		w.before(r.machine, e)
+		if _, ok := r.preemptions[e.Seq]; ok {
+			r.preemptions[e.Seq] = preemptionOf(r.machine, pointOf(e), e.Payload.(*eventlog.Decision), r.own)
+		}
 		if d, ok := r.wanted[e.Seq]; ok {
 			r.done[e.Seq] = r.again(d)
 		} else if r.alsoWanted != nil && r.alsoWanted(e) {

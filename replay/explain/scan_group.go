@@ -19,14 +19,14 @@ type groupScan struct {
 	stop  recorded                        // the last decision that made an attempt fail
 	stops map[types.NamespacedName]uint64 // by gang: where that decision is
 
-	members map[types.UID]bool // true once gone
+	members map[types.UID]*end
 
 	composite bool                          // there is a CompositePodGroup of that name
 	below     map[types.NamespacedName]bool // the gangs whose PodGroup has named it
 }
 
 func newGroupScan(namespace, name string) *groupScan {
-	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]bool{},
+	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]*end{},
 		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{}}
 	s.near.wanted = s.name
 	return s
@@ -50,7 +50,7 @@ func (s *groupScan) startFrom(m *scheduler.Machine) {
 	}
 	s.first = &answer.Point{}
 	for _, p := range g.Members() {
-		s.members[p.Object.UID] = false
+		s.members[p.Object.UID] = &end{}
 	}
 }
 
@@ -59,10 +59,11 @@ func (s *groupScan) take(e eventlog.Entry) {
 	case *eventlog.Upserted:
 		s.upserted(e, p)
 	case *eventlog.Deleted:
-		if _, ok := s.members[p.UID]; ok && p.Resource == eventlog.Pods {
-			s.members[p.UID] = true
+		if member := s.members[p.UID]; member != nil && p.Resource == eventlog.Pods {
+			member.gone = true
 		}
 	case *eventlog.Decision:
+		s.noteVictims(p)
 		if r := (recorded{pointOf(e), p}); r.failed() && p.Group != "" {
 			gang := types.NamespacedName{Namespace: p.Namespace, Name: p.Group}
 			if s.stops[gang] = e.Seq; gang == s.name {
@@ -88,8 +89,52 @@ func (s *groupScan) upserted(e eventlog.Entry, p *eventlog.Upserted) {
 		s.first = &at
 	}
 	if isPod {
-		s.members[pod.UID] = pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+		member := s.members[pod.UID]
+		if member == nil {
+			member = &end{}
+			s.members[pod.UID] = member
+		}
+		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			member.gone, member.phase = true, pod.Status.Phase
+		}
 	}
+}
+
+// end is how a member went.
+type end struct {
+	gone               bool
+	phase              v1.PodPhase // "" for one that was deleted before it had ended
+	preempted, evicted bool        // it was asked to go
+}
+
+// noteVictims notes members that a decision asks to go.
+func (s *groupScan) noteVictims(d *eventlog.Decision) {
+	for _, uid := range d.Victims {
+		if member := s.members[uid]; member != nil {
+			member.preempted = member.preempted || preempts(d)
+			member.evicted = member.evicted || !preempts(d)
+		}
+	}
+}
+
+// ends counts the members that are gone by how they went.
+func (s *groupScan) ends() (n answer.Ends) {
+	for _, member := range s.members {
+		switch {
+		case !member.gone:
+		case member.preempted:
+			n.Preempted++
+		case member.evicted:
+			n.Evicted++
+		case member.phase == v1.PodSucceeded:
+			n.Succeeded++
+		case member.phase == v1.PodFailed:
+			n.Failed++
+		default:
+			n.Deleted++
+		}
+	}
+	return n
 }
 
 // noteComposite notes what the entry says of a CompositePodGroup of the name.
@@ -107,8 +152,8 @@ func (s *groupScan) noteComposite(p *eventlog.Upserted) {
 
 // gone counts the members that are.
 func (s *groupScan) gone() (n int) {
-	for _, gone := range s.members {
-		if gone {
+	for _, member := range s.members {
+		if member.gone {
 			n++
 		}
 	}

@@ -63,6 +63,11 @@ type podScan struct {
 	failedSince  answer.Instant
 	failedAt     answer.Point
 	lastNode     string // where it stood, when last seen in the cluster
+
+	lostTo           recorded   // the last decision by which it may have been preempted
+	evicted          recorded   // the decision by which it was asked to go with the rest of its gang
+	preempted        []recorded // the last by which others were for it or its gang, at most maxPreemptions
+	earlierPreempted int        // how many came before those
 }
 
 func newPodScan(namespace, name string) *podScan {
@@ -146,6 +151,7 @@ func (s *podScan) ended(e eventlog.Entry, how string) {
 
 func (s *podScan) decided(r recorded) {
 	d := r.decision
+	s.notePreemption(r)
 	if group := (types.NamespacedName{Namespace: d.Namespace, Name: d.Group}); d.Group != "" {
 		switch {
 		case r.failed():
@@ -173,6 +179,27 @@ func (s *podScan) decided(r recorded) {
 		}
 		s.released = &r.at
 	}
+}
+
+// notePreemption notes what a decision may mean for the pod as a victim, and whether others have to go for it.
+func (s *podScan) notePreemption(r recorded) {
+	d := r.decision
+	switch {
+	case !s.seen:
+	case d.Outcome == eventlog.Evicted && slices.Contains(d.Victims, s.uid):
+		s.evicted = r
+	case mayPreempt(d, s.uid):
+		s.lostTo = r
+	}
+	own := s.seen && (d.UID == s.uid || d.Group != "" && d.Namespace == s.group.Namespace && d.Group == s.group.Name)
+	if !own || !preempts(d) {
+		return
+	}
+	if len(s.preempted) == maxPreemptions {
+		s.preempted = append(s.preempted[:0], s.preempted[1:]...)
+		s.earlierPreempted++
+	}
+	s.preempted = append(s.preempted, r)
 }
 
 // history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.

@@ -154,6 +154,9 @@ func failedText(x *answer.Reason, r *rerun, f *failure) string {
 	case answer.PermitTimedOut:
 		return fmt.Sprintf("gave its nodes back at %s: member %s was held until its deadline", f.at.Time, x.Member)
 	case answer.BrokenOff:
+		if f.by != nil {
+			return fmt.Sprintf("gave its nodes back at %s (entry %d): %s", f.at.Time, f.at.Seq, render.LostTo(f.by))
+		}
 		return fmt.Sprintf("gave its nodes back at %s, at member %s: %s", f.at.Time, x.Member,
 			render.Refusals(x.Refusals))
 	case answer.BindFailed:

@@ -27,6 +27,14 @@ type Decision struct {
 	// Allowed and Released count the waiting pods that the decision let go, and took off their nodes.
 	Allowed  int `json:"allowed,omitempty"`
 	Released int `json:"released,omitempty"`
+	// NominatedTo is the node that was kept for the pod when the cycle began: it is tried before all others, and if it
+	// takes the pod no other is. Nominated is the node that is kept for it after a cycle that failed, and Evicted counts
+	// the pods that the decision asks to end.
+	NominatedTo string `json:"nominatedTo,omitempty"`
+	Nominated   string `json:"nominated,omitempty"`
+	Evicted     int    `json:"evicted,omitempty"`
+	// Domain is the topology domain that the cycle was limited to, as LABEL=VALUE; "" for none.
+	Domain string `json:"domain,omitempty"`
 	// Resources are who held what of the resources that the pod requests, if it was refused; members of its own
 	// gang that were held count as holders. The resource pods is there only if the nodes ran out of it.
 	Resources []ResourceUse `json:"resources,omitempty"`

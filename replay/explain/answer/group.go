@@ -14,8 +14,9 @@ type Group struct {
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
 	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
-	// and none that could follow), Evicted (the same, and the rest was asked to go), Done (as many as it needs have
-	// ended well, and none is on a node any more), or Gone.
+	// and none that could follow), Preempted (the same, with no member left, and the last ones had to go for others),
+	// Evicted (the same, and the rest was asked to go), Done (as many as it needs have ended well, and none is on a node
+	// any more), or Gone.
 	Stage string `json:"stage"`
 	// WhenBelow is what becomes of the rest when it has fallen below its minimum: Keep or Evict.
 	WhenBelow string `json:"whenBelow,omitempty"`
@@ -29,6 +30,8 @@ type Group struct {
 	// Members are its pods at that point, by name, and Counts adds them up.
 	Members []GroupMember `json:"members"`
 	Counts  GroupCounts   `json:"counts"`
+	// Ends are how those went that Counts has as Gone.
+	Ends Ends `json:"ends,omitzero"`
 	// Queue is where it stands in the queue; nil if it does not.
 	Queue *QueuePlace `json:"queue,omitempty"`
 	// Reason is why it, or a member beyond its minimum, is pending; nil if nothing is.
@@ -54,6 +57,8 @@ type GroupMember struct {
 	Stage string `json:"stage"`
 	// Leaving says that it is to give its node up: it is being deleted, or asked to go, or its node is gone.
 	Leaving bool `json:"leaving,omitempty"`
+	// Nominated is the node that is kept for a Pending member, because pods had to go for it or its gang.
+	Nominated string `json:"nominated,omitempty"`
 	// GatingPlugin keeps a Pending member out of the queue, and GatingMessage is what it says.
 	GatingPlugin  string `json:"gatingPlugin,omitempty"`
 	GatingMessage string `json:"gatingMessage,omitempty"`

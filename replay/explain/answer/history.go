@@ -19,6 +19,13 @@ type GroupHistory struct {
 	// Attempts are the last ones, in order, at most 100; Omitted is how many came before them.
 	Attempts []GroupAttempt `json:"attempts,omitempty"`
 	Omitted  int            `json:"omitted,omitempty"`
+	// PreemptedBy are the decisions by which members of it had to give up their nodes for others, and Preempted those
+	// by which others had to for it: the last ones, in order, at most 20 each. The numbers beside them are how many
+	// came before.
+	PreemptedBy        []Preemption `json:"preemptedBy,omitempty"`
+	OmittedPreemptedBy int          `json:"omittedPreemptedBy,omitempty"`
+	Preempted          []Preemption `json:"preempted,omitempty"`
+	OmittedPreempted   int          `json:"omittedPreempted,omitempty"`
 }
 
 // Milestone is a change of what a gang has come to.

@@ -53,6 +53,16 @@ type Pod struct {
 	Released *Point `json:"released,omitempty"`
 	// Bind is what was last heard of binding the pod.
 	Bind *Bind `json:"bind,omitempty"`
+	// Nominated is the node that is kept for it while it is Pending, because pods had to go for it or its gang.
+	Nominated string `json:"nominated,omitempty"`
+	// PreemptedBy is the last decision by which it had to give up its node for another pod or gang; nil for none.
+	PreemptedBy *Preemption `json:"preemptedBy,omitempty"`
+	// Evicted is the decision by which it was asked to go because its gang had fallen below its minimum; nil for none.
+	Evicted *Eviction `json:"evicted,omitempty"`
+	// Preempted are the decisions by which others had to go for it, or for its gang: the last ones, in order, at most
+	// 20; OmittedPreempted is how many came before them.
+	Preempted        []Preemption `json:"preempted,omitempty"`
+	OmittedPreempted int          `json:"omittedPreempted,omitempty"`
 	// Reason is why it is pending, or why its gang is; nil if it is not.
 	Reason *Reason `json:"reason,omitempty"`
 

@@ -64,7 +64,10 @@ func (f *facts) decision(label string, d *answer.Decision) {
 			d.Feasible)
 	}
 	if d.Released > 0 {
-		fmt.Fprintf(&b, "; %s released", Count(int64(d.Released), "held member", "held members"))
+		fmt.Fprintf(&b, "; %s released", Count(int64(d.Released), "held pod", "held pods"))
+	}
+	if d.Evicted > 0 {
+		fmt.Fprintf(&b, "; %s evicted", Count(int64(d.Evicted), "pod", "pods"))
 	}
 	f.add(label, "%s", b.String())
 	switch v := d.Diverged; {

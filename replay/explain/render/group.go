@@ -76,6 +76,8 @@ func groupFacts(g *answer.Group) facts {
 	}
 	f.knownFrom(g.KnownFrom)
 	f.history(&g.History, g.KnownFrom)
+	h := &g.History
+	f.preemptions(h.PreemptedBy, h.Preempted, h.OmittedPreemptedBy, h.OmittedPreempted)
 	f.reason(g.Reason)
 	if q := g.Queue; q != nil {
 		text := q.State
@@ -102,6 +104,14 @@ func groupAnswer(g *answer.Group) string {
 	switch g.Stage {
 	case "Gone":
 		text := fmt.Sprintf("is gone with its %s", Count(int64(c.Gone), "member", "members"))
+		if x := lastLoss(g); x != nil && g.Ends.Preempted > 0 {
+			text = fmt.Sprintf("was %s, at %s (entry %d); it %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq, text)
+		} else if e := g.Evicted; e != nil {
+			text = fmt.Sprintf("was evicted at %s: %s; it %s", moment(e.Point, g.KnownFrom), e.Why, text)
+		}
+		if ends := endsText(&g.Ends); ends != "" {
+			text += " (" + ends + ")"
+		}
 		if p := g.History.Placed; p != nil {
 			if p.Seq == 0 {
 				return text + "; it was placed " + place(*p, g.KnownFrom)
@@ -125,15 +135,19 @@ func groupAnswer(g *answer.Group) string {
 		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone",
 			g.Min, Count(int64(c.Gone), "is", "are"))
 	case "Evicted":
-		return fmt.Sprintf("was evicted at %s: %s; %s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why,
-			endingAndGone(&c))
+		return fmt.Sprintf("was evicted at %s: %s; %s%s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why,
+			endingAndGone(g), lostBefore(g))
+	case "Preempted":
+		x := lastLoss(g)
+		return fmt.Sprintf("was %s, at %s (entry %d); %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq,
+			endingAndGone(g))
 	case "BelowMinimum":
 		if c.Assigned == 0 {
-			return fmt.Sprintf("has no member left: %s; it was placed at %s", endingAndGone(&c),
+			return fmt.Sprintf("has no member left: %s; it was placed at %s", endingAndGone(g),
 				moment(*g.History.Placed, g.KnownFrom))
 		}
 		text := fmt.Sprintf("is below its minimum: %d of %d members are left on nodes, and none is pending; %s",
-			c.Assigned, g.Min, endingAndGone(&c))
+			c.Assigned, g.Min, endingAndGone(g)) + lostBefore(g)
 		if g.WhenBelow == "Keep" {
 			text += "; those that are left go on, since it does not ask to be evicted"
 		}
@@ -145,13 +159,39 @@ func groupAnswer(g *answer.Group) string {
 	case g.Stage != "Pending", x.Code == answer.InFlight, x.Code == answer.NoProfile, x.Code == answer.WaitsForOthers:
 		return x.Predicate
 	default:
-		return "is pending: it " + x.Predicate
+		nominated := slices.ContainsFunc(g.Members, func(m answer.GroupMember) bool { return m.Nominated != "" })
+		return "is pending: it " + x.Predicate + roomAwaited(nominated, g.History.Preempted)
 	}
 }
 
-// whoEnds says how many members are ending and gone.
-func endingAndGone(c *answer.GroupCounts) string {
+// lastLoss is the last preemption by which the gang lost members since it was last placed; nil for none.
+func lastLoss(g *answer.Group) *answer.Preemption {
+	h := &g.History
+	if n := len(h.PreemptedBy); n > 0 {
+		if p := lastPlaced(h); p == nil || p.Seq < h.PreemptedBy[n-1].Seq {
+			return &h.PreemptedBy[n-1]
+		}
+	}
+	return nil
+}
+
+// lostBefore says by which preemption the gang lost members since it was last placed; "" for none.
+func lostBefore(g *answer.Group) string {
+	x := lastLoss(g)
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("; at %s (entry %d) %s %s", moment(x.Point, g.KnownFrom), x.Seq,
+		Count(int64(x.OwnPods), "member was", "members were"), LostTo(x))
+}
+
+// endingAndGone says how many members are ending and gone, and how those went.
+func endingAndGone(g *answer.Group) string {
+	c := &g.Counts
 	gone := Count(int64(c.Gone), "is", "are") + " gone"
+	if ends := endsText(&g.Ends); ends != "" && c.Gone > 0 {
+		gone += " (" + ends + ")"
+	}
 	if c.Leaving == 0 {
 		return gone
 	}

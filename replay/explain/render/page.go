@@ -18,6 +18,9 @@ const (
 	textAttempts = 6
 	textPassers  = 8
 	textFalls    = 4
+	textVictims  = 4
+
+	textPreemptions = 4
 )
 
 // page collects a text: the answer, facts under labels, then tables.

@@ -53,6 +53,9 @@ func podFacts(p *answer.Pod) facts {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
 	f.reason(p.Reason)
+	if p.Nominated != "" {
+		f.add("nominated", "to %s: room there is kept for it", p.Nominated)
+	}
 	f.decision("decision", p.Decision)
 	if p.Decision != nil && p.Decision.Node != "" {
 		if p.Allowed != nil {
@@ -66,6 +69,14 @@ func podFacts(p *answer.Pod) facts {
 		f.add("released", "%s: it gave back the node that it was held on", p.Released)
 	}
 	f.decision("stopped by", p.StoppedBy)
+	var by []answer.Preemption
+	if p.PreemptedBy != nil {
+		by = append(by, *p.PreemptedBy)
+	}
+	f.preemptions(by, p.Preempted, 0, p.OmittedPreempted)
+	if e := p.Evicted; e != nil {
+		f.add("evicted", "%s: with its gang, %s: %s", e.Point, Count(int64(e.Members), "pod", "pods"), e.Why)
+	}
 	return f
 }
 
@@ -80,13 +91,37 @@ func podAnswer(p *answer.Pod) string {
 	if d := p.Decision; d != nil && d.Node != p.Node {
 		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
 	}
+	if asked := askedToGo(p); asked != "" {
+		return fmt.Sprintf("%s, and has not left %s yet; it %s", asked, p.Node, podPlaced(p))
+	}
 	return podPlaced(p)
+}
+
+// allAnswered reports whether every node took the pod or refused it, so that none was left out.
+func allAnswered(d *answer.Decision) bool {
+	answered := d.Feasible
+	for _, r := range d.Refusals {
+		answered += r.Nodes
+	}
+	return max(answered, d.Evaluated) >= int64(d.Nodes)
+}
+
+// askedToGo says by which decision the pod had to give up its node since it had it, and why; "" for none.
+func askedToGo(p *answer.Pod) string {
+	since := func(at answer.Point) bool { return p.Decision == nil || p.Decision.Seq < at.Seq }
+	switch x, e := p.PreemptedBy, p.Evicted; {
+	case x != nil && since(x.Point) && (e == nil || x.Seq > e.Seq):
+		return fmt.Sprintf("was %s, at %s (entry %d)", LostTo(x), x.Time, x.Seq)
+	case e != nil && since(e.Point):
+		return fmt.Sprintf("was evicted at %s (entry %d): %s", e.Time, e.Seq, e.Why)
+	}
+	return ""
 }
 
 // PodPending says why the pod has no node yet, or may still lose it, to follow its name.
 func PodPending(p *answer.Pod) string {
 	if p.Stage == cluster.Pending.String() {
-		return "is pending: " + whyPending(p)
+		return "is pending: " + whyPending(p) + roomAwaited(p.Nominated != "", p.Preempted)
 	}
 	text := "is held on " + p.Node
 	if d := p.Decision; d != nil {
@@ -114,12 +149,22 @@ func podPlaced(p *answer.Pod) string {
 		return fmt.Sprintf("was on %s already before entry %d, with which what is known begins", p.Node, p.KnownFrom)
 	}
 	if d == nil {
-		return fmt.Sprintf("stands on %s without a decision in this log: it came with its node", p.Node)
+		verb := "stands"
+		if p.Stage == "Gone" {
+			verb = "stood"
+		}
+		return fmt.Sprintf("%s on %s without a decision in this log: it came with its node", verb, p.Node)
 	}
 	text := fmt.Sprintf("was placed on %s at %s", d.Node, d.Time)
 	switch {
 	case d.Feasible == 1 && d.Nodes == 1:
 		text += ": the only node there was"
+	case d.NominatedTo == d.Node && d.Evaluated < int64(d.Nodes):
+		text += fmt.Sprintf(": the node was kept for it, so that the other %s were not tried",
+			Count(int64(d.Nodes)-d.Evaluated, "node", "nodes"))
+	case d.Feasible == 1 && !allAnswered(d):
+		text += fmt.Sprintf(": the only one that took it of the %s tried, of %d",
+			Count(d.Evaluated, "node", "nodes"), d.Nodes)
 	case d.Feasible == 1:
 		text += fmt.Sprintf(": the only one of %d nodes that took it", d.Nodes)
 	case len(d.RunnersUp) > 0 && d.RunnersUp[0].Total == d.Score:
@@ -144,6 +189,9 @@ func podGone(p *answer.Pod) string {
 	if p.Gone != nil {
 		how += fmt.Sprintf(" at %s", p.Gone.Time)
 	}
+	if asked := askedToGo(p); asked != "" && p.Node != "" {
+		how = asked + ", and " + how
+	}
 	if p.Node == "" {
 		how += "; when it went it had no node"
 		if why := whyRefused(p); why != "" {
@@ -167,6 +215,9 @@ func whyPending(p *answer.Pod) string {
 	}
 	if ofGang(p) {
 		return whyOfGang(p)
+	}
+	if asked := askedToGo(p); asked != "" {
+		return "it was held on a node and " + asked
 	}
 	if why := whyRefused(p); why != "" {
 		return why

@@ -142,9 +142,9 @@ func (p *page) members(members []answer.GroupMember) {
 		if m.Leaving {
 			stage += ", ending"
 		}
-		rows = append(rows, []string{m.Pod, stage, m.Node, gate})
+		rows = append(rows, []string{m.Pod, stage, m.Node, m.Nominated, gate})
 	}
-	p.table([]string{"MEMBER", "STAGE", "NODE", "GATED BY"}, rows)
+	p.table([]string{"MEMBER", "STAGE", "NODE", "NOMINATED TO", "GATED BY"}, rows)
 }
 
 func (p *page) attempts(h *answer.GroupHistory) {

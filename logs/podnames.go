@@ -1,0 +1,65 @@
+package logs
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// PodNames knows the pods that are there at a place of a log by their UIDs, so that decisions, which have UIDs, can be
+// printed with names. A pod that is deleted or has finished is forgotten.
+type PodNames struct {
+	names map[types.UID]string
+}
+
+// PodNames returns the names of the pods that are there before an entry. They come from the newest snapshot before it,
+// or else from the entries; where neither can be read, a pod is not known until an entry tells of it.
+func (s *Source) PodNames(ctx context.Context, before uint64) (*PodNames, error) {
+	n := &PodNames{names: map[types.UID]string{}}
+	if before <= 1 {
+		return n, nil
+	}
+	from := s.First()
+	if m, err := s.Restore(before - 1); err == nil && m != nil {
+		for _, p := range m.Cluster().AllPods() {
+			n.names[p.Object.UID] = p.Object.Namespace + "/" + p.Object.Name
+		}
+		from = m.Seq() + 1
+	}
+	if from >= before {
+		return n, nil
+	}
+	for e, err := range s.Read(ctx, from) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil || e.Seq >= before {
+			return n, nil // damage before what is asked for is no reason not to show that
+		}
+		n.Take(e)
+	}
+	return n, nil
+}
+
+// Take takes the next entry in.
+func (n *PodNames) Take(e eventlog.Entry) {
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		if pod, ok := p.Object.(*v1.Pod); ok {
+			n.names[pod.UID] = pod.Namespace + "/" + pod.Name
+			if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+				delete(n.names, pod.UID)
+			}
+		}
+	case *eventlog.Deleted:
+		if p.Resource == eventlog.Pods {
+			delete(n.names, p.UID)
+		}
+	}
+}
+
+// Name returns the namespace/name of the pod with a UID, "" if it is not there.
+func (n *PodNames) Name(uid types.UID) string { return n.names[uid] }

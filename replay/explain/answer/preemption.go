@@ -1,0 +1,61 @@
+package answer
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Preemption is a decision by which pods have to give up their nodes for a pod, or a gang, of higher priority.
+type Preemption struct {
+	// Point is where it was decided. All that is said beside it held there.
+	Point
+	By Preemptor `json:"by"`
+	// Pods counts the victims: Victims are the first of them in the decision's order, at most 50.
+	Pods    int      `json:"pods"`
+	Victims []Victim `json:"victims"`
+	// OwnPods counts those that are explained: the pod itself, or members of the gang. Own are the first of them, at
+	// most 50. It is 0 if what is explained is the preemptor.
+	OwnPods int      `json:"ownPods,omitempty"`
+	Own     []Victim `json:"own,omitempty"`
+	// Remaining counts the victims that still hold a node at the point in question, and not when it was decided.
+	Remaining int `json:"remaining,omitempty"`
+
+	// UIDs are those of all victims.
+	UIDs []types.UID `json:"-"`
+}
+
+// Preemptor is what other pods have to go for.
+type Preemptor struct {
+	// Pod (namespace/name) is the pod in whose cycle it was decided. Group is its gang if room was made for all
+	// members that the gang lacked; "" if it was made for the pod alone.
+	Pod   string `json:"pod"`
+	Group string `json:"group,omitempty"`
+	// Priority is the one that counts: of a gang's member that of the gang, where it has one.
+	Priority int32 `json:"priority"`
+	// Nominated is the node that is kept for the pod.
+	Nominated string `json:"nominated,omitempty"`
+}
+
+// Victim is a pod that has to give up its node.
+type Victim struct {
+	// Pod and Group are namespace/name; Group is the pod's gang, "" for none.
+	Pod      string    `json:"pod"`
+	UID      types.UID `json:"uid"`
+	Group    string    `json:"group,omitempty"`
+	Node     string    `json:"node,omitempty"`
+	Priority int32     `json:"priority"`
+	// Held says that the pod was held on its node by Permit: it was released and goes back to the queue. Another one
+	// is asked to end.
+	Held bool `json:"held,omitempty"`
+}
+
+// Ends counts the pods of a gang that are gone, by how they went. One that was preempted or evicted and has ended
+// since counts as that, however it ended.
+type Ends struct {
+	Succeeded int `json:"succeeded,omitempty"`
+	Failed    int `json:"failed,omitempty"`
+	// Preempted had to go for pods of higher priority; Evicted went because their gang fell below its minimum.
+	Preempted int `json:"preempted,omitempty"`
+	Evicted   int `json:"evicted,omitempty"`
+	// Deleted were deleted by somebody else.
+	Deleted int `json:"deleted,omitempty"`
+}

@@ -1,0 +1,171 @@
+package explain
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// How long the lists of preemptions and of their victims are at most.
+const (
+	maxPreemptions = 20
+	maxVictims     = 50
+)
+
+// preempts reports whether a decision has pods give up their nodes for its own pod or gang. Such a decision evicts
+// pods, or releases pods of others that Permit held, and keeps a node for whatever it makes room for.
+func preempts(d *eventlog.Decision) bool {
+	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
+		return false
+	}
+	return len(d.Victims) > 0 || len(d.Rejected) > 0 && (d.Nominated != "" ||
+		slices.ContainsFunc(d.Nominations, func(n eventlog.Nomination) bool { return n.Node != "" }))
+}
+
+// mayPreempt reports whether the decision may have the pod give up its node: whether it does is known with the state.
+func mayPreempt(d *eventlog.Decision, uid types.UID) bool {
+	return preempts(d) && (slices.Contains(d.Victims, uid) || slices.Contains(d.Rejected, uid))
+}
+
+// preemptionOf tells a preemption on the state that it was decided on; own reports which victims are explained. It
+// returns nil if the decision preempts nothing.
+func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, own func(*cluster.Pod) bool,
+) *answer.Preemption {
+	pod := m.Cluster().Pod(d.UID)
+	if pod == nil || !preempts(d) {
+		return nil
+	}
+	x := &answer.Preemption{Point: at, By: answer.Preemptor{Pod: decidedPod(d), Nominated: d.Nominated,
+		Priority: m.Cluster().PriorityOf(pod.Object)}}
+	if g := pod.Group; g != nil && isGang(m.Queue().Find(d.UID)) && g.Lacking(gang.Assigned) > 0 {
+		x.By.Group = g.String()
+	}
+	for _, uid := range slices.Concat(d.Victims, turnedAway(m, pod, d)) {
+		victim := m.Cluster().Pod(uid)
+		if victim == nil {
+			continue
+		}
+		x.Pods++
+		x.UIDs = append(x.UIDs, uid)
+		told := victimOf(m, victim)
+		if len(x.Victims) < maxVictims {
+			x.Victims = append(x.Victims, told)
+		}
+		if own != nil && own(victim) {
+			if x.OwnPods++; len(x.Own) < maxVictims {
+				x.Own = append(x.Own, told)
+			}
+		}
+	}
+	if x.Pods == 0 {
+		return nil
+	}
+	return x
+}
+
+// turnedAway returns the held pods that the decision releases for its own pod's sake: those of other entities.
+func turnedAway(m *scheduler.Machine, pod *cluster.Pod, d *eventlog.Decision) (uids []types.UID) {
+	for _, uid := range d.Rejected {
+		if p := m.Cluster().Pod(uid); p != nil && p != pod && !admittedTogether(p, pod) {
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
+// admittedTogether reports whether two pods stand in the queue as one entity.
+func admittedTogether(a, b *cluster.Pod) bool {
+	if a.Group == nil || b.Group == nil {
+		return false
+	}
+	c := a.Group.Composite()
+	return a.Group == b.Group || c != nil && c == b.Group.Composite()
+}
+
+func victimOf(m *scheduler.Machine, p *cluster.Pod) answer.Victim {
+	v := answer.Victim{Pod: nameOf(p.Object), UID: p.Object.UID, Node: p.Node,
+		Priority: m.Cluster().PriorityOf(p.Object), Held: p.Stage == cluster.Waiting}
+	if p.Group != nil {
+		v.Group = p.Group.String()
+	}
+	return v
+}
+
+// preemptions are the last ones of a kind.
+type preemptions struct {
+	list    []answer.Preemption
+	omitted int
+}
+
+// asOf returns the list with what has become of the victims.
+func (p *preemptions) asOf(m *scheduler.Machine) []answer.Preemption {
+	for i := range p.list {
+		countRemaining(m, &p.list[i])
+	}
+	return p.list
+}
+
+func countRemaining(m *scheduler.Machine, x *answer.Preemption) {
+	x.Remaining = 0
+	for _, uid := range x.UIDs {
+		if p := m.Cluster().Pod(uid); p != nil && p.Node != "" {
+			x.Remaining++
+		}
+	}
+}
+
+func (p *preemptions) add(x *answer.Preemption) {
+	if x == nil {
+		return
+	}
+	if len(p.list) == maxPreemptions {
+		p.list = append(p.list[:0], p.list[1:]...)
+		p.omitted++
+	}
+	p.list = append(p.list, *x)
+}
+
+// notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns
+// the preemption, and nil otherwise.
+func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) *answer.Preemption {
+	if !preempts(d) {
+		return nil
+	}
+	x := preemptionOf(m, at, d, h.isMember)
+	switch {
+	case x == nil:
+	case h.concerns(m, m.Cluster().Pod(d.UID)):
+		h.preempted.add(x)
+	case x.OwnPods > 0:
+		h.preemptedBy.add(x)
+		h.lostTo, h.loses = x, true
+		return x
+	}
+	return nil
+}
+
+// addPreemptions adds what the pod had to go for, and what had to go for it.
+func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
+	if by := r.preemption(s.lostTo); by != nil && by.OwnPods > 0 {
+		countRemaining(r.machine, by)
+		x.PreemptedBy = by
+	}
+	if s.evicted.exists() {
+		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
+			Why: whyEvicted(s.evicted.decision)}
+	}
+	for _, d := range s.preempted {
+		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
+			(d.decision.UID == s.uid || told.By.Group != "") {
+			countRemaining(r.machine, told)
+			x.Preempted = append(x.Preempted, *told)
+		}
+	}
+	x.OmittedPreempted = s.earlierPreempted
+}
