@@ -13,9 +13,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and white space between them; an
-// unknown member, one that stands twice, or one that the entry's kind does not have, is an error that
-// names it. Unlike DecodeRecord it is no match for lines that mean harm: a quantity's exponent may cost any
+// ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and
+// white space between them; an unknown member, one that stands twice, or one that the entry's kind does not have, is an
+// error that names it. Unlike DecodeRecord it is no match for lines that mean harm: a quantity's exponent may cost any
 // amount of time and memory.
 func ParseJSON(line []byte) (Entry, error) {
 	var header struct {

@@ -28,8 +28,8 @@ type Decision struct {
 	Allowed  int `json:"allowed,omitempty"`
 	Released int `json:"released,omitempty"`
 	// NominatedTo is the node that was kept for the pod when the cycle began: it is tried before all others, and if it
-	// takes the pod no other is. Nominated is the node that is kept for it after a cycle that failed, and Evicted counts
-	// the pods that the decision asks to end.
+	// takes the pod no other is. Nominated is the node that is kept for it after a cycle that failed, and Evicted
+	// counts the pods that the decision asks to end.
 	NominatedTo string `json:"nominatedTo,omitempty"`
 	Nominated   string `json:"nominated,omitempty"`
 	Evicted     int    `json:"evicted,omitempty"`

@@ -103,22 +103,7 @@ func groupAnswer(g *answer.Group) string {
 	c := g.Counts
 	switch g.Stage {
 	case "Gone":
-		text := fmt.Sprintf("is gone with its %s", Count(int64(c.Gone), "member", "members"))
-		if x := lastLoss(g); x != nil && g.Ends.Preempted > 0 {
-			text = fmt.Sprintf("was %s, at %s (entry %d); it %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq, text)
-		} else if e := g.Evicted; e != nil {
-			text = fmt.Sprintf("was evicted at %s: %s; it %s", moment(e.Point, g.KnownFrom), e.Why, text)
-		}
-		if ends := endsText(&g.Ends); ends != "" {
-			text += " (" + ends + ")"
-		}
-		if p := g.History.Placed; p != nil {
-			if p.Seq == 0 {
-				return text + "; it was placed " + place(*p, g.KnownFrom)
-			}
-			return text + fmt.Sprintf("; it was placed at %s", p.Time)
-		}
-		return text + "; it was never placed"
+		return groupGone(g)
 	case "Placed":
 		text := fmt.Sprintf("is placed: %s (minimum %d) on %s", Count(int64(c.Assigned), "member", "members"), g.Min,
 			Count(int64(nodesOf(g)), "node", "nodes"))
@@ -162,6 +147,27 @@ func groupAnswer(g *answer.Group) string {
 		nominated := slices.ContainsFunc(g.Members, func(m answer.GroupMember) bool { return m.Nominated != "" })
 		return "is pending: it " + x.Predicate + roomAwaited(nominated, g.History.Preempted)
 	}
+}
+
+// groupGone says of a gang that is gone how it went.
+func groupGone(g *answer.Group) string {
+	c := g.Counts
+	text := fmt.Sprintf("is gone with its %s", Count(int64(c.Gone), "member", "members"))
+	if x := lastLoss(g); x != nil && g.Ends.Preempted > 0 {
+		text = fmt.Sprintf("was %s, at %s (entry %d); it %s", LostTo(x), moment(x.Point, g.KnownFrom), x.Seq, text)
+	} else if e := g.Evicted; e != nil {
+		text = fmt.Sprintf("was evicted at %s: %s; it %s", moment(e.Point, g.KnownFrom), e.Why, text)
+	}
+	if ends := endsText(&g.Ends); ends != "" {
+		text += " (" + ends + ")"
+	}
+	if p := g.History.Placed; p != nil {
+		if p.Seq == 0 {
+			return text + "; it was placed " + place(*p, g.KnownFrom)
+		}
+		return text + fmt.Sprintf("; it was placed at %s", p.Time)
+	}
+	return text + "; it was never placed"
 }
 
 // lastLoss is the last preemption by which the gang lost members since it was last placed; nil for none.

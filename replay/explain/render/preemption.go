@@ -118,7 +118,8 @@ func roomAwaited(nominated bool, preempted []answer.Preemption) string {
 	if x.Remaining == x.Pods {
 		text += fmt.Sprintf(", which still %s", verb(x.Remaining, "holds its node", "hold their nodes"))
 	} else if x.Remaining > 0 {
-		text += fmt.Sprintf(", of which %d still %s", x.Remaining, verb(x.Remaining, "holds its node", "hold their nodes"))
+		text += fmt.Sprintf(", of which %d still %s", x.Remaining,
+			verb(x.Remaining, "holds its node", "hold their nodes"))
 	}
 	return text
 }
