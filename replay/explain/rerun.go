@@ -33,7 +33,7 @@ func newRerun(opts Options, at answer.Point) *rerun {
 		preemptions: map[uint64]*answer.Preemption{}}
 }
 
-// beginBefore says that the state before an entry is needed; 0 stands for the earliest there is.
+// startBefore says that the state before an entry is needed; 0 stands for the earliest there is.
 func (r *rerun) startBefore(seq uint64) { r.last = min(r.last, max(seq, 1)-1) }
 
 // start makes the state to begin with.
@@ -57,7 +57,7 @@ func (r *rerun) tell(decisions ...recorded) {
 	for _, d := range decisions {
 		if d.exists() {
 			r.preemptions[d.at.Seq] = nil
-			r.beginBefore(d.at.Seq)
+			r.startBefore(d.at.Seq)
 		}
 	}
 }
