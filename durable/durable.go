@@ -35,6 +35,15 @@ func Publish(tmp, path string) error {
 	return os.Rename(tmp, path)
 }
 
+// PublishIn is Publish within one directory, whatever its path leads to by now.
+func PublishIn(dir *os.Root, tmp, name string) error {
+	err := dir.Link(tmp, name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return dir.Rename(tmp, name)
+}
+
 // WriteNew lets write make the content of a new file at path. The file appears there when it is whole and durable. If
 // there is a file at path already, that is left alone, and the error wraps fs.ErrExist.
 func WriteNew(path string, write func(io.Writer) error) error {

@@ -67,6 +67,25 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("append conflict: expected the last entry to be %d, it is %d", e.Expected, e.Actual)
 }
 
+// DisplacedError says that what a writer has open is not what stands at the log's path any more: its directory or its
+// live segment was moved away, removed or replaced. Nothing was appended; all entries up to Last are durable in the
+// files that were there.
+type DisplacedError struct {
+	Path string
+	// Last is the last durable entry.
+	Last uint64
+	Err  error
+}
+
+// Error implements error.
+func (e *DisplacedError) Error() string {
+	return fmt.Sprintf("log %s: %v while it was written to: nothing is appended any more; bring the files back, which "+
+		"have all entries up to %d, or go on with the log where they are now", e.Path, e.Err, e.Last)
+}
+
+// Unwrap returns Err.
+func (e *DisplacedError) Unwrap() error { return e.Err }
+
 // SupersededError says that another writer has appended to the log: what stands behind the last entry that this one
 // appended, or found when it opened the log, is not its own. It has lost the log, and must stop for good: what it has
 // decided since is not in the log and never will be.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"net"
 	"net/http"
@@ -45,6 +46,7 @@ type Server struct {
 	version string
 	report  func(error)
 	http    http.Server
+	socket  fs.FileInfo // the socket's name, which is removed in the end
 	cancel  context.CancelFunc
 	done    chan error
 }
@@ -63,8 +65,12 @@ func Serve(dir string, log Log, version string, report func(error)) (*Server, er
 	if err != nil {
 		return nil, fmt.Errorf("serve the log: %w", err)
 	}
+	socket, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve the log: %w", err), listener.Close())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{log: log, version: version, report: report, cancel: cancel, done: make(chan error, 1)}
+	s := &Server{log: log, version: version, report: report, cancel: cancel, done: make(chan error, 1), socket: socket}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/log", s.info)
 	mux.HandleFunc("GET /v1/records", s.records)
@@ -103,7 +109,11 @@ func (s *Server) Close(dir string) error {
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
-	if removed := os.Remove(filepath.Join(dir, socketName)); !errors.Is(removed, os.ErrNotExist) {
+	path := filepath.Join(dir, socketName)
+	if there, gone := os.Lstat(path); gone != nil || !os.SameFile(there, s.socket) {
+		return err // the directory is another one by now, perhaps with a writer of its own
+	}
+	if removed := os.Remove(path); !errors.Is(removed, os.ErrNotExist) {
 		err = errors.Join(err, removed)
 	}
 	return err

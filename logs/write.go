@@ -140,6 +140,7 @@ func (k *Kept) GiveUp() error {
 		return nil
 	}
 	dir := SnapshotsOf(k.path)
+	dir.Held = k.stored.Held
 	seqs, err := dir.List()
 	if err != nil {
 		return err
@@ -167,6 +168,7 @@ const (
 func (k *Kept) Snapshots(spacing uint64) *snapshot.Dir {
 	dir := snapshot.NewDir(filepath.Join(k.path, SnapshotDir), keptSnapshots)
 	dir.Spacing = spacing * olderSnapshots
+	dir.Held = k.stored.Held
 	dir.Base = func() (uint64, error) {
 		first, err := k.stored.OwnFirst()
 		return first - 1, err

@@ -47,6 +47,10 @@ type Dir struct {
 	// is. nil stands for 0.
 	Base func() (uint64, error)
 
+	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is
+	// not the one any more that it was.
+	Held func() error
+
 	path string
 	keep int
 }
@@ -88,7 +92,10 @@ func (d *Dir) Put(seq uint64, data []byte) error {
 
 // Drop implements Store.
 func (d *Dir) Drop(seq uint64) error {
-	err := removeIfThere(d.file(seq))
+	err := d.held()
+	if err == nil {
+		err = removeIfThere(d.file(seq))
+	}
 	if err == nil {
 		err = durable.Sync(d.path)
 	}
@@ -99,6 +106,9 @@ func (d *Dir) Drop(seq uint64) error {
 }
 
 func (d *Dir) add(seq uint64, data []byte) error {
+	if err := d.held(); err != nil {
+		return err
+	}
 	if err := d.create(); err != nil {
 		return err
 	}
@@ -110,6 +120,14 @@ func (d *Dir) add(seq uint64, data []byte) error {
 		return errors.Join(err, removeIfThere(tmp))
 	}
 	return durable.Sync(d.path)
+}
+
+// held returns what Held says.
+func (d *Dir) held() error {
+	if d.Held == nil {
+		return nil
+	}
+	return d.Held()
 }
 
 // create makes the directory, durably.
@@ -125,6 +143,9 @@ func (d *Dir) create() error {
 
 // prune drops what is not to be kept any more, and what a crash left unfinished.
 func (d *Dir) prune(newest uint64) error {
+	if err := d.held(); err != nil {
+		return err
+	}
 	files, err := os.ReadDir(d.path)
 	if err != nil {
 		return err

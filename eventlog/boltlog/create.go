@@ -60,7 +60,11 @@ func create(path string, origin eventlog.Origin) error {
 			return err
 		}
 	}
-	if err := createSegment(tmp, origin); err != nil {
+	dir, err := holdDir(tmp)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(dir.createSegment(origin), dir.close()); err != nil {
 		return err
 	}
 	// What came to stand at path meanwhile is not replaced, unless it is an empty directory.
@@ -70,34 +74,35 @@ func create(path string, origin eventlog.Origin) error {
 	return durable.Sync(parent)
 }
 
-// createSegment makes an empty segment behind origin in dir, durable with its name. bbolt's first write is not
+// createSegment makes an empty segment behind origin, durable with its name. bbolt's first write is not
 // crash-safe, so a whole file is made under another name, brought to the disk, and only then given its own.
-func createSegment(dir string, origin eventlog.Origin) error {
+func (d *heldDir) createSegment(origin eventlog.Origin) error {
 	name := segmentName(origin.Seq + 1)
-	tmp, err := os.CreateTemp(dir, name+".*"+tmpSuffix)
+	tmp, f, err := d.createTemp(name)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	if err := tmp.Close(); err != nil {
+	defer d.root.Remove(tmp)
+	if err := initialise(filepath.Join(d.path, tmp), f, origin); err != nil {
 		return err
 	}
-	if err := initialise(tmp.Name(), origin); err != nil {
+	if f, err = d.openFile(tmp, os.O_RDWR); err != nil {
 		return err
 	}
-	if err := durable.Sync(tmp.Name()); err != nil {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := durable.Publish(tmp.Name(), filepath.Join(dir, name)); err != nil {
+	if err := durable.PublishIn(d.root, tmp, name); err != nil {
 		return err
 	}
-	return durable.Sync(dir)
+	return d.sync()
 }
 
-// initialise writes the buckets of an empty segment behind origin into the empty file at path.
-func initialise(path string, origin eventlog.Origin) error {
+// initialise writes the buckets of an empty segment behind origin into the empty file f at path, and closes it.
+func initialise(path string, f *os.File, origin eventlog.Origin) error {
 	o := options(false)
 	o.InitialMmapSize = 0 // the file would grow with it
+	o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 	db, err := bolt.Open(path, fileMode, o)
 	if err != nil {
 		return err

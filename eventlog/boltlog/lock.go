@@ -42,10 +42,16 @@ func lockForWriting(dir string) (*dirLock, error) {
 		}
 		return nil, errors.Join(err, f.Close())
 	}
-	// Only people read it, and a full disk is no reason not to open the log: errors do not matter.
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt([]byte(self()), 0)
-	return &dirLock{f}, nil
+	lock := &dirLock{f}
+	lock.sign()
+	return lock, nil
+}
+
+// sign leaves in the file who has it. Only people read that, and a full disk is no reason not to open the log: errors
+// do not matter.
+func (l *dirLock) sign() {
+	_ = l.f.Truncate(0)
+	_, _ = l.f.WriteAt([]byte(self()), 0)
 }
 
 // lockForReading shares the log at dir with other readers; it is nil, with no error, if a writer has it, and
@@ -91,6 +97,19 @@ func writerWithoutLock(dir string) (writer, err error) {
 		who = strings.Join(writers, ", ")
 	}
 	return fmt.Errorf("%s is writing to it, and its file %s was removed or replaced meanwhile", who, lockName), nil
+}
+
+// isIn returns an error if the lock is not that of the directory: it was replaced when it had just been locked.
+func (l *dirLock) isIn(dir *heldDir) error {
+	there, err := dir.root.Lstat(lockName)
+	if err != nil {
+		return fmt.Errorf("lock log %s: %w", dir.path, err)
+	}
+	if held, err := l.f.Stat(); err != nil || !os.SameFile(there, held) {
+		replaced := fmt.Errorf("lock log %s: its file %s was replaced meanwhile: try again", dir.path, lockName)
+		return errors.Join(replaced, err)
+	}
+	return nil
 }
 
 // release lets go of the lock, if there is one.

@@ -39,6 +39,7 @@ type Log struct {
 	readOnly bool
 	live     bool // a writer has the log: the live segment is not among segments
 	lock     *dirLock
+	dir      *heldDir               // nil if the log is only read
 	damage   *eventlog.DamagedError // what reading ends with; nil for a whole log
 	doubt    error                  // what it ends with otherwise; nil for nothing
 
@@ -47,6 +48,8 @@ type Log struct {
 	began      eventlog.Time             // time of the live segment's first entry
 	unknown    *eventlog.Attempt         // the append that has failed with unknown outcome
 	superseded *eventlog.SupersededError // another writer has appended
+	displaced  error                     // the directory or the live segment was moved away or replaced
+	unlocked   error                     // another process has LOCK, which was removed or replaced
 	batch      eventlog.Batch            // scratch of Append
 
 	mark eventlog.Mark // of the last durable entry, until Close
@@ -116,6 +119,9 @@ func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlo
 	if len(entries) == 0 {
 		return nil
 	}
+	if l.displaced = l.holds(); l.displaced != nil {
+		return l.displaced
+	}
 	end, err := l.batch.Encode(l.end, entries, limit)
 	if err != nil {
 		return err
@@ -123,6 +129,9 @@ func (l *Log) Append(ctx context.Context, expectedLast uint64, entries []eventlo
 	if err := l.write(entries[0].Time); err != nil {
 		if errors.As(err, &l.superseded) {
 			return l.superseded
+		}
+		if l.displaced != nil {
+			return l.displaced
 		}
 		l.unknown = &eventlog.Attempt{Before: l.end, After: end}
 		return &eventlog.UnknownOutcomeError{Path: l.path, First: l.batch.First, Last: end.Seq, Err: err}
@@ -146,6 +155,8 @@ func (l *Log) mayAppend(ctx context.Context, expectedLast uint64) error {
 		return eventlog.ErrReadOnly
 	case l.superseded != nil:
 		return l.superseded
+	case l.displaced != nil:
+		return l.displaced
 	case l.unknown != nil:
 		return eventlog.ErrUnknownOutcome
 	case last != expectedLast:
@@ -163,6 +174,10 @@ func (l *Log) write(first eventlog.Time) error {
 		return err
 	}
 	if due {
+		if l.unlocked != nil {
+			l.displaced = l.isDisplaced(l.unlocked)
+			return l.displaced
+		}
 		if err := l.rotate(); err != nil {
 			return fmt.Errorf("begin a segment: %w", err)
 		}
@@ -224,7 +239,7 @@ func (l *Log) Close() error {
 	if l.tail != nil {
 		err = l.tail.close()
 	}
-	return errors.Join(err, l.lock.release())
+	return errors.Join(err, l.dir.close(), l.lock.release())
 }
 
 // Read implements eventlog.Log. Every record's checksum, its sequence number and its link to the record before it are

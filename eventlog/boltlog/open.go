@@ -48,7 +48,7 @@ func (o Options) Open(path string) (*Log, error) {
 	}
 	l := &Log{path: path, opts: o, lock: lock}
 	if err := l.takeOver(); err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(err, l.dir.close(), lock.release())
 	}
 	return l, nil
 }
@@ -70,7 +70,15 @@ func openSingle(path string) (*Log, error) {
 
 // takeOver fills l with what stands on the disk, and makes it whole.
 func (l *Log) takeOver() error {
-	if err := removeLeftovers(l.path, "*"+suffix); err != nil {
+	dir, err := holdDir(l.path)
+	if err != nil {
+		return err
+	}
+	l.dir = dir
+	if err := l.lock.isIn(dir); err != nil {
+		return err
+	}
+	if err := dir.removeLeftovers("*" + suffix); err != nil {
 		return err
 	}
 	damage, err := l.scan()
@@ -90,7 +98,7 @@ func (l *Log) takeOver() error {
 	if err := mayBeWritten(last); err != nil {
 		return err
 	}
-	tail, err := openSegment(last, false)
+	tail, err := dir.openSegment(filepath.Base(last), false)
 	if err != nil {
 		return err
 	}
@@ -454,19 +462,9 @@ func mend(prev *Facts, next Facts) {
 // removeLeftovers removes what a crash left of files that were being made in dir, segments or others, whose names
 // are pattern.
 func removeLeftovers(dir, pattern string) error {
-	leftovers, err := filepath.Glob(filepath.Join(escape(dir), pattern+".*"+tmpSuffix))
+	held, err := holdDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range leftovers {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove what a crash left: %w", err)
-		}
-	}
-	return nil
-}
-
-// escape makes a pattern of a path, for filepath.Glob.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	return errors.Join(held.removeLeftovers(pattern), held.close())
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -42,16 +42,20 @@ func (l *Log) rotate() error {
 	if err != nil {
 		return err
 	}
+	held, err := tail.file.Stat()
+	if err != nil {
+		return err
+	}
 	if err := tail.writeSeal(l.end); err != nil {
 		return fmt.Errorf("seal %s: %w", tail.Path, err)
 	}
 	if err := l.retire(end); err != nil {
 		return err
 	}
-	if err := trim(tail.Path); err != nil {
+	if err := l.dir.trim(filepath.Base(tail.Path), held); err != nil {
 		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
-	next, err := addSegment(l.path, end)
+	next, err := l.dir.addSegment(end)
 	if err != nil {
 		return err
 	}
@@ -136,31 +140,54 @@ func (f *Facts) seal(end eventlog.Origin) {
 	}
 }
 
-// trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage.
-func trim(path string) error {
-	s, err := openSegment(path, true)
+// trim cuts a sealed segment to what bbolt uses of it, so that bytes behind its end are damage. It cuts no file but
+// held; nil stands for the one that there is.
+func (d *heldDir) trim(name string, held fs.FileInfo) error {
+	f, err := d.openFile(name, os.O_RDWR)
 	if err != nil {
 		return err
+	}
+	err = d.trimFile(name, f, held)
+	return errors.Join(err, f.Close())
+}
+
+// trimFile is trim of the open file f.
+func (d *heldDir) trimFile(name string, f *os.File, held fs.FileInfo) error {
+	if held == nil {
+		var err error
+		if held, err = f.Stat(); err != nil {
+			return err
+		}
+	}
+	s, err := d.openSegment(name, true)
+	if err != nil {
+		return err
+	}
+	for _, file := range []*os.File{f, s.file} {
+		if info, err := file.Stat(); err != nil || !os.SameFile(info, held) {
+			replaced := fmt.Errorf("the segment %s was replaced by another file", name)
+			return errors.Join(replaced, err, s.close())
+		}
 	}
 	used, extra := s.used, s.Extra
 	if err := s.close(); err != nil {
 		return err
 	}
 	if extra > 0 {
-		if err := os.Truncate(path, used); err != nil {
+		if err := f.Truncate(used); err != nil {
 			return err
 		}
 	}
-	return durable.Sync(path)
+	return f.Sync()
 }
 
 // addSegment makes a segment behind origin and opens it for appending.
-func addSegment(dir string, origin eventlog.Origin) (*Segment, error) {
+func (d *heldDir) addSegment(origin eventlog.Origin) (*Segment, error) {
 	name := segmentName(origin.Seq + 1)
-	if err := createSegment(dir, origin); err != nil {
+	if err := d.createSegment(origin); err != nil {
 		return nil, fmt.Errorf("create segment %s: %w", name, err)
 	}
-	return openSegment(filepath.Join(dir, name), false)
+	return d.openSegment(name, false)
 }
 
 // repair does the rest of what a crash has interrupted in l, whose segments were surveyed. It is not called
@@ -168,7 +195,7 @@ func addSegment(dir string, origin eventlog.Origin) (*Segment, error) {
 func (l *Log) repair() error {
 	last := len(l.segments) - 1
 	if last > 0 && (!l.segments[last-1].Sealed || l.segments[last-1].Extra != 0) {
-		if err := reseal(&l.segments[last-1], l.segments[last]); err != nil {
+		if err := l.dir.reseal(&l.segments[last-1], l.segments[last]); err != nil {
 			return err
 		}
 	}
@@ -176,7 +203,7 @@ func (l *Log) repair() error {
 	if !tail.Sealed {
 		return nil
 	}
-	if err := trim(tail.Path); err != nil {
+	if err := l.dir.trim(filepath.Base(tail.Path), nil); err != nil {
 		return fmt.Errorf("trim %s: %w", tail.Path, err)
 	}
 	tail.Extra = 0
@@ -185,7 +212,7 @@ func (l *Log) repair() error {
 	if end.Tree, err = eventlog.TreeAt(context.Background(), l, tail.Last); err != nil {
 		return fmt.Errorf("compute the hash tree: %w", err)
 	}
-	next, err := addSegment(l.path, end)
+	next, err := l.dir.addSegment(end)
 	if err != nil {
 		return err
 	}
@@ -194,12 +221,12 @@ func (l *Log) repair() error {
 }
 
 // reseal makes a sealed segment of prev, which lacks nothing but its seal, or the cut after it, before next.
-func reseal(prev *Facts, next Facts) (err error) {
+func (d *heldDir) reseal(prev *Facts, next Facts) (err error) {
 	if !prev.Sealed {
 		if err := mayBeWritten(prev.Path); err != nil {
 			return err
 		}
-		s, err := openSegment(prev.Path, false)
+		s, err := d.openSegment(filepath.Base(prev.Path), false)
 		if err != nil {
 			return err
 		}
@@ -210,7 +237,7 @@ func reseal(prev *Facts, next Facts) (err error) {
 			return fmt.Errorf("seal %s: %w", prev.Path, err)
 		}
 	}
-	if err := trim(prev.Path); err != nil {
+	if err := d.trim(filepath.Base(prev.Path), nil); err != nil {
 		return fmt.Errorf("trim %s: %w", prev.Path, err)
 	}
 	*prev, err = factsOf(prev.Path)

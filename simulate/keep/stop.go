@@ -16,6 +16,7 @@ import (
 func (o *Options) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
+	var displaced *eventlog.DisplacedError
 	var archived *eventlog.ArchivedError
 	var damaged *eventlog.DamagedError
 	var lost *snapshot.LostError
@@ -29,6 +30,10 @@ func (o *Options) explainStop(err error) error {
 	case errors.As(err, &other):
 		return logs.Refuse("cannot resume: %w; give the nodes, workload, configuration and --until that it was "+
 			"begun with", err)
+	case errors.As(err, &displaced) && errors.As(err, &appending):
+		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry "+
+			"before them is safe in the files that were there. Then run the same command with --resume",
+			err, appending.First)
 	case errors.As(err, &appending):
 		return fmt.Errorf(
 			"%w\nNothing that was decided in entries %d and on has left this process, and every entry before them is "+
