@@ -7,15 +7,15 @@ import (
 
 // config makes a configuration, or nothing, for the default one. It must not be asked for twice.
 func (b *builder) config() []byte {
-	if !b.chance(45) {
+	if len(b.profiles) == 1 && !b.chance(45) {
 		return nil
 	}
-	policy := ""
-	if len(b.args) == 0 || b.args[0] != "--queue-policy" {
-		policy = one(b, "", "StrictFIFO", "Backfill", "BestEffort")
-	}
-	profiles := list{b.profile("default-scheduler", policy)}
-	for _, name := range b.profiles[1:] {
+	var profiles list
+	for _, name := range b.profiles {
+		policy := ""
+		if len(b.args) == 0 || b.args[0] != "--queue-policy" {
+			policy = one(b, "", "StrictFIFO", "Backfill", "BestEffort")
+		}
 		profiles = append(profiles, b.profile(name, policy))
 	}
 	config := object{

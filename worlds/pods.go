@@ -10,8 +10,10 @@ func (b *builder) makeSomething() {
 	switch n := b.below(100); {
 	case n < 35:
 		b.makePod()
-	case n < 45:
+	case n < 43:
 		b.makeJob()
+	case n < 50 && !b.recorded:
+		b.makeReplicas()
 	default:
 		b.makeGang()
 	}
@@ -67,9 +69,6 @@ func (b *builder) podSpec(namespace string) object {
 	spec := object{"containers": list{main}, "restartPolicy": "Never"}
 	if name := one(b, b.profiles...); name != "default-scheduler" {
 		spec["schedulerName"] = name
-	}
-	if b.has("unknownProfile") {
-		spec["schedulerName"] = "nobody"
 	}
 	if b.has("ports") {
 		port := object{"hostPort": b.between(8000, 8002), "containerPort": 80, "protocol": one(b, "TCP", "TCP", "UDP")}
@@ -202,6 +201,33 @@ func (b *builder) addImportance(spec object) {
 func (b *builder) makeJob() {
 	parallelism := b.between(1, 4)
 	b.job(b.name("job"), one(b, "default", "ml"), b.arrival(), parallelism, parallelism+b.below(4), func(object) {})
+}
+
+// makeReplicas adds an object of which replicas are made.
+func (b *builder) makeReplicas() {
+	kind := one(b, "ReplicaSet", "Deployment", "StatefulSet")
+	name, namespace, replicas := b.name("replicas"), one(b, "default", "ml"), b.between(1, 4)
+	template := b.pod(name, namespace)
+	spec := into(template, "spec")
+	spec["restartPolicy"] = "Always"
+	delete(spec, "activeDeadlineSeconds") // which the API allows in pods of Jobs only
+	metadata := into(template, "metadata")
+	delete(metadata, "name")
+	delete(metadata, "namespace")
+	into(metadata, "labels")["set"] = name
+	o := object{
+		"apiVersion": "apps/v1", "kind": kind, "metadata": object{"name": name, "namespace": namespace},
+		"spec": object{
+			"replicas": replicas, "selector": object{"matchLabels": object{"set": name}},
+			"template": object{"metadata": metadata, "spec": spec},
+		},
+	}
+	if kind == "StatefulSet" {
+		into(o, "spec")["serviceName"] = name
+	}
+	b.arrive(o, b.arrival())
+	b.add(o)
+	b.pods += replicas
 }
 
 // job adds a Job; in a recorded world, which has none, its pods. change changes the pods' template.

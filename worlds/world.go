@@ -131,7 +131,7 @@ var features = []struct {
 	{"init", 40, 25}, {"sidecar", 30, 20}, {"overhead", 30, 15}, {"priority", 65, 50}, {"never", 50, 20},
 	{"deadline", 40, 15}, {"forever", 50, 20}, {"topology", 50, 40}, {"preferred", 40, 20}, {"evict", 40, 30},
 	{"gangPriority", 50, 40}, {"whole", 40, 30}, {"minResources", 40, 30}, {"timeout", 50, 40}, {"nonStrict", 40, 25},
-	{"incomplete", 40, 12}, {"contradiction", 25, 10}, {"unknownProfile", 15, 5}, {"recreated", 60, 30},
+	{"incomplete", 40, 12}, {"contradiction", 25, 10}, {"recreated", 60, 30},
 }
 
 // choose decides what the world is like.
@@ -150,6 +150,9 @@ func (b *builder) choose() {
 		})
 	}
 	b.profiles = []string{"default-scheduler"}
+	if b.chance(20) {
+		b.profiles = append(b.profiles, "second-scheduler")
+	}
 	for _, c := range []priorityClass{{"low", -10}, {"mid", 100}, {"high", 1000}} {
 		b.classes = append(b.classes, c)
 		class := object{
@@ -158,8 +161,7 @@ func (b *builder) choose() {
 		}
 		b.objects = append(b.objects, class)
 	}
-	switch {
-	case b.chance(35):
+	if b.chance(35) {
 		b.args = append(b.args, "--queue-policy", one(b, "StrictFIFO", "Backfill", "Backfill", "BestEffort"))
 	}
 	if b.chance(30) {

@@ -165,11 +165,15 @@ func (s *state) tally(g *group) (good, held, ready int) {
 	return good, held, ready
 }
 
-// noteComplete notes which gangs have their minimum of members for the first time.
+// noteComplete notes which gangs have their minimum of members for the first time, and which have it on nodes.
 func (s *state) noteComplete() {
 	for _, g := range s.groups {
 		good, held, ready := s.tally(g)
-		if t := s.terms(g); g.complete.IsZero() && t.minimum > 0 && good+held+ready >= t.minimum {
+		t := s.terms(g)
+		if good >= t.minimum {
+			g.done = 0
+		}
+		if g.complete.IsZero() && t.minimum > 0 && good+held+ready >= t.minimum {
 			g.complete = s.now
 		}
 	}
@@ -342,11 +346,11 @@ func (a *auditor) checkEvicted(p *pod, d *decision) {
 	a.evictedWith(g, t, stay)
 }
 
-// evictedWith checks that a gang whose rest is evicted lacks a member. A gang that had more than its minimum and asks
-// for Evict still stands while the minimum does.
+// evictedWith checks that a gang whose rest is evicted lacks a member: what is left and what ended well since it last had
+// its minimum are not enough.
 func (a *auditor) evictedWith(g *group, t terms, stay int) {
-	if stay+g.succeeded >= t.minimum && t.minimum > 0 {
+	if stay+g.done >= t.minimum && t.minimum > 0 {
 		a.find("below-minimum", "the rest of gang %s is evicted, and it has %d of its minimum of %d", g.name,
-			stay+g.succeeded, t.minimum)
+			stay+g.done, t.minimum)
 	}
 }

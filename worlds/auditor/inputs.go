@@ -22,6 +22,8 @@ type expected struct {
 	name    string
 	arrives time.Duration
 	surely  bool // it arrives whatever becomes of others
+	// letters says that the name goes on behind what stands here, by letters that the auditor cannot know.
+	letters bool
 }
 
 // start is when every simulation begins.
@@ -41,7 +43,7 @@ func (in Inputs) workload() ([]expected, error) {
 			Kind     string `json:"kind"`
 			Metadata meta   `json:"metadata"`
 			Spec     struct {
-				Parallelism, Completions int
+				Parallelism, Completions, Replicas int
 			} `json:"spec"`
 		}
 		if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -59,12 +61,22 @@ func (in Inputs) workload() ([]expected, error) {
 		}
 		switch o.Kind {
 		case "Pod":
-			pods = append(pods, expected{o.Metadata.fullName(), arrives, true})
+			pods = append(pods, expected{name: o.Metadata.fullName(), arrives: arrives, surely: true})
 		case "Job":
 			atOnce := max(1, o.Spec.Parallelism)
 			for k := range max(o.Spec.Completions, atOnce) {
 				name := fmt.Sprintf("%s-%d", o.Metadata.fullName(), k)
-				pods = append(pods, expected{name, arrives, k < atOnce})
+				pods = append(pods, expected{name: name, arrives: arrives, surely: k < atOnce})
+			}
+		case "StatefulSet":
+			for k := range o.Spec.Replicas {
+				name := fmt.Sprintf("%s-%d", o.Metadata.fullName(), k)
+				pods = append(pods, expected{name: name, arrives: arrives, surely: true})
+			}
+		case "ReplicaSet", "Deployment":
+			for range o.Spec.Replicas {
+				name := o.Metadata.fullName() + "-"
+				pods = append(pods, expected{name: name, arrives: arrives, surely: true, letters: true})
 			}
 		}
 	}
@@ -91,10 +103,22 @@ func (in Inputs) recorded() (pods []expected, err error) {
 		}
 		if !seen[o.Metadata.UID] {
 			seen[o.Metadata.UID] = true
-			pods = append(pods, expected{o.Metadata.fullName(), e.Time.Sub(start), true})
+			pods = append(pods, expected{name: o.Metadata.fullName(), arrives: e.Time.Sub(start), surely: true})
 		}
 	}
 	return pods, nil
+}
+
+// gather counts the pods whose names begin with a prefix under that.
+func (a *auditor) gather(prefix string) {
+	for _, counts := range []map[string]int{a.seen, a.lost} {
+		for name, n := range counts {
+			if name != prefix && strings.HasPrefix(name, prefix) {
+				counts[prefix] += n
+				delete(counts, name)
+			}
+		}
+	}
 }
 
 // accounted checks that each pod of the input has arrived, as often as it stands there, and no other.
@@ -106,6 +130,9 @@ func (a *auditor) accounted(in Inputs) error {
 	}
 	sure, most := map[string]int{}, map[string]int{}
 	for _, p := range pods {
+		if p.letters {
+			a.gather(p.name)
+		}
 		most[p.name]++
 		if p.surely && (in.Until == 0 || p.arrives <= in.Until) {
 			sure[p.name]++
