@@ -197,6 +197,7 @@ func (a *auditor) decided(d *decision) error {
 	}
 	a.checkHeld(a.entityOf(p))
 	a.attempt = a.entityOf(p)
+	a.checkTurnedAway(p, d)
 	for _, uid := range d.Rejected {
 		a.rejected(uid)
 	}

@@ -34,7 +34,7 @@ func (a *auditor) checkRefused(p *pod, d *decision) {
 	const check = "refused"
 	profile := a.profiles[p.object.Spec.SchedulerName]
 	if profile == nil || d.Outcome != "Unschedulable" || d.Feasible > 0 || int(d.Evaluated) != len(a.nodes) ||
-		d.Domain != "" || d.Evaluated == 0 {
+		d.Domain != "" || d.Evaluated == 0 || len(d.Rejected) > 0 {
 		return
 	}
 	for _, r := range d.Rejections {
@@ -57,8 +57,7 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	const check = "nominations"
 	node := a.nodes[d.Node]
 	kept := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
-		return o != p && o.stage == pending && o.nominated == d.Node && a.priorityOf(o) >= a.priorityOf(p) &&
-			a.entityOf(o) != a.entityOf(p)
+		return o != p && o.nominated == d.Node && a.keepsRoom(o, p) && a.entityOf(o) != a.entityOf(p)
 	})
 	for _, o := range a.pods { // its own entity's nominations are for it as a whole
 		if o != p && o.nominated == d.Node && a.entityOf(o) == a.entityOf(p) {

@@ -46,6 +46,7 @@ type terms struct {
 	minimum   int // 0: nothing says it
 	nonStrict bool
 	once      bool     // once-satisfied
+	waiting   bool     // only-waiting: members that are bound do not count for those that wait
 	together  []string // the gangs that it is admitted with, itself among them; nil for none
 	evict     bool     // below its minimum the rest is evicted
 	required  []string // labels: all members go to nodes with the same values
@@ -101,6 +102,7 @@ func (s *state) terms(g *group) terms {
 func (t *terms) koordinator(gang string, a map[string]string) {
 	t.nonStrict = a[koordinator+"mode"] == "NonStrict"
 	t.once = a[koordinator+"match-policy"] == "once-satisfied"
+	t.waiting = a[koordinator+"match-policy"] == "only-waiting"
 	if text := a[koordinator+"groups"]; text != "" && json.Unmarshal([]byte(text), &t.together) == nil {
 		t.together = append(t.together, gang)
 		slices.Sort(t.together)
@@ -346,8 +348,8 @@ func (a *auditor) checkEvicted(p *pod, d *decision) {
 	a.evictedWith(g, t, stay)
 }
 
-// evictedWith checks that a gang whose rest is evicted lacks a member: what is left and what ended well since it last had
-// its minimum are not enough.
+// evictedWith checks that a gang whose rest is evicted lacks a member: what is left and what ended well since it last
+// had its minimum are not enough.
 func (a *auditor) evictedWith(g *group, t terms, stay int) {
 	if stay+g.done >= t.minimum && t.minimum > 0 {
 		a.find("below-minimum", "the rest of gang %s is evicted, and it has %d of its minimum of %d", g.name,

@@ -132,6 +132,24 @@ func (a *auditor) checkPreemption(p *pod, d *decision) {
 	a.checkBudgets(p, victims)
 }
 
+// checkTurnedAway checks pods that were held and are released for a pod of another entity: they are victims as well.
+func (a *auditor) checkTurnedAway(p *pod, d *decision) {
+	for _, uid := range d.Rejected {
+		victim := a.pods[uid]
+		if victim == nil || a.entityOf(victim) == a.entityOf(p) {
+			continue
+		}
+		a.asked("priority")
+		if a.priorityOf(victim) >= a.priorityOf(p) {
+			a.find("priority", "pod %s of priority %d is turned away for %s of priority %d", victim.name,
+				a.priorityOf(victim), p.name, a.priorityOf(p))
+		}
+		if a.neverPreempts(p) {
+			a.find("never", "pod %s is turned away for %s, which never preempts", victim.name, p.name)
+		}
+	}
+}
+
 // checkWhole checks that a group of which all pods are preempted together loses all of them.
 func (a *auditor) checkWhole(d *decision, victims without) {
 	for _, v := range d.Victims {
@@ -190,8 +208,7 @@ func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims withou
 // are as important as p, or more.
 func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstacle {
 	for _, other := range s.pods {
-		if other != p && other.stage == pending && other.nominated == node.Metadata.Name &&
-			s.priorityOf(other) >= s.priorityOf(p) {
+		if other != p && other.nominated == node.Metadata.Name && s.keepsRoom(other, p) {
 			other.stage, other.node = going, other.nominated
 			defer func() { other.stage, other.node = pending, "" }()
 		}
@@ -199,11 +216,22 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 	return s.obstacles(p, node, gone)
 }
 
+// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and can still
+// be placed. A member of a gang that counts only waiting members cannot when the others are bound.
+func (s *state) keepsRoom(nominated, p *pod) bool {
+	g := s.groups[nominated.gang]
+	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p) &&
+		(g == nil || !s.terms(g).waiting)
+}
+
 // checkBudgets checks, of a pod by itself, that no disruption budget is violated if on some node the pod would fit
 // without pods that no budget covers.
 func (a *auditor) checkBudgets(p *pod, victims without) {
 	const check = "budgets"
 	profile := a.profiles[p.object.Spec.SchedulerName]
+	if g := a.groups[p.gang]; g != nil && len(a.terms(g).required) > 0 {
+		return // it cannot go to other domains
+	}
 	if len(a.budgets) == 0 || profile == nil || profile.policy == "Backfill" {
 		return
 	}

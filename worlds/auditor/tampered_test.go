@@ -153,7 +153,8 @@ var storiesOfNodes = []told{
 		s.node("n", "2", "x", "")
 		s.node("m", "2", "y", "")
 		s.pod("a", "1", `'affinity': {'nodeAffinity': {'requiredDuringSchedulingIgnoredDuringExecution': {
-			'nodeSelectorTerms': [{'matchExpressions': [{'key': 'zone', 'operator': 'NotIn', 'values': ['x']}]}]}}}`, "")
+			'nodeSelectorTerms': [{'matchExpressions': [{'key': 'zone', 'operator': 'NotIn', 'values': ['x']}]}]}}}`,
+			"")
 		s.place("a", pick(tampered, "n", "m"))
 	}},
 	{"pod-affinity", "beside what it does not want", "", func(s *story, tampered bool) {
@@ -175,8 +176,8 @@ var storiesOfNodes = []told{
 	{"spread", "too many in a zone", "", func(s *story, tampered bool) {
 		s.node("n", "9", "x", "")
 		s.node("m", "9", "y", "")
-		spread := `'topologySpreadConstraints': [{'maxSkew': 1, 'topologyKey': 'zone', 'whenUnsatisfiable': 'DoNotSchedule',
-			'labelSelector': {'matchLabels': {'app': 'a'}}}]`
+		spread := `'topologySpreadConstraints': [{'maxSkew': 1, 'topologyKey': 'zone',
+			'whenUnsatisfiable': 'DoNotSchedule', 'labelSelector': {'matchLabels': {'app': 'a'}}}]`
 		s.pod("a", "1", spread, "'labels': {'app': 'a'}")
 		s.pod("b", "1", spread, "'labels': {'app': 'a'}")
 		s.place("a", "n")
