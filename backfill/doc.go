@@ -18,12 +18,13 @@
 // never decides and never changes the queue. The scheduler asks Propose what to write into a Decision, hands the
 // applied Decision back with Reserve, and tells with Observe what each entry may have changed:
 //
-//	if r, ok := planner.Propose(); ok {        // Decide: pure
-//		...                                    // becomes a Decision, which is logged
+//	if p, ok := planner.Propose(true); ok {    // Decide: pure
+//		...                                    // p becomes a Decision, which is logged
 //	}
-//	planner.Reserve(profile, reservation)      // Apply of that Decision
+//	planner.Reserve(reservation)               // Apply of a Decision that makes a reservation
+//	planner.End(profile)                       // Apply of a Decision that ends one
 //	planner.Observe(profile, entry, changed)   // Apply, after every entry
-//	if planner.Over(profile) {
+//	if planner.WaitsNoMore(profile) {          // its entity is gone, placed, or needs something else than room
 //		planner.End(profile)
 //	}
 //	planner.Passes(e), planner.HasRoom(e)      // asked by the queue

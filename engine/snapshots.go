@@ -93,7 +93,8 @@ func (e *Engine) collect(wait bool) {
 
 // Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of
 // an append, if no other call has returned it: also after another error, which had the engine stop while its last
-// entries were on their way. The engine is of no more use. The log is whoever's who opened it, to be closed after this.
+// entries were on their way. The engine cannot be used after it. It does not close
+// the log: the caller that opened the log does, after Close.
 func (e *Engine) Close() error {
 	err := e.writer.stop()
 	e.collect(true)

@@ -80,7 +80,7 @@ type Payload interface {
 	Kind() Kind
 }
 
-// EpochStarted opens the reign of one writer: it carries everything besides the entries themselves that
+// EpochStarted starts an epoch, the time of one writer: it carries everything besides the entries themselves that
 // decisions depend on, so that a log needs nothing else to be replayed.
 type EpochStarted struct {
 	// ID is a random UUID in text form, different for every epoch ever started.

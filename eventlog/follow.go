@@ -10,7 +10,7 @@ import (
 // concurrent use. The zero Mark is that of an empty log.
 type Mark struct {
 	mu      sync.Mutex
-	changed sync.Cond // of what follows; its L is set before it is waited on
+	changed sync.Cond // last or err changed; Wait sets its L
 	last    uint64
 	err     error
 }

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// preFilter runs the PreFilter plugins and settles which Filter plugins are to run. A plugin that answers
+// preFilter runs the PreFilter plugins and decides which Filter plugins are to run. A plugin that answers
 // Unschedulable does not stop the others, so that preemption finds their state ready; its answer stands if
 // nothing worse comes.
 func (c *search) preFilter(nodes []fwk.NodeInfo) *fwk.Status {

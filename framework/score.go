@@ -165,7 +165,7 @@ func (c *search) rate() *fwk.Status {
 	return c.p.normalize(c.ctx, c.state, c.pod, c.scorers, c.lists)
 }
 
-// preScore runs the PreScore plugins and settles which Score plugins are to run.
+// preScore runs the PreScore plugins and decides which Score plugins are to run.
 func (c *search) preScore() *fwk.Status {
 	clear(c.skip)
 	own, isOwn := c.state.(*CycleState)

@@ -69,8 +69,8 @@ func (u *Unit) CanComplete() bool {
 }
 
 // GoesOn reports whether the attempt under way has members to try, and reason to: it can be completed, or a gang of
-// it is NonStrict, which tries all of them. That members are left to try is asked elsewhere; of a NonStrict gang it
-// is not asked here.
+// it is NonStrict, which tries all of them. The caller has checked that members are left to try: for a NonStrict gang
+// GoesOn does not check it again.
 func (u *Unit) GoesOn() bool {
 	for i := range u.Gangs {
 		if u.Gangs[i].NonStrict {

@@ -173,7 +173,7 @@ type trouble struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// writeTrouble writes what err says. That it cannot be written is seen by who flushes out.
+// writeTrouble writes what err says. A write that fails is reported when the caller flushes out.
 func writeTrouble(out *bufio.Writer, err error) {
 	t := trouble{Text: err.Error()}
 	var damaged *eventlog.DamagedError

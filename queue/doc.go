@@ -11,14 +11,18 @@
 //	q.SetTime(entry.Time)     // before every entry: backoffs that expired, flushes that are due
 //	q.Add / Update / Delete   // what the entry says of unscheduled pods
 //	q.Move(event, old, new)   // and what it means for the ones that failed
-//	q.ChooseHead()            // after every entry: the head is now worth an attempt
-//	e := q.Head()             // pure; a decision is made for it, and logged; when it is applied:
-//	q.StartAttempt(key)       //   an attempt begins
-//	q.MarkPlaced(key, uid)    //   a member got its node
-//	q.Refuse(key, failure)    //   a member got none, and the attempt goes on with e.Next()
-//	q.MarkPending(key, uid)   //   a member lost its node again
-//	q.Finish(key)             //   it has come to its end, or
-//	q.Park(key, failure)      //   it failed
+//	q.ChooseHead()            // before Head: the head is now worth an attempt
+//	e := q.Head()             // pure; a decision is made for it, and logged
+//	q.Unpick()                // before the next entry is applied: ChooseHead is no part of the state
+//
+// and when that decision is applied:
+//
+//	q.StartAttempt(key)       // an attempt begins
+//	q.MarkPlaced(key, uid)    // a member got its node
+//	q.Refuse(key, failure)    // a member got none, and the attempt goes on with e.Next()
+//	q.MarkPending(key, uid)   // a member lost its node again
+//	q.Finish(key)             // it has come to its end, or
+//	q.Park(key, failure)      // it failed
 //	q.Retry / Recheck(key)    // something about the entity itself changed
 //	t, ok := q.Wake()         // nothing to do: when will time alone change that?
 //

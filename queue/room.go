@@ -2,8 +2,9 @@ package queue
 
 import "slices"
 
-// ChooseHead makes the head of the queue an entity that is worth an attempt; it is called at the end of every
-// applied entry. It does nothing while an entity is in flight, and without Options.Room it looks at lanes only.
+// ChooseHead makes the head of the queue an entity that is worth an attempt. It is called before Head, and Unpick takes
+// it back before the next entry is applied; see Options.Room for callers that never call Unpick. It does nothing while
+// an entity is in flight, and without Options.Room it looks at lanes only.
 //
 // An entity whose last attempt failed is not attempted while Room reports that it would certainly fail. Leaving the
 // attempt out loses nothing: it would change the entity's counters only, and its outcome is known. So when an event, a

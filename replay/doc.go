@@ -1,6 +1,6 @@
 // Package replay verifies a log: it makes every recorded decision again and compares.
 //
-//	report, err := replay.Verify(ctx, log.Read(1), replay.Options{Registry: registry})
+//	report, err := replay.Verify(ctx, log.Read(ctx, 1), replay.Options{Registry: registry})
 //	// err: the log could not be read; report.Divergences: where it was decided otherwise
 //
 // The package owns that comparison, and the words for its result: Report and Divergence. For each entry it asks a

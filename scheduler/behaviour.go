@@ -15,8 +15,9 @@ const Behaviour = 3
 type Rules struct {
 	// Number is the behaviour's.
 	Number uint32 `json:"behaviour"`
-	// Since is the first version that writes it.
-	Since string `json:"since"`
+	// Plugins is the version of Kubernetes whose plugins belong to the rules. Apply asks two kinds of them: PreEnqueue
+	// and the QueueingHints, whose answers are state of the queue.
+	Plugins string `json:"plugins"`
 	// Changed says, a sentence each, what was changed.
 	Changed []string `json:"changed"`
 	// Kept reports whether this version still decides by these rules. If not, decisions of such an epoch that would be
@@ -25,19 +26,20 @@ type Rules struct {
 }
 
 // Behaviours is the table of all behaviours that this version knows, by number from 1. A change of a rule that lets
-// this version decide or apply otherwise than the last release adds a row, and logs to package compat.
+// this version decide or apply otherwise adds a row, and logs to package compat. So does another
+// version of Kubernetes.
 var Behaviours = []Rules{
-	{Number: 1, Since: "0.1.0", Kept: true, Changed: []string{
+	{Number: 1, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"The first rules. Epochs of this behaviour record no number.",
 	}},
-	{Number: 2, Since: "0.2.0", Kept: true, Changed: []string{
+	{Number: 2, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"A Decision on a member of a gang with a topology records the domain, and whether another one is tried next;" +
 			" Apply looks for neither.",
 		"A reservation ends by a Decision when its entity is not the first of its lane any more, not while an entry " +
 			"is applied.",
 		"Which entity that failed is retried next is looked for by Decide. It is no part of the state.",
 	}},
-	{Number: 3, Since: "0.3.0", Kept: true, Changed: []string{
+	{Number: 3, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"An epoch whose configuration enables a PreBind, Bind or PostBind plugin that would never be called is " +
 			"refused.",
 	}},

@@ -1,4 +1,4 @@
-// Package scheduler is the heart of Rollcall: the Machine, a scheduler with no goroutine, no clock and no
+// Package scheduler owns the Machine: a scheduler with no goroutine, no clock and no
 // I/O. It is a function of the log: whoever applies the same entries gets the same state, and whoever asks
 // that state for its next decision gets the same bytes.
 //

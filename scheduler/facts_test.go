@@ -2,10 +2,14 @@ package scheduler_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/modfile"
 
 	"github.com/rollcall-sched/rollcall/compat"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -105,11 +109,45 @@ func TestAnEpochOfANewerBehaviourIsRefused(t *testing.T) {
 
 func TestBehavioursAreNumberedFrom1ToTheCurrentOne(t *testing.T) {
 	for i, rules := range scheduler.Behaviours {
-		if rules.Number != uint32(i+1) || rules.Since == "" || len(rules.Changed) == 0 {
+		if rules.Number != uint32(i+1) || rules.Plugins == "" || len(rules.Changed) == 0 {
 			t.Errorf("row %d is %+v", i, rules)
 		}
 	}
 	if n := len(scheduler.Behaviours); n != scheduler.Behaviour {
 		t.Errorf("there are %d behaviours, and this version decides by number %d", n, scheduler.Behaviour)
 	}
+}
+
+// TestEachBehaviourHasLogs looks for a folder of logs for each behaviour: what RELIABILITY promises of it is examined
+// with these.
+func TestEachBehaviourHasLogs(t *testing.T) {
+	for _, rules := range scheduler.Behaviours {
+		folder := fmt.Sprintf("%s/behaviour%d", oldLogs, rules.Number)
+		if found, err := filepath.Glob(folder + "/*"); err != nil || len(found) == 0 {
+			t.Errorf("there are no logs of behaviour %d in %s, error %v", rules.Number, folder, err)
+		}
+	}
+}
+
+// TestTheBehaviourNamesItsPlugins compares go.mod with the last behaviour: with other plugins, Apply may put an entity
+// elsewhere in the queue, so a new version of Kubernetes is a new behaviour.
+func TestTheBehaviourNamesItsPlugins(t *testing.T) {
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.ParseLax("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := scheduler.Behaviours[scheduler.Behaviour-1].Plugins
+	for _, required := range mod.Require {
+		if required.Mod.Path == "k8s.io/kubernetes" {
+			if required.Mod.Version != want {
+				t.Errorf("go.mod has %s, behaviour %d has %s", required.Mod.Version, scheduler.Behaviour, want)
+			}
+			return
+		}
+	}
+	t.Error("go.mod does not require k8s.io/kubernetes")
 }

@@ -72,7 +72,7 @@ func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
 	return strings.Join(values, ", "), true
 }
 
-// key tells domains of different labels apart.
+// key distinguishes domains of different labels.
 func (d *domain) key() string { return strings.Join(d.labels, ",") + "=" + d.value }
 
 // Domain implements coscheduling.Groups.

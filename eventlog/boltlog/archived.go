@@ -36,7 +36,7 @@ func (b *beginning) before(paths []string) Facts {
 	// Archiving was interrupted: the segments that are still there are as good as ever.
 	facts, err := factsOf(paths[0])
 	if err != nil {
-		facts = Facts{First: first} // what is wrong with it is found by who reads it
+		facts = Facts{First: first} // readers find what is wrong with it
 	}
 	return facts.predecessor()
 }

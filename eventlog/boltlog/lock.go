@@ -86,7 +86,7 @@ func writerWithoutLock(dir string) (writer, err error) {
 	}
 	f, err := os.Open(paths[len(paths)-1])
 	if err != nil {
-		return nil, nil // it is found by who reads it
+		return nil, nil // readers find what is wrong with it
 	}
 	defer f.Close()
 	if !errors.Is(flock(f, false), errLocked) {

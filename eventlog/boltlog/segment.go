@@ -453,7 +453,7 @@ func (s *Segment) findLast(b *bolt.Bucket) error {
 			s.tree = &tree
 		}
 	}
-	return nil // entries that are missing before the seal's last are found by who reads them
+	return nil // readers find entries that are missing before the seal's last
 }
 
 // Check has bbolt check the structure of the file: that its pages form a tree and that each is used once. An
