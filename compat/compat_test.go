@@ -3,6 +3,8 @@ package compat
 import (
 	"bytes"
 	"context"
+	"path"
+	"slices"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -36,8 +38,29 @@ func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 	})
 }
 
+// undecided are the stories in which no pod comes to a cycle: their gangs are refused before. Every other log has
+// decisions to make again. The stories of behaviour 1 have other names than those of later ones.
+var undecided = []string{
+	"composite_below_another", "gang_api_bad_value", "gang_api_kueue_without_count", "gang_api_minimum_above_total",
+	"gang_api_two_minimums", "gang_below_minimum_bad_value",
+	"api-bad_value", "api-kueue_without_count", "api-minimum_above_total", "api-two_minimums",
+	"below_minimum-bad_value", "composite-below_another", "explain-gang_refused",
+}
+
 func TestLogsOfBeforeAreDecidedAsTheyWere(t *testing.T) {
 	Each(t, "testdata", func(t *testing.T, l *Log) {
+		recorded := uint64(0)
+		for e, err := range l.Entries(context.Background(), l.First) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind() == eventlog.KindDecision {
+				recorded++
+			}
+		}
+		if none := slices.Contains(undecided, path.Base(t.Name())); none != (recorded == 0) {
+			t.Fatalf("the log has %d decisions; one of the stories without any: %v", recorded, none)
+		}
 		m := l.Start(t)
 		report, err := replay.Verify(
 			t.Context(),
@@ -47,8 +70,9 @@ func TestLogsOfBeforeAreDecidedAsTheyWere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !report.Identical() || report.Decisions == 0 && l.First > 1 {
-			t.Errorf("%d decisions, %d divergences: %v", report.Decisions, report.Diverged, report.Divergences)
+		if !report.Identical() || report.Decisions != recorded {
+			t.Errorf("%d of %d decisions, %d divergences: %v",
+				report.Decisions, recorded, report.Diverged, report.Divergences)
 		}
 	})
 }

@@ -168,10 +168,11 @@ func (l *Log) Run(t *testing.T, m *scheduler.Machine) {
 	}
 }
 
-// Compare is Run; the error says which state is another one than was recorded, or which entry cannot be applied.
+// Compare is Run; the error says which state is another one than was recorded, which entry cannot be applied, or that
+// the log ends before the last state that was recorded.
 func (l *Log) Compare(m *scheduler.Machine) error {
-	compared := 0
-	for e, err := range l.Entries(context.Background(), m.Seq()+1) {
+	start, compared := m.Seq(), 0
+	for e, err := range l.Entries(context.Background(), start+1) {
 		if err == nil {
 			err = m.Apply(e)
 		}
@@ -185,10 +186,20 @@ func (l *Log) Compare(m *scheduler.Machine) error {
 			}
 		}
 	}
-	if compared == 0 {
-		return errors.New("no state was compared")
+	if recorded := l.statesAfter(start); compared == 0 || compared != recorded {
+		return fmt.Errorf("%d states after entry %d were compared, and %d are recorded", compared, start, recorded)
 	}
 	return nil
+}
+
+// statesAfter returns how many states after an entry are recorded.
+func (l *Log) statesAfter(seq uint64) (n int) {
+	for of := range l.States { // any order: they are counted
+		if of > seq {
+			n++
+		}
+	}
+	return n
 }
 
 func exists(path string) bool {

@@ -17,16 +17,12 @@ func checkComplexity(t *tree) []finding {
 			if f.test {
 				continue
 			}
-			for _, decl := range f.syntax.Decls {
-				fn, ok := decl.(*ast.FuncDecl)
-				if !ok {
-					continue
-				}
-				if n := complexityOf(fn); n > maxComplexity {
-					out = append(out, f.at(fn.Name, "complexity", fmt.Sprintf(
+			for _, fn := range functionsOf(f.syntax) {
+				if n := complexityOf(fn.node); n > maxComplexity {
+					out = append(out, f.at(fn.name, "complexity", fmt.Sprintf(
 						"%s has a cyclomatic complexity of %d, at most %d is allowed: give a part of it a function "+
 							"with a name",
-						fn.Name.Name,
+						fn.name.Name,
 						n,
 						maxComplexity,
 					)))
@@ -37,9 +33,49 @@ func checkComplexity(t *tree) []finding {
 	return out
 }
 
+// function is what is counted as one: a function, or a function literal outside of functions, named after the variable
+// that it stands in.
+type function struct {
+	name *ast.Ident
+	node ast.Node
+}
+
+// functionsOf returns the functions of a file and the function literals of its package-level variables.
+func functionsOf(syntax *ast.File) (out []function) {
+	for _, decl := range syntax.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			out = append(out, function{decl.Name, decl})
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if values, ok := spec.(*ast.ValueSpec); ok {
+					out = append(out, literalsOf(values)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// literalsOf returns the outermost function literals among the values of a declaration. One inside of another counts
+// as part of that one.
+func literalsOf(spec *ast.ValueSpec) (out []function) {
+	for i, value := range spec.Values {
+		name := spec.Names[min(i, len(spec.Names)-1)]
+		ast.Inspect(value, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.FuncLit); ok {
+				out = append(out, function{name, literal})
+				return false
+			}
+			return true
+		})
+	}
+	return out
+}
+
 // complexityOf returns a function's cyclomatic complexity as gocyclo counts it: 1, and 1 for each if, for, case with an
 // expression, && and ||, those in function literals included.
-func complexityOf(fn *ast.FuncDecl) int {
+func complexityOf(fn ast.Node) int {
 	complexity := 1
 	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"fmt"
-	"go/ast"
 	"go/parser"
 	"go/token"
 	"strings"
@@ -34,30 +33,41 @@ func TestComplexityIsCountedAsGocycloDoes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.body, err)
 		}
-		if got := complexityOf(syntax.Decls[0].(*ast.FuncDecl)); got != c.want {
+		if got := complexityOf(syntax.Decls[0]); got != c.want {
 			t.Errorf("%q: complexity %d, want %d", c.body, got, c.want)
 		}
 	}
 }
 
-// TestAFunctionThatIsTooComplexIsFound has one function at the limit and one above it, in a product and in a test file.
+// TestAFunctionThatIsTooComplexIsFound has functions at the limit and above it, in a product and in a test file: with a
+// name, as a literal that a variable is set to, and as a literal inside of a composite one.
 func TestAFunctionThatIsTooComplexIsFound(t *testing.T) {
 	ifs := func(n int) string { return strings.Repeat("if a {}\n", n) }
-	source := fmt.Sprintf("package p\n\nfunc allowed() {\n%s}\n\nfunc (t *T) tooComplex() {\n%s}\n",
-		ifs(maxComplexity-1), ifs(maxComplexity))
-	fset := token.NewFileSet()
-	syntax, err := parser.ParseFile(fset, "p.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := checkComplexity(&tree{packages: []*pkg{{dir: "p", files: []*file{
-		{name: "p/p.go", fset: fset, syntax: syntax},
-		{name: "p/p_test.go", test: true, fset: fset, syntax: syntax},
-	}}}})
-	line := 5 + maxComplexity
-	want := fmt.Sprintf("p/p.go:%d: complexity: tooComplex has a cyclomatic complexity of 21, at most 20 is allowed: "+
-		"give a part of it a function with a name", line)
-	if len(found) != 1 || found[0].String() != want {
-		t.Errorf("found %v, want\n%s", found, want)
+	allowed, tooMany := ifs(maxComplexity-1), ifs(maxComplexity)
+	for _, c := range []struct{ before, after string }{
+		{"func %s() {\n", "}\n"},
+		{"func (t *T) %s() {\n", "}\n"},
+		{"var %s = func() {\n", "}\n"},
+		{"var (\n_, %s = 0, func() {\n", "}\n)\n"},
+		{"var %s = map[string]func(){\"x\": func() {\n", "}}\n"},
+		{"var %s = f(func() {\nfunc() {\n", "}() })\n"},
+	} {
+		source := "package p\n" + fmt.Sprintf(c.before, "allowed") + allowed + c.after +
+			fmt.Sprintf(c.before, "tooComplex") + tooMany + c.after
+		fset := token.NewFileSet()
+		syntax, err := parser.ParseFile(fset, "p.go", source, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", c.before, err)
+		}
+		found := checkComplexity(&tree{packages: []*pkg{{dir: "p", files: []*file{
+			{name: "p/p.go", fset: fset, syntax: syntax},
+			{name: "p/p_test.go", test: true, fset: fset, syntax: syntax},
+		}}}})
+		line := 1 + strings.Count(source[:strings.Index(source, "tooComplex")], "\n")
+		want := fmt.Sprintf("p/p.go:%d: complexity: tooComplex has a cyclomatic complexity of 21, at most 20 is "+
+			"allowed: give a part of it a function with a name", line)
+		if len(found) != 1 || found[0].String() != want {
+			t.Errorf("%s: found %v, want\n%s", c.before, found, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"go/ast"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,17 +19,14 @@ var (
 	story = regexp.MustCompile("`(\\w+/\\w+\\.txt)`")
 )
 
-// TestDocsNameOnlyTestsAndStoriesThatExist looks for the names of tests in docs, README and Makefile. After -run,
-// before an ellipsis, and in the Makefile's patterns, the beginning of a name is enough.
+// TestDocsNameOnlyTestsAndStoriesThatExist looks for the names of tests in docs and the folders below it, README,
+// CHANGELOG and Makefile. After -run, before an ellipsis, and in the Makefile's patterns, the beginning of a name is
+// enough.
 func TestDocsNameOnlyTestsAndStoriesThatExist(t *testing.T) {
 	root := absRoot(t)
 	known := testNames(t, root)
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("no docs: %v", err)
-	}
 	named := 0
-	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "Makefile")) {
+	for _, page := range pagesOf(t, root) {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -53,6 +51,26 @@ func TestDocsNameOnlyTestsAndStoriesThatExist(t *testing.T) {
 	if named < 50 {
 		t.Errorf("%d names were found: the docs are not read as they are written", named)
 	}
+}
+
+// pagesOf returns the files that name tests: README, CHANGELOG, the Makefile, and the pages in docs and below it.
+func pagesOf(t *testing.T, root string) []string {
+	t.Helper()
+	pages := []string{
+		filepath.Join(root, "README.md"), filepath.Join(root, "CHANGELOG.md"), filepath.Join(root, "Makefile"),
+	}
+	folders := map[string]int{}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(p) == ".md" {
+			pages = append(pages, p)
+			folders[filepath.Base(filepath.Dir(p))]++
+		}
+		return err
+	})
+	if err != nil || folders["docs"] == 0 || folders["guides"] == 0 {
+		t.Fatalf("pages of docs by folder: %v (%v)", folders, err)
+	}
+	return pages
 }
 
 // testNames returns the names of all tests, fuzz targets and benchmarks of the module.
