@@ -22,8 +22,8 @@ const firstWorld = 1
 
 // TestAnAuditorFindsNothingInRandomWorlds simulates random worlds, and has the logs audited by a package that shares no
 // code with the program. Every log must also be verified and replayed as identical, and every fourth one, cut somewhere
-// and resumed, must go on as it did before. "make soak" tries 300 worlds, and make test 20. ROLLCALL_WORLD=SEED tries
-// one.
+// and resumed, must go on as it did before. Each log is also tampered with, and the auditor must find that. "make soak"
+// tries 300 worlds, and make test 20. ROLLCALL_WORLD=SEED tries one.
 func TestAnAuditorFindsNothingInRandomWorlds(t *testing.T) {
 	first, count := uint64(firstWorld), uint64(20)
 	if os.Getenv("ROLLCALL_SOAK") == "1" {
@@ -85,6 +85,7 @@ func tryWorld(t *testing.T, seed uint64) auditor.Report {
 		return auditor.Report{}
 	}
 	report := auditLog(t, &world, log)
+	wantTamperingFound(t, &world, log+".cat")
 	if seed%4 == 0 && report.Entries > 1 {
 		cut := resumeCut(t, dir, args, log, 1+int(seed*7919)%(report.Entries-1))
 		auditLog(t, &world, cut)
@@ -165,4 +166,100 @@ func bareEntries(t *testing.T, log string) (entries []string) {
 		entries = append(entries, string(text))
 	}
 	return entries
+}
+
+// worldTamperings are changes of a log that an auditor always finds. Each changes an entry and reports whether it
+// could; drop says that the entry is left out then, and those behind it are numbered anew.
+var worldTamperings = []struct {
+	name   string
+	change func(line map[string]any) (changed, drop bool)
+}{
+	{"the node of a placement is another", func(line map[string]any) (changed, drop bool) {
+		outcome := text(line, "decision", "outcome")
+		if outcome != "Scheduled" && outcome != "Waiting" {
+			return false, false
+		}
+		line["decision"].(map[string]any)["node"] = "another"
+		return true, false
+	}},
+	{"a member is not released", func(line map[string]any) (changed, drop bool) {
+		return shorten(line, "rejected"), false
+	}},
+	{"a member is not allowed", func(line map[string]any) (changed, drop bool) {
+		return shorten(line, "allowed"), false
+	}},
+	{"the node of a bind is another", func(line map[string]any) (changed, drop bool) {
+		if line["kind"] != "BindResult" {
+			return false, false
+		}
+		line["node"] = "another"
+		return true, false
+	}},
+	{"a pod never came", func(line map[string]any) (changed, drop bool) {
+		is := line["kind"] == "Upserted" && line["resource"] == "pods" && at(line, "object", "status", "phase") == nil
+		return is, is
+	}},
+	{"a placement is left out", func(line map[string]any) (changed, drop bool) {
+		is := text(line, "decision", "outcome") == "Scheduled"
+		return is, is
+	}},
+	{"an entry is of an hour before", func(line map[string]any) (changed, drop bool) {
+		if line["seq"].(float64) < 2 {
+			return false, false
+		}
+		line["time"] = "2025-12-31T23:00:00Z"
+		return true, false
+	}},
+}
+
+// shorten takes the first UID off a list of a Decision.
+func shorten(line map[string]any, field string) bool {
+	uids := list(line, "decision", field)
+	if len(uids) == 0 {
+		return false
+	}
+	line["decision"].(map[string]any)[field] = uids[1:]
+	return true
+}
+
+// wantTamperingFound tampers with a log in each of the ways, in its midst if it can, and has it audited.
+func wantTamperingFound(t *testing.T, world *worlds.World, cat string) {
+	t.Helper()
+	original, err := os.ReadFile(cat)
+	must(t, err)
+	for _, tampering := range worldTamperings {
+		lines := catLines(t, original)
+		for k := range lines {
+			i := (k + len(lines)/2) % len(lines)
+			changed, drop := tampering.change(lines[i])
+			if !changed {
+				continue
+			}
+			seq := lines[i]["seq"]
+			if drop {
+				lines = slices.Delete(lines, i, i+1)
+				for j := i; j < len(lines); j++ {
+					lines[j]["seq"] = j + 1
+				}
+			}
+			report := auditLines(t, world, lines)
+			if len(report.Findings) == 0 {
+				t.Errorf("%s: %s at entry %v: nothing is found", cat, tampering.name, seq)
+			}
+			break
+		}
+	}
+}
+
+// auditLines audits entries that were parsed.
+func auditLines(t *testing.T, world *worlds.World, lines []map[string]any) auditor.Report {
+	t.Helper()
+	var log bytes.Buffer
+	encoder := json.NewEncoder(&log)
+	for _, line := range lines {
+		must(t, encoder.Encode(line))
+	}
+	report, err := auditor.Audit(&log, auditor.Inputs{Workload: world.Workload, Until: world.Until})
+	must(t, err)
+	return report
 }

@@ -109,7 +109,7 @@ func (a *auditor) checkForgotten(p *pod) {
 	t := a.terms(g)
 	good, held, _ := a.tally(g)
 	switch {
-	case t.minimum == 0 || len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" || a.mayContradict(g):
+	case t.minimum == 0 || t.waiting || len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" || a.mayContradict(g):
 	case good+held >= t.minimum && g.wasPlaced:
 		a.asked(check)
 		a.checkNoNode(p, t.required)

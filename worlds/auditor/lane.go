@@ -234,10 +234,11 @@ func (a *auditor) checkInTheWay(r *reservation, uid string) {
 	}
 }
 
-// isPlaced reports whether all pods that room was reserved for are on nodes, or gone; or if, of gangs that are admitted
-// together, one has its minimum, after which the others wait for theirs beyond what is needed.
+// isPlaced reports whether all pods that room was reserved for are on nodes, or gone; or whether their gang has its
+// minimum, by other members, or one of the gangs that are admitted with it, after which the others are beyond what is
+// needed.
 func (a *auditor) isPlaced(r *reservation) bool {
-	if g := a.groups[r.gang]; g != nil && r.entity != "gang "+r.gang &&
+	if g := a.groups[r.gang]; g != nil &&
 		slices.ContainsFunc(a.gangsWith(g), func(o *group) bool { return o.wasPlaced }) {
 		return true
 	}
