@@ -23,6 +23,11 @@ func (s *state) standingOf(p *pod) standing {
 	out := standing{entity: s.entityOf(p), priority: s.standsWith(p), since: p.ready}
 	if g := s.groups[p.gang]; g != nil {
 		out.since = g.complete
+		for _, o := range s.gangsWith(g) { // which are one entity
+			if !o.complete.IsZero() && o.complete.Before(out.since) {
+				out.since = o.complete
+			}
+		}
 	}
 	return out
 }
