@@ -25,6 +25,7 @@ func TestRulesHoldInTheModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := append(module.unparsed, checkFloors(module)...)
+	found = append(found, checkTables(module, floorTables{rooms, sideways, backends})...)
 	found = append(found, checkBans(module)...)
 	found = append(found, checkNames(module)...)
 	found = append(found, checkPackageComments(module)...)
