@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -101,8 +102,9 @@ type Engine struct {
 	load     load             // of pending
 	writer   *writer
 	released uint64 // effects up to this entry have been given out
-	settled  bool   // nothing was left to decide after the last step: the next input is marked with it
-	failed   error  // why the engine has stopped; nil while it works
+	evicting []eviction
+	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
+	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 
 	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
@@ -210,6 +212,23 @@ func (e *Engine) Await(seq uint64) ([]scheduler.Effect, error) {
 	return e.giveOut(min(seq, e.machine.Seq()))
 }
 
+// eviction is a decision that evicts pods, until the call after the one that has given its effects out.
+type eviction struct {
+	seq      uint64
+	decision *eventlog.Decision
+}
+
+// Eviction returns the decision at entry seq, which asked for an eviction that the last call gave out; nil if it is not
+// one of those, or was made before Open. It must not be changed.
+func (e *Engine) Eviction(seq uint64) *eventlog.Decision {
+	for _, known := range e.evicting {
+		if known.seq == seq {
+			return known.decision
+		}
+	}
+	return nil
+}
+
 // release returns the effects up to the last durable entry, or to the last of all, that were not given out yet.
 func (e *Engine) release(durable uint64) []scheduler.Effect {
 	until := durable
@@ -259,6 +278,7 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 		}
 	}
 	e.settled = false
+	e.evicting = slices.DeleteFunc(e.evicting, func(known eviction) bool { return known.seq <= e.released })
 	for {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, e.handAndStop())
@@ -266,6 +286,9 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 		d, ok := e.machine.Decide(nil)
 		if !ok {
 			break
+		}
+		if len(d.Victims) > 0 {
+			e.evicting = append(e.evicting, eviction{e.machine.Seq() + 1, &d})
 		}
 		if err := e.take(e.next(e.machine.Now(), &d)); err != nil {
 			return err

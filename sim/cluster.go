@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -33,7 +34,9 @@ type Options struct {
 	// Quiet ends the simulation once no event of the virtual cluster is to come and the scheduler, woken by time
 	// alone, has done nothing for that long. 0 is DefaultQuiet.
 	Quiet time.Duration
-	// Singles keeps the times of pods of no group too, for Report. It costs 40 bytes a pod.
+	// Requeue says which pods come again that were preempted, lost or evicted.
+	Requeue Requeue
+	// Singles keeps the times of pods of no group too, for Report. It costs 56 bytes a pod.
 	Singles bool
 	// Timeline keeps what Timeline returns.
 	Timeline bool
@@ -43,8 +46,8 @@ type Options struct {
 type Progress struct {
 	// Now is the virtual time.
 	Now time.Time
-	// Pods is how many pods the workload has; Arrived, Bound and Ended how many have arrived, were ever bound,
-	// and are gone.
+	// Pods is how many pods the workload has; Arrived, Bound and Ended how many of them have arrived, were ever bound,
+	// and are gone for good.
 	Pods, Arrived, Bound, Ended int
 }
 
@@ -62,10 +65,15 @@ type Cluster struct {
 	nodes       map[string]*liveNode
 	pods        []podState
 	live        map[types.UID]int32
-	batches     map[*workload.Batch]*batchState
-	groups      []groupState
-	groupIndex  map[types.NamespacedName]int32
-	store       storage
+	names       podNames
+	// befallen has what befell pods that were preempted, lost or evicted, by their index.
+	befallen map[int32]*befallen
+	// unbound are templates of pods that arrived with a node, or with a status, as their controller has them.
+	unbound    map[*corev1.Pod]*corev1.Pod
+	batches    map[*workload.Batch]*batchState
+	groups     []groupState
+	groupIndex map[types.NamespacedName]int32
+	store      storage
 
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
 	answers []eventlog.Payload
@@ -73,8 +81,8 @@ type Cluster struct {
 	// singles has the times of pods of no group, by the pod's index; nil if nobody asked for them.
 	singles  []report.Times
 	timeline *report.Timeline // nil if nobody asked for it
-	// view is what is read of the scheduler; nil before Run.
-	view View
+	// scheduler is what runs; nil before Run.
+	scheduler Scheduler
 }
 
 // nodeChange is a planned change of a node: to another object, or to another spec.unschedulable.
@@ -109,8 +117,10 @@ type podState struct {
 	// arrived, bound, and ends if it is running and does not run for ever (then 0), are offsets.
 	arrived, bound, ends time.Duration
 	node                 *liveNode
-	// queued says that it stands in the scheduler's queue.
-	queued bool
+	// queued says that it stands in the scheduler's queue; placed that it was ever bound.
+	queued, placed bool
+	// ended is how it went, if it is gone.
+	ended report.Outcome
 	// uid is the pod's while it is there.
 	uid types.UID
 	// template is what the pod is now, but for its identity.
@@ -129,12 +139,22 @@ type groupState struct {
 	// minimum that members ask for, 0 for none.
 	objects []groupObject
 	asked   int
-	counted bool // among the gangs of the summary
-	// left counts planned members that have not ended; arrived and bound those that ever were; pending those that
-	// have arrived and are not bound; queued those in the scheduler's queue.
-	left, arrived, bound, pending, queued int
+	counted bool // among the gangs whose waits the summary has
+	// planned says that the workload declares it a gang; need is the last minimum that was known.
+	planned bool
+	need    int
+	// left counts planned members that have not ended for good; arrived those that have arrived; running, completed and
+	// pending those that run, have run to their end, and wait; queued those in the scheduler's queue.
+	left, arrived, running, completed, pending, queued int
 	// waits says that it is counted as a gang that waits.
 	waits bool
+	// stands says that it has its minimum on nodes, or completed, since stoodAt; if it fell below, that was at fellAt,
+	// and cause is how the member went with which it fell. A group that never stood has the last member's.
+	stands          bool
+	stoodAt, fellAt time.Duration
+	cause           report.Outcome
+	// broken is how often each way to go took its minimum away.
+	broken struct{ preempted, lost, evicted int }
 	report.Times
 }
 
@@ -170,6 +190,9 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		nodes:      map[string]*liveNode{},
 		pods:       make([]podState, len(work.Pods)),
 		live:       map[types.UID]int32{},
+		names:      newPodNames(),
+		befallen:   map[int32]*befallen{},
+		unbound:    map[*corev1.Pod]*corev1.Pod{},
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
@@ -189,6 +212,10 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 			return nil, fmt.Errorf("%s %s: %w", o.Resource, workload.ObjectName(o.Object), err)
 		}
 		c.queue = append(c.queue, event{at: o.At, kind: objectChanges, index: int32(i)})
+		if _, gang := workload.GroupMinimum(o.Object); gang && !o.Delete {
+			name := types.NamespacedName{Namespace: o.Object.GetNamespace(), Name: o.Object.GetName()}
+			c.groups[c.group(name)].planned = true
+		}
 	}
 	if err := c.planPods(); err != nil {
 		return nil, err
@@ -271,7 +298,9 @@ func (c *Cluster) planPods() error {
 		state.group, state.template = -1, p.Template
 		if key, ok := p.Group(); ok {
 			state.group = c.group(key)
-			c.groups[state.group].left++
+			g := &c.groups[state.group]
+			g.left++
+			g.planned = g.planned || cluster.MemberMinimum(p.Template) > 0
 		}
 		if b := p.Batch; b != nil {
 			if c.batches[b] == nil {
@@ -303,7 +332,7 @@ func (c *Cluster) group(name types.NamespacedName) int32 {
 // progress, if that is not nil. The summary has everything but the scheduler's own speed; see
 // Summary.Measured. An error is ctx's, the scheduler's, or says what about it makes no sense.
 func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress)) (report.Summary, error) {
-	c.view = s
+	c.scheduler = s
 	idle := 0
 	for {
 		if err := ctx.Err(); err != nil {
@@ -340,7 +369,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 			}
 		}
 		if c.timeline != nil {
-			c.timeline.Sample(c.now, &c.account, c.view.Reservations())
+			c.timeline.Sample(c.now, &c.account, c.scheduler.Reservations())
 		}
 		if progress != nil {
 			progress(c.progress())
@@ -350,7 +379,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 	if c.timeline != nil {
 		c.timeline.Finish(c.lastActivity)
 	}
-	return c.account.Summary(workload.Start, c.lastActivity), nil
+	return c.account.Summary(workload.Start, c.lastActivity, c.results()), nil
 }
 
 // progress tells where the simulation stands.
@@ -455,9 +484,9 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	case podChanges:
 		return c.podChanges(e.index, e.sub), nil
 	case podEnds:
-		return c.endPod(e.index, report.Completed), nil
+		return c.endPod(e.index, ending{how: c.plannedEnd(e.index)}), nil
 	case podDeadline:
-		return c.endPod(e.index, report.Withdrawn), nil
+		return c.endPod(e.index, ending{how: report.Withdrawn}), nil
 	}
 	panic(fmt.Sprintf("event of unknown kind %d", e.kind))
 }

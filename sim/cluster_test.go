@@ -113,7 +113,7 @@ items:
   spec: {activeDeadlineSeconds: 30, containers: [{name: c, resources: {requests: {cpu: 1}}}]}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Pods != (report.PodCounts{Total: 5, Placed: 5, Running: 1, Completed: 4}) {
+	if sum.Pods != (report.Outcomes{Total: 5, Placed: 5, Running: 1, Completed: 3, Failed: 1}) {
 		t.Errorf("pods: %+v", sum.Pods)
 	}
 }
@@ -131,7 +131,7 @@ items:
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
 	// b ends in the instant in which its node fails: its end comes first.
-	if sum.Pods.Failed != 1 || sum.Pods.Completed != 2 || sum.Nodes != 2 {
+	if sum.Pods.Lost != 1 || sum.Pods.Completed != 2 || sum.Nodes != 2 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -158,7 +158,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: x-2, labels: *x, annotations: {rollcall.dev/arrival: 7s, rollcall.dev/duration: 2m}}, spec: *one}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Gangs != (report.GangCounts{Total: 2, Placed: 2}) || sum.GangWait.MaxSeconds != 8 {
+	if sum.Gangs != (report.Outcomes{Total: 2, Placed: 2, Completed: 2}) || sum.GangWait.MaxSeconds != 8 {
 		t.Errorf("gangs: %+v, wait %+v", sum.Gangs, sum.GangWait)
 	}
 }
@@ -177,7 +177,7 @@ spec:
     spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Pods.Completed != 4 || sum.Pods.Withdrawn != 2 || sum.Pods.Total != 6 {
+	if sum.Pods.Completed != 4 || sum.Pods.Withdrawn != 2 || sum.Pods.NotArrived != 1 || sum.Pods.Total != 7 {
 		t.Errorf("pods: %+v", sum.Pods)
 	}
 }
@@ -205,7 +205,7 @@ items:
 		return nil
 	}
 	sum := tell(t, f, nodes, w, Options{})
-	if sum.Pods.Failed != 1 || sum.Pods.Placed != 2 {
+	if sum.Pods.Preempted != 1 || sum.Pods.Placed != 2 {
 		t.Errorf("pods: %+v", sum.Pods)
 	}
 }
@@ -264,7 +264,7 @@ items:
 - {apiVersion: v1, kind: Pod, metadata: {name: lost}, spec: {nodeName: n9, containers: [{name: c}]}}
 `)
 	sum := tell(t, newFirstFit(t), nodes, w, Options{})
-	if sum.Pods != (report.PodCounts{Total: 2, Placed: 1, Completed: 1, Failed: 1}) || sum.PodWait.Count != 0 {
+	if sum.Pods != (report.Outcomes{Total: 2, Placed: 1, Completed: 1, Lost: 1}) || sum.PodWait.Count != 0 {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -424,7 +424,7 @@ func TestTheDemoTellsItsStory(t *testing.T) {
 	f := newFirstFit(t)
 	f.retry = 5 * time.Minute
 	sum := tell(t, f, nodes, w, Options{})
-	if sum.Pods.Pending != 1 || sum.Gangs != (report.GangCounts{Total: 4, Placed: 4}) || sum.SpanSeconds > 2*3600 {
+	if sum.Pods.Pending != 1 || sum.Gangs != (report.Outcomes{Total: 4, Placed: 4, Completed: 4}) || sum.SpanSeconds > 2*3600 {
 		t.Errorf("%+v", sum)
 	}
 }

@@ -12,10 +12,12 @@
 //   - The claims of a placement are bound or provisioned before their pod is bound.
 //   - A group that the workload created is deleted with its last member.
 //   - The pods of a Job come at its parallelism until its completions are reached.
+//   - Pods that were preempted, lost with their node or evicted come again, if Options.Requeue says so (again.go).
+//   - No two pods of one name are there at once: a pod waits until its predecessor is gone.
 //
-// What it does not model: the time that a bind, a start or a graceful deletion takes; the replacement of pods that were
-// lost with their node or evicted; claims of a storage class with immediate binding (give them bound); taints that a
-// node controller would add.
+// What it does not model: the time that a bind, a start or a graceful deletion takes; the back-off of controllers, and
+// the failures after which a Job gives up; claims of a storage class with immediate binding (give them bound); taints
+// that a node controller would add.
 //
 // A simulation of which only the log is left goes on with Resume: a new Cluster receives the effects that the log
 // records, and comes to the state of the old one.

@@ -18,11 +18,26 @@ func (c *Cluster) carryOut(e scheduler.Effect) error {
 	case scheduler.Evict:
 		// A victim that is gone needs no eviction: its deletion has been told.
 		if i, there := c.live[e.UID]; there {
-			c.answers = append(c.answers, c.endPod(i, report.Failed)...)
+			c.answers = append(c.answers, c.endPod(i, c.eviction(e.Seq))...)
 		}
 		return nil
 	}
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
+}
+
+// eviction is how a pod ends whose eviction the decision at entry seq asked for. If nobody knows that decision it is
+// taken for a preemption.
+func (c *Cluster) eviction(seq uint64) ending {
+	d := c.scheduler.Eviction(seq)
+	switch {
+	case d == nil:
+		return ending{how: report.Preempted}
+	case d.Outcome == eventlog.Evicted:
+		return ending{how: report.Evicted}
+	case d.Group != "":
+		return ending{report.Preempted, d.Namespace + "/" + d.Group}
+	}
+	return ending{report.Preempted, d.Namespace + "/" + d.Name}
 }
 
 // bind starts a pod on its node, or says why it cannot. The pod is told of by the result alone.

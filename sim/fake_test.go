@@ -25,6 +25,8 @@ type blank struct{}
 
 func (blank) GangAttempts(string, string) int    { return 0 }
 func (blank) PodAttempts(string, string) int     { return 0 }
+func (blank) Priority(types.UID) (int32, bool)   { return 0, false }
+func (blank) Eviction(uint64) *eventlog.Decision { return nil }
 func (blank) Reservations() []report.Reservation { return nil }
 
 // firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
@@ -118,6 +120,11 @@ func (f *firstFit) take(now time.Time, in eventlog.Payload) {
 			}
 			if f.pods[o.UID] == nil {
 				f.order = append(f.order, o.UID)
+			}
+			for uid, other := range f.pods { // any order: one is enough
+				if uid != o.UID && other.Namespace == o.Namespace && other.Name == o.Name {
+					f.t.Errorf("pod %s/%s comes as %s while %s of that name is there", o.Namespace, o.Name, o.UID, uid)
+				}
 			}
 			f.pods[o.UID] = o
 			if o.Spec.NodeName != "" {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
@@ -48,15 +50,15 @@ func (c *Cluster) dequeue(i int32) {
 	}
 	g := &c.groups[p.group]
 	if g.queued--; g.queued == 0 {
-		g.Attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
+		g.Attempts += int32(c.scheduler.GangAttempts(g.name.Namespace, g.name.Name))
 	}
 }
 
 // countAttempts takes down the attempts at a pod of no group.
 func (c *Cluster) countAttempts(i int32) {
 	if c.singles != nil {
-		plan := &c.work.Pods[i]
-		c.singles[i].Attempts = int32(c.view.PodAttempts(plan.Namespace, plan.Name))
+		name, _ := c.identity(i)
+		c.singles[i].Attempts += int32(c.scheduler.PodAttempts(name.Namespace, name.Name))
 	}
 }
 
@@ -64,11 +66,15 @@ func (c *Cluster) countAttempts(i int32) {
 func (c *Cluster) countRest() {
 	for i := range c.groups {
 		if g := &c.groups[i]; g.queued > 0 {
-			g.Attempts += int32(c.view.GangAttempts(g.name.Namespace, g.name.Name))
+			g.Attempts += int32(c.scheduler.GangAttempts(g.name.Namespace, g.name.Name))
 		}
 	}
 	for i := range c.pods {
-		if p := &c.pods[i]; p.queued && p.group < 0 {
+		p := &c.pods[i]
+		if p.queued {
+			c.readPriority(int32(i))
+		}
+		if p.queued && p.group < 0 {
 			c.countAttempts(int32(i))
 		}
 	}
@@ -76,10 +82,36 @@ func (c *Cluster) countRest() {
 
 // finishGroup notes that the last pod of a group is gone.
 func (c *Cluster) finishGroup(g *groupState) {
-	g.Finished, g.FinishedAt = true, c.now
-	if g.Placed {
-		c.account.JobFinished(g.PlacedAt-g.CompleteAt, c.now-g.PlacedAt)
+	g.Ended, g.EndedAt = true, c.now
+	if g.stands {
+		run := c.now - g.stoodAt
+		c.account.JobCompleted(g.job(), c.now-g.CompleteAt-run, run)
 	}
+}
+
+// readPriority takes down the priority that the scheduler gives a pod, for its group or for itself.
+func (c *Cluster) readPriority(i int32) {
+	p := &c.pods[i]
+	if p.group < 0 && c.singles == nil {
+		return
+	}
+	priority, ok := c.scheduler.Priority(p.uid)
+	if !ok {
+		return
+	}
+	if p.group >= 0 {
+		c.groups[p.group].Priority = priority
+		return
+	}
+	c.single(i, func(t *report.Times) { t.Priority = priority })
+}
+
+// priorityOf is the pod's own priority.
+func priorityOf(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
 }
 
 // single notes what happens to a pod of no group.

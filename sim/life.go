@@ -65,7 +65,7 @@ func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 	inputs := []eventlog.Payload{
 		&eventlog.Deleted{Resource: eventlog.Nodes, Name: live.object.Name, UID: live.object.UID}}
 	for _, pod := range slices.Sorted(maps.Keys(live.pods)) {
-		inputs = append(inputs, c.endPod(pod, report.Failed)...)
+		inputs = append(inputs, c.endPod(pod, ending{how: report.Lost})...)
 	}
 	return inputs
 }
@@ -103,41 +103,57 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 	return []eventlog.Payload{upserted(plan.Resource, object)}
 }
 
-// podArrives creates a pod. A pod that names a node which is not there is lost before it arrives.
+// podArrives creates a pod, for the first time or again. While there is a pod of its name it waits. A pod that names a
+// node which is not there is lost before it arrives.
 func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	nodeName := plan.Template.Spec.NodeName
-	node := c.nodes[nodeName]
-	uid := plan.EffectiveUID()
+	name, uid := c.identity(i)
 	if other, taken := c.live[uid]; taken {
 		o := &c.work.Pods[other]
 		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace,
 			plan.Name, uid, o.Namespace, o.Name)
 	}
-	c.account.Arrived()
+	again := p.phase == gone
+	if plan.Deadline > 0 && plan.Deadline <= c.now && c.now > plan.Arrival {
+		return c.neverComes(i), nil
+	}
+	if !c.names.take(name, i) {
+		return nil, nil
+	}
+	nodeName := p.template.Spec.NodeName
+	node := c.nodes[nodeName]
+	c.account.Arrived(again)
 	c.live[uid] = i
 	p.phase, p.arrived, p.uid = pending, c.now, uid
 	if p.group >= 0 {
-		g := &c.groups[p.group]
-		if g.arrived == 0 {
-			g.Submitted = c.now
-		}
-		g.arrived++
-		g.pending++
-		g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
-		c.checkGang(g)
+		c.memberArrives(&c.groups[p.group], plan, again)
+	}
+	if again {
+		c.befallen[i].cameAgain = true
+		c.setbacks(i, func(s *report.Setbacks) { s.CameAgain++ })
+	} else {
+		c.single(i, func(t *report.Times) {
+			*t = report.Times{Submitted: c.now, CompleteAt: c.now, Complete: true, Priority: priorityOf(plan.Template)}
+		})
+		c.planChanges(i)
 	}
 	if nodeName != "" && node == nil {
 		// Its arrival and its end cancel out; whatever follows from its end does not.
-		return c.endPod(i, report.Failed)[1:], nil
+		return c.endPod(i, ending{how: report.Lost})[1:], nil
 	}
 	if node == nil {
 		c.enqueue(p)
 	}
-	c.single(i, func(t *report.Times) { *t = report.Times{Submitted: c.now, CompleteAt: c.now, Complete: true} })
 	if node != nil {
 		c.start(i, node)
 	}
+	return []eventlog.Payload{upserted(eventlog.Pods, c.build(i, name.Name))}, nil
+}
+
+// planChanges queues what is planned for a pod that arrives, at its deadline and before. It holds for a pod that comes
+// in its place, too.
+func (c *Cluster) planChanges(i int32) {
+	plan := &c.work.Pods[i]
 	if plan.Deadline > 0 {
 		c.queue.add(event{at: max(plan.Deadline, c.now), kind: podDeadline, index: i})
 	}
@@ -146,67 +162,116 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 			c.queue.add(event{at: u.At, kind: podChanges, index: i, sub: int32(k)})
 		}
 	}
-	return []eventlog.Payload{upserted(eventlog.Pods, plan.Build(p.template, p.uid, c.now))}, nil
+}
+
+// memberArrives counts a member that arrives.
+func (c *Cluster) memberArrives(g *groupState, plan *workload.PodPlan, again bool) {
+	g.pending++
+	if !again {
+		if g.arrived == 0 {
+			g.Submitted, g.Priority = c.now, priorityOf(plan.Template)
+		}
+		g.arrived++
+	}
+	g.asked = max(g.asked, cluster.MemberMinimum(plan.Template))
+	c.checkGang(g)
+}
+
+// build makes the pod as it is now.
+func (c *Cluster) build(i int32, name string) *corev1.Pod {
+	p := &c.pods[i]
+	pod := c.work.Pods[i].Build(p.template, p.uid, p.arrived)
+	pod.Name = name
+	return pod
 }
 
 // podChanges carries out a planned change of a pod.
 func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
-	plan, p := &c.work.Pods[i], &c.pods[i]
-	p.template = plan.Updates[k].Pod
-	return []eventlog.Payload{upserted(eventlog.Pods, plan.Build(p.template, p.uid, p.arrived))}
+	c.pods[i].template = c.work.Pods[i].Updates[k].Pod
+	name, _ := c.identity(i)
+	return []eventlog.Payload{upserted(eventlog.Pods, c.build(i, name.Name))}
 }
 
 // start lets a pod run on a node.
 func (c *Cluster) start(i int32, node *liveNode) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
+	c.readPriority(i)
 	c.dequeue(i)
 	p.phase, p.node, p.bound = running, node, c.now
 	node.pods[i] = struct{}{}
-	c.account.Started(p.template, c.now-p.arrived)
+	bound := p.template.Spec.NodeName != ""
+	c.account.Started(report.Start{
+		Template: p.template, Wait: c.now - p.arrived, Bound: bound, Placed: p.placed, Again: c.befallen[i] != nil,
+	})
+	first := !p.placed
+	p.placed = true
 	if runs := plan.Runs(); runs > 0 {
 		p.ends = c.now + runs
 		c.queue.add(event{at: p.ends, kind: podEnds, index: i})
 	}
 	if p.group >= 0 {
 		g := &c.groups[p.group]
-		g.bound++
+		g.running++
 		g.pending--
 		c.checkGang(g)
-	} else if p.template.Spec.NodeName == "" {
-		c.account.JobPlaced(c.now - p.arrived)
+		return
 	}
-	c.single(i, func(t *report.Times) { t.Placed, t.PlacedAt = true, c.now })
+	if first && !bound {
+		c.account.JobPlaced(report.SinglePod, c.now-c.submitted(i))
+	}
+	c.single(i, func(t *report.Times) {
+		if !t.Placed {
+			t.Placed, t.PlacedAt = true, c.now
+		}
+	})
 }
 
-// checkGang notes when a gang has its members and when they are placed.
+// job is what kind of job the group is.
+func (g *groupState) job() report.Job {
+	if g.counted {
+		return report.Gang
+	}
+	return report.Group
+}
+
+// checkGang notes when a gang has its members, when they are placed, and when it has lost its minimum again.
 func (c *Cluster) checkGang(g *groupState) {
 	minimum, gang := g.minimum()
 	if minimum == 0 {
 		return
 	}
+	g.need = minimum
 	if gang && !g.counted {
 		g.counted = true
-		c.account.GangCame()
 		if g.Placed {
-			c.account.GangPlaced(g.PlacedAt - g.CompleteAt)
+			c.account.GangPlaced(g.PlacedAt-g.CompleteAt, false)
 		}
 	}
 	if !g.Complete && g.arrived >= minimum {
 		g.Complete, g.CompleteAt = true, c.now
 	}
-	if g.Complete && !g.Placed && g.bound >= minimum {
-		g.Placed, g.PlacedAt = true, c.now
-		c.account.JobPlaced(c.now - g.CompleteAt)
-		if g.counted {
-			c.account.GangPlaced(c.now - g.CompleteAt)
+	switch stands := g.Complete && g.running+g.completed >= minimum; {
+	case stands && !g.stands:
+		g.stoodAt = c.now
+		if !g.Placed {
+			g.Placed, g.PlacedAt = true, c.now
+			c.account.JobPlaced(g.job(), c.now-g.CompleteAt)
+			if g.counted {
+				c.account.GangPlaced(c.now-g.CompleteAt, false)
+			}
+		} else if g.counted {
+			c.account.GangPlaced(c.now-g.fellAt, true)
 		}
+		g.stands = true
+	case !stands && g.stands:
+		g.stands, g.fellAt = false, c.now
 	}
 	c.checkWaiting(g)
 }
 
 // checkWaiting counts the gangs that have members which wait for their minimum to be placed.
 func (c *Cluster) checkWaiting(g *groupState) {
-	waits := g.counted && !g.Placed && g.pending > 0
+	waits := g.counted && !g.stands && g.pending > 0
 	if waits == g.waits {
 		return
 	}
@@ -218,55 +283,118 @@ func (c *Cluster) checkWaiting(g *groupState) {
 	}
 }
 
+// ending is how a pod ends, and what preempted it, if that is known.
+type ending struct {
+	how report.Outcome
+	by  string
+}
+
+// plannedEnd is how a pod ends whose time is over: if it was to run for longer, its own deadline has cut it short.
+func (c *Cluster) plannedEnd(i int32) report.Outcome {
+	if plan := &c.work.Pods[i]; plan.Duration == 0 || plan.Runs() < plan.Duration {
+		return report.Failed
+	}
+	return report.Completed
+}
+
 // endPod takes a pod away. The inputs begin with what tells of its own end; the deletion of its group follows if it was
 // the last member.
-func (c *Cluster) endPod(i int32, how report.Ending) []eventlog.Payload {
+func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
+	name, _ := c.identity(i)
+	c.readPriority(i)
 	c.dequeue(i)
-	ran := p.phase == running
+	ran, template, on := p.phase == running, p.template, p.node
 	if ran {
-		delete(p.node.pods, i)
-		c.account.Stopped(p.template)
-	} else if how == report.Completed || how == report.Withdrawn && p.phase == planned {
+		delete(on.pods, i)
+		c.account.Stopped(template)
+	} else if p.phase != pending || end.how == report.Completed || end.how == report.Failed {
 		panic(fmt.Sprintf("pod %s/%s ends in phase %d", plan.Namespace, plan.Name, p.phase))
 	} else {
 		c.account.Left()
 	}
-	c.account.Ended(how)
-	if p.group < 0 && ran && p.template.Spec.NodeName == "" {
-		c.account.JobFinished(p.bound-p.arrived, c.now-p.bound)
+	again := end.how.IsSetback() && c.setBack(i, end, ran)
+	c.account.Gone(again)
+	if p.group < 0 && end.how == report.Completed && plan.Template.Spec.NodeName == "" {
+		run := c.now - p.bound
+		c.account.JobCompleted(report.SinglePod, c.now-c.submitted(i)-run, run)
 	}
-	c.single(i, func(t *report.Times) { t.Finished, t.FinishedAt = true, c.now })
-	uid, on := p.uid, p.node
+	uid := p.uid
 	delete(c.live, uid)
-	p.phase, p.node, p.uid = gone, nil, ""
-	if plan.Batch != nil {
-		c.startNext(plan.Batch)
+	p.phase, p.node, p.uid, p.ended = gone, nil, "", end.how
+	c.leaveName(name)
+	if again {
+		c.comeAgain(i)
+	} else {
+		c.single(i, func(t *report.Times) { t.Ended, t.EndedAt = true, c.now })
+		if plan.Batch != nil {
+			c.startNext(plan.Batch)
+		}
 	}
 	var inputs []eventlog.Payload
-	if how == report.Completed && p.group >= 0 {
+	if phase, told := endPhases[end.how]; told && p.group >= 0 {
 		// Whether a gang misses a member that goes depends on how it ended.
-		pod := plan.Build(p.template, uid, p.arrived)
-		pod.Spec.NodeName, pod.Status.Phase = on.object.Name, corev1.PodSucceeded
+		pod := plan.Build(template, uid, p.arrived)
+		pod.Name, pod.Spec.NodeName, pod.Status.Phase = name.Name, on.object.Name, phase
 		inputs = append(inputs, upserted(eventlog.Pods, pod))
 	}
 	inputs = append(inputs,
-		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: plan.Name, UID: uid})
-	return append(inputs, c.leaveGroup(p, ran)...)
+		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: name.Name, UID: uid})
+	return append(inputs, c.leaveGroup(p, end.how, ran, again)...)
 }
 
-// leaveGroup counts a member off that ran or did not, and deletes its group if it was the last one.
-func (c *Cluster) leaveGroup(p *podState, ran bool) []eventlog.Payload {
+// endPhases are the phases in which pods end by themselves.
+var endPhases = map[report.Outcome]corev1.PodPhase{
+	report.Completed: corev1.PodSucceeded, report.Failed: corev1.PodFailed,
+}
+
+// leaveGroup counts a member off that ran or did not, and deletes its group if it was the last one and does not come
+// again.
+func (c *Cluster) leaveGroup(p *podState, how report.Outcome, ran, again bool) []eventlog.Payload {
 	if p.group < 0 {
 		return nil
 	}
 	g := &c.groups[p.group]
-	if !ran {
+	if ran {
+		g.running--
+	} else {
 		g.pending--
-		c.checkWaiting(g)
 	}
-	g.left--
-	if g.left > 0 {
+	if how == report.Completed {
+		g.completed++
+	}
+	stood := g.stands
+	c.checkGang(g)
+	c.checkWaiting(g)
+	if how != report.Completed && (stood && !g.stands || !g.Placed || !g.isGang()) {
+		g.fall(how, stood)
+	}
+	if again {
+		return nil
+	}
+	return c.leaveForGood(g)
+}
+
+// fall notes how the member went with which the group fell below its minimum, if it stood, or a member of a group that
+// never did.
+func (g *groupState) fall(how report.Outcome, stood bool) {
+	g.cause = how
+	if !stood {
+		return
+	}
+	switch how {
+	case report.Preempted:
+		g.broken.preempted++
+	case report.Lost:
+		g.broken.lost++
+	case report.Evicted:
+		g.broken.evicted++
+	}
+}
+
+// leaveForGood counts a planned member off, and deletes the group if it was the last one.
+func (c *Cluster) leaveForGood(g *groupState) []eventlog.Payload {
+	if g.left--; g.left > 0 {
 		return nil
 	}
 	c.finishGroup(g)

@@ -54,6 +54,10 @@ func gangOf(name string, minimum int) string {
 			"{minMember: %d}\n", name, minimum)
 }
 
+// head is the first line of a report.
+const head = "name,pods,submitted,complete,placed,finished,attempts," +
+	"outcome,ended,priority,preempted,lost,evicted,came_again,preempted_by,gpu_seconds_lost\n"
+
 const basicGroup = `---
 apiVersion: scheduling.k8s.io/v1beta1
 kind: PodGroup
@@ -69,18 +73,18 @@ func TestAReportTellsWhenWhatHappenedToEachGroup(t *testing.T) {
 		member("never-0", "never", "1", "2s", "1s") +
 		member("loose-0", "loose", "1", "5s", "1000000001ns") +
 		member("single", "", "1", "1500ms", "") + member("other", "", "1", "30s", "7s")
-	const groups = `ml/huge,1,0,0,,,0
-ml/a,1,1.5,1.5,1.5,2.5,0
-ml/b,2,1.5,4,4,24,0
-%sml/never,1,2,,,,0
-ml/loose,1,5,5,5,6.000000001,0
+	const groups = `ml/huge,1,0,0,,,0,pending,,0,0,0,0,0,,0
+ml/a,1,1.5,1.5,1.5,2.5,0,completed,2.5,0,0,0,0,0,,0
+ml/b,2,1.5,4,4,24,0,completed,24,0,0,0,0,0,,0
+%sml/never,1,2,,,,0,pending,,0,0,0,0,0,,0
+ml/loose,1,5,5,5,6.000000001,0,completed,6.000000001,0,0,0,0,0,,0
 %s`
-	const head = "name,pods,submitted,complete,placed,finished,attempts\n"
 	if got, _, _ := reported(t, work, Options{}); got != head+fmt.Sprintf(groups, "", "") {
 		t.Errorf("got\n%s", got)
 	}
 	got, _, sum := reported(t, work, Options{Singles: true})
-	if got != head+fmt.Sprintf(groups, "ml/single,1,1.5,1.5,1.5,,0\n", "ml/other,1,30,30,30,37,0\n") {
+	if got != head+fmt.Sprintf(groups,
+		"ml/single,1,1.5,1.5,1.5,,0,running,,0,0,0,0,0,,0\n", "ml/other,1,30,30,30,37,0,completed,37,0,0,0,0,0,,0\n") {
 		t.Errorf("with pods of no group:\n%s", got)
 	}
 	if j := sum.Jobs; j.Placed != 5 || j.Finished != 4 || j.MeanWaitSeconds != 0 || j.MeanBoundedSlowdown != 1 {
@@ -88,7 +92,8 @@ ml/loose,1,5,5,5,6.000000001,0
 	}
 	// Of what has not happened by then nothing is told.
 	if got, _, _ := reported(t, work, Options{Until: 3 * time.Second}); got != head+
-		"ml/huge,1,0,0,,,0\nml/a,1,1.5,1.5,1.5,2.5,0\nml/b,1,1.5,,,,0\nml/never,1,2,,,,0\n" {
+		"ml/huge,1,0,0,,,0,pending,,0,0,0,0,0,,0\nml/a,1,1.5,1.5,1.5,2.5,0,completed,2.5,0,0,0,0,0,,0\n"+
+		"ml/b,1,1.5,,,,0,pending,,0,0,0,0,0,,0\nml/never,1,2,,,,0,pending,,0,0,0,0,0,,0\n" {
 		t.Errorf("until 3s:\n%s", got)
 	}
 }
@@ -98,12 +103,21 @@ func TestJobMeansAreThoseOfTheReport(t *testing.T) {
 	work := gangOf("a", 1) + gangOf("b", 2) + member("a-0", "a", "4", "0s", "10s") +
 		member("b-0", "b", "4", "1s", "20s") + member("b-1", "b", "4", "1s", "20s") + member("c", "", "3", "12s", "2s")
 	got, _, sum := reported(t, work, Options{Singles: true})
-	want := "name,pods,submitted,complete,placed,finished,attempts\nml/a,1,0,0,0,10,0\nml/b,2,1,1,10,30,0\nml/c,1,12," +
-		"12,30,32,0\n"
+	want := head + `ml/a,1,0,0,0,10,0,completed,10,0,0,0,0,0,,0
+ml/b,2,1,1,10,30,0,completed,30,0,0,0,0,0,,0
+ml/c,1,12,12,30,32,0,completed,32,0,0,0,0,0,,0
+`
 	if got != want {
 		t.Fatalf("got\n%s", got)
 	}
-	// (0 + 9 + 18) / 3; (1 + 29/20 + 20/10) / 3
+	// Of the gangs (0 + 9) / 2 and (1 + 29/20) / 2, of the pod 18 and 20/10; of all the jobs together
+	// (0 + 9 + 18) / 3 and (1 + 29/20 + 20/10) / 3.
+	gangs, pods := sum.GangJobs, sum.PodJobs
+	if gangs != (report.JobMeans{Placed: 2, MeanWaitSeconds: 4.5, Finished: 2,
+		MeanBoundedSlowdown: (1 + 29.0/20) / 2}) ||
+		pods != (report.JobMeans{Placed: 1, MeanWaitSeconds: 18, Finished: 1, MeanBoundedSlowdown: 2}) {
+		t.Errorf("gangs %+v, pods %+v", gangs, pods)
+	}
 	if j := sum.Jobs; j.Placed != 3 || j.Finished != 3 || j.MeanWaitSeconds != 9 ||
 		j.MeanBoundedSlowdown != (1+29.0/20+2)/3 {
 		t.Errorf("%+v", j)

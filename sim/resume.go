@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -30,6 +32,8 @@ type Resumption struct {
 	open     func(now time.Time) (Scheduler, error)
 	live     Scheduler // nil while the log has entries
 	released uint64    // effects up to this entry were given out
+	// evicting are the decisions of the last step told that evict pods, by their entries.
+	evicting map[uint64]*eventlog.Decision
 
 	next  func() (eventlog.Entry, error, bool)
 	stop  func()
@@ -104,6 +108,18 @@ func (r *Resumption) PodAttempts(namespace, name string) int {
 	return r.view().PodAttempts(namespace, name)
 }
 
+// Priority implements Scheduler.
+func (r *Resumption) Priority(uid types.UID) (int32, bool) { return r.view().Priority(uid) }
+
+// Eviction implements Scheduler. What the log's last step asked for is asked for again by the new scheduler, which was
+// not there when it was decided.
+func (r *Resumption) Eviction(seq uint64) *eventlog.Decision {
+	if d := r.evicting[seq]; d != nil || r.live == nil {
+		return d
+	}
+	return r.live.Eviction(seq)
+}
+
 // Reservations implements Scheduler.
 func (r *Resumption) Reservations() []report.Reservation { return r.view().Reservations() }
 
@@ -147,6 +163,7 @@ func (r *Resumption) Step(ctx context.Context, now time.Time, inputs []eventlog.
 func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []eventlog.Payload, ended bool,
 	err error) {
 	restarted := false
+	r.evicting = map[uint64]*eventlog.Decision{}
 	for {
 		e, err := r.peek()
 		if err != nil || e == nil {
@@ -162,6 +179,9 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 		case *eventlog.Decision:
 			if len(inputs) > 0 {
 				return nil, false, &OtherSimulationError{e.Seq, describe(p), describe(inputs[0])}
+			}
+			if len(p.Victims) > 0 {
+				r.evicting[e.Seq] = p
 			}
 		default:
 			if len(inputs) > 0 {

@@ -29,10 +29,13 @@ import (
 
 // story is a simulation that can be begun, stopped and resumed.
 type story struct {
-	nodes  []workload.NodePlan
-	work   *workload.Workload
-	config []byte
-	until  time.Duration
+	nodes   []workload.NodePlan
+	work    *workload.Workload
+	config  []byte
+	until   time.Duration
+	requeue sim.Requeue
+	// made is told the cluster, if it is not nil.
+	made func(*sim.Cluster)
 	// ahead has the simulation go on while what was decided is being made durable.
 	ahead bool
 }
@@ -64,9 +67,12 @@ func (s story) engine(log engine.Log, now time.Time) (*engine.Engine, error) {
 
 func (s story) cluster(t testing.TB) *sim.Cluster {
 	t.Helper()
-	c, err := sim.New(s.nodes, s.work, sim.Options{Until: s.until})
+	c, err := sim.New(s.nodes, s.work, sim.Options{Until: s.until, Requeue: s.requeue, Singles: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.made != nil {
+		s.made(c)
 	}
 	return c
 }
@@ -251,6 +257,62 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 			}
 			wantSameEnd(t, end, log)
 		})
+	}
+}
+
+// contestedStory has gangs and pods that are preempted, lost with a node and evicted with their gang, and come again.
+const contestedStory = `
+{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {rollcall.dev/fails: 40m}}, status: {allocatable: {cpu: 8}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: 8}}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n3, annotations: {rollcall.dev/joins: 50m}}, status: {allocatable: {cpu: 8}}}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
+---
+{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: low, annotations: {rollcall.dev/below-minimum: Evict}}, spec: {minMember: 2}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: low, annotations: {rollcall.dev/duration: 30m}}, spec: {parallelism: 2, template: {metadata: {labels: {scheduling.x-k8s.io/pod-group: low}}, spec: {containers: [{name: c, resources: {requests: {cpu: 6}}}]}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: urgent, annotations: {rollcall.dev/arrival: 10m, rollcall.dev/duration: 20m}}, spec: {priorityClassName: high, containers: [{name: c, resources: {requests: {cpu: 8}}}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web-0, annotations: {rollcall.dev/duration: 2h}, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: web, uid: w, controller: true}]}, spec: {nodeSelector: {kubernetes.io/hostname: n1}, containers: [{name: c, resources: {requests: {cpu: 2}}}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: single, annotations: {rollcall.dev/arrival: 5m, rollcall.dev/duration: 50m}}, spec: {containers: [{name: c, resources: {requests: {cpu: 2}}}]}}
+`
+
+// TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry is the same for a contested cluster. What is reported is
+// the same, too: what preempted whom stands in decisions that only the stopped process had made.
+func TestASimulationInWhichPodsComeAgainIsResumedAfterAnyEntry(t *testing.T) {
+	s := troubledDemo(t)
+	var err error
+	if s.nodes, s.work, err = workload.Parse("contested.yaml", strings.NewReader(contestedStory)); err != nil {
+		t.Fatal(err)
+	}
+	var cluster *sim.Cluster
+	s.requeue, s.made = sim.RequeueAll, func(c *sim.Cluster) { cluster = c }
+	whole, want := s.run(t)
+	rows := fmt.Sprintf("%+v", cluster.Report())
+	end := endingOf(t, whole)
+	r := want.Requeued
+	if r.Gangs.Preempted.CameAgain != 1 || r.Pods.Lost.CameAgain == 0 || r.Pods.Evicted.CameAgain == 0 ||
+		!strings.Contains(rows, "default/urgent") {
+		t.Errorf("the story has not all that it should: %+v\n%s", r, rows)
+	}
+	for n := range last(t, whole) + 1 {
+		log := cut(t, whole, n)
+		s.ahead = n%2 == 0
+		sum, err := s.resume(t, log)
+		if err != nil {
+			t.Fatalf("behind entry %d: %v", n, err)
+		}
+		if got, want := fmt.Sprintf("%+v", sum), fmt.Sprintf("%+v", want); got != want {
+			t.Errorf("behind entry %d the summary is\n%s, without a stop\n%s", n, got, want)
+		}
+		if got := fmt.Sprintf("%+v", cluster.Report()); got != rows {
+			t.Errorf("behind entry %d the report is\n%s, without a stop\n%s", n, got, rows)
+		}
+		wantSameEnd(t, end, log)
 	}
 }
 

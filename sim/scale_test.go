@@ -49,8 +49,8 @@ func TestALargeWorkloadRunsToItsEnd(t *testing.T) {
 	start := time.Now()
 	sum := run(t, s, nodes, w, Options{})
 	t.Logf("%d pods in %s", s.binds, time.Since(start))
-	if sum.Pods != (report.PodCounts{Total: 221_010, Placed: 221_010, Completed: 221_010}) ||
-		sum.Gangs != (report.GangCounts{Total: 10_000, Placed: 10_000}) {
+	if sum.Pods != (report.Outcomes{Total: 221_010, Placed: 221_010, Completed: 221_010}) ||
+		sum.Gangs != (report.Outcomes{Total: 10_000, Placed: 10_000, Completed: 10_000}) {
 		t.Errorf("%+v", sum)
 	}
 	if sum.GangWait.MaxSeconds != 0 || len(sum.Utilisation) != 1 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -25,6 +26,9 @@ type Scheduler interface {
 	Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error)
 	// Wake returns when time alone will make work; false if it never will.
 	Wake() (time.Time, bool)
+	// Eviction returns the decision at entry seq, which asked for an eviction that the last step returned; nil if it is
+	// not known.
+	Eviction(seq uint64) *eventlog.Decision
 	View
 }
 
@@ -34,6 +38,9 @@ type View interface {
 	// it if there are such, and PodAttempts how often a pod of no gang; 0 for one that is not in its queue.
 	GangAttempts(namespace, name string) int
 	PodAttempts(namespace, name string) int
+	// Priority returns the priority that the scheduler gives the pod, with its gang if it is in one; ok is false for a
+	// pod that it does not have.
+	Priority(uid types.UID) (priority int32, ok bool)
 	// Reservations returns the reservations that stand.
 	Reservations() []report.Reservation
 }
@@ -72,6 +79,16 @@ func (machine viewOf) PodAttempts(namespace, name string) int {
 		return attempts(q.Get(fwk.PodKey(namespace, name)))
 	}
 	return 0
+}
+
+// Priority implements View.
+func (machine viewOf) Priority(uid types.UID) (int32, bool) {
+	state := machine().Cluster()
+	p := state.Pod(uid)
+	if p == nil {
+		return 0, false
+	}
+	return state.PriorityOf(p.Object), true
 }
 
 func attempts(e *queue.Entity) int {

@@ -137,7 +137,7 @@ func TestASimulationOfBeforeGoesOn(t *testing.T) {
 				log,
 				"--resume",
 			)
-			if code != exitDone || !strings.Contains(out, "286 placed, 0 pending, 0 failed") {
+			if code != exitDone || !strings.Contains(out, "286 completed, 0 pending") {
 				t.Fatalf("simulate --resume: exit code %d\n%s%s", code, out, complaint)
 			}
 			if out, complaint, code := ran(

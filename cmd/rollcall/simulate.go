@@ -26,6 +26,7 @@ type simulation struct {
 	until                   time.Duration
 	report, plot            target
 	reportPods              bool
+	requeue                 string
 	keep                    keeping
 	out                     output
 }
@@ -49,11 +50,23 @@ on behind the last entry of the log, and comes to the same end. With --effects e
 cluster carries it out, after its decision is on the disk. Without --effects, the simulation waits for the disk only at
 its end.
 
+Pods that are preempted, lost with their node, or evicted because their gang fell below its minimum come again at once
+and from their start, as --requeue says. With "owned", those do that a controller owns: the pods of Jobs and of what has
+replicas, and pods with a controller among their ownerReferences. They have a new UID, and the name that their controller would give them. With
+"all", the others come again too, under their names; the pods of traces are among these. With "none", none do. The
+summary says what became of them.
+
 --report writes a CSV file with a line for each group: its name, how many of its pods came, when the first of them was
-submitted, when its minimum was there (complete), when its minimum was on nodes (placed), when the last one was gone
-(finished), and the number of attempts. Times are seconds since the start of the simulation, with up to nine decimals;
-what did not happen is empty. --report-pods adds a line for each pod without a group. --plot draws utilisation and queue
-length over time as an SVG file. Both files appear under their names when they are whole.
+submitted, when its minimum was there (complete), when its minimum was on nodes for the first time (placed), when it had
+completed (finished), the number of attempts, its outcome, when the last pod was gone however it went (ended), its
+priority, how often its pods were preempted, lost with a node and evicted with their gang, how often one came again,
+what preempted them, and for how many GPU-seconds they had run then. Times are seconds since the start of the
+simulation, with up to nine decimals; what did not happen is empty. --report-pods adds a line for each pod without a
+group. --plot draws utilisation and queue length over time as an SVG file. Both files appear under their names when they
+are whole.
+
+An outcome is completed, running, preempted, lost (with a node), evicted (with its gang), failed (cut short by its own
+activeDeadlineSeconds), withdrawn (deleted at a deadline), pending (never placed), pending again, or not arrived.
 
 A pod declares by activeDeadlineSeconds or by the annotation rollcall.dev/duration how long it will use its resources;
 --queue-policy Backfill plans with that. Jobs of the Standard Workload Format declare their requested time (or else
@@ -73,6 +86,8 @@ their run time) and run for their run time.`,
 	s.queuePolicy.register(cmd)
 	f.DurationVar(&s.until, "until",
 		0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
+	f.StringVar(&s.requeue, "requeue", sim.RequeueOwned.String(),
+		"which pods come again that are preempted, lost or evicted: owned (by a controller), all, or none")
 	f.StringVar(&s.report.path, "report", "",
 		"write a line of CSV for each group to this file; - for standard output, the summary then goes to standard "+
 			"error")
@@ -107,8 +122,12 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	for _, note := range work.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "rollcall: %s: %s\n", s.workload, note)
 	}
+	requeue, err := sim.ParseRequeue(s.requeue)
+	if err != nil {
+		return err
+	}
 	cluster, err := sim.New(nodes, work,
-		sim.Options{Until: s.until, Singles: s.reportPods, Timeline: s.plot.path != ""})
+		sim.Options{Until: s.until, Requeue: requeue, Singles: s.reportPods, Timeline: s.plot.path != ""})
 	if err != nil {
 		return err
 	}
@@ -179,6 +198,9 @@ func (s *simulation) check() error {
 		return usageError{errors.New("--report-pods needs --report")}
 	case s.report.path != "" && s.report.path == s.plot.path:
 		return usageError{fmt.Errorf("--report and --plot are both %s", s.plot.path)}
+	}
+	if _, err := sim.ParseRequeue(s.requeue); err != nil {
+		return usageError{fmt.Errorf("--requeue is %w", err)}
 	}
 	if err := s.queuePolicy.check(); err != nil {
 		return err

@@ -8,28 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Ending is how a pod went away.
-type Ending uint8
-
-const (
-	// Completed: it ran to its planned end.
-	Completed Ending = iota
-	// Failed: it lost its node or was evicted.
-	Failed
-	// Withdrawn: it was deleted at its deadline.
-	Withdrawn
-)
-
 // Account is what a simulation counts on its way: pods, gangs, jobs, and what nodes offer and pods request over time.
 // The zero value is not ready; see NewAccount.
 type Account struct {
-	nodes, gangs           int
-	arrived, placed, ended int
+	nodes                  int
+	arrived, placed, ended int // of the workload's pods, each once
 	pending, running       int
-	endings                [3]int
+	setbacks               [outcomes]int // pods that went so, each time
 	podWaits, gangWaits    []time.Duration
-	gangsWaiting           int // have members that wait for their minimum to be placed
-	jobs                   jobSums
+	podAgain, gangAgain    []time.Duration // waits of what came again
+	gangsWaiting           int             // have members that wait for their minimum to be placed
+	gangJobs, podJobs      jobSums         // of gangs, and of pods of no group
+	groupJobs              jobSums         // of groups without a minimum
 	usage                  usage
 	// atLastEnd and atLastMove are the integrals when the last pod went and when anything last happened.
 	atLastEnd, atLastMove []resourceUsage
@@ -52,7 +42,14 @@ func (j *jobSums) finish(wait, run time.Duration) {
 	j.slowdown += max(1, (wait+run).Seconds()/max(run, slowdownBound).Seconds())
 }
 
-func (j *jobSums) means() JobMeans {
+// with returns the sums of both.
+func (j jobSums) with(other jobSums) jobSums {
+	return jobSums{
+		j.placed + other.placed, j.finished + other.finished, j.wait + other.wait, j.slowdown + other.slowdown,
+	}
+}
+
+func (j jobSums) means() JobMeans {
 	m := JobMeans{Placed: j.placed, Finished: j.finished}
 	if j.placed > 0 {
 		m.MeanWaitSeconds = j.wait / float64(j.placed)
@@ -76,18 +73,39 @@ func (s *Account) Pass(d time.Duration) {
 // Moved notes that something happened now.
 func (s *Account) Moved() { s.atLastMove = s.usage.totals(s.atLastMove) }
 
-// Arrived counts a pod that arrives, unbound.
-func (s *Account) Arrived() { s.arrived++; s.pending++ }
+// Arrived counts a pod that arrives, unbound, for the first time or again.
+func (s *Account) Arrived(again bool) {
+	s.pending++
+	if !again {
+		s.arrived++
+	}
+}
+
+// Start is how a pod came to be bound.
+type Start struct {
+	// Template is the pod, but for its identity.
+	Template *corev1.Pod
+	// Wait is how long it had been there; Bound says that it arrived with its node and waited for none.
+	Wait  time.Duration
+	Bound bool
+	// Placed says that it had been bound before, Again that it came again.
+	Placed, Again bool
+}
 
 // Started counts a pod that is bound.
-func (s *Account) Started(template *corev1.Pod, wait time.Duration) {
+func (s *Account) Started(how Start) {
 	s.pending--
 	s.running++
-	s.placed++
-	if template.Spec.NodeName == "" {
-		s.podWaits = append(s.podWaits, wait)
+	if !how.Placed {
+		s.placed++
 	}
-	s.usage.use(template, +1)
+	switch {
+	case how.Again:
+		s.podAgain = append(s.podAgain, how.Wait)
+	case !how.Bound:
+		s.podWaits = append(s.podWaits, how.Wait)
+	}
+	s.usage.use(how.Template, +1)
 }
 
 // Stopped takes a bound pod's requests away.
@@ -96,17 +114,31 @@ func (s *Account) Stopped(template *corev1.Pod) { s.running--; s.usage.use(templ
 // Left counts off an unbound pod.
 func (s *Account) Left() { s.pending-- }
 
-// Ended counts a pod's end, after Stopped or Left.
-func (s *Account) Ended(how Ending) {
-	s.ended++
-	s.endings[how]++
+// Gone notes that a pod is gone, after Stopped or Left, and whether it will come again.
+func (s *Account) Gone(comesAgain bool) {
+	if !comesAgain {
+		s.ended++
+	}
 	s.atLastEnd = s.usage.totals(s.atLastEnd)
 }
 
-// GangPlaced counts a gang that got its minimum.
-func (s *Account) GangPlaced(wait time.Duration) { s.gangWaits = append(s.gangWaits, wait) }
+// SetBack counts a pod that is preempted, lost or evicted, after a run of that length, and returns for how many seconds
+// it held GPUs.
+func (s *Account) SetBack(how Outcome, template *corev1.Pod, ran time.Duration) (gpuSeconds float64) {
+	s.setbacks[how]++
+	return s.usage.lose(how, template, ran)
+}
 
-// Progress returns how many pods have arrived, were ever bound, and are gone.
+// GangPlaced counts a gang that got its minimum for the first time, or again.
+func (s *Account) GangPlaced(wait time.Duration, again bool) {
+	if again {
+		s.gangAgain = append(s.gangAgain, wait)
+	} else {
+		s.gangWaits = append(s.gangWaits, wait)
+	}
+}
+
+// Progress returns how many of the workload's pods have arrived, were ever bound, and are gone for good.
 func (s *Account) Progress() (arrived, bound, ended int) { return s.arrived, s.placed, s.ended }
 
 // NodeJoined counts a node that joins.
@@ -118,32 +150,51 @@ func (s *Account) NodeJoined(node *corev1.Node) {
 // Offer adds (+1) or takes away (-1) what a node offers.
 func (s *Account) Offer(node *corev1.Node, sign int64) { s.usage.offer(node, sign) }
 
-// GangCame counts a group that turns out to be a gang.
-func (s *Account) GangCame() { s.gangs++ }
-
 // GangWaits counts a gang that has begun (+1), or ceased (-1), to have members that wait for its minimum to be placed.
 func (s *Account) GangWaits(sign int) { s.gangsWaiting += sign }
 
-// JobPlaced counts a job that was placed.
-func (s *Account) JobPlaced(wait time.Duration) { s.jobs.place(wait) }
+// Job is what kind of job it is.
+type Job uint8
 
-// JobFinished counts a job that was placed and has ended.
-func (s *Account) JobFinished(wait, run time.Duration) { s.jobs.finish(wait, run) }
+const (
+	// SinglePod: a pod of no group.
+	SinglePod Job = iota
+	// Gang: a group that asks for a minimum.
+	Gang
+	// Group: a group that asks for none.
+	Group
+)
+
+func (s *Account) jobs(kind Job) *jobSums {
+	return [...]*jobSums{SinglePod: &s.podJobs, Gang: &s.gangJobs, Group: &s.groupJobs}[kind]
+}
+
+// JobPlaced counts a job that was placed for the first time.
+func (s *Account) JobPlaced(kind Job, wait time.Duration) { s.jobs(kind).place(wait) }
+
+// JobCompleted counts a job that has completed: how long its last run took, and how long it did not run from the
+// instant at which it was complete.
+func (s *Account) JobCompleted(kind Job, wait, run time.Duration) { s.jobs(kind).finish(wait, run) }
+
+// Results are what became of the workload. Placed is filled in by Account.Summary.
+type Results struct {
+	Pods, Gangs Outcomes
+	Requeued    Requeued
+}
 
 // Summary sums up a simulation from start, in which the last thing happened after span. It has everything but the
 // scheduler's own speed; see Summary.Measured.
-func (s *Account) Summary(start time.Time, span time.Duration) Summary {
+func (s *Account) Summary(start time.Time, span time.Duration, results Results) Summary {
 	sum := Summary{
 		Start: start, End: start.Add(span), SpanSeconds: span.Seconds(), Nodes: s.nodes,
-		Pods: PodCounts{
-			Total: s.arrived, Placed: s.placed, Pending: s.pending, Running: s.running,
-			Completed: s.endings[Completed], Failed: s.endings[Failed], Withdrawn: s.endings[Withdrawn],
-		},
-		Gangs:    GangCounts{Total: s.gangs, Placed: len(s.gangWaits), Pending: s.gangs - len(s.gangWaits)},
-		PodWait:  waitsOf(s.podWaits),
-		GangWait: waitsOf(s.gangWaits),
-		Jobs:     s.jobs.means(),
+		Pods: results.Pods, Gangs: results.Gangs, Requeued: results.Requeued,
+		PodWait: waitsOf(s.podWaits), GangWait: waitsOf(s.gangWaits),
+		PodWaitAgain: waitsOf(s.podAgain), GangWaitAgain: waitsOf(s.gangAgain),
+		Jobs:     s.gangJobs.with(s.podJobs).with(s.groupJobs).means(),
+		GangJobs: s.gangJobs.means(), PodJobs: s.podJobs.means(),
 	}
+	sum.Pods.Placed, sum.Gangs.Placed = s.placed, len(s.gangWaits)
+	sum.GPUSecondsLost, sum.Lost = s.usage.losses()
 	totals := s.atLastEnd
 	if s.running > 0 {
 		totals = s.atLastMove

@@ -52,25 +52,49 @@ func (t *Timeline) Figure(title, queuePolicy string, sum Summary) svgplot.Figure
 			svgplot.Panel{Title: "Queue: gangs that wait for their minimum", Height: queueHeight,
 				Lines: []svgplot.Line{plotLine(t.PendingGangs())}})
 	}
+	if setbacks := t.Setbacks(); len(setbacks) > 0 {
+		panel := svgplot.Panel{Title: "Pods that were preempted, lost with a node, or evicted with their gang, so far",
+			Height: queueHeight}
+		for _, l := range setbacks {
+			panel.Lines = append(panel.Lines, plotLine(l))
+		}
+		if len(setbacks) == 1 {
+			panel.Title = fmt.Sprintf("Pods that were %s, so far", setbacks[0].Name)
+		}
+		f.Panels = append(f.Panels, panel)
+	}
 	f.Strip = reservationStrip(t, sum.Start)
 	return f
 }
 
 // subtitle sums up in a line.
 func subtitle(queuePolicy string, sum Summary) string {
-	text := fmt.Sprintf("%d pods", sum.Pods.Total)
+	text := outcomeText(sum.Pods, "pod", "pods")
 	if sum.Gangs.Total > 0 {
-		text += fmt.Sprintf(" (%d gangs)", sum.Gangs.Total)
+		text += "; " + outcomeText(sum.Gangs, "gang", "gangs")
 	}
-	text += fmt.Sprintf(", %d nodes", sum.Nodes)
+	text += "; " + counted(sum.Nodes, "node", "nodes")
 	if queuePolicy != "" {
-		text += ", queue policy " + queuePolicy
+		text += "; queue policy " + queuePolicy
 	}
-	if sum.Jobs.Placed > 0 {
-		wait := time.Duration(sum.Jobs.MeanWaitSeconds * float64(time.Second)).Round(time.Second)
-		text += ", mean wait " + wait.String()
+	mean := func(m JobMeans) string {
+		return time.Duration(m.MeanWaitSeconds * float64(time.Second)).Round(time.Second).String()
+	}
+	switch gangs, pods := sum.GangJobs, sum.PodJobs; {
+	case gangs.Placed > 0 && pods.Placed > 0:
+		text += fmt.Sprintf("; mean wait of gangs %s, of single pods %s", mean(gangs), mean(pods))
+	case gangs.Placed+pods.Placed > 0:
+		text += "; mean wait " + mean(sum.Jobs)
 	}
 	return text
+}
+
+// outcomeText says how many there are and what became of them.
+func outcomeText(c Outcomes, one, several string) string {
+	if c.Total == 0 {
+		return "no " + several
+	}
+	return fmt.Sprintf("%s (%s)", counted(c.Total, one, several), c.parts(false))
 }
 
 func plotLine(l Line) svgplot.Line {

@@ -16,15 +16,29 @@ type Summary struct {
 	End         time.Time `json:"end"`
 	SpanSeconds float64   `json:"spanSeconds"`
 	// Nodes is how many nodes ever joined.
-	Nodes int        `json:"nodes"`
-	Pods  PodCounts  `json:"pods"`
-	Gangs GangCounts `json:"gangs"`
+	Nodes int `json:"nodes"`
+	// Pods and Gangs count those of the workload by what became of them. Gangs are groups that ask for a minimum.
+	Pods  Outcomes `json:"pods"`
+	Gangs Outcomes `json:"gangs"`
+	// Requeued says what became of those that were preempted, lost or evicted.
+	Requeued Requeued `json:"requeued"`
+	// GPUSecondsLost is how long GPUs were held by pods that were preempted, lost or evicted; Lost is the same for each
+	// resource of which something was lost, by name, but for memory and storage.
+	GPUSecondsLost LostTime   `json:"gpuSecondsLost"`
+	Lost           []LostTime `json:"lost,omitempty"`
 	// PodWait is how long placed pods waited from arrival to bind, GangWait how long placed gangs waited from the
-	// instant at which enough members existed to the bind that made them enough on nodes.
-	PodWait  Waits `json:"podWait"`
-	GangWait Waits `json:"gangWait"`
-	// Jobs are the groups, and the pods of no group that did not arrive bound.
-	Jobs JobMeans `json:"jobs"`
+	// instant at which enough members existed to the bind that made them enough on nodes: for the first time each.
+	// PodWaitAgain and GangWaitAgain are those of pods that came again, from then on, and of gangs that had lost their
+	// minimum, from then on.
+	PodWait       Waits `json:"podWait"`
+	GangWait      Waits `json:"gangWait"`
+	PodWaitAgain  Waits `json:"podWaitAgain"`
+	GangWaitAgain Waits `json:"gangWaitAgain"`
+	// Jobs are the groups, and the pods of no group that did not arrive bound; GangJobs those that are gangs, PodJobs
+	// those that are such pods.
+	Jobs     JobMeans `json:"jobs"`
+	GangJobs JobMeans `json:"gangJobs"`
+	PodJobs  JobMeans `json:"podJobs"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
 	// Decisions, RealSeconds and DecisionsPerSecond are the scheduler's own; see Measured.
@@ -33,30 +47,36 @@ type Summary struct {
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
 }
 
-// PodCounts counts pods. Total = Placed + Pending + those of Failed and Withdrawn that were never placed.
-type PodCounts struct {
-	// Total is how many arrived.
-	Total int `json:"total"`
-	// Placed is how many were ever bound, those included that arrived bound.
-	Placed int `json:"placed"`
-	// Pending is how many stand unbound at the end.
-	Pending int `json:"pending"`
-	// Running is how many stand bound at the end, Completed how many ran to their planned end.
-	Running   int `json:"running"`
-	Completed int `json:"completed"`
-	// Failed is how many lost their node or were evicted.
-	Failed int `json:"failed"`
-	// Withdrawn is how many were deleted at their deadline.
-	Withdrawn int `json:"withdrawn"`
+// LostTime is what was used in vain of a resource, by how the pods went, in seconds of one unit (a core, a GPU).
+type LostTime struct {
+	Resource  string  `json:"resource"`
+	Preempted float64 `json:"preempted"`
+	Node      float64 `json:"lostWithNodes"`
+	Evicted   float64 `json:"evicted"`
 }
 
-// GangCounts counts gangs: groups that ask for a minimum. Total = Placed + Pending.
-type GangCounts struct {
-	Total int `json:"total"`
-	// Placed is how many had their minimum bound.
-	Placed int `json:"placed"`
-	// Pending is how many never had.
-	Pending int `json:"pending"`
+// add adds what pods had used of a resource, each unit of which counts so much.
+func (l *LostTime) add(r *resourceUsage, unit float64) {
+	l.Preempted += r.lost[Preempted] * unit
+	l.Node += r.lost[Lost] * unit
+	l.Evicted += r.lost[Evicted] * unit
+}
+
+// Total is the sum.
+func (l LostTime) Total() float64 { return l.Preempted + l.Node + l.Evicted }
+
+// String is the loss for people.
+func (l LostTime) String() string {
+	var parts []string
+	for _, p := range []struct {
+		seconds float64
+		how     string
+	}{{l.Preempted, "to preemption"}, {l.Node, "with nodes"}, {l.Evicted, "with gangs below their minimum"}} {
+		if p.seconds > 0 {
+			parts = append(parts, seconds(p.seconds)+" "+p.how)
+		}
+	}
+	return fmt.Sprintf("%s of one %s: %s", seconds(l.Total()), l.Resource, strings.Join(parts, ", "))
 }
 
 // Waits are the quantiles (nearest rank) of Count waits, in virtual seconds.
@@ -73,10 +93,10 @@ type JobMeans struct {
 	Placed int `json:"placed"`
 	// MeanWaitSeconds is how long those waited in the mean, from the instant at which enough of their pods existed.
 	MeanWaitSeconds float64 `json:"meanWaitSeconds"`
-	// Finished is how many of them ended, with all their pods.
+	// Finished is how many of them completed.
 	Finished int `json:"finished"`
 	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run
-	// time is that from placed to finished.
+	// time is that from placed, the last time, to finished, and the wait is all the time before it.
 	MeanBoundedSlowdown float64 `json:"meanBoundedSlowdown"`
 }
 
@@ -105,21 +125,20 @@ func (s Summary) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "virtual time\t%s, until %s\n", seconds(s.SpanSeconds), s.End.Format(time.RFC3339))
 	fmt.Fprintf(t, "nodes\t%d\n", s.Nodes)
-	fmt.Fprintf(t, "pods\t%d: %s\n", s.Pods.Total, joinCounts(
-		count{s.Pods.Placed, "placed", true}, count{s.Pods.Pending, "pending", true},
-		count{s.Pods.Failed, "failed", true},
-		count{s.Pods.Withdrawn, "withdrawn", false}, count{s.Pods.Running, "still running", false}))
-	fmt.Fprintf(t, "gangs\t%d: %s\n", s.Gangs.Total, joinCounts(
-		count{s.Gangs.Placed, "placed", true}, count{s.Gangs.Pending, "pending", true}))
+	fmt.Fprintf(t, "pods\t%s\n", s.Pods)
+	fmt.Fprintf(t, "gangs\t%s\n", s.Gangs)
+	s.writeSetbacks(t)
 	fmt.Fprintf(t, "pod wait\t%s\n", s.PodWait)
 	fmt.Fprintf(t, "gang wait\t%s\n", s.GangWait)
-	if s.Jobs.Placed > 0 {
-		fmt.Fprintf(t, "job wait\tmean %s of %s\n", seconds(s.Jobs.MeanWaitSeconds), jobs(s.Jobs.Placed))
+	for _, again := range []struct {
+		label string
+		Waits
+	}{{"pods again", s.PodWaitAgain}, {"gangs again", s.GangWaitAgain}} {
+		if again.Count > 0 {
+			fmt.Fprintf(t, "%s\t%s\n", again.label, again.Waits)
+		}
 	}
-	if s.Jobs.Finished > 0 {
-		fmt.Fprintf(t, "slowdown\tmean %.2f of %s, bounded at %s\n", s.Jobs.MeanBoundedSlowdown, jobs(s.Jobs.Finished),
-			slowdownBound)
-	}
+	s.writeJobs(t)
 	for i, u := range s.Utilisation {
 		label := ""
 		if i == 0 {
@@ -137,11 +156,47 @@ func (s Summary) WriteText(w io.Writer) error {
 	return nil
 }
 
-func jobs(n int) string {
-	if n == 1 {
-		return "1 job"
+// writeSetbacks says what was preempted, lost or evicted, what came again, and what it cost.
+func (s Summary) writeSetbacks(w io.Writer) {
+	phrases := append(s.Requeued.Gangs.phrases("gang", "gangs"), s.Requeued.Pods.phrases("pod", "pods")...)
+	if len(phrases) > 0 {
+		fmt.Fprintf(w, "requeue\t%s: %s\n", s.Requeued.Policy, strings.Join(phrases, "; "))
 	}
-	return fmt.Sprintf("%d jobs", n)
+	lost := s.Lost
+	if s.GPUSecondsLost.Total() > 0 {
+		lost = []LostTime{s.GPUSecondsLost}
+	}
+	for i, l := range lost {
+		label := ""
+		if i == 0 {
+			label = "time lost"
+		}
+		fmt.Fprintf(w, "%s\t%s\n", label, l)
+	}
+}
+
+// writeJobs writes the means of gangs and of pods of no group, apart: a mean of both says nothing of either.
+func (s Summary) writeJobs(w io.Writer) {
+	var waits, slowdowns []string
+	for _, j := range []struct {
+		one, several string
+		JobMeans
+	}{{"gang", "gangs", s.GangJobs}, {"pod of no group", "pods of no group", s.PodJobs}} {
+		if j.Placed > 0 {
+			waits = append(waits,
+				fmt.Sprintf("%s of %s", seconds(j.MeanWaitSeconds), counted(j.Placed, j.one, j.several)))
+		}
+		if j.Finished > 0 {
+			slowdowns = append(slowdowns,
+				fmt.Sprintf("%.2f of %s", j.MeanBoundedSlowdown, counted(j.Finished, j.one, j.several)))
+		}
+	}
+	if len(waits) > 0 {
+		fmt.Fprintf(w, "mean wait\t%s\n", strings.Join(waits, ", "))
+	}
+	if len(slowdowns) > 0 {
+		fmt.Fprintf(w, "slowdown\tmean %s, bounded at %s\n", strings.Join(slowdowns, ", "), slowdownBound)
+	}
 }
 
 // String is the waits for people.
@@ -150,23 +205,6 @@ func (w Waits) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("p50 %s, p99 %s, max %s", seconds(w.P50Seconds), seconds(w.P99Seconds), seconds(w.MaxSeconds))
-}
-
-// count is a number with its name; one that is not always shown is left out where it is zero.
-type count struct {
-	n      int
-	name   string
-	always bool
-}
-
-func joinCounts(counts ...count) string {
-	var parts []string
-	for _, c := range counts {
-		if c.always || c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.name))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // seconds prints a number of seconds as days, hours, minutes and seconds, without the parts that are zero.

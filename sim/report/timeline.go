@@ -25,12 +25,19 @@ type Timeline struct {
 	shares      []line
 	names       []corev1.ResourceName
 	pods, gangs line
+	setbacks    [len(setbackNames)]line
 	end         time.Duration
 
 	reservations []Reserved
 	standing     map[reservationKey]int // those that stand, by their place in reservations
 	unkept       int
 }
+
+// setbackNames are the ways of pods to go before their end, in the order in which they are drawn.
+var setbackNames = [...]struct {
+	outcome Outcome
+	name    string
+}{{Preempted, "preempted"}, {Lost, "lost with a node"}, {Evicted, "evicted with their gang"}}
 
 // Line is one value over time.
 type Line struct {
@@ -90,6 +97,9 @@ func (t *Timeline) Sample(now time.Duration, account *Account, reservations []Re
 	}
 	t.pods.add(now, float64(account.pending))
 	t.gangs.add(now, float64(account.gangsWaiting))
+	for i, s := range setbackNames {
+		t.setbacks[i].add(now, float64(account.setbacks[s.outcome]))
+	}
 	t.reserve(now, reservations)
 }
 
@@ -142,6 +152,17 @@ func (t *Timeline) PendingPods() Line { return Line{"pods", t.pods.thinned(MaxLi
 
 // PendingGangs returns how many gangs had pods that were not bound, and not their minimum bound.
 func (t *Timeline) PendingGangs() Line { return Line{"gangs", t.gangs.thinned(MaxLinePoints)} }
+
+// Setbacks returns how many pods had been preempted, lost with a node and evicted with their gang so far, each time: a
+// line for each way in which any went.
+func (t *Timeline) Setbacks() (lines []Line) {
+	for i, s := range setbackNames {
+		if n := len(t.setbacks[i].points); n > 0 && t.setbacks[i].points[n-1].Value > 0 {
+			lines = append(lines, Line{s.name, t.setbacks[i].thinned(MaxLinePoints)})
+		}
+	}
+	return lines
+}
 
 // Reservations returns the reservations in the order in which they were made, and how many more there were than are
 // kept. One that stood at the end is gone then.

@@ -3,6 +3,7 @@ package report
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type resourceUsage struct {
 	name                    corev1.ResourceName
 	used, offered           int64
 	usedTotal, offeredTotal float64
+	// lost is what pods that went so had used, in the resource's units times seconds.
+	lost [outcomes]float64
 }
 
 // amount is a quantity of the resource with that index: millicores for cpu, units for all others.
@@ -70,14 +73,61 @@ func (u *usage) offer(node *corev1.Node, sign int64) {
 
 // use adds (+1) or takes away (-1) a pod of the template.
 func (u *usage) use(template *corev1.Pod, sign int64) {
+	for _, a := range u.of(template) {
+		u.resources[a.resource].used += sign * a.value
+	}
+}
+
+// of returns what a pod of the template requests.
+func (u *usage) of(template *corev1.Pod) []amount {
 	requests, ok := u.requests[template]
 	if !ok {
 		requests = u.amounts(resourcehelper.PodRequests(template, resourcehelper.PodResourcesOptions{}))
 		u.requests[template] = requests
 	}
-	for _, a := range requests {
-		u.resources[a.resource].used += sign * a.value
+	return requests
+}
+
+// lose adds up what a pod of the template had used that went so, and returns for how many seconds it held GPUs.
+func (u *usage) lose(how Outcome, template *corev1.Pod, ran time.Duration) (gpuSeconds float64) {
+	for _, a := range u.of(template) {
+		r := &u.resources[a.resource]
+		r.lost[how] += float64(a.value) * ran.Seconds()
+		gpuSeconds += float64(a.value) * ran.Seconds() * gpus(r.name)
 	}
+	return gpuSeconds
+}
+
+// losses returns what was lost: for how many seconds of one GPU, and of each resource that is not memory or storage.
+func (u *usage) losses() (gpu LostTime, all []LostTime) {
+	gpu.Resource = "GPU"
+	for i := range u.resources {
+		r := &u.resources[i]
+		gpu.add(r, gpus(r.name))
+		l := LostTime{Resource: string(r.name)}
+		switch {
+		case r.name == corev1.ResourceCPU:
+			l.add(r, 0.001)
+		case strings.Contains(string(r.name), "/"):
+			l.add(r, 1)
+		}
+		if l.Total() > 0 {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b LostTime) int { return strings.Compare(a.Resource, b.Resource) })
+	return gpu, all
+}
+
+// gpus is how many GPUs a unit of the resource is: those of any vendor, and of traces.
+func gpus(name corev1.ResourceName) float64 {
+	switch {
+	case strings.HasSuffix(string(name), "/gpu"):
+		return 1
+	case strings.HasSuffix(string(name), "/gpu-milli"):
+		return 0.001
+	}
+	return 0
 }
 
 // pass lets time pass.

@@ -264,6 +264,7 @@ func (m *manifest) planReplicas(d *document, r *replicated) (plan PodPlan, selec
 
 // addReplica adds a pod.
 func (m *manifest) addReplica(d *document, plan PodPlan) error {
+	plan.Controller = ControllerOf(plan.Template)
 	if err := m.unique(d, string(eventlog.Pods), plan.Namespace+"/"+plan.Name); err != nil {
 		return err
 	}

@@ -89,15 +89,20 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 		return err
 	}
 	indexed := job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion
+	controller := &Controller{Kind: jobKind.Kind, Name: job.Name, Prefix: job.Name + "-"}
 	for k := range count {
 		index := strconv.Itoa(int(k))
 		plan := PodPlan{
 			Namespace: job.Namespace, Name: job.Name + "-" + index, Template: template,
 			Arrival: times[ArrivalAnnotation], Duration: duration, Deadline: deadline, Batch: batch,
+			Controller: controller,
 		}
 		if indexed {
 			plan.Template = template.DeepCopy()
 			plan.Template.Labels[batchv1.JobCompletionIndexAnnotation] = index
+			plan.Controller = &Controller{
+				Kind: jobKind.Kind, Name: job.Name, Prefix: jobPrefix(job.Name, plan.Template),
+			}
 		}
 		if err := m.unique(d, string(eventlog.Pods), plan.Namespace+"/"+plan.Name); err != nil {
 			return err

@@ -320,7 +320,7 @@ func (m *manifest) addPods(s podSource) error {
 	}
 	return m.addPod(s.doc, PodPlan{
 		Namespace: s.pod.Namespace, Name: s.pod.Name, UID: s.pod.UID, Template: s.pod,
-		Arrival: times[ArrivalAnnotation], Duration: times[DurationAnnotation],
+		Arrival: times[ArrivalAnnotation], Duration: times[DurationAnnotation], Controller: ControllerOf(s.pod),
 	})
 }
 

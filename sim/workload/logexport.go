@@ -22,6 +22,7 @@ func isLogLine(line string) bool { return strings.HasPrefix(line, `{"seq":`) }
 //
 //   - A pod that was bound runs, once bound, as long as it ran there. One that was deleted unbound is deleted at the
 //     same offset, bound or not. One that was there at the log's end runs for ever.
+//   - One that was evicted or lost with its node is not made again: the log has whatever came in its place.
 //   - A claim that was bound, and a volume that was provisioned or bound for a claim that the log has seen unbound, are
 //     left out, since the next placement will bind them.
 //   - A group that was deleted after its last member is deleted after its last member.
@@ -52,8 +53,10 @@ type recording struct {
 	// members counts the members that are there, by group; a group never named is not in it.
 	members map[types.NamespacedName]int
 	// unbound are the claims that were seen unbound, by resource and name.
-	unbound       map[[2]string]bool
-	lost, settled int
+	unbound map[[2]string]bool
+	// names are the UIDs of the pods that are there, by name.
+	names                  map[types.NamespacedName]types.UID
+	lost, evicted, settled int
 }
 
 // recordedPod is a pod that is there.
@@ -62,12 +65,14 @@ type recordedPod struct {
 	bound   bool
 	boundAt time.Duration
 	node    string
+	evicted bool // a decision asked for it
 }
 
 func newRecording(in *input) *recording {
 	return &recording{
 		in: in, nodes: map[string]int{}, pods: map[types.UID]*recordedPod{},
 		members: map[types.NamespacedName]int{}, unbound: map[[2]string]bool{},
+		names: map[types.NamespacedName]types.UID{},
 	}
 }
 
@@ -75,6 +80,9 @@ func newRecording(in *input) *recording {
 func (r *recording) finish() {
 	if r.lost > 0 {
 		r.in.note("%d pods were lost with their node: they are taken to have run their time by then", r.lost)
+	}
+	if r.evicted > 0 {
+		r.in.note("%d pods were evicted: they are taken to have run their time by then", r.evicted)
 	}
 	if r.settled > 0 {
 		r.in.note("%d changes of claims and volumes that placements had caused are left out", r.settled)
@@ -105,6 +113,12 @@ func (r *recording) take(e eventlog.Entry) error {
 	case *eventlog.BindResult:
 		if pod := r.pods[p.UID]; pod != nil && p.Outcome == eventlog.BindBound && !pod.bound {
 			pod.bound, pod.boundAt, pod.node = true, at, p.Node
+		}
+	case *eventlog.Decision:
+		for _, uid := range p.Victims {
+			if pod := r.pods[uid]; pod != nil {
+				pod.evicted = true
+			}
 		}
 	}
 	return nil
@@ -158,9 +172,18 @@ func (r *recording) podUpserted(at time.Duration, pod *corev1.Pod) error {
 		if len(r.in.workload.Pods) >= MaxPods {
 			return fmt.Errorf("more than %d pods", MaxPods)
 		}
+		name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+		if other, taken := r.names[name]; taken {
+			return fmt.Errorf("pod %s comes with UID %s while the pod of that name with UID %s is there", name, pod.UID,
+				other)
+		}
+		r.names[name] = pod.UID
 		rec = &recordedPod{plan: len(r.in.workload.Pods)}
 		r.pods[pod.UID] = rec
-		plan := PodPlan{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Arrival: at, Template: pod}
+		plan := PodPlan{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Arrival: at, Template: pod,
+			Controller: ControllerOf(pod),
+		}
 		if key, ok := plan.Group(); ok {
 			r.members[key]++
 		}
@@ -186,6 +209,7 @@ func (r *recording) podEnds(at time.Duration, uid types.UID) {
 	}
 	delete(r.pods, uid)
 	plan := &r.in.workload.Pods[rec.plan]
+	delete(r.names, types.NamespacedName{Namespace: plan.Namespace, Name: plan.Name})
 	if key, ok := plan.Group(); ok {
 		r.members[key]--
 	}
@@ -194,9 +218,15 @@ func (r *recording) podEnds(at time.Duration, uid types.UID) {
 		return
 	}
 	plan.Duration = max(at-rec.boundAt, 1)
-	if _, there := r.nodes[rec.node]; !there {
+	switch _, there := r.nodes[rec.node]; {
+	case !there:
 		r.lost++
+	case rec.evicted:
+		r.evicted++
+	default:
+		return
 	}
+	plan.Replaced = true
 }
 
 // deleted takes in the deletion of an object.

@@ -144,6 +144,11 @@ type PodPlan struct {
 	Batch *Batch
 	// Updates are changes of the pod; those that come when it is bound or gone are passed over.
 	Updates []PodUpdate
+	// Controller is what makes the pod again when it was evicted or lost; nil for nothing. Shared by pods, never
+	// changed.
+	Controller *Controller
+	// Replaced says that the workload has whatever came in this one's place, so that no pod is to be made again.
+	Replaced bool
 }
 
 // PodUpdate is a change of a pod that is not bound.

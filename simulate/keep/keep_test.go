@@ -161,7 +161,7 @@ func TestAStopSaysWhatToDo(t *testing.T) {
 		{"damage", Options{Log: kept, Resume: true}, &eventlog.DamagedError{Path: kept, Seq: 9, Err: errBroken},
 			"Entries 1 to 8 are good: save them with rollcall log export " + kept + " --up-to 8"},
 		{"another simulation", Options{Log: kept, Resume: true}, &sim.OtherSimulationError{},
-			"give the nodes, workload, configuration and --until that it was begun with"},
+			"give the nodes, workload, configuration, --until and --requeue that it was begun with"},
 		{"anything else", Options{Log: kept}, errBroken, errBroken.Error()},
 	} {
 		err := tc.opts.explainStop(tc.err)

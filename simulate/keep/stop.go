@@ -28,8 +28,8 @@ func (o *Options) explainStop(err error) error {
 			"cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they "+
 				"are now", err)
 	case errors.As(err, &other):
-		return logs.Refuse("cannot resume: %w; give the nodes, workload, configuration and --until that it was "+
-			"begun with", err)
+		return logs.Refuse("cannot resume: %w; give the nodes, workload, configuration, --until and --requeue "+
+			"that it was begun with", err)
 	case errors.As(err, &displaced) && errors.As(err, &appending):
 		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry "+
 			"before them is safe in the files that were there. Then run the same command with --resume",
