@@ -54,13 +54,21 @@ type befallen struct {
 	preempted, lost, evicted bool
 }
 
-// identity returns name and UID that the pod has, or will arrive with.
-func (c *Cluster) identity(i int32) (types.NamespacedName, types.UID) {
+// name returns the name that the pod has, or will arrive with.
+func (c *Cluster) name(i int32) types.NamespacedName {
 	plan := &c.work.Pods[i]
 	if b := c.befallen[i]; b != nil && b.times > 0 {
-		return types.NamespacedName{Namespace: plan.Namespace, Name: b.name}, b.uid
+		return types.NamespacedName{Namespace: plan.Namespace, Name: b.name}
 	}
-	return types.NamespacedName{Namespace: plan.Namespace, Name: plan.Name}, plan.EffectiveUID()
+	return types.NamespacedName{Namespace: plan.Namespace, Name: plan.Name}
+}
+
+// uid returns the UID that the pod will arrive with.
+func (c *Cluster) uid(i int32) types.UID {
+	if b := c.befallen[i]; b != nil && b.times > 0 {
+		return b.uid
+	}
+	return c.work.Pods[i].EffectiveUID()
 }
 
 // submitted returns when the pod arrived for the first time.
@@ -136,7 +144,7 @@ func (c *Cluster) neverComes(i int32) []eventlog.Payload {
 	p := &c.pods[i]
 	again := p.phase == gone
 	p.phase = gone
-	if name, _ := c.identity(i); !c.names.has(name) {
+	if name := c.name(i); !c.names.has(name) {
 		c.offerName(name)
 	}
 	if again {

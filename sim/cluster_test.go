@@ -424,7 +424,8 @@ func TestTheDemoTellsItsStory(t *testing.T) {
 	f := newFirstFit(t)
 	f.retry = 5 * time.Minute
 	sum := tell(t, f, nodes, w, Options{})
-	if sum.Pods.Pending != 1 || sum.Gangs != (report.Outcomes{Total: 4, Placed: 4, Completed: 4}) || sum.SpanSeconds > 2*3600 {
+	if sum.Pods.Pending != 1 || sum.Gangs != (report.Outcomes{Total: 4, Placed: 4, Completed: 4}) ||
+		sum.SpanSeconds > 2*3600 {
 		t.Errorf("%+v", sum)
 	}
 }

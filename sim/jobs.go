@@ -57,7 +57,7 @@ func (c *Cluster) dequeue(i int32) {
 // countAttempts takes down the attempts at a pod of no group.
 func (c *Cluster) countAttempts(i int32) {
 	if c.singles != nil {
-		name, _ := c.identity(i)
+		name := c.name(i)
 		c.singles[i].Attempts += int32(c.scheduler.PodAttempts(name.Namespace, name.Name))
 	}
 }

@@ -107,7 +107,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 // node which is not there is lost before it arrives.
 func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	name, uid := c.identity(i)
+	name, uid := c.name(i), c.uid(i)
 	if other, taken := c.live[uid]; taken {
 		o := &c.work.Pods[other]
 		return nil, fmt.Errorf("pod %s/%s arrives with the UID %s of pod %s/%s, which is there", plan.Namespace,
@@ -188,7 +188,7 @@ func (c *Cluster) build(i int32, name string) *corev1.Pod {
 // podChanges carries out a planned change of a pod.
 func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
 	c.pods[i].template = c.work.Pods[i].Updates[k].Pod
-	name, _ := c.identity(i)
+	name := c.name(i)
 	return []eventlog.Payload{upserted(eventlog.Pods, c.build(i, name.Name))}
 }
 
@@ -301,7 +301,7 @@ func (c *Cluster) plannedEnd(i int32) report.Outcome {
 // the last member.
 func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	plan, p := &c.work.Pods[i], &c.pods[i]
-	name, _ := c.identity(i)
+	name := c.name(i)
 	c.readPriority(i)
 	c.dequeue(i)
 	ran, template, on := p.phase == running, p.template, p.node

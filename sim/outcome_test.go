@@ -51,7 +51,8 @@ func contested(t *rapid.T) string {
 			deadline = "activeDeadlineSeconds: 600, "
 		}
 		return fmt.Sprintf("{%spriorityClassName: %s, "+
-			"containers: [{name: c, resources: {limits: {nvidia.com/gpu: %d}}}]}", deadline, rapid.SampledFrom([]string{"low", "mid", "high"}).Draw(t, "priority"),
+			"containers: [{name: c, resources: {limits: {nvidia.com/gpu: %d}}}]}", deadline,
+			rapid.SampledFrom([]string{"low", "mid", "high"}).Draw(t, "priority"),
 			rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "gpus"))
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "gangs") {

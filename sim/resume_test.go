@@ -261,7 +261,7 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 }
 
 // contestedStory has gangs and pods that are preempted, lost with a node and evicted with their gang, and come again.
-const contestedStory = `
+const contestedStory = `---
 {apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {rollcall.dev/fails: 40m}}, status: {allocatable: {cpu: 8}}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: n2}, status: {allocatable: {cpu: 8}}}
