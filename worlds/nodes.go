@@ -62,7 +62,7 @@ func (b *builder) planNode(node object, i int) {
 		annotate(node, "rollcall.dev/joins", joins.String())
 	}
 	later := func() time.Duration { return joins + time.Duration(b.between(1, 25))*10*time.Second }
-	if i > 0 && b.chance(15) {
+	if i > 0 && b.chance(20) {
 		annotate(node, "rollcall.dev/fails", later().String())
 	}
 	if b.chance(15) {
@@ -125,7 +125,7 @@ func (b *builder) makeStorage() {
 
 // makeBudgets makes disruption budgets over some of the pods.
 func (b *builder) makeBudgets() {
-	if !b.chance(40) {
+	if !b.chance(50) {
 		return
 	}
 	for range b.between(1, 2) {

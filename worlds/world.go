@@ -128,9 +128,9 @@ var features = []struct {
 }{
 	{"nodeSelector", 50, 25}, {"nodeAffinity", 50, 20}, {"tolerations", 60, 50}, {"podAffinity", 40, 20},
 	{"podAntiAffinity", 45, 25}, {"spread", 45, 30}, {"ports", 40, 25}, {"gates", 40, 8}, {"volumes", 40, 30},
-	{"init", 40, 25}, {"sidecar", 30, 20}, {"overhead", 30, 15}, {"priority", 65, 50}, {"never", 50, 20},
-	{"deadline", 40, 15}, {"forever", 50, 20}, {"topology", 50, 40}, {"preferred", 40, 20}, {"evict", 40, 30},
-	{"gangPriority", 50, 40}, {"whole", 40, 30}, {"minResources", 40, 30}, {"timeout", 50, 40}, {"nonStrict", 40, 25},
+	{"init", 40, 25}, {"sidecar", 30, 20}, {"overhead", 30, 15}, {"priority", 75, 60}, {"never", 50, 20},
+	{"deadline", 40, 15}, {"forever", 50, 20}, {"topology", 50, 40}, {"preferred", 40, 20}, {"evict", 60, 60},
+	{"gangPriority", 50, 40}, {"whole", 50, 50}, {"minResources", 40, 30}, {"timeout", 50, 40}, {"nonStrict", 40, 25},
 	{"incomplete", 40, 12}, {"contradiction", 25, 10}, {"recreated", 60, 30},
 }
 

@@ -41,8 +41,6 @@ type auditor struct {
 	*state
 	report Report
 	last   *entry
-	// attempt is the entity whose cycle the last Decision was; "" after an input.
-	attempt string
 	// seen are the pods that ever were, by namespace/name, with how many of each name there were.
 	seen map[string]int
 	// reserved are the reservations that stand, by profile, and promised the earliest time that an entity had.
@@ -105,7 +103,6 @@ func (a *auditor) entry(e *entry) error {
 	a.report.Entries++
 	if e.Kind != "Decision" {
 		a.checkHeld("")
-		a.attempt = ""
 	}
 	a.checkDeadlines()
 	switch e.Kind {
@@ -195,8 +192,9 @@ func (a *auditor) decided(d *decision) error {
 	if d.Group != p.gang {
 		a.find("gang-minimum", "pod %s is of the gang %q, and the Decision says %q", p.name, p.gang, d.Group)
 	}
-	a.checkHeld(a.entityOf(p))
-	a.attempt = a.entityOf(p)
+	if d.Outcome != "Reserved" { // which is no turn
+		a.checkHeld(a.entityOf(p))
+	}
 	a.checkTurnedAway(p, d)
 	for _, uid := range d.Rejected {
 		a.rejected(uid)
@@ -222,6 +220,7 @@ func (a *auditor) decided(d *decision) error {
 	}
 	a.carryOut(d)
 	a.checkReleased(p, d)
+	a.noteComplete()
 	return nil
 }
 

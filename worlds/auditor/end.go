@@ -59,8 +59,11 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	kept := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
 		return o != p && o.nominated == d.Node && a.keepsRoom(o, p) && a.entityOf(o) != a.entityOf(p)
 	})
-	for _, o := range a.pods { // its own entity's nominations are for it as a whole
-		if o != p && o.nominated == d.Node && a.entityOf(o) == a.entityOf(p) {
+	// Its own entity's nominations are for it as a whole. A member of a gang that counts waiting members only cannot be
+	// placed any more when the others are bound.
+	for _, o := range a.pods {
+		g := a.groups[o.gang]
+		if o != p && o.nominated == d.Node && (a.entityOf(o) == a.entityOf(p) || g != nil && a.terms(g).waiting) {
 			o.nominated = ""
 			defer func() { o.nominated = d.Node }()
 		}
@@ -71,7 +74,7 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	a.asked(check)
 	for _, o := range a.obstaclesBeside(p, node, nil) {
 		if o.check == "capacity" || o.check == "ports" {
-			a.find(check, "pod %s is placed on %s, where room is kept for others: %s", p.name, d.Node, o.why)
+			a.find(check, "pod %s is placed on %s, where room is kept: %s", p.name, d.Node, o.why)
 		}
 	}
 }
@@ -109,7 +112,7 @@ func (a *auditor) checkForgotten(p *pod) {
 	t := a.terms(g)
 	good, held, _ := a.tally(g)
 	switch {
-	case t.minimum == 0 || t.waiting || len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" || a.mayContradict(g):
+	case t.minimum == 0 || t.waiting || a.entityOf(p) != "gang "+p.gang || a.mayContradict(g):
 	case good+held >= t.minimum && g.wasPlaced:
 		a.asked(check)
 		a.checkNoNode(p, t.required)

@@ -216,12 +216,9 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 	return s.obstacles(p, node, gone)
 }
 
-// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and can still
-// be placed. A member of a gang that counts only waiting members cannot when the others are bound.
+// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important.
 func (s *state) keepsRoom(nominated, p *pod) bool {
-	g := s.groups[nominated.gang]
-	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p) &&
-		(g == nil || !s.terms(g).waiting)
+	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p)
 }
 
 // checkBudgets checks, of a pod by itself, that no disruption budget is violated if on some node the pod would fit
@@ -301,7 +298,7 @@ func (a *auditor) checkGangsVictims(p *pod, d *decision, victims without) {
 		if rehearsed[n.Node] == nil {
 			rehearsed[n.Node] = amounts{}
 			for _, other := range a.on(n.Node) {
-				if !gone[other.uid] {
+				if !gone[other.uid] && (other.stage != held || a.entityOf(other) != a.entityOf(p)) {
 					rehearsed[n.Node].add(other.requests)
 				}
 			}
