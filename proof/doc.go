@@ -6,8 +6,9 @@
 //	keys         those of golang.org/x/mod/sumdb/note, Ed25519
 //	checkpoints  signed notes, as C2SP's tlog-checkpoint has them: of which log, how many entries, and the
 //	             root of the hash tree over them (package merkle)
-//	proofs       JSON: that one entry is in the log of a checkpoint (inclusion), or that the log of one
-//	             checkpoint is the beginning of that of a later one (consistency), by RFC 6962
+//	proofs       JSON: that one entry is in the log of a checkpoint (inclusion), that the log of one
+//	             checkpoint is the beginning of that of a later one (consistency), by RFC 6962, or by which
+//	             entries of the log of a checkpoint a pod came to its node (placement)
 //
 // It never writes a file, never trusts what it was not given a key for, and never says of a log whether what
 // stands in it is true: only whether it was changed.

@@ -13,11 +13,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// Format is the version of the proofs that this package writes, and the only one that it reads. Versions are a
-// ladder: none is ever reused.
+// Format is the version of proofs of an entry or of a log's growth. Versions are a ladder: none is ever reused, and all
+// are read.
 const Format = 1
 
-// A Proof is of an entry or of a log's growth: exactly one of the two.
+// A Proof is of an entry, of a log's growth, or of a placement: exactly one of the three.
 type Proof struct {
 	// Format is the version.
 	Format int `json:"format"`
@@ -25,6 +25,8 @@ type Proof struct {
 	Inclusion *Inclusion `json:"inclusion,omitempty"`
 	// Consistency proves that a log is the beginning of a later one.
 	Consistency *Consistency `json:"consistency,omitempty"`
+	// Placement proves how a pod came to its node.
+	Placement *Placement `json:"placement,omitempty"`
 	// Checkpoints are signed checkpoints that the proof refers to, if whoever made it had them.
 	Checkpoints []string `json:"checkpoints,omitempty"`
 }
@@ -83,12 +85,9 @@ func decode(content []byte) (*Proof, error) {
 	if err := json.Unmarshal(content, &version); err != nil {
 		return nil, fmt.Errorf("it is no proof, or it was cut short: %w", err)
 	}
-	if version.Format != Format {
-		return nil, fmt.Errorf(
-			"it has format %d, of another version of Rollcall: this one reads %d",
-			version.Format,
-			Format,
-		)
+	if version.Format < Format || version.Format > FormatPlacement {
+		return nil, fmt.Errorf("it has format %d, of another version of Rollcall: this one reads %d to %d",
+			version.Format, Format, FormatPlacement)
 	}
 	p := &Proof{}
 	dec := json.NewDecoder(bytes.NewReader(content))
@@ -113,9 +112,17 @@ func decode(content []byte) (*Proof, error) {
 
 // checkForm checks everything that package tlog relies on.
 func (p *Proof) checkForm() error {
+	claims := 0
+	for _, there := range []bool{p.Inclusion != nil, p.Consistency != nil, p.Placement != nil} {
+		if there {
+			claims++
+		}
+	}
 	switch {
-	case (p.Inclusion == nil) == (p.Consistency == nil):
+	case claims != 1:
 		return errors.New("it proves nothing, or too much")
+	case (p.Placement != nil) != (p.Format == FormatPlacement):
+		return fmt.Errorf("format %d is not for what it proves", p.Format)
 	case len(p.Checkpoints) > maxCheckpoints:
 		return fmt.Errorf("%d checkpoints are more than %d", len(p.Checkpoints), maxCheckpoints)
 	}
@@ -124,6 +131,9 @@ func (p *Proof) checkForm() error {
 			return fmt.Errorf("entry %d of a log of %d entries", i.Seq, i.Size)
 		}
 		return checkHashes(i.Hashes)
+	}
+	if p.Placement != nil {
+		return p.Placement.checkForm()
 	}
 	c := p.Consistency
 	if c.From < 1 || c.From > c.To || c.To > merkle.MaxSize {
@@ -141,16 +151,21 @@ func checkHashes(hashes []tlog.Hash) error {
 
 // Sizes returns the sizes of the logs of which checking the proof takes checkpoints.
 func (p *Proof) Sizes() []uint64 {
-	if p.Inclusion != nil {
+	switch {
+	case p.Inclusion != nil:
 		return []uint64{p.Inclusion.Size}
+	case p.Placement != nil:
+		return []uint64{p.Placement.Size}
 	}
 	return []uint64{p.Consistency.From, p.Consistency.To}
 }
 
 // Proven is what a proof that was checked has shown.
 type Proven struct {
-	// Entry is the entry that is in the log; nil if the proof was of the log's growth.
+	// Entry is the entry that is in the log; nil if the proof was not of an entry.
 	Entry *eventlog.Entry
+	// Placed is how a pod came to its node; nil if the proof was not of a placement.
+	Placed *Placed
 	// Checkpoints are those that the proof rests on, one for each of Proof.Sizes.
 	Checkpoints []Checkpoint
 }
@@ -183,9 +198,12 @@ func (p *Proof) Check(known note.Verifiers, checkpoints ...[]byte) (*Proven, err
 		}
 		out.Checkpoints = append(out.Checkpoints, c)
 	}
-	if p.Inclusion != nil {
+	switch {
+	case p.Inclusion != nil:
 		out.Entry, err = p.Inclusion.check(opened[p.Inclusion.Size])
-	} else {
+	case p.Placement != nil:
+		out.Placed, err = p.Placement.check(opened[p.Placement.Size])
+	default:
 		err = p.Consistency.check()
 	}
 	if err != nil {
@@ -203,8 +221,11 @@ func (e *NoCheckpointError) Error() string {
 }
 
 func (p *Proof) roots() []tlog.Hash {
-	if p.Inclusion != nil {
+	switch {
+	case p.Inclusion != nil:
 		return []tlog.Hash{p.Inclusion.Root}
+	case p.Placement != nil:
+		return []tlog.Hash{p.Placement.Root}
 	}
 	return []tlog.Hash{p.Consistency.FromRoot, p.Consistency.ToRoot}
 }

@@ -483,11 +483,17 @@ func FuzzDecode(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := errors.Join(inclusion.Attach(msg), consistency.Attach(msg)); err != nil {
+	placed := newPlacementRecords(f)
+	placement, err := (&Prover{Log: placed}).Placement(context.Background(), []uint64{5, 9, 12}, 21)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := errors.Join(inclusion.Attach(msg), consistency.Attach(msg),
+		placement.Attach(checkpoint(f, placed, 21, signer))); err != nil {
 		f.Fatal(err)
 	}
 	genuine := map[string]bool{}
-	for _, p := range []*Proof{inclusion, consistency} {
+	for _, p := range []*Proof{inclusion, consistency, placement} {
 		content, err := p.Encode()
 		if err != nil {
 			f.Fatal(err)

@@ -17,7 +17,7 @@ func newLogCheck() *cobra.Command {
 		Use:   "check PROOF|CHECKPOINT --key FILE",
 		Short: "Check a proof or a checkpoint with a public key alone",
 		Long: `Checks what rollcall log prove or rollcall log checkpoint printed, without the log. It prints what is proven; for an
-entry, the entry itself. If the proof does not hold, it says why, and the exit code is 1.
+entry or a placement, the entries themselves. If the proof does not hold, it says why, and the exit code is 1.
 
 A proof rests on signed checkpoints: those that it carries, and those given with --checkpoint. Use the ones that you
 kept yourself, because only they show that the log did not change since.`,
@@ -54,6 +54,11 @@ func writeChecked(w io.Writer, f *audit.Checked) error {
 	switch f.Proven {
 	case "inclusion":
 		fmt.Fprintf(w, "proven: this entry is in the log %s of %d entries\n%s\n", last.Origin, last.Size, f.Entry)
+	case "placement":
+		writePlacement(w, f.Placement, last)
+		for _, entry := range f.Entries {
+			fmt.Fprintf(w, "%s\n", entry)
+		}
 	case "consistency":
 		fmt.Fprintf(w, "proven: the log %s of %d entries begins with what it was when it had %d\n",
 			last.Origin, last.Size, f.Checkpoints[0].Size)
@@ -65,4 +70,43 @@ func writeChecked(w io.Writer, f *audit.Checked) error {
 		_, err = fmt.Fprintf(w, "checkpoint of %d entries: root %s, chain %s\n", c.Size, c.Root, c.Chain)
 	}
 	return err
+}
+
+// writePlacement says in words what a proof of a placement shows.
+func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointReport) {
+	fmt.Fprintf(w, "proven: these entries are in the log %s of %d entries, and place pod %s (UID %s) on node %s\n",
+		c.Origin, c.Size, p.Pod, p.UID, p.Node)
+	gang := ""
+	if p.Group != "" {
+		gang = " of gang " + p.Group
+	}
+	verb := "placed"
+	if p.Released != nil {
+		verb = "placed, to wait in Permit"
+	}
+	fmt.Fprintf(w, "  decided   entry %d, %s: pod %s%s is %s on node %s\n",
+		p.Decided.Seq, p.Decided.Time, p.Pod, gang, verb, p.Node)
+	if r := p.Released; r != nil {
+		by := "the Decision on pod " + r.By
+		if r.By == p.Pod {
+			by = "a Decision on the pod itself"
+		} else if r.Group != "" {
+			by += " of gang " + r.Group
+		}
+		others := ""
+		if r.Others > 0 {
+			others = fmt.Sprintf(", with %d other pods", r.Others)
+		}
+		fmt.Fprintf(w, "  released  entry %d, %s: it may be bound, by %s%s\n", r.Seq, r.Time, by, others)
+	}
+	switch b := p.Bound; {
+	case b == nil:
+		fmt.Fprint(w, "  bound     not shown: the proof has no result of the bind\n")
+	case b.Message != "":
+		fmt.Fprintf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s (%s)\n",
+			b.Seq, b.Time, p.Node, b.Outcome, b.Message)
+	default:
+		fmt.Fprintf(w, "  bound     entry %d, %s: the result of the bind to node %s is %s\n",
+			b.Seq, b.Time, p.Node, b.Outcome)
+	}
 }

@@ -85,7 +85,7 @@ func (p *parties) prove(t *testing.T, c Claim, name string) string {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.Prove(p.log)
+	made, err := c.Prove(t.Context(), p.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestNothingIsSignedOrProvenBehindTheLogsEnd(t *testing.T) {
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Prove(p.log); !errors.As(err, &request) {
+		if _, err := c.Prove(t.Context(), p.log); !errors.As(err, &request) {
 			t.Errorf("%+v: want a RequestError, got %v", c, err)
 		}
 	}

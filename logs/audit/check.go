@@ -18,10 +18,14 @@ import (
 
 // Checked says what Check has found to hold.
 type Checked struct {
-	// Proven is "inclusion", "consistency", or "checkpoint".
+	// Proven is "inclusion", "placement", "consistency", or "checkpoint".
 	Proven string `json:"proven"`
 	// Entry is the entry's public form, if it is one that was proven.
-	Entry       json.RawMessage    `json:"entry,omitempty"`
+	Entry json.RawMessage `json:"entry,omitempty"`
+	// Placement says how a pod came to its node, and Entries are the public forms of the entries that show it, if that
+	// was proven.
+	Placement   *PlacementReport   `json:"placement,omitempty"`
+	Entries     []json.RawMessage  `json:"entries,omitempty"`
 	Checkpoints []CheckpointReport `json:"checkpoints"`
 }
 
@@ -100,6 +104,18 @@ func newChecked(p *proof.Proven) (*Checked, error) {
 			return nil, err
 		}
 		f.Proven, f.Entry = "inclusion", line
+	}
+	if p.Placed != nil {
+		var entries []eventlog.Entry
+		f.Proven = "placement"
+		f.Placement, entries = reportPlaced(p.Placed)
+		for _, e := range entries {
+			line, err := eventlog.AppendJSON(nil, e)
+			if err != nil {
+				return nil, err
+			}
+			f.Entries = append(f.Entries, line)
+		}
 	}
 	for _, c := range p.Checkpoints {
 		f.Checkpoints = append(f.Checkpoints, ReportOf(c))

@@ -7,15 +7,22 @@ import (
 	"os"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
-// A Claim is what is to be proven: that an entry is in a log (Seq and Size), or that a log has grown (From and To).
+// A Claim is what is to be proven: that an entry is in a log (Seq and Size), how a pod came to its node (Namespace, Name
+// and Size), or that a log has grown (From and To).
 // Zeros are found out, from the checkpoints and the log.
 type Claim struct {
 	// Seq is an entry, and Size how many entries the log has that it is in.
 	Seq, Size uint64
+	// Namespace and Name are those of a pod. Its last placement in the log of Size entries is proven, by a proof of all
+	// entries that show it; UID, if it is not "", says which of the pods of that name.
+	Namespace, Name string
+	UID             types.UID
 	// From and To are how many entries the log had earlier and later.
 	From, To uint64
 	// Checkpoints are files with signed checkpoints, for the proof to carry.
@@ -39,8 +46,8 @@ func (c *Claim) Complete() error {
 }
 
 // Prove proves what is claimed, once it is complete.
-func (c *Claim) Prove(log *logs.Source) (*proof.Proof, error) {
-	p, err := c.prove(log)
+func (c *Claim) Prove(ctx context.Context, log *logs.Source) (*proof.Proof, error) {
+	p, err := c.prove(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +59,10 @@ func (c *Claim) Prove(log *logs.Source) (*proof.Proof, error) {
 	return p, nil
 }
 
-func (c *Claim) prove(log *logs.Source) (p *proof.Proof, err error) {
+func (c *Claim) prove(ctx context.Context, log *logs.Source) (p *proof.Proof, err error) {
 	err = proving(log, func(prover *proof.Prover, end logEnd) (err error) {
 		size := &c.To
-		if c.Seq > 0 {
+		if c.ofEntries() {
 			size = &c.Size
 		}
 		if *size, err = end.reach(*size); err != nil {
@@ -65,24 +72,38 @@ func (c *Claim) prove(log *logs.Source) (p *proof.Proof, err error) {
 			_, err := end.reach(most)
 			return err
 		}
-		if c.Seq > 0 {
-			p, err = prover.Inclusion(context.Background(), c.Seq, c.Size)
-		} else {
-			p, err = prover.Consistency(context.Background(), c.From, c.To)
+		switch {
+		case c.Seq > 0:
+			p, err = prover.Inclusion(ctx, c.Seq, c.Size)
+		case c.Name != "":
+			var seqs []uint64
+			if seqs, err = findPlacement(ctx, log, c.Namespace, c.Name, c.UID, c.Size); err == nil {
+				p, err = prover.Placement(ctx, seqs, c.Size)
+			}
+		default:
+			p, err = prover.Consistency(ctx, c.From, c.To)
 		}
 		return err
 	})
 	return p, err
 }
 
+// ofEntries reports whether entries of one log are to be proven, not its growth.
+func (c *Claim) ofEntries() bool { return c.Seq > 0 || c.Name != "" }
+
 // fill takes from checkpoints of the given sizes what was not said.
 func (c *Claim) fill(sizes []uint64) error {
-	if (c.Seq > 0 || c.Size > 0) && (c.From > 0 || c.To > 0) {
-		return errors.New("--seq and --size are for an entry, --from and --to for the log's growth: one of the two")
+	switch {
+	case (c.ofEntries() || c.Size > 0) && (c.From > 0 || c.To > 0):
+		return errors.New("--seq, --pod and --size are for entries, --from and --to for the log's growth: one of the two")
+	case c.Seq > 0 && c.Name != "":
+		return errors.New("--seq is for an entry, --pod for the entries of a placement: one of the two")
+	case c.UID != "" && c.Name == "":
+		return errors.New("--uid needs --pod")
 	}
-	if c.Seq > 0 {
+	if c.ofEntries() {
 		if len(sizes) > 1 {
-			return errors.New("an entry is proven against one checkpoint: give --checkpoint once")
+			return errors.New("entries are proven against one checkpoint: give --checkpoint once")
 		}
 		if c.Size == 0 && len(sizes) == 1 {
 			c.Size = sizes[0]
@@ -102,7 +123,8 @@ func (c *Claim) fill(sizes []uint64) error {
 		c.To = slices.Max(sizes)
 	}
 	if c.From == 0 {
-		return errors.New("what is to be proven? --seq for an entry, --from and --to for the log's growth")
+		return errors.New("what is to be proven? --seq for an entry, --pod for a placement, --from and --to for the " +
+			"log's growth")
 	}
 	if c.To > 0 && c.From > c.To {
 		return fmt.Errorf("--from is %d, after --to %d", c.From, c.To)
