@@ -17,15 +17,19 @@ import (
 // placement are the entries of a log of 21 that place pod ns/a, of a gang, and some that are nearly of that placement.
 var placement = map[uint64]eventlog.Payload{
 	4: &eventlog.Decision{Cycle: 1, Namespace: "ns", Name: "x", UID: "x", Outcome: eventlog.Unschedulable},
-	5: &eventlog.Decision{Cycle: 2, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting, Node: "n1"},
-	7: &eventlog.Decision{Cycle: 3, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting, Node: "n2"},
-	9: &eventlog.Decision{Cycle: 4, Namespace: "ns", Name: "b", UID: "b", Group: "g", Outcome: eventlog.Scheduled, Node: "n3",
+	5: &eventlog.Decision{Cycle: 2, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting,
+		Node: "n1"},
+	7: &eventlog.Decision{Cycle: 3, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Waiting,
+		Node: "n2"},
+	9: &eventlog.Decision{Cycle: 4, Namespace: "ns", Name: "b", UID: "b", Group: "g", Outcome: eventlog.Scheduled,
+		Node:    "n3",
 		Allowed: []types.UID{"a"}},
 	10: &eventlog.Decision{Cycle: 5, Namespace: "ns", Name: "c", UID: "c", Outcome: eventlog.Scheduled, Node: "n1"},
 	12: &eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindBound},
 	13: &eventlog.BindResult{UID: "b", Node: "n1", Outcome: eventlog.BindBound},
 	14: &eventlog.BindResult{UID: "c", Node: "n1", Outcome: eventlog.BindBound},
-	15: &eventlog.Decision{Cycle: 6, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Scheduled, Node: "n1"},
+	15: &eventlog.Decision{Cycle: 6, Namespace: "ns", Name: "a", UID: "a", Group: "g", Outcome: eventlog.Scheduled,
+		Node: "n1"},
 }
 
 func newPlacementRecords(t testing.TB) records {
@@ -85,8 +89,8 @@ func TestAPlacementIsProvenByItsEntriesAlone(t *testing.T) {
 			continue
 		}
 		first := placement[tc.seqs[0]].(*eventlog.Decision)
-		if p := got.Placed; p.Name != first.Name || p.UID != first.UID || p.Node != first.Node || p.Group != first.Group ||
-			(p.Released != nil) != (first.Outcome == eventlog.Waiting) {
+		if p := got.Placed; p.Name != first.Name || p.UID != first.UID || p.Node != first.Node ||
+			p.Group != first.Group || (p.Released != nil) != (first.Outcome == eventlog.Waiting) {
 			t.Errorf("entries %d: proven is %+v", tc.seqs, p)
 		}
 	}
@@ -123,7 +127,8 @@ func TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne(t *testing.T) {
 		{"too many", slices.Repeat([]Included{included(5)}, 4), "4 entries"},
 		{"no hashes", []Included{{Seq: 10, Record: included(10).Record}}, "0 hashes"},
 	} {
-		bad := &Proof{Format: FormatPlacement, Placement: &Placement{Size: 21, Root: honest.Placement.Root, Entries: tc.entries}}
+		bad := &Proof{Format: FormatPlacement, Placement: &Placement{
+			Size: 21, Root: honest.Placement.Root, Entries: tc.entries}}
 		if _, err := bad.Check(known, msg); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: want an error with %q, got %v", tc.name, tc.want, err)
 		}

@@ -53,7 +53,7 @@ func run() int {
 	root := newRoot()
 	err := root.ExecuteContext(ctx)
 	switch {
-	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules):
+	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(os.Stderr, "rollcall: interrupted: %v\n", err)
 	default:

@@ -30,7 +30,7 @@ Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged,
 	}
 	profileCPU(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newDemo(), newSimulate(), newReplay(), newExplain(), newLog(), newBench(), newVersion())
+	root.AddCommand(newDemo(), newSimulate(), newReplay(), newExplain(), newAudit(), newLog(), newBench(), newVersion())
 	for _, cmd := range commands(root) {
 		if args := cmd.Args; args != nil {
 			cmd.Args = func(cmd *cobra.Command, given []string) error {

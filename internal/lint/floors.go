@@ -52,6 +52,7 @@ var rooms = []room{
 	{dir: "engine", floor: 6},
 	{dir: "replay", floor: 7},
 	{dir: "replay/explain", floor: 7},
+	{dir: "replay/order", floor: 7},
 	{dir: "replay/explain/answer", floor: 7},
 	{dir: "replay/explain/render", floor: 7},
 	{dir: "replay/replaytest", floor: side, testSupport: true},

@@ -13,8 +13,8 @@ import (
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
-// A Claim is what is to be proven: that an entry is in a log (Seq and Size), how a pod came to its node (Namespace, Name
-// and Size), or that a log has grown (From and To).
+// A Claim is what is to be proven: that an entry is in a log (Seq and Size), how a pod came to its node (Namespace,
+// Name and Size), or that a log has grown (From and To).
 // Zeros are found out, from the checkpoints and the log.
 type Claim struct {
 	// Seq is an entry, and Size how many entries the log has that it is in.
@@ -95,7 +95,8 @@ func (c *Claim) ofEntries() bool { return c.Seq > 0 || c.Name != "" }
 func (c *Claim) fill(sizes []uint64) error {
 	switch {
 	case (c.ofEntries() || c.Size > 0) && (c.From > 0 || c.To > 0):
-		return errors.New("--seq, --pod and --size are for entries, --from and --to for the log's growth: one of the two")
+		return errors.New("--seq, --pod and --size are for entries, --from and --to for the log's growth: " +
+			"one of the two")
 	case c.Seq > 0 && c.Name != "":
 		return errors.New("--seq is for an entry, --pod for the entries of a placement: one of the two")
 	case c.UID != "" && c.Name == "":

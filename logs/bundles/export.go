@@ -151,6 +151,23 @@ func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *sc
 	return nil
 }
 
+// Range returns the first and the last entry of a range of a log. It is an error if the log does not reach an entry that
+// is named; a range of times may be empty, then first is above last.
+func Range(ctx context.Context, log *logs.Source, from, to Place) (first, last uint64, err error) {
+	for _, seq := range []uint64{from.Seq, to.Seq} {
+		if err := log.MustHave(seq); err != nil {
+			return 0, 0, err
+		}
+	}
+	o := ExportOptions{From: from, To: to}
+	first, last, err = o.findRange(ctx, log)
+	if base, berr := log.Base(); err == nil && berr == nil && first <= base {
+		return 0, 0, logs.Refuse("the log is known behind entry %d only: nothing from entry %d on can be audited",
+			base, first)
+	}
+	return first, last, err
+}
+
 // findRange returns the first and the last entry of the range. The log is read for times only.
 func (o *ExportOptions) findRange(ctx context.Context, log *logs.Source) (first, last uint64, err error) {
 	if last, err = log.Last(); err != nil {

@@ -1,0 +1,475 @@
+package order
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// maxViolations is how many violations a report keeps; it counts all.
+const maxViolations = 100_000
+
+// Options say what is audited.
+type Options struct {
+	// Machine is the state before the first of the entries, to which they are applied.
+	Machine *scheduler.Machine
+	// From and Last are the first and the last entry that are audited. Entries before From are applied.
+	From, Last uint64
+	// Keep is how many overtakings that are allowed the report keeps; it counts all.
+	Keep uint64
+	// Progress is told how far the audit has come; nil is not called.
+	Progress func(seq uint64)
+}
+
+// Audit reads entries, those behind the Machine's, and reports every overtaking in them.
+func Audit(ctx context.Context, entries iter.Seq2[eventlog.Entry, error], o Options) (*Report, error) {
+	a := &auditor{
+		Options: o, m: o.Machine, report: &Report{First: o.From, Rules: map[Rule]uint64{}, Overtakings: []Overtaking{}},
+		line: line{places: map[queue.Key]place{}, idle: map[queue.Key]bool{}}, refused: map[queue.Key]refusal{},
+		chosen: map[queue.Key]*choice{},
+	}
+	if err := a.start(); err != nil {
+		return nil, err
+	}
+	for e, err := range entries {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > o.Last {
+			break
+		}
+		if err := a.take(e); err != nil {
+			return nil, fmt.Errorf("audit entry %d: %w", e.Seq, err)
+		}
+		if o.Progress != nil {
+			o.Progress(e.Seq)
+		}
+	}
+	return a.report, nil
+}
+
+// auditor is an audit under way.
+type auditor struct {
+	Options
+	m      *scheduler.Machine
+	report *Report
+
+	line      line
+	policies  map[string]string // by profile: the queue policy of its lane; none for BestEffort
+	byRequeue bool              // equal priorities go by when they were queued last, as PrioritySort has it
+	refused   map[queue.Key]refusal
+	chosen    map[queue.Key]*choice // the attempts under way
+}
+
+// refusal is the last Decision that refused an entity.
+type refusal struct {
+	seq     uint64
+	reasons []string
+}
+
+// choice is an attempt under way: whom it overtakes if it places its entity.
+type choice struct{ overtakes []Overtaking }
+
+// start takes in the state before the first entry.
+func (a *auditor) start() error {
+	if a.m.Seq() == 0 {
+		return nil
+	}
+	if err := a.configure(a.m.Config()); err != nil {
+		return err
+	}
+	for _, e := range a.m.Queue().All() {
+		a.line.touch(a, e.Key())
+	}
+	return nil
+}
+
+// take audits an entry and applies it.
+func (a *auditor) take(e eventlog.Entry) error {
+	d, _ := e.Payload.(*eventlog.Decision)
+	var key queue.Key
+	if d != nil {
+		key = a.beforeDecision(e, d)
+	}
+	touched := a.keysOf(e.Payload) // an object that goes is not found any more behind its entry
+	if err := a.m.Apply(e); err != nil {
+		return err
+	}
+	if p, ok := e.Payload.(*eventlog.EpochStarted); ok {
+		if err := a.configure(p.Config); err != nil {
+			return err
+		}
+		for _, entity := range a.m.Queue().All() {
+			a.line.touch(a, entity.Key())
+		}
+	}
+	for _, key := range append(touched, a.keysOf(e.Payload)...) {
+		a.line.touch(a, key)
+	}
+	if d != nil {
+		a.afterDecision(e, d, key)
+	}
+	if e.Seq >= a.From {
+		a.report.Last = e.Seq
+	}
+	return nil
+}
+
+// beforeDecision judges the choice that a Decision makes if it begins an attempt, and returns the entity that it is on.
+func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.Key {
+	q := a.m.Queue()
+	pod := a.m.Cluster().Pod(d.UID)
+	if q == nil || pod == nil {
+		return queue.Key{}
+	}
+	by := q.Find(d.UID)
+	if by == nil || d.Outcome == eventlog.Evicted || d.Outcome == eventlog.Reserved || pod.Stage != cluster.Pending {
+		return queue.Key{} // it is about a pod that has its node, or about room
+	}
+	if by.State() != queue.InFlight {
+		a.choose(e, by)
+	}
+	return by.Key()
+}
+
+// choose notes an attempt that begins, and whom it overtakes if it places its entity.
+func (a *auditor) choose(e eventlog.Entry, by *queue.Entity) {
+	c := &choice{}
+	a.chosen[by.Key()] = c
+	if e.Seq < a.From {
+		return
+	}
+	a.report.Attempts++
+	for _, other := range a.line.before(a, by) {
+		rule, detail := a.judge(other, by)
+		verdict := Allowed
+		if rule.isViolation() {
+			verdict = Violation
+		}
+		refused := a.refused[other.Key()]
+		c.overtakes = append(c.overtakes, Overtaking{
+			Verdict: verdict, Rule: rule, Detail: detail, Overtaken: entityOf(other), By: entityOf(by),
+			Chosen: e.Seq, Refused: refused.seq, Reasons: refused.reasons,
+		})
+	}
+}
+
+// afterDecision reports the overtakings of an attempt that has placed its entity, and notes refusals.
+func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queue.Key) {
+	if key == (queue.Key{}) {
+		return
+	}
+	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {
+		a.refused[key] = refusal{e.Seq, reasonsOf(d)}
+	}
+	c := a.chosen[key]
+	if c != nil && (d.Outcome == eventlog.Scheduled || len(d.Allowed) > 0) {
+		if e.Seq >= a.From {
+			a.report.Placed++
+		}
+		for _, o := range c.overtakes {
+			o.Placed, o.Time = e.Seq, e.Time.String()
+			a.report.add(o, a.Keep)
+		}
+		delete(a.chosen, key)
+	}
+	if entity := a.m.Queue().Get(key); entity == nil || entity.State() != queue.InFlight {
+		delete(a.chosen, key)
+	}
+}
+
+// judge says why by could be attempted although other stands before it in the queue, or which rule that violates.
+func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
+	policy := a.policies[other.Profile()]
+	sameLane := policy != "" && other.Profile() == by.Profile()
+	switch other.State() {
+	case queue.Gated:
+		return Gated, fmt.Sprintf("kept out of the queue by %s: %s", other.GatingPlugin(), other.GatingMessage())
+	case queue.InFlight:
+		return Attempt, "its attempt was under way, and nothing else may be attempted before that ends"
+	case queue.Active:
+		if first := a.blocker(other); first != nil && !sameLane {
+			return Lane, fmt.Sprintf("%s of its profile, which comes before it, had not been placed, and its queue "+
+				"policy is %s", entityOf(first), policy)
+		}
+		return Turn, "it was active, and its turn came first"
+	}
+	if a.hasMinimum(other) {
+		return Beyond, "its gang has its minimum: the other members block nothing"
+	}
+	if sameLane {
+		if rule, detail := a.judgeLane(other, policy); rule != "" {
+			return rule, detail
+		}
+	}
+	switch {
+	case other.State() == queue.Backoff:
+		return Backoff, fmt.Sprintf("in backoff until %s", other.BackoffUntil())
+	case other.Owed():
+		return NoRoom, "it waited for room for all of it" + a.shortfall(other)
+	}
+	return Refused, "its last attempt failed, and nothing had come that asked for a retry" + a.shortfall(other)
+}
+
+// shortfall says by how much all nodes together have less free than a gang needs; "" if they have enough.
+func (a *auditor) shortfall(e *queue.Entity) string {
+	key := e.Key()
+	if key.Type != fwk.PodGroupKeyType {
+		return ""
+	}
+	g := a.m.Cluster().Group(key.Namespace, key.Name)
+	if g == nil {
+		return ""
+	}
+	short, lacks := a.m.Cluster().Lacks(g)
+	if !lacks {
+		return ""
+	}
+	unit := ""
+	if short.Resource == v1.ResourceCPU {
+		unit = "m"
+	}
+	return fmt.Sprintf(" (it needed %d%s %s, and %d%s were free then)", short.Needed, unit, short.Resource, short.Free,
+		unit)
+}
+
+// judgeLane judges by the queue policy of the lane that both are in; "" if that lets others pass.
+func (a *auditor) judgeLane(other *queue.Entity, policy string) (Rule, string) {
+	if policy == strictFIFO {
+		return Strict, "the queue policy StrictFIFO lets none pass it"
+	}
+	for _, r := range a.m.Reservations() {
+		if r.Key == other.Key() {
+			return Reserved, fmt.Sprintf("room is reserved for it at %s, and Backfill lets others use the rest", r.At)
+		}
+	}
+	for _, b := range a.m.BlockedLanes() {
+		if b.Key == other.Key() {
+			return Blocked, fmt.Sprintf("since %s it let nothing of its lane pass", b.Since)
+		}
+	}
+	return "", ""
+}
+
+// blocker returns an entity that keeps an active one of its lane from being attempted; nil for none.
+func (a *auditor) blocker(e *queue.Entity) *queue.Entity {
+	if a.policies[e.Profile()] == "" {
+		return nil
+	}
+	for _, first := range a.line.before(a, e) {
+		waits := first.State() == queue.Active || first.State() == queue.Backoff || first.State() == queue.Unschedulable
+		if waits && first.Profile() == e.Profile() && !a.hasMinimum(first) {
+			return first
+		}
+	}
+	return nil
+}
+
+// hasMinimum reports whether a gang has its minimum on nodes, so that only members beyond it wait.
+func (a *auditor) hasMinimum(e *queue.Entity) bool {
+	key := e.Key()
+	if key.Type != fwk.PodGroupKeyType {
+		return false
+	}
+	g := a.m.Cluster().Group(key.Namespace, key.Name)
+	return g != nil && g.Assigned() >= g.Min()
+}
+
+// keysOf returns the entities that a payload may be about.
+func (a *auditor) keysOf(p eventlog.Payload) []queue.Key {
+	q := a.m.Queue()
+	if q == nil {
+		return nil
+	}
+	var keys []queue.Key
+	find := func(uids ...types.UID) {
+		for _, uid := range uids {
+			if e := q.Find(uid); e != nil {
+				keys = append(keys, e.Key())
+			}
+		}
+	}
+	switch p := p.(type) {
+	case *eventlog.Upserted:
+		if pod, ok := p.Object.(*v1.Pod); ok {
+			find(pod.UID)
+			break
+		}
+		namespace, name := p.Object.GetNamespace(), p.Object.GetName()
+		keys = append(keys, fwk.PodGroupKey(namespace, name), fwk.CompositePodGroupKey(namespace, name))
+	case *eventlog.Deleted:
+		find(p.UID)
+	case *eventlog.BindResult:
+		find(p.UID)
+	case *eventlog.Decision:
+		find(p.UID)
+		find(p.Rejected...)
+	}
+	return keys
+}
+
+// strictFIFO is the queue policy that lets nothing pass.
+const strictFIFO = "StrictFIFO"
+
+// configure takes from a configuration the queue policies of its profiles, and how they sort.
+func (a *auditor) configure(config []byte) error {
+	var c struct {
+		Profiles []struct {
+			SchedulerName string
+			Plugins       struct {
+				QueueSort, MultiPoint struct{ Enabled []struct{ Name string } }
+			}
+			PluginConfig []struct {
+				Name string
+				Args json.RawMessage
+			}
+		}
+	}
+	if len(config) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	a.policies, a.byRequeue = map[string]string{}, false
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		for _, plugin := range slices.Concat(p.Plugins.QueueSort.Enabled, p.Plugins.MultiPoint.Enabled) {
+			a.byRequeue = a.byRequeue || plugin.Name == "PrioritySort"
+		}
+		for _, pc := range p.PluginConfig {
+			var args struct{ QueuePolicy string }
+			if pc.Name != "Coscheduling" || len(pc.Args) == 0 {
+				continue
+			}
+			if err := json.Unmarshal(pc.Args, &args); err != nil {
+				return fmt.Errorf("read the arguments of Coscheduling: %w", err)
+			}
+			if args.QueuePolicy != "" && args.QueuePolicy != "BestEffort" {
+				a.policies[p.SchedulerName] = args.QueuePolicy
+			}
+		}
+	}
+	return nil
+}
+
+func entityOf(e *queue.Entity) Entity {
+	key := e.Key()
+	out := Entity{Kind: string(key.Type), Name: key.Namespace + "/" + key.Name, Priority: e.Priority()}
+	if t := e.FirstActive(); t != 0 {
+		out.ActiveSince = t.String()
+	}
+	return out
+}
+
+// place is where an entity stands in the order.
+type place struct {
+	priority int32
+	time     eventlog.Time // since when, among those of its priority; 0 for never
+}
+
+// stands reports whether p comes before q: a higher priority, or the same one for longer. Those of one priority and
+// time have an order too, by name; nobody is harmed by that, and it is not audited.
+func (p place) stands(q place) bool {
+	return p.priority > q.priority || p.priority == q.priority && p.time != 0 && p.time < q.time
+}
+
+// line has the entities that are not placed, in order, so that those before one are found without looking at all.
+type line struct {
+	places map[queue.Key]place
+	keys   []queue.Key // by priority, then time, then key
+	idle   map[queue.Key]bool
+}
+
+func (a *auditor) placeOf(e *queue.Entity) place {
+	t := e.FirstActive()
+	if a.byRequeue && t != 0 {
+		t = e.Timestamp()
+	}
+	return place{e.Priority(), t}
+}
+
+func compare(a, b place, x, y queue.Key) bool {
+	if a.priority != b.priority {
+		return a.priority > b.priority
+	}
+	if a.time != b.time {
+		return a.time < b.time
+	}
+	return queue.CompareKeys(x, y) < 0
+}
+
+// touch puts an entity where it stands by now, or takes it out if it is placed or gone.
+func (l *line) touch(a *auditor, key queue.Key) {
+	if p, ok := l.places[key]; ok {
+		i := l.find(p, key)
+		l.keys = slices.Delete(l.keys, i, i+1)
+		delete(l.places, key)
+	}
+	delete(l.idle, key)
+	e := a.m.Queue().Get(key)
+	if e == nil || e.State() == queue.Placed {
+		return
+	}
+	p := a.placeOf(e)
+	if p.time == 0 {
+		l.idle[key] = true // it was never active: it is looked at each time until it is
+	}
+	i := l.find(p, key)
+	l.keys = slices.Insert(l.keys, i, key)
+	l.places[key] = p
+}
+
+func (l *line) find(p place, key queue.Key) int {
+	return sort.Search(len(l.keys), func(i int) bool {
+		at := l.keys[i]
+		return !compare(l.places[at], p, at, key)
+	})
+}
+
+// before returns the entities that stand before e and are not placed, in order.
+func (l *line) before(a *auditor, e *queue.Entity) []*queue.Entity {
+	for _, key := range sortedKeys(l.idle) {
+		l.touch(a, key)
+	}
+	if l.places[e.Key()] != a.placeOf(e) {
+		l.touch(a, e.Key())
+	}
+	own := a.placeOf(e)
+	var out []*queue.Entity
+	for _, key := range l.keys {
+		if p := l.places[key]; p.priority < own.priority || p.priority == own.priority && p.time >= own.time {
+			break
+		}
+		other := a.m.Queue().Get(key)
+		if key == e.Key() || other == nil || other.State() == queue.Placed || !a.placeOf(other).stands(own) {
+			continue
+		}
+		out = append(out, other)
+	}
+	return out
+}
+
+func sortedKeys(set map[queue.Key]bool) []queue.Key {
+	keys := make([]queue.Key, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, queue.CompareKeys)
+	return keys
+}

@@ -1,0 +1,186 @@
+package order
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// A Rule says why an overtaking was allowed, or which rule it violates.
+type Rule string
+
+// The rules that allow an overtaking.
+const (
+	// Gated: it was kept out of the queue.
+	Gated Rule = "Gated"
+	// Backoff: its last attempt had failed, and its backoff had not ended.
+	Backoff Rule = "Backoff"
+	// Refused: its last attempt had failed, and nothing had come that asked for a retry.
+	Refused Rule = "Refused"
+	// NoRoom: its last attempt had failed, and a retry was owed to it once there was room for it.
+	NoRoom Rule = "NoRoom"
+	// Reserved: the queue policy Backfill kept room for it, and others could use the rest.
+	Reserved Rule = "Reserved"
+	// Lane: it was active, and another one before it let nothing of its lane be attempted.
+	Lane Rule = "Lane"
+	// Beyond: its gang had its minimum, and members beyond that block nothing.
+	Beyond Rule = "Beyond"
+)
+
+// The rules that an overtaking violates.
+const (
+	// Turn: it was active, and so its turn came first.
+	Turn Rule = "Turn"
+	// Strict: the queue policy StrictFIFO lets none pass it.
+	Strict Rule = "StrictFIFO"
+	// Blocked: it was the first of a lane under Backfill that let nothing pass.
+	Blocked Rule = "Blocked"
+	// Attempt: its own attempt was under way.
+	Attempt Rule = "Attempt"
+)
+
+// isViolation reports whether the rule is one that an overtaking violates.
+func (r Rule) isViolation() bool { return r == Turn || r == Strict || r == Blocked || r == Attempt }
+
+// The verdicts.
+const (
+	Allowed   = "allowed"
+	Violation = "VIOLATION"
+)
+
+// An Entity is a pod, a gang or a CompositePodGroup, as it was in the queue.
+type Entity struct {
+	// Kind is "pod", "podgroup" or "compositepodgroup", Name its namespace and name.
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Priority int32  `json:"priority"`
+	// ActiveSince is when it was first active; "" if it never was.
+	ActiveSince string `json:"activeSince,omitempty"`
+}
+
+func (e Entity) String() string {
+	return fmt.Sprintf("%s %s (priority %d)", e.Kind, e.Name, e.Priority)
+}
+
+// An Overtaking is one entity placed before another that stood before it in the queue.
+type Overtaking struct {
+	Verdict string `json:"verdict"`
+	Rule    Rule   `json:"rule"`
+	// Overtaken stood before By, which was placed.
+	Overtaken Entity `json:"overtaken"`
+	By        Entity `json:"by"`
+	// Chosen is the entry that begins the attempt of By, and Placed the one that placed it.
+	Chosen uint64 `json:"chosen"`
+	Placed uint64 `json:"placed"`
+	Time   string `json:"time"`
+	// Refused is the entry of the Decision that refused Overtaken last, and Reasons what that Decision says; 0 if it
+	// was never refused, as far as the log is known.
+	Refused uint64   `json:"refused,omitempty"`
+	Reasons []string `json:"reasons,omitempty"`
+	// Detail says more about the rule: until when, by which policy.
+	Detail string `json:"detail,omitempty"`
+}
+
+// WriteText writes the overtaking for people, in one or two lines.
+func (o *Overtaking) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%-9s entry %d: %s was placed before %s\n", o.Verdict, o.Placed, o.By, o.Overtaken)
+	line := o.Detail
+	if o.Chosen != o.Placed {
+		line += fmt.Sprintf("; chosen at entry %d", o.Chosen)
+	}
+	if o.Refused > 0 {
+		line += fmt.Sprintf("; refused at entry %d: %s", o.Refused, strings.Join(o.Reasons, ", "))
+	}
+	_, err := fmt.Fprintf(w, "          %s: %s\n", o.Rule, line)
+	return err
+}
+
+// A Report is what an audit has found.
+type Report struct {
+	// First and Last are the entries that were audited.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Attempts is how many attempts began in them, Placed how many entities these placed.
+	Attempts uint64 `json:"attempts"`
+	Placed   uint64 `json:"placed"`
+	// Allowed and Violations count the overtakings, Rules those of each rule.
+	Allowed    uint64          `json:"allowed"`
+	Violations uint64          `json:"violations"`
+	Rules      map[Rule]uint64 `json:"rules"`
+	// Overtakings are the violations and the first of those that are allowed, in the log's order. Omitted is how many
+	// were left out.
+	Overtakings []Overtaking `json:"overtakings"`
+	Omitted     uint64       `json:"omitted,omitempty"`
+}
+
+// add counts an overtaking, and keeps it if there is room: keep for those that are allowed, and as many as
+// maxViolations of the others.
+func (r *Report) add(o Overtaking, keep uint64) {
+	r.Rules[o.Rule]++
+	room := r.Allowed < keep
+	if o.Verdict == Violation {
+		room = r.Violations < maxViolations
+		r.Violations++
+	} else {
+		r.Allowed++
+	}
+	if !room {
+		r.Omitted++
+		return
+	}
+	r.Overtakings = append(r.Overtakings, o)
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	for i := range r.Overtakings {
+		if err := r.Overtakings[i].WriteText(w); err != nil {
+			return err
+		}
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(w, "… and %d more\n", r.Omitted)
+	}
+	fmt.Fprintf(w, "entries %d to %d: %d attempts placed %d; %d overtakings allowed, %d in VIOLATION\n",
+		r.First, r.Last, r.Attempts, r.Placed, r.Allowed, r.Violations)
+	for _, rule := range slices.Sorted(maps.Keys(r.Rules)) {
+		fmt.Fprintf(w, "  %-11s %d\n", rule, r.Rules[rule])
+	}
+	verdict := "no entity was placed against the order of the queue"
+	if r.Violations > 0 {
+		verdict = "the order of the queue was VIOLATED"
+	}
+	_, err := fmt.Fprintln(w, verdict)
+	return err
+}
+
+// maxReasons is how many reasons of a refusal are kept.
+const maxReasons = 3
+
+// reasonsOf returns what a Decision says of why it refused the pod.
+func reasonsOf(d *eventlog.Decision) []string {
+	var out []string
+	for i := range d.Rejections {
+		r := &d.Rejections[i]
+		if i == maxReasons {
+			out = append(out, fmt.Sprintf("and %d more reasons", len(d.Rejections)-maxReasons))
+			break
+		}
+		text := r.Plugin + ": " + r.Reason
+		if r.Reason == "" {
+			text = r.Plugin + ": " + r.Code
+		}
+		if r.Nodes > 0 {
+			text += fmt.Sprintf(" (%d nodes)", r.Nodes)
+		}
+		out = append(out, text)
+	}
+	if len(out) == 0 {
+		out = append(out, "no reason is recorded")
+	}
+	return out
+}
