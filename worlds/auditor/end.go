@@ -98,6 +98,14 @@ func (a *auditor) end(until bool) {
 func (a *auditor) checkForgotten(p *pod) {
 	const check = "forgotten"
 	g, mine := a.groups[p.gang], a.standingOf(p)
+	if node := a.nodes[p.nominated]; node != nil && g == nil {
+		a.asked(check) // the room is kept for it, whatever else there is
+		if len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
+			a.find(check, "pod %s still waits in the end, and nothing forbids %s, where it is nominated", p.name,
+				p.nominated)
+		}
+		return
+	}
 	if r := a.reserved[p.object.Spec.SchedulerName]; r != nil && r.entity != mine.entity {
 		return
 	}
