@@ -177,7 +177,7 @@ func (w *podsAsTheyWere) same(pods []*cluster.Pod) bool {
 type outlooks []*outlook.Outlook
 
 func (p *Planner) outlooksFor(e *queue.Entity, pods []*cluster.Pod) outlooks {
-	domains, limited := p.view.Domains(e)
+	domains, limited := p.view.DomainsNow(e)
 	if !limited {
 		return outlooks{p.projector.Outlook(p.view.Now(), pods, nil)}
 	}

@@ -47,9 +47,9 @@ type View interface {
 	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
 	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
 	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)
-	// Domains returns the nodes of each of the domains to one of which all pods of an entity must go; limited is false
-	// if they may go to any nodes.
-	Domains(e *queue.Entity) (nodes [][]string, limited bool)
+	// DomainsNow returns the nodes of each of the domains to one of which all pods of an entity must go, while
+	// those that wait stay where they are; limited is false if they may go to any nodes.
+	DomainsNow(e *queue.Entity) (nodes [][]string, limited bool)
 	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
 	LacksRoom(e *queue.Entity) bool
 }

@@ -28,7 +28,7 @@ func (emptyView) KeyOf(*cluster.Pod) queue.Key                               { r
 func (emptyView) HasEnough(*queue.Entity) bool                               { return false }
 func (emptyView) Needed(*queue.Entity) []*cluster.Pod                        { return nil }
 func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)     { return nil, 0, false }
-func (emptyView) Domains(*queue.Entity) (nodes [][]string, limited bool)     { return nil, false }
+func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool)  { return nil, false }
 func (emptyView) LacksRoom(*queue.Entity) bool                               { return false }
 func (v emptyView) Free(name v1.ResourceName) (amount int64, ok bool)        { return v.State.Free(name) }
 

@@ -66,6 +66,14 @@ func (c *Composite) Min() int {
 	return max(1, len(c.named))
 }
 
+// GangsNeeded returns how many of the gangs that g is admitted together with must have their minimum, g among them.
+func (g *Group) GangsNeeded() int {
+	if c := g.Composite(); c != nil {
+		return c.Min()
+	}
+	return 1
+}
+
 // fault says what is wrong with the object, "" for nothing.
 func (c *Composite) fault() string {
 	if c.object == nil {
@@ -184,18 +192,27 @@ func (c *Composite) tally() gang.Unit {
 	return u
 }
 
-// Lacking returns how many gangs more need their minimum. has reports whether one of them has it. first is the first by
-// name of those that have not, also if it is not there yet; ok is false if there is none.
-func (c *Composite) Lacking(has func(*Group) bool) (n int, first types.NamespacedName, ok bool) {
-	n = c.Min()
+// Lacking returns how many gangs more need what has reports whether one has it. Of what gang.Count counts, it is
+// gang.Unit.Lacking that says it.
+func (c *Composite) Lacking(has func(*Group) bool) int {
+	n := c.Min()
 	for _, name := range c.Named() {
 		if g := c.Gang(name); g != nil && has(g) {
 			n--
-		} else if !ok {
-			first, ok = name, true
 		}
 	}
-	return max(0, n), first, ok
+	return max(0, n)
+}
+
+// FirstWithout returns the first gang by name of those for which has is false, also if it is not there yet; ok is
+// false if there is none.
+func (c *Composite) FirstWithout(has func(*Group) bool) (first types.NamespacedName, ok bool) {
+	for _, name := range c.Named() {
+		if g := c.Gang(name); g == nil || !has(g) {
+			return name, true
+		}
+	}
+	return types.NamespacedName{}, false
 }
 
 // Gang returns the gang of c of that name, nil if there is none.

@@ -32,7 +32,7 @@ func TestEveryResourceIsRegisteredOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoResource(t *testing.T) {
+func TestOnlyKnownTypesAreResources(t *testing.T) {
 	for _, obj := range []eventlog.Object{nil, (*corev1.Pod)(nil), &corev1.ConfigMap{}} {
 		if res, ok := eventlog.ResourceOf(obj); ok {
 			t.Errorf("%T is taken for an object of %s", obj, res)

@@ -70,8 +70,9 @@ func withRequiredNodes(p *v1.Pod, required *v1.NodeSelector) *v1.Pod {
 	return p
 }
 
-// TestPodsOfOneSignatureAreToldApart has pods come that upstream's signature does not tell apart, and that plugins do.
-func TestPodsOfOneSignatureAreToldApart(t *testing.T) {
+// TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses has pods come that upstream's signature does
+// not tell apart, and that plugins do.
+func TestPodsThatPluginsTreatDifferentlyAreInDifferentClasses(t *testing.T) {
 	tcp, udp := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP},
 		v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolUDP}
 	there := v1.ContainerPort{HostPort: 53, Protocol: v1.ProtocolTCP, HostIP: "127.0.0.1"}

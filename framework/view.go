@@ -15,7 +15,7 @@ type Gangs interface {
 	// minimum, and of what. A true answer is certain; a false one promises nothing.
 	Lacks(g *cluster.Group) (cluster.Shortfall, bool)
 	// LacksTogether reports the same of the gangs of a composite, if all of them are needed.
-	LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool)
+	LacksTogether(c *cluster.Composite) (cluster.Shortfall, bool)
 	// Domain returns where the next member of g may go. It is asked of gangs with a topology only.
 	Domain(g *cluster.Group) Domain
 	// Cleared returns how many members of g the gang plugin alone holds on nodes.
@@ -45,9 +45,10 @@ type Evictions interface {
 	// Left returns how many members of g the attempt under way has still to try, including the one whose cycle is
 	// running.
 	Left(g *cluster.Group) int
-	// Domains returns the domains of nodes, by name, of which the members of g must choose one; limited is false if
+	// DomainsAnew returns the domains of nodes, by name, of which the members of g must choose one when the attempt
+	// starts over, so that those that wait have given their nodes back (see gang.Gang.KeepsNodes); limited is false if
 	// they may go anywhere.
-	Domains(g *cluster.Group) (nodes [][]string, limited bool)
+	DomainsAnew(g *cluster.Group) (nodes [][]string, limited bool)
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool
 	// NominatedNode returns the node that the pod is nominated to, "" for none.

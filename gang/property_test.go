@@ -164,13 +164,24 @@ func (c *crowds) suffices(i int, by Count) bool {
 	if !c.together {
 		return true
 	}
-	whole := 0
-	for j := range c.gangs {
-		if c.gangs[j].enough(by) {
-			whole++
+	return !c.refused && (c.declared && c.whole(by) >= c.least || c.gangs[i].met)
+}
+
+// lacking returns the least number of gangs without their minimum that would have to get it, by trying 0, 1, 2 …
+func (c *crowds) lacking(by Count) (n int) {
+	for whole := c.whole(by); whole+n < c.least; n++ {
+	}
+	return n
+}
+
+// whole counts the gangs that have their minimum.
+func (c *crowds) whole(by Count) (n int) {
+	for i := range c.gangs {
+		if c.gangs[i].enough(by) {
+			n++
 		}
 	}
-	return !c.refused && (c.declared && whole >= c.least || c.gangs[i].met)
+	return n
 }
 
 // outcomes calls f with all that the tries which are left may come to.
@@ -205,10 +216,15 @@ func (c *crowds) completes(but int) (found bool) {
 	return found
 }
 
-func TestWhatSufficesIsWhatCountingPodsSays(t *testing.T) {
+func TestCountsAreThoseOfCountingPodsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCrowds(t)
 		u := c.unit()
+		for by := Assigned; by <= Kept; by++ {
+			if got, want := u.Lacking(by), c.lacking(by); got != want {
+				t.Fatalf("count %d: %d gangs lacking, counted one by one %d", by, got, want)
+			}
+		}
 		for i := range c.gangs {
 			for by := Assigned; by <= Kept; by++ {
 				if got, want := u.Gangs[i].Count(by), c.gangs[i].sum(by); got != want {

@@ -40,18 +40,18 @@ func (u *Unit) Suffices(i int, by Count) bool {
 
 // enough reports whether as many gangs as are needed have their minimum.
 func (u *Unit) enough(by Count) bool {
-	if !u.Declared || u.Refused {
-		return false
-	}
+	return u.Declared && !u.Refused && u.Lacking(by) == 0
+}
+
+// Lacking returns how many gangs more need their minimum, 0 if as many have it as are needed.
+func (u *Unit) Lacking(by Count) int {
 	need := u.Min
 	for i := range u.Gangs {
-		if u.Gangs[i].HasMinimum(by) {
-			if need--; need == 0 {
-				return true
-			}
+		if need > 0 && u.Gangs[i].HasMinimum(by) {
+			need--
 		}
 	}
-	return false
+	return need
 }
 
 // OwnSuffices is Suffices for the gang that is asked about.

@@ -451,7 +451,7 @@ func TestProverRefusesWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestKeysAreToldApart(t *testing.T) {
+func TestAPublicKeyDoesNotSignAndAPrivateKeyDoesNotVerify(t *testing.T) {
 	_, _, key := newKey(t, "log.example.org/a", 1)
 	if _, err := ReadSigner([]byte(key.Public)); err == nil || !strings.Contains(err.Error(), "it is a public key") {
 		t.Errorf("signing with the public key: %v", err)

@@ -126,9 +126,9 @@ type Entity struct {
 	stamp uint64
 
 	// Its places in the queue. Which of them are set follows from state and owed.
-	slot                      int    // in its heap or class
-	class                     *class // of the unschedulable ones that are not owed a retry
-	lane                      *lane  // nil if it is in none
+	slot                      int           // in its heap or alike
+	alike                     *refusedAlike // of the unschedulable ones that are not owed a retry
+	lane                      *lane         // nil if it is in none
 	gates                     []gateRef
 	restedBefore, restedAfter *Entity // its neighbours in Queue.resting
 	isResting                 bool

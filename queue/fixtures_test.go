@@ -178,7 +178,7 @@ func checkPlaces(t tester, q *Queue) {
 	in(Backoff, q.backoff.items)
 	in(InFlight, q.flight)
 	in(Unschedulable, q.owed)
-	for _, c := range q.classes {
+	for _, c := range q.alike {
 		in(Unschedulable, c.entities)
 	}
 	lined := map[*Entity]bool{}

@@ -55,10 +55,10 @@ type registration struct {
 	named    map[types.NamespacedName]struct{}
 }
 
-// class is the unschedulable entities that the same plugins of the same profile rejected. Whether these plugins
-// registered an event is the same for all of them, so it is looked up once for the class. Example: NodeResourcesFit
+// refusedAlike is the unschedulable entities that the same plugins of the same profile rejected. Whether these plugins
+// registered an event is the same for all of them, so it is looked up once for all of them. Example: NodeResourcesFit
 // alone rejected 10,000 pods, and an event comes that it did not register: one look shows that all of them stay.
-type class struct {
+type refusedAlike struct {
 	rejectors []*plugin
 	pending   []*plugin
 	entities  []*Entity
@@ -266,8 +266,8 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	for _, e := range q.flight {
 		q.note(e, o)
 	}
-	for _, c := range q.classes {
-		q.moveClass(c, o)
+	for _, c := range q.alike {
+		q.moveAlike(c, o)
 	}
 	// The plugins that gate a member now, in the order of their names: of the members that are tested, the last one's
 	// reason is the entity's, and what was gated when must not matter to it.
@@ -282,9 +282,9 @@ func (q *Queue) Move(ev fwk.ClusterEvent, oldObj, newObj any) {
 	}
 }
 
-// moveClass moves the entities of one class that the occurrence makes worth a retry. An entity that is
-// moved leaves the class, which fills its place with the last one: so the walk goes from the end.
-func (q *Queue) moveClass(c *class, o *occurrence) {
+// moveAlike moves those of the entities refused alike that the occurrence makes worth a retry. An entity that is
+// moved leaves them, and its place is filled with the last one: so the walk goes from the end.
+func (q *Queue) moveAlike(c *refusedAlike, o *occurrence) {
 	if len(c.entities) == 0 {
 		return
 	}
@@ -307,8 +307,8 @@ func (q *Queue) moveClass(c *class, o *occurrence) {
 	}
 }
 
-// moveNamed is moveClass when every hint of interest named the pods that it is for.
-func (q *Queue) moveNamed(c *class, o *occurrence) {
+// moveNamed is moveAlike when every hint of interest named the pods that it is for.
+func (q *Queue) moveNamed(c *refusedAlike, o *occurrence) {
 	for _, ps := range [...][]*plugin{c.pending, c.rejectors} {
 		for _, p := range ps {
 			if !p.known {
@@ -316,7 +316,7 @@ func (q *Queue) moveNamed(c *class, o *occurrence) {
 			}
 			for _, r := range p.matching[o.id] {
 				for _, name := range r.names {
-					if m := q.byName[name]; m != nil && m.entity.class == c {
+					if m := q.byName[name]; m != nil && m.entity.alike == c {
 						q.tell(m.entity, o)
 					}
 				}
@@ -347,7 +347,7 @@ func (q *Queue) worth(e *Entity, o *occurrence) strategy {
 		}
 		return skip
 	}
-	c := e.class
+	c := e.alike
 	if len(c.rejectors)+len(c.pending) == 0 {
 		return afterBackoff
 	}
@@ -450,28 +450,28 @@ func (q *Queue) classify(e *Entity) {
 		[]string{e.profile, strings.Join(e.plugins, "\x01"), strings.Join(e.pendingPlugins, "\x01")},
 		"\x00",
 	)
-	c := q.classByReason[reason]
+	c := q.alikeByReason[reason]
 	if c == nil {
-		c = &class{}
+		c = &refusedAlike{}
 		for _, name := range e.plugins {
 			c.rejectors = append(c.rejectors, q.plugin(e.profile, name))
 		}
 		for _, name := range e.pendingPlugins {
 			c.pending = append(c.pending, q.plugin(e.profile, name))
 		}
-		q.classByReason[reason] = c
-		q.classes = append(q.classes, c)
+		q.alikeByReason[reason] = c
+		q.alike = append(q.alike, c)
 	}
-	e.class, e.slot = c, len(c.entities)
+	e.alike, e.slot = c, len(c.entities)
 	c.entities = append(c.entities, e)
 }
 
 // declassify takes it out again.
 func (q *Queue) declassify(e *Entity) {
-	c, last := e.class, len(e.class.entities)-1
+	c, last := e.alike, len(e.alike.entities)-1
 	c.entities[e.slot] = c.entities[last]
 	c.entities[e.slot].slot = e.slot
 	c.entities[last] = nil
 	c.entities = c.entities[:last]
-	e.class = nil
+	e.alike = nil
 }

@@ -40,12 +40,12 @@ type Queue struct {
 	backoff entityHeap
 	flight  []*Entity        // in the order of StartAttempt
 	owed    []*Entity        // in queue order; see room.go
-	classes []*class         // the other unschedulable ones by reason; see hints.go
+	alike   []*refusedAlike  // the other unschedulable ones by reason; see hints.go
 	lanes   map[string]*lane // by profile, of those that have one
 	lane    []*lane          // the same, by profile's name
 	resting restList         // unschedulable (not owed) and gated, by since; see timers.go
 
-	classByReason map[string]*class
+	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin
 	pluginsOf     map[string][]*plugin // by profile: those in Profile.Hints, by name
 	gating        []*plugin            // those that ever gated a pod, by profile and name
@@ -78,7 +78,7 @@ func New(opts Options) (*Queue, error) {
 		entities:      map[Key]*Entity{},
 		byUID:         map[types.UID]*member{},
 		byName:        map[types.NamespacedName]*member{},
-		classByReason: map[string]*class{},
+		alikeByReason: map[string]*refusedAlike{},
 		pluginsByName: map[pluginName]*plugin{},
 		pluginsOf:     map[string][]*plugin{},
 		events:        map[eventKind]int{},

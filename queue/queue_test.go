@@ -219,7 +219,7 @@ func TestAPodOfTheSameNameMayComeBeforeTheOldOneIsGone(t *testing.T) {
 	}
 }
 
-func TestProfilesAreToldApart(t *testing.T) {
+func TestEachProfileUsesItsOwnPluginsAndHints(t *testing.T) {
 	gate := &gatePlugin{name: "G", gated: gatedPods("a", "no", "b", "no", "c", "no")}
 	q := newQueue(t, Profile{PreEnqueue: pre(gate), Hints: hints("P")}, func(o *Options) {
 		o.Profiles["other"] = Profile{Hints: hints("P", on(nodeAdd, nil))}

@@ -23,7 +23,7 @@ func readAll(entries []eventlog.Entry) func(yield func(eventlog.Entry, error) bo
 	}
 }
 
-func TestWhatChangedRulesDecideOtherwiseIsNoDivergence(t *testing.T) {
+func TestADecisionThatChangedRulesMakeDifferentIsNotCountedAsDivergence(t *testing.T) {
 	entries := gangLog(t)
 	at := decisions(entries)[0]
 	changed := *entries[at].Payload.(*eventlog.Decision)

@@ -100,8 +100,8 @@ func TestEveryFieldOfADecisionIsCompared(t *testing.T) {
 	}
 }
 
-// TestValuesThatPrintAlikeAreToldApart holds what could hide a difference: separators inside values.
-func TestValuesThatPrintAlikeAreToldApart(t *testing.T) {
+// TestValuesThatPrintAlikeAreReportedAsDifferent holds what could hide a difference: separators inside values.
+func TestValuesThatPrintAlikeAreReportedAsDifferent(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b eventlog.Decision

@@ -19,7 +19,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
-	"github.com/rollcall-sched/rollcall/plugins/preemption"
 )
 
 // profiles are the plugins of one configuration.
@@ -213,8 +212,8 @@ func sameQueueSort(profiles []*framework.Profile, cfg *config.KubeSchedulerConfi
 }
 
 var (
-	_ coscheduling.Groups = (*gangsOfProfile)(nil)
-	_ preemption.View     = (*gangsOfProfile)(nil)
+	_ framework.Gangs     = (*gangsOfProfile)(nil)
+	_ framework.Evictions = (*gangsOfProfile)(nil)
 )
 
 // gangsOfProfile is what the gang plugin of one profile, and preemption, see of the cluster.
@@ -223,10 +222,10 @@ type gangsOfProfile struct {
 	gangs, fits bool
 }
 
-// State implements preemption.View.
+// State implements framework.Evictions.
 func (g *gangsOfProfile) State() *cluster.State { return g.machine.cluster }
 
-// GangPlugin implements preemption.View.
+// GangPlugin implements framework.Evictions.
 func (g *gangsOfProfile) GangPlugin() string {
 	if g.gangs {
 		return coscheduling.Name
@@ -234,8 +233,8 @@ func (g *gangsOfProfile) GangPlugin() string {
 	return ""
 }
 
-// Domains implements preemption.View.
-func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limited bool) {
+// DomainsAnew implements framework.Evictions.
+func (g *gangsOfProfile) DomainsAnew(group *cluster.Group) (nodes [][]string, limited bool) {
 	required, _ := group.Topology()
 	if len(required) == 0 {
 		return nil, false
@@ -251,25 +250,25 @@ func (g *gangsOfProfile) Domains(group *cluster.Group) (nodes [][]string, limite
 	return nodes, true
 }
 
-// Going implements preemption.View.
+// Going implements framework.Evictions.
 func (g *gangsOfProfile) Going(uid types.UID) bool { return g.machine.effects.has(uid, Evict) }
 
-// NominatedNode implements preemption.View.
+// NominatedNode implements framework.Evictions.
 func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.nominated.nodeOf(uid) }
 
-// GroupOf implements coscheduling.Groups.
+// GroupOf implements framework.Gangs.
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }
 
-// Left implements coscheduling.Groups.
+// Left implements framework.Gangs.
 func (g *gangsOfProfile) Left(group *cluster.Group) int { return g.machine.entities.left(group) }
 
-// HeldByOthers implements coscheduling.Groups.
+// HeldByOthers implements framework.Gangs.
 func (g *gangsOfProfile) HeldByOthers() bool { return g.machine.waits.pods.HeldInCycle() }
 
-// Cleared implements coscheduling.Groups.
+// Cleared implements framework.Gangs.
 func (g *gangsOfProfile) Cleared(group *cluster.Group) int { return g.machine.waits.cleared(group) }
 
-// Lacks implements coscheduling.Groups.
+// Lacks implements framework.Gangs.
 func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {
 	if !g.fits {
 		return cluster.Shortfall{}, false
@@ -277,10 +276,10 @@ func (g *gangsOfProfile) Lacks(group *cluster.Group) (cluster.Shortfall, bool) {
 	return g.machine.cluster.Lacks(group)
 }
 
-// LacksTogether implements coscheduling.Groups.
-func (g *gangsOfProfile) LacksTogether(unit *cluster.Composite) (cluster.Shortfall, bool) {
+// LacksTogether implements framework.Gangs.
+func (g *gangsOfProfile) LacksTogether(c *cluster.Composite) (cluster.Shortfall, bool) {
 	if !g.fits {
 		return cluster.Shortfall{}, false
 	}
-	return g.machine.cluster.LacksTogether(unit)
+	return g.machine.cluster.LacksTogether(c)
 }

@@ -84,8 +84,8 @@ func (v planView) LacksRoom(e *queue.Entity) bool {
 	return v.room.profiles.roomChecked[e.Profile()] && !v.room.hasForAll(e)
 }
 
-// Domains implements backfill.View.
-func (v planView) Domains(e *queue.Entity) (nodes [][]string, limited bool) {
+// DomainsNow implements backfill.View.
+func (v planView) DomainsNow(e *queue.Entity) (nodes [][]string, limited bool) {
 	if e.Type() != fwk.PodGroupKeyType {
 		return nil, false
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/outlook"
-	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -75,8 +75,8 @@ func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
 // key distinguishes domains of different labels.
 func (d *domain) key() string { return strings.Join(d.labels, ",") + "=" + d.value }
 
-// Domain implements coscheduling.Groups.
-func (g *gangsOfProfile) Domain(group *cluster.Group) coscheduling.Domain {
+// Domain implements framework.Gangs.
+func (g *gangsOfProfile) Domain(group *cluster.Group) framework.Domain {
 	d, why := g.machine.topology.domainOf(group, false)
 	return g.machine.topology.limitTo(d, why)
 }
@@ -124,35 +124,38 @@ func (s *domainSearch) find() (d *domain, why string) {
 // avoids reports whether an attempt has failed in the domain.
 func (s *domainSearch) avoids(d *domain) bool { return s.g.Avoids(d.key()) || d.key() == s.failed }
 
-// waiting counts the gang's members that wait on nodes.
-func (s *domainSearch) waiting() int {
-	n := s.g.Waiting()
+// counted returns the gang's counts, without the members that count as taken off their nodes.
+func (s *domainSearch) counted() gang.Gang {
+	counted := s.g.Gang()
 	for _, p := range s.released {
 		if p.Group == s.g {
-			n--
+			counted.Release()
 		}
 	}
-	return n
+	return counted
 }
 
-// withNode counts the gang's members that have a node.
-func (s *domainSearch) withNode() int { return s.g.Placed() + s.waiting() }
+// untouched reports whether no member of the gang has a node.
+func (s *domainSearch) untouched() bool {
+	counted := s.counted()
+	return counted.Untouched()
+}
 
 // holding returns the domain in which the gang's members have nodes, nil for none.
 func (s *domainSearch) holding(domains []*domain) *domain {
-	if s.withNode() == 0 {
+	if s.untouched() {
 		return nil
 	}
 	return holding(s.g, domains)
 }
 
 // limitTo says that members may go to the nodes of a domain; to all if it has all, or is none.
-func (t *topology) limitTo(d *domain, why string) coscheduling.Domain {
+func (t *topology) limitTo(d *domain, why string) framework.Domain {
 	nodes, _ := t.cluster.List()
 	if why != "" || d == nil || len(d.names) == len(nodes) {
-		return coscheduling.Domain{Refusal: why}
+		return framework.Domain{Refusal: why}
 	}
-	return coscheduling.Domain{Limited: true, Nodes: d.names}
+	return framework.Domain{Limited: true, Nodes: d.names}
 }
 
 // required returns the domain in which members have nodes, or else the smallest that has room for the gang and is
@@ -162,7 +165,7 @@ func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why 
 	if d := s.holding(domains); d != nil {
 		return d, ""
 	}
-	if s.withNode() > 0 {
+	if !s.untouched() {
 		return nil, fmt.Sprintf(
 			"pod group %s must stay within one %s, and the nodes of its members have none",
 			g,
@@ -210,7 +213,7 @@ func (s *domainSearch) preferred(labels []string, within *domain) *domain {
 		}
 		return nil
 	}
-	if s.withNode() > 0 {
+	if !s.untouched() {
 		return nil
 	}
 	return s.smallestFor(pods, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
@@ -237,7 +240,7 @@ func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	for _, uid := range d.Rejected {
 		s.released = append(s.released, t.cluster.Pod(uid))
 	}
-	if s.withNode() > 0 {
+	if !s.untouched() {
 		return // others stay on nodes
 	}
 	next, why := t.find(s)
@@ -338,7 +341,8 @@ func (s *domainSearch) smallestFor(pods []*cluster.Pod, domains []*domain, may f
 
 // lacking returns the members that the gang has still to place to have its minimum, by name; the next one if it has it.
 func (s *domainSearch) lacking() []*cluster.Pod {
-	k := max(1, s.g.Min()-s.g.Assigned()-s.waiting())
+	counted := s.counted()
+	k := max(1, counted.Lacking(gang.OnNodes))
 	var pods []*cluster.Pod
 	for _, p := range s.g.Members() {
 		if len(pods) < k && s.untried(p) {

@@ -152,16 +152,13 @@ func (s *waits) overdue() (found *cluster.Wait) {
 		return nil
 	}
 	cleared := map[*cluster.Group]int{}
-	s.pods.Each(func(w *cluster.Wait) bool {
-		if onlyGangHolds(w) {
-			cleared[s.entities.cluster.Pod(w.Pod.Object.UID).Group]++
-		}
+	s.eachCleared(func(_ *cluster.Wait, g *cluster.Group) bool {
+		cleared[g]++
 		return true
 	})
 	judged := map[*cluster.Group]bool{}
-	s.pods.Each(func(w *cluster.Wait) bool {
-		g := s.entities.cluster.Pod(w.Pod.Object.UID).Group
-		if g == nil || judged[g] || !onlyGangHolds(w) {
+	s.eachCleared(func(w *cluster.Wait, g *cluster.Group) bool {
+		if g == nil || judged[g] {
 			return true
 		}
 		judged[g] = true
@@ -180,14 +177,22 @@ func onlyGangHolds(w *cluster.Wait) bool {
 	return !slices.ContainsFunc(w.Plugins, func(plugin string) bool { return plugin != coscheduling.Name })
 }
 
+// eachCleared calls do for every waiting pod that only the gang plugin holds, with its gang, in the order of decisions,
+// until do returns false.
+func (s *waits) eachCleared(do func(*cluster.Wait, *cluster.Group) bool) {
+	s.pods.Each(func(w *cluster.Wait) bool {
+		return !onlyGangHolds(w) || do(w, s.entities.cluster.Pod(w.Pod.Object.UID).Group)
+	})
+}
+
 // cleared counts the waiting members of g that only the gang plugin holds.
 func (s *waits) cleared(g *cluster.Group) int {
 	if !s.entities.profiles.otherPermits {
 		return g.Waiting()
 	}
 	n := 0
-	s.pods.Each(func(w *cluster.Wait) bool {
-		if onlyGangHolds(w) && s.entities.cluster.Pod(w.Pod.Object.UID).Group == g {
+	s.eachCleared(func(_ *cluster.Wait, of *cluster.Group) bool {
+		if of == g {
 			n++
 		}
 		return true

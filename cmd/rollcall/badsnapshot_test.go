@@ -171,8 +171,8 @@ func TestWithoutItsFirstEntriesALogNeedsAGoodSnapshot(t *testing.T) {
 	}
 }
 
-// TestAForgedSnapshotIsFoundByWhoeverPassesIt forges one of several: it is whole, and of the right entry.
-func TestAForgedSnapshotIsFoundByWhoeverPassesIt(t *testing.T) {
+// TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt forges one of several: it is whole, and of the right entry.
+func TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt(t *testing.T) {
 	log, _ := small(t)
 	seqs := snapshotSeqs(t, log)
 	whole, _ := factsOf[replayFacts](t, "replay", log)

@@ -199,17 +199,17 @@ var plantedFaults = []struct {
 	{
 		"replay does not compare states", "replay/verify.go",
 		"if v.machine.Hash() != want {", "if v.machine.Hash() != want && seq == 0 {",
-		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "rollcall replay",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt", "rollcall replay",
 	},
 	{
 		"an export does not compare the state that it begins with", "logs/state.go",
 		"if made.Hash() != m.Hash() {", "if made.Hash() != m.Hash() && at == 0 {",
-		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "a bundle was made",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt", "a bundle was made",
 	},
 	{
 		"it takes the snapshot before that for granted", "logs/state.go",
 		"made := scheduler.New(s.opts.registry())", "made, _ := s.snapshots.Newest(base+1, at-1)",
-		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByWhoeverPassesIt", "exit code 0, want 4",
+		"./cmd/rollcall", "TestAForgedSnapshotIsFoundByEveryCommandThatReadsPastIt", "exit code 0, want 4",
 	},
 	{
 		"a bundle's records need not follow one another", "eventlog/chain.go",

@@ -16,6 +16,6 @@
 // Test files are free of floors and bans: a test may drive a package from above, and cannot reach a
 // decision of the product.
 //
-// Start reading at floors.go (the table; floors_needed.go reports rows that nothing needs), then bans.go (the lists), interfaces.go, and order.go (map order).
-// Exceptions, each with its reason, stand in exceptions.go.
+// Start reading at floors.go (the table) and floors_needed.go (rows of it that nothing needs), then bans.go (the
+// lists), interfaces.go, and order.go (map order). Exceptions, each with its reason, stand in exceptions.go.
 package lint

@@ -19,17 +19,11 @@ import (
 // Name is the plugin's name in configurations and in recorded rejections.
 const Name = "Coscheduling"
 
-// Groups is what the plugin asks about gangs.
-type Groups = framework.Gangs
-
-// Domain is where the next member of a gang may go.
-type Domain = framework.Domain
-
-// GroupsHandle is the part of the handle by which the plugin finds its Groups.
+// GroupsHandle is the part of the handle by which the plugin finds what it asks about gangs.
 type GroupsHandle interface {
 	fwk.Handle
-	// Gangs returns the Groups, nil if there are none.
-	Gangs() Groups
+	// Gangs returns what answers, nil if nothing does.
+	Gangs() framework.Gangs
 }
 
 var _ GroupsHandle = framework.Handle(nil)
@@ -37,7 +31,7 @@ var _ GroupsHandle = framework.Handle(nil)
 // Coscheduling is the plugin.
 type Coscheduling struct {
 	handle fwk.Handle
-	groups Groups
+	groups framework.Gangs
 	args   Args
 }
 
@@ -54,9 +48,9 @@ var (
 	_ framework.OrdersWithoutArgs = (*Coscheduling)(nil)
 )
 
-// New makes the plugin. With the handle of this project's runtime its Groups come from the log; with any other, such as
-// that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that it does not
-// know, and on a handle that has neither Groups nor informers.
+// New makes the plugin. With the handle of this project's runtime its framework.Gangs come from the log; with any other,
+// such as that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that it
+// does not know, and on a handle that has neither framework.Gangs nor informers.
 func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
@@ -157,8 +151,8 @@ func (c *Coscheduling) hopeless(g *cluster.Group) string {
 	if g.Mode() == cluster.NonStrict {
 		return ""
 	}
-	unit := g.Composite()
-	if unit != nil {
+	composite := g.Composite()
+	if composite != nil {
 		if u := c.tally(g); !u.OwnSuffices(gang.Possible) {
 			return fmt.Sprintf("pod group %s has too few members left that could be placed", g)
 		}
@@ -178,10 +172,10 @@ func (c *Coscheduling) hopeless(g *cluster.Group) string {
 		}
 		return fmt.Sprintf("pod group %s %s; %s free", g, why, amount(short.Resource, short.Free))
 	}
-	if unit != nil {
-		if short, lacks := c.groups.LacksTogether(unit); lacks {
-			return fmt.Sprintf("%s need %s %s; %s free",
-				title(unit), amount(short.Resource, short.Needed), short.Resource, amount(short.Resource, short.Free))
+	if composite != nil {
+		if short, lacks := c.groups.LacksTogether(composite); lacks {
+			return fmt.Sprintf("%s need %s %s; %s free", title(composite),
+				amount(short.Resource, short.Needed), short.Resource, amount(short.Resource, short.Free))
 		}
 	}
 	return ""

@@ -20,6 +20,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // world is a cluster with one node of 4 cores, its waiting pods, and the handle that shows both.
@@ -48,7 +49,7 @@ func (w *waitingPod) Reject(plugin, _ string) bool {
 	return true
 }
 
-func (w *world) Gangs() Groups { return w }
+func (w *world) Gangs() framework.Gangs { return w }
 
 func (w *world) HeldByOthers() bool { return w.heldByOthers }
 
@@ -61,7 +62,7 @@ func (w *world) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 }
 
 // Domain asks nothing of topology.
-func (w *world) Domain(*cluster.Group) Domain { return Domain{} }
+func (w *world) Domain(*cluster.Group) framework.Domain { return framework.Domain{} }
 
 // Left counts the members of the group that are pending.
 func (w *world) Left(g *cluster.Group) int { return g.Ready() }
@@ -340,7 +341,7 @@ func TestPermitHoldsMembersUntilTheMinimumIsThere(t *testing.T) {
 	}
 }
 
-func TestPostFilterSettlesTheHeldMembers(t *testing.T) {
+func TestPostFilterReleasesHeldMembersOnlyIfTheGangCannotBeCompleted(t *testing.T) {
 	cases := []struct {
 		name           string
 		group          string
@@ -590,7 +591,7 @@ func (plainHandle) SharedInformerFactory() informers.SharedInformerFactory { ret
 // withoutGangs has the method for a view of gangs, and no view.
 type withoutGangs struct{ fwk.Handle }
 
-func (withoutGangs) Gangs() Groups { return nil }
+func (withoutGangs) Gangs() framework.Gangs { return nil }
 
 func TestNewNeedsAViewOfGroups(t *testing.T) {
 	for _, h := range []fwk.Handle{plainHandle{}, withoutGangs{}} {

@@ -14,7 +14,7 @@
 //   - PostFilter and Unreserve let the held members go again when so many cannot be placed that the others are
 //     not enough, so that a gang that does not fit holds nothing.
 //
-// The plugin keeps no state: what it knows of a gang comes from Groups, which is rebuilt from the log.
+// The plugin keeps no state: what it knows of a gang comes from framework.Gangs, which is rebuilt from the log.
 //
 // New also makes it for a stock kube-scheduler, which has no log: then it is standalone, which runs the same code on a
 // view that informers feed, under a lock, and takes the place of what this project's queue and Machine do for gangs

@@ -50,10 +50,10 @@ func (s *standalone) standing(e fwk.QueuedEntityInfo) standing {
 	if g := s.view.GroupOf(pod); g != nil {
 		p, own := g.Priority()
 		at.since, at.name = s.view.since(g), g.String()
-		if unit := g.Composite(); unit != nil {
-			p, own = unit.Priority()
-			at.name = unit.String()
-			for _, each := range unit.Gangs() {
+		if composite := g.Composite(); composite != nil {
+			p, own = composite.Priority()
+			at.name = composite.String()
+			for _, each := range composite.Gangs() {
 				if t := s.view.since(each); t.Before(at.since) {
 					at.since = t
 				}

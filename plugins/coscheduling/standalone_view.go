@@ -13,6 +13,7 @@ import (
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // view is what standalone knows of gangs: the pods that name one, and the PodGroups. Nodes and other pods are none of
@@ -39,7 +40,7 @@ type record struct {
 	since time.Time
 }
 
-var _ Groups = (*view)(nil)
+var _ framework.Gangs = (*view)(nil)
 
 func newView(h fwk.Handle, rejectPercentage int32) *view {
 	v := &view{
@@ -60,7 +61,7 @@ func (v *view) counts(pod *v1.Pod) bool {
 	return ok && !(v.ownCycle && pod.Spec.SchedulingGroup != nil)
 }
 
-// GroupOf implements Groups.
+// GroupOf implements framework.Gangs.
 func (v *view) GroupOf(pod *v1.Pod) *cluster.Group {
 	if !v.counts(pod) && v.state.Pod(pod.UID) == nil {
 		return nil
@@ -68,8 +69,9 @@ func (v *view) GroupOf(pod *v1.Pod) *cluster.Group {
 	return v.state.GroupOf(pod)
 }
 
-// Cleared implements Groups: a member that another Permit plugin holds as well counts too, because nobody would say
-// when that one lets go. One whose wait has ended otherwise does not, although its Unreserve may be still to come.
+// Cleared implements framework.Gangs: a member that another Permit plugin holds as well counts too, because nobody
+// would say when that one lets go. One whose wait has ended otherwise does not, although its
+// Unreserve may be still to come.
 func (v *view) Cleared(g *cluster.Group) int {
 	n := 0
 	if g.Waiting() > 0 {
@@ -82,12 +84,12 @@ func (v *view) Cleared(g *cluster.Group) int {
 	return n
 }
 
-// HeldByOthers implements Groups: kube-scheduler does not tell.
+// HeldByOthers implements framework.Gangs: kube-scheduler does not tell.
 func (v *view) HeldByOthers() bool { return false }
 
-// Left implements Groups. Each member is an entity of its own in the queue, so what is still to come is not known. A
-// gang one of whose members has just found no node is trusted to find places for podGroupRejectPercentage of its
-// minimum, beside that member; any other, for all its members that are there.
+// Left implements framework.Gangs. Each member is an entity of its own in the queue, so what is still to come is not
+// known. A gang one of whose members has just found no node is trusted to find places for podGroupRejectPercentage of
+// its minimum, beside that member; any other, for all its members that are there.
 func (v *view) Left(g *cluster.Group) int {
 	if g == v.failing {
 		return 1 + g.Min()*v.rejectPercentage/100
@@ -95,7 +97,7 @@ func (v *view) Left(g *cluster.Group) int {
 	return g.Ready()
 }
 
-// Lacks implements Groups: of minResources only. What members request is left to the scheduler's own filters.
+// Lacks implements framework.Gangs: of minResources only. What members request is left to the scheduler's own filters.
 // It may be called from a scheduling cycle only, whose snapshot it reads.
 func (v *view) Lacks(g *cluster.Group) (cluster.Shortfall, bool) {
 	least := v.minResources(g)
@@ -129,10 +131,10 @@ func (v *view) Lacks(g *cluster.Group) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }
 
-// Domain implements Groups: topology is Rollcall's own, and not looked at here.
-func (v *view) Domain(*cluster.Group) Domain { return Domain{} }
+// Domain implements framework.Gangs: topology is Rollcall's own, and not looked at here.
+func (v *view) Domain(*cluster.Group) framework.Domain { return framework.Domain{} }
 
-// LacksTogether implements Groups: nothing is certain but minResources, which are each gang's own.
+// LacksTogether implements framework.Gangs: nothing is certain but minResources, which are each gang's own.
 func (v *view) LacksTogether(*cluster.Composite) (cluster.Shortfall, bool) {
 	return cluster.Shortfall{}, false
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
-// A unit is what is admitted in one step: a gang, or the gangs of a composite.
-
 // tally returns the counts of g's unit, with what only the scheduler knows of the attempt under way.
 func (c *Coscheduling) tally(g *cluster.Group) gang.Unit {
 	return g.Tally(func(each *cluster.Group, n *gang.Counts) {
@@ -55,30 +53,32 @@ func (c *Coscheduling) eachWaiting(g *cluster.Group, meant func(i int) bool, do 
 
 // incomplete returns what keeps the gangs that g is admitted with out of the queue, "" for nothing.
 func incomplete(g *cluster.Group) string {
-	unit := g.Composite()
-	if unit == nil {
+	composite := g.Composite()
+	if composite == nil {
 		return ""
 	}
-	if why := unit.Refusal(); why != "" {
-		return fmt.Sprintf("%s: refused: %s", title(unit), why)
+	if why := composite.Refusal(); why != "" {
+		return fmt.Sprintf("%s: refused: %s", title(composite), why)
 	}
-	if !unit.Declared() {
-		return fmt.Sprintf("%s does not exist yet", title(unit))
+	if !composite.Declared() {
+		return fmt.Sprintf("%s does not exist yet", title(composite))
 	}
-	lacking, first, ok := unit.Lacking(func(each *cluster.Group) bool { return each.HasMinimum(gang.Present) })
+	unit := g.Tally(nil)
+	lacking := unit.Lacking(gang.Present)
 	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Met() {
 		return ""
 	}
 	why := fmt.Sprintf(
 		"%s: %d of the %d pod groups needed can be complete",
-		title(unit),
-		unit.Min()-lacking,
-		unit.Min(),
+		title(composite),
+		unit.Min-lacking,
+		unit.Min,
 	)
+	first, ok := composite.FirstWithout(func(each *cluster.Group) bool { return each.HasMinimum(gang.Present) })
 	if !ok {
 		return why
 	}
-	switch other := unit.Gang(first); {
+	switch other := composite.Gang(first); {
 	case other == nil || !other.Declared():
 		return fmt.Sprintf("%s; pod group %s does not exist yet", why, first)
 	case other.Refusal() != "":
@@ -95,9 +95,9 @@ func incomplete(g *cluster.Group) string {
 }
 
 // title returns how messages name a composite.
-func title(unit *cluster.Composite) string {
-	if unit.Namespace == "" {
-		return "pod groups " + unit.String()
+func title(c *cluster.Composite) string {
+	if c.Namespace == "" {
+		return "pod groups " + c.String()
 	}
-	return "composite pod group " + unit.String()
+	return "composite pod group " + c.String()
 }

@@ -15,9 +15,9 @@ import (
 
 // Preemption for a gang, or for the gangs that are admitted together: only if then all that is needed fits.
 
-// maxReplacements is how often, in one cycle, all members are placed anew to see whether a unit could stay after all.
+// maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
 // Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed
-// once so many units have been tried.
+// once so many targets have been tried.
 const maxReplacements = 256
 
 // preemptForGang plans for all that the attempt on g was about.
@@ -69,9 +69,8 @@ func (p *Preemption) preemptForGang(
 // bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang may go to, of
 // equals the first; nil if there is none. Of gangs that are admitted together none may be limited to a domain.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) (best *plan) {
-	domains, limited := p.view.Domains(g)
-	if len(g.Unit()) > 1 &&
-		slices.ContainsFunc(g.Unit(), func(o *cluster.Group) bool { _, limited := p.view.Domains(o); return limited }) {
+	domains, limited := p.view.DomainsAnew(g)
+	if len(g.Unit()) > 1 && slices.ContainsFunc(g.Unit(), p.hasDomains) {
 		return nil
 	}
 	if !limited {
@@ -104,6 +103,12 @@ func (pl *plan) costs() (c candidate) {
 	return c
 }
 
+// hasDomains reports whether the members of a gang are limited to one of some domains.
+func (p *Preemption) hasDomains(g *cluster.Group) bool {
+	_, limited := p.view.DomainsAnew(g)
+	return limited
+}
+
 // giveUp takes the nominations away that the members may have.
 func (p *Preemption) giveUp(state fwk.CycleState, pl *plan) (*fwk.PostFilterResult, *fwk.Status) {
 	if lost := pl.withdrawn(nil); len(lost) > 0 {
@@ -122,16 +127,16 @@ type plan struct {
 	ours     map[types.UID]bool
 	priority int32
 
-	candidates []*unit // in the order in which they are taken: what costs least comes first
-	gone       []*unit // pods that are on their way out anyway, however important, and the gang's own among them
-	counted    map[*unit]int
+	candidates []*target // in the order in which they are taken: what costs least comes first
+	gone       []*target // pods that are on their way out anyway, however important, and the gang's own among them
+	counted    map[*target]int
 
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
 
 	r       *framework.Rehearsal
 	placed  []member
-	victims []*unit
+	victims []*target
 }
 
 // member is a pod of the gang and the node that it would go to.
@@ -145,12 +150,9 @@ func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group)
 		p:        p,
 		ctx:      ctx,
 		gangs:    g.Unit(),
-		enough:   1,
+		enough:   g.GangsNeeded(),
 		ours:     map[types.UID]bool{},
 		priority: p.view.State().PriorityOf(pod),
-	}
-	if c := g.Composite(); c != nil {
-		pl.enough = c.Min()
 	}
 	for _, each := range pl.gangs {
 		for _, m := range each.Members() {
@@ -189,7 +191,7 @@ func (pl *plan) make() bool {
 	pl.compareMembers()
 	n := 0
 	if !pl.tryFirst(0) {
-		// The fewer units are gone, the less room there is: search the shortest list of them that is enough.
+		// The fewer targets are gone, the less room there is: search the shortest list of them that is enough.
 		lowest, highest := 1, len(pl.candidates)
 		if highest == 0 || !pl.tryFirst(highest) {
 			return false
@@ -240,7 +242,7 @@ func (pl *plan) fits() bool {
 	return true
 }
 
-// findCandidates lists the units that may be made to go.
+// findCandidates lists the targets that may be made to go.
 func (pl *plan) findCandidates() bool {
 	nodes, err := pl.p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -256,7 +258,7 @@ func (pl *plan) findCandidates() bool {
 	if err != nil {
 		return false
 	}
-	for _, u := range pl.p.unitsOn(nodes...) {
+	for _, u := range pl.p.targetsOn(nodes...) {
 		stay, going := u.split(
 			func(m *cluster.Pod) bool { return m.Object.DeletionTimestamp != nil || pl.p.going(m.Object) },
 		)
@@ -268,19 +270,21 @@ func (pl *plan) findCandidates() bool {
 			pl.candidates = append(pl.candidates, stay)
 		}
 	}
-	slices.SortFunc(pl.candidates, func(a, b *unit) int { return -moreImportant(a, b) })
+	slices.SortFunc(pl.candidates, func(a, b *target) int { return -moreImportant(a, b) })
 	counts := violations(pl.candidates, budgets)
-	pl.counted = make(map[*unit]int, len(counts))
+	pl.counted = make(map[*target]int, len(counts))
 	for i, u := range pl.candidates {
 		pl.counted[u] = counts[i]
 	}
 	// Those that a budget protects go last.
-	slices.SortStableFunc(pl.candidates, func(a, b *unit) int { return min(pl.counted[a], 1) - min(pl.counted[b], 1) })
+	slices.SortStableFunc(pl.candidates, func(a, b *target) int {
+		return min(pl.counted[a], 1) - min(pl.counted[b], 1)
+	})
 	return len(pl.candidates)+len(pl.gone) > 0
 }
 
-// split returns the unit's pods of which leaves is not true, and those of which it is; nil for none.
-func (u *unit) split(leaves func(*cluster.Pod) bool) (stay, going *unit) {
+// split returns the target's pods of which leaves is not true, and those of which it is; nil for none.
+func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
 	var staying, leaving []*cluster.Pod
 	for _, m := range u.pods {
 		if leaves(m) {
@@ -289,7 +293,7 @@ func (u *unit) split(leaves func(*cluster.Pod) bool) (stay, going *unit) {
 			staying = append(staying, m)
 		}
 	}
-	part := func(pods []*cluster.Pod) *unit {
+	part := func(pods []*cluster.Pod) *target {
 		if len(pods) == 0 {
 			return nil
 		}
@@ -361,13 +365,13 @@ func (pl *plan) tryFirst(n int) bool {
 	return pl.placeAll()
 }
 
-func (pl *plan) remove(u *unit) {
+func (pl *plan) remove(u *target) {
 	for _, m := range u.pods {
 		_ = pl.r.RemovePod(m.Info()) // on a node that is gone it holds nothing
 	}
 }
 
-func (pl *plan) restore(u *unit) {
+func (pl *plan) restore(u *target) {
 	for _, m := range u.pods {
 		_ = pl.r.AddPod(m.Info())
 	}
@@ -452,13 +456,13 @@ func (pl *plan) lift(i int) {
 	pl.placed = slices.Delete(pl.placed, i, i+1)
 }
 
-// takeBack puts every unit back that need not go, the most important first, until none is left that could stay.
+// takeBack puts every target back that need not go, the most important first, until none is left that could stay.
 func (pl *plan) takeBack() {
 	for {
 		kept := len(pl.victims)
 		for _, u := range slices.Backward(slices.Clone(pl.victims)) {
 			if pl.spare(u) {
-				pl.victims = slices.DeleteFunc(pl.victims, func(v *unit) bool { return v == u })
+				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
 			}
 		}
 		if pl.alike || len(pl.victims) == kept {
@@ -467,8 +471,8 @@ func (pl *plan) takeBack() {
 	}
 }
 
-// spare puts the unit back if the members still fit then.
-func (pl *plan) spare(u *unit) bool {
+// spare puts the target back if the members still fit then.
+func (pl *plan) spare(u *target) bool {
 	if pl.alike {
 		return pl.spareHere(u)
 	}
@@ -491,9 +495,9 @@ func (pl *plan) liftAll() {
 	}
 }
 
-// spareHere is spare for members that are alike: only those on the unit's own nodes need another place, and if there is
-// none for one of them, no other order of placing would have found one.
-func (pl *plan) spareHere(u *unit) bool {
+// spareHere is spare for members that are alike: only those on the target's own nodes need another place, and if
+// there is none for one of them, no other order of placing would have found one.
+func (pl *plan) spareHere(u *target) bool {
 	before := slices.Clone(pl.placed)
 	var moved []member
 	for i := len(pl.placed) - 1; i >= 0; i-- {
@@ -523,8 +527,8 @@ func (pl *plan) spareHere(u *unit) bool {
 	return true
 }
 
-// revert takes the unit out again and puts the members where they were.
-func (pl *plan) revert(u *unit, before []member) {
+// revert takes the target out again and puts the members where they were.
+func (pl *plan) revert(u *target, before []member) {
 	pl.liftAll()
 	pl.remove(u)
 	for _, m := range before {

@@ -200,7 +200,7 @@ func (g *gang) places(w *world, gone map[string]bool) (n int64) {
 	return n
 }
 
-// checkAllAreNeeded: with one of the victims' units staying, the gang does not fit any more.
+// checkAllAreNeeded: with one of the victims' targets staying, the gang does not fit any more.
 func (g *gang) checkAllAreNeeded(t *rapid.T, w *world, victims map[string]bool) {
 	for _, p := range w.pods {
 		if !victims[p.Name] {

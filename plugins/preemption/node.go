@@ -116,8 +116,8 @@ func (p *Preemption) wanted(nodes int) int {
 	return min(max(n, int(p.args.MinCandidateNodesAbsolute)), nodes)
 }
 
-// tryNode thinks away all units on the node that are less important than the pod, and takes back as many as it can. It
-// returns nil if the pod does not fit even without them, or if there are none.
+// tryNode thinks away all targets on the node that are less important than the pod, and takes back as many as it can.
+// It returns nil if the pod does not fit even without them, or if there are none.
 func (p *Preemption) tryNode(
 	ctx context.Context,
 	state fwk.CycleState,
@@ -126,23 +126,23 @@ func (p *Preemption) tryNode(
 	budgets []*policyv1.PodDisruptionBudget,
 ) (*candidate, error) {
 	priority := p.view.State().PriorityOf(pod)
-	units := slices.DeleteFunc(p.unitsOn(node), func(u *unit) bool { return u.priority >= priority })
-	if len(units) == 0 {
+	targets := slices.DeleteFunc(p.targetsOn(node), func(u *target) bool { return u.priority >= priority })
+	if len(targets) == 0 {
 		return nil, nil
 	}
 	t := trial{p: p, ctx: ctx, state: state.Clone(), pod: pod, node: node.Snapshot()}
-	for _, u := range units {
+	for _, u := range targets {
 		t.remove(u)
 	}
 	if !t.fits() {
 		return nil, t.err
 	}
-	slices.SortFunc(units, moreImportant)
+	slices.SortFunc(targets, moreImportant)
 	c := &candidate{node: node.Node().Name}
-	counts := violations(units, budgets)
-	var victims []*unit
+	counts := violations(targets, budgets)
+	var victims []*target
 	for _, protected := range []bool{true, false} {
-		for i, u := range units {
+		for i, u := range targets {
 			if counts[i] > 0 == protected && !t.takeBack(u) {
 				victims = append(victims, u)
 				c.violations += counts[i]
@@ -172,8 +172,9 @@ type trial struct {
 	err   error
 }
 
-// Pods of a unit on other nodes are taken from what plugins keep in the cycle's state only: nothing is filtered there.
-func (t *trial) remove(u *unit) {
+// remove takes pods of the target on other nodes from what plugins keep in the cycle's state only: nothing is filtered
+// there.
+func (t *trial) remove(u *target) {
 	t.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
 		if node == t.node {
 			if err := node.RemovePod(klog.Logger{}, info.GetPod()); err != nil {
@@ -184,7 +185,7 @@ func (t *trial) remove(u *unit) {
 	})
 }
 
-func (t *trial) add(u *unit) {
+func (t *trial) add(u *target) {
 	t.each(u, func(info fwk.PodInfo, node fwk.NodeInfo) error {
 		if node == t.node {
 			node.AddPodInfo(info)
@@ -193,7 +194,7 @@ func (t *trial) add(u *unit) {
 	})
 }
 
-func (t *trial) each(u *unit, do func(fwk.PodInfo, fwk.NodeInfo) error) {
+func (t *trial) each(u *target, do func(fwk.PodInfo, fwk.NodeInfo) error) {
 	for _, pod := range u.pods {
 		node := t.node
 		if pod.Node != node.Node().Name {
@@ -221,8 +222,8 @@ func (t *trial) fits() bool {
 	return status.IsSuccess()
 }
 
-// takeBack puts the unit back if the pod still fits then.
-func (t *trial) takeBack(u *unit) bool {
+// takeBack puts the target back if the pod still fits then.
+func (t *trial) takeBack(u *target) bool {
 	t.add(u)
 	if t.fits() {
 		return true

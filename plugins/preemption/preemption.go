@@ -24,13 +24,10 @@ import (
 // Name is the plugin's name in configurations and in recorded rejections: that of the one it stands in for.
 const Name = names.DefaultPreemption
 
-// View is what the plugin asks of the scheduler's state.
-type View = framework.Evictions
-
 // Preemption is the plugin.
 type Preemption struct {
 	handle framework.Handle
-	view   View
+	view   framework.Evictions
 	args   config.DefaultPreemptionArgs
 }
 
@@ -41,7 +38,7 @@ var (
 )
 
 // New makes the plugin. It fails on arguments that kube-scheduler would refuse, and on any handle but that of this
-// project's runtime with a View.
+// project's runtime with its Evictions.
 func New(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, ok := obj.(*config.DefaultPreemptionArgs)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// unit is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
-type unit struct {
+// target is what is evicted in one: a pod, or all pods of a group whose disruptionMode is all.
+type target struct {
 	key      fwk.EntityKey
 	rank     int // by what it is: the higher, the more important
 	priority int32
@@ -31,9 +31,9 @@ const (
 	rankComposite
 )
 
-// unitOf returns the unit that the pod is evicted in.
-func (p *Preemption) unitOf(pod *cluster.Pod) *unit {
-	u := &unit{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
+// targetOf returns the target that the pod is evicted in.
+func (p *Preemption) targetOf(pod *cluster.Pod) *target {
+	u := &target{rank: rankPod, priority: p.view.State().PriorityOf(pod.Object)}
 	u.key, u.pods = p.view.State().DisruptedWith(pod)
 	switch {
 	case u.key.Type == fwk.CompositePodGroupKeyType:
@@ -50,8 +50,8 @@ func (p *Preemption) unitOf(pod *cluster.Pod) *unit {
 	return u
 }
 
-// moreImportant orders units, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
-func moreImportant(a, b *unit) int {
+// moreImportant orders targets, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
+func moreImportant(a, b *target) int {
 	return cmp.Or(
 		cmp.Compare(b.priority, a.priority),
 		cmp.Compare(b.rank, a.rank),
@@ -63,8 +63,8 @@ func moreImportant(a, b *unit) int {
 	)
 }
 
-// unitsOn returns the units with a pod on one of the nodes, each once, in the order of nodes and pods.
-func (p *Preemption) unitsOn(nodes ...fwk.NodeInfo) (units []*unit) {
+// targetsOn returns the targets with a pod on one of the nodes, each once, in the order of nodes and pods.
+func (p *Preemption) targetsOn(nodes ...fwk.NodeInfo) (targets []*target) {
 	seen := map[fwk.EntityKey]bool{}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {
@@ -72,19 +72,19 @@ func (p *Preemption) unitsOn(nodes ...fwk.NodeInfo) (units []*unit) {
 			if pod == nil {
 				continue
 			}
-			u := p.unitOf(pod)
+			u := p.targetOf(pod)
 			if !seen[u.key] {
 				seen[u.key] = true
-				units = append(units, u)
+				targets = append(targets, u)
 			}
 		}
 	}
-	return units
+	return targets
 }
 
-// violations counts, for each of the units in the order given, the pods that a disruption budget would have stay: the
-// units before them have used up what it allows.
-func violations(units []*unit, budgets []*policyv1.PodDisruptionBudget) []int {
+// violations counts, for each of the targets in the order given, the pods that a disruption budget would have stay: the
+// targets before them have used up what it allows.
+func violations(targets []*target, budgets []*policyv1.PodDisruptionBudget) []int {
 	left := make([]int32, len(budgets))
 	selectors := make([]labels.Selector, len(budgets))
 	for i, b := range budgets {
@@ -110,8 +110,8 @@ func violations(units []*unit, budgets []*policyv1.PodDisruptionBudget) []int {
 		}
 		return false
 	}
-	counts := make([]int, len(units))
-	for i, u := range units {
+	counts := make([]int, len(targets))
+	for i, u := range targets {
 		for _, pod := range u.pods {
 			if violates(pod.Object) {
 				counts[i]++

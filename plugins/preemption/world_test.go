@@ -45,14 +45,14 @@ type world struct {
 	profile *framework.Profile
 }
 
-// The world is the View of the plugin, and the Nominator.
-func (w *world) State() *cluster.State                     { return w.state }
-func (w *world) GangPlugin() string                        { return "Coscheduling" }
-func (w *world) Left(g *cluster.Group) int                 { return w.left[g.Name] }
-func (w *world) Domains(*cluster.Group) ([][]string, bool) { return w.domains, w.domains != nil }
-func (w *world) Going(types.UID) bool                      { return false }
-func (w *world) PriorityOf(p *v1.Pod) int32                { return w.state.PriorityOf(p) }
-func (w *world) DeleteNominatedPodIfExists(*v1.Pod)        {}
+// The world is the framework.Evictions of the plugin, and the Nominator.
+func (w *world) State() *cluster.State                         { return w.state }
+func (w *world) GangPlugin() string                            { return "Coscheduling" }
+func (w *world) Left(g *cluster.Group) int                     { return w.left[g.Name] }
+func (w *world) DomainsAnew(*cluster.Group) ([][]string, bool) { return w.domains, w.domains != nil }
+func (w *world) Going(types.UID) bool                          { return false }
+func (w *world) PriorityOf(p *v1.Pod) int32                    { return w.state.PriorityOf(p) }
+func (w *world) DeleteNominatedPodIfExists(*v1.Pod)            {}
 func (w *world) NominatedNode(uid types.UID) string {
 	return w.state.Pod(uid).Object.Status.NominatedNodeName
 }

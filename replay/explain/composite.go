@@ -147,8 +147,9 @@ func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
 		is = condition{declared: c.Declared(), refused: refusal != "", min: c.Min()}
 	}
 	if is.declared && !is.refused && !c.Independent() {
-		there, _, _ := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(gang.Present) || w.has(g) })
-		missing, first, _ := c.Lacking(w.has)
+		there := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(gang.Present) || w.has(g) })
+		missing := c.Lacking(w.has)
+		first, _ := c.FirstWithout(w.has)
 		is.complete, is.placed = there == 0, missing == 0
 		if missing > 0 {
 			why = first.String() + " has not its minimum on nodes"

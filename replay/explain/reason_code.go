@@ -108,6 +108,6 @@ func (h *gangHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (answe
 
 // gangsLacking returns how many gangs of c more need their minimum of the members that count.
 func gangsLacking(c *cluster.Composite, by gang.Count) int {
-	n, _, _ := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
+	n := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
 	return n
 }

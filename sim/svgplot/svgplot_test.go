@@ -82,7 +82,7 @@ func TestTextsAreEscaped(t *testing.T) {
 	}
 }
 
-func TestNoReservationsTakeNoRoom(t *testing.T) {
+func TestAFigureWithoutReservationsHasNoStripForThem(t *testing.T) {
 	if got := drawn(t, Figure{Strip: Strip{Title: "Reservations"}}); strings.Contains(got, "Reservations") {
 		t.Error(got)
 	}
