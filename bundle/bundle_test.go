@@ -72,7 +72,7 @@ var theLog = sync.OnceValues(func() (*original, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := cluster.Run(context.Background(), sim.Waiting(eng), func(sim.Progress) {}); err != nil {
+	if _, err := cluster.Run(context.Background(), sim.Stepping(eng), func(sim.Progress) {}); err != nil {
 		return nil, err
 	}
 	if o.last, err = o.Last(); err != nil {

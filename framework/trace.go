@@ -12,19 +12,19 @@ import (
 // Trace collects what one cycle saw, for people to read: more than the log records, and at a cost. A nil
 // *Trace collects nothing. Nothing in it may reach a decision.
 type Trace struct {
-	// PreFilter has a step for every PreFilter plugin that ran, in the order in which they ran.
-	PreFilter []PreFilterStep
+	// PreFilter has an answer of every PreFilter plugin that ran, in the order in which they ran.
+	PreFilter []PreFilterAnswer
 	// Refused are the nodes that a Filter plugin refused, sorted by name.
 	Refused []NodeRefusal
 	// Scored are the feasible nodes, best first (total score, then name): the first is the one chosen. A
 	// node that was the only feasible one has no scores.
 	Scored []ScoredNode
-	// Reserve, Permit and PostFilter have a step for every plugin that ran, in the order in which they ran.
-	Reserve, Permit, PostFilter []Step
+	// Reserve, Permit and PostFilter have an answer of every plugin that ran, in the order in which they ran.
+	Reserve, Permit, PostFilter []Answer
 }
 
-// Step is what one plugin answered.
-type Step struct {
+// Answer is what one plugin answered.
+type Answer struct {
 	Plugin string
 	// Code is the framework's name of the status code, such as Success, Skip, Wait or Unschedulable.
 	Code string
@@ -32,9 +32,9 @@ type Step struct {
 	Reasons []string
 }
 
-// PreFilterStep is what one PreFilter plugin answered.
-type PreFilterStep struct {
-	Step
+// PreFilterAnswer is what one PreFilter plugin answered.
+type PreFilterAnswer struct {
+	Answer
 	// AllNodes says that the plugin left all nodes eligible.
 	AllNodes bool
 	// Nodes are the only nodes that it left eligible, sorted, if AllNodes is false.
@@ -44,7 +44,7 @@ type PreFilterStep struct {
 // NodeRefusal is why a node was refused.
 type NodeRefusal struct {
 	Node string
-	Step
+	Answer
 }
 
 // ScoredNode is a feasible node and how it was rated.
@@ -82,8 +82,8 @@ func (t *Trace) Winner() (node ScoredNode, ok bool) {
 	return t.Scored[0], true
 }
 
-func step(plugin string, status *fwk.Status) Step {
-	s := Step{Plugin: plugin, Code: status.Code().String()}
+func answerOf(plugin string, status *fwk.Status) Answer {
+	s := Answer{Plugin: plugin, Code: status.Code().String()}
 	if status != nil {
 		s.Reasons = slices.Sorted(slices.Values(status.Reasons()))
 	}
@@ -94,7 +94,7 @@ func (t *Trace) preFilter(plugin string, result *fwk.PreFilterResult, status *fw
 	if t == nil {
 		return
 	}
-	s := PreFilterStep{Step: step(plugin, status), AllNodes: !status.IsSuccess() || result.AllNodes()}
+	s := PreFilterAnswer{Answer: answerOf(plugin, status), AllNodes: !status.IsSuccess() || result.AllNodes()}
 	if !s.AllNodes {
 		s.Nodes = sets.List(result.NodeNames)
 	}
@@ -106,7 +106,7 @@ func (t *Trace) refused(refused []refusal) {
 		return
 	}
 	for _, r := range refused {
-		t.Refused = append(t.Refused, NodeRefusal{r.node.Node().Name, step(r.status.Plugin(), r.status)})
+		t.Refused = append(t.Refused, NodeRefusal{r.node.Node().Name, answerOf(r.status.Plugin(), r.status)})
 	}
 	slices.SortFunc(t.Refused, func(a, b NodeRefusal) int { return cmp.Compare(a.Node, b.Node) })
 }
@@ -156,18 +156,18 @@ func (t *Trace) total(lists []fwk.NodeScoreList) {
 
 func (t *Trace) reserve(plugin string, status *fwk.Status) {
 	if t != nil {
-		t.Reserve = append(t.Reserve, step(plugin, status))
+		t.Reserve = append(t.Reserve, answerOf(plugin, status))
 	}
 }
 
 func (t *Trace) permit(plugin string, status *fwk.Status) {
 	if t != nil {
-		t.Permit = append(t.Permit, step(plugin, status))
+		t.Permit = append(t.Permit, answerOf(plugin, status))
 	}
 }
 
 func (t *Trace) postFilter(plugin string, status *fwk.Status) {
 	if t != nil {
-		t.PostFilter = append(t.PostFilter, step(plugin, status))
+		t.PostFilter = append(t.PostFilter, answerOf(plugin, status))
 	}
 }

@@ -116,7 +116,7 @@ profiles:
 	if err != nil {
 		t.Fatal(err)
 	}
-	summary, err := cluster.Run(t.Context(), sim.Waiting(eng), nil)
+	summary, err := cluster.Run(t.Context(), sim.Stepping(eng), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func TestEachPodAndGangHasOneOutcomeAndTheLogSaysTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := c.Run(context.Background(), sim.Waiting(eng), nil)
+		sum, err := c.Run(context.Background(), sim.Stepping(eng), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,7 @@ func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := s.cluster(t).Run(context.Background(), sim.Waiting(eng), nil)
+	sum, err := s.cluster(t).Run(context.Background(), sim.Stepping(eng), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +100,9 @@ func (s story) resume(t testing.TB, log engine.Log) (report.Summary, error) {
 		func(now time.Time) (_ sim.Scheduler, err error) {
 			eng, err = s.engine(log, now)
 			if s.ahead {
-				return sim.Ahead(eng), err
+				return sim.Advancing(eng), err
 			}
-			return sim.Waiting(eng), err
+			return sim.Stepping(eng), err
 		})
 	defer r.Close()
 	sum, err := s.cluster(t).Run(context.Background(), r, nil)

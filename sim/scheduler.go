@@ -16,7 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim/report"
 )
 
-// Scheduler is what a simulation drives. Waiting and Ahead make one of an engine.
+// Scheduler is what a simulation drives. Stepping and Advancing make one of an engine.
 type Scheduler interface {
 	// Step takes inputs in at virtual time now, decides until nothing is left to decide, and returns the effects.
 	// Without inputs it is called because Wake's time has come. now never goes back. The inputs' objects share parts
@@ -45,13 +45,13 @@ type View interface {
 	Reservations() []report.Reservation
 }
 
-// Waiting returns a Scheduler of an engine whose steps wait until everything is durable.
-func Waiting(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
+// Stepping returns a Scheduler of an engine whose steps wait until everything is durable.
+func Stepping(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Step} }
 
-// Ahead returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
+// Advancing returns a Scheduler of an engine that goes on while its decisions are being made durable. The engine must
 // release effects when they are decided (engine.WhenDecided). At the end of the simulation somebody has to wait for the
 // disk (engine.Engine.Sync).
-func Ahead(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
+func Advancing(e *engine.Engine) Scheduler { return driven{e, viewOf(e.Machine), e.Advance} }
 
 // driven is an engine as a Scheduler.
 type driven struct {

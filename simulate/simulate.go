@@ -138,9 +138,9 @@ func (r *run) open(ctx context.Context, now time.Time) (sim.Scheduler, error) {
 		r.Resumed(r.before.Seq(), now)
 	}
 	if r.Effects == nil {
-		return sim.Ahead(eng), nil
+		return sim.Advancing(eng), nil
 	}
-	return sim.Waiting(eng), nil
+	return sim.Stepping(eng), nil
 }
 
 // finish waits until everything is durable, and says what is wrong with a simulation that has ended without an error.

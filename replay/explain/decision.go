@@ -111,14 +111,14 @@ func (r *rerun) examples(refusal *answer.Refusal, trace *framework.Trace) (nodes
 
 // errorWords returns what the plugin said when it failed: the log does not record it.
 func errorWords(plugin string, trace *framework.Trace) string {
-	var steps []framework.Step
+	var answers []framework.Answer
 	for _, s := range trace.PreFilter {
-		steps = append(steps, s.Step)
+		answers = append(answers, s.Answer)
 	}
 	for _, n := range trace.Refused {
-		steps = append(steps, n.Step)
+		answers = append(answers, n.Answer)
 	}
-	for _, s := range slices.Concat(steps, trace.Reserve, trace.Permit, trace.PostFilter) {
+	for _, s := range slices.Concat(answers, trace.Reserve, trace.Permit, trace.PostFilter) {
 		if s.Plugin == plugin && s.Code == "Error" && len(s.Reasons) > 0 {
 			return s.Reasons[0]
 		}

@@ -92,7 +92,7 @@ func recorded(
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Run(t.Context(), sim.Waiting(eng), func(sim.Progress) {}); err != nil {
+	if _, err := cluster.Run(t.Context(), sim.Stepping(eng), func(sim.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	return log

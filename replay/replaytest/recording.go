@@ -51,7 +51,7 @@ func Record(t testing.TB, every uint64) *Recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cluster.Run(context.Background(), sim.Waiting(eng), func(sim.Progress) {}); err != nil {
+	if _, err := cluster.Run(context.Background(), sim.Stepping(eng), func(sim.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	m := scheduler.New(plugins.NewRegistry())
