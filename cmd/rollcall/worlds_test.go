@@ -195,10 +195,6 @@ var worldTamperings = []struct {
 		line["node"] = "another"
 		return true, false
 	}},
-	{"a pod never came", func(line map[string]any) (changed, drop bool) {
-		is := line["kind"] == "Upserted" && line["resource"] == "pods" && at(line, "object", "status", "phase") == nil
-		return is, is
-	}},
 	{"a placement is left out", func(line map[string]any) (changed, drop bool) {
 		is := text(line, "decision", "outcome") == "Scheduled"
 		return is, is
