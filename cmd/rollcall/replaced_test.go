@@ -14,8 +14,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
-// The directory of a simulation at work is moved away, and a copy of it, or an empty directory, is put in its place. The
-// process stops with exit code 1. What it told of effects is in the log where that is now, and the directory in the
+// The directory of a simulation at work is moved away, and a copy of it, or an empty directory, is put in its place.
+// The process stops with exit code 1. What it told of effects is in the log where that is now, and the directory in the
 // place holds what it held. Put back, the simulation comes to the end of one left alone.
 func TestASimulationWhoseDirectoryIsReplacedStops(t *testing.T) {
 	t.Parallel()

@@ -188,7 +188,8 @@ func TestAWriterTakesTheLockThatReplacesItsOwn(t *testing.T) {
 	must(t, l.Append(context.Background(), 10, logtest.Entries(11, 5)))
 	l.opts.SegmentBytes = 1
 	before := files(t, path)
-	wantDisplaced(t, l.Append(context.Background(), 15, logtest.Entries(16, 5)), "its file LOCK was removed or replaced", 15)
+	err = l.Append(context.Background(), 15, logtest.Entries(16, 5))
+	wantDisplaced(t, err, "its file LOCK was removed or replaced", 15)
 	if after := files(t, path); !maps.Equal(before, after) {
 		t.Errorf("files were changed: %q", slices.Sorted(maps.Keys(after)))
 	}

@@ -151,8 +151,8 @@ func startBehind(ctx context.Context, plan *bundle.Plan, log *logs.Source, m *sc
 	return nil
 }
 
-// Range returns the first and the last entry of a range of a log. It is an error if the log does not reach an entry that
-// is named; a range of times may be empty, then first is above last.
+// Range returns the first and the last entry of a range of a log. It is an error if the log does not reach an entry
+// that is named; a range of times may be empty, then first is above last.
 func Range(ctx context.Context, log *logs.Source, from, to Place) (first, last uint64, err error) {
 	for _, seq := range []uint64{from.Seq, to.Seq} {
 		if err := log.MustHave(seq); err != nil {

@@ -48,9 +48,9 @@ var (
 	_ framework.OrdersWithoutArgs = (*Coscheduling)(nil)
 )
 
-// New makes the plugin. With the handle of this project's runtime its framework.Gangs come from the log; with any other,
-// such as that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that it
-// does not know, and on a handle that has neither framework.Gangs nor informers.
+// New makes the plugin. With the handle of this project's runtime its framework.Gangs come from the log; with any
+// other, such as that of a stock kube-scheduler, they come from informers (see standalone). It fails on arguments that
+// it does not know, and on a handle that has neither framework.Gangs nor informers.
 func New(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
