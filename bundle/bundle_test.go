@@ -23,6 +23,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
@@ -554,9 +555,15 @@ func FuzzOpen(f *testing.F) {
 		f.Add(data)
 		f.Add(data[:200])
 	}
+	f.Add(hostile(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, resealed(data)} {
-			b, err := open(data)
+			var b *bundle.Bundle
+			var err error
+			got := alloc.Bytes(func() { b, err = open(data) })
+			if most := bundle.OpenMemory(len(data)); err != nil && got > most {
+				t.Errorf("%d bytes were allocated to refuse a bundle of %d, want at most %d: %v", got, len(data), most, err)
+			}
 			if err != nil {
 				continue
 			}

@@ -99,9 +99,17 @@ func (m *Manifest) encode() ([]byte, error) {
 // decodeManifest is the inverse of encode, and accepts nothing else.
 func decodeManifest(data []byte) (*Manifest, error) {
 	m := &Manifest{}
+	type fields Manifest
+	in := struct {
+		*fields
+		Origin json.RawMessage `json:"origin"` // what is there a thousand times is decoded once
+	}{fields: (*fields)(m)}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(m); err != nil {
+	if err := dec.Decode(&in); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(in.Origin, &m.Origin); err != nil {
 		return nil, err
 	}
 	if again, err := m.encode(); err != nil {

@@ -9,12 +9,22 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
+
+// OpenMemory returns how many bytes of memory opening a bundle of so many bytes takes at the most, at a time: beside
+// the window and the manifest, the snapshot and one record, however many there are.
+func OpenMemory(size int) uint64 {
+	const around = 48 << 20
+	record := min(limit(uint64(size)), eventlog.MaxRecord)
+	return around + 8*uint64(size) + 2*record + snapshot.DecodeMemory(size) + eventlog.DecodeMemory(int(record))
+}
 
 // A recordReader unpacks the records of a bundle in order, and checks each against the one before it.
 type recordReader struct {
@@ -50,13 +60,14 @@ func (r *recordReader) next() ([]byte, eventlog.Entry, error) {
 		err := fmt.Errorf("entry %d: %d bytes exceed the %d of a record", seq, n, eventlog.MaxRecord)
 		return nil, eventlog.Entry{}, r.bundle.damaged("records", err)
 	}
-	if cap(r.buf) < n {
-		r.buf = make([]byte, n)
+	for r.buf = r.buf[:0]; len(r.buf) < n; { // it takes memory as the bytes come, not as they are said to be
+		step := min(n-len(r.buf), max(64<<10, len(r.buf)))
+		r.buf = slices.Grow(r.buf, step)[:len(r.buf)+step]
+		if _, err := io.ReadFull(r.in, r.buf[len(r.buf)-step:]); err != nil {
+			return nil, eventlog.Entry{}, r.bundle.damaged("records", fmt.Errorf("entry %d: %w", seq, err))
+		}
 	}
-	rec := r.buf[:n]
-	if _, err := io.ReadFull(r.in, rec); err != nil {
-		return nil, eventlog.Entry{}, r.bundle.damaged("records", fmt.Errorf("entry %d: %w", seq, err))
-	}
+	rec := r.buf
 	e, err := r.tally.take(rec)
 	if err != nil {
 		return nil, e, r.bundle.damaged("records", err)

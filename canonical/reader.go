@@ -14,10 +14,29 @@ type Reader struct {
 	b   []byte
 	at  int
 	err error
+	// memory is how many bytes what is still to be decoded may take.
+	memory int
 }
 
+const (
+	// memoryFactor is how many bytes of memory what is decoded from the bytes may take for each of them, and memoryFloor
+	// how many beside.
+	memoryFactor = 32
+	memoryFloor  = 16 << 20
+)
+
 // NewReader returns a Reader of b, which must not be changed as long as anything from Bytes is in use.
-func NewReader(b []byte) *Reader { return &Reader{b: b} }
+func NewReader(b []byte) *Reader { return &Reader{b: b, memory: memoryFloor + memoryFactor*len(b)} }
+
+// Memory returns how many bytes of memory may be taken for what is decoded from here on.
+func (r *Reader) Memory() int { return r.memory }
+
+// Take takes so many bytes of Memory for a field; it fails if there are not so many.
+func (r *Reader) Take(field string, memory int) {
+	if r.memory -= memory; r.memory < 0 {
+		r.Fail(field, errors.New("what was decoded takes too much memory for its size"))
+	}
+}
 
 // Err returns the first error, nil if there was none.
 func (r *Reader) Err() error { return r.err }

@@ -61,8 +61,9 @@ func readObject(r *canonical.Reader, res eventlog.Resource) (eventlog.Object, er
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	obj, err := eventlog.DecodeObject(res, b)
+	obj, memory, err := eventlog.DecodeObject(res, b, r.Memory())
 	r.Fail("object", err)
+	r.Take("object", memory)
 	return obj, r.Err()
 }
 

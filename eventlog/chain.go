@@ -50,13 +50,22 @@ func (c *Chain) Record(rec []byte) (Record, error) {
 	return Record{Seq: seq, Bytes: rec, Hash: c.Hash}, nil
 }
 
-// Entry is Record, and decodes the entry.
+// Entry is Record, and decodes the entry, which is not looked into before it is known to be the next one.
 func (c *Chain) Entry(rec []byte) (Entry, error) {
-	e, prev, err := DecodeRecord(rec)
+	seq, prev, err := RecordPlace(rec)
 	if err != nil {
 		return Entry{}, err
 	}
-	return e, c.pass(rec, e.Seq, prev)
+	next := *c
+	if err := next.pass(rec, seq, prev); err != nil {
+		return Entry{}, err
+	}
+	e, _, err := decodeChecked(rec)
+	if err != nil {
+		return Entry{}, err
+	}
+	*c = next
+	return e, nil
 }
 
 // pass goes on behind rec, which says that it is entry seq's behind a record of hash prev.

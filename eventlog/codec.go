@@ -124,11 +124,16 @@ func HashRecord(rec []byte) [32]byte { return sha256.Sum256(rec) }
 // DecodeRecord returns the entry of a record, and the hash of the record before it that the record
 // carries. It accepts only what AppendRecord writes: from an accepted record's entry and hash,
 // AppendRecord makes the same bytes again. The entry keeps nothing of b. Errors name the field and the
-// place in the record; none panics, and none allocates more than the record's size accounts for.
+// place in the record; none panics, and none allocates more than DecodeMemory of the record's size.
 func DecodeRecord(b []byte) (e Entry, prev [32]byte, err error) {
 	if err := checkFrame(b); err != nil {
 		return Entry{}, prev, fmt.Errorf("record: %w", err)
 	}
+	return decodeChecked(b)
+}
+
+// decodeChecked is DecodeRecord of what has passed checkFrame.
+func decodeChecked(b []byte) (e Entry, prev [32]byte, err error) {
 	e.Seq = binary.BigEndian.Uint64(b[offsetSeq:])
 	e.Epoch = binary.BigEndian.Uint64(b[offsetEpoch:])
 	e.Time = Time(binary.BigEndian.Uint64(b[offsetTime:]))

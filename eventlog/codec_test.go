@@ -17,6 +17,7 @@ import (
 
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
 )
 
@@ -402,7 +403,13 @@ func FuzzDecodeRecord(f *testing.F) {
 
 // check checks that a record that is accepted is written back unchanged, and has a public form.
 func check(t *testing.T, b []byte) {
-	e, prev, err := eventlog.DecodeRecord(b)
+	var e eventlog.Entry
+	var prev [32]byte
+	var err error
+	got := alloc.Bytes(func() { e, prev, err = eventlog.DecodeRecord(b) })
+	if most := eventlog.DecodeMemory(len(b)); got > most {
+		t.Errorf("%d bytes allocated for a record of %d, want at most %d (error %v)", got, len(b), most, err)
+	}
 	if err != nil {
 		return
 	}

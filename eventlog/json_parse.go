@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 
 // ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and
 // white space between them; an unknown member, one that stands twice, or one that the entry's kind does not have, is an
-// error that names it. Unlike DecodeRecord it is no match for lines that mean harm: a quantity's exponent may cost any
-// amount of time and memory.
+// error that names it. Like DecodeRecord it allocates no more than DecodeMemory, but for a quantity whose exponent
+// costs more.
 func ParseJSON(line []byte) (Entry, error) {
 	var header struct {
 		Seq  uint64 `json:"seq"`
@@ -57,6 +58,10 @@ type jsonLine interface {
 }
 
 func parseLine(line []byte, into jsonLine) (Entry, error) {
+	const most = decodeFloor / 8 // it is read twice, and an object in it a third time
+	if err := lineJSON[reflect.TypeOf(into)].check(line, most+plainFactor/2*len(line)); err != nil {
+		return Entry{}, err
+	}
 	if err := unmarshalStrict(line, into); err != nil {
 		return Entry{}, err
 	}
@@ -137,6 +142,10 @@ func (j *jsonUpserted) payload() (Payload, error) {
 	obj := NewObject(j.Resource)
 	if obj == nil {
 		return nil, fmt.Errorf("resource: unknown resource %q", j.Resource)
+	}
+	info := infoByResource[j.Resource]
+	if err := infoJSON[info.code].check(j.Object, objectMemory(len(j.Object), plainFactor)); err != nil {
+		return nil, fmt.Errorf("object: %w", err)
 	}
 	if err := unmarshalStrict(j.Object, obj); err != nil {
 		return nil, fmt.Errorf("object: %w", err)

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
@@ -30,25 +31,27 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 
 // DecodeObject returns the object of the resource that b holds as AppendObject writes it. It keeps nothing
 // of b. Bytes that mean an object but are not the ones that AppendObject would write are not refused: who
-// must know appends the object again and compares. No input makes it panic or allocate more than the
-// input's size accounts for.
-func DecodeObject(res Resource, b []byte) (Object, error) {
+// must know appends the object again and compares. No input makes it panic or allocate more than DecodeMemory.
+//
+// memory is how many bytes the object takes, an estimate from above; an object that would take more than most is refused
+// before it is decoded.
+func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err error) {
 	info := infoByResource[res]
 	if info == nil {
-		return nil, fmt.Errorf("unknown resource %q", res)
+		return nil, 0, fmt.Errorf("unknown resource %q", res)
 	}
-	obj := info.object()
-	var err error
+	obj = info.object()
 	switch obj := obj.(type) {
 	case *xschedulingv1alpha1.PodGroup:
+		memory = plainFactor * len(b)
 		err = unmarshalXPodGroup(obj, b)
 	case protoObject:
-		if err = infoWire[info.code].check(b); err == nil {
+		if memory, err = infoWire[info.code].checkWithin(b, most); err == nil {
 			err = obj.Unmarshal(b)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", res, err)
+		return nil, memory, fmt.Errorf("%s: %w", res, err)
 	}
-	return obj, nil
+	return obj, memory + int(reflect.TypeOf(obj).Elem().Size()), nil
 }

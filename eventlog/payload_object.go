@@ -121,6 +121,9 @@ func marshalXPodGroup(g *xschedulingv1alpha1.PodGroup) ([]byte, error) {
 }
 
 func unmarshalXPodGroup(g *xschedulingv1alpha1.PodGroup, b []byte) error {
+	if err := infoJSON[infoByResource[XPodGroups].code].check(b, objectMemory(len(b), plainFactor)/2); err != nil {
+		return err
+	}
 	if err := checkJSONQuantities(b); err != nil {
 		return err
 	}

@@ -16,10 +16,15 @@ import (
 
 // A wireMessage is the shape of one protobuf message of the Kubernetes API, learnt from the protobuf tags
 // of its Go type. It checks bytes before the generated code may see them: only known fields, each of its
-// type and within its message, text in UTF-8, and no quantity whose exponent would eat the memory.
+// type and within its message, text in UTF-8, and no quantity whose exponent would eat the memory. The fields stand
+// in the order of their numbers, and none is left out that the generated code always writes: so an element of a list,
+// which is a whole struct in Go, has more than two bytes. And it counts what the Go values will cost.
 type wireMessage struct {
 	// fields are by number; those that do not exist have kind wireUnknown.
 	fields []wireField
+	// required is, for each number and for the one behind the last, the next field from there on that is always
+	// written; 0 if there is none.
+	required []int
 	// quantity says that field 1 is a quantity's text.
 	quantity bool
 }
@@ -28,6 +33,11 @@ type wireField struct {
 	kind    wireKind
 	name    string
 	message *wireMessage
+	// repeated says that the field may occur more than once, required that it always occurs.
+	repeated, required bool
+	// cost is how many bytes of memory an occurrence takes beside its content and what it takes within the message that
+	// it is in; further is what each takes that follows one of the same field.
+	cost, further int
 }
 
 type wireKind uint8
@@ -54,7 +64,8 @@ func init() {
 	shapes := map[reflect.Type]*wireMessage{
 		reflect.TypeFor[resource.Quantity](): {
 			quantity: true,
-			fields:   []wireField{{}, {kind: wireText, name: "string"}},
+			fields:   []wireField{{}, {kind: wireText, name: "string", required: true, cost: quantityCost}},
+			required: []int{1, 1, 0},
 		},
 		reflect.TypeFor[metav1.Time]():      timestampShape(),
 		reflect.TypeFor[metav1.MicroTime](): timestampShape(),
@@ -68,7 +79,10 @@ func init() {
 }
 
 func timestampShape() *wireMessage {
-	return &wireMessage{fields: []wireField{{}, {kind: wireVarint, name: "seconds"}, {kind: wireVarint, name: "nanos"}}}
+	return &wireMessage{
+		fields:   []wireField{{}, {kind: wireVarint, name: "seconds"}, {kind: wireVarint, name: "nanos"}},
+		required: make([]int, 4), // the zero time has none
+	}
 }
 
 // shapeOf returns the shape of the struct type t; shapes holds those known so far.
@@ -78,6 +92,7 @@ func shapeOf(t reflect.Type, shapes map[reflect.Type]*wireMessage) *wireMessage 
 	}
 	m := &wireMessage{}
 	shapes[t] = m
+	defer m.findRequired()
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := strings.Split(f.Tag.Get("protobuf"), ",")
@@ -97,25 +112,56 @@ func shapeOf(t reflect.Type, shapes map[reflect.Type]*wireMessage) *wireMessage 
 	return m
 }
 
+// findRequired fills required in.
+func (m *wireMessage) findRequired() {
+	m.required = make([]int, len(m.fields)+1)
+	for number := len(m.fields) - 1; number >= 0; number-- {
+		if m.required[number] = m.required[number+1]; m.fields[number].required {
+			m.required[number] = number
+		}
+	}
+}
+
+const (
+	// textCost is what a text costs in memory beside its bytes, as much as an allocation is rounded up.
+	textCost = 16
+	// listGrowth is how many bytes of memory a list takes in all for each byte of its elements: it is copied each time
+	// that it grows by a quarter.
+	listGrowth = 6
+	// mapCost is what a map costs without any entry, mapFirst for how many the first one makes room, and mapGrowth how
+	// many bytes a map takes in all for each byte of its further entries: it is copied each time that it doubles.
+	mapCost   = 64
+	mapFirst  = 8
+	mapGrowth = 5
+)
+
 func fieldShape(t reflect.Type, shapes map[reflect.Type]*wireMessage) wireField {
 	switch t.Kind() {
 	case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		return wireField{kind: wireVarint}
+		return wireField{kind: wireVarint, required: true}
 	case reflect.String:
-		return wireField{kind: wireText}
+		return wireField{kind: wireText, required: true}
 	case reflect.Struct:
-		return wireField{kind: wireStruct, message: shapeOf(t, shapes)}
+		return wireField{kind: wireStruct, message: shapeOf(t, shapes), required: true}
 	case reflect.Pointer:
-		return fieldShape(t.Elem(), shapes)
+		f, size := fieldShape(t.Elem(), shapes), int(t.Elem().Size())
+		f.required, f.cost, f.further = false, size+textCost, size+textCost
+		return f
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return wireField{kind: wireBytes}
 		}
-		return fieldShape(t.Elem(), shapes)
+		f, size := fieldShape(t.Elem(), shapes), int(t.Elem().Size())
+		f.required, f.repeated, f.cost, f.further = false, true, size, listGrowth*size
+		return f
 	case reflect.Map:
 		key, value := fieldShape(t.Key(), shapes), fieldShape(t.Elem(), shapes)
 		key.name, value.name = "key", "value"
-		return wireField{kind: wireStruct, message: &wireMessage{fields: []wireField{{}, key, value}}}
+		entry := &wireMessage{fields: []wireField{{}, key, value}}
+		entry.findRequired()
+		size, one := int(t.Key().Size()+t.Elem().Size()), int(t.Elem().Size())+textCost
+		return wireField{kind: wireStruct, message: entry, repeated: true,
+			cost: mapCost + mapFirst*size + one, further: mapGrowth*size + one}
 	}
 	panic(fmt.Sprintf("eventlog: no protobuf shape for %s", t))
 }
@@ -147,14 +193,27 @@ func (e *wireError) Unwrap() error { return e.err }
 
 // check returns an error unless b can be handed to the generated Unmarshal of the message's type.
 func (m *wireMessage) check(b []byte) error {
-	if err := m.checkAt(b, 0); err != nil {
-		return err
-	}
-	return nil
+	_, err := m.checkWithin(b, decodeMost)
+	return err
 }
 
-// checkAt is check for a message that begins at byte base of the object.
-func (m *wireMessage) checkAt(b []byte, base int) *wireError {
+// checkWithin is check, also for the case that there are only so many bytes of memory. It returns how many the object
+// takes.
+func (m *wireMessage) checkWithin(b []byte, most int) (memory int, err error) {
+	most = min(most, objectMemory(len(b), besideFactor))
+	w := wireWalk{left: most}
+	if err := w.message(m, b, 0); err != nil {
+		return 0, err
+	}
+	return most - w.left, nil
+}
+
+// A wireWalk goes through an object's bytes. left is how many bytes of memory what is still to come may cost.
+type wireWalk struct{ left int }
+
+// message checks a message that begins at byte base of the object.
+func (w *wireWalk) message(m *wireMessage, b []byte, base int) *wireError {
+	last := 0
 	for at := 0; at < len(b); {
 		tag, n := binary.Uvarint(b[at:])
 		number := tag >> 3
@@ -163,6 +222,14 @@ func (m *wireMessage) checkAt(b []byte, base int) *wireError {
 		}
 		field := &m.fields[number]
 		fault := func(err error) *wireError { return &wireError{path: field.name, at: base + at, err: err} }
+		if err := m.follows(last, int(number)); err != nil {
+			return fault(err)
+		}
+		cost := field.cost
+		if int(number) == last {
+			cost = field.further
+		}
+		last = int(number)
 		at += n
 		value, n := binary.Uvarint(b[at:])
 		if n <= 0 {
@@ -173,25 +240,44 @@ func (m *wireMessage) checkAt(b []byte, base int) *wireError {
 			if tag&7 != protoVarint {
 				return fault(fmt.Errorf("wire type %d, want a varint", tag&7))
 			}
-			continue
-		}
-		if tag&7 != protoBytes {
+			value = 0
+		} else if tag&7 != protoBytes {
 			return fault(fmt.Errorf("wire type %d, want a length", tag&7))
-		}
-		if value > uint64(len(b)-at) {
+		} else if value > uint64(len(b)-at) {
 			return fault(fmt.Errorf("length %d exceeds the %d bytes left", value, len(b)-at))
 		}
-		content := b[at : at+int(value)]
-		if err := m.checkContent(field, content, base+at); err != nil {
+		if w.left -= cost; w.left < 0 {
+			return fault(errCost)
+		}
+		if field.kind == wireVarint {
+			continue
+		}
+		if err := w.content(m, field, b[at:at+int(value)], base+at); err != nil {
 			return err
 		}
 		at += int(value)
 	}
+	if missing := m.required[min(last+1, len(m.fields))]; missing != 0 {
+		return &wireError{path: m.fields[missing].name, at: base + len(b), err: errMissing}
+	}
 	return nil
 }
 
-// checkContent checks what a field with a length holds; it begins at byte at of the object.
-func (m *wireMessage) checkContent(field *wireField, content []byte, at int) *wireError {
+var errMissing = errors.New("the field is missing: " + errNotCanonical.Error())
+
+// follows returns an error unless field number may stand behind field last, 0 for none.
+func (m *wireMessage) follows(last, number int) error {
+	switch {
+	case number < last, number == last && !m.fields[number].repeated:
+		return fmt.Errorf("the field stands twice or behind field %d: %w", last, errNotCanonical)
+	case number > last && m.required[last+1] < number && m.required[last+1] != 0:
+		return fmt.Errorf("%s is missing before it: %w", m.fields[m.required[last+1]].name, errNotCanonical)
+	}
+	return nil
+}
+
+// content checks what a field with a length holds; it begins at byte at of the object.
+func (w *wireWalk) content(m *wireMessage, field *wireField, content []byte, at int) *wireError {
 	switch field.kind {
 	case wireText:
 		if !utf8.Valid(content) {
@@ -202,8 +288,13 @@ func (m *wireMessage) checkContent(field *wireField, content []byte, at int) *wi
 				return &wireError{path: field.name, at: at, err: err}
 			}
 		}
+		fallthrough
+	case wireBytes:
+		if len(content) > 0 {
+			w.left -= len(content) + textCost
+		}
 	case wireStruct:
-		if err := field.message.checkAt(content, at); err != nil {
+		if err := w.message(field.message, content, at); err != nil {
 			if err.path == "" {
 				err.path = field.name
 			} else {
@@ -219,6 +310,7 @@ func (m *wireMessage) checkContent(field *wireField, content []byte, at int) *wi
 const (
 	maxQuantityText     = 256
 	maxQuantityExponent = 3 // digits
+	quantityCost        = 256
 )
 
 // checkQuantity refuses the text of a quantity that the resource package would parse at a cost out of all

@@ -12,15 +12,15 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxRecord bounds what a server can make a reader allocate: no record of a log is that large, since an object of the
-// API server is not.
-const maxRecord = 64 << 20
+// maxTrouble is how many bytes what a server says of an error has at the most.
+const maxTrouble = 64 << 10
 
 // idleTime is how long a reader waits for the next byte of what it is told. It is a variable for the tests alone.
 var idleTime = 10 * time.Second
@@ -146,11 +146,11 @@ func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) ite
 
 // readRecord reads the next record into buf, or what the scheduler says in its place.
 func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
-	buf, err := readFrame(in, buf)
+	buf, err := readFrame(in, buf, eventlog.MaxRecord)
 	if err != nil || len(buf) > 0 {
 		return buf, err
 	}
-	said, err := readFrame(in, nil)
+	said, err := readFrame(in, nil, maxTrouble)
 	if err != nil {
 		return buf, err
 	}
@@ -161,20 +161,21 @@ func readRecord(in *bufio.Reader, buf []byte) ([]byte, error) {
 	return buf, t.err()
 }
 
-func readFrame(in *bufio.Reader, buf []byte) ([]byte, error) {
+// readFrame reads a frame of at most so many bytes. It takes memory as they come: a length alone makes nobody take it.
+func readFrame(in *bufio.Reader, buf []byte, most uint64) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {
 		return buf, &brokenOffError{err}
 	}
-	if n > maxRecord {
-		return buf, fmt.Errorf("a record of %d bytes: want at most %d", n, maxRecord)
+	if n > most {
+		return buf, fmt.Errorf("a record of %d bytes: want at most %d", n, most)
 	}
-	if uint64(cap(buf)) < n {
-		buf = make([]byte, n)
+	for buf = buf[:0]; uint64(len(buf)) < n; {
+		step := min(int(n)-len(buf), max(1<<16, len(buf)))
+		buf = slices.Grow(buf, step)[:len(buf)+step]
+		if _, err := io.ReadFull(in, buf[len(buf)-step:]); err != nil {
+			return buf, &brokenOffError{err}
+		}
 	}
-	buf = buf[:n]
-	if _, err = io.ReadFull(in, buf); err != nil {
-		err = &brokenOffError{err}
-	}
-	return buf, err
+	return buf, nil
 }

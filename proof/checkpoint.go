@@ -29,6 +29,9 @@ type Checkpoint struct {
 // maxCheckpoint is the size in bytes that no signed checkpoint exceeds; package note refuses more, too.
 const maxCheckpoint = 1 << 16
 
+// CheckpointMemory returns how many bytes reading a checkpoint of so many bytes allocates at the most.
+func CheckpointMemory(size int) uint64 { return 64<<10 + 32*uint64(min(size, maxCheckpoint)) }
+
 // chainPrefix begins the line with the chain's hash, an extension of the format.
 const chainPrefix = "chain "
 

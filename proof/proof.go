@@ -57,7 +57,13 @@ const (
 	maxHashes = 2 * 64
 	// maxCheckpoints is how many a proof can refer to.
 	maxCheckpoints = 2
+	// maxValues is how many values a proof can have in all.
+	maxValues = maxHashes + maxCheckpoints + 16
 )
+
+// CheckMemory returns how many bytes reading and checking a proof of so many bytes allocates at the most, with the
+// checkpoints in it.
+func CheckMemory(size int) uint64 { return 8<<20 + 16*uint64(size) + eventlog.DecodeMemory(size) }
 
 // Encode returns the proof as a file's content.
 func (p *Proof) Encode() ([]byte, error) {
@@ -80,6 +86,9 @@ func Decode(content []byte) (*Proof, error) {
 func decode(content []byte) (*Proof, error) {
 	if len(content) > maxProof {
 		return nil, fmt.Errorf("%d bytes are more than %d", len(content), maxProof)
+	}
+	if n := countValues(content); n > maxValues {
+		return nil, fmt.Errorf("it has %d values, and no proof has more than %d", n, maxValues)
 	}
 	var version struct{ Format int }
 	if err := json.Unmarshal(content, &version); err != nil {
@@ -108,6 +117,22 @@ func decode(content []byte) (*Proof, error) {
 		)
 	}
 	return p, nil
+}
+
+// countValues returns how many values there are at the most in content, if that is JSON.
+func countValues(content []byte) int {
+	n, quoted := 1, false
+	for i := 0; i < len(content); i++ {
+		switch c := content[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '{' || c == '['):
+			n++
+		}
+	}
+	return n
 }
 
 // checkForm checks everything that package tlog relies on.
@@ -313,19 +338,20 @@ var errProof = errors.New("the proof does not hold: its hashes do not lead to th
 
 // check checks an inclusion whose root is that of checkpoint c, and returns its entry.
 func (i *Inclusion) check(c Checkpoint) (*eventlog.Entry, error) {
-	e, _, err := eventlog.DecodeRecord(i.Record)
-	if err != nil {
-		return nil, fmt.Errorf("the proof's entry cannot be read: %w", err)
-	}
-	if e.Seq != i.Seq {
-		return nil, fmt.Errorf("the proof is of entry %d, but what it shows is entry %d", i.Seq, e.Seq)
-	}
+	// What the log's owner has not signed is not looked into.
 	hash := eventlog.HashRecord(i.Record)
 	if tlog.CheckRecord(i.Hashes, int64(i.Size), i.Root, int64(i.Seq)-1, merkle.LeafHash(hash)) != nil {
 		return nil, errProof
 	}
 	if i.Seq == i.Size && hash != c.Chain {
 		return nil, fmt.Errorf("entry %d has the hash %x, but the checkpoint says %x", i.Seq, hash, c.Chain)
+	}
+	e, _, err := eventlog.DecodeRecord(i.Record)
+	if err != nil {
+		return nil, fmt.Errorf("the proof's entry cannot be read: %w", err)
+	}
+	if e.Seq != i.Seq {
+		return nil, fmt.Errorf("the proof is of entry %d, but what it shows is entry %d", i.Seq, e.Seq)
 	}
 	return &e, nil
 }

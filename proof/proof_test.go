@@ -18,6 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
 // records is a log in memory.
@@ -503,6 +504,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(`{"format":1,"inclusion":{"seq":1,"size":281474976710656,"root":"","hashes":[],"record":""}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
+		_ = measured(t, content, known)
 		p, err := Decode(content)
 		if err != nil {
 			return
@@ -522,7 +524,13 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	msg := checkpoint(f, newRecords(f, 3, nil), 3, signer)
 	f.Add(msg)
 	f.Fuzz(func(t *testing.T, other []byte) {
-		if c, err := OpenCheckpoint(other, note.VerifierList(verifier)); err == nil && !bytes.HasPrefix(other, msg) {
+		var c Checkpoint
+		var err error
+		got := alloc.Bytes(func() { c, err = OpenCheckpoint(other, note.VerifierList(verifier)) })
+		if most := CheckpointMemory(len(other)); got > most {
+			t.Errorf("%d bytes allocated for a checkpoint of %d, want at most %d", got, len(other), most)
+		}
+		if err == nil && !bytes.HasPrefix(other, msg) {
 			t.Errorf("%q is accepted as %+v", other, c)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/internal/restorecheck"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -109,7 +110,12 @@ func FuzzRestore(f *testing.F) {
 	f.Add(empty)
 	f.Add(storyState(f))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := scheduler.Restore(transcripts.Registry(), b)
+		var m *scheduler.Machine
+		var err error
+		got := alloc.Bytes(func() { m, err = scheduler.Restore(transcripts.Registry(), b) })
+		if most := uint64(64<<20 + 128*len(b)); got > most {
+			t.Errorf("%d bytes allocated for a state of %d, want at most %d (error %v)", got, len(b), most, err)
+		}
 		if err != nil {
 			return
 		}

@@ -36,13 +36,21 @@ const (
 	offsetSize    = 100
 	headerSize    = 108
 
-	// gzip cannot make less than this part of anything: a state said to be larger is refused unread.
-	maxRatio = 1100
+	// maxRatio is how many bytes of state one byte of a snapshot may unpack to, beside maxRatioFloor of them: a state
+	// said to be larger is refused unread. Real ones come to twenty. One that packs better is packed worse (Encode).
+	maxRatio      = 64
+	maxRatioFloor = 1 << 20
 )
+
+// unpacked returns how many bytes of state so many packed ones may unpack to.
+func unpacked(packed int) uint64 { return maxRatioFloor + maxRatio*uint64(packed) }
 
 // MaxState is the size in bytes that no state exceeds: a snapshot that claims more is refused before anything
 // is unpacked. 5,000 nodes with 100,000 pods take about a twenty-fifth of it.
 const MaxState = 1 << 30
+
+// DecodeMemory returns how many bytes Decode allocates at the most for a snapshot of so many bytes.
+func DecodeMemory(size int) uint64 { return unpacked(size) + 1<<18 }
 
 // DamagedError says that the bytes are not a whole snapshot.
 type DamagedError struct {
@@ -128,20 +136,29 @@ func (s *Snapshot) Encode() ([]byte, error) {
 	out = append(out, s.Position[:]...)
 	out = append(out, s.StateHash[:]...)
 	out = binary.BigEndian.AppendUint64(out, uint64(len(s.state)))
-	buf := bytes.NewBuffer(out)
 	// States repeat themselves so much that more effort buys little.
-	zip, err := gzip.NewWriterLevel(buf, gzip.BestSpeed)
+	buf, err := pack(out, s.state, gzip.BestSpeed)
+	if err == nil && uint64(len(s.state)) > unpacked(buf.Len()-headerSize) {
+		buf, err = pack(out, s.state, gzip.HuffmanOnly) // at the most to an eighth
+	}
 	if err != nil {
-		return nil, fmt.Errorf("snapshot at entry %d: %w", s.Seq, err)
-	}
-	if _, err := zip.Write(s.state); err != nil {
-		return nil, fmt.Errorf("snapshot at entry %d: %w", s.Seq, err)
-	}
-	if err := zip.Close(); err != nil {
 		return nil, fmt.Errorf("snapshot at entry %d: %w", s.Seq, err)
 	}
 	sum := sha256.Sum256(buf.Bytes())
 	return append(buf.Bytes(), sum[:]...), nil
+}
+
+// pack appends state, packed, to out.
+func pack(out, state []byte, level int) (*bytes.Buffer, error) {
+	buf := bytes.NewBuffer(out)
+	zip, err := gzip.NewWriterLevel(buf, level)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := zip.Write(state); err != nil {
+		return nil, err
+	}
+	return buf, zip.Close()
 }
 
 // Encode is Capture and Snapshot.Encode in one.
@@ -154,7 +171,7 @@ func Encode(m *scheduler.Machine, position [32]byte) ([]byte, error) {
 }
 
 // Decode checks the snapshot and unpacks it. Its errors are *DamagedError and *NewerFormatError; no input
-// makes it panic.
+// makes it panic, or allocate more than DecodeMemory of its size.
 func Decode(data []byte) (*Snapshot, error) {
 	if err := checkFrame(data); err != nil {
 		return nil, err
@@ -168,15 +185,15 @@ func Decode(data []byte) (*Snapshot, error) {
 	copy(s.StateHash[:], data[offsetHash:])
 	packed, size := data[headerSize:len(data)-sha256.Size], binary.BigEndian.Uint64(data[offsetSize:])
 	switch {
-	case size > uint64(len(packed))*maxRatio:
-		return nil, &DamagedError{
-			Check: "state size",
-			Err:   fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed)),
-		}
 	case size > MaxState:
 		return nil, &DamagedError{
 			Check: "state size",
 			Err:   fmt.Errorf("%d bytes are more than the %d of any state", size, MaxState),
+		}
+	case size > unpacked(len(packed)):
+		return nil, &DamagedError{
+			Check: "state size",
+			Err:   fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed)),
 		}
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(packed))

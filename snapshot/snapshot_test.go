@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -247,11 +249,49 @@ func FuzzDecode(f *testing.F) {
 	f.Add(data)
 	f.Add(data[:40])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = snapshot.Decode(b)
+		decodeMeasured(t, b)
 		if len(b) > sha256.Size {
-			_, _ = snapshot.Decode(resealed(b, func(body []byte) []byte { return body }))
+			decodeMeasured(t, resealed(b, func(body []byte) []byte { return body }))
 		}
 	})
+}
+
+// decodeMeasured decodes a snapshot and sees how much memory that takes.
+func decodeMeasured(t testing.TB, b []byte) (err error) {
+	t.Helper()
+	got := alloc.Bytes(func() { _, err = snapshot.Decode(b) })
+	if most := snapshot.DecodeMemory(len(b)); got > most {
+		t.Errorf("%d bytes allocated for a snapshot of %d, want at most %d (error %v)", got, len(b), most, err)
+	}
+	return err
+}
+
+// A snapshot of a megabyte, whole by all its checksums, made its reader take a gigabyte.
+func TestAHostileSnapshotTakesLittleMemory(t *testing.T) {
+	data := withState(encode(t, newMachine(t, 1, 2)), make([]byte, 1<<30))
+	if err := decodeMeasured(t, data); err == nil {
+		t.Errorf("a snapshot of %d bytes with a state of a gigabyte is accepted", len(data))
+	}
+}
+
+// A state that packs too well is packed otherwise, and can be read.
+func TestAStateThatPacksTooWellIsRead(t *testing.T) {
+	m := newMachine(t, 1, 2)
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n", Labels: map[string]string{
+		"label": strings.Repeat("a", 8<<20)}}}
+	if err := m.Apply(eventlog.Entry{Seq: m.Seq() + 1, Epoch: 1, Time: m.Now(),
+		Payload: &eventlog.Upserted{Resource: eventlog.Nodes, Object: n}}); err != nil {
+		t.Fatal(err)
+	}
+	data := encode(t, m)
+	s, err := snapshot.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Restore(plugins.NewRegistry()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a snapshot of %d bytes", len(data))
 }
 
 // BenchmarkRestart measures what a restart with 5,000 nodes and 100,000 pods takes, from the bytes of a

@@ -110,7 +110,15 @@ func decodeBeginning(content []byte) (*beginning, error) {
 			originFormat,
 		)
 	}
-	if err := json.Unmarshal(line, b); err != nil {
+	in := struct { // what is there a thousand times is decoded once
+		Origin   json.RawMessage `json:"origin"`
+		Archived []Part          `json:"archived"`
+	}{}
+	if err := json.Unmarshal(line, &in); err != nil {
+		return nil, err
+	}
+	b.Format, b.Archived = version.Format, in.Archived
+	if err := json.Unmarshal(in.Origin, &b.Origin); err != nil {
 		return nil, err
 	}
 	if err := b.check(); err != nil {

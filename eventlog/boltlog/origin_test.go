@@ -3,12 +3,16 @@ package boltlog
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
 func originFile(t testing.TB) []byte {
@@ -64,8 +68,13 @@ func TestOriginIsReadAsWritten(t *testing.T) {
 func FuzzDecodeBeginning(f *testing.F) {
 	f.Add(originFile(f))
 	f.Add([]byte("{}\ncrc32c 00000000\n"))
+	for _, line := range hostileLines() {
+		f.Add(sealedLine(line[:200]))
+	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		b, err := decodeBeginning(content)
+		line, _, _ := bytes.Cut(content, []byte("\n"))
+		_, _ = decodeMeasured(t, sealedLine(string(line))) // the checksum alone would keep nearly everything out
+		b, err := decodeMeasured(t, content)
 		if err != nil {
 			return
 		}
@@ -82,6 +91,41 @@ func FuzzDecodeBeginning(f *testing.F) {
 			t.Errorf("%q: error %v", text, err)
 		}
 	})
+}
+
+// hostileLines are lines of JSON with very much in few bytes.
+func hostileLines() []string {
+	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", 100_000), ",") }
+	return []string{
+		`{"format":1,"archived":[` + many(`{}`) + `]}`,
+		`{"format":1,"archived":[` + many(`null`) + `]}`,
+		`{"format":1,"origin":{"seq":1,"hash":"","tree":[` + many(`null`) + `]}}`,
+		`{"format":1,` + many(`"origin":0`) + `}`,
+		`{` + many(`"format":1`) + `}`,
+	}
+}
+
+// sealedLine returns what ORIGIN would be with the line.
+func sealedLine(line string) []byte {
+	return fmt.Appendf(nil, "%s\ncrc32c %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+}
+
+// decodeMeasured decodes what stands in ORIGIN and sees how much memory that takes.
+func decodeMeasured(t testing.TB, content []byte) (b *beginning, err error) {
+	t.Helper()
+	got := alloc.Bytes(func() { b, err = decodeBeginning(content) })
+	if most := uint64(64<<10 + 64*len(content)); got > most {
+		t.Errorf("%.60s: %d bytes allocated for %d, want at most %d (error %v)", content, got, len(content), most, err)
+	}
+	return b, err
+}
+
+func TestAHostileOriginTakesLittleMemory(t *testing.T) {
+	for _, line := range hostileLines() {
+		if _, err := decodeMeasured(t, sealedLine(line)); err == nil {
+			t.Errorf("%.60s is accepted", line)
+		}
+	}
 }
 
 func treeOf(n int) merkle.Tree {

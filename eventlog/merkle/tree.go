@@ -130,6 +130,9 @@ func Parse(size uint64, nodes []byte) (Tree, error) {
 	if len(nodes)%tlog.HashSize != 0 {
 		return Tree{}, errors.New("the tree's nodes are cut short")
 	}
+	if most := 64 * tlog.HashSize; len(nodes) > most {
+		return Tree{}, fmt.Errorf("a tree with nodes of %d bytes: no tree has more than %d", len(nodes), most)
+	}
 	t := Tree{Size: size}
 	for hash := range slices.Chunk(nodes, tlog.HashSize) {
 		t.Nodes = append(t.Nodes, tlog.Hash(hash))

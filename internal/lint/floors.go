@@ -78,6 +78,7 @@ var rooms = []room{
 	{dir: "cmd/rollcall", floor: top},
 	{dir: "deploy", floor: top, planned: true},
 	{dir: "compat", floor: side, testSupport: true},
+	{dir: "internal/alloc", floor: side, testSupport: true},
 	{dir: "internal/crashfs", floor: side, testSupport: true},
 	{dir: "internal/fixedseed", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
