@@ -562,7 +562,8 @@ func FuzzOpen(f *testing.F) {
 			var err error
 			got := alloc.Bytes(func() { b, err = open(data) })
 			if most := bundle.OpenMemory(len(data)); err != nil && got > most {
-				t.Errorf("%d bytes were allocated to refuse a bundle of %d, want at most %d: %v", got, len(data), most, err)
+				t.Errorf("%d bytes were allocated to refuse a bundle of %d, want at most %d: %v",
+					got, len(data), most, err)
 			}
 			if err != nil {
 				continue

@@ -19,8 +19,8 @@ type Reader struct {
 }
 
 const (
-	// memoryFactor is how many bytes of memory what is decoded from the bytes may take for each of them, and memoryFloor
-	// how many beside.
+	// memoryFactor is how many bytes of memory what is decoded may take for each byte that it is decoded from, and
+	// memoryFloor how many beside.
 	memoryFactor = 32
 	memoryFloor  = 16 << 20
 )

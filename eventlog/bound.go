@@ -11,8 +11,8 @@ const (
 	decodeFloor = 1 << 20
 	// decodeMost is how many bytes an object may take, whatever its size: an API server has none of more than 3 MiB.
 	decodeMost = 64 << 20
-	// plainFactor is how many bytes each byte of input may take that is no object. JSON takes as many beside the object:
-	// it is read more than once; protobuf takes besideFactor, for it is encoded again, to be compared.
+	// plainFactor is how many bytes each byte of input may take that is no object. JSON takes as many beside the
+	// object: it is read more than once; protobuf takes besideFactor, for it is encoded again, to be compared.
 	plainFactor  = 20
 	besideFactor = 4
 )

@@ -75,9 +75,8 @@ func hostileLists(res eventlog.Resource) []hostileList {
 					return wrap(append(binary.AppendUvarint(append([]byte{}, tag...), uint64(len(b))), b...))
 				})
 			case inner.Kind() == reflect.Slice && inner.Elem().Kind() != reflect.Uint8, inner.Kind() == reflect.Map:
-				lists = append(lists, hostileList{path: name, wrap: wrap, tag: tag, grow: func(obj eventlog.Object, n int) {
-					grow(field(reflect.ValueOf(obj).Elem()), n)
-				}})
+				grown := func(obj eventlog.Object, n int) { grow(field(reflect.ValueOf(obj).Elem()), n) }
+				lists = append(lists, hostileList{path: name, wrap: wrap, tag: tag, grow: grown})
 				if inner.Elem().Kind() == reflect.Struct && inner.Kind() == reflect.Slice {
 					first := func(obj reflect.Value) reflect.Value {
 						v := field(obj)
@@ -160,8 +159,8 @@ func smallest(list hostileList, res eventlog.Resource) int {
 // upsertedRecord returns a record with the bytes of an object.
 func upsertedRecord(t testing.TB, res eventlog.Resource, object []byte) []byte {
 	t.Helper()
-	rec := encode(t, eventlog.Entry{Seq: 1, Payload: &eventlog.Upserted{Resource: res, Object: eventlog.NewObject(res)}},
-		[32]byte{})
+	empty := &eventlog.Upserted{Resource: res, Object: eventlog.NewObject(res)}
+	rec := encode(t, eventlog.Entry{Seq: 1, Payload: empty}, [32]byte{})
 	return reseal(append(append(append([]byte{}, rec[:60]...), object...), 0, 0, 0, 0))
 }
 
@@ -189,8 +188,11 @@ func TestTheLargestLegitimateObjectsAreDecoded(t *testing.T) {
 func fullSlice() eventlog.Object {
 	s := &resourcev1.ResourceSlice{}
 	for i := range 128 {
-		d := resourcev1.Device{Name: fmt.Sprint(i), Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{},
-			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{}}
+		d := resourcev1.Device{
+			Name:       fmt.Sprint(i),
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{},
+			Capacity:   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{},
+		}
 		for j := range 16 {
 			one := int64(j)
 			d.Attributes[resourcev1.QualifiedName(fmt.Sprint("a", j))] = resourcev1.DeviceAttribute{IntValue: &one}
@@ -232,8 +234,10 @@ func fullNode() eventlog.Object {
 func parseMeasured(t testing.TB, line []byte) (e eventlog.Entry, err error) {
 	t.Helper()
 	got := alloc.Bytes(func() { e, err = eventlog.ParseJSON(line) })
+	t.Logf("%d bytes allocated for a line of %d", got, len(line))
 	if most := eventlog.DecodeMemory(len(line)); got > most {
-		t.Errorf("%.100s: %d bytes allocated for a line of %d, want at most %d (error %v)", line, got, len(line), most, err)
+		t.Errorf("%.100s: %d bytes allocated for a line of %d, want at most %d (error %v)",
+			line, got, len(line), most, err)
 	}
 	return e, err
 }
@@ -247,7 +251,8 @@ func TestNoLineCostsMoreThanASmallMultipleOfItsSize(t *testing.T) {
 			`"object":{"apiVersion":%q,"kind":%q,%s}}`, res, kind.GroupVersion(), kind.Kind, object)
 	}
 	decision := func(list string) string {
-		return `{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05Z","kind":"Decision","decision":{"pod":"a/b",` + list + `}}`
+		return `{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05Z","kind":"Decision",` +
+			`"decision":{"pod":"a/b",` + list + `}}`
 	}
 	for name, line := range map[string]string{
 		"containers":     upserted(eventlog.Pods, `"spec":{"containers":[`+many(`{}`)+`]}`),
@@ -296,7 +301,8 @@ func TestNoRecordOfJSONCostsMoreThanASmallMultipleOfItsSize(t *testing.T) {
 		var err error
 		got := alloc.Bytes(func() { _, _, err = eventlog.DecodeRecord(rec) })
 		if most := eventlog.DecodeMemory(len(rec)); err == nil || got > most {
-			t.Errorf("%.40s: a record of %d bytes allocates %d, want at most %d (error %v)", object, len(rec), got, most, err)
+			t.Errorf("%.40s: a record of %d bytes allocates %d, want at most %d (error %v)",
+				object, len(rec), got, most, err)
 		}
 	}
 }

@@ -33,8 +33,8 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 // of b. Bytes that mean an object but are not the ones that AppendObject would write are not refused: who
 // must know appends the object again and compares. No input makes it panic or allocate more than DecodeMemory.
 //
-// memory is how many bytes the object takes, an estimate from above; an object that would take more than most is refused
-// before it is decoded.
+// memory is how many bytes the object takes, an estimate from above; an object that would take more than most is
+// refused before it is decoded.
 func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err error) {
 	info := infoByResource[res]
 	if info == nil {

@@ -222,8 +222,10 @@ func (w *wireWalk) message(m *wireMessage, b []byte, base int) *wireError {
 		}
 		field := &m.fields[number]
 		fault := func(err error) *wireError { return &wireError{path: field.name, at: base + at, err: err} }
-		if err := m.follows(last, int(number)); err != nil {
-			return fault(err)
+		if next := m.required[last+1]; int(number) <= last || next != 0 && next < int(number) {
+			if err := m.follows(last, int(number)); err != nil {
+				return fault(err)
+			}
 		}
 		cost := field.cost
 		if int(number) == last {

@@ -16,8 +16,8 @@ type jsonShape struct {
 	members map[string]*jsonShape
 	// element is the shape of a list's elements, or of an object's members if their names are the keys of a map.
 	element *jsonShape
-	// cost is how many bytes of memory the value takes beside its text and what holds it; first and further are what its
-	// first and each further element take.
+	// cost is how many bytes of memory the value takes beside its text and what holds it; first and further are what
+	// its first and each further element take.
 	cost, first, further int
 }
 

@@ -36,6 +36,8 @@ const (
 	offsetSize    = 100
 	headerSize    = 108
 
+	// gzipRatio is how many bytes gzip packs into one at the most.
+	gzipRatio = 1100
 	// maxRatio is how many bytes of state one byte of a snapshot may unpack to, beside maxRatioFloor of them: a state
 	// said to be larger is refused unread. Real ones come to twenty. One that packs better is packed worse (Encode).
 	maxRatio      = 64
@@ -185,6 +187,11 @@ func Decode(data []byte) (*Snapshot, error) {
 	copy(s.StateHash[:], data[offsetHash:])
 	packed, size := data[headerSize:len(data)-sha256.Size], binary.BigEndian.Uint64(data[offsetSize:])
 	switch {
+	case size > uint64(len(packed))*gzipRatio:
+		return nil, &DamagedError{
+			Check: "state size",
+			Err:   fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed)),
+		}
 	case size > MaxState:
 		return nil, &DamagedError{
 			Check: "state size",
@@ -193,7 +200,7 @@ func Decode(data []byte) (*Snapshot, error) {
 	case size > unpacked(len(packed)):
 		return nil, &DamagedError{
 			Check: "state size",
-			Err:   fmt.Errorf("%d bytes cannot be packed into %d", size, len(packed)),
+			Err:   fmt.Errorf("%d bytes are packed into %d: no state is packed like that", size, len(packed)),
 		}
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(packed))

@@ -36,6 +36,7 @@ var rooms = []room{
 	{dir: "eventlog/logtest", floor: 0, testSupport: true},
 	{dir: "eventlog/merkle", floor: 0},
 	{dir: "gang", floor: 0},
+	{dir: "internal/regular", floor: 0},
 	{dir: "eventlog/boltlog", floor: 1},
 	{dir: "eventlog/jetstream", floor: 1, planned: true},
 	{dir: "proof", floor: 1},

@@ -1,0 +1,134 @@
+// Package regular opens the files of logs, which come from elsewhere: a directory that was unpacked, mounted or sent
+// may have a FIFO, a device or a file of any size in the place of any file, and symbolic links to whatever is on this
+// machine.
+//
+// What is opened is a regular file, or refused with a *NotAFileError, without waiting for anything. What is read as a
+// whole has a limit. Nothing is written through a symbolic link, nor over a file that is there: what is made has a name
+// by chance until it is renamed. A path of a log's directory itself is its user's choice, and may lead through links.
+//
+// The package owns no names and no formats. internal/lint sees that the packages that work on log directories open
+// files here.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrNotAFile is wrapped by the error about what is no regular file.
+var ErrNotAFile = errors.New("it is not a regular file")
+
+// ErrTooLarge is wrapped by the error about a file that is larger than any of its kind.
+var ErrTooLarge = errors.New("the file is too large")
+
+// Open opens the file at path for reading. It may be a symbolic link to a regular file.
+func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY|nonblock, 0) }
+
+// OpenFile opens the file at path, which must not be a symbolic link, with the flags of os.OpenFile. It never
+// truncates.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	return open(path, flag&^os.O_TRUNC|nonblock|nofollow, perm)
+}
+
+func open(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, perm)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: notAFile(info.Mode())}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// explain says, of an error of opening, whether it is because of what stands at path. A link to what is not there, or
+// not now, is not taken for nothing.
+func explain(path string, err error) error {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if info, lerr := os.Lstat(path); lerr == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return &fs.PathError{Op: "open", Path: path, Err: notAFile(info.Mode())}
+	}
+	return err
+}
+
+func notAFile(mode fs.FileMode) error {
+	what := "something else"
+	switch mode.Type() {
+	case fs.ModeDir:
+		what = "a directory"
+	case fs.ModeSymlink:
+		what = "a symbolic link"
+	case fs.ModeNamedPipe:
+		what = "a pipe (FIFO)"
+	case fs.ModeSocket:
+		what = "a socket"
+	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
+		what = "a device"
+	}
+	return fmt.Errorf("%w: it is %s", ErrNotAFile, what)
+}
+
+// ReadFile returns the content of the file at path, which has at most so many bytes. It may be a symbolic link to a
+// regular file.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	content, err := ReadAll(f, most)
+	return content, errors.Join(err, f.Close())
+}
+
+// ReadAll returns the content of f, which Open has opened, and which has at most so many bytes.
+func ReadAll(f *os.File, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	size := info.Size()
+	if size > most {
+		return nil, &fs.PathError{Op: "read", Path: f.Name(),
+			Err: fmt.Errorf("%w: it has %d bytes, and none of its kind has more than %d", ErrTooLarge, size, most)}
+	}
+	content := make([]byte, size)
+	n, err := io.ReadFull(io.NewSectionReader(f, 0, size), content)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it was cut meanwhile
+		err = nil
+	}
+	return content[:n], err
+}
+
+// Create makes a new file in the directory dir, with a name by chance in the place of the star in pattern, for its
+// owner alone.
+func Create(dir, pattern string) (*os.File, error) { return os.CreateTemp(dir, pattern) }
+
+// Directory returns an error unless a directory, and no link to one, stands at path.
+func Directory(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &fs.PathError{Op: "open", Path: path,
+			Err: fmt.Errorf("it is not a directory: %w", notAFile(info.Mode()))}
+	}
+	return nil
+}
+
+// Sync brings the file or directory at path to the disk.
+func Sync(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
