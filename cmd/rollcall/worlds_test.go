@@ -109,6 +109,7 @@ func auditLog(t *testing.T, world *worlds.World, log string) auditor.Report {
 	t.Helper()
 	succeeds(t, []string{"log", "verify", log})
 	succeeds(t, []string{"replay", log})
+	succeeds(t, []string{"audit", "order", log, "--show", "0"})
 	cat := rollcall(t, "log", "cat", log)
 	must(t, os.WriteFile(log+".cat", cat, 0o600))
 	report, err := auditor.Audit(bytes.NewReader(cat), auditor.Inputs{Workload: world.Workload, Until: world.Until})

@@ -103,17 +103,28 @@ func (c *Claim) fill(sizes []uint64) error {
 		return errors.New("--uid needs --pod")
 	}
 	if c.ofEntries() {
-		if len(sizes) > 1 {
-			return errors.New("entries are proven against one checkpoint: give --checkpoint once")
-		}
-		if c.Size == 0 && len(sizes) == 1 {
-			c.Size = sizes[0]
-		}
-		if c.Size > 0 && c.Seq > c.Size {
-			return fmt.Errorf("entry %d is not among the first %d: take a later checkpoint", c.Seq, c.Size)
-		}
-		return nil
+		return c.fillSize(sizes)
 	}
+	return c.fillGrowth(sizes)
+}
+
+// fillSize takes from checkpoints how many entries the log has that the claim is about.
+func (c *Claim) fillSize(sizes []uint64) error {
+	if len(sizes) > 1 {
+		return errors.New("entries are proven against one checkpoint: give --checkpoint once")
+	}
+	if c.Size == 0 && len(sizes) == 1 {
+		c.Size = sizes[0]
+	}
+	if c.Size > 0 && c.Seq > c.Size {
+		return fmt.Errorf("entry %d is not among the first %d: take a later checkpoint", c.Seq, c.Size)
+	}
+	return nil
+
+}
+
+// fillGrowth takes from checkpoints from which to which size the log has grown.
+func (c *Claim) fillGrowth(sizes []uint64) error {
 	if len(sizes) > 2 {
 		return errors.New("growth is proven between two checkpoints: give --checkpoint at most twice")
 	}
