@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -193,4 +194,39 @@ func TestProofsOfBeforePlacementsAreStillRead(t *testing.T) {
 			t.Errorf("%s is written otherwise, error %v", file, err)
 		}
 	}
+}
+
+// TestAHostilePlacementTakesLittleMemory has records that are costly to decode where those of a placement were, and a
+// genuine checkpoint.
+func TestAHostilePlacementTakesLittleMemory(t *testing.T) {
+	r := newPlacementRecords(t)
+	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
+	p, err := (&Prover{Log: r}).Placement(context.Background(), []uint64{5, 9, 12}, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Attach(checkpoint(t, r, 21, signer)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Placement.Entries {
+		p.Placement.Entries[i].Record = emptyContainers(t, p.Placement.Entries[i].Seq, 1<<20)
+	}
+	content, err := p.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = measured(t, content, note.VerifierList(verifier))
+	if err == nil || !strings.Contains(err.Error(), errProof.Error()) {
+		t.Errorf("want that it does not hold, got %v", err)
+	}
+}
+
+// TestThreeLongPathsAreNotTooManyValues has as many hashes as the proof of a placement in a log of any size may have.
+func TestThreeLongPathsAreNotTooManyValues(t *testing.T) {
+	p := &Proof{Format: FormatPlacement, Placement: &Placement{Size: 3}}
+	for seq := range uint64(maxEntries) {
+		p.Placement.Entries = append(p.Placement.Entries, Included{Seq: seq + 1, Hashes: make([]tlog.Hash, maxHashes)})
+	}
+	p.Checkpoints = []string{"a", "b"}
+	again(t, p)
 }

@@ -58,7 +58,7 @@ const (
 	// maxCheckpoints is how many a proof can refer to.
 	maxCheckpoints = 2
 	// maxValues is how many values a proof can have in all.
-	maxValues = maxHashes + maxCheckpoints + 16
+	maxValues = maxEntries*(maxHashes+4) + maxCheckpoints + 16
 )
 
 // CheckMemory returns how many bytes reading and checking a proof of so many bytes allocates at the most, with the
