@@ -165,7 +165,7 @@ type naivePod struct {
 // naiveGang is what the log says of a gang.
 type naiveGang struct {
 	minimum, members, arrived, running, completed, pending, pendingAgain int
-	stands, stood                                                        bool
+	stands, stood, deleted                                               bool
 	cause                                                                report.Outcome
 }
 
@@ -234,6 +234,8 @@ func recount(t *rapid.T, log engine.Log, work *workload.Workload) *naiveCount {
 			switch p.Resource {
 			case eventlog.Nodes:
 				gone[p.Name] = true
+			case eventlog.XPodGroups:
+				gangs[p.Namespace+"/"+p.Name].deleted = true
 			case eventlog.Pods:
 				pod := n.pods[p.UID]
 				delete(names, pod.name)
@@ -288,6 +290,9 @@ func (n *naiveCount) upserted(t *rapid.T, pod *corev1.Pod, planned bool, names m
 	if group := pod.Labels["scheduling.x-k8s.io/pod-group"]; group != "" {
 		p.group = pod.Namespace + "/" + group
 		g := gangs[p.group]
+		if g.deleted {
+			t.Fatalf("pod %s comes after its gang %s was deleted", name, p.group)
+		}
 		g.pending++
 		g.arrived += toInt(planned)
 		g.pendingAgain += toInt(!planned)
