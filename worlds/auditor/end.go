@@ -59,11 +59,10 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	kept := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
 		return o != p && o.nominated == d.Node && a.keepsRoom(o, p) && a.entityOf(o) != a.entityOf(p)
 	})
-	// Its own entity's nominations are for it as a whole. A member of a gang that counts waiting members only cannot be
-	// placed any more when the others are bound.
+	// Its own entity's nominations are for it as a whole, and a member of a gang that has too few members left keeps
+	// nothing.
 	for _, o := range a.pods {
-		g := a.groups[o.gang]
-		if o != p && o.nominated == d.Node && (a.entityOf(o) == a.entityOf(p) || g != nil && a.terms(g).waiting) {
+		if o != p && o.nominated == d.Node && (a.entityOf(o) == a.entityOf(p) || a.tooFew(o)) {
 			o.nominated = ""
 			defer func() { o.nominated = d.Node }()
 		}
@@ -77,6 +76,18 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 			a.find(check, "pod %s is placed on %s, where room is kept: %s", p.name, d.Node, o.why)
 		}
 	}
+}
+
+// tooFew reports whether a pod's gang cannot have its minimum with the members that are there. A gang that counts
+// waiting members only cannot when the others are bound.
+func (a *auditor) tooFew(p *pod) bool {
+	g := a.groups[p.gang]
+	if g == nil {
+		return false
+	}
+	t := a.terms(g)
+	good, held, ready := a.tally(g)
+	return t.waiting || good+held+ready < t.minimum
 }
 
 // end checks what is left when the simulation has come to its end: nothing is forgotten that could be placed.

@@ -121,7 +121,11 @@ func (a *auditor) gather(prefix string) {
 	}
 }
 
-// accounted checks that each pod of the input has arrived, as often as it stands there, and no other.
+// ownerOf is the name of what makes a pod anew that was lost: the pod's, but for what is behind its last dash.
+func ownerOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '-'))] }
+
+// accounted checks that each pod of the input has arrived, as often as it stands there, and no other but those that
+// come in the place of pods that were lost.
 func (a *auditor) accounted(in Inputs) error {
 	const check = "accounted"
 	pods, err := in.workload()
@@ -144,10 +148,22 @@ func (a *auditor) accounted(in Inputs) error {
 			a.find(check, "pod %s stands in the workload %d times, and arrived %d times", name, n, a.seen[name])
 		}
 	}
+	again, lost := map[string]int{}, map[string]int{}
+	for name, n := range a.lost {
+		lost[ownerOf(name)] += n
+	}
 	for name, n := range a.seen {
-		if n > most[name]+a.lost[name] {
+		if most[name] == 0 {
+			again[ownerOf(name)] += n
+		} else if n > most[name]+a.lost[name] {
 			a.find(check, "pod %s stands in the workload %d times, was lost %d times, and arrived %d times", name,
 				most[name], a.lost[name], n)
+		}
+	}
+	for owner, n := range again {
+		if n > lost[owner] {
+			a.find(check, "%d pods named %s-… stand not in the workload, and %d of such a name were lost", n, owner,
+				lost[owner])
 		}
 	}
 	return nil
