@@ -19,25 +19,84 @@ type Capacity struct {
 	Scalar           map[v1.ResourceName]int64
 
 	offers map[v1.ResourceName]int // by how many nodes; of Scalar, which has the same keys
+
+	// bounded says that a sum of 1<<62 or more is given as 1<<62. high and scalarHigh are the sums of the amounts' high
+	// parts, which tell that the sums themselves have wrapped around.
+	bounded    bool
+	high       [4]int64
+	scalarHigh map[v1.ResourceName]int64
+}
+
+// add adds sign times the amounts.
+func (c *Capacity) add(cpu, memory, storage, pods, sign int64) {
+	c.MilliCPU += sign * cpu
+	c.Memory += sign * memory
+	c.EphemeralStorage += sign * storage
+	c.Pods += sign * pods
+	for i, amount := range [...]int64{cpu, memory, storage, pods} {
+		c.high[i] += sign * highPart(amount)
+	}
+}
+
+// addScalar adds sign times an amount of an extended resource.
+func (c *Capacity) addScalar(name v1.ResourceName, amount, sign int64) {
+	if c.Scalar == nil {
+		c.Scalar = map[v1.ResourceName]int64{}
+	}
+	c.Scalar[name] += sign * amount
+	if high := highPart(amount); high != 0 {
+		if c.scalarHigh == nil {
+			c.scalarHigh = map[v1.ResourceName]int64{}
+		}
+		c.scalarHigh[name] += sign * high
+	}
+}
+
+// plus adds another capacity; of extended resources only those that c has.
+func (c *Capacity) plus(other *Capacity) {
+	c.MilliCPU += other.MilliCPU
+	c.Memory += other.Memory
+	c.EphemeralStorage += other.EphemeralStorage
+	c.Pods += other.Pods
+	for i, high := range other.high {
+		c.high[i] += high
+	}
+	// any order: sums of integers
+	for name, amount := range other.Scalar {
+		if _, offered := c.Scalar[name]; offered {
+			c.Scalar[name] += amount
+		}
+	}
+	// any order: sums of integers
+	for name, high := range other.scalarHigh {
+		if c.scalarHigh == nil {
+			c.scalarHigh = map[v1.ResourceName]int64{}
+		}
+		c.scalarHigh[name] += high
+	}
 }
 
 // count adds sign times the room that info has left. A node that holds more than it can (its allocatable
 // shrank) has no room; it does not lessen that of others.
 func (c *Capacity) count(info *framework.NodeInfo, sign int64) {
-	room := func(allocatable, requested int64) int64 { return sign * max(0, allocatable-requested) }
-	c.MilliCPU += room(info.Allocatable.MilliCPU, info.Requested.MilliCPU)
-	c.Memory += room(info.Allocatable.Memory, info.Requested.Memory)
-	c.EphemeralStorage += room(info.Allocatable.EphemeralStorage, info.Requested.EphemeralStorage)
-	c.Pods += room(int64(info.Allocatable.AllowedPodNumber), int64(len(info.Pods)))
+	room := func(allocatable, requested int64) int64 { return max(0, allocatable-requested) }
+	c.add(
+		room(info.Allocatable.MilliCPU, info.Requested.MilliCPU),
+		room(info.Allocatable.Memory, info.Requested.Memory),
+		room(info.Allocatable.EphemeralStorage, info.Requested.EphemeralStorage),
+		room(int64(info.Allocatable.AllowedPodNumber), int64(len(info.Pods))),
+		sign,
+	)
 	// any order: sums of integers
 	for name, allocatable := range info.Allocatable.ScalarResources {
-		if c.Scalar == nil {
-			c.Scalar, c.offers = map[v1.ResourceName]int64{}, map[v1.ResourceName]int{}
+		if c.offers == nil {
+			c.offers = map[v1.ResourceName]int{}
 		}
-		c.Scalar[name] += room(allocatable, info.Requested.ScalarResources[name])
+		c.addScalar(name, room(allocatable, info.Requested.ScalarResources[name]), sign)
 		if c.offers[name] += int(sign); c.offers[name] == 0 {
 			// What no node offers must look as if none ever had.
 			delete(c.Scalar, name)
+			delete(c.scalarHigh, name)
 			delete(c.offers, name)
 		}
 	}
@@ -82,17 +141,24 @@ func (s Shortfall) worseThan(t Shortfall) bool {
 }
 
 func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
+	var high int64
+	offered = true
 	switch name {
 	case v1.ResourceCPU:
-		return c.MilliCPU, true
+		free, high = c.MilliCPU, c.high[0]
 	case v1.ResourceMemory:
-		return c.Memory, true
+		free, high = c.Memory, c.high[1]
 	case v1.ResourceEphemeralStorage:
-		return c.EphemeralStorage, true
+		free, high = c.EphemeralStorage, c.high[2]
 	case v1.ResourcePods:
-		return c.Pods, true
+		free, high = c.Pods, c.high[3]
+	default:
+		free, offered = c.Scalar[name]
+		high = c.scalarHigh[name]
 	}
-	free, offered = c.Scalar[name]
+	if c.bounded && high >= tooHigh {
+		free = mostSum
+	}
 	return free, offered
 }
 
@@ -104,9 +170,9 @@ type resourceNeed struct {
 
 func (n *resourceNeed) smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
 
-// needsOf sums up the requests of pods, resource by resource: cpu, memory, ephemeral storage, pods, then the
+// needsOf sums up the requests of pods, resource by resource, to at most 1<<62 if bounded: cpu, memory, ephemeral storage, pods, then the
 // extended resources by name.
-func needsOf(pods []*Pod) []resourceNeed {
+func needsOf(pods []*Pod, bounded bool) []resourceNeed {
 	requests := make([]fwk.Resource, len(pods))
 	var scalars []v1.ResourceName
 	seen := map[v1.ResourceName]bool{}
@@ -123,21 +189,22 @@ func needsOf(pods []*Pod) []resourceNeed {
 	}
 	slices.Sort(scalars)
 	needs := []resourceNeed{
-		newNeed(v1.ResourceCPU, requests, fwk.Resource.GetMilliCPU),
-		newNeed(v1.ResourceMemory, requests, fwk.Resource.GetMemory),
-		newNeed(v1.ResourceEphemeralStorage, requests, fwk.Resource.GetEphemeralStorage),
-		newNeed(v1.ResourcePods, requests, func(fwk.Resource) int64 { return 1 }),
+		newNeed(v1.ResourceCPU, requests, bounded, fwk.Resource.GetMilliCPU),
+		newNeed(v1.ResourceMemory, requests, bounded, fwk.Resource.GetMemory),
+		newNeed(v1.ResourceEphemeralStorage, requests, bounded, fwk.Resource.GetEphemeralStorage),
+		newNeed(v1.ResourcePods, requests, bounded, func(fwk.Resource) int64 { return 1 }),
 	}
 	for _, name := range scalars {
 		needs = append(
 			needs,
-			newNeed(name, requests, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }),
+			newNeed(name, requests, bounded, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }),
 		)
 	}
 	return needs
 }
 
-func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource) int64) resourceNeed {
+func newNeed(name v1.ResourceName, requests []fwk.Resource, bounded bool,
+	of func(fwk.Resource) int64) resourceNeed {
 	amounts := make([]int64, len(requests))
 	for i, r := range requests {
 		amounts[i] = of(r)
@@ -145,7 +212,9 @@ func newNeed(name v1.ResourceName, requests []fwk.Resource, of func(fwk.Resource
 	slices.Sort(amounts)
 	prefix := make([]int64, len(amounts)+1)
 	for i, a := range amounts {
-		prefix[i+1] = prefix[i] + a
+		if prefix[i+1] = prefix[i] + a; bounded {
+			prefix[i+1] = addUpTo(prefix[i], a)
+		}
 	}
 	return resourceNeed{resource: name, prefix: prefix}
 }

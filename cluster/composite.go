@@ -142,14 +142,8 @@ func (c *Composite) judgeSchedulers() string {
 
 // Priority is that of the object, or else the highest that one of the gangs was given; ok is false if none was.
 func (c *Composite) Priority() (priority int32, ok bool) {
-	if c.object != nil {
-		if p := c.object.Spec.Priority; p != nil {
-			return *p, true
-		}
-		object := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName)
-		if class, known := object.(*schedulingv1.PriorityClass); known {
-			return class.Value, true
-		}
+	if priority, ok := c.ownPriority(); ok {
+		return priority, true
 	}
 	for _, g := range c.gangs {
 		if p, own := g.Priority(); own && (!ok || p > priority) {
@@ -157,6 +151,21 @@ func (c *Composite) Priority() (priority int32, ok bool) {
 		}
 	}
 	return priority, ok
+}
+
+// ownPriority is that of the object, by number or by the name of a class that is there.
+func (c *Composite) ownPriority() (priority int32, ok bool) {
+	if c.object == nil {
+		return 0, false
+	}
+	if p := c.object.Spec.Priority; p != nil {
+		return *p, true
+	}
+	object := c.state.informers.Get(eventlog.PriorityClasses, "", c.object.Spec.PriorityClassName)
+	if class, known := object.(*schedulingv1.PriorityClass); known {
+		return class.Value, true
+	}
+	return 0, false
 }
 
 // String is namespace/name, or the names of the gangs.
@@ -362,6 +371,14 @@ func (s *State) compose(obj *schedulingv1alpha3.CompositePodGroup) {
 	s.hang(c.object, -1)
 	c.object = obj
 	s.hang(obj, +1)
+	c.unjudge()
+}
+
+// unjudge has the gangs looked at anew: what they contradict themselves in may depend on the object.
+func (c *Composite) unjudge() {
+	for _, g := range c.gangs {
+		g.judged = false
+	}
 }
 
 // decompose takes it away.
@@ -373,6 +390,7 @@ func (s *State) decompose(name types.NamespacedName) {
 	s.roomVersion++
 	old := c.object
 	c.object = nil
+	c.unjudge()
 	s.hang(old, -1)
 	s.dropCompositeIfEmpty(c)
 }

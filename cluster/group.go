@@ -136,9 +136,14 @@ func (g *Group) HasTopology() bool {
 	return t.required != "" || t.preferred != ""
 }
 
-// Priority is the priority that the group's object gives it, by number or by the name of a class that is there;
-// ok is false if it gives none.
+// Priority is the priority that the group's object gives it, by number or by the name of a class that is there; before
+// that, the priority of a CompositePodGroup of the basic policy that it is below. ok is false if neither gives one.
 func (g *Group) Priority() (priority int32, ok bool) {
+	if c := g.composite; c != nil && c.state.boundsNumbers && c.Independent() {
+		if priority, ok := c.ownPriority(); ok {
+			return priority, true
+		}
+	}
 	if len(g.declarations) == 0 {
 		return 0, false
 	}

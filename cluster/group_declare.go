@@ -153,6 +153,9 @@ func (s *State) classChanged(class string) {
 	for _, g := range s.GroupsOfClass(class) {
 		g.judged = false
 	}
+	for _, c := range s.CompositesOfClass(class) {
+		c.unjudge()
+	}
 }
 
 // Lacks tells whether the cluster as a whole has too little free for the members that g still needs to
@@ -193,7 +196,11 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 			if _, seen := amounts[name]; !seen {
 				names = append(names, name)
 			}
-			amounts[name] += needs[i].smallest(k)
+			if s.boundsNumbers {
+				amounts[name] = addUpTo(amounts[name], needs[i].smallest(k))
+			} else {
+				amounts[name] += needs[i].smallest(k)
+			}
 		}
 	}
 	slices.Sort(names)
@@ -219,7 +226,7 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 				ready = append(ready, p)
 			}
 		}
-		g.needs = needsOf(ready)
+		g.needs = needsOf(ready, s.boundsNumbers)
 		g.longest = 0
 		for _, p := range ready {
 			if p.life == 0 {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"math"
 
 	v1 "k8s.io/api/core/v1"
@@ -69,13 +70,10 @@ func (h *holdings) add(priority int32, info *framework.PodInfo, sign int64) {
 		h.sums[priority] = c
 	}
 	r := info.CalculateResource().Resource
-	c.MilliCPU += sign * r.GetMilliCPU()
-	c.Memory += sign * r.GetMemory()
-	c.EphemeralStorage += sign * r.GetEphemeralStorage()
-	c.Pods += sign
+	c.add(r.GetMilliCPU(), r.GetMemory(), r.GetEphemeralStorage(), 1, sign)
 	// any order: sums of integers
 	for name, amount := range r.GetScalarResources() {
-		c.Scalar[name] += sign * amount
+		c.addScalar(name, amount, sign)
 	}
 }
 
@@ -96,26 +94,15 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 		return false
 	}
 	all := s.free
-	all.Scalar = map[v1.ResourceName]int64{}
-	// any order: sums of integers
-	for name, amount := range s.free.Scalar {
-		all.Scalar[name] = amount
+	if all.Scalar, all.scalarHigh = maps.Clone(s.free.Scalar), maps.Clone(s.free.scalarHigh); all.Scalar == nil {
+		all.Scalar = map[v1.ResourceName]int64{}
 	}
 	// any order: sums of integers
 	for p, c := range s.holdings.sums {
 		if p >= priority {
 			continue
 		}
-		all.MilliCPU += c.MilliCPU
-		all.Memory += c.Memory
-		all.EphemeralStorage += c.EphemeralStorage
-		all.Pods += c.Pods
-		// any order: sums of integers
-		for name, amount := range c.Scalar {
-			if _, offered := all.Scalar[name]; offered {
-				all.Scalar[name] += amount
-			}
-		}
+		all.plus(c)
 	}
 	k := max(0, g.Lacking(gang.Assigned))
 	_, lacks := s.lacksOf(&all, g, k)

@@ -139,7 +139,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 		}
 	}
 	p.Object, p.info = obj, info
-	p.life, _ = DeclaredDuration(obj)
+	p.life = s.declaredLife(obj)
 	s.restate(p)
 	if node != "" {
 		if obj.Spec.NodeName != node {

@@ -43,8 +43,9 @@ type State struct {
 	composites map[types.NamespacedName]*Composite
 	namedBy    map[types.NamespacedName]map[*Composite]bool // by gang; the composites of gangs that name each other
 
-	withoutNodes bool
-	mine         func(schedulerName string) bool // nil: every pod is
+	withoutNodes  bool
+	boundsNumbers bool                            // see UseBehaviour
+	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
 }

@@ -16,8 +16,8 @@ import (
 
 // ParseJSON is the inverse of AppendJSON, and of AppendNamedJSON but for the names. Members may stand in any order and
 // white space between them; an unknown member, one that stands twice, or one that the entry's kind does not have, is an
-// error that names it. Like DecodeRecord it allocates no more than DecodeMemory, but for a quantity whose exponent
-// costs more.
+// error that names it. So is a quantity that would take long to parse. Like DecodeRecord it allocates no more than
+// DecodeMemory.
 func ParseJSON(line []byte) (Entry, error) {
 	var header struct {
 		Seq  uint64 `json:"seq"`
@@ -145,6 +145,9 @@ func (j *jsonUpserted) payload() (Payload, error) {
 	}
 	info := infoByResource[j.Resource]
 	if err := infoJSON[info.code].check(j.Object, objectMemory(len(j.Object), plainFactor)); err != nil {
+		return nil, fmt.Errorf("object: %w", err)
+	}
+	if err := CheckQuantities(j.Object); err != nil {
 		return nil, fmt.Errorf("object: %w", err)
 	}
 	if err := unmarshalStrict(j.Object, obj); err != nil {

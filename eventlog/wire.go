@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -304,29 +303,6 @@ func (w *wireWalk) content(m *wireMessage, field *wireField, content []byte, at 
 			}
 			return err
 		}
-	}
-	return nil
-}
-
-// A quantity's text is limited to what costs no more than a few hundred bytes to compute with.
-const (
-	maxQuantityText     = 256
-	maxQuantityExponent = 3 // digits
-	quantityCost        = 256
-)
-
-// checkQuantity refuses the text of a quantity that the resource package would parse at a cost out of all
-// proportion: it computes ten to the power of the exponent.
-func checkQuantity(text []byte) error {
-	if len(text) > maxQuantityText {
-		return fmt.Errorf("quantity of %d bytes, more than %d", len(text), maxQuantityText)
-	}
-	i := bytes.IndexAny(text, "eE")
-	if i < 0 {
-		return nil
-	}
-	if exponent := bytes.TrimLeft(text[i+1:], "+-"); len(exponent) > maxQuantityExponent {
-		return fmt.Errorf("quantity %q has an exponent of more than %d digits", text, maxQuantityExponent)
 	}
 	return nil
 }

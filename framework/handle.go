@@ -52,6 +52,9 @@ type World struct {
 	// Changed returns the places in Lister's list of the nodes that have changed, or whose pods have, since the
 	// call that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
+	// Removed is told of a pod that was taken off a node in a rehearsal, and completes what the node says then; nil for
+	// nothing to complete.
+	Removed func(node fwk.NodeInfo, pod *v1.Pod)
 	// Now is the time of the event being worked on: the only clock there is.
 	Now func() time.Time
 	// Gangs and Evictions are for plugins that know more than kube-scheduler shows; nil if there is no such view.

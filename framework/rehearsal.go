@@ -65,7 +65,13 @@ func (r *Rehearsal) RemovePod(pod fwk.PodInfo) error {
 	if err != nil {
 		return err
 	}
-	return node.RemovePod(klog.Logger{}, pod.GetPod())
+	if err := node.RemovePod(klog.Logger{}, pod.GetPod()); err != nil {
+		return err
+	}
+	if removed := r.p.world.Removed; removed != nil {
+		removed(node, pod.GetPod())
+	}
+	return nil
 }
 
 // Limit has Place look at the nodes of these names only; nil stands for all.

@@ -87,7 +87,11 @@ func (m *Machine) applyPayload(e eventlog.Entry) error {
 }
 
 func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
-	switch obj := p.Object.(type) {
+	object := p.Object
+	if m.rules.boundsNumbers() {
+		object = cluster.BoundNumbers(object)
+	}
+	switch obj := object.(type) {
 	case *v1.Pod:
 		return m.upsertPod(obj)
 	case *v1.Node:
@@ -95,8 +99,8 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	}
-	before := m.entities.factsOf(types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()})
-	old, err := m.cluster.Upsert(p.Resource, p.Object)
+	before := m.entities.factsOf(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	old, err := m.cluster.Upsert(p.Resource, object)
 	if err != nil {
 		return err
 	}
@@ -104,8 +108,8 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	if old == nil {
 		action = fwk.Add
 	}
-	m.entities.regroup(p.Resource, p.Object.GetNamespace(), p.Object.GetName(), before)
-	tellMoved(m.queue, p.Resource, action, old, p.Object)
+	m.entities.regroup(p.Resource, object.GetNamespace(), object.GetName(), before)
+	tellMoved(m.queue, p.Resource, action, old, object)
 	return nil
 }
 

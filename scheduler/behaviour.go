@@ -40,6 +40,11 @@ var Behaviours = []Rules{
 		"Which entity that failed is retried next is looked for by Decide. It is no part of the state.",
 	}},
 	{Number: 3, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"Amounts, sums of them and times cannot overflow: what a node offers is limited to 0 and 2^50, and a pod " +
+			"that requests less than 0 or more than 2^50 of a resource fits nowhere.",
+		"A host port is taken as long as any pod on the node has it.",
+		"The gangs below a CompositePodGroup of the basic policy have its priority.",
+		"An epoch is refused whose configuration has a backoff, or a hold of backfill, above 100 years.",
 		"An epoch whose configuration enables a PreBind, Bind or PostBind plugin that would never be called is " +
 			"refused.",
 	}},
@@ -84,6 +89,9 @@ func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 
 // refusesUncalled reports whether an epoch is refused whose configuration enables a plugin that is never called.
 func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 }
+
+// boundsNumbers reports whether no number of the state can overflow.
+func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
 // search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for
 // it, and the Decision says what was found: the state after an entry is the same whatever these functions answer. In

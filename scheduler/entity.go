@@ -193,6 +193,11 @@ func (n *entities) regroup(res eventlog.Resource, namespace, name string, before
 		}
 		for _, c := range n.cluster.CompositesOfClass(name) {
 			n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
+			if c.Independent() {
+				for _, g := range c.Gangs() {
+					n.recheck(keyOfGang(g))
+				}
+			}
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
+	bounded := m.rules.boundsNumbers()
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 		if err := m.configure(p.Config); err != nil {
 			return &ConfigError{err}
 		}
-	case string(p.Config) != string(m.profiles.config):
+	case string(p.Config) != string(m.profiles.config) || bounded != m.rules.boundsNumbers():
 		if err := m.reconfigure(p.Config); err != nil {
 			return err
 		}
@@ -55,6 +56,12 @@ func (m *Machine) configure(data []byte) error {
 	if err != nil {
 		return err
 	}
+	if m.rules.boundsNumbers() {
+		if err := checkSeconds(cfg); err != nil {
+			return err
+		}
+	}
+	m.cluster.UseBehaviour(m.rules.behaviour)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}
 	profiles, err := m.newProfiles(cfg)

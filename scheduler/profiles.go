@@ -82,6 +82,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
 		Changed:   m.cluster.ChangedSince,
+		Removed:   m.cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return reservedFrom(m.backfill, pod) },
 		Gangs:     view,
@@ -92,6 +93,12 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 	}
 	if err := wholeGangPlugin(prof); err != nil {
 		return nil, err
+	}
+	if plugin, ok := prof.Plugin(coscheduling.Name).(*coscheduling.Coscheduling); ok && m.rules.boundsNumbers() &&
+		plugin.MostSeconds() > mostSeconds {
+		return nil, fmt.Errorf("profile %q: CoschedulingArgs: podGroupBackoffSeconds or backfillHoldSeconds is %d: "+
+			"want %d "+
+			"or less", prof.Name(), plugin.MostSeconds(), mostSeconds)
 	}
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
@@ -104,6 +111,24 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		m.profiles.volumes[prof.Name()] = recorder
 	}
 	return prof, nil
+}
+
+// mostSeconds is the longest time that a configuration can ask for: 100 years.
+const mostSeconds = 100 * 365 * 24 * 60 * 60
+
+// checkSeconds refuses times that could leave the range of a log's time.
+func checkSeconds(cfg *config.KubeSchedulerConfiguration) error {
+	for _, row := range []struct {
+		name    string
+		seconds int64
+	}{
+		{"podInitialBackoffSeconds", cfg.PodInitialBackoffSeconds}, {"podMaxBackoffSeconds", cfg.PodMaxBackoffSeconds},
+	} {
+		if row.seconds > mostSeconds {
+			return fmt.Errorf("%s is %d: want %d or less", row.name, row.seconds, mostSeconds)
+		}
+	}
+	return nil
 }
 
 // groupBackoff is the gang plugin's podGroupBackoffSeconds.

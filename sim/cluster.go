@@ -22,6 +22,9 @@ import (
 // times the five minutes after which kube-scheduler tries every unschedulable pod again.
 const DefaultQuiet = 15 * time.Minute
 
+// latest is the latest offset at which something can happen: no duration after it leaves the range of a log's time.
+const latest = 190 * 365 * 24 * time.Hour
+
 // maxIdleSteps is how often in a row a scheduler may ask to be woken at an instant at which it then does
 // nothing.
 const maxIdleSteps = 100
@@ -341,6 +344,11 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 		t, ok := c.nextInstant(s)
 		if !ok {
 			break
+		}
+		if t > latest {
+			return report.Summary{}, fmt.Errorf("simulate: the next event would come %.0f years after the start, "+
+				"and a "+
+				"log's time ends before that: shorten the durations, or end with --until", t.Hours()/24/365)
 		}
 		if t > c.now {
 			idle = 0

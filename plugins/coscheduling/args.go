@@ -69,6 +69,11 @@ func (c *Coscheduling) PodGroupBackoff() time.Duration {
 	return time.Duration(*c.args.PodGroupBackoffSeconds) * time.Second
 }
 
+// MostSeconds is the greatest of the arguments that are whole seconds and are not limited otherwise.
+func (c *Coscheduling) MostSeconds() int64 {
+	return max(*c.args.PodGroupBackoffSeconds, *c.args.BackfillHoldSeconds)
+}
+
 // QueuePolicy says who of the profile's pods and gangs may pass whom.
 func (c *Coscheduling) QueuePolicy() QueuePolicy { return c.args.QueuePolicy }
 

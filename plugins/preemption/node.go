@@ -180,6 +180,7 @@ func (t *trial) remove(u *target) {
 			if err := node.RemovePod(klog.Logger{}, info.GetPod()); err != nil {
 				return err
 			}
+			t.p.view.State().KeepPorts(node, info.GetPod())
 		}
 		return t.p.handle.RunPreFilterExtensionRemovePod(t.ctx, t.state, t.pod, info, node).AsError()
 	})

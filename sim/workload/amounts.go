@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // maxAmount is the most that a pod may request of a resource, or a node offer, in the resource's base unit (of cpu
 // thousandths of a core): a pebibyte. The pods of a node add up to far less than an int64 holds.
-const maxAmount = 1 << 50
+const maxAmount = cluster.MostAmount
 
 // checkAmounts says which number of an object lies outside what can be computed with: amounts of resources, ports,
 // deadlines. It is nil if all are good, and for objects that have none.

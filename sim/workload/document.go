@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	sigsjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // document is one API object in a file: its JSON, and where its fields stand.
@@ -38,6 +40,9 @@ func (d *document) errorf(fieldPath, format string, args ...any) error {
 
 // decode decodes the object strictly.
 func (d *document) decode(into any) error {
+	if bad, ok := errors.AsType[*eventlog.QuantityError](eventlog.CheckQuantities(d.body)); ok {
+		return d.errorf(bad.Path, "%w", bad)
+	}
 	strict, err := sigsjson.UnmarshalStrict(d.body, into)
 	if err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

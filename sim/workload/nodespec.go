@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // The names of resources and labels that workloads of traces use.
@@ -99,6 +101,9 @@ func parseShape(text string) (corev1.ResourceList, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := eventlog.CheckQuantityText(number); err != nil {
+			return nil, fmt.Errorf("%q: %w", cut(part, 60), err)
+		}
 		quantity, err := resource.ParseQuantity(number)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", part, err)
@@ -110,6 +115,9 @@ func parseShape(text string) (corev1.ResourceList, error) {
 			return nil, fmt.Errorf("%q: %s is given twice", part, name)
 		}
 		resources[name] = quantity
+		if err := checkList(nil, corev1.ResourceList{name: quantity}); err != nil {
+			return nil, fmt.Errorf("%q: %s %s", cut(part, 60), name, err.Detail)
+		}
 	}
 	if _, given := resources[corev1.ResourcePods]; !given {
 		resources[corev1.ResourcePods] = resource.MustParse(defaultPods)

@@ -29,7 +29,7 @@ var (
 // The bounds of what a line may ask for.
 const (
 	maxMilliCPU  = 1 << 40
-	maxMemoryMiB = 1 << 40
+	maxMemoryMiB = 1 << 30
 	maxGPUs      = 1 << 20
 	maxGPUMilli  = 1000
 )
