@@ -198,3 +198,26 @@ func TestNoPodOfAFileDisappears(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRowOfATraceDisappears: the same for traces and for recorded entries.
+func TestNoRowOfATraceDisappears(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 9).Draw(t, "rows")
+		swf, openb, log, processors := "", openbPodsHead, "", 0
+		for i := range n {
+			size := rapid.IntRange(1, 5).Draw(t, "processors")
+			processors += size
+			swf += fmt.Sprintf("%d 0 -1 5 %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, size)
+			openb += fmt.Sprintf("p%d,1,1,0,0,,LS,Running,0,1,0\n", i)
+			log += strings.Replace(recorded("pods",
+				fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p%d",`+
+					`"namespace":"x","uid":"u%d"}}`, i, i)), `"seq":1`, fmt.Sprintf(`"seq":%d`, i+1), 1)
+		}
+		for text, want := range map[string]int{swf: processors, openb: n, log: n} {
+			_, w, err := Parse("F", strings.NewReader(text))
+			if err != nil || len(w.Pods) != want {
+				t.Fatalf("%v, want %d pods of\n%s", err, want, text)
+			}
+		}
+	})
+}
