@@ -170,8 +170,8 @@ type resourceNeed struct {
 
 func (n *resourceNeed) smallest(k int) int64 { return n.prefix[min(k, len(n.prefix)-1)] }
 
-// needsOf sums up the requests of pods, resource by resource, to at most 1<<62 if bounded: cpu, memory, ephemeral storage, pods, then the
-// extended resources by name.
+// needsOf sums up the requests of pods, resource by resource, to at most 1<<62 if bounded: cpu, memory, ephemeral
+// storage, pods, then the extended resources by name.
 func needsOf(pods []*Pod, bounded bool) []resourceNeed {
 	requests := make([]fwk.Resource, len(pods))
 	var scalars []v1.ResourceName

@@ -18,8 +18,8 @@ import (
 // long as a pod of the node has it, and gives the gangs below a basic CompositePodGroup its priority.
 const numbersBehaviour = 3
 
-// UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before any
-// object comes.
+// UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before
+// any object comes.
 func (s *State) UseBehaviour(behaviour uint32) {
 	s.boundsNumbers = behaviour >= numbersBehaviour
 	s.free.bounded = s.boundsNumbers
@@ -191,8 +191,8 @@ func boundPod(pod *v1.Pod) *v1.Pod {
 	return requestTooMuch(pod, slices.Sorted(maps.Keys(wrong)))
 }
 
-// requestTooMuch returns the pod with a request, in its first container and for the pod as a whole if that has requests,
-// of more than any node has of each of the resources, and with no other amount of them.
+// requestTooMuch returns the pod with a request, in its first container and for the pod as a whole if that has
+// requests, of more than any node has of each of the resources, and with no other amount of them.
 func requestTooMuch(pod *v1.Pod, names []v1.ResourceName) *v1.Pod {
 	bounded := pod.DeepCopy()
 	for _, name := range names {

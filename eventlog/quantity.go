@@ -69,7 +69,8 @@ func CheckQuantities(object []byte) error {
 	return nil
 }
 
-// mayBeCostly finds what every costly quantity has: many digits behind a letter e, or more characters than one may have.
+// mayBeCostly finds what every costly quantity has: many digits behind a letter e, or more characters than one may
+// have.
 func mayBeCostly(text []byte) bool {
 	digits, exponent, length := 0, false, 0
 	for _, c := range text {
