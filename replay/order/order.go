@@ -210,7 +210,7 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 		return Turn, "it was active, and its turn came first"
 	}
 	if a.hasMinimum(other) {
-		return Beyond, "its gang has its minimum: the other members block nothing"
+		return Beyond, "it has its minimum on nodes, and members beyond that block nothing"
 	}
 	if sameLane {
 		if rule, detail := a.judgeLane(other, policy); rule != "" {
@@ -280,14 +280,26 @@ func (a *auditor) blocker(e *queue.Entity) *queue.Entity {
 	return nil
 }
 
-// hasMinimum reports whether a gang has its minimum on nodes, so that only members beyond it wait.
+// hasMinimum reports whether a gang has its minimum on nodes, or a composite enough of its gangs, so that only members
+// beyond that wait.
 func (a *auditor) hasMinimum(e *queue.Entity) bool {
-	key := e.Key()
-	if key.Type != fwk.PodGroupKeyType {
+	key, c := e.Key(), a.m.Cluster()
+	var gangs []*cluster.Group
+	switch key.Type {
+	case fwk.PodGroupKeyType:
+		if g := c.Group(key.Namespace, key.Name); g != nil {
+			gangs = append(gangs, g)
+		}
+	case fwk.CompositePodGroupKeyType:
+		if composite := c.Composite(key.Namespace, key.Name); composite != nil {
+			gangs = composite.Gangs()
+		}
+	}
+	if len(gangs) == 0 {
 		return false
 	}
-	g := a.m.Cluster().Group(key.Namespace, key.Name)
-	return g != nil && g.Assigned() >= g.Min()
+	unit := gangs[0].Tally(nil)
+	return unit.Satisfied()
 }
 
 // keysOf returns the entities that a payload may be about.

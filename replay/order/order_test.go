@@ -277,3 +277,33 @@ func text(t *testing.T, r *Report) string {
 	}
 	return b.String()
 }
+
+// gangOf returns a PodGroup with a minimum of 1 below the composite c, with its only pod.
+func gangOf(name, cpu string) string {
+	return fmt.Sprintf(`---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: %s}
+spec:
+  parentCompositePodGroupName: c
+  schedulingPolicy: {gang: {minCount: 1}}
+`, name) + strings.Replace(pod(name+"-0", 5, "0s", cpu), "spec:\n",
+		"spec:\n  schedulingGroup: {podGroupName: "+name+"}\n", 1)
+}
+
+// TestACompositeThatHasEnoughBlocksNothing has one gang of a composite placed, which is enough, and another that fits
+// nowhere. A pod of a lower priority may pass that under StrictFIFO too.
+func TestACompositeThatHasEnoughBlocksNothing(t *testing.T) {
+	work := node + `---
+apiVersion: scheduling.k8s.io/v1alpha3
+kind: CompositePodGroup
+metadata: {name: c}
+spec:
+  priority: 5
+  schedulingPolicy: {gang: {minGroupCount: 1}}
+` + gangOf("a", "1") + gangOf("b", "8") + pod("small", 1, "20s", "1")
+	r := audited(t, recorded(t, work, coscheduling.StrictFIFO, plugins.NewRegistry()), 1)
+	if r.Violations != 0 || r.Rules[Beyond] != 1 || r.Overtakings[0].By.Name != "default/small" {
+		t.Errorf("want one overtaking, by small, by the rule %s:\n%s", Beyond, text(t, r))
+	}
+}
