@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -35,10 +35,7 @@ var _ eventlog.Reader = (*Bundle)(nil)
 
 // Is says whether the file at path is a bundle, by its first bytes. What cannot be read is none.
 func Is(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return false
-	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return false
 	}
@@ -51,7 +48,7 @@ func Is(path string) bool {
 // Open opens the bundle at path and checks it from end to end. progress, if it is not nil, is called now and
 // then with the last entry checked. Errors: ErrNotABundle, a *FormatError, a *DamagedError, or those of the file.
 func Open(path string, progress func(seq uint64)) (*Bundle, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open bundle: %w", err)
 	}

@@ -168,7 +168,8 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 // read returns the snapshot that is kept as that of entry seq, whole; of which log is not asked.
 func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var damaged *DamagedError
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damaged) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err != nil {

@@ -1,8 +1,12 @@
 package snapshot
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/rollcall-sched/rollcall/durable"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // Store is where snapshots are kept.
@@ -31,8 +36,7 @@ const (
 	unfinished = ".tmp"
 
 	// Only the owner reads a snapshot: it tells the workloads of a whole cluster.
-	fileMode = 0o600
-	dirMode  = 0o700
+	dirMode = 0o700
 )
 
 // Dir is a Store of one file a snapshot in a directory. It is not safe for concurrent use.
@@ -112,8 +116,13 @@ func (d *Dir) add(seq uint64, data []byte) error {
 	if err := d.create(); err != nil {
 		return err
 	}
-	tmp := d.file(seq) + unfinished
-	if err := writeDurably(tmp, data); err != nil {
+	f, err := os.CreateTemp(d.path, filepath.Base(d.file(seq))+".*"+unfinished)
+	if err != nil {
+		return err
+	}
+	tmp := f.Name()
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, removeIfThere(tmp))
 	}
 	if err := os.Rename(tmp, d.file(seq)); err != nil {
@@ -132,8 +141,8 @@ func (d *Dir) held() error {
 
 // create makes the directory, durably.
 func (d *Dir) create() error {
-	if _, err := os.Stat(d.path); err == nil {
-		return nil
+	if err := regular.Directory(d.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if err := os.Mkdir(d.path, dirMode); err != nil {
 		return err
@@ -151,7 +160,7 @@ func (d *Dir) prune(newest uint64) error {
 		return err
 	}
 	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), suffix+unfinished) {
+		if !strings.HasSuffix(f.Name(), unfinished) || !strings.Contains(f.Name(), suffix+".") {
 			continue
 		}
 		if err := removeIfThere(filepath.Join(d.path, f.Name())); err != nil {
@@ -220,30 +229,43 @@ func (d *Dir) List() ([]uint64, error) {
 
 // Get implements Store.
 func (d *Dir) Get(seq uint64) ([]byte, error) {
-	data, err := os.ReadFile(d.file(seq))
-	if errors.Is(err, os.ErrNotExist) {
-		if _, lerr := os.Lstat(d.file(seq)); lerr == nil { // a link to what is not there, or not now
-			return nil, fmt.Errorf("read the snapshot of entry %d: %v", seq, err)
-		}
-	}
+	data, err := readFile(d.file(seq))
 	if err != nil {
 		return nil, fmt.Errorf("read the snapshot of entry %d: %w", seq, err)
 	}
 	return data, nil
 }
 
-func writeDurably(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+// readFile returns the content of the file of a snapshot; of what does not begin as one does, only the beginning.
+func readFile(path string) ([]byte, error) {
+	f, err := regular.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := f.Write(data); err != nil {
-		return errors.Join(err, f.Close())
+	defer f.Close()
+	begin := make([]byte, headerSize)
+	n, err := f.ReadAt(begin, 0)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case n < headerSize || string(begin[:len(magic)]) != magic:
+		return begin[:n], nil
 	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
+	most := int64(2 * MaxState)
+	if binary.BigEndian.Uint32(begin[offsetVersion:]) == FormatVersion {
+		most = largest(begin)
 	}
-	return f.Close()
+	data, err := regular.ReadAll(f, most)
+	if errors.Is(err, regular.ErrTooLarge) {
+		return nil, &DamagedError{Check: "length", Err: err}
+	}
+	return data, err
+}
+
+// largest returns how many bytes a snapshot has at the most that begins so.
+func largest(begin []byte) int64 {
+	size := int64(min(binary.BigEndian.Uint64(begin[offsetSize:]), MaxState))
+	return headerSize + size + size/1000 + 1<<10 + sha256.Size // gzip adds five bytes to 64 KiB that it cannot pack
 }
 
 func removeIfThere(path string) error {

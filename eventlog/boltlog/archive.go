@@ -13,6 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 const (
@@ -143,7 +144,7 @@ func outside(dir, path string) error {
 
 // lockArchiving locks the file at path, until it is closed.
 func lockArchiving(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := regular.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +326,7 @@ func stageOne(from, to string) error {
 
 // copyFile makes a copy that is durable but for its name, and that is what was read back.
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}
@@ -378,12 +379,12 @@ func sameFile(a, b string) error {
 
 // sameContent says whether two files of the same size have the same bytes.
 func sameContent(a, b string) (bool, error) {
-	fa, err := os.Open(a)
+	fa, err := regular.Open(a)
 	if err != nil {
 		return false, err
 	}
 	defer fa.Close()
-	fb, err := os.Open(b)
+	fb, err := regular.Open(b)
 	if err != nil {
 		return false, err
 	}

@@ -3,6 +3,8 @@ package boltlog
 import (
 	"io"
 	"os"
+
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // maxCopy is the largest segment that is copied for a reader, in bytes: twice the default size. The copy of a larger
@@ -16,7 +18,7 @@ const maxCopy = 2 * 256 << 20
 //
 // A file that bbolt appends to cannot be read meanwhile, since it writes to pages that earlier transactions have freed.
 func copyOf(path string) *os.File {
-	from, err := os.Open(path)
+	from, err := regular.Open(path)
 	if err != nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // A heldDir is a log's directory as its writer has found it. Whatever the writer makes, cuts or removes, it does in
@@ -86,7 +87,7 @@ func (d *heldDir) openSegment(name string, readOnly bool) (*Segment, error) {
 
 // openFile opens a file of the directory, of which errors say the whole path.
 func (d *heldDir) openFile(name string, flag int) (*os.File, error) {
-	f, err := d.root.OpenFile(name, flag, fileMode)
+	f, err := regular.OpenIn(d.root, name, flag, fileMode)
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		at.Path = filepath.Join(d.path, at.Path)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // lockName is the file whose lock is the right to append, or to read what is appended to.
@@ -25,7 +26,7 @@ type dirLock struct{ f *os.File }
 // lockForWriting takes the log at dir for one writer, and leaves in LOCK who that is. Others have it: the
 // error is an ErrInUse that names them. A writer whose LOCK was taken away has it, too.
 func lockForWriting(dir string) (*dirLock, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := regular.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -58,7 +59,7 @@ func (l *dirLock) sign() {
 // empty if the log has no LOCK, as copies may, and no writer.
 func lockForReading(dir string) (*dirLock, error) {
 	lock := &dirLock{}
-	f, err := os.Open(filepath.Join(dir, lockName))
+	f, err := regular.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY, 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -84,7 +85,7 @@ func writerWithoutLock(dir string) (writer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(paths[len(paths)-1])
+	f, err := regular.Open(paths[len(paths)-1])
 	if err != nil {
 		return nil, nil // readers find what is wrong with it
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // originName is the file that says of a log that its first entry is not in its directory, and why. A log
@@ -20,6 +21,9 @@ const originName = "ORIGIN"
 
 // originFormat is the version of that file's content that this package writes, and the highest that it reads.
 const originFormat = 1
+
+// maxOrigin is the size in bytes that no ORIGIN exceeds: it has a line for each directory that was archived to.
+const maxOrigin = 4 << 20
 
 // A Part is a range of a log's entries that were moved to another directory, whole segments.
 type Part struct {
@@ -134,7 +138,7 @@ func decodeBeginning(content []byte) (*beginning, error) {
 // readBeginning reads ORIGIN in dir; nil if there is none.
 func readBeginning(dir string) (*beginning, error) {
 	path := filepath.Join(dir, originName)
-	content, err := os.ReadFile(path)
+	content, err := regular.ReadFile(path, maxOrigin)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

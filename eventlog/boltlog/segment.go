@@ -18,6 +18,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // Format is the version of the files' layout that this package writes, and the highest that it reads.
@@ -268,7 +269,11 @@ func (s *Segment) openDB(readOnly bool) error {
 	o.OpenFile = func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		var err error
 		if s.file == nil {
-			s.file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+			if readOnly {
+				s.file, err = regular.Open(name)
+			} else {
+				s.file, err = regular.OpenFile(name, flag&^os.O_CREATE, mode)
+			}
 		}
 		return s.file, err
 	}

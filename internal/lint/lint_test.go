@@ -31,6 +31,7 @@ func TestRulesHoldInTheModule(t *testing.T) {
 	found = append(found, checkPackageComments(module)...)
 	found = append(found, checkComplexity(module)...)
 	found = append(found, checkInterfaces(module)...)
+	found = append(found, checkLogFiles(module)...)
 
 	long, err := checkColumns(module.root)
 	if err != nil {

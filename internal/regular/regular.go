@@ -48,6 +48,32 @@ func open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
+// OpenIn is OpenFile in the directory dir.
+func OpenIn(dir *os.Root, name string, flag int, perm fs.FileMode) (*os.File, error) {
+	there, err := dir.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !there.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: notAFile(there.Mode())}
+	}
+	f, err := dir.OpenFile(name, flag&^os.O_TRUNC|nonblock, perm)
+	if err != nil {
+		return nil, err
+	}
+	if there, err = dir.Lstat(name); err == nil {
+		var held fs.FileInfo
+		if held, err = f.Stat(); err == nil && (!held.Mode().IsRegular() || !os.SameFile(there, held)) {
+			err = &fs.PathError{Op: "open", Path: name, Err: notAFile(there.Mode())}
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // explain says, of an error of opening, whether it is because of what stands at path. A link to what is not there, or
 // not now, is not taken for nothing.
 func explain(path string, err error) error {
@@ -107,10 +133,6 @@ func ReadAll(f *os.File, most int64) ([]byte, error) {
 	return content[:n], err
 }
 
-// Create makes a new file in the directory dir, with a name by chance in the place of the star in pattern, for its
-// owner alone.
-func Create(dir, pattern string) (*os.File, error) { return os.CreateTemp(dir, pattern) }
-
 // Directory returns an error unless a directory, and no link to one, stands at path.
 func Directory(path string) error {
 	info, err := os.Lstat(path)
@@ -122,13 +144,4 @@ func Directory(path string) error {
 			Err: fmt.Errorf("it is not a directory: %w", notAFile(info.Mode()))}
 	}
 	return nil
-}
-
-// Sync brings the file or directory at path to the disk.
-func Sync(path string) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

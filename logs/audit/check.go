@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/proof"
 )
@@ -145,12 +144,7 @@ func readKeys(files []string) (note.Verifiers, error) {
 	return note.VerifierList(list...), nil
 }
 
-// readSome reads a file that another party may have made, hence not all of it if it is huge.
+// readSome reads a file that another party may have made, hence a regular one that is not huge.
 func readSome(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxCheckFile))
+	return regular.ReadFile(path, maxCheckFile)
 }

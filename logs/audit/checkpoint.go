@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -13,7 +12,7 @@ import (
 
 // ReadSigner reads the private key in a file.
 func ReadSigner(file string) (note.Signer, error) {
-	content, err := os.ReadFile(file)
+	content, err := readSome(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w", err)
 	}

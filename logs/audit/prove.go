@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -147,7 +146,7 @@ func (c *Claim) fillGrowth(sizes []uint64) error {
 // readCheckpoints reads files with signed checkpoints, and how many entries each is of.
 func readCheckpoints(files []string) (notes [][]byte, sizes []uint64, err error) {
 	for _, file := range files {
-		content, err := os.ReadFile(file)
+		content, err := readSome(file)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
