@@ -151,7 +151,8 @@ func TestNothingIsWrittenThroughLinksThatCameWithALog(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(log, "LOCK")), os.Symlink(victim, filepath.Join(log, "LOCK")))
 		},
 		"the live segment": func(log, victim string) error {
-			return errors.Join(os.Rename(filepath.Join(log, live), victim), os.Symlink(victim, filepath.Join(log, live)))
+			segment := filepath.Join(log, live)
+			return errors.Join(os.Rename(segment, victim), os.Symlink(victim, segment))
 		},
 		"a snapshot that is being made": func(log, victim string) error {
 			return os.Symlink(victim, logs.SnapshotsOf(log).File(info.Last)+".tmp")

@@ -17,5 +17,6 @@
 // decision of the product.
 //
 // Start reading at floors.go (the table) and floors_needed.go (rows of it that nothing needs), then bans.go (the
-// lists), interfaces.go, logfiles.go, and order.go (map order). Exceptions, each with its reason, stand in exceptions.go.
+// lists), interfaces.go, logfiles.go, and order.go (map order). Exceptions, each with its reason, stand in
+// exceptions.go.
 package lint
