@@ -142,7 +142,7 @@ func TestNothingIsWrittenThroughLinksThatCameWithALog(t *testing.T) {
 	must(t, err)
 	last := rollcall(t, "log", "info", original, "-o", "json")
 	var info struct {
-		Last uint64 `json:"last"`
+		Last uint64 `json:"lastSeq"`
 	}
 	must(t, json.Unmarshal(last, &info))
 	live := filepath.Base(segments[len(segments)-1])
