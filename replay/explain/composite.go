@@ -49,7 +49,8 @@ func Composite(ctx context.Context, read Reader, namespace, name string, opts Op
 	if err := rerun.run(ctx, read, w); err != nil {
 		return nil, err
 	}
-	return w.explanation(rerun), nil
+	x := w.explanation(rerun)
+	return x, rerun.failed
 }
 
 // compositeWatch makes the second reading one for the composite and each of its gangs.

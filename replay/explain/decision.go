@@ -15,17 +15,26 @@ import (
 // again runs the cycle of a recorded decision once more, with a trace, on the state just before it.
 func (r *rerun) again(rec recorded) *answer.Decision {
 	d := rec.decision
+	trace := &framework.Trace{}
+	decided, ok := r.machine.Decide(trace)
+	diverged := divergence(rec, &decided, ok)
+	if diverged != nil && (!ok || decided.UID != d.UID) {
+		trace = nil // it tells of another cycle
+	}
+	x := r.told(rec, trace)
+	x.Diverged = diverged
+	return x
+}
+
+// told explains a decision on the state just before it, with the trace of its cycle; nil for a cycle that cannot be run.
+func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
+	d := rec.decision
 	nodes, _ := r.machine.Cluster().List()
 	x := &answer.Decision{
 		Point: rec.at, Cycle: d.Cycle, Pod: decidedPod(d), Outcome: d.Outcome.String(), Node: d.Node, Score: d.Score,
 		Nodes: len(nodes), Evaluated: d.Evaluated, Feasible: d.Feasible, WaitUntil: answer.Instant(d.WaitUntil),
 		Refusals: refusalsOf(d.Rejections), Allowed: len(d.Allowed), Released: len(d.Rejected),
 		NominatedTo: r.machine.NominatedNode(d.UID), Nominated: d.Nominated, Evicted: len(d.Victims), Domain: d.Domain,
-	}
-	trace := &framework.Trace{}
-	decided, ok := r.machine.Decide(trace)
-	if x.Diverged = divergence(rec, &decided, ok); x.Diverged != nil && (!ok || decided.UID != d.UID) {
-		trace = nil // it tells of another cycle
 	}
 	if trace != nil {
 		r.addTrace(x, trace)
@@ -162,6 +171,6 @@ func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(s
 	}
 	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, unusable)
 	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
-		x.Gang = gangNeeds(r.machine.Cluster(), p.Group, unusable)
+		x.Gang = gangNeeds(x.Point, r.machine.Cluster(), p.Group, unusable)
 	}
 }

@@ -31,6 +31,7 @@ type gangHistory struct {
 
 	declared, complete, placed *answer.Point // first times
 	was                        condition
+	lastMin                    int // when it was last declared
 	milestones
 	cause   string // of what the entry at hand takes from the gang, "" if it is plain
 	ends    bool   // by the entry at hand the last member goes of those that were needed

@@ -36,7 +36,8 @@ func Group(ctx context.Context, read Reader, namespace, name string, opts Option
 	if err := rerun.run(ctx, read, history); err != nil {
 		return nil, err
 	}
-	return groupExplanation(scan, rerun, history), nil
+	x := groupExplanation(scan, rerun, history)
+	return x, rerun.failed
 }
 
 // groupExplanation puts together what both readings of the log have brought.
@@ -49,7 +50,9 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 		History:     h.told(m),
 		LastFailure: r.explained(s.stop),
 	}
-	x.Evicted = h.evicted
+	if x.Evicted = h.evicted; !h.was.declared {
+		x.LastMin = h.lastMin
+	}
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
 		return x
@@ -85,10 +88,12 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	switch {
 	case e == nil:
 	case x.Stage != "Pending":
-	case x.LastFailure != nil && e.Failed() && x.LastFailure.Gang != nil && !x.Reason.ShortNow:
-		x.Needs = x.LastFailure.Gang
 	default:
-		x.Needs = gangNeeds(m.Cluster(), g, unusable(nil))
+		refused := unusable(nil)
+		if t := r.trialOf(e); t != nil {
+			refused = t.unusable
+		}
+		x.Needs = gangNeeds(r.at, m.Cluster(), g, refused)
 	}
 	return x
 }

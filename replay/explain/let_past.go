@@ -27,6 +27,8 @@ type passers struct {
 	asks   []v1.ResourceName // what the gang needs
 	scarce int               // which of asks is the shortest
 
+	priority int32 // the gang's own
+
 	by         map[holderKey]*answer.Passer
 	others     int
 	otherPods  int
@@ -41,6 +43,9 @@ func (p *passers) observe(c *cluster.State, g *cluster.Group, at answer.Point, c
 	case !p.open && complete && !placed:
 		*p = passers{open: true, from: at, by: map[holderKey]*answer.Passer{}}
 		p.measure(c, g)
+		for _, member := range g.Members()[:min(1, len(g.Members()))] {
+			p.priority = c.PriorityOf(member.Object)
+		}
 		p.othersTook = p.nothing()
 	}
 }
@@ -82,16 +87,16 @@ func (p *passers) decided(m *scheduler.Machine, at answer.Point, d *eventlog.Dec
 		return
 	}
 	if d.Outcome == eventlog.Scheduled {
-		p.passed(m.Cluster().Pod(d.UID), at, state)
+		p.passed(m, m.Cluster().Pod(d.UID), at, state)
 	}
 	for _, uid := range d.Allowed {
 		if pod := m.Cluster().Pod(uid); !own(pod) {
-			p.passed(pod, at, state)
+			p.passed(m, pod, at, state)
 		}
 	}
 }
 
-func (p *passers) passed(pod *cluster.Pod, at answer.Point, state queue.State) {
+func (p *passers) passed(m *scheduler.Machine, pod *cluster.Pod, at answer.Point, state queue.State) {
 	if pod == nil {
 		return
 	}
@@ -101,7 +106,8 @@ func (p *passers) passed(pod *cluster.Pod, at answer.Point, state queue.State) {
 		if len(p.by) == mostPassers {
 			p.shrink()
 		}
-		by = &answer.Passer{Kind: key.kind, Name: key.name, First: at, Meanwhile: state.String(), Took: p.nothing()}
+		by = &answer.Passer{Kind: key.kind, Name: key.name, First: at, Meanwhile: state.String(), Took: p.nothing(),
+			Priority: m.Cluster().PriorityOf(pod.Object)}
 		p.by[key] = by
 	}
 	by.Pods++
@@ -150,7 +156,7 @@ func (p *passers) list() *answer.LetPast {
 	if len(p.by) == 0 {
 		return nil
 	}
-	out := &answer.LetPast{From: p.from, Until: p.until}
+	out := &answer.LetPast{From: p.from, Until: p.until, Priority: p.priority}
 	all := p.sorted()
 	rest := passers{asks: p.asks, others: p.others, otherPods: p.otherPods, othersTook: slices.Clone(p.othersTook)}
 	for i, by := range all {

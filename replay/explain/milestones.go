@@ -38,6 +38,9 @@ func (h *gangHistory) reached(m *scheduler.Machine, at answer.Point) {
 	}
 	was := h.was
 	h.was = is
+	if is.declared {
+		h.lastMin = is.min
+	}
 	why := h.cause
 	if why == "" {
 		why = whyChanged(was, is)

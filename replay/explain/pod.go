@@ -26,7 +26,7 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)
 	}
-	rerun.own = func(p *cluster.Pod) bool { return p.Object.UID == scan.uid }
+	rerun.own = scan.uid
 	rerun.tell(scan.lostTo)
 	rerun.tell(scan.preempted...)
 	if scan.gone != nil {
@@ -52,7 +52,8 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 	if err := rerun.run(ctx, read, w); err != nil {
 		return nil, err
 	}
-	return podExplanation(scan, rerun, gang), nil
+	x := podExplanation(scan, rerun, gang)
+	return x, rerun.failed
 }
 
 // podExplanation puts together what both readings of the log have brought.

@@ -55,7 +55,7 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 
 func retryOfUnschedulable(s *answer.QueuePlace, now answer.Instant) string {
 	if s.Owed {
-		return "as soon as all nodes together have enough free for it"
+		return "as soon as there is room for all that it needs"
 	}
 	var b strings.Builder
 	b.WriteString("when something changes")

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -31,20 +32,38 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 		x.KeptOut = keptOut(m, g, true)
 	}
 	if f != nil && f != failedBeforeItJoined {
-		addAttempt(x, h, f, r)
+		addAttempt(x, &h.rows, f, r)
 	}
 	if ofAnAttempt(code) {
 		addShortfall(x, r, g, f)
 	}
+	if ofAnAttempt(code) || code == answer.WaitsForOthers && f != nil {
+		if t := r.trialOf(h.entityIn(m)); t != nil {
+			x.Now = t.answer(g)
+		}
+	}
 	x.Reserved = reservedFor(m, h.entityIn(m))
 	x.Blocks = blocksFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
+	sayIfItNeverFits(x)
 	h.say(x, r, g, f)
 	return x
 }
 
+// sayIfItNeverFits says of a gang that needs more than all nodes have that no pod's going helps it.
+func sayIfItNeverFits(x *answer.Reason) {
+	if x.Now == nil || len(x.Now.Shortfall) == 0 {
+		return
+	}
+	if s := &x.Now.Shortfall[0]; s.NeverFits() {
+		x.NextRetry = answer.NextRetry{Words: fmt.Sprintf(
+			"not before there are more nodes: it needs %s of %s %s in the cluster", render.Amount(s.Resource, s.Needed),
+			render.Amount(s.Resource, s.Allocatable), s.Resource)}
+	}
+}
+
 // addAttempt adds whom the last attempt found no node for.
-func addAttempt(x *answer.Reason, h *gangHistory, f *failure, r *rerun) {
+func addAttempt(x *answer.Reason, rows *refusedRows, f *failure, r *rerun) {
 	x.Failed, x.Member = &f.at, f.pod
 	if f.decision != nil {
 		refusals := refusalsOf(f.decision.Rejections)
@@ -53,9 +72,9 @@ func addAttempt(x *answer.Reason, h *gangHistory, f *failure, r *rerun) {
 		}
 		x.Refusals = ownRefusals(refusals)
 	}
-	x.Members, x.MoreMembers = h.rows.rows, h.rows.more
+	x.Members, x.MoreMembers = rows.rows, rows.more
 	// A member of a gang that has too few left is not tried: who was refused by others than the gang plugin says more.
-	if f.code == answer.Unplaceable && f.gang == h.group && ofGangOnly(x.Refusals) {
+	if f.code == answer.Unplaceable && f.gang.String() == x.Group && ofGangOnly(x.Refusals) {
 		for _, row := range x.Members {
 			if !ofGangOnly(row.Refusals) {
 				x.Member, x.Refusals = row.Examples[0], row.Refusals

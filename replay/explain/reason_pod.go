@@ -56,6 +56,11 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 		reason.Since, reason.Failed, reason.Member = s.failedSince, &s.failedAt, x.Pod
 		addRefusals(reason, r.explained(s.last))
 	}
+	if ofAnAttempt(reason.Code) {
+		if t := r.trialOf(m.Queue().Find(s.uid)); t != nil {
+			reason.Now = t.answer(nil)
+		}
+	}
 	reason.Reserved = reservedFor(m, m.Queue().Find(s.uid))
 	reason.Blocks = blocksFor(m, m.Queue().Find(s.uid))
 	x.Reason = reason // the text is made of it

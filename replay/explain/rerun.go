@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -18,19 +21,23 @@ type rerun struct {
 	machine *scheduler.Machine
 	wanted  map[uint64]recorded
 	done    map[uint64]*answer.Decision
-	// preemptions are those that were asked for, nil before the entry is reached and if it is none; own is how to tell
-	// which of the victims are explained.
+	// preemptions are those that were asked for, nil before the entry is reached and if it is none.
 	preemptions map[uint64]*answer.Preemption
-	own         func(*cluster.Pod) bool
+	own         types.UID // of the pod that is explained, "" for none
 	// alsoWanted says of an entry that is to be applied next whether it is a decision that is to be explained as well.
 	alsoWanted func(eventlog.Entry) bool
 	last       uint64 // the state to begin with may be this entry's, or an earlier one's
+	// trials are those that were made at the point in question, by entity; asks says that they may be made. failed is
+	// why one could not be.
+	asks   bool
+	trials map[queue.Key]*trial
+	failed error
 }
 
 func newRerun(opts Options, at answer.Point) *rerun {
 	return &rerun{opts: opts, at: at, last: at.Seq,
 		wanted: map[uint64]recorded{}, done: map[uint64]*answer.Decision{},
-		preemptions: map[uint64]*answer.Preemption{}}
+		preemptions: map[uint64]*answer.Preemption{}, asks: true, trials: map[queue.Key]*trial{}}
 }
 
 // startBefore says that the state before an entry is needed; 0 stands for the earliest there is.
@@ -62,6 +69,28 @@ func (r *rerun) tell(decisions ...recorded) {
 	}
 }
 
+func (r *rerun) isOwn(p *cluster.Pod) bool { return p.Object.UID == r.own }
+
+// trialOf makes a trial of an entity that is in the queue, once; nil if there is nothing to try.
+func (r *rerun) trialOf(e *queue.Entity) *trial {
+	if !r.asks || e == nil || e.State() == queue.InFlight {
+		return nil
+	}
+	if t, made := r.trials[e.Key()]; made {
+		return t
+	}
+	next := e.Next()
+	if next == nil {
+		return nil
+	}
+	t, err := r.try(next.UID)
+	if err != nil && r.failed == nil {
+		r.failed = fmt.Errorf("try %s/%s at entry %d: %w", next.Namespace, next.Name, r.at.Seq, err)
+	}
+	r.trials[e.Key()] = t
+	return t
+}
+
 // preemption returns what was asked for, nil for none.
 func (r *rerun) preemption(d recorded) *answer.Preemption { return r.preemptions[d.at.Seq] }
 
@@ -91,7 +120,7 @@ func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 		}
 		w.before(r.machine, e)
 		if _, ok := r.preemptions[e.Seq]; ok {
-			r.preemptions[e.Seq] = preemptionOf(r.machine, pointOf(e), e.Payload.(*eventlog.Decision), r.own)
+			r.preemptions[e.Seq] = preemptionOf(r.machine, pointOf(e), e.Payload.(*eventlog.Decision), r.isOwn)
 		}
 		if d, ok := r.wanted[e.Seq]; ok {
 			r.done[e.Seq] = r.again(d)

@@ -46,8 +46,8 @@ func holderOf(p *cluster.Pod) holderKey {
 	return holderKey{"pod", nameOf(p.Object)}
 }
 
-// gangNeeds returns what g lacks to have its minimum and who has it, nil if it lacks no member.
-func gangNeeds(c *cluster.State, g *cluster.Group, unusable func(string) bool) *answer.GangNeeds {
+// gangNeeds returns, as of an entry, what g lacks to have its minimum and who has it, nil if it lacks no member.
+func gangNeeds(asOf answer.Point, c *cluster.State, g *cluster.Group, unusable func(string) bool) *answer.GangNeeds {
 	if g == nil {
 		return nil
 	}
@@ -55,7 +55,7 @@ func gangNeeds(c *cluster.State, g *cluster.Group, unusable func(string) bool) *
 	if members == 0 {
 		return nil
 	}
-	return &answer.GangNeeds{Members: members, Resources: resourceUse(c, needs, g, unusable)}
+	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: resourceUse(c, needs, g, unusable)}
 }
 
 // holderKey tells holders apart.

@@ -202,10 +202,16 @@ func (s *podScan) notePreemption(r recorded) {
 	s.preempted = append(s.preempted, r)
 }
 
+// bound reports whether the pod has certainly been bound where its last decision placed it. A bind result by itself does
+// not say so: nothing comes of one for a pod that is not being bound.
+func (s *podScan) bound() bool {
+	return s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() && s.failedAs == "" && s.released == nil &&
+		s.placed.exists() && s.placed.at == s.last.at && s.placed.decision.Node == s.bind.Node
+}
+
 // history is that of the pod's gang, to be collected if the pod may be pending with it; nil if it is not.
 func (s *podScan) history(knownFrom uint64) *gangHistory {
-	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" ||
-		s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() {
+	if s.group.Name == "" || s.gone != nil || s.object.Spec.NodeName != "" || s.bound() {
 		return nil
 	}
 	first := s.gangs[s.group]

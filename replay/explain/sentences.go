@@ -20,8 +20,55 @@ func (h *gangHistory) say(x *answer.Reason, r *rerun, g *cluster.Group, f *failu
 	}
 }
 
-// predicate is the reason, to follow the gang's name.
+// predicate is the reason, to follow the gang's name. What is said in the present tense holds at the point in question.
 func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
+	if now := x.Now; now != nil {
+		text := now.Message
+		if now.Fits {
+			text += "; it is tried " + x.NextRetry.Words
+		}
+		return withLast(x, text, lastAttempt(x, r, f))
+	}
+	if f != nil && f.known() && f != failedBeforeItJoined && f.at != r.at && f.inShort() != "" {
+		return fmt.Sprintf("failed in its last attempt, at %s (entry %d): %s", f.at.Time, f.at.Seq, f.inShort())
+	}
+	return h.predicateOf(x, r, g, f)
+}
+
+// withLast puts what holds now before how the last attempt failed, as far as that differs.
+func withLast(x *answer.Reason, now, last string) string {
+	if last == "" {
+		return now
+	}
+	return now + "; " + last
+}
+
+// lastAttempt says how the last attempt failed and when; "" if the next one would fail in the same way now, and nothing
+// has been lost since.
+func lastAttempt(x *answer.Reason, r *rerun, f *failure) string {
+	if x.Code == answer.FailedBefore {
+		return fmt.Sprintf("it had its %s before entry %d, with which what is known begins",
+			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
+	}
+	if f == nil || f == failedBeforeItJoined || !f.known() {
+		return ""
+	}
+	switch f.code {
+	case answer.PermitTimedOut, answer.BrokenOff, answer.BindFailed:
+		return "it " + failedText(x, r, f)
+	}
+	if x.Now.Code == f.code {
+		return ""
+	}
+	short := f.inShort()
+	if short == "" {
+		short = string(f.code)
+	}
+	return fmt.Sprintf("its last attempt, at %s (entry %d), failed: %s", f.at.Time, f.at.Seq, short)
+}
+
+// predicateOf is the reason without what would come of an attempt now.
+func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) string {
 	switch x.Code {
 	case answer.Undeclared:
 		return undeclaredText(g)
@@ -49,7 +96,7 @@ func (h *gangHistory) predicate(x *answer.Reason, r *rerun, g *cluster.Group, f 
 		text := fmt.Sprintf("had its %s before entry %d, with which what is known begins",
 			render.Count(int64(x.Attempts), "attempt", "attempts"), r.opts.knownFrom())
 		if len(x.Shortfall) > 0 {
-			text += "; it " + render.Shortfall(&x.Shortfall[0])
+			text += "; it " + render.Shortfall(&x.Shortfall[0], r.at)
 		}
 		return text + "; it is tried " + x.NextRetry.Words
 	case answer.Backoff:
@@ -146,36 +193,37 @@ func failedText(x *answer.Reason, r *rerun, f *failure) string {
 	switch f.code {
 	case answer.LacksRoom:
 		if len(x.Shortfall) > 0 {
-			return render.Shortfall(&x.Shortfall[0])
+			return render.Shortfall(&x.Shortfall[0], r.at)
 		}
 		return render.GangRefusal(x.Refusals, f.gang.String())
 	case answer.PluginFailed:
-		return fmt.Sprintf("was stopped at member %s: %s", x.Member, render.Refusals(x.Refusals))
+		return fmt.Sprintf("is stopped at member %s: %s", x.Member, render.Refusals(x.Refusals))
 	case answer.PermitTimedOut:
-		return fmt.Sprintf("gave its nodes back at %s: member %s was held until its deadline", f.at.Time, x.Member)
+		return fmt.Sprintf("gave its nodes back at %s (entry %d): member %s was held until its deadline", f.at.Time,
+			f.at.Seq, x.Member)
 	case answer.BrokenOff:
 		if f.by != nil {
 			return fmt.Sprintf("gave its nodes back at %s (entry %d): %s", f.at.Time, f.at.Seq, render.LostTo(f.by))
 		}
-		return fmt.Sprintf("gave its nodes back at %s, at member %s: %s", f.at.Time, x.Member,
+		return fmt.Sprintf("gave its nodes back at %s (entry %d), at member %s: %s", f.at.Time, f.at.Seq, x.Member,
 			render.Refusals(x.Refusals))
 	case answer.BindFailed:
-		return fmt.Sprintf("lost a member: binding %s to %s ended in %s", f.pod, f.bind.Node,
-			render.BindOutcome(f.bind))
+		return fmt.Sprintf("lost a member at %s (entry %d): binding %s to %s ended in %s", f.at.Time, f.at.Seq, f.pod,
+			f.bind.Node, render.BindOutcome(f.bind))
 	}
-	return unplaceableText(x, r.explained(f.recorded))
+	return unplaceableText(x, r.explained(f.recorded), f)
 }
 
 // unplaceableText says for which member no node was found; d is the decision that ended the attempt, nil if it was not
 // explained.
-func unplaceableText(x *answer.Reason, d *answer.Decision) string {
+func unplaceableText(x *answer.Reason, d *answer.Decision, f *failure) string {
 	why := render.Refusals(x.Refusals)
 	if d != nil && d.Pod == x.Member {
-		why = render.NoNode(d)
+		why = render.NoNode(d, f.at)
 	}
-	text := fmt.Sprintf("was stopped at member %s: %s", x.Member, why)
+	text := fmt.Sprintf("is stopped at member %s: %s", x.Member, why)
 	if slices.ContainsFunc(x.Refusals, func(r answer.Refusal) bool { return r.Nodes > 0 }) {
-		text = fmt.Sprintf("found no node for member %s: %s", x.Member, why)
+		text = fmt.Sprintf("finds no node for member %s: %s", x.Member, why)
 	}
 	others := x.MoreMembers - 1
 	for _, row := range x.Members {

@@ -14,7 +14,7 @@ import (
 // as well, and else when the attempt failed. f is nil if that is not known.
 func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 	if x.Code == answer.LacksRoom || x.Code == answer.Unplaceable || x.Code == answer.FailedBefore {
-		if x.Shortfall = shortNow(r.machine.Cluster(), g); len(x.Shortfall) > 0 {
+		if x.Shortfall = shortNow(r.at, r.machine.Cluster(), g); len(x.Shortfall) > 0 {
 			x.ShortfallAt, x.ShortNow = &r.at, true
 			return
 		}
@@ -31,18 +31,18 @@ func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 	}
 }
 
-// shortNow lists what all nodes together have too little of for g, or for all gangs that must be admitted with it.
-func shortNow(c *cluster.State, g *cluster.Group) []answer.Shortfall {
+// shortNow lists, as of an entry, what all nodes together have too little of for g, or for all gangs that must be admitted with it.
+func shortNow(at answer.Point, c *cluster.State, g *cluster.Group) []answer.Shortfall {
 	short, lacks := c.Lacks(g)
 	switch {
 	case lacks && short.Asked:
-		return shortRows("MinResources", 0, resourceUse(c, needOf(short), g, unusable(nil)))
+		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), g, unusable(nil)))
 	case lacks:
-		needs := gangNeeds(c, g, unusable(nil))
+		needs := gangNeeds(at, c, g, unusable(nil))
 		if needs == nil {
 			return nil
 		}
-		return shortRows("Gang", needs.Members, needs.Resources)
+		return shortRows(at, "Gang", needs.Members, needs.Resources)
 	}
 	unit := g.Composite()
 	if unit == nil {
@@ -55,7 +55,7 @@ func shortNow(c *cluster.State, g *cluster.Group) []answer.Shortfall {
 	for _, each := range unit.Gangs() {
 		members += max(0, each.Lacking(gang.Assigned))
 	}
-	return shortRows("Unit", members, resourceUse(c, needOf(short), nil, unusable(nil)))
+	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), nil, unusable(nil)))
 }
 
 func needOf(short cluster.Shortfall) []cluster.Need {
@@ -75,11 +75,11 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 		if f.short.Asked {
 			of = "MinResources"
 		}
-		return []answer.Shortfall{{Of: of, Missing: f.short.Needed - f.short.Free,
+		return []answer.Shortfall{{AsOf: d.Point, Of: of, Missing: f.short.Needed - f.short.Free,
 			ResourceUse: answer.ResourceUse{Resource: f.short.Resource, Needed: f.short.Needed, Free: f.short.Free,
 				Usable: f.short.Free}}}
 	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
-		rows = shortRows("Gang", d.Gang.Members, d.Gang.Resources)
+		rows = shortRows(d.Point, "Gang", d.Gang.Members, d.Gang.Resources)
 	}
 	if fits {
 		rows = append(rows, shortOfPod(d)...)
@@ -91,7 +91,7 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 	for _, u := range d.Resources {
 		if u.Needed > u.LargestFree {
-			rows = append(rows, answer.Shortfall{Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree,
+			rows = append(rows, answer.Shortfall{AsOf: d.Point, Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree,
 				ResourceUse: u})
 		}
 	}
@@ -100,10 +100,10 @@ func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 }
 
 // shortRows are those of which less is usable than is needed, the worst first.
-func shortRows(of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
+func shortRows(at answer.Point, of string, members int, uses []answer.ResourceUse) (rows []answer.Shortfall) {
 	for _, u := range uses {
 		if u.Needed > u.Usable {
-			rows = append(rows, answer.Shortfall{Of: of, Members: members, Missing: u.Needed - u.Usable,
+			rows = append(rows, answer.Shortfall{AsOf: at, Of: of, Members: members, Missing: u.Needed - u.Usable,
 				ResourceUse: u})
 		}
 	}

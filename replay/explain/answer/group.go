@@ -27,6 +27,8 @@ type Group struct {
 	// Declared says that its PodGroup is there; Min is how many members are placed together.
 	Declared bool `json:"declared"`
 	Min      int  `json:"min"`
+	// LastMin is the minimum when it was last declared, if it is not any more; 0 if it never was.
+	LastMin int `json:"lastMin,omitempty"`
 	// Members are its pods at that point, by name, and Counts adds them up.
 	Members []GroupMember `json:"members"`
 	Counts  GroupCounts   `json:"counts"`

@@ -79,6 +79,8 @@ type LetPast struct {
 	// From is where the gang was complete, and Until where it had its minimum on nodes; nil if it does not yet.
 	From  Point  `json:"from"`
 	Until *Point `json:"until,omitempty"`
+	// Priority is the gang's own at From.
+	Priority int32 `json:"priority"`
 	// Pods is how many pods were let past, and Took what they requested of the resources that the gang needs.
 	Pods int      `json:"pods"`
 	Took []Amount `json:"took,omitempty"`
@@ -96,6 +98,8 @@ type Passer struct {
 	// Kind is group or pod, Name its namespace/name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
+	// Priority is that of the first of its pods: of a gang's member that of the gang, where it has one.
+	Priority int32 `json:"priority"`
 	// Pods is how many pods were given nodes, from First to Last.
 	Pods  int   `json:"pods"`
 	First Point `json:"first"`

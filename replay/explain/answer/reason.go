@@ -70,6 +70,9 @@ type Reason struct {
 	NextRetry NextRetry `json:"nextRetry"`
 	WaitsFor  WaitsFor  `json:"waitsFor"`
 
+	// Now is what an attempt would come to at the point in question; nil if nothing can be tried then. What follows it
+	// here is of the last attempt that was made.
+	Now *Trial `json:"now,omitempty"`
 	// Failed is the decision, or the result of a bind, by which the last attempt failed; nil unless the code says that
 	// one failed and the log has it. Member (namespace/name) is whose it was, and Refusals what was said of it.
 	Failed   *Point    `json:"failed,omitempty"`

@@ -7,6 +7,8 @@ import (
 // GangNeeds is what a gang lacks to be complete and who has it. Members of the gang that are held on nodes
 // count as missing and their room as free: they give it back if the rest find none.
 type GangNeeds struct {
+	// AsOf is the entry after which, or of a decision on which, it was so.
+	AsOf Point `json:"asOf"`
 	// Members is how many members are missing. What they need is the sum of the smallest requests.
 	Members   int           `json:"members"`
 	Resources []ResourceUse `json:"resources,omitempty"`
@@ -48,6 +50,8 @@ type Amount struct {
 
 // Shortfall is a resource of which there is too little, with what there is and who has it.
 type Shortfall struct {
+	// AsOf is the entry after which, or of a decision on which, it was so.
+	AsOf Point `json:"asOf"`
 	// Of is who needs it: Gang, Unit (all gangs that are admitted together), MinResources (what the PodGroup asks for),
 	// or Pod: one member, or a pod by itself. Members is how many members need it between them.
 	Of      string `json:"of"`
@@ -57,4 +61,9 @@ type Shortfall struct {
 	// most.
 	Missing int64 `json:"missing"`
 	ResourceUse
+}
+
+// NeverFits reports whether all nodes together have less than is needed, whoever holds it.
+func (s *Shortfall) NeverFits() bool {
+	return s.Of != "Pod" && s.Allocatable > 0 && s.Needed > s.Allocatable
 }

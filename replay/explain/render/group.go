@@ -12,24 +12,42 @@ import (
 
 // Group writes the explanation for people: the answer in the first line, then what it rests on.
 func Group(w io.Writer, g *answer.Group) error {
-	var out page
+	out := page{at: g.At}
 	fmt.Fprintf(&out.b, "Gang %s %s.\n\n", g.Group, groupAnswer(g))
 	out.columns(groupFacts(g))
 	out.together(g.Together)
 	out.members(g.Members)
 	out.attempts(&g.History)
 	out.letPast(g.History.LetPast)
-	if failing(g) {
-		out.refusedMembers(g.Reason)
-		out.refusals(g.LastFailure)
+	stopped := out.stopped(g)
+	if n := g.Needs; n != nil {
+		out.resources(fmt.Sprintf("FOR %s", Count(int64(n.Members), "MEMBER", "MEMBERS")), n.AsOf, n.Resources)
 	}
-	if g.Needs != nil {
-		out.resources(fmt.Sprintf("FOR %s", Count(int64(g.Needs.Members), "MEMBER", "MEMBERS")), g.Needs.Resources)
-		if failing(g) && g.LastFailure.Evaluated > 0 {
-			out.resources("FOR "+g.LastFailure.Pod, g.LastFailure.Resources)
-		}
+	if stopped != nil && stopped.Evaluated > 0 {
+		out.resources("FOR "+stopped.Pod, stopped.Point, stopped.Resources)
 	}
 	return out.writeTo(w)
+}
+
+// stopped shows which members find no node, and returns the decision that an attempt ends by: now, or, if none can be
+// made now, in the last one. It is nil if there is none.
+func (p *page) stopped(g *answer.Group) *answer.Decision {
+	if x := g.Reason; x != nil && x.Now != nil {
+		if x.Now.Fits {
+			return nil
+		}
+		p.refusedMembers(x.Now.Point, x.Now.Members, x.Now.MoreMembers)
+		p.refusals(x.Now.Decision)
+		return x.Now.Decision
+	}
+	if !failing(g) {
+		return nil
+	}
+	if x := g.Reason; x != nil && x.Failed != nil {
+		p.refusedMembers(*x.Failed, x.Members, x.MoreMembers)
+	}
+	p.refusals(g.LastFailure)
+	return g.LastFailure
 }
 
 // failing reports whether the last attempt is a failed one and the gang is not placed.
@@ -61,7 +79,11 @@ func groupFacts(g *answer.Group) facts {
 	f.add("at", "%s", g.At)
 	c := g.Counts
 	minimum := fmt.Sprintf("minimum %d", g.Min)
-	if !g.Declared {
+	switch {
+	case g.Declared:
+	case g.LastMin > 0:
+		minimum = fmt.Sprintf("minimum was %d", g.LastMin)
+	default:
 		minimum = "minimum not known"
 	}
 	ready, gated := readyAndGated(g)

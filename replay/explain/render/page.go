@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
 // How much of an explanation its text shows; JSON has all of it.
@@ -25,7 +26,8 @@ const (
 
 // page collects a text: the answer, facts under labels, then tables.
 type page struct {
-	b bytes.Buffer
+	at answer.Point // the entry that is asked about
+	b  bytes.Buffer
 }
 
 // table writes rows in aligned columns, without those columns that are empty; nothing if there is no row.

@@ -54,14 +54,22 @@ func GangRefusal(refusals []answer.Refusal, gang string) string {
 }
 
 // Shortfall is a shortfall in words, to follow the name of the gang or pod that has it.
-func Shortfall(s *answer.Shortfall) string {
+//
+// Of one that held at another entry than at, it says so.
+func Shortfall(s *answer.Shortfall, at answer.Point) string {
+	if s.AsOf != at {
+		return "at " + s.AsOf.String() + ": " + Shortfall(s, s.AsOf)
+	}
 	needed := fmt.Sprintf("%s %s", Amount(s.Resource, s.Needed), s.Resource)
 	var text string
+	if s.NeverFits() && s.Of != "Pod" {
+		text = "cannot fit: it "
+	}
 	switch s.Of {
 	case "MinResources":
-		text = "asks for " + needed + " in minResources"
+		text += "asks for " + needed + " in minResources"
 	case "Unit":
-		text = "and those that it is admitted together with need " + needed
+		text += "and those that it is admitted together with need " + needed
 		if s.Members > 0 {
 			text += " for " + Count(int64(s.Members), "member", "members")
 		}
@@ -69,12 +77,12 @@ func Shortfall(s *answer.Shortfall) string {
 		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s", needed, s.Pod,
 			Amount(s.Resource, s.LargestFree), holdersText(s))
 	default:
-		text = fmt.Sprintf("needs %s for %s", needed, Count(int64(s.Members), "member", "members"))
+		text += fmt.Sprintf("needs %s for %s", needed, Count(int64(s.Members), "member", "members"))
+	}
+	if s.NeverFits() {
+		text += fmt.Sprintf(", of %s in the cluster", Amount(s.Resource, s.Allocatable))
 	}
 	text += "; " + Amount(s.Resource, s.Free) + " free"
-	if s.Allocatable > 0 && s.Needed > s.Allocatable {
-		text += fmt.Sprintf(", and all nodes together have only %s", Amount(s.Resource, s.Allocatable))
-	}
 	if s.Usable < s.Free {
 		text += fmt.Sprintf(", %s of them on nodes that take it", Amount(s.Resource, s.Usable))
 	}
@@ -141,8 +149,15 @@ func mergeRefusals(refusals []answer.Refusal) []answer.Refusal {
 	return out
 }
 
-// NoNode says why the cycle found no node for its pod.
-func NoNode(d *answer.Decision) string {
+// NoNode says why the cycle found no node for its pod. Of a decision at another entry than at, it says at which.
+func NoNode(d *answer.Decision, at answer.Point) string {
+	if d.Point != at {
+		return fmt.Sprintf("at its last attempt, at %s (entry %d): %s", d.Time, d.Seq, noNode(d, "took"))
+	}
+	return noNode(d, "takes")
+}
+
+func noNode(d *answer.Decision, takes string) string {
 	if d.Nodes == 0 {
 		return "there are no nodes"
 	}
@@ -161,9 +176,9 @@ func NoNode(d *answer.Decision) string {
 	text := ""
 	if d.Feasible == 0 && len(byNode) > 0 {
 		reasons = byNode
-		text = fmt.Sprintf("none of the %d nodes takes it: ", d.Nodes)
+		text = fmt.Sprintf("none of the %d nodes %s it: ", d.Nodes, takes)
 		if d.Nodes == 1 {
-			text = "the only node does not take it: "
+			text = "the only node refuses it: "
 		}
 	}
 	const most = 3
@@ -174,16 +189,19 @@ func NoNode(d *answer.Decision) string {
 }
 
 // gangStopped says, to follow the name of a gang, what made its attempt fail.
-func gangStopped(d *answer.Decision, group string) string {
+func gangStopped(d *answer.Decision, group string, at answer.Point) string {
+	if d.Point != at {
+		return fmt.Sprintf("failed in its last attempt, at %s (entry %d): %s", d.Time, d.Seq, Refusals(d.Refusals))
+	}
 	if d.Evaluated == 0 {
 		for _, r := range d.Refusals {
 			if said, ok := strings.CutPrefix(r.Reason, "pod group "+group+" "); ok && r.Nodes == 0 {
 				return said // the gang plugin's own words
 			}
 		}
-		return fmt.Sprintf("was stopped at member %s: %s", d.Pod, NoNode(d))
+		return fmt.Sprintf("was stopped at member %s: %s", d.Pod, NoNode(d, at))
 	}
-	return fmt.Sprintf("found no node for member %s: %s", d.Pod, NoNode(d))
+	return fmt.Sprintf("found no node for member %s: %s", d.Pod, NoNode(d, at))
 }
 
 // BindOutcome is the outcome of a bind with its message.

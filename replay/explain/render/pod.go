@@ -11,12 +11,14 @@ import (
 
 // Pod writes the explanation for people: the answer in the first line, then what it rests on.
 func Pod(w io.Writer, p *answer.Pod) error {
-	var out page
+	out := page{at: p.At}
 	fmt.Fprintf(&out.b, "Pod %s %s.\n\n", p.Pod, podAnswer(p))
 	out.columns(podFacts(p))
 	switch {
 	case p.Reason != nil && p.Reason.ShortNow:
 		out.shortfall(p.Reason)
+	case p.Reason != nil && p.Reason.Now != nil:
+		out.trial(p.Reason.Now)
 	case p.StoppedBy != nil:
 		out.cause(p.StoppedBy)
 	case p.Decision != nil && p.Decision.Node == "":
@@ -219,6 +221,9 @@ func whyPending(p *answer.Pod) string {
 	if asked := askedToGo(p); asked != "" {
 		return "it was held on a node and " + asked
 	}
+	if p.Reason != nil && p.Reason.Now != nil {
+		return nowAndLast(p)
+	}
 	if why := whyRefused(p); why != "" {
 		return why
 	}
@@ -231,16 +236,49 @@ func whyPending(p *answer.Pod) string {
 	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
 }
 
+// nowAndLast says, of a pod by itself, what an attempt would come to now, and how the last one failed as far as that
+// differs.
+func nowAndLast(p *answer.Pod) string {
+	x := p.Reason
+	text := x.Now.Message
+	if x.Now.Fits {
+		text += "; it is tried " + x.NextRetry.Words
+	}
+	switch {
+	case x.Failed == nil && p.Created.Seq == 0 && p.Attempts > 0:
+		return text + "; " + triedBefore(p)
+	case x.Failed == nil, x.Code == x.Now.Code:
+		return text
+	case x.Code == answer.BindFailed && p.Bind != nil:
+		return fmt.Sprintf("%s; binding it to %s ended in %s, at %s (entry %d)", text, p.Bind.Node, BindOutcome(p.Bind),
+			p.Bind.Time, p.Bind.Seq)
+	case len(x.Refusals) == 0:
+		return text
+	}
+	return fmt.Sprintf("%s; its last attempt, at %s (entry %d), failed: %s", text, x.Failed.Time, x.Failed.Seq,
+		Refusals(x.Refusals))
+}
+
+// trial shows what an attempt would end by.
+func (p *page) trial(t *answer.Trial) {
+	switch {
+	case t.Fits:
+	case t.Own != nil:
+		p.cause(t.Own)
+	case t.Decision != nil:
+		p.cause(t.Decision)
+	}
+}
+
 // whyOfGang says what keeps the gang of a pod from its nodes, and the pod itself if it is that member.
 func whyOfGang(p *answer.Pod) string {
-	if x := p.Reason; x.Code == answer.Unplaceable && x.Member == p.Pod && p.Decision != nil && p.Decision.Node == "" {
-		if x.BeyondMinimum > 0 {
-			return NoNode(p.Decision)
+	if now := p.Reason.Now; now != nil && now.Own != nil {
+		if p.Reason.BeyondMinimum > 0 {
+			return NoNode(now.Own, p.At)
 		}
-		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(p.Decision), p.Group)
-	}
-	if x := p.Reason; x.BeyondMinimum > 0 && x.Pod != nil && x.Pod.Outcome == "NoNode" && p.Decision != nil {
-		return NoNode(p.Decision)
+		if now.Member == p.Pod && now.Code == answer.Unplaceable {
+			return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(now.Own, p.At), p.Group)
+		}
 	}
 	return fmt.Sprintf("its gang %s %s", p.Group, p.Reason.Predicate)
 }
@@ -260,7 +298,7 @@ func whyRefused(p *answer.Pod) string {
 	d := p.Decision
 	switch {
 	case p.StoppedBy != nil:
-		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(p.StoppedBy, p.Group))
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(p.StoppedBy, p.Group, p.At))
 	case d == nil:
 		return ""
 	case d.Node != "" && p.Bind != nil && p.Released == nil:
@@ -268,9 +306,9 @@ func whyRefused(p *answer.Pod) string {
 	case d.Node != "":
 		return ""
 	case d.Gang != nil && d.Evaluated == 0:
-		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(d, p.Group))
+		return fmt.Sprintf("its gang %s %s", p.Group, gangStopped(d, p.Group, p.At))
 	case d.Gang != nil:
-		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(d), p.Group)
+		return fmt.Sprintf("%s, so that its gang %s cannot be complete", NoNode(d, p.At), p.Group)
 	}
-	return NoNode(d)
+	return NoNode(d, p.At)
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,15 @@ import (
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
-// refusals writes the table of who refused what; reasons that differ in their code only are one row.
+// dated is a title of what held at an entry: with the entry, unless it is the one that is asked about.
+func (p *page) dated(title string, asOf answer.Point) string {
+	if asOf == p.at {
+		return title
+	}
+	return fmt.Sprintf("%s (ENTRY %d)", title, asOf.Seq)
+}
+
+// refusals writes the table of which plugins refused what; reasons that differ in their code only are one row.
 func (p *page) refusals(d *answer.Decision) {
 	if d == nil {
 		return
@@ -26,10 +35,11 @@ func (p *page) refusals(d *answer.Decision) {
 		}
 		rows = append(rows, []string{nodes, r.Plugin, r.Reason, strings.Join(r.Examples, ", ")})
 	}
-	p.table([]string{"NODES", "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
+	p.table([]string{p.dated("NODES", d.Point), "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
 }
 
-func (p *page) resources(title string, uses []answer.ResourceUse) {
+// resources writes the table of what there is and what holds it, as of an entry.
+func (p *page) resources(title string, asOf answer.Point, uses []answer.ResourceUse) {
 	var rows [][]string
 	for _, u := range uses {
 		largest := "0"
@@ -44,7 +54,7 @@ func (p *page) resources(title string, uses []answer.ResourceUse) {
 			usable, largest,
 			Amount(u.Resource, u.Allocatable), heldBy(u)})
 	}
-	p.table([]string{title, "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "HELD BY"}, rows)
+	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "HELD BY"}, rows)
 }
 
 func heldBy(u answer.ResourceUse) string {
@@ -187,15 +197,15 @@ func (p *page) together(t *answer.Together) {
 }
 
 // refusedMembers shows which members found no node in the last attempt, if they are more than the one that ended it.
-func (p *page) refusedMembers(x *answer.Reason) {
-	if x == nil || len(x.Members) == 0 || len(x.Members) == 1 && x.Members[0].Count == 1 {
+func (p *page) refusedMembers(asOf answer.Point, members []answer.RefusedMembers, others int) {
+	if len(members) == 0 || len(members) == 1 && members[0].Count == 1 {
 		return
 	}
 	var rows [][]string
-	for i, r := range x.Members {
+	for i, r := range members {
 		if i == textReasons {
-			more := x.MoreMembers
-			for _, row := range x.Members[i:] {
+			more := others
+			for _, row := range members[i:] {
 				more += row.Count
 			}
 			rows = append(rows, []string{fmt.Sprint(more), "others"})
@@ -203,32 +213,35 @@ func (p *page) refusedMembers(x *answer.Reason) {
 		}
 		rows = append(rows, []string{fmt.Sprint(r.Count), strings.Join(r.Examples, ", "), Refusals(r.Refusals)})
 	}
-	p.table([]string{"NO NODE FOR", "MEMBERS", "WHY"}, rows)
+	p.table([]string{p.dated("NO NODE FOR", asOf), "MEMBERS", "WHY"}, rows)
 }
 
-// letPast shows who was given nodes while the gang waited.
+// letPast shows what was given nodes while the gang waited: what took the most of what it lacks, in the order of time.
 func (p *page) letPast(l *answer.LetPast) {
 	if l == nil {
 		return
 	}
 	var rows [][]string
 	others, pods, took := l.Others, l.OtherPods, l.OthersTook
-	for i, by := range l.By {
-		if i >= textPassers {
-			others, pods, took = others+1, pods+by.Pods, sum(took, by.Took)
-			continue
-		}
+	shown := slices.Clone(l.By[:min(textPassers, len(l.By))])
+	for _, by := range l.By[len(shown):] {
+		others, pods, took = others+1, pods+by.Pods, sum(took, by.Took)
+	}
+	slices.SortStableFunc(shown, func(a, b answer.Passer) int { return cmp.Compare(a.First.Seq, b.First.Seq) })
+	for _, by := range shown {
 		kind := by.Kind
 		if kind == "group" {
 			kind = "gang"
 		}
-		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Pods),
-			amountsText(by.Took), by.Meanwhile})
+		rows = append(rows, []string{by.First.Time.String(), kind + " " + by.Name, fmt.Sprint(by.Priority),
+			fmt.Sprint(by.Pods), amountsText(by.Took), by.Meanwhile})
 	}
 	if others > 0 {
-		rows = append(rows, []string{"", Count(int64(others), "other", "others"), fmt.Sprint(pods), amountsText(took)})
+		rows = append(rows, []string{"", Count(int64(others), "other", "others"), "", fmt.Sprint(pods),
+			amountsText(took)})
 	}
-	p.table([]string{"LET PAST", "WHO", "PODS", "TOOK", "WHILE IT WAS"}, rows)
+	p.table([]string{"LET PAST", "WHAT", "PRIORITY", "PODS", "TOOK",
+		fmt.Sprintf("WHILE IT (PRIORITY %d) WAS", l.Priority)}, rows)
 }
 
 func amountsText(amounts []answer.Amount) string {
@@ -260,15 +273,16 @@ func (p *page) shortfall(x *answer.Reason) {
 	if n := x.Shortfall[0].Members; n > 0 {
 		title = "FOR " + Count(int64(n), "MEMBER", "MEMBERS")
 	}
-	p.resources(title, uses)
+	p.resources(title, x.Shortfall[0].AsOf, uses)
 }
 
 // cause shows what a decision that placed nothing rests on.
 func (p *page) cause(d *answer.Decision) {
 	p.refusals(d)
 	if d.Evaluated == 0 && d.Gang != nil {
-		p.resources(fmt.Sprintf("FOR %s", Count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.Resources)
+		p.resources(fmt.Sprintf("FOR %s", Count(int64(d.Gang.Members), "MEMBER", "MEMBERS")), d.Gang.AsOf,
+			d.Gang.Resources)
 		return
 	}
-	p.resources("FOR "+d.Pod, d.Resources)
+	p.resources("FOR "+d.Pod, d.Point, d.Resources)
 }

@@ -1,0 +1,232 @@
+package explain_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/transcripts"
+)
+
+// What an answer says of room is what a naive count finds in the state at the entry that stands beside it: of a
+// decision the state that it was made on, and else the state after the entry.
+func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
+	counted := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		s := transcripts.New(rt)
+		s.Configure(configurationOfHistories)
+		s.Step("node n0 cpu=4 gpu=2")
+		for range rapid.IntRange(5, 25).Draw(rt, "steps") {
+			drawStep(rt, s)
+		}
+		last, err := s.Log().Last()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		at := rapid.Uint64Range(1, last).Draw(rt, "at")
+		for i := range 4 {
+			x, err := explain.Group(context.Background(), s.Log().Read, "ml", fmt.Sprintf("g%d", i),
+				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			if err != nil {
+				continue // it is not there yet
+			}
+			c := &recount{t: rt, s: s, at: x.At, group: x.Group}
+			c.answer(x)
+			counted += c.n
+		}
+		for _, p := range stateAt(rt, s, at).Cluster().AllPods() {
+			x, err := explain.Pod(context.Background(), s.Log().Read, p.Object.Namespace, p.Object.Name,
+				explain.Options{Registry: transcripts.Registry(), AtSeq: at})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			c := &recount{t: rt, s: s, at: x.At, group: x.Group}
+			c.reason(x.Reason)
+			c.decision(x.Decision)
+			c.decision(x.StoppedBy)
+			counted += c.n
+		}
+	})
+	if counted < 100 {
+		t.Errorf("only %d amounts were counted again", counted)
+	}
+}
+
+// stateAt returns the state after an entry.
+func stateAt(t *rapid.T, s *transcripts.Player, seq uint64) *scheduler.Machine {
+	m := scheduler.New(transcripts.Registry())
+	for _, e := range s.Entries() {
+		if e.Seq > seq {
+			break
+		}
+		if err := m.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// recount counts again what an answer says of room.
+type recount struct {
+	t     *rapid.T
+	s     *transcripts.Player
+	at    answer.Point // the entry that is asked about
+	group string
+	n     int
+}
+
+func (c *recount) answer(x *answer.Group) {
+	if n := x.Needs; n != nil {
+		if n.AsOf != x.At {
+			c.t.Fatalf("what is needed is as of entry %d, asked was for %d", n.AsOf.Seq, x.At.Seq)
+		}
+		for _, u := range n.Resources {
+			c.use(n.AsOf, u, true)
+		}
+	}
+	c.reason(x.Reason)
+	c.decision(x.LastFailure)
+	ready, waiting := 0, 0
+	for _, p := range stateAt(c.t, c.s, x.At.Seq).Cluster().AllPods() {
+		switch name, _ := cluster.GroupName(p.Object); {
+		case name.String() != x.Group:
+		case p.Stage == cluster.Waiting:
+			waiting++
+		case p.Stage == cluster.Pending && len(p.Object.Spec.SchedulingGates) == 0 &&
+			p.Object.DeletionTimestamp == nil:
+			ready++
+		}
+	}
+	if x.Counts.Waiting != waiting || x.Counts.Ready > ready {
+		c.t.Fatalf("counts of %s: %+v, counted %d waiting, %d ready", x.Group, x.Counts, waiting, ready)
+	}
+}
+
+func (c *recount) reason(x *answer.Reason) {
+	if x == nil {
+		return
+	}
+	for _, s := range x.Shortfall {
+		c.shortfall(s, s.AsOf == c.at)
+	}
+	if x.Now == nil {
+		return
+	}
+	if x.Now.Point != c.at {
+		c.t.Fatalf("what holds now is as of entry %d, asked was for %d", x.Now.Seq, c.at.Seq)
+	}
+	for _, s := range x.Now.Shortfall {
+		if s.AsOf != c.at {
+			c.t.Fatalf("a shortfall of now is as of entry %d, asked was for %d", s.AsOf.Seq, c.at.Seq)
+		}
+		if x.Now.Found == 0 {
+			c.shortfall(s, true)
+		}
+	}
+}
+
+func (c *recount) shortfall(s answer.Shortfall, after bool) {
+	if len(s.Holders) == 0 && s.Allocatable == 0 {
+		return // what the check itself found
+	}
+	if s.Of == "MinResources" || s.Of == "Unit" {
+		return // other members count there
+	}
+	c.use(s.AsOf, s.ResourceUse, after)
+}
+
+func (c *recount) decision(d *answer.Decision) {
+	if d == nil {
+		return
+	}
+	for _, u := range d.Resources {
+		c.use(d.Point, u, false)
+	}
+}
+
+// use counts a resource again: after the entry, or on the state that its decision was made on.
+func (c *recount) use(asOf answer.Point, u answer.ResourceUse, after bool) {
+	c.n++
+	var counts []string
+	seqs := []uint64{asOf.Seq - 1}
+	if after {
+		seqs = []uint64{asOf.Seq, asOf.Seq - 1} // the entry asked about may be the decision itself
+	}
+	if after && asOf != c.at {
+		c.t.Fatalf("an amount of entry %d is told as one of %d", asOf.Seq, c.at.Seq)
+	}
+	for _, seq := range seqs {
+		for _, without := range []string{"", c.group} {
+			allocatable, free, held := amounts(stateAt(c.t, c.s, seq), u.Resource, without)
+			if allocatable == u.Allocatable && free == u.Free && holdersFit(u, held) {
+				return
+			}
+			counts = append(counts, fmt.Sprintf("after entry %d: %d of %d free, held %v", seq, free, allocatable, held))
+		}
+	}
+	c.t.Fatalf("asked at entry %d of %s: as of entry %d %+v\ncounted %v", c.at.Seq, c.group, asOf.Seq, u, counts)
+}
+
+// amounts adds up a resource over all nodes; members of the gang without that are held count as not there.
+func amounts(m *scheduler.Machine, name v1.ResourceName, without string) (allocatable, free int64,
+	held map[string]int64) {
+	held = map[string]int64{}
+	on := map[string]int64{}
+	for _, p := range m.Cluster().AllPods() {
+		gang, isMember := cluster.GroupName(p.Object)
+		if p.Node == "" || isMember && gang.String() == without && p.Stage == cluster.Waiting {
+			continue
+		}
+		var amount int64
+		if name == v1.ResourcePods {
+			amount = 1
+		}
+		for _, container := range p.Object.Spec.Containers {
+			if q, ok := container.Resources.Requests[name]; ok && name == v1.ResourceCPU {
+				amount += q.MilliValue()
+			} else if ok {
+				amount += q.Value()
+			}
+		}
+		on[p.Node] += amount
+		holder := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}.String()
+		if isMember {
+			holder = gang.String()
+		}
+		if m.Cluster().Node(p.Node) != nil {
+			held[holder] += amount
+		}
+	}
+	nodes, _ := m.Cluster().List()
+	for _, n := range nodes {
+		q := n.Node().Status.Allocatable[name]
+		there := q.Value()
+		if name == v1.ResourceCPU {
+			there = q.MilliValue()
+		}
+		allocatable += there
+		free += max(0, there-on[n.Node().Name])
+	}
+	return allocatable, free, held
+}
+
+func holdersFit(u answer.ResourceUse, held map[string]int64) bool {
+	var sum, told int64
+	for _, amount := range held {
+		sum += amount
+	}
+	for _, h := range u.Holders {
+		if told += h.Amount; held[h.Name] != h.Amount {
+			return false
+		}
+	}
+	return told+u.OthersAmount == sum
+}
