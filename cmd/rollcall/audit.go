@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/order"
@@ -30,7 +31,7 @@ func newAudit() *cobra.Command {
 // orderAudit is "rollcall audit order".
 type orderAudit struct {
 	reading
-	from, at place
+	from, at logs.Moment
 	show     uint64
 	out      output
 }
@@ -55,7 +56,8 @@ does that. --from and --at limit what is audited to a range of entries or times.
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
-	f.Var(&a.from, "from", "the first `entry` to audit, or a time as 2026-01-03T14:03:00Z; default: the first there is")
+	f.Var(&a.from, "from", "the first `entry` to audit, or a time such as 2026-01-03T14:03:00Z or 14:03; "+
+		"default: the first there is")
 	f.Var(&a.at, "at", "the last `entry` to audit, or a time; default: the log's last")
 	f.Uint64Var(&a.show, "show", 100, "how many overtakings that are allowed to show; violations are all shown")
 	a.reading.register(cmd)
@@ -72,7 +74,15 @@ func (a *orderAudit) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	defer log.Close()
-	first, last, err := bundles.Range(cmd.Context(), log.Source, a.from.Place, a.at.Place)
+	from, err := placeIn(cmd.Context(), log.Source, a.from)
+	if err != nil {
+		return err
+	}
+	at, err := placeIn(cmd.Context(), log.Source, a.at)
+	if err != nil {
+		return err
+	}
+	first, last, err := bundles.Range(cmd.Context(), log.Source, from, at)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func (b *coreBench) check() error {
 		return err
 	}
 	b.WithoutClasses = b.classes == "off"
-	if b.Shapes = b.Pods; b.shapes != "all" {
+	if b.Shapes = b.Pods; !strings.EqualFold(b.shapes, "all") {
 		n, err := strconv.Atoi(b.shapes)
 		if err != nil {
 			return usageError{fmt.Errorf("--shapes is %q: want a number from 1, or all", b.shapes)}

@@ -18,7 +18,8 @@ type classes string
 var classesValues = []string{"on", "off"}
 
 func (c *classes) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(c), "classes", "on",
+	*c = "on"
+	cmd.Flags().Var(enumValue{(*string)(c), classesValues}, "classes",
 		"whether pods that are alike share what is known of the nodes: on, off; the same is decided, with off it "+
 			"takes longer")
 	_ = cmd.RegisterFlagCompletionFunc("classes",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -149,7 +150,11 @@ func explainDemo(cmd *cobra.Command, w io.Writer, path string) error {
 
 	fmt.Fprint(w, "\n# Why did the gang wide have to wait? Ask as of ten minutes after it came.\n"+
 		"$ rollcall explain demo.db group default/wide --at 2026-01-01T00:20:00Z\n")
-	if err := parseAt("2026-01-01T00:20:00Z", &opts); err != nil {
+	asked, err := logs.ParseMoment("2026-01-01T00:20:00Z")
+	if err != nil {
+		return err
+	}
+	if opts.AtSeq, opts.AtTime, err = asked.In(cmd.Context(), log.Source); err != nil {
 		return err
 	}
 	group, err := explain.Group(cmd.Context(), log.Read, "default", "wide", opts)

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,12 +12,14 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay/explain"
+	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
 )
 
 // explanation is what the explain command prints: a value that has a JSON form, and how it is written for people.
 type explanation struct {
 	answer any
+	at     answer.Point // the entry that it is about
 	write  func(io.Writer) error
 }
 
@@ -47,12 +47,12 @@ The state is rebuilt from the newest snapshot that is old enough, or from the fi
 archived and are not there, and in a bundle, the answer rests on the first snapshot and says from which entry on the
 history is known.`,
 		Example: `  rollcall explain jobs.db pod default/job-17-0
-  rollcall explain jobs.db group default/job-17 --at 2026-01-03T14:03:00Z
+  rollcall explain jobs.db group default/job-17 --at 14:03
   rollcall explain jobs.db pod default/job-17-0 --at 4711 -o json`,
 	}
 	var out output
 	var from reading
-	var at string
+	var at logs.Moment
 	var runnersUp int
 	kinds := map[string]explainer{"pod": explainPod, "group": explainGroup}
 	cmd.Args = cobra.ExactArgs(3)
@@ -66,27 +66,20 @@ history is known.`,
 		if err := out.check(); err != nil {
 			return err
 		}
-		answerFor, ok := kinds[args[1]]
+		answerFor, ok := kinds[strings.ToLower(args[1])]
 		if !ok {
-			return usageError{fmt.Errorf("explain %q: want pod or group", args[1])}
+			return usageError{fmt.Errorf("explain %q: want pod or group; for example: %s", args[1], firstExample(cmd))}
 		}
 		opts := explain.Options{Registry: plugins.NewRegistry()}
 		if err := setRunnersUp(runnersUp, &opts); err != nil {
 			return err
 		}
-		if err := parseAt(at, &opts); err != nil {
-			return err
-		}
-		return explainOne(cmd, answerFor, from, args[0], args[2], opts, &out)
+		return explainOne(cmd, answerFor, from, at, args, opts, &out)
 	}
 	out.register(cmd)
 	from.register(cmd)
-	cmd.Flags().StringVar(
-		&at,
-		"at",
-		"",
-		"the point in question: a sequence number, or a time as 2026-01-03T14:03:00Z; default: the log's end",
-	)
+	cmd.Flags().Var(&at, "at", "the point in question: an `entry`'s number, a time such as 2026-01-03T14:03:00Z, "+
+		"\"2026-01-03 14:03\" or 14:03 (UTC), or -5m for five minutes before the log's end; default: the log's end")
 	cmd.Flags().IntVar(
 		&runnersUp,
 		"runners-up",
@@ -103,7 +96,10 @@ func explainPod(
 	opts explain.Options,
 ) (explanation, error) {
 	x, err := explain.Pod(cmd.Context(), log.Read, namespace, name, opts)
-	return explanation{x, func(w io.Writer) error { return render.Pod(w, x) }}, err
+	if err != nil {
+		return explanation{}, err
+	}
+	return explanation{x, x.At, func(w io.Writer) error { return render.Pod(w, x) }}, nil
 }
 
 // explainGroup answers for a gang, or for a CompositePodGroup if that is what has the name.
@@ -117,9 +113,15 @@ func explainGroup(
 	var missing *explain.NotFoundError
 	if errors.As(err, &missing) && missing.Composite {
 		x, err := explain.Composite(cmd.Context(), log.Read, namespace, name, opts)
-		return explanation{x, func(w io.Writer) error { return render.Composite(w, x) }}, err
+		if err != nil {
+			return explanation{}, err
+		}
+		return explanation{x, x.At, func(w io.Writer) error { return render.Composite(w, x) }}, nil
 	}
-	return explanation{x, func(w io.Writer) error { return render.Group(w, x) }}, err
+	if err != nil {
+		return explanation{}, err
+	}
+	return explanation{x, x.At, func(w io.Writer) error { return render.Group(w, x) }}, nil
 }
 
 // maxRunnersUp is how many of the next best nodes can be asked for.
@@ -140,19 +142,23 @@ func explainOne(
 	cmd *cobra.Command,
 	answerFor explainer,
 	from reading,
-	path, target string,
+	at logs.Moment,
+	args []string,
 	opts explain.Options,
 	out *output,
 ) error {
-	namespace, name, err := parseTarget(target)
+	namespace, name, err := parseTarget(args[2])
 	if err != nil {
 		return err
 	}
-	log, err := from.open(cmd.Context(), path)
+	log, err := from.open(cmd.Context(), args[0])
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	if opts.AtSeq, opts.AtTime, err = at.In(cmd.Context(), log.Source); err != nil {
+		return err
+	}
 	if err := log.MustHave(opts.AtSeq); err != nil {
 		return err
 	}
@@ -165,6 +171,9 @@ func explainOne(
 	log.shown.done()
 	if err != nil {
 		return err
+	}
+	if opts.AtTime != 0 {
+		log.ReportMoment(&at, opts.AtTime, eventlog.Entry{Seq: x.at.Seq, Time: eventlog.Time(x.at.Time)})
 	}
 	return out.write(cmd.OutOrStdout(), x.answer, x.write)
 }
@@ -179,22 +188,4 @@ func parseTarget(s string) (namespace, name string, err error) {
 		return "", "", usageError{fmt.Errorf("%q: want namespace/name", s)}
 	}
 	return namespace, name, nil
-}
-
-func parseAt(s string, opts *explain.Options) error {
-	if s == "" {
-		return nil
-	}
-	if seq, err := strconv.ParseUint(s, 10, 64); err == nil && seq > 0 {
-		opts.AtSeq = seq
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return usageError{
-			fmt.Errorf("--at is %q: want a sequence number above 0, or a time such as 2026-01-03T14:03:00Z", s),
-		}
-	}
-	opts.AtTime = eventlog.TimeOf(t)
-	return nil
 }

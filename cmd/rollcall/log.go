@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 
@@ -29,50 +30,77 @@ func newLog() *cobra.Command {
 
 func newLogCat() *cobra.Command {
 	var open reading
-	var from, to uint64
+	var from, to logs.Moment
 	cmd := &cobra.Command{
-		Use:     "cat LOG|BUNDLE",
-		Short:   "Print a log's entries, one JSON object a line",
-		Example: "  rollcall log cat jobs.db --from 100 --to 200",
+		Use:   "cat LOG|BUNDLE",
+		Short: "Print a log's entries, one JSON object a line",
+		Long: `Prints each entry as a JSON object in one line. Entries have the UIDs of pods; the names are added beside them:
+victimPods, rejectedPods and allowedPods beside victims, rejected and allowed, and pod beside uid.`,
+		Example: "  rollcall log cat jobs.db --from 100 --to 200\n  rollcall log cat jobs.db --from 14:03 --to 14:05",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if from < 1 {
-				return usageError{fmt.Errorf("--from is %d: entries are numbered from 1", from)}
-			}
-			if to != 0 && to < from {
-				return usageError{fmt.Errorf("--to is %d, before --from %d", to, from)}
-			}
 			log, err := open.open(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer log.Close()
-			if first := log.First(); !cmd.Flags().Changed("from") && first > 1 {
-				log.ReportFirst()
-				from = first
+			asked, err := rangeOf(cmd.Context(), log.Source, from, to)
+			if err != nil {
+				return err
 			}
-			if cmd.Flags().Changed("from") {
-				if err := log.MustHave(from); err != nil {
-					return err
-				}
-			}
-			return cat(cmd, log.Source, from, to)
+			return cat(cmd, log.Source, asked)
 		},
 	}
 	open.register(cmd)
-	cmd.Flags().Uint64Var(&from, "from", 1, "the first entry to print; default: the first that there is")
-	cmd.Flags().Uint64Var(&to, "to", 0, "the last entry to print; default: the log's last")
+	cmd.Flags().Var(&from, "from", "the first `entry` to print, or a time such as 2026-01-03T14:03:00Z or 14:03; "+
+		"default: the first that there is")
+	cmd.Flags().Var(&to, "to", "the last `entry` to print, or a time; default: the log's last")
 	return cmd
 }
 
-func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
-	names, err := log.PodNames(cmd.Context(), from)
+// entryRange is a range of entries, by number and by time; 0 is no bound.
+type entryRange struct {
+	from, to     uint64
+	since, until eventlog.Time
+}
+
+// rangeOf returns the range that two moments are in a log. If nothing is said of its beginning, it is the first entry.
+func rangeOf(ctx context.Context, log *logs.Source, from, to logs.Moment) (r entryRange, err error) {
+	if r.from, r.since, err = from.In(ctx, log); err != nil {
+		return r, err
+	}
+	if r.to, r.until, err = to.In(ctx, log); err != nil {
+		return r, err
+	}
+	if r.to != 0 && r.to < r.from {
+		return r, usageError{fmt.Errorf("--to is %d, before --from %d", r.to, r.from)}
+	}
+	if r.until != 0 && r.until < r.since {
+		return r, usageError{fmt.Errorf("--to is %s, before --from %s", r.until, r.since)}
+	}
+	if r.from != 0 {
+		return r, log.MustHave(r.from)
+	}
+	if r.from = log.First(); r.from > 1 && !from.Given() {
+		log.ReportFirst()
+	}
+	return r, nil
+}
+
+// has reports whether an entry is in the range; over is true behind its end.
+func (r *entryRange) has(e eventlog.Entry) (in, over bool) {
+	over = r.to != 0 && e.Seq > r.to || r.until != 0 && e.Time > r.until
+	return !over && e.Time >= r.since, over
+}
+
+func cat(cmd *cobra.Command, log *logs.Source, asked entryRange) error {
+	names, err := log.PodNames(cmd.Context(), asked.from)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
-	for e, err := range log.Read(cmd.Context(), from) {
+	for e, err := range log.Read(cmd.Context(), asked.from) {
 		if err == nil {
 			err = cmd.Context().Err()
 		}
@@ -80,10 +108,13 @@ func cat(cmd *cobra.Command, log *logs.Source, from, to uint64) error {
 			w.Flush()
 			return err
 		}
-		if to != 0 && e.Seq > to {
+		in, over := asked.has(e)
+		if over {
 			break
 		}
-		names.Take(e)
+		if names.Take(e); !in {
+			continue
+		}
 		if line, err = eventlog.AppendNamedJSON(line[:0], e, names.Name); err != nil {
 			return err
 		}

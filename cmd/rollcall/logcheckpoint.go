@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
 func newLogCheckpoint() *cobra.Command {
 	var open reading
 	var key string
-	var at uint64
+	var at logs.Moment
 	cmd := &cobra.Command{
 		Use:   "checkpoint LOG|BUNDLE --key FILE",
 		Short: "Sign the present state of a log",
@@ -27,19 +28,17 @@ serve it.`,
 			if key == "" {
 				return usageError{errors.New("--key is needed: the private key that rollcall log keygen has made")}
 			}
-			if cmd.Flags().Changed("at") && at == 0 {
-				return usageError{errors.New("--at is 0: entries are numbered from 1")}
-			}
 			return checkpoint(cmd, open, args[0], key, at)
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "the file with the private key")
-	cmd.Flags().Uint64Var(&at, "at", 0, "the last entry of the checkpoint; default: the log's last")
+	cmd.Flags().Var(&at, "at",
+		"the last `entry` of the checkpoint, or a time, which is the last entry not after it; default: the log's last")
 	open.register(cmd)
 	return cmd
 }
 
-func checkpoint(cmd *cobra.Command, open reading, name, key string, at uint64) error {
+func checkpoint(cmd *cobra.Command, open reading, name, key string, asked logs.Moment) error {
 	signer, err := audit.ReadSigner(key)
 	if err != nil {
 		return err
@@ -49,6 +48,10 @@ func checkpoint(cmd *cobra.Command, open reading, name, key string, at uint64) e
 		return err
 	}
 	defer log.Close()
+	at, err := asked.Entry(cmd.Context(), log.Source)
+	if err != nil {
+		return err
+	}
 	msg, err := audit.Checkpoint(log.Source, signer, at)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/bundles"
 )
 
@@ -16,7 +17,7 @@ import (
 type export struct {
 	reading
 	file           string
-	from, to, upTo place
+	from, to, upTo logs.Moment
 	out            output
 }
 
@@ -53,7 +54,8 @@ entry: it carries what is good, and says why it ends there.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&x.file, "out", "", "the new file to write")
-	f.Var(&x.from, "from", "the first `entry`, or a time as 2026-01-03T14:03:00Z; default: the first there is")
+	f.Var(&x.from, "from", "the first `entry`, or a time such as 2026-01-03T14:03:00Z or 14:03 (UTC); "+
+		"default: the first there is")
 	f.Var(&x.to, "to", "the last `entry`, or a time; default: the log's last")
 	f.Var(&x.upTo, "up-to", "as --to, but end before damage if there is any")
 	x.reading.register(cmd)
@@ -65,7 +67,7 @@ func (x *export) check() error {
 	switch {
 	case x.file == "":
 		return usageError{errors.New("--out is needed: the file to write")}
-	case x.to.given() && x.upTo.given():
+	case x.to.Given() && x.upTo.Given():
 		return usageError{errors.New("--to and --up-to exclude each other")}
 	}
 	if _, err := os.Lstat(x.file); err == nil {
@@ -80,11 +82,23 @@ func (x *export) run(ctx context.Context, name string) (*bundles.Exported, error
 		return nil, err
 	}
 	defer log.Close()
-	opts := bundles.ExportOptions{File: x.file, From: x.from.Place, To: x.to.Place, Version: version().String()}
-	if x.upTo.given() {
-		opts.To, opts.UntilDamage = x.upTo.Place, true
+	opts := bundles.ExportOptions{File: x.file, Version: version().String()}
+	if opts.From, err = placeIn(ctx, log.Source, x.from); err != nil {
+		return nil, err
+	}
+	if opts.UntilDamage = x.upTo.Given(); opts.UntilDamage {
+		x.to = x.upTo
+	}
+	if opts.To, err = placeIn(ctx, log.Source, x.to); err != nil {
+		return nil, err
 	}
 	return bundles.Export(ctx, log.Source, opts)
+}
+
+// placeIn returns where a moment is in a log.
+func placeIn(ctx context.Context, log *logs.Source, m logs.Moment) (p bundles.Place, err error) {
+	p.Seq, p.Time, err = m.In(ctx, log)
+	return p, err
 }
 
 func writeExported(w io.Writer, x *bundles.Exported) error {
@@ -94,26 +108,5 @@ func writeExported(w io.Writer, x *bundles.Exported) error {
 	}
 	_, err := fmt.Fprintf(w, "\ntimes     %s to %s\nchain     %x to %s\ntree      %s\n",
 		x.FirstTime, x.LastTime, x.Origin.Hash, x.LastHash, x.Root)
-	return err
-}
-
-// A place is where a range begins or ends, as a flag's value.
-type place struct {
-	bundles.Place
-	text string
-}
-
-func (p *place) given() bool { return p.text != "" }
-
-// String implements pflag.Value.
-func (p *place) String() string { return p.text }
-
-// Type implements pflag.Value.
-func (p *place) Type() string { return "entry" }
-
-// Set implements pflag.Value.
-func (p *place) Set(s string) (err error) {
-	p.text = s
-	p.Place, err = bundles.ParsePlace(s)
 	return err
 }

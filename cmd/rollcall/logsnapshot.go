@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -13,7 +12,7 @@ import (
 
 // newLogSnapshot writes a snapshot of a log that has none where one is needed.
 func newLogSnapshot() *cobra.Command {
-	var at uint64
+	var at logs.Moment
 	var open reading
 	var out output
 	cmd := &cobra.Command{
@@ -28,9 +27,6 @@ archived. A scheduler that writes a log writes snapshots by itself.`,
 			if err := out.check(); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("at") && at == 0 {
-				return usageError{errors.New("--at is 0: entries are numbered from 1")}
-			}
 			taken, err := takeSnapshot(cmd.Context(), open, args[0], at)
 			if err != nil {
 				return err
@@ -42,17 +38,21 @@ archived. A scheduler that writes a log writes snapshots by itself.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&at, "at", 0, "the entry; default: the log's last")
+	cmd.Flags().Var(&at, "at", "the `entry`, or a time, which is the last entry not after it; default: the log's last")
 	open.register(cmd)
 	out.register(cmd)
 	return cmd
 }
 
-func takeSnapshot(ctx context.Context, open reading, name string, at uint64) (*logs.Taken, error) {
+func takeSnapshot(ctx context.Context, open reading, name string, asked logs.Moment) (*logs.Taken, error) {
 	log, err := open.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
+	at, err := asked.Entry(ctx, log.Source)
+	if err != nil {
+		return nil, err
+	}
 	return log.TakeSnapshot(ctx, at)
 }

@@ -23,7 +23,7 @@ var queuePolicies = []string{"BestEffort", "StrictFIFO", "Backfill"}
 const queuePolicyArg = "queuePolicy"
 
 func (q *queuePolicy) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(q), "queue-policy", "",
+	cmd.Flags().Var(enumValue{(*string)(q), queuePolicies}, "queue-policy",
 		"who may pass a gang that does not fit: all (BestEffort, the default), nobody (StrictFIFO), or whoever does "+
 			"not delay it (Backfill); sets "+
 			queuePolicyArg+" of Coscheduling in every profile")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -73,12 +74,8 @@ the entries make. If they differ, it names the snapshot, and the exit code is 4.
 	ask.reading.register(cmd)
 	ask.classes.register(cmd)
 	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
-	cmd.Flags().Uint64Var(
-		&ask.from,
-		"from",
-		0,
-		"begin with the newest snapshot of this entry or of one before it; default: with the first entry",
-	)
+	cmd.Flags().Var(&ask.from, "from", "begin with the newest snapshot of this `entry` or time, or of one before it; "+
+		"default: with the first entry")
 	return cmd
 }
 
@@ -86,7 +83,7 @@ the entries make. If they differ, it names the snapshot, and the exit code is 4.
 type replaying struct {
 	reading
 	keep    int
-	from    uint64 // 0 for the first entry that there is
+	from    logs.Moment
 	classes classes
 }
 
@@ -104,7 +101,7 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 	if err != nil {
 		return facts, nil, err
 	}
-	start, err := ask.start(log.Source, last)
+	start, err := ask.start(cmd.Context(), log.Source, last)
 	if err != nil {
 		return facts, nil, err
 	}
@@ -143,17 +140,21 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 }
 
 // start returns the state to begin with, nil for the empty one.
-func (r *replaying) start(log *logs.Source, last uint64) (*scheduler.Machine, error) {
+func (r *replaying) start(ctx context.Context, log *logs.Source, last uint64) (*scheduler.Machine, error) {
 	base, err := log.Base()
+	if err != nil {
+		return nil, err
+	}
+	from, err := r.from.Entry(ctx, log)
 	switch {
 	case err != nil:
 		return nil, err
-	case r.from > last:
-		return nil, usageError{fmt.Errorf("--from is %d: the log ends with entry %d", r.from, last)}
-	case r.from > 0 && r.from < base:
-		return nil, fmt.Errorf("--from is %d: the first state that is known is that after entry %d", r.from, base)
-	case r.from > 0:
-		return log.Restore(r.from)
+	case from > last:
+		return nil, usageError{fmt.Errorf("--from is %d: the log ends with entry %d", from, last)}
+	case from > 0 && from < base:
+		return nil, fmt.Errorf("--from is %d: the first state that is known is that after entry %d", from, base)
+	case from > 0:
+		return log.Restore(from)
 	case base > 0:
 		return log.Restore(base)
 	}

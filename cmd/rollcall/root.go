@@ -29,18 +29,9 @@ Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	profileCPU(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newDemo(), newSimulate(), newReplay(), newExplain(), newAudit(), newLog(), newBench(), newVersion())
-	for _, cmd := range commands(root) {
-		if args := cmd.Args; args != nil {
-			cmd.Args = func(cmd *cobra.Command, given []string) error {
-				if err := args(cmd, given); err != nil {
-					return usageError{fmt.Errorf("%s: %w", cmd.CommandPath(), err)}
-				}
-				return nil
-			}
-		}
-	}
+	helpWithArgs(root)
 	return root
 }
 
@@ -53,19 +44,23 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
+// formats are the values of -o.
+var formats = []string{"text", "json"}
+
 // output is the -o flag of a command that prints facts.
 type output struct{ format string }
 
 func (o *output) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "how to print: text, json")
+	o.format = "text"
+	cmd.Flags().VarP(enumValue{&o.format, formats}, "output", "o", "how to print: text, json")
 	_ = cmd.RegisterFlagCompletionFunc(
 		"output",
-		cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp),
+		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp),
 	)
 }
 
 func (o *output) check() error {
-	if formats := []string{"text", "json"}; !slices.Contains(formats, o.format) {
+	if !slices.Contains(formats, o.format) {
 		return usageError{fmt.Errorf("--output is %q: want one of %q", o.format, formats)}
 	}
 	return nil

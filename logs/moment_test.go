@@ -1,0 +1,63 @@
+package logs_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/logstest"
+)
+
+func TestAMomentIsAnEntryOrATime(t *testing.T) {
+	entries := logstest.WellFormed(90)
+	start := time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)
+	for i := range entries {
+		entries[i].Time = eventlog.TimeOf(start.Add(time.Duration(i) * time.Minute)) // to 00:29 of the next day
+	}
+	var notes []string
+	log, err := logs.Options{Report: func(note string) { notes = append(notes, note) }}.Open(t.Context(),
+		logstest.Segmented(t, entries, 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for text, want := range map[string]uint64{
+		"7": 7, "2026-01-02T23:05:00Z": 6, "2026-01-03T00:05:00+01:00": 6, "2026-01-02 23:05": 6,
+		"2026-01-02T23:05": 6, "2026-01-02 23:05:30": 6, "23:05": 6, "23:05:59.5": 6, "00:03": 64, "00:03:01": 64,
+		"-1m": 89, "-29m30s": 60, "2026-01-03": 61, "2027-01-01": 90,
+	} {
+		m, err := logs.ParseMoment(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		notes = nil
+		got, err := m.Entry(t.Context(), log)
+		if err != nil || got != want {
+			t.Errorf("%s is entry %d, %v, want %d", text, got, err, want)
+		}
+		if isTime := text != "7"; isTime && (len(notes) != 1 ||
+			!strings.Contains(notes[0], fmt.Sprintf("taken for it is entry %d, of 2026-01-0", want))) {
+			t.Errorf("%s: reported %q", text, notes)
+		}
+	}
+	for _, text := range []string{"12:00", "-3h", "2026-01-01", "2026-01-02T22:59:59Z"} {
+		m, err := logs.ParseMoment(text)
+		var request *logs.RequestError
+		if err == nil {
+			_, err = m.Entry(t.Context(), log)
+		}
+		if !errors.As(err, &request) {
+			t.Errorf("%s: want that the log has no such time, got %v", text, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "-", "yesterday", "25:00", "14:60", "2026-13-01", "1960-01-01", "-0s"} {
+		if m, err := logs.ParseMoment(text); err == nil {
+			t.Errorf("%q is taken for %+v", text, m)
+		}
+	}
+}
