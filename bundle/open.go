@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/internal/regular"
@@ -80,6 +81,10 @@ func New(file io.ReaderAt, size int64, name string, progress func(seq uint64)) (
 }
 
 func (b *Bundle) damaged(check string, err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return &eventlog.UnreadableError{Path: b.name, Err: err}
+	}
 	return &DamagedError{Path: b.name, Check: check, Err: err}
 }
 

@@ -8,6 +8,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -26,23 +27,32 @@ func Sync(path string) error {
 }
 
 // Publish gives the file at tmp the name path. A hard link does not replace what another process may have put there
-// meanwhile: that is an error that wraps fs.ErrExist. Only where the file system has no hard links is the file renamed.
-// The name is on the disk once the directory is synced.
+// meanwhile: that is an error that wraps fs.ErrExist. Only where the file system has no hard links is the file renamed,
+// and only if there is nothing at path; that a link fails for any other reason is an error. The name is on the disk once the directory is synced.
 func Publish(tmp, path string) error {
-	err := os.Link(tmp, path)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return publish(os.Link(tmp, path), path, os.Lstat, func() error { return os.Rename(tmp, path) })
+}
+
+// hasNoLinks reports whether err, of making a hard link, says that the file system has none: link(2) names EPERM for
+// that, and some file systems say that they do not have the call.
+func hasNoLinks(err error) bool {
+	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM)
 }
 
 // PublishIn is Publish within one directory, whatever its path leads to by now.
 func PublishIn(dir *os.Root, tmp, name string) error {
-	err := dir.Link(tmp, name)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
+	return publish(dir.Link(tmp, name), name, dir.Lstat, func() error { return dir.Rename(tmp, name) })
+}
+
+// publish ends giving a file its name, if linking it has ended with linked.
+func publish(linked error, name string, lstat func(string) (fs.FileInfo, error), rename func() error) error {
+	if !hasNoLinks(linked) {
+		return linked
 	}
-	return dir.Rename(tmp, name)
+	if _, err := lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, error(&fs.PathError{Op: "link", Path: name, Err: fs.ErrExist}))
+	}
+	return rename()
 }
 
 // WriteNew lets write make the content of a new file at path. The file appears there when it is whole and durable. If

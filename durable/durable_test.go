@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -91,5 +92,34 @@ func TestWhatIsNotThereCannotBeSynced(t *testing.T) {
 	}
 	if err := Sync(filepath.Join(dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("want that it does not exist, got %v", err)
+	}
+}
+
+func TestAFileIsRenamedOnlyWhereThereAreNoLinks(t *testing.T) {
+	for errno, noLinks := range map[syscall.Errno]bool{
+		syscall.EPERM: true, syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.EIO: false, syscall.ENOSPC: false,
+		syscall.EACCES: false, syscall.EMLINK: false, syscall.EROFS: false, syscall.EXDEV: false, syscall.EEXIST: false,
+	} {
+		dir := t.TempDir()
+		tmp, path := filepath.Join(dir, "tmp"), filepath.Join(dir, "file")
+		link := &os.LinkError{Op: "link", Old: tmp, New: path, Err: errno}
+		give := func() error {
+			return publish(link, path, os.Lstat, func() error { return os.Rename(tmp, path) })
+		}
+		if err := os.WriteFile(tmp, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := give(); (err == nil) != noLinks || err != nil && !errors.Is(err, errno) {
+			t.Errorf("linking fails with %v: error %v, renamed is to be %t", errno, err, noLinks)
+		}
+		if !noLinks {
+			continue
+		}
+		if err := os.WriteFile(tmp, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := give(); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("linking fails with %v, and there is a file already: error %v", errno, err)
+		}
 	}
 }

@@ -159,6 +159,30 @@ func (e *DamagedError) Error() string {
 // Unwrap returns what is wrong.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
+// UnreadableError says that the system could not read a file of a log, which tells nothing about what is in it: it is
+// neither damaged nor absent. Nothing may be given up or cut for it.
+type UnreadableError struct {
+	// Path is the file.
+	Path string
+	// Seq is the first entry that was not read, 0 if it is not known.
+	Seq uint64
+	// Err is the system's error.
+	Err error
+}
+
+// Error implements error.
+func (e *UnreadableError) Error() string {
+	at := ""
+	if e.Seq > 0 {
+		at = fmt.Sprintf(" from entry %d on", e.Seq)
+	}
+	return fmt.Sprintf("%s: could not be read%s: %v: this does not say that the log is damaged: see that the disk is in "+
+		"order and try again, or read another copy; do not cut the log here", e.Path, at, e.Err)
+}
+
+// Unwrap returns the system's error.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // ArchivedError says that an entry cannot be read because the log, as it can be read, begins later: what had the entry
 // was moved away and is not found again, or the log was made from a part of another. The log is not damaged, unless
 // what Err wraps says so of what was moved.

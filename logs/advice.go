@@ -48,10 +48,13 @@ func AdviseOnDoubt(path string, err error) error {
 
 // Advise adds to an error of reading what can be done about it.
 func (s *Source) Advise(err error) error {
+	var unreadable *eventlog.UnreadableError
 	var damaged *eventlog.DamagedError
 	var archived *eventlog.ArchivedError
 	var lost *snapshot.LostError
 	switch {
+	case errors.As(err, &unreadable):
+		return err // which says what to do
 	case errors.As(err, &lost):
 		return fmt.Errorf("%w\n%s", err, AdviceOnLoss(s.path, lost))
 	case errors.As(err, &damaged) && damaged.Seq > s.First():

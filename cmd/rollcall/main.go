@@ -66,6 +66,7 @@ func run() int {
 }
 
 func exitCode(err error) int {
+	var unreadable *eventlog.UnreadableError
 	var damaged *eventlog.DamagedError
 	var damagedBundle *bundle.DamagedError
 	switch {
@@ -75,6 +76,8 @@ func exitCode(err error) int {
 		return exitDiverged
 	case errors.Is(err, errOtherRules):
 		return exitRules
+	case errors.As(err, &unreadable):
+		return exitFailed
 	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
 	case isUsage(err):

@@ -17,6 +17,9 @@ func flock(f *os.File, exclusive bool) error {
 		how = syscall.LOCK_EX
 	}
 	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	for errors.Is(err, syscall.EINTR) {
+		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return errLocked
 	}

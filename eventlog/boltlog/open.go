@@ -420,7 +420,9 @@ func survey(paths []string, prev Facts, begin *beginning) (segments []Facts, dam
 			}
 			facts.Previous = prev.Hash
 		} else if !prev.Sealed && prev.Path != "" {
-			mend(&prev, facts)
+			if err := mend(&prev, facts); err != nil {
+				return nil, nil, err
+			}
 		}
 		var gap *eventlog.DamagedError
 		if errors.As(facts.Follows(prev), &gap) {
@@ -447,16 +449,27 @@ func factsOf(path string) (Facts, error) {
 	return s.Facts, s.close()
 }
 
-// mend lets prev pass for sealed if it lacks nothing but its seal before next.
-func mend(prev *Facts, next Facts) {
-	s, err := openSegment(prev.Path, true)
-	if err != nil {
-		return
+// mend lets prev pass for sealed if it lacks nothing but its seal before next. The error says that it cannot be read.
+func mend(prev *Facts, next Facts) error {
+	rec, err := lastRecord(prev.Path)
+	var unreadable *eventlog.UnreadableError
+	if errors.As(err, &unreadable) {
+		return err
 	}
-	rec, err := s.record(s.Last)
-	if hash := eventlog.HashRecord(rec); errors.Join(err, s.close()) == nil && prev.MayPrecede(next, hash) {
+	if hash := eventlog.HashRecord(rec); err == nil && prev.MayPrecede(next, hash) {
 		prev.Sealed, prev.Hash = true, hash
 	}
+	return nil
+}
+
+// lastRecord returns the last record of the segment at path.
+func lastRecord(path string) ([]byte, error) {
+	s, err := openSegment(path, true)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := s.record(s.Last)
+	return rec, errors.Join(err, s.close())
 }
 
 // removeLeftovers removes what a crash left of files that were being made in dir, segments or others, whose names

@@ -143,7 +143,7 @@ func readBeginning(dir string) (*beginning, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
+		return nil, &eventlog.UnreadableError{Path: path, Err: err}
 	}
 	b, err := decodeBeginning(content)
 	if err != nil {

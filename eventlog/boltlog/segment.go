@@ -287,14 +287,21 @@ func (s *Segment) openDB(readOnly bool) error {
 		s.db.AllocSize = allocSize
 		return nil
 	case errors.As(err, &fault):
+		found := s.damaged(s.First, err)
 		// bbolt's mapping of the file stays, and with it the lock, for as long as the process lives.
-		return errors.Join(s.damaged(s.First, err), s.file.Close())
+		return errors.Join(found, s.file.Close())
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open log %s: %w", s.Path, eventlog.ErrInUse)
 	case errors.Is(err, bolterrors.ErrChecksum):
 		return s.damaged(s.First, err)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
+		if cause := readThrough(s.Path); cause != nil { // of a page that it cannot read bbolt says that it is wrong
+			return &eventlog.UnreadableError{Path: s.Path, Seq: s.First, Err: cause}
+		}
 		return fmt.Errorf("open log %s: %w: %w", s.Path, ErrNotALog, err)
+	}
+	if cause := unreadable(nil, err); cause != nil && readOnly {
+		return &eventlog.UnreadableError{Path: s.Path, Seq: s.First, Err: cause}
 	}
 	return fmt.Errorf("open log %s: %w", s.Path, err)
 }
@@ -339,7 +346,7 @@ func (s *Segment) checkPages(tx *bolt.Tx) error {
 	}
 	whole, err := metaPagesWhole(s.file, s.db.Info().PageSize)
 	if err != nil {
-		return err
+		return s.damaged(s.First, err)
 	}
 	s.Halved = !whole
 	return s.checkTree(tx, false)
@@ -562,7 +569,11 @@ func (s *Segment) close() error {
 
 var errMissing = errors.New("it is missing")
 
+// damaged says that err, which was found on the way to entry seq, is damage, unless the system could not read the file.
 func (s *Segment) damaged(seq uint64, err error) error {
+	if cause := unreadable(s.file, err); cause != nil {
+		return &eventlog.UnreadableError{Path: s.Path, Seq: seq, Err: cause}
+	}
 	return &eventlog.DamagedError{Path: s.Path, Seq: seq, Err: err}
 }
 

@@ -35,6 +35,7 @@ type segmentLine struct {
 	Opened          *boltlog.Facts // at the beginning
 	Report          *segmentReport // at the end, or what there is of it
 	Damage          *Damage        // at the end
+	Unreadable      *Damage        // at the end: the system could not read the file
 	Err             string         // at the end: the segment could not be checked
 }
 
@@ -123,12 +124,18 @@ func (l segmentLine) result(path string, err error, complaint []byte) (segmentRe
 		report = *l.Report
 	}
 	switch {
+	case err == nil && l.Unreadable != nil:
+		u := l.Unreadable
+		return report, &eventlog.UnreadableError{Path: u.Path, Seq: u.Seq, Err: errors.New(u.Reason)}
 	case err == nil && l.Err != "":
 		return report, errors.New(l.Err)
 	case err == nil && l.Damage != nil:
 		return report, &eventlog.DamagedError{Path: l.Damage.Path, Seq: l.Damage.Seq, Err: errors.New(l.Damage.Reason)}
 	case err == nil && l.Report != nil:
 		return report, nil
+	}
+	if cause := boltlog.CheckReadable(path, l.At+1); cause != nil { // a page that cannot be read is a fault
+		return report, cause
 	}
 	first, _, _ := bytes.Cut(bytes.TrimSpace(complaint), []byte("\n"))
 	seq := l.At + 1
@@ -166,8 +173,11 @@ func CheckSegments(in io.Reader, out io.Writer) error {
 func answer(path string, copied bool, say func(segmentLine)) {
 	report, err := checkSegment(path, copied, say)
 	end := segmentLine{At: report.Last.Seq, First: report.Facts.First, Last: report.Facts.Last, Report: &report}
+	var unreadable *eventlog.UnreadableError
 	var damage *eventlog.DamagedError
-	if errors.As(err, &damage) {
+	if errors.As(err, &unreadable) {
+		end.Unreadable = &Damage{Path: unreadable.Path, Seq: unreadable.Seq, Reason: unreadable.Err.Error()}
+	} else if errors.As(err, &damage) {
 		end.Damage = &Damage{Path: damage.Path, Seq: damage.Seq, Reason: damage.Err.Error()}
 	} else if err != nil {
 		end.Err = err.Error()

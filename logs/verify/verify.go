@@ -101,7 +101,11 @@ func (v *verifier) run(ctx context.Context) error {
 	v.report.Live = files.Live
 	v.report.First = files.Before.Last + 1
 	if files.Absent != nil {
+		var unreadable *eventlog.UnreadableError
 		var damage *eventlog.DamagedError
+		if errors.As(files.Absent, &unreadable) {
+			return files.Absent
+		}
 		if errors.As(files.Absent, &damage) {
 			v.report.found(damage)
 			return nil
