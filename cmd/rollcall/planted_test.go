@@ -333,7 +333,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a reader holds the lock as long as it reads", "eventlog/boltlog/open.go",
-		"free = !alone && settled(", "free = alone && settled(",
+		"free = !alone && allClosed(", "free = alone && allClosed(",
 		"./eventlog/boltlog", "TestAWriterComesAndAppendsWhileALogIsRead", "it is being read",
 	},
 	{
