@@ -115,8 +115,8 @@ func (m *Moment) In(ctx context.Context, log *Source) (seq uint64, at eventlog.T
 	return 0, eventlog.TimeOf(day), nil
 }
 
-// Entry returns the entry that the moment is: of a time, the last one that is not after it. What was taken for a time is
-// reported.
+// Entry returns the entry that the moment is: of a time, the last one that is not after it. What was taken for a time
+// is reported.
 func (m *Moment) Entry(ctx context.Context, log *Source) (uint64, error) {
 	seq, at, err := m.In(ctx, log)
 	if err != nil || at == 0 {

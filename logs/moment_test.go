@@ -55,7 +55,8 @@ func TestAMomentIsAnEntryOrATime(t *testing.T) {
 			t.Errorf("%s: want that the log has no such time, got %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "-", "yesterday", "25:00", "14:60", "2026-13-01", "1960-01-01", "-0s"} {
+	for _, text := range []string{"", "0", "-1", "-", "yesterday", "25:00", "14:60", "2026-13-01", "1960-01-01",
+		"-0s"} {
 		if m, err := logs.ParseMoment(text); err == nil {
 			t.Errorf("%q is taken for %+v", text, m)
 		}

@@ -130,10 +130,11 @@ func (d *heldDir) removeLeftovers(pattern string) error {
 func (l *Log) holds() error {
 	err := l.dir.isThere()
 	if err == nil {
-		var held fs.FileInfo
-		if held, err = l.tail.file.Stat(); err == nil {
-			err = l.dir.hasSegment(filepath.Base(l.tail.Path), held)
+		held, failed := l.tail.file.Stat()
+		if failed != nil {
+			return nil // the file itself is no good: the append will say so, with its outcome
 		}
+		err = l.dir.hasSegment(filepath.Base(l.tail.Path), held)
 	}
 	if err != nil {
 		return l.isDisplaced(err)
@@ -149,7 +150,7 @@ func (l *Log) isDisplaced(why error) error {
 // relock takes the file LOCK if it is not the one that the log has locked: that was removed or replaced. An error says
 // that another process has it.
 func (l *Log) relock() error {
-	if l.lock.isIn(l.dir) == nil {
+	if l.lock == nil || l.lock.isIn(l.dir) == nil { // nil: locks do not hold here, or another writer took the log over
 		return nil
 	}
 	f, err := l.dir.openFile(lockName, os.O_RDWR|os.O_CREATE)

@@ -26,7 +26,8 @@ func (r *rerun) again(rec recorded) *answer.Decision {
 	return x
 }
 
-// told explains a decision on the state just before it, with the trace of its cycle; nil for a cycle that cannot be run.
+// told explains a decision on the state just before it, with the trace of its cycle; nil for a cycle that cannot be
+// run.
 func (r *rerun) told(rec recorded, trace *framework.Trace) *answer.Decision {
 	d := rec.decision
 	nodes, _ := r.machine.Cluster().List()

@@ -202,8 +202,8 @@ func (s *podScan) notePreemption(r recorded) {
 	s.preempted = append(s.preempted, r)
 }
 
-// bound reports whether the pod has certainly been bound where its last decision placed it. A bind result by itself does
-// not say so: nothing comes of one for a pod that is not being bound.
+// bound reports whether the pod has certainly been bound where its last decision placed it. A bind result by itself
+// does not say so: nothing comes of one for a pod that is not being bound.
 func (s *podScan) bound() bool {
 	return s.bind != nil && s.bind.Outcome == eventlog.BindBound.String() && s.failedAs == "" && s.released == nil &&
 		s.placed.exists() && s.placed.at == s.last.at && s.placed.decision.Node == s.bind.Node

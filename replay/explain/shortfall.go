@@ -31,7 +31,8 @@ func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 	}
 }
 
-// shortNow lists, as of an entry, what all nodes together have too little of for g, or for all gangs that must be admitted with it.
+// shortNow lists, as of an entry, what all nodes together have too little of for g, or for all gangs that must be
+// admitted with it.
 func shortNow(at answer.Point, c *cluster.State, g *cluster.Group) []answer.Shortfall {
 	short, lacks := c.Lacks(g)
 	switch {
@@ -91,8 +92,9 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 func shortOfPod(d *answer.Decision) (rows []answer.Shortfall) {
 	for _, u := range d.Resources {
 		if u.Needed > u.LargestFree {
-			rows = append(rows, answer.Shortfall{AsOf: d.Point, Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree,
-				ResourceUse: u})
+			rows = append(rows, answer.Shortfall{
+				AsOf: d.Point, Of: "Pod", Pod: d.Pod, Missing: u.Needed - u.LargestFree, ResourceUse: u,
+			})
 		}
 	}
 	sortShort(rows, func(s *answer.Shortfall) int64 { return s.LargestFree })

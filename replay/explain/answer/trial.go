@@ -1,7 +1,7 @@
 package answer
 
-// Trial is what an attempt would come to if it were made at the point in question. The plugins are asked on the state of
-// that entry; no log has its decisions.
+// Trial is what an attempt would come to if it were made at the point in question. The plugins are asked on the state
+// of that entry; no log has its decisions.
 type Trial struct {
 	// Point is the point in question: all that is said here holds there.
 	Point
