@@ -28,7 +28,8 @@ func Sync(path string) error {
 
 // Publish gives the file at tmp the name path. A hard link does not replace what another process may have put there
 // meanwhile: that is an error that wraps fs.ErrExist. Only where the file system has no hard links is the file renamed,
-// and only if there is nothing at path; that a link fails for any other reason is an error. The name is on the disk once the directory is synced.
+// and only if there is nothing at path; if a link fails for any other reason, that is an error. The name
+// is on the disk once the directory is synced.
 func Publish(tmp, path string) error {
 	return publish(os.Link(tmp, path), path, os.Lstat, func() error { return os.Rename(tmp, path) })
 }

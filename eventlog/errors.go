@@ -176,8 +176,8 @@ func (e *UnreadableError) Error() string {
 	if e.Seq > 0 {
 		at = fmt.Sprintf(" from entry %d on", e.Seq)
 	}
-	return fmt.Sprintf("%s: could not be read%s: %v: this does not say that the log is damaged: see that the disk is in "+
-		"order and try again, or read another copy; do not cut the log here", e.Path, at, e.Err)
+	return fmt.Sprintf("%s: could not be read%s: %v: this does not say that the log is damaged: see that the disk is "+
+		"in order and try again, or read another copy; do not cut the log here", e.Path, at, e.Err)
 }
 
 // Unwrap returns the system's error.

@@ -54,7 +54,8 @@ func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	resume := append(simulation, "--resume")
 	commands := [][]string{
 		{"log", "info", log}, {"log", "cat", log}, {"log", "verify", log}, {"replay", log},
-		{"log", "export", log, "--out", filepath.Join(dir, "b.bundle")}, {"explain", log, "pod", "default/none"}, resume,
+		{"log", "export", log, "--out", filepath.Join(dir, "b.bundle")}, {"explain", log, "pod", "default/none"},
+		resume,
 	}
 	failed := map[string]int{}
 	try := func(file, call string, from int, args []string) {

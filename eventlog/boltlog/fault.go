@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/internal/regular"
 )
 
 // A faultError is a panic of bbolt, or a memory fault, on the pages of a damaged file.
@@ -48,7 +49,7 @@ func readToEnd(file *os.File) error {
 
 // readThrough is readToEnd of the file at path.
 func readThrough(path string) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
