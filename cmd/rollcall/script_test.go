@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
-//	truth CAT ANSWER TIME        an answer of explain is what a naive reader finds in an output of log cat
 //
 // and the condition [queue-policies]: the plugin Coscheduling has them.
 func TestScripts(t *testing.T) {
@@ -31,7 +30,6 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"samelog": sameLog,
-			"truth":   truth,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {
