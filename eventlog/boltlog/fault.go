@@ -48,7 +48,9 @@ func readToEnd(file *os.File) error {
 			if data, err := file.Seek(at, seekData); err == nil {
 				at = data
 			} else if errors.Is(err, syscall.ENXIO) {
-				return nil // nothing but a hole is left
+				if info, err := file.Stat(); err == nil {
+					at = max(at, info.Size()-1) // nothing but a hole is left: its last byte is enough
+				}
 			}
 		}
 		if _, err := file.ReadAt(b, at); errors.Is(err, io.EOF) {
