@@ -175,28 +175,15 @@ func TestWhatIsReadIsWhatWasWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := printed(
-				t,
-				b.Read(context.Background(), plan.First),
-				plan.Last,
-			), printed(
-				t,
-				o.Read(context.Background(), plan.First),
-				plan.Last,
-			); got != want ||
-				got == "" {
+			got := printed(t, b.Read(context.Background(), plan.First), plan.Last)
+			want := printed(t, o.Read(context.Background(), plan.First), plan.Last)
+			if got != want || got == "" {
 				t.Errorf("read\n%s\nwant\n%s", got, want)
 			}
 			middle := (plan.First + plan.Last) / 2
-			if got, want := printed(
-				t,
-				b.Read(context.Background(), middle),
-				plan.Last,
-			), printed(
-				t,
-				o.Read(context.Background(), middle),
-				plan.Last,
-			); got != want {
+			got = printed(t, b.Read(context.Background(), middle), plan.Last)
+			want = printed(t, o.Read(context.Background(), middle), plan.Last)
+			if got != want {
 				t.Errorf("from entry %d\n%s\nwant\n%s", middle, got, want)
 			}
 			if got := printed(t, b.Read(context.Background(), plan.Last+1), plan.Last+1); got != "" {

@@ -13,21 +13,10 @@ import (
 
 func TestWhatIsAppendedIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		u, i, text, raw := rapid.Uint64().Draw(
-			t,
-			"u",
-		), rapid.Int64().Draw(
-			t,
-			"i",
-		), rapid.String().Draw(
-			t,
-			"text",
-		), rapid.SliceOf(
-			rapid.Byte(),
-		).Draw(
-			t,
-			"raw",
-		)
+		u := rapid.Uint64().Draw(t, "u")
+		i := rapid.Int64().Draw(t, "i")
+		text := rapid.String().Draw(t, "text")
+		raw := rapid.SliceOf(rapid.Byte()).Draw(t, "raw")
 		text = strings.ToValidUTF8(text, "?")
 		b := binary.AppendVarint(binary.AppendUvarint(nil, u), i)
 		b = canonical.AppendBytes(canonical.AppendString(b, text), raw)

@@ -33,13 +33,8 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkNeeded(t, again)
-		if was, is := s.Group(
-			"ml",
-			"a",
-		), again.Group(
-			"ml",
-			"a",
-		); was != nil &&
+		was, is := s.Group("ml", "a"), again.Group("ml", "a")
+		if was != nil &&
 			(is.away != was.away || is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
 			t.Fatalf(
 				"restored: %d away, %d missing, %d fallen; before: %d, %d, %d",

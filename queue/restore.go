@@ -81,23 +81,12 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 		e.setFirstActive(t)
 	}
 	e.backoffUntil = readTime(r, "backoff until")
-	e.attempts, e.unschedulableCount, e.errorCount = r.Int(
-		"attempts",
-	), r.Int(
-		"unschedulable count",
-	), r.Int(
-		"error count",
-	)
-	e.plugins, e.pendingPlugins, e.noted = readNames(
-		r,
-		"plugins",
-	), readNames(
-		r,
-		"pending plugins",
-	), readNames(
-		r,
-		"noted",
-	)
+	e.attempts = r.Int("attempts")
+	e.unschedulableCount = r.Int("unschedulable count")
+	e.errorCount = r.Int("error count")
+	e.plugins = readNames(r, "plugins")
+	e.pendingPlugins = readNames(r, "pending plugins")
+	e.noted = readNames(r, "noted")
 	gatingPlugin, gatingMessage := r.String("gating plugin"), r.String("gating message")
 	e.startedAt = r.Uvarint("begun")
 	if rests(e) {

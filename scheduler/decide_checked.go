@@ -31,16 +31,8 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
 	}
 	if ok != okAgain || ok && !bytes.Equal(m.at.encode(&d), m.at.encode(&again)) {
-		panic(
-			fmt.Sprintf(
-				"asked twice, cycle %d is decided in two ways:\n%+v (%v)\n%+v (%v)",
-				d.Cycle,
-				d,
-				ok,
-				again,
-				okAgain,
-			),
-		)
+		panic(fmt.Sprintf("asked twice, cycle %d is decided in two ways:\n%+v (%v)\n%+v (%v)",
+			d.Cycle, d, ok, again, okAgain))
 	}
 	return d, ok
 }

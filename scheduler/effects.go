@@ -119,14 +119,12 @@ func (e *effects) appendState(dst []byte) []byte {
 func (e *effects) restore(r *canonical.Reader) {
 	for range r.Count("effects", 7) {
 		x := Effect{
-			Kind: EffectKind(r.Byte("effect")),
-			Seq:  r.Uvarint("decision"),
-			Namespace: r.String(
-				"namespace",
-			),
-			Name: r.String("name"),
-			UID:  types.UID(r.String("uid")),
-			Node: r.String("node"),
+			Kind:      EffectKind(r.Byte("effect")),
+			Seq:       r.Uvarint("decision"),
+			Namespace: r.String("namespace"),
+			Name:      r.String("name"),
+			UID:       types.UID(r.String("uid")),
+			Node:      r.String("node"),
 		}
 		for range r.Count("volumes", 2) {
 			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})

@@ -149,13 +149,8 @@ func wholeGangPlugin(p *framework.Profile) error {
 		framework.Permit,
 	}
 	runs := func(point framework.ExtensionPoint) bool { return p.Has(point, coscheduling.Name) }
-	i, j := slices.IndexFunc(
-		points,
-		runs,
-	), slices.IndexFunc(
-		points,
-		func(point framework.ExtensionPoint) bool { return !runs(point) },
-	)
+	i := slices.IndexFunc(points, runs)
+	j := slices.IndexFunc(points, func(point framework.ExtensionPoint) bool { return !runs(point) })
 	if i >= 0 && j >= 0 {
 		return fmt.Errorf(
 			"profile %q runs %s at %s but not at %s: enable it at all of %v, or at none of them",

@@ -110,11 +110,8 @@ func (w *pageWalk) buckets(p rawPage) (roots []uint64, err error) {
 		at := pageHeaderSize + i*elementSize
 		element := p.bytes[at : at+elementSize]
 		flags, start := binary.NativeEndian.Uint32(element), uint64(at)+uint64(binary.NativeEndian.Uint32(element[4:]))
-		keySize, valueSize := uint64(
-			binary.NativeEndian.Uint32(element[8:]),
-		), uint64(
-			binary.NativeEndian.Uint32(element[12:]),
-		)
+		keySize := uint64(binary.NativeEndian.Uint32(element[8:]))
+		valueSize := uint64(binary.NativeEndian.Uint32(element[12:]))
 		stop := start + keySize + valueSize
 		// bbolt writes them without a gap.
 		if flags != flagBucket || start != end || keySize != uint64(len(name)) || stop > uint64(len(p.bytes)) ||
@@ -144,13 +141,8 @@ func checkInline(page []byte) error {
 	if len(page) < pageHeaderSize {
 		return fmt.Errorf("it has %d bytes", len(page))
 	}
-	self, flags, count := binary.NativeEndian.Uint64(
-		page,
-	), binary.NativeEndian.Uint16(
-		page[8:],
-	), int(
-		binary.NativeEndian.Uint16(page[10:]),
-	)
+	self, flags := binary.NativeEndian.Uint64(page), binary.NativeEndian.Uint16(page[8:])
+	count := int(binary.NativeEndian.Uint16(page[10:]))
 	over := binary.NativeEndian.Uint32(page[pageOverflowAt:])
 	end := uint64(pageHeaderSize + count*elementSize)
 	if self != 0 || flags != flagLeaf || over != 0 || end > uint64(len(page)) {

@@ -69,11 +69,8 @@ func (w *pageWalk) readFreelist(id uint64) ([]uint64, error) {
 		return nil, err
 	}
 	self, flags := binary.NativeEndian.Uint64(head), binary.NativeEndian.Uint16(head[8:])
-	count, over := uint64(
-		binary.NativeEndian.Uint16(head[10:]),
-	), uint64(
-		binary.NativeEndian.Uint32(head[pageOverflowAt:]),
-	)
+	count := uint64(binary.NativeEndian.Uint16(head[10:]))
+	over := uint64(binary.NativeEndian.Uint32(head[pageOverflowAt:]))
 	at := uint64(pageHeaderSize)
 	if count == 0xFFFF { // more than fit into the header: their number stands before them
 		count = binary.NativeEndian.Uint64(head[pageHeaderSize:])

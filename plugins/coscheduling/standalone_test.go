@@ -484,15 +484,8 @@ func TestStandaloneAFailedBindBreaksUpWhatCannotBeCompleteWithoutIt(t *testing.T
 			b.plugin.groupCame(eventlog.XPodGroups, g)
 		}
 		group(3)
-		m0, m1, m2, m3 := b.tells(
-			pod("m0", "g"),
-		), b.tells(
-			pod("m1", "g"),
-		), b.tells(
-			pod("m2", "g"),
-		), b.tells(
-			pod("m3", "g"),
-		)
+		m0, m1 := b.tells(pod("m0", "g")), b.tells(pod("m1", "g"))
+		m2, m3 := b.tells(pod("m2", "g")), b.tells(pod("m3", "g"))
 		b.holds(m0, m1)
 		b.permits(m2)
 		b.waiting = nil

@@ -82,18 +82,9 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		s := &Spread{
 			PodTopologySpread: spread,
 			gates:             gatesAsTheyAre(),
-			skewed: fwk.NewStatus(
-				fwk.Unschedulable,
-				podtopologyspread.ErrReasonConstraintsNotMatch,
-			).WithPlugin(
-				podtopologyspread.Name,
-			),
-			unlabeled: fwk.NewStatus(
-				fwk.UnschedulableAndUnresolvable,
-				podtopologyspread.ErrReasonNodeLabelNotMatch,
-			).WithPlugin(
-				podtopologyspread.Name,
-			),
+			skewed:            refusal(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch),
+			unlabeled: refusal(fwk.UnschedulableAndUnresolvable,
+				podtopologyspread.ErrReasonNodeLabelNotMatch),
 		}
 		if a, ok := args.(*config.PodTopologySpreadArgs); ok &&
 			a.DefaultingType != config.SystemDefaulting { // the system's are soft
@@ -182,4 +173,9 @@ func (s *Spread) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	default:
 		return nil
 	}
+}
+
+// refusal is upstream's status of a node that the plugin refuses.
+func refusal(code fwk.Code, reason string) *fwk.Status {
+	return fwk.NewStatus(code, reason).WithPlugin(podtopologyspread.Name)
 }

@@ -102,17 +102,8 @@ func say(status *fwk.Status) string {
 // filter compares what is said of a node.
 func (a asked) filter(tb testing.TB, where string, node fwk.NodeInfo, seen *tallied) {
 	tb.Helper()
-	ours, theirs := a.both.ours.Filter(
-		quiet(),
-		a.ours,
-		a.pod,
-		node,
-	), a.both.theirs.Filter(
-		quiet(),
-		a.theirs,
-		a.pod,
-		node,
-	)
+	ours := a.both.ours.Filter(quiet(), a.ours, a.pod, node)
+	theirs := a.both.theirs.Filter(quiet(), a.theirs, a.pod, node)
 	if say(ours) != say(theirs) {
 		tb.Fatalf(
 			"%s: node %s: %s, and upstream %s\npod %+v\nconstraints %+v\nlabels %v",
