@@ -32,7 +32,7 @@ func helpWithArgs(cmd *cobra.Command) {
 // wrongArgs says what a command expects instead of the arguments given.
 func wrongArgs(cmd *cobra.Command, given []string, err error) error {
 	if cmd.HasSubCommands() && len(given) > 0 {
-		text := fmt.Sprintf("%s has no command %q", cmd.CommandPath(), given[0])
+		text := fmt.Sprintf("unknown command %q of %s", given[0], cmd.CommandPath())
 		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
 			return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
 		}
