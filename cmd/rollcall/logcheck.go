@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 )
 
@@ -74,8 +75,12 @@ func writeChecked(w io.Writer, f *audit.Checked) error {
 
 // writePlacement says in words what a proof of a placement shows.
 func writePlacement(w io.Writer, p *audit.PlacementReport, c audit.CheckpointReport) {
-	fmt.Fprintf(w, "proven: these entries are in the log %s of %d entries, and place pod %s (UID %s) on node %s\n",
-		c.Origin, c.Size, p.Pod, p.UID, p.Node)
+	shown := fmt.Sprintf("place pod %s (UID %s) on node %s", p.Pod, p.UID, p.Node)
+	if p.Bound == nil || p.Bound.Outcome != eventlog.BindBound.String() {
+		shown = fmt.Sprintf("choose node %s for pod %s (UID %s); that it was bound there is not shown",
+			p.Node, p.Pod, p.UID)
+	}
+	fmt.Fprintf(w, "proven: these entries are in the log %s of %d entries, and %s\n", c.Origin, c.Size, shown)
 	gang := ""
 	if p.Group != "" {
 		gang = " of gang " + p.Group

@@ -5,8 +5,31 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/rollcall-sched/rollcall/logs/audit"
 )
+
+// TestOnlyABindThatSucceededIsAPlacement compares the first line of what log check says, which is all that some read.
+func TestOnlyABindThatSucceededIsAPlacement(t *testing.T) {
+	for outcome, want := range map[string]string{
+		"Bound":   "place pod ns/p (UID u) on node n\n",
+		"Failed":  "choose node n for pod ns/p (UID u); that it was bound there is not shown\n",
+		"Unknown": "choose node n for pod ns/p (UID u); that it was bound there is not shown\n",
+		"":        "choose node n for pod ns/p (UID u); that it was bound there is not shown\n",
+	} {
+		report := &audit.PlacementReport{Pod: "ns/p", UID: "u", Node: "n"}
+		if outcome != "" {
+			report.Bound = &audit.PlacementStep{Outcome: outcome}
+		}
+		var said strings.Builder
+		writePlacement(&said, report, audit.CheckpointReport{})
+		if first, _, _ := strings.Cut(said.String(), "  decided"); !strings.HasSuffix(first, " and "+want) {
+			t.Errorf("with the bind %q: %s, want %s", outcome, first, want)
+		}
+	}
+}
 
 // TestADamagedLogIsNotSignedAsIfItWereWhole takes a segment out of the middle of a log, or the newest ones away.
 func TestADamagedLogIsNotSignedAsIfItWereWhole(t *testing.T) {
