@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -36,23 +35,12 @@ func unreadable(file *os.File, err error) error {
 	return readToEnd(file)
 }
 
-// seekData is lseek's SEEK_DATA on Linux: the next byte that is not in a hole of the file.
-const seekData = 3
-
 // readToEnd returns the error with which reading all of the file ends, nil at its end. Holes are passed over where the
-// system tells them: a file of 60 GB of nothing is read at once.
+// system tells where they are.
 func readToEnd(file *os.File) error {
 	b := make([]byte, 1<<20)
 	for at := int64(0); ; at += int64(len(b)) {
-		if runtime.GOOS == "linux" {
-			if data, err := file.Seek(at, seekData); err == nil {
-				at = data
-			} else if errors.Is(err, syscall.ENXIO) {
-				if info, err := file.Stat(); err == nil {
-					at = max(at, info.Size()-1) // nothing but a hole is left: its last byte is enough
-				}
-			}
-		}
+		at = skipHole(file, at)
 		if _, err := file.ReadAt(b, at); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {

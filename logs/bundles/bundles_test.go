@@ -2,7 +2,6 @@ package bundles
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -165,20 +164,6 @@ func TestARangeIsOfEntriesOrTimes(t *testing.T) {
 		}
 		if _, err := os.Lstat(o.File); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("from %+v to %+v: a file was left, %v", o.From, o.To, err)
-		}
-	}
-}
-
-func TestAPlaceIsAnEntryOrATime(t *testing.T) {
-	for text, want := range map[string]string{
-		"1": "{1 0}", "4711": "{4711 0}", "1970-01-01T00:00:01Z": "{0 1000000000}",
-		"1970-01-01T01:00:01.5+01:00": "{0 1500000000}",
-		"0":                           "", "-1": "", "": "", "yesterday": "", "1970-01-01T00:00:00Z": "", "14:03": "",
-	} {
-		p, err := ParsePlace(text)
-		got := fmt.Sprintf("{%d %d}", p.Seq, int64(p.Time))
-		if (err == nil) != (want != "") || err == nil && got != want {
-			t.Errorf("%q is %s, error %v, want %s", text, got, err, want)
 		}
 	}
 }

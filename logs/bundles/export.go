@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"time"
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/durable"
@@ -20,18 +18,6 @@ import (
 type Place struct {
 	Seq  uint64
 	Time eventlog.Time
-}
-
-// ParsePlace reads an entry's number or a time.
-func ParsePlace(text string) (Place, error) {
-	if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq > 0 {
-		return Place{Seq: seq}, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || t.UnixNano() == 0 {
-		return Place{}, errors.New("want an entry's number above 0, or a time such as 2026-01-03T14:03:00Z")
-	}
-	return Place{Time: eventlog.TimeOf(t)}, nil
 }
 
 // ExportOptions say what is exported.
