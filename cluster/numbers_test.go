@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 )
 
@@ -61,5 +63,25 @@ func TestSumsOverNodesEndWhereAnInt64Does(t *testing.T) {
 		if free, _ := c.of(name); free != 3*MostAmount {
 			t.Errorf("%s: %d free, want %d", name, free, int64(3*MostAmount))
 		}
+	}
+}
+
+// TestSumsOfAGangsRequestsEndWhereAnInt64Does sums up what 8,200 members request of 2^50 each: more than 2^63 together.
+func TestSumsOfAGangsRequestsEndWhereAnInt64Does(t *testing.T) {
+	const members = 8200
+	requests := make([]fwk.Resource, members)
+	for i := range requests {
+		requests[i] = &framework.Resource{Memory: MostAmount}
+	}
+	memory := func(r fwk.Resource) int64 { return r.GetMemory() }
+	need := newNeed(v1.ResourceMemory, requests, true, memory)
+	for n, want := range map[int]int64{1: MostAmount, 4095: 4095 * MostAmount, 4096: mostSum, members: mostSum} {
+		if got := need.smallest(n); got != want {
+			t.Errorf("the smallest %d request %d, want %d", n, got, want)
+		}
+	}
+	need = newNeed(v1.ResourceMemory, requests, false, memory)
+	if got := need.smallest(members); got >= 0 {
+		t.Errorf("before behaviour 3 the sum wraps, and old logs need it; it is %d", got)
 	}
 }

@@ -42,6 +42,9 @@ func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 // to be read only.
 func (t *Trial) Machine() *Machine { return t.m }
 
+// Attempts returns how many attempts have ended: after each but the last one, another domain of nodes is tried.
+func (t *Trial) Attempts() int { return t.attempts }
+
 // Decide runs the next cycle of the attempt; ok is false when the attempt is over. A non-nil trace collects how the
 // cycle went.
 func (t *Trial) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) {

@@ -24,6 +24,7 @@ type trial struct {
 	own types.UID
 	now *scheduler.Trial
 
+	attempt  int     // how many attempts had ended before this one
 	fail     failure // the last one of the attempt
 	rows     refusedRows
 	found    int
@@ -60,9 +61,9 @@ func (r *rerun) try(uid types.UID) (*trial, error) {
 func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 	m := t.now.Machine()
 	pod := m.Cluster().Pod(d.UID)
-	if e := m.Queue().Find(d.UID); e == nil || e.NumUntried() == e.NumReady() && pod.Stage == cluster.Pending {
-		t.fail, t.rows, t.found, t.detailed = failure{}, refusedRows{}, 0, 0 // another attempt, in another domain
-		t.byPod = map[string]*answer.Decision{}
+	if n := t.now.Attempts(); n != t.attempt { // another one, in another domain
+		t.attempt, t.fail, t.rows, t.found, t.detailed = n, failure{}, refusedRows{}, 0, 0
+		t.byPod, t.unusable = map[string]*answer.Decision{}, unusable(nil)
 	}
 	t.evicted += len(d.Victims)
 	rec := recorded{t.r.at, d}
