@@ -85,8 +85,10 @@ wait $! || true
 record killed "group default/job-12"
 
 # Snapshots, and segments that were archived.
-simulate archived 6x4cpu backfill.swf --segment-size 32768 --snapshot-every 300
-"$rollcall" log snapshot archived --at 600 >/dev/null # those of the simulation come when its writer has the time
+simulate archived 6x4cpu backfill.swf --segment-size 32768
+for at in 600 900 1200; do # those of a simulation come when its writer has the time
+	"$rollcall" log snapshot archived --at "$at" >/dev/null
+done
 "$rollcall" log archive archived --before 650 --to archive >/dev/null
 record archived "group default/job-40"
 tar -czf "$out/archived/archive.tar.gz" -C archive .
