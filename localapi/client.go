@@ -63,7 +63,7 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 		return resp.Body, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-	answer := fmt.Errorf("the scheduler answers %s: %s", resp.Status, strings.TrimSpace(string(text)))
+	answer := fmt.Errorf("%s: the scheduler answers %s: %s", c.path, resp.Status, strings.TrimSpace(string(text)))
 	return nil, errors.Join(answer, err, resp.Body.Close())
 }
 

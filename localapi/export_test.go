@@ -10,3 +10,22 @@ func SetIdleTime(d time.Duration) (undo func()) {
 	idleTime = d
 	return func() { idleTime = was }
 }
+
+// SetLimits makes the servers that are begun from now on let so many readers and connections be, for so long, and
+// returns what makes it as it was. Zero leaves a limit as it is.
+func SetLimits(readers, connections int, ask, take time.Duration) (undo func()) {
+	was := defaultLimits
+	if readers != 0 {
+		defaultLimits.readers = readers
+	}
+	if connections != 0 {
+		defaultLimits.connections = connections
+	}
+	if ask != 0 {
+		defaultLimits.ask = ask
+	}
+	if take != 0 {
+		defaultLimits.take = take
+	}
+	return func() { defaultLimits = was }
+}

@@ -57,6 +57,7 @@ type part struct {
 	told bool           // a scheduler tells what is behind them
 	end  eventlog.Chain // of log
 	pid  int            // the scheduler's process, if told
+	by   string         // its Info.Instance
 }
 
 // Join joins what the scheduler tells to sealed, the log that it is writing to (sealed.Live), whose directory is dir;
@@ -84,7 +85,7 @@ func (j *Joined) join(ctx context.Context, log Sealed) (*part, Info, error) {
 	}
 	p, err := newPart(ctx, log)
 	if err == nil {
-		p.pid = info.PID
+		p.pid, p.by = info.PID, info.Instance
 	}
 	return p, info, err
 }

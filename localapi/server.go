@@ -3,6 +3,7 @@ package localapi
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -38,17 +39,22 @@ type Info struct {
 	Version string `json:"version"`
 	// PID is its process.
 	PID int `json:"pid"`
+	// Instance is another text for each Server.
+	Instance string `json:"instance"`
 }
 
 // Server serves one log until Close.
 type Server struct {
-	log     Log
-	version string
-	report  func(error)
-	http    http.Server
-	socket  fs.FileInfo // the socket's name, which is removed in the end
-	cancel  context.CancelFunc
-	done    chan error
+	log      Log
+	version  string
+	report   func(error)
+	instance string
+	http     http.Server
+	limits   limits
+	readers  chan struct{} // one for each request for records that is being answered
+	socket   fs.FileInfo   // the socket's name, which is removed in the end
+	cancel   context.CancelFunc
+	done     chan error
 }
 
 // Serve begins to serve log, whose directory is dir, to the machine's other processes. The caller must have the log
@@ -70,14 +76,21 @@ func Serve(dir string, log Log, version string, report func(error)) (*Server, er
 		return nil, errors.Join(fmt.Errorf("serve the log: %w", err), listener.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Server{log: log, version: version, report: report, cancel: cancel, done: make(chan error, 1), socket: socket}
+	s := &Server{log: log, version: version, report: report, instance: rand.Text(), limits: defaultLimits,
+		cancel: cancel, done: make(chan error, 1), socket: socket}
+	s.readers = make(chan struct{}, s.limits.readers)
+	conns := connections{most: s.limits.connections, open: map[net.Conn]struct{}{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/log", s.info)
 	mux.HandleFunc("GET /v1/records", s.records)
 	s.http = http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler:        withoutBody(mux),
+		ReadTimeout:    s.limits.ask,
+		WriteTimeout:   s.limits.take,
+		IdleTimeout:    s.limits.ask,
+		MaxHeaderBytes: maxHeader,
+		ConnState:      conns.changed,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
 	go func() { s.done <- s.http.Serve(listener) }()
 	return s, nil
@@ -119,8 +132,11 @@ func (s *Server) Close(dir string) error {
 	return err
 }
 
-func (s *Server) info(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) info(w http.ResponseWriter, r *http.Request) {
 	last, err := s.log.Last()
+	if err == nil && r.Context().Err() != nil { // Close was called
+		err = eventlog.ErrClosed
+	}
 	if err != nil {
 		if !errors.Is(err, eventlog.ErrClosed) {
 			s.report(err)
@@ -129,12 +145,14 @@ func (s *Server) info(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(Info{First: s.log.First(), Last: last, Version: s.version, PID: os.Getpid()})
+	_ = json.NewEncoder(w).Encode(Info{First: s.log.First(), Last: last, Version: s.version, PID: os.Getpid(),
+		Instance: s.instance})
 }
 
 func (s *Server) records(w http.ResponseWriter, r *http.Request) {
-	from, err := strconv.ParseUint(r.FormValue("from"), 10, 64)
-	to, terr := strconv.ParseUint(r.FormValue("to"), 10, 64)
+	asked := r.URL.Query()
+	from, err := strconv.ParseUint(asked.Get("from"), 10, 64)
+	to, terr := strconv.ParseUint(asked.Get("to"), 10, 64)
 	if err = errors.Join(err, terr); err != nil || from < 1 || to < from {
 		http.Error(
 			w,
@@ -143,8 +161,22 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 		)
 		return
 	}
+	select {
+	case s.readers <- struct{}{}:
+		defer func() { <-s.readers }()
+	default:
+		http.Error(w, fmt.Sprintf("%d readers are being told this log, and no more can be at a time: "+
+			"end one of them, or wait until one has ended, and run the command again", cap(s.readers)),
+			http.StatusTooManyRequests)
+		return
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	out := bufio.NewWriterSize(w, 1<<16)
+	answer := http.NewResponseController(w)
+	if err := answer.SetReadDeadline(time.Time{}); err != nil { // an answer may take longer than a request
+		s.report(fmt.Errorf("tell the log to another process: %w", err))
+		return
+	}
+	out := bufio.NewWriterSize(pacedWriter{w, answer, s.limits.take}, maxWrite)
 	for rec, err := range s.log.Records(r.Context(), from) {
 		if r.Context().Err() != nil || errors.Is(err, eventlog.ErrClosed) {
 			break // the reader sees how far it came, and finds the rest in the directory
