@@ -4,8 +4,8 @@
 //
 // It owns the socket, the protocol and the joined log. It serves whoever may write in the log's directory and
 // nobody else, never changes a log, and never keeps the scheduler from appending: a reader that is slow holds a
-// connection and a few buffers, for as long as limits allow, and nothing more. A reader trusts nothing: the records that
-// it is told must continue the chain of hashes of those that it has read itself.
+// connection and a few buffers, for as long as limits allow, and nothing more. A reader trusts nothing: the
+// records that it is told must continue the chain of hashes of those that it has read itself.
 //
 // The protocol is HTTP/1.1:
 //
@@ -15,8 +15,8 @@
 //	                             its length before it, JSON (trouble). A stream that otherwise ends before entry M
 //	                             broke off, because the scheduler ends.
 //
-// A request has no body and at most 8 KiB. If too many readers are being told records already, the answer has status 429
-// and says what to do. A reader that takes nothing for too long is cut off, and may ask for the rest.
+// A request has no body and at most 8 KiB. If too many readers are being told records already, the answer has
+// status 429 and says what to do. A reader that takes nothing for too long is cut off, and may ask for the rest.
 //
 // A follower (Joined.Follow) asks again and again what there is, and reads what has come.
 //

@@ -242,8 +242,9 @@ func TestAReaderTooManyIsToldWhatToDo(t *testing.T) {
 	for _, err := range s.mustJoin().Read(t.Context(), 1) {
 		failed = err
 	}
-	want := filepath.Join(s.dir, "api.sock") + ": the scheduler answers 429 Too Many Requests: 3 readers are being told " +
-		"this log, and no more can be at a time: end one of them, or wait until one has ended, and run the command again"
+	want := filepath.Join(s.dir, "api.sock") + ": the scheduler answers 429 Too Many Requests: " +
+		"3 readers are being told this log, and no more can be at a time: " +
+		"end one of them, or wait until one has ended, and run the command again"
 	if failed == nil || failed.Error() != want {
 		t.Errorf("the fourth reader: error %v\nwant %s", failed, want)
 	}
