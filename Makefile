@@ -48,6 +48,15 @@ bench-peer: ## Compare Rollcall with kube-scheduler: docs/PERFORMANCE.md and doc
 bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMANCE.md and docs/curve.svg
 	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
 
+# The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
+.PHONY: e2e
+e2e: ## Run the tests against a real API server: 12 minutes at most once its programs are built
+	cd e2e && $(GO) test -p 1 -timeout 20m ./...
+
+.PHONY: cluster
+cluster: ## Start a Kubernetes cluster with nodes on the loopback interface, until ^C
+	@cd e2e && $(GO) run ./cmd/cluster $(CLUSTER)
+
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
 
@@ -64,6 +73,7 @@ UNTAGGED = $$(grep -rlE --include='*.go' --exclude-dir=testdata '^//go:build .*!
 lint-vet:
 	$(GO) vet -tags invariants ./...
 	$(GO) vet $(UNTAGGED) ./cmd/...
+	cd e2e && $(GO) vet ./...
 
 .PHONY: lint-staticcheck
 lint-staticcheck:

@@ -54,6 +54,24 @@ func TestRulesHoldInTheModule(t *testing.T) {
 	}
 }
 
+// TestRulesHoldInTheModuleOfTheTests holds the rules that are no matter of floors over the module e2e.
+func TestRulesHoldInTheModuleOfTheTests(t *testing.T) {
+	module, err := readTree(filepath.Join(absRoot(t), "e2e"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := append(module.unparsed, checkNames(module)...)
+	found = append(found, checkPackageComments(module)...)
+	found = append(found, checkComplexity(module)...)
+	long, err := checkColumns(module.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range sorted(append(found, long...)) {
+		t.Errorf("e2e/%v", f)
+	}
+}
+
 // TestTheTableNamesEachRoomOnce also holds the reasons: a sideways import without one is no decision.
 func TestTheTableNamesEachRoomOnce(t *testing.T) {
 	seen := map[string]bool{}
