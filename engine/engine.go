@@ -51,6 +51,9 @@ type Options struct {
 	// on. It may read the engine's Machine, which is at the last of these entries or ahead of it, and must not call
 	// anything else of the engine.
 	Observe func(Commit) error
+	// Decisions is how many decisions one Step or Advance makes at the most; 0 for as many as there are to make. What
+	// is left comes with the next call (Busy), so that a driver takes inputs in, and gives effects out, meanwhile.
+	Decisions int
 	// Clock says when an append has succeeded, for Commit.At; nil for no time. It is called from a goroutine of the
 	// engine.
 	Clock func() time.Time
@@ -104,6 +107,7 @@ type Engine struct {
 	released uint64 // effects up to this entry have been given out
 	evicting []eviction
 	settled  bool  // nothing was left to decide after the last step: the next input is marked with it
+	busy     bool  // the last step ended at Options.Decisions
 	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 
@@ -160,6 +164,10 @@ func (e *Engine) Recovery() Recovery { return e.recovery }
 // Wake returns when time alone will make work: Step must be called then, with or without inputs.
 func (e *Engine) Wake() (time.Time, bool) { return e.machine.Wake() }
 
+// Busy reports whether the last call stopped at Options.Decisions: there may be more to decide, and the next call goes
+// on with it, with or without inputs.
+func (e *Engine) Busy() bool { return e.busy }
+
 // Durable returns the last entry that is known to be durable.
 func (e *Engine) Durable() uint64 {
 	seq, _ := e.writer.state()
@@ -196,6 +204,22 @@ func (e *Engine) Step(ctx context.Context, now time.Time, inputs []eventlog.Payl
 func (e *Engine) Advance(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
 	if err := e.process(ctx, now, inputs); err != nil {
 		return nil, err
+	}
+	return e.giveOut(0)
+}
+
+// Note takes inputs in at time now as Advance does, and decides nothing. It is for a scheduler that is about to end:
+// the outcomes of its last effects belong in the log, and what they make possible is decided by its next epoch.
+func (e *Engine) Note(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+	if e.failed != nil {
+		return nil, fmt.Errorf("the engine has stopped: %w", e.failed)
+	}
+	err := e.takeIn(eventlog.TimeOf(now), inputs)
+	if err == nil {
+		err = errors.Join(e.hand(), ctx.Err())
+	}
+	if err != nil {
+		return nil, e.stop(err)
 	}
 	return e.giveOut(0)
 }
@@ -265,23 +289,20 @@ func (e *Engine) process(ctx context.Context, now time.Time, inputs []eventlog.P
 	return nil
 }
 
-// takeAndDecide applies the inputs, decides until nothing is left to decide, and hands all of it over.
+// takeAndDecide applies the inputs, decides until nothing is left to decide or the limit is reached, and hands all of
+// it over.
 func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []eventlog.Payload) error {
-	for i, input := range inputs {
-		entry := e.next(max(now, e.machine.Now()), input)
-		entry.Settled = i == 0 && e.settled
-		if err := e.asLogged(&entry); err != nil {
-			return err
-		}
-		if err := e.take(entry); err != nil {
-			return err
-		}
+	if err := e.takeIn(now, inputs); err != nil {
+		return err
 	}
-	e.settled = false
 	e.evicting = slices.DeleteFunc(e.evicting, func(known eviction) bool { return known.seq <= e.released })
-	for {
+	for made := 0; ; made++ {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, e.handAndStop())
+		}
+		if made == e.opts.Decisions && made > 0 {
+			e.busy = true
+			return e.hand()
 		}
 		d, ok := e.machine.Decide(nil)
 		if !ok {
@@ -298,6 +319,22 @@ func (e *Engine) takeAndDecide(ctx context.Context, now eventlog.Time, inputs []
 		return err
 	}
 	e.settled = true
+	return nil
+}
+
+// takeIn applies the inputs. The first one is marked if nothing was left to decide before it.
+func (e *Engine) takeIn(now eventlog.Time, inputs []eventlog.Payload) error {
+	for i, input := range inputs {
+		entry := e.next(max(now, e.machine.Now()), input)
+		entry.Settled = i == 0 && e.settled
+		if err := e.asLogged(&entry); err != nil {
+			return err
+		}
+		if err := e.take(entry); err != nil {
+			return err
+		}
+	}
+	e.settled, e.busy = e.settled && len(inputs) == 0, false
 	return nil
 }
 

@@ -25,7 +25,7 @@ import (
 // Arguments of plugins that kube-scheduler does not have stay as they are (*runtime.Unknown): the plugins
 // check them. Names of plugins are checked by ValidatePlugins, which knows the registry.
 func LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
-	cfg, err := loadConfig(data)
+	cfg, err := loadConfig(data, func(*configv1.KubeSchedulerConfiguration) {})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -41,7 +41,9 @@ func DefaultConfig() *config.KubeSchedulerConfiguration {
 	return cfg
 }
 
-func loadConfig(data []byte) (*config.KubeSchedulerConfiguration, error) {
+func loadConfig(
+	data []byte, adapt func(*configv1.KubeSchedulerConfiguration),
+) (*config.KubeSchedulerConfiguration, error) {
 	if err := oneDocument(data); err != nil {
 		return nil, err
 	}
@@ -57,6 +59,7 @@ func loadConfig(data []byte) (*config.KubeSchedulerConfiguration, error) {
 	if err := external.DecodeNestedObjects(runtime.WithoutVersionDecoder{Decoder: decoder}); err != nil {
 		return nil, err
 	}
+	adapt(external)
 	return complete(external)
 }
 

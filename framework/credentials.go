@@ -33,7 +33,7 @@ func SameConfig(a, b []byte) bool {
 
 // loggedNow returns a logged configuration as this version would log it, or as it is if it would not.
 func loggedNow(logged []byte) []byte {
-	cfg, err := loadConfig(logged)
+	cfg, err := LoadConfig(logged, "")
 	if err != nil {
 		return logged
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
@@ -236,16 +237,49 @@ func checkProfiles(work *workload.Workload, config []byte) error {
 	return work.CheckProfiles(names)
 }
 
-// readConfig returns the effective configuration: the file's, or the default one for "", with the queue policy if one
-// is given. What is wrong with it is said before any log is made.
+// readConfig returns the effective configuration, encoded: the file's, or the default one for "", with the queue policy
+// if one is given. What is wrong with it is said before any log is made.
 func readConfig(path string, policy queuePolicy) ([]byte, error) {
-	cfg, source := framework.DefaultConfig(), "--queue-policy"
+	cfg, err := loadConfig(path, policy, plainly{})
+	if err != nil {
+		return nil, err
+	}
+	return framework.EncodeConfig(cfg)
+}
+
+// configReader reads configurations in one of two ways: as framework's functions of these names, or as those of
+// framework.LiveOptions.
+type configReader interface {
+	LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error)
+	DefaultConfig() (*config.KubeSchedulerConfiguration, error)
+}
+
+// plainly reads configurations as they are.
+type plainly struct{}
+
+// LoadConfig implements configReader.
+func (plainly) LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
+	return framework.LoadConfig(data, name)
+}
+
+// DefaultConfig implements configReader.
+func (plainly) DefaultConfig() (*config.KubeSchedulerConfiguration, error) {
+	return framework.DefaultConfig(), nil
+}
+
+// loadConfig is readConfig for a program that needs the configuration itself.
+func loadConfig(path string, policy queuePolicy, read configReader) (*config.KubeSchedulerConfiguration, error) {
+	cfg, err := read.DefaultConfig()
+	if err != nil {
+		return nil, err
+	}
+	source := "--queue-policy"
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		if cfg, err = framework.LoadConfig(data, path); err != nil {
+		if cfg, err = read.LoadConfig(data, path); err != nil {
 			return nil, err
 		}
 		source = path
@@ -253,17 +287,17 @@ func readConfig(path string, policy queuePolicy) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", source, err)
 		}
 	} else if policy == "" {
-		return framework.EncodeConfig(cfg)
+		return cfg, nil
 	}
 	if err := policy.into(cfg, path); err != nil {
 		return nil, err
 	}
-	config, err := framework.EncodeConfig(cfg)
+	encoded, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if err := simulate.CheckConfig(plugins.NewRegistry(), config); err != nil {
+	if err := simulate.CheckConfig(plugins.NewRegistry(), encoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	return config, nil
+	return cfg, nil
 }

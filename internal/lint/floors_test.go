@@ -109,12 +109,12 @@ import _ "m/plugins"
 -- apis/x/a.go --
 package x
 import _ "m/eventlog"
--- kube/a.go --
-package kube
-import _ "m/sim"
+-- kube/client/a.go --
+package client
+import _ "m/kube/lease"
 `,
 		want: []string{
-			"apis/x/a.go:2: same-floor", "kube/a.go:2: same-floor", "plugins/coscheduling/a.go:2: same-floor",
+			"apis/x/a.go:2: same-floor", "kube/client/a.go:2: same-floor", "plugins/coscheduling/a.go:2: same-floor",
 			"plugins/other/a.go:2: same-floor", "queue/a.go:2: same-floor",
 		},
 	}, {

@@ -1,0 +1,67 @@
+package framework
+
+import (
+	"fmt"
+
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// LiveOptions say how the configuration of a scheduler is read that runs in a cluster.
+type LiveOptions struct {
+	// RaiseZeroBackoff takes a backoff of 0 seconds, which validation refuses, for 1.
+	RaiseZeroBackoff bool
+	// Note is told of each change to what the file says.
+	Note func(message string)
+}
+
+// LoadConfig is the function of that name for a scheduler that runs in a cluster. A configuration that was written for
+// kube-scheduler in full is understood (adaptForeign), and there are defaults for how the API server is reached.
+func (o LiveOptions) LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
+	cfg, err := loadConfig(data, func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return cfg, nil
+}
+
+// DefaultConfig returns the configuration that an empty file would give.
+func (o LiveOptions) DefaultConfig() (*config.KubeSchedulerConfiguration, error) {
+	external := &configv1.KubeSchedulerConfiguration{}
+	o.adapt(external, "")
+	return complete(external)
+}
+
+func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {
+	setConnectionDefaults(external)
+	adaptForeign(external, func(format string, args ...any) { o.Note(name + ": " + fmt.Sprintf(format, args...)) })
+	if !o.RaiseZeroBackoff {
+		return
+	}
+	for _, seconds := range []*int64{external.PodInitialBackoffSeconds, external.PodMaxBackoffSeconds} {
+		if seconds != nil {
+			*seconds = max(*seconds, 1)
+		}
+	}
+}
+
+// How many requests a second the scheduler makes, and how many at once, where nothing is configured. With
+// kube-scheduler's 50 and 100 it would bind 50 pods a second. An API server keeps its own priority and fairness.
+const (
+	defaultQPS   = 1000
+	defaultBurst = 2000
+)
+
+// setConnectionDefaults sets how the API server is talked to. No decision depends on it. The lease has a name of its
+// own, since two schedulers of different names may well work side by side.
+func setConnectionDefaults(cfg *configv1.KubeSchedulerConfiguration) {
+	if cfg.ClientConnection.QPS == 0 {
+		cfg.ClientConnection.QPS = defaultQPS
+		if cfg.ClientConnection.Burst == 0 {
+			cfg.ClientConnection.Burst = defaultBurst
+		}
+	}
+	if cfg.LeaderElection.ResourceName == "" {
+		cfg.LeaderElection.ResourceName = "rollcall"
+	}
+}
