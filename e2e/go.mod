@@ -29,7 +29,7 @@ require k8s.io/cluster-bootstrap v0.37.0 // indirect
 
 require k8s.io/component-base v0.37.0 // indirect
 
-require k8s.io/component-helpers v0.37.0 // indirect
+require k8s.io/component-helpers v0.37.0
 
 require k8s.io/controller-manager v0.37.0 // indirect
 

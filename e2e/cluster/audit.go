@@ -1,11 +1,14 @@
 package cluster
 
 // auditPolicy logs what the accountant reads: whole requests and answers for what changes pods, nodes and PodGroups,
-// and who asked for what else. Node leases, which are renewed all the time, are left out.
+// what its user is shown, and who asked for what else. Node leases, which are renewed all the time, are left out.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitManagedFields: true
 rules:
+- level: RequestResponse
+  users: [accountant]
+  omitStages: [RequestReceived]
 - level: None
   resources: [{group: coordination.k8s.io, resources: [leases]}]
   namespaces: [kube-node-lease]
