@@ -37,7 +37,9 @@ exit code is 4 if all snapshots that could stand for them are bad, and 1 if ther
 no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
 
 A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed checkpoint that was kept
-elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint.`,
+elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint. If it does not match, verify
+says so, and the exit code is 4. If it cannot be compared, because the entries up to the checkpoint are not there
+(archived, or before the beginning of a bundle), verify says which ones, and the exit code is 1.`,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
@@ -148,9 +150,7 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 				"from\n",
 		)
 	}
-	for _, c := range r.Checkpoints {
-		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
-	}
+	writeCompared(w, r)
 	switch {
 	case r.Live:
 		if err := writeTail(w, r); err != nil || r.Damage == nil {
@@ -158,6 +158,9 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		}
 	case r.Whole:
 		_, err := fmt.Fprintln(w, "whole")
+		return err
+	case r.Damage == nil && r.Doubt == "":
+		_, err := fmt.Fprintf(w, "whole in itself, and %s\n", signedVerdict(r))
 		return err
 	case r.Damage == nil:
 		_, err := fmt.Fprintf(
@@ -185,6 +188,35 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		_, err = fmt.Fprintln(w, r.Advice)
 	}
 	return err
+}
+
+// writeCompared says what came of comparing the log with each checkpoint.
+func writeCompared(w io.Writer, r *verify.Report) {
+	for _, c := range r.Checkpoints {
+		fmt.Fprintf(w, "signed    the first %d entries have the root that %s has signed\n", c.Size, c.Origin)
+	}
+	for _, c := range r.Mismatches {
+		fmt.Fprintf(w, "signed    DOES NOT MATCH the checkpoint of %d entries of %s\n          %s\n",
+			c.Size, c.Origin, c.Reason)
+	}
+	if m := r.Mismatch(); m != nil {
+		fmt.Fprintf(w, "          %s\n", strings.ReplaceAll(m.Advice(), "\n", "\n          "))
+	}
+	for _, c := range r.NotCompared {
+		fmt.Fprintf(w, "signed    NOT COMPARED with the checkpoint of %d entries of %s\n          %s\n",
+			c.Size, c.Origin, c.Reason)
+	}
+}
+
+// signedVerdict says of a log that is whole in itself how it compares with what was signed; "" if it is that.
+func signedVerdict(r *verify.Report) string {
+	switch {
+	case len(r.Mismatches) > 0:
+		return "NOT what was signed"
+	case len(r.NotCompared) > 0:
+		return "NOT KNOWN to be what was signed"
+	}
+	return ""
 }
 
 func writeSnapshots(w io.Writer, r *verify.Report) {
@@ -230,6 +262,8 @@ func writeTail(w io.Writer, r *verify.Report) error {
 			last,
 			r.Unread,
 		)
+	case r.Damage == nil && signedVerdict(r) != "":
+		_, err = fmt.Fprintf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
 	case r.Damage == nil:
 		_, err = fmt.Fprintf(w, "whole up to entry %d\n", last)
 	}

@@ -82,7 +82,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 		t,
 		exitDamaged,
 		[]string{
-			"DAMAGED at entry 15",
+			"DOES NOT MATCH the checkpoint of 15 entries of rollcall.example.org/west",
 			"the record of entry 15 is not the one that rollcall.example.org/west has signed",
 			"are of different logs",
 		},
@@ -108,6 +108,40 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 			"a log is compared with its own",
 		},
 		verify(good, signedAs(t, east, at(40)))...)
+}
+
+// TestADamagedLogIsComparedAsFarAsItIsGood passes over no checkpoint in silence.
+func TestADamagedLogIsComparedAsFarAsItIsGood(t *testing.T) {
+	for _, tc := range []struct {
+		damaged int // the first entry of the segment
+		want    []string
+	}{
+		{21, []string{
+			"signed    the first 15 entries",
+			"signed    NOT COMPARED with the checkpoint of 40 entries of west",
+			"the log can be read up to entry 20: it is damaged at entry 21",
+			"DAMAGED at entry 21",
+		}},
+		{1, []string{
+			"signed    NOT COMPARED with the checkpoint of 15 entries of west",
+			"signed    NOT COMPARED with the checkpoint of 40 entries of west",
+			"DAMAGED at entry 1",
+		}},
+	} {
+		path := logstest.Segmented(t, logstest.WellFormed(40), 10)
+		log, err := logs.Options{}.Open(t.Context(), path)
+		must(t, err)
+		west, key := newSigner(t, "west")
+		args := []string{"log", "verify", path, "--key", key}
+		for _, size := range []uint64{15, 40} {
+			c, err := (&proof.Prover{Log: log}).Checkpoint(context.Background(), "", size)
+			must(t, err)
+			args = append(args, "--checkpoint", signedAs(t, west, c))
+		}
+		must(t, log.Close())
+		must(t, os.Truncate(logstest.SegmentOf(path, tc.damaged), 4096))
+		wants(t, exitDamaged, tc.want, args...)
+	}
 }
 
 // TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -69,6 +70,7 @@ func exitCode(err error) int {
 	var unreadable *eventlog.UnreadableError
 	var damaged *eventlog.DamagedError
 	var damagedBundle *bundle.DamagedError
+	var mismatch *audit.MismatchError
 	switch {
 	case err == nil:
 		return exitDone
@@ -78,7 +80,8 @@ func exitCode(err error) int {
 		return exitRules
 	case errors.As(err, &unreadable):
 		return exitFailed
-	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.Is(err, snapshot.ErrNotTheEntries):
+	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.As(err, &mismatch),
+		errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
 	case isUsage(err):
 		return exitUsage

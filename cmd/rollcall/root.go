@@ -18,7 +18,7 @@ every decision to one durable log. The log alone rebuilds the scheduler's state,
 deciding it again gives the same decisions, bit for bit.
 
 Exit codes: 0 done, 1 failed, 2 bad usage, 3 replay diverged, 4 log damaged,
-5 replay differs only by rules that were changed.`,
+or not what a kept checkpoint has signed, 5 replay differs only by rules that were changed.`,
 		Example: `  rollcall demo
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --log jobs.db
   rollcall replay jobs.db

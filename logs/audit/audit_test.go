@@ -305,18 +305,34 @@ func TestALogIsComparedWithEachCheckpoint(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		entries []eventlog.Entry
+		last    uint64
+		more    string
 		agree   int
-		damage  uint64 // 0 for none
+		from    uint64 // of the mismatch; 0 for none
+		want    string // of its reason, or why it is not compared
 	}{
-		{"as it was signed", p.entries, 2, 0},
-		{"changed behind the first", forged, 1, 31},
-		{"cut", p.entries[:60], 1, 61},
+		{"as it was signed", p.entries, 120, "", 2, 0, ""},
+		{"changed behind the first", forged, 120, "", 1, 31, "entries 31 to 120 are not all what"},
+		{"cut", p.entries[:60], 60, "", 1, 61, "the log ends with entry 60, but"},
+		{"with an end that was not read", p.entries[:60], 60, "it is damaged at entry 61", 1, 0,
+			"the log can be read up to entry 60: it is damaged at entry 61"},
 	} {
-		agree, damage, err := Compare(t.Context(), p.open(t, tc.entries), signed)
-		if err != nil || len(agree) != tc.agree || (damage == nil) != (tc.damage == 0) ||
-			damage != nil && damage.Seq != tc.damage {
-			t.Errorf("%s: %d agree, damage %v, %v, want %d and damage at %d",
-				tc.name, len(agree), damage, err, tc.agree, tc.damage)
+		c, err := Compare(t.Context(), p.open(t, tc.entries), signed, tc.last, tc.more)
+		if err != nil || len(c.Agree) != tc.agree || len(c.Agree)+len(c.Mismatches)+len(c.NotCompared) != 2 {
+			t.Errorf("%s: %+v, %v, want %d to agree", tc.name, c, err, tc.agree)
+		}
+		if (len(c.Mismatches) > 0) != (tc.from != 0) {
+			t.Errorf("%s: mismatches %+v, want one from entry %d on", tc.name, c.Mismatches, tc.from)
+		}
+		for _, m := range c.Mismatches {
+			if m.From != tc.from || m.Size != 120 || !strings.Contains(m.Reason, tc.want) {
+				t.Errorf("%s: %+v, want from entry %d on: %s", tc.name, m, tc.from, tc.want)
+			}
+		}
+		for _, n := range c.NotCompared {
+			if n.Size != 120 || tc.want == "" || n.Reason != tc.want {
+				t.Errorf("%s: %+v, want %s", tc.name, n, tc.want)
+			}
 		}
 	}
 	var request *logs.RequestError

@@ -53,59 +53,101 @@ func ReadSigned(keys, files []string) ([]proof.Checkpoint, error) {
 	return list, nil
 }
 
-// Compare compares a log, whose entries were verified, with signed checkpoints, from the smallest to the largest. It
-// returns those that agree. The damage that it returns is behind the largest of them.
-func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint) (
-	agree []CheckpointReport, damage *eventlog.DamagedError, err error,
+// A Comparison says what came of comparing a log with signed checkpoints.
+type Comparison struct {
+	// Agree are the checkpoints that the log agrees with.
+	Agree []CheckpointReport
+	// Mismatches are those that it does not agree with.
+	Mismatches []Mismatch
+	// NotCompared are those of which it is not known.
+	NotCompared []NotCompared
+}
+
+// A Mismatch is a checkpoint of another log than the one that was compared with it, whatever has become of that one
+// since.
+type Mismatch struct {
+	CheckpointReport
+	// From is the first entry that may differ: those before it are what an earlier checkpoint has signed.
+	From uint64 `json:"from"`
+	// Reason says in what the two differ.
+	Reason string `json:"reason"`
+}
+
+// NotCompared is a checkpoint that a log cannot be compared with.
+type NotCompared struct {
+	CheckpointReport
+	Reason string `json:"reason"`
+}
+
+// A MismatchError says that a log is not what was signed.
+type MismatchError struct {
+	Path       string
+	Mismatches []Mismatch
+	// Agree are the checkpoints that the log does agree with.
+	Agree []CheckpointReport
+}
+
+// Error implements error.
+func (e *MismatchError) Error() string {
+	first := e.Mismatches[0]
+	text := fmt.Sprintf("%s does not match the checkpoint of %d entries of %s: %s", e.Path, first.Size, first.Origin,
+		first.Reason)
+	for _, c := range e.Agree {
+		if c.Size > first.Size {
+			text += fmt.Sprintf("; but it matches the checkpoint of %d entries: "+
+				"the two checkpoints contradict each other, keep both", c.Size)
+		}
+	}
+	return text
+}
+
+// Advice says what to do about the mismatch.
+func (e *MismatchError) Advice() string {
+	return "No fault of a disk does that: this is another log than the one that was signed, or an older copy of it, " +
+		"or it was changed since.\nKeep the checkpoint and this log as they are, and look for the log that was signed"
+}
+
+// Compare compares a log, whose entries were verified up to entry last, with signed checkpoints, from the smallest to
+// the largest. more says why there may be entries behind last; "" for none.
+func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint, last uint64, more string) (
+	c Comparison, err error,
 ) {
-	last, err := log.Last()
-	if err != nil {
-		return nil, nil, err
-	}
 	sound := uint64(0)
-	damaged := func(seq uint64, format string, args ...any) *eventlog.DamagedError {
-		return &eventlog.DamagedError{Path: log.Path(), Seq: seq, Err: fmt.Errorf(format, args...)}
-	}
-	for _, c := range signed {
-		if c.Size > last && log.Live() {
-			return agree, nil, fmt.Errorf(
-				"the checkpoint of %d entries cannot be compared: the log is being written to, "+
-					"and can be read up to entry %d",
-				c.Size,
-				last,
-			)
+	for _, s := range signed {
+		report := ReportOf(s)
+		differ := func(from uint64, format string, args ...any) {
+			c.Mismatches = append(c.Mismatches, Mismatch{report, from, fmt.Sprintf(format, args...)})
 		}
-		if c.Size > last {
-			return agree, damaged(
-				last+1,
-				"the log ends with entry %d, but %s has signed that it had %d",
-				last,
-				c.Origin,
-				c.Size,
-			), nil
+		skip := func(format string, args ...any) {
+			c.NotCompared = append(c.NotCompared, NotCompared{report, fmt.Sprintf(format, args...)})
 		}
-		at, err := eventlog.OriginAt(ctx, log, c.Size)
-		if err != nil {
-			return agree, nil, fmt.Errorf("compare with the checkpoint of %d entries: %w", c.Size, err)
+		switch first := log.First(); {
+		case s.Size+1 < first:
+			skip("the log begins with entry %d", first)
+			continue
+		case s.Size > last && more != "":
+			skip("the log can be read up to entry %d: %s", last, more)
+			continue
+		case s.Size > last:
+			differ(last+1, "the log ends with entry %d, but %s has signed that it had %d", last, s.Origin, s.Size)
+			continue
 		}
-		if tree := at.Tree; tree.Root() != c.Root {
-			return agree, damaged(sound+1, "entries %d to %d are not all what %s has signed: "+
+		at, err := eventlog.OriginAt(ctx, log, s.Size)
+		switch tree := at.Tree; {
+		case err != nil:
+			return c, fmt.Errorf("compare with the checkpoint of %d entries: %w", s.Size, err)
+		case tree.Root() != s.Root:
+			differ(sound+1, "entries %d to %d are not all what %s has signed: "+
 				"the tree over the first %d has the root %v, signed is %v",
-				sound+1, c.Size, c.Origin, c.Size, tree.Root(), c.Root), nil
+				sound+1, s.Size, s.Origin, s.Size, tree.Root(), s.Root)
+		case at.Hash != s.Chain:
+			differ(s.Size, "the record of entry %d is not the one that %s has signed: it has the hash %x, "+
+				"signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
+				s.Size, s.Origin, at.Hash, s.Chain)
+		default:
+			sound = s.Size
+			c.Agree = append(c.Agree, report)
 		}
-		if at.Hash != c.Chain {
-			return agree, damaged(
-				c.Size,
-				"the record of entry %d is not the one that %s has signed: it has the hash %x, "+
-					"signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
-				c.Size,
-				c.Origin,
-				at.Hash,
-				c.Chain,
-			), nil
-		}
-		sound = c.Size
-		agree = append(agree, ReportOf(c))
 	}
-	return agree, nil, nil
+	return c, nil
 }

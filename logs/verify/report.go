@@ -29,8 +29,11 @@ type Report struct {
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
 	// Stateless says that no state can be made of the entries: those before are not there, nor is there a snapshot.
 	Stateless bool `json:"stateless,omitempty"`
-	// Checkpoints are the signed ones that the log agrees with.
+	// Checkpoints are the signed ones that the log agrees with, Mismatches those that it does not agree with, and
+	// NotCompared those of which it is not known. If there is one of the last two kinds, Whole is false.
 	Checkpoints []audit.CheckpointReport `json:"checkpoints,omitempty"`
+	Mismatches  []audit.Mismatch         `json:"mismatches,omitempty"`
+	NotCompared []audit.NotCompared      `json:"notCompared,omitempty"`
 	Live        bool                     `json:"live"`
 	// Tail are the last entries of a log that is being written to, and Unread says why none or not all of them could be
 	// had: then Whole is false, and what stands behind the Entries is not known.
@@ -89,16 +92,46 @@ const (
 // Last returns the last entry that was found good, First-1 if there is none.
 func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 
-// Err returns what is wrong with the log, nil if it is whole and its snapshots are good. Damage is an
-// *eventlog.DamagedError.
+// Err returns what is wrong with the log, nil if it is whole, its snapshots are good, and it is what was signed. Damage
+// is an *eventlog.DamagedError, and that it is not what was signed an *audit.MismatchError.
 func (r *Report) Err() error {
+	var damage, mismatch error
 	if r.damage != nil {
-		return r.damage
+		damage = r.damage
 	}
-	if err := errors.Join(r.unread(), r.doubt()); err != nil {
+	if m := r.Mismatch(); m != nil {
+		mismatch = m
+	}
+	if err := errors.Join(damage, mismatch); err != nil {
+		return err
+	}
+	if err := errors.Join(r.unread(), r.doubt(), r.notCompared()); err != nil {
 		return err
 	}
 	return errors.Join(r.stateless(), r.badSnapshots())
+}
+
+// Mismatch returns in what the log is not what was signed; nil if it is, as far as is known.
+func (r *Report) Mismatch() *audit.MismatchError {
+	if len(r.Mismatches) == 0 {
+		return nil
+	}
+	return &audit.MismatchError{Path: r.Path, Mismatches: r.Mismatches, Agree: r.Checkpoints}
+}
+
+// notCompared is the error for checkpoints that the log was not compared with.
+func (r *Report) notCompared() error {
+	var list []error
+	for _, c := range r.NotCompared {
+		err := fmt.Errorf("%s cannot be compared with the checkpoint of %d entries of %s: %s", r.Path, c.Size, c.Origin,
+			c.Reason)
+		if c.Size+1 < r.First {
+			err = fmt.Errorf("%w\nBring the entries before back, or say with --archive where they are, "+
+				"or compare with a checkpoint of %d entries or more", err, r.First-1)
+		}
+		list = append(list, err)
+	}
+	return errors.Join(list...)
 }
 
 // found writes the damage into the report, or that there is none.

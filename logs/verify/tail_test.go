@@ -268,20 +268,24 @@ func TestACheckpointIsComparedWithWhatTheWriterTells(t *testing.T) {
 				t.Fatal(err)
 			}
 			report, err := Run(t.Context(), servedLog(t, logstest.WellFormed(40), 10, nil), opts)
-			if tc.want == failed {
-				if err == nil || !strings.Contains(err.Error(), "can be read up to entry 40") {
-					t.Errorf("error %v", err)
-				}
-				return
-			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tc.want == failed {
+				err := report.Err()
+				if err == nil || !strings.Contains(err.Error(), "can be read up to entry 40: it is being written to") ||
+					report.Whole || len(report.NotCompared) != 1 {
+					t.Errorf("error %v, report %+v", err, report)
+				}
+				return
 			}
 			if tc.want == whole && (!report.Whole || report.Err() != nil || len(report.Checkpoints) != 1) {
 				t.Errorf("%+v", report)
 			}
-			if tc.want == damaged && (report.Whole || report.Err() == nil || report.Damage.Seq != tc.seq) {
-				t.Errorf("%+v, damage %+v", report, report.Damage)
+			var mismatch *audit.MismatchError
+			if tc.want == damaged && (report.Whole || report.Damage != nil || !errors.As(report.Err(), &mismatch) ||
+				mismatch.Mismatches[0].From != tc.seq) {
+				t.Errorf("%+v, damage %+v, error %v", report, report.Damage, report.Err())
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	} else if err = v.run(ctx); err == nil {
 		err = v.checkSnapshots(ctx)
 	}
-	if err == nil && v.report.damage == nil && len(opts.Signed) > 0 {
+	if err == nil && len(opts.Signed) > 0 {
 		err = v.compare(ctx)
 	}
 	if err != nil {
@@ -206,15 +206,39 @@ func (v *verifier) bundle(ctx context.Context) error {
 	return nil
 }
 
-// compare compares the log, in which nothing was found, with signed checkpoints.
+// compare compares what was found good of the log with signed checkpoints.
 func (v *verifier) compare(ctx context.Context) error {
-	if err := v.open(ctx); err != nil {
+	r := v.report
+	more := r.Unread
+	switch {
+	case r.damage != nil:
+		more = fmt.Sprintf("it is damaged at entry %d", r.damage.Seq)
+	case r.Live && more == "":
+		more = "it is being written to"
+	}
+	err := v.open(ctx)
+	var found audit.Comparison
+	if err == nil {
+		found, err = audit.Compare(ctx, v.log, v.opts.Signed, r.Last(), more)
+	}
+	if err != nil && r.damage == nil {
 		return err
 	}
-	agree, damage, err := audit.Compare(ctx, v.log, v.opts.Signed)
-	v.report.Checkpoints = agree
-	v.report.found(damage)
-	return err
+	r.Checkpoints, r.Mismatches, r.NotCompared = found.Agree, found.Mismatches, found.NotCompared
+	if err != nil { // it is damaged so that it cannot even be opened
+		r.NotCompared = nil
+		for _, c := range v.opts.Signed[len(r.Checkpoints)+len(r.Mismatches):] {
+			skipped := audit.NotCompared{CheckpointReport: audit.ReportOf(c), Reason: err.Error()}
+			r.NotCompared = append(r.NotCompared, skipped)
+		}
+	}
+	for i := range r.NotCompared {
+		if c := &r.NotCompared[i]; r.Absent != "" && c.Size+1 < r.First {
+			c.Reason += ": " + r.Absent
+		}
+	}
+	r.Whole = r.Whole && len(r.Mismatches) == 0 && len(r.NotCompared) == 0
+	return nil
 }
 
 // segment checks the next segment.
