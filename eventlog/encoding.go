@@ -93,17 +93,11 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 	if info == nil || info.resource != up.Resource {
 		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource", up.Object)
 	}
-	kept := c.picked[info.resource]
-	if kept == nil {
-		kept = info.object()
-		if c.picked == nil {
-			c.picked = make(map[Resource]Object)
-		}
-		c.picked[info.resource] = kept
-	}
-	info.pick(kept, up.Object)
-	enc, err := c.Encode(&Upserted{Resource: up.Resource, Object: kept})
-	reflect.ValueOf(kept).Elem().SetZero()
+	var enc Encoding
+	err := c.withPicked(info, up.Object, func(kept Object) (err error) {
+		enc, err = c.Encode(&Upserted{Resource: up.Resource, Object: kept})
+		return err
+	})
 	if err != nil {
 		return nil, Encoding{}, err
 	}
@@ -112,4 +106,36 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}
 	return logged, enc, nil
+}
+
+// AppendTrimmed appends an object of the resource as AppendObject writes it once Trim has cut it down, which is how the
+// object of Logged is written. So two objects for which it appends the same bytes are one to whoever reads the log. It
+// makes no copy of the object, and writes nothing to it. The object must be of the resource.
+//
+// It does not look for what no record can hold: that it has a form here does not say that Logged takes it.
+func (c *Encoder) AppendTrimmed(dst []byte, res Resource, obj Object) ([]byte, error) {
+	info := infoOf(obj)
+	if info == nil || info.resource != res {
+		return dst, fmt.Errorf("an object of type %T is none of %s", obj, res)
+	}
+	err := c.withPicked(info, obj, func(kept Object) (err error) {
+		dst, err = AppendObject(dst, kept)
+		return err
+	})
+	return dst, err
+}
+
+// withPicked calls f with what Trim leaves of obj. It is an object that is used again: f must not keep it.
+func (c *Encoder) withPicked(info *resourceInfo, obj Object, f func(kept Object) error) error {
+	kept := c.picked[info.resource]
+	if kept == nil {
+		kept = info.object()
+		if c.picked == nil {
+			c.picked = make(map[Resource]Object)
+		}
+		c.picked[info.resource] = kept
+	}
+	defer reflect.ValueOf(kept).Elem().SetZero()
+	info.pick(kept, obj)
+	return f(kept)
 }

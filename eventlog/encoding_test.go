@@ -78,6 +78,14 @@ func TestWhatIsLoggedOfAnObjectIsWhatTrimAndTheCodecLeave(t *testing.T) {
 			) {
 				t.Errorf("%s %d: another record", res, i)
 			}
+			written, err := eventlog.AppendObject(nil, up.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ahead, err := encoder.AppendTrimmed([]byte("before"), res, obj)
+			if err != nil || !bytes.Equal(ahead[len("before"):], written) {
+				t.Errorf("%s %d: AppendTrimmed appends other bytes than the logged object has (%v)", res, i, err)
+			}
 			if !reflect.DeepEqual(obj, before) { // also in what a Quantity remembers of its text
 				t.Errorf("%s %d: the object itself has changed", res, i)
 			}

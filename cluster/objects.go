@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"iter"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Objects returns every object that is there, by resource, namespace and name, each as its last entry said: what
+// decisions assumed of volumes and claims is not in them, and a pod that a decision has given a node has it only once
+// it is known to be bound. Finished pods are gone. The objects must not be changed.
+func (s *State) Objects() iter.Seq2[eventlog.Resource, eventlog.Object] {
+	return func(yield func(eventlog.Resource, eventlog.Object) bool) {
+		for _, res := range s.informers.names {
+			if !s.objectsOf(res, func(obj eventlog.Object) bool { return yield(res, obj) }) {
+				return
+			}
+		}
+	}
+}
+
+// objectsOf calls yield with every object of a resource, until one call returns false.
+func (s *State) objectsOf(res eventlog.Resource, yield func(eventlog.Object) bool) bool {
+	switch res {
+	case eventlog.Pods:
+		for _, p := range s.AllPods() {
+			if !yield(p.Object) {
+				return false
+			}
+		}
+		return true
+	case eventlog.Nodes:
+		for _, info := range s.listed {
+			if !yield(info.Node()) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, obj := range s.informers.List(res) {
+		if overlay, ok := s.informers.overlays[volumeKey{res, keyOf(obj)}]; ok {
+			obj = overlay.logged
+		}
+		if !yield(obj) {
+			return false
+		}
+	}
+	return true
+}

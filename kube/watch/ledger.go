@@ -1,0 +1,250 @@
+package watch
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// digest stands for an object's trimmed encoding.
+type digest [16]byte
+
+// version says which object it is, and what scheduling reads of it.
+type version struct {
+	uid types.UID
+	sum digest
+}
+
+// A ledger holds by resource and name what the log has and what waits to be taken. Of one resource one goroutine at a
+// time may tell it changes; all else may happen beside each other.
+type ledger struct {
+	mu sync.Mutex
+	// books is by the resource's place in the order.
+	books []map[types.NamespacedName]*account
+	// queue holds what waits, in the order of the latest change: a ring, of which this is the start and end.
+	queue waiting
+	size  int
+	taken bool // the reconciling step is done
+	count []Counts
+}
+
+// An account is what is known of one name.
+type account struct {
+	logged version // what the log has, if it has one
+	known  bool
+	wait   *waiting // nil: the cluster has what the log has
+}
+
+// waiting is a difference between the cluster and the log.
+type waiting struct {
+	prev, next *waiting
+	place      int // of the resource in the order
+	name       types.NamespacedName
+	account    *account
+	// end is how the pod that the log has ended; nil if that is not known, or it has not ended.
+	end *corev1.Pod
+	// object is what the cluster has, as it will be logged; nil if there is none.
+	object eventlog.Object
+	now    version // of object
+}
+
+func newLedger(resources int) *ledger {
+	l := &ledger{books: make([]map[types.NamespacedName]*account, resources), count: make([]Counts, resources)}
+	for i := range l.books {
+		l.books[i] = map[types.NamespacedName]*account{}
+	}
+	l.queue.prev, l.queue.next = &l.queue, &l.queue
+	return l
+}
+
+// know takes in what the log has, before anything else.
+func (l *ledger) know(place int, name types.NamespacedName, v version) {
+	l.books[place][name] = &account{logged: v, known: true}
+}
+
+// isLogged reports whether v is what the log has, and nothing else waits. It stays so until the caller, who is the one
+// that tells of this resource, tells of a change.
+func (l *ledger) isLogged(place int, name types.NamespacedName, v version) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.books[place][name]
+	return a != nil && a.wait == nil && a.known && a.logged == v
+}
+
+// knows reports whether the log has an object of the name and UID.
+func (l *ledger) knows(place int, name types.NamespacedName, uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.books[place][name]
+	return a != nil && a.known && a.logged.uid == uid
+}
+
+// upsert takes in that the cluster has an object. It may be nil if isLogged has just said that the log has it.
+func (l *ledger) upsert(place int, name types.NamespacedName, v version, object eventlog.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := &l.count[place]
+	a := l.books[place][name]
+	if a != nil && a.known && a.logged == v {
+		if a.wait == nil {
+			count.Unchanged++
+			return
+		}
+		count.Coalesced++
+		l.drop(a)
+		return
+	}
+	if a != nil && a.wait != nil && a.wait.object != nil && a.wait.now == v {
+		count.Unchanged++
+		return
+	}
+	if object == nil {
+		panic("watch: a change of " + name.String() + " without the object")
+	}
+	if a == nil {
+		a = &account{}
+		l.books[place][name] = a
+	}
+	w := l.await(place, name, a)
+	w.object, w.now = object, v
+	if a.known && a.logged.uid == v.uid {
+		w.end = nil
+	}
+}
+
+// remove takes in that the cluster has no object of the name. end, if it is not nil, is how the pod ended that was
+// there.
+func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.books[place][name]
+	if a == nil {
+		l.count[place].Unchanged++ // of a finished pod
+		return
+	}
+	if !a.known { // it came and went
+		l.count[place].Coalesced++
+		l.drop(a)
+		delete(l.books[place], name)
+		return
+	}
+	if end != nil && a.logged.uid != end.UID {
+		end = nil
+	}
+	if a.wait != nil && a.wait.object == nil && (end == nil || a.wait.end != nil) {
+		return
+	}
+	w := l.await(place, name, a)
+	w.object, w.now = nil, version{}
+	if end != nil {
+		w.end = end
+	}
+}
+
+// names returns the names that the cluster had when this resource was told of last.
+func (l *ledger) names(place int) []types.NamespacedName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := make([]types.NamespacedName, 0, len(l.books[place]))
+	// any order: they are taken away one by one, and the queue's order is of all
+	for name, a := range l.books[place] {
+		if a.wait == nil || a.wait.object != nil {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, compareNames)
+	return names
+}
+
+// await returns what waits of the account, at the end of the queue.
+func (l *ledger) await(place int, name types.NamespacedName, a *account) *waiting {
+	w := a.wait
+	if w == nil {
+		w = &waiting{place: place, name: name, account: a}
+		a.wait = w
+		l.size++
+	} else {
+		l.count[place].Coalesced++
+		w.unlink()
+	}
+	w.prev, w.next = l.queue.prev, &l.queue
+	w.prev.next, w.next.prev = w, w
+	return w
+}
+
+func (w *waiting) unlink() { w.prev.next, w.next.prev = w.next, w.prev }
+
+// drop lets nothing wait of the account.
+func (l *ledger) drop(a *account) {
+	a.wait.unlink()
+	a.wait = nil
+	l.size--
+}
+
+// waits returns how many objects wait.
+func (l *ledger) waits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.size
+}
+
+// take returns what waits as inputs: from now on the log has it.
+func (l *ledger) take() []eventlog.Payload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size == 0 {
+		l.taken = true
+		return nil
+	}
+	all := make([]*waiting, 0, l.size)
+	for w := l.queue.next; w != &l.queue; w = w.next {
+		all = append(all, w)
+	}
+	l.queue.prev, l.queue.next, l.size = &l.queue, &l.queue, 0
+	if !l.taken {
+		slices.SortFunc(all, func(a, b *waiting) int {
+			return cmp.Or(cmp.Compare(a.place, b.place), compareNames(a.name, b.name))
+		})
+		l.taken = true
+	}
+	inputs := make([]eventlog.Payload, 0, len(all))
+	for _, w := range all {
+		inputs = l.settle(inputs, w)
+	}
+	return inputs
+}
+
+// settle appends what waits as inputs, and books it as logged.
+func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payload {
+	a, resource, count := w.account, kinds[w.place].resource, &l.count[w.place]
+	if a.known && (w.object == nil || w.now.uid != a.logged.uid) {
+		if w.end != nil {
+			inputs = append(inputs, &eventlog.Upserted{Resource: resource, Object: w.end})
+			count.Upserted++
+		} else {
+			inputs = append(inputs, &eventlog.Deleted{
+				Resource: resource, Namespace: w.name.Namespace, Name: w.name.Name, UID: a.logged.uid,
+			})
+			count.Deleted++
+		}
+	}
+	if w.object != nil {
+		inputs = append(inputs, &eventlog.Upserted{Resource: resource, Object: w.object})
+		count.Upserted++
+	}
+	a.logged, a.known, a.wait = w.now, w.object != nil, nil
+	if !a.known {
+		delete(l.books[w.place], w.name)
+	}
+	return inputs
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,75 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// gangKinds are the resources that declare gangs.
+var gangKinds = []eventlog.Resource{eventlog.XPodGroups, eventlog.PodGroups, eventlog.CompositePodGroups}
+
+// served is which resources the API server has, as far as it was asked.
+type served struct {
+	mu  sync.Mutex
+	has map[eventlog.Resource]bool
+}
+
+// noteServed notes whether the API server has a resource, and reports it: of the resources that declare gangs once it
+// is known of all of them, of others if they are missing, and of all when it changes.
+func (w *Watch) noteServed(res eventlog.Resource, has bool) {
+	if message := w.served.note(res, has); message != "" {
+		w.opts.Report(message)
+	}
+}
+
+func (s *served) note(res eventlog.Resource, has bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, asked := s.has[res]
+	if asked && was == has {
+		return ""
+	}
+	if s.has == nil {
+		s.has = map[eventlog.Resource]bool{}
+	}
+	s.has[res] = has
+	switch {
+	case asked && has:
+		return fmt.Sprintf("%s: the API server has them now: they are watched", res)
+	case asked:
+		return fmt.Sprintf("%s: the API server has them no more: they are waited for", res)
+	case slices.Contains(gangKinds, res):
+		return s.gangs()
+	case !has:
+		return fmt.Sprintf("%s: the API server does not have them: they are waited for", res)
+	}
+	return ""
+}
+
+// gangs says what declares gangs, once that is known.
+func (s *served) gangs() string {
+	atWork, missing := []string{}, []string{}
+	for _, res := range gangKinds {
+		has, asked := s.has[res]
+		switch {
+		case !asked:
+			return ""
+		case has:
+			atWork = append(atWork, string(res))
+		case res == eventlog.XPodGroups:
+			missing = append(missing, string(res)+" (the custom resource definition is not installed)")
+		default:
+			missing = append(missing, string(res)+" (the API server's feature gate GenericWorkload is off, or it is "+
+				"older than 1.37)")
+		}
+	}
+	message := "gangs are declared by " + strings.Join(append(atWork, "labels and annotations of pods"), ", ")
+	if len(missing) > 0 {
+		message += "; not served, and waited for: " + strings.Join(missing, ", ")
+	}
+	return message
+}

@@ -1,0 +1,214 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Options is what a Watch works with.
+type Options struct {
+	// Client lists and watches everything but custom resources, and discovers what the API server has. It should ask
+	// for protobuf.
+	Client kubernetes.Interface
+	// Config is how to reach the API server for custom resources; what it says of content types is not used.
+	Config *rest.Config
+	// Known is what the recovered state has, as cluster.State.Objects gives it; nil for nothing. New reads it to its
+	// end.
+	Known iter.Seq2[eventlog.Resource, eventlog.Object]
+	// Report is told, in a line each, what a person should know; nil is not called. It is called from several
+	// goroutines, one at a time.
+	Report func(message string)
+}
+
+// A Watch gives what changes in a cluster as inputs. Its methods may be called by several goroutines.
+type Watch struct {
+	opts   Options
+	custom dynamic.Interface
+	timing timing
+	ledger *ledger
+	pods   pods
+	// whole holds the objects that are kept as they are, by the resource's place in kinds; nil for one that is not.
+	whole []cache.Indexer
+
+	started   atomic.Bool
+	wake      chan struct{}
+	synced    chan struct{}
+	first     sync.Mutex
+	unlisted  map[eventlog.Resource]bool // resources whose first list is not in
+	reporting sync.Mutex
+	troubles  troubles
+	served    served
+}
+
+// New returns a Watch that has read what is known.
+func New(opts Options) (*Watch, error) {
+	w := &Watch{
+		opts:     opts,
+		timing:   usualTiming,
+		ledger:   newLedger(len(kinds)),
+		pods:     pods{byUID: map[types.UID]Pod{}},
+		whole:    make([]cache.Indexer, len(kinds)),
+		wake:     make(chan struct{}, 1),
+		synced:   make(chan struct{}),
+		unlisted: map[eventlog.Resource]bool{},
+	}
+	w.opts.Report = func(message string) {
+		w.reporting.Lock()
+		defer w.reporting.Unlock()
+		if opts.Report != nil {
+			opts.Report(message)
+		}
+	}
+	if opts.Client == nil || opts.Config == nil {
+		return nil, errors.New("a watch needs a client and its configuration")
+	}
+	config := rest.CopyConfig(opts.Config)
+	config.ContentConfig = rest.ContentConfig{}
+	config.WarningHandler = rest.NoWarnings{}
+	var err error
+	if w.custom, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("a client for custom resources: %w", err)
+	}
+	for i, k := range kinds {
+		w.unlisted[k.resource] = true
+		if k.whole {
+			w.whole[i] = cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		}
+	}
+	if opts.Known == nil {
+		return w, nil
+	}
+	var encoding []byte
+	for res, obj := range opts.Known {
+		place, ok := places[res]
+		if !ok {
+			return nil, fmt.Errorf("the recovered state has %s, which are not watched", res)
+		}
+		if encoding, err = eventlog.AppendObject(encoding[:0], cluster.BoundNumbers(obj)); err != nil {
+			return nil, fmt.Errorf("%s %s of the recovered state: %w", res, nameOf(obj), err)
+		}
+		w.ledger.know(place, nameOf(obj), version{uid: obj.GetUID(), sum: digestOf(encoding)})
+	}
+	return w, nil
+}
+
+// Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. Nothing that the API
+// server answers ends it: what fails is reported and tried again.
+func (w *Watch) Run(ctx context.Context) error {
+	if w.started.Swap(true) {
+		return errors.New("run a watch: it was run before")
+	}
+	var all sync.WaitGroup
+	for place := range kinds {
+		all.Go(func() { w.reflect(quiet(ctx), place) })
+	}
+	all.Wait()
+	return nil
+}
+
+// Synced returns a channel that is closed once every first list is in, of the resources that the API server has.
+func (w *Watch) Synced() <-chan struct{} { return w.synced }
+
+// Changed returns a channel from which one receives when there is something to take: one message for any number of
+// changes. Nothing comes before Synced. It is for one receiver.
+func (w *Watch) Changed() <-chan struct{} { return w.wake }
+
+// Take returns what has changed since the last call, as inputs: Upserted and Deleted. From then on the log has it:
+// the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
+// to what the cluster has.
+func (w *Watch) Take() []eventlog.Payload {
+	select {
+	case <-w.synced:
+		return w.ledger.take()
+	default:
+		return nil
+	}
+}
+
+// Pod returns what the API server told last of a pod that is there and not finished.
+func (w *Watch) Pod(uid types.UID) (Pod, bool) { return w.pods.get(uid) }
+
+// Whole returns an object as the API server told it last, with everything but its managed fields; nil if there is none.
+// Volumes, claims and the three kinds of pod groups are kept so, and nothing else. It must not be changed.
+func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
+	place, ok := places[res]
+	if !ok || w.whole[place] == nil {
+		return nil
+	}
+	key := cache.NewObjectName(namespace, name).String()
+	object, ok, err := w.whole[place].GetByKey(key)
+	if err != nil || !ok {
+		return nil
+	}
+	return object.(eventlog.Object)
+}
+
+// Volumes lists whole PersistentVolumes, see Whole.
+func (w *Watch) Volumes() corelisters.PersistentVolumeLister {
+	return corelisters.NewPersistentVolumeLister(w.whole[places[eventlog.PersistentVolumes]])
+}
+
+// Claims lists whole PersistentVolumeClaims, see Whole.
+func (w *Watch) Claims() corelisters.PersistentVolumeClaimLister {
+	return corelisters.NewPersistentVolumeClaimLister(w.whole[places[eventlog.PersistentVolumeClaims]])
+}
+
+// Counts returns the counts of every resource, in the order of the reconciling step.
+func (w *Watch) Counts() iter.Seq2[eventlog.Resource, Counts] {
+	return func(yield func(eventlog.Resource, Counts) bool) {
+		for place, k := range kinds {
+			if !yield(k.resource, w.ledger.counts(place)) {
+				return
+			}
+		}
+	}
+}
+
+// Waiting returns how many objects differ from what the log has.
+func (w *Watch) Waiting() int { return w.ledger.waits() }
+
+// changed says that there may be something to take.
+func (w *Watch) changed() {
+	select {
+	case <-w.synced:
+	default:
+		return
+	}
+	if w.ledger.waits() == 0 {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // one is waiting to be received
+	}
+}
+
+// listed notes that the first list of a resource is in, or that there is none to come.
+func (w *Watch) listed(place int) {
+	w.first.Lock()
+	defer w.first.Unlock()
+	res := kinds[place].resource
+	if !w.unlisted[res] {
+		return
+	}
+	delete(w.unlisted, res)
+	if len(w.unlisted) == 0 {
+		close(w.synced)
+		w.changed()
+	}
+}
