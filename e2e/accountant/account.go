@@ -123,9 +123,14 @@ func (a *Account) take(e *event) error {
 	if deletes && e.Object.Resource == "pods" && (e.Status.Code == 0 || e.Status.Code >= 500) {
 		a.mayBeGone(e, at)
 	}
-	if !e.done() || len(e.Response) == 0 {
-		return nil
+	if e.done() && len(e.Response) > 0 {
+		return a.takeAnswer(e, at, deletes)
 	}
+	return nil
+}
+
+// takeAnswer books what the answer to a request shows.
+func (a *Account) takeAnswer(e *event, at span, deletes bool) error {
 	switch e.resource() {
 	case "pods":
 		switch {

@@ -1,0 +1,240 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rollcall-sched/rollcall/e2e/accountant"
+	"github.com/rollcall-sched/rollcall/e2e/binaries"
+	"github.com/rollcall-sched/rollcall/e2e/cluster"
+	"github.com/rollcall-sched/rollcall/e2e/nodes"
+	"github.com/rollcall-sched/rollcall/e2e/schedulers"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 90 * time.Second
+
+// world is a cluster with nodes and a scheduler.
+type world struct {
+	*testing.T
+	c         *cluster.Cluster
+	client    kubernetes.Interface
+	dynamic   dynamic.Interface
+	nodes     *nodes.Nodes
+	scheduler *schedulers.Scheduler
+	// native says that gangs are made with PodGroups of scheduling.k8s.io, and else by label, with scheduling.x-k8s.io.
+	native bool
+}
+
+// gangsByEachAPI runs a test with gangs of each API that the scheduler has.
+func gangsByEachAPI(t *testing.T, test func(w *world)) {
+	t.Run("scheduling.k8s.io", func(t *testing.T) { test(newWorld(t, true)) })
+	t.Run("scheduling.x-k8s.io", func(t *testing.T) {
+		needsRollcall(t)
+		test(newWorld(t, false))
+	})
+}
+
+// needsRollcall skips a test of what kube-scheduler does not have.
+func needsRollcall(t *testing.T) {
+	t.Helper()
+	if schedulers.Choice() == binaries.KubeScheduler {
+		t.Skip("kube-scheduler has no gangs by label")
+	}
+}
+
+// newWorld starts a cluster with four nodes of four processors. A test starts the scheduler.
+func newWorld(t *testing.T, native bool) *world {
+	t.Helper()
+	c := cluster.ForTest(t, cluster.Options{GenericWorkload: native})
+	config := rest.CopyConfig(c.Config())
+	config.ContentConfig = rest.ContentConfig{}
+	return &world{
+		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamic.NewForConfigOrDie(config),
+		nodes: nodes.ForTest(t, c.Config(), nodes.Options{
+			Count: 4, Capacity: nodes.Capacity("4", "64Gi", "110"), WithoutPods: true,
+		}),
+		native: native,
+	}
+}
+
+// options are how the world's scheduler is started.
+func (w *world) options() schedulers.Options {
+	var o schedulers.Options
+	if w.native {
+		o.FeatureGates = map[string]bool{"GenericWorkload": true}
+	}
+	return o
+}
+
+func (w *world) start(o schedulers.Options) {
+	w.Helper()
+	w.scheduler = schedulers.ForTest(w.T, w.c, o)
+}
+
+// group creates a PodGroup.
+func (w *world) group(name string, least int) {
+	w.Helper()
+	var err error
+	if w.native {
+		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(least)}
+		_, err = w.client.SchedulingV1beta1().PodGroups("default").Create(w.Context(), g, metav1.CreateOptions{})
+	} else {
+		_, err = w.podGroups().Create(w.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup",
+			"metadata": map[string]any{"name": name},
+			"spec":     map[string]any{"minMember": int64(least)},
+		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) podGroups() dynamic.ResourceInterface {
+	return w.dynamic.Resource(schema.GroupVersionResource{
+		Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups",
+	}).Namespace("default")
+}
+
+// pod is a pod that wants so many processors; of a gang unless the group's name is empty.
+func (w *world) pod(name, group, cpu string) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1.PodSpec{Containers: []v1.Container{{
+			Name: "c", Image: "registry.k8s.io/pause:3.10",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}},
+		}}},
+	}
+	switch {
+	case group == "":
+	case w.native:
+		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+	default:
+		p.Labels = map[string]string{accountant.GroupLabel: group}
+	}
+	return p
+}
+
+func (w *world) create(pods ...*v1.Pod) {
+	w.Helper()
+	errs := make([]error, len(pods))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, p := range pods {
+		all.Go(func() {
+			slots <- struct{}{}
+			_, errs[i] = w.client.CoreV1().Pods("default").Create(w.Context(), p, metav1.CreateOptions{})
+			<-slots
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// gang creates a PodGroup with as many pods, NAME-0 and so on, of so many processors each.
+func (w *world) gang(name string, members int, cpu string) {
+	w.Helper()
+	w.group(name, members)
+	var pods []*v1.Pod
+	for i := range members {
+		pods = append(pods, w.pod(fmt.Sprintf("%s-%d", name, i), name, cpu))
+	}
+	w.create(pods...)
+}
+
+// pods are the pods of the cluster whose names begin with a prefix.
+func (w *world) pods(ctx context.Context, prefix string) ([]v1.Pod, error) {
+	list, err := w.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []v1.Pod
+	for _, p := range list.Items {
+		if strings.HasPrefix(p.Name, prefix) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func bound(p *v1.Pod) bool { return p.Spec.NodeName != "" }
+
+// unschedulable reports whether a scheduler has said that there is no room for the pod.
+func unschedulable(p *v1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
+			return true
+		}
+	}
+	return false
+}
+
+// waitFor waits until so many of the pods with a prefix are as is says. The API server may be away meanwhile.
+func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	var n int
+	var last error
+	for {
+		pods, err := w.pods(ctx, prefix)
+		n, last = 0, err
+		for i := range pods {
+			if is(&pods[i]) {
+				n++
+			}
+		}
+		if n >= count {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.Fatalf("%d of %d pods %s* after %v; the last error: %v; the scheduler's output:\n%s",
+				n, count, prefix, patience, last, w.scheduler.Tail(20))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// none fails if a pod with a prefix is as is says.
+func (w *world) none(prefix string, is func(*v1.Pod) bool) {
+	w.Helper()
+	pods, err := w.pods(w.Context(), prefix)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for i := range pods {
+		if is(&pods[i]) {
+			w.Errorf("pod %s is on node %q", pods[i].Name, pods[i].Spec.NodeName)
+		}
+	}
+}
+
+// audit has the accountant check all that happened, and wants so many pods bound by the scheduler.
+func (w *world) audit(bound int) *accountant.Account {
+	w.Helper()
+	a := accountant.Audit(w.T, w.c, w.scheduler)
+	if n := a.Bound(w.scheduler.User); n != bound {
+		w.Errorf("the scheduler has bound %d pods, wanted %d", n, bound)
+	}
+	return a
+}
