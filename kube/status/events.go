@@ -1,0 +1,157 @@
+package status
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/uuid"
+)
+
+// eventKey tells events apart: of one pod and reason only the last one that waits is written.
+type eventKey struct {
+	uid    types.UID
+	reason string
+}
+
+// event is an event of a pod.
+type event struct {
+	regarding         ref
+	related           *ref // nil for none
+	eventtype, reason string
+	action, note      string
+	reporter          string
+}
+
+// A series is an event that was written, and how often it came. The same event again makes the series longer, in place
+// of another event.
+type series struct {
+	name, note string
+	count      int32
+}
+
+// eventWriter knows the last event of each pod and reason.
+type eventWriter struct {
+	mu   sync.Mutex
+	last map[eventKey]series
+}
+
+// maxSeries is how many events are remembered. When there are more they are all forgotten, so that a pod's next event
+// is a new one.
+const maxSeries = 50_000
+
+// tell has an event written.
+func (s *Status) tell(e event) {
+	e.note = cutNote(e.note)
+	s.event.put(eventKey{e.regarding.uid, e.reason}, e)
+}
+
+// writeEvent writes an event, or makes the series longer that it continues.
+func (s *Status) writeEvent(ctx context.Context, key eventKey, e event) {
+	last, again := s.events.find(key)
+	if again && last.note == e.note {
+		last.count++
+		err := s.lengthen(ctx, e, last)
+		if err == nil {
+			s.events.keep(key, last)
+			s.eventsWritten.Add(1)
+			return
+		}
+		if !apierrors.IsNotFound(err) { // events are removed after a while
+			s.eventFailed(ctx, key, e, err)
+			return
+		}
+	}
+	name, err := s.create(ctx, e)
+	if err != nil {
+		s.eventFailed(ctx, key, e, err)
+		return
+	}
+	s.event.written(key)
+	s.events.keep(key, series{name: name, note: e.note, count: 1})
+	s.eventsWritten.Add(1)
+}
+
+// eventFailed has an event tried again, unless that is of no use: in a namespace that is being removed, none is taken.
+func (s *Status) eventFailed(ctx context.Context, key eventKey, e event, err error) {
+	if lasting(err) || ctx.Err() != nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		s.failed.Add(1)
+		return
+	}
+	if s.event.failed(ctx, key, e) {
+		s.failed.Add(1)
+		s.report("event %s of pod %s/%s: %v: given up after %d tries",
+			e.reason, e.regarding.namespace, e.regarding.name, err, maxTries)
+	}
+}
+
+func (s *Status) create(ctx context.Context, e event) (name string, err error) {
+	written := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: e.regarding.namespace, Name: e.regarding.name + "." + uuid.NewString()[:13],
+		},
+		EventTime:           metav1.NewMicroTime(s.opts.Now()),
+		ReportingController: e.reporter,
+		ReportingInstance:   instanceOf(e.reporter),
+		Action:              e.action,
+		Reason:              e.reason,
+		Regarding:           e.regarding.object(),
+		Note:                e.note,
+		Type:                e.eventtype,
+	}
+	if e.related != nil {
+		related := e.related.object()
+		written.Related = &related
+	}
+	_, err = s.opts.Events.EventsV1().Events(e.regarding.namespace).Create(ctx, written, metav1.CreateOptions{})
+	return written.Name, err
+}
+
+// lengthen says of an event that it came again.
+func (s *Status) lengthen(ctx context.Context, e event, to series) error {
+	client := s.opts.Events.EventsV1().Events(e.regarding.namespace)
+	stands, err := client.Get(ctx, to.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	stands.Series = &eventsv1.EventSeries{Count: to.count, LastObservedTime: metav1.NewMicroTime(s.opts.Now())}
+	_, err = client.Update(ctx, stands, metav1.UpdateOptions{})
+	return err
+}
+
+// instanceOf is the name of this process, as kube-scheduler writes it.
+func instanceOf(reporter string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		return reporter
+	}
+	return reporter + "-" + host
+}
+
+func (r ref) object() corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: r.namespace, Name: r.name, UID: r.uid,
+	}
+}
+
+func (w *eventWriter) find(key eventKey) (series, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.last[key]
+	return last, ok
+}
+
+func (w *eventWriter) keep(key eventKey, last series) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil || len(w.last) >= maxSeries {
+		w.last = map[eventKey]series{}
+	}
+	w.last[key] = last
+}

@@ -1,0 +1,145 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// groupKey names a PodGroup of one of the APIs.
+type groupKey struct {
+	resource        eventlog.Resource
+	namespace, name string
+}
+
+// groupStatus is what a PodGroup's status is to say.
+type groupStatus struct {
+	uid       types.UID
+	condition *metav1.Condition // without its type
+}
+
+// groupWriter writes PodGroups.
+type groupWriter struct {
+	made    sync.Once
+	dynamic dynamic.Interface // of scheduling.x-k8s.io
+	err     error
+}
+
+// showGroup has the status of the gang's PodGroup say so, if it has one of the cluster's.
+func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
+	// The first one that is there declares the gang, as cluster.Group says.
+	for _, res := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+		if obj := g.ObjectOf(res); obj != nil {
+			want.uid = obj.GetUID()
+			s.group.put(groupKey{res, g.Namespace, g.Name}, want)
+			return
+		}
+	}
+}
+
+// writeGroup writes the status of a PodGroup, unless the API server says it already.
+func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus) {
+	var wrote bool
+	var err error
+	if key.resource == eventlog.PodGroups {
+		wrote, err = s.writeCondition(ctx, key, want)
+	} else {
+		wrote, err = s.writePhase(ctx, key, want)
+	}
+	switch {
+	case err == nil && wrote:
+		s.groupsWritten.Add(1)
+		s.group.written(key)
+	case err == nil:
+		s.standing.Add(1)
+	case lasting(err) || ctx.Err() != nil:
+		s.failed.Add(1)
+	case s.group.failed(ctx, key, want):
+		s.failed.Add(1)
+		s.report("status of %s %s/%s: %v: given up after %d tries", key.resource, key.namespace, key.name, err, maxTries)
+	}
+}
+
+// writeCondition writes the condition PodGroupInitiallyScheduled of a PodGroup of scheduling.k8s.io. As in
+// kube-scheduler it never goes back from True: what comes after the first time is not its matter.
+func (s *Status) writeCondition(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
+	client := s.opts.Pods.SchedulingV1beta1().PodGroups(key.namespace)
+	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
+	if err != nil || stands.UID != want.uid {
+		return false, err
+	}
+	condition := *want.condition
+	condition.Type, condition.ObservedGeneration = schedulingv1beta1.PodGroupInitiallyScheduled, stands.Generation
+	condition.LastTransitionTime = metav1.NewTime(s.opts.Now())
+	if condition.Status != metav1.ConditionTrue &&
+		meta.IsStatusConditionTrue(stands.Status.Conditions, condition.Type) {
+		return false, nil
+	}
+	if !meta.SetStatusCondition(&stands.Status.Conditions, condition) {
+		return false, nil
+	}
+	_, err = client.UpdateStatus(ctx, stands, metav1.UpdateOptions{})
+	return err == nil, err
+}
+
+// The phases of a PodGroup of scheduling.x-k8s.io that a scheduler sees. What comes after them, from Running on, is its
+// controller's to write.
+const (
+	phaseScheduling = "Scheduling"
+	phaseScheduled  = "Scheduled"
+)
+
+// writePhase writes the phase of a PodGroup of scheduling.x-k8s.io.
+func (s *Status) writePhase(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
+	s.groups.made.Do(func() {
+		if s.opts.Config == nil {
+			s.groups.err = fmt.Errorf("no client for %s", key.resource)
+			return
+		}
+		s.groups.dynamic, s.groups.err = dynamic.NewForConfig(s.opts.Config)
+	})
+	if s.groups.err != nil {
+		return false, s.groups.err
+	}
+	client := s.groups.dynamic.Resource(xscheduling.SchemeGroupVersion.WithResource("podgroups")).Namespace(key.namespace)
+	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
+	if err != nil || stands.GetUID() != want.uid {
+		return false, err
+	}
+	status, _ := stands.Object["status"].(map[string]any)
+	phase, _ := status["phase"].(string)
+	next := phaseScheduling
+	if want.condition.Status == metav1.ConditionTrue {
+		next = phaseScheduled
+	}
+	switch phase {
+	case "", "Pending", "PreScheduling":
+	case phaseScheduling:
+		if next == phaseScheduling {
+			return false, nil
+		}
+	default:
+		return false, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": want.uid},
+		"status":   map[string]any{"phase": next},
+	})
+	if err != nil {
+		return false, err
+	}
+	_, err = client.Patch(ctx, key.name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err == nil, err
+}

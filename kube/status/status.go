@@ -1,0 +1,240 @@
+// Package status shows the cluster what was decided: the condition PodScheduled and the nominated node of pods, events,
+// and the status of PodGroups of both APIs.
+//
+// None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
+// decision depends on it. Of several things to be said of one object only the last is written, and only if the API
+// server does not say it already: after a restart nothing is written twice. Each kind has its own limit of requests a
+// second, so that binds go first.
+//
+// Observe and the functions that it calls run in the scheduler's loop: they never wait. Run writes.
+//
+// Start reading at Status.Observe.
+package status
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/gang"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Pod is what the API server says of a pod, as far as it matters here.
+type Pod struct {
+	NodeName, NominatedNodeName string
+	// Scheduled is the condition PodScheduled, nil for none.
+	Scheduled *corev1.PodCondition
+	// Generation is metadata.generation.
+	Generation int64
+	// Terminating: the pod has a deletion timestamp.
+	Terminating bool
+}
+
+// Options are what a Status needs.
+type Options struct {
+	// Pods writes the status of pods and of PodGroups, Events writes events. They have limits of their own.
+	Pods, Events kubernetes.Interface
+	// Config reaches the PodGroups of scheduling.x-k8s.io, which are JSON.
+	Config *rest.Config
+	// Seen returns what the API server says of a pod; false for one that is gone.
+	Seen func(types.UID) (Pod, bool)
+	// Workers is how many statuses are written at once.
+	Workers int
+	// Report is told what goes on going wrong.
+	Report func(message string)
+	// Now stamps conditions and events; nil stands for time.Now.
+	Now func() time.Time
+}
+
+// Counts are what was written so far.
+type Counts struct {
+	// PodStatuses, GroupStatuses and Events were written.
+	PodStatuses, GroupStatuses, Events uint64
+	// Standing are those that the API server said already, Replaced those that something later took the place of before
+	// they were written.
+	Standing, Replaced uint64
+	// Failed could not be written and were given up.
+	Failed uint64
+	// Waiting are there to be written.
+	Waiting int
+}
+
+// Status keeps what there is to be written.
+type Status struct {
+	opts  Options
+	pods  *pending[types.UID, podStatus]
+	group *pending[groupKey, groupStatus]
+	event *pending[eventKey, event]
+
+	podsWritten, groupsWritten, eventsWritten, standing, failed atomic.Uint64
+
+	groups groupWriter
+	events eventWriter
+}
+
+// maxEvents is how many events wait to be written at the most. Those that come when so many wait are dropped: the log
+// has what they say.
+const maxEvents = 20_000
+
+// New returns a Status that nothing was told to.
+func New(opts Options) *Status {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Workers == 0 {
+		opts.Workers = 8
+	}
+	return &Status{
+		opts: opts, pods: newPending[types.UID, podStatus](0), group: newPending[groupKey, groupStatus](0),
+		event: newPending[eventKey, event](maxEvents),
+	}
+}
+
+// Run writes until ctx is done.
+func (s *Status) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for range s.opts.Workers {
+		all.Go(func() { s.pods.each(ctx, s.writePod) })
+	}
+	all.Go(func() { s.group.each(ctx, s.writeGroup) })
+	all.Go(func() { s.event.each(ctx, s.writeEvent) })
+	all.Wait()
+}
+
+// Counts returns what was written so far.
+func (s *Status) Counts() Counts {
+	return Counts{
+		PodStatuses: s.podsWritten.Load(), GroupStatuses: s.groupsWritten.Load(), Events: s.eventsWritten.Load(),
+		Standing: s.standing.Load(), Failed: s.failed.Load(),
+		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(),
+		Waiting:  s.pods.len() + s.group.len() + s.event.len(),
+	}
+}
+
+// Observe takes in what has become durable. It reads the Machine, and keeps nothing of it.
+func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
+	for i := range c.Entries {
+		switch p := c.Entries[i].Payload.(type) {
+		case *eventlog.Decision:
+			s.decided(m, p)
+		case *eventlog.BindResult:
+			if p.Outcome == eventlog.BindBound {
+				s.bound(m, p)
+			}
+		}
+	}
+}
+
+// decided takes in a decision.
+func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
+	state := m.Cluster()
+	by := ref{d.Namespace, d.Name, d.UID}
+	if d.Outcome != eventlog.Evicted {
+		s.preempted(m, d, by)
+	}
+	for _, n := range d.Nominations {
+		if p := state.Pod(n.UID); p != nil {
+			s.show(m, p, nil)
+		}
+	}
+	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
+		return
+	}
+	nodes, _ := state.List()
+	why := reasonOf(d, len(nodes))
+	if p := state.Pod(d.UID); p != nil {
+		s.refused(m, p, why)
+		if g := p.Group; g != nil && !g.HasMinimum(gang.Assigned) {
+			s.groupRefused(m, g, p, why)
+		}
+	}
+}
+
+// refused has a pod's condition and an event say why it has no node.
+func (s *Status) refused(m *scheduler.Machine, p *cluster.Pod, why reason) {
+	if p.Stage != cluster.Pending {
+		return
+	}
+	s.show(m, p, &corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: why.reason, Message: why.message,
+	})
+	s.tell(event{
+		regarding: refOf(p), eventtype: corev1.EventTypeWarning, reason: "FailedScheduling", action: "Scheduling",
+		note: why.message, reporter: reporterOf(p),
+	})
+}
+
+// groupRefused has the status of a gang, and the conditions of those of its pods that had no cycle of their own, say
+// why it was not placed.
+func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *cluster.Pod, why reason) {
+	of := why
+	of.message = "gang " + g.Name + " is not placed: " + why.message
+	for _, member := range g.Members() {
+		if member != tried && member.Stage == cluster.Pending && m.Schedules(member.Object) &&
+			len(member.Object.Spec.SchedulingGates) == 0 && member.Object.DeletionTimestamp == nil {
+			s.refused(m, member, of)
+		}
+	}
+	s.showGroup(g, groupStatus{condition: &metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: why.reason, Message: why.message,
+	}})
+}
+
+// bound takes in that a pod is bound.
+func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
+	p := m.Cluster().Pod(r.UID)
+	if p == nil {
+		return
+	}
+	s.pods.drop(r.UID) // the API server has written the condition, and taken the nomination away, with the binding
+	of := refOf(p)
+	s.tell(event{
+		regarding: of, eventtype: corev1.EventTypeNormal, reason: "Scheduled", action: "Binding",
+		note: "Successfully assigned " + of.namespace + "/" + of.name + " to " + r.Node, reporter: reporterOf(p),
+	})
+	if g := p.Group; g != nil && g.HasMinimum(gang.Assigned) {
+		s.showGroup(g, groupStatus{condition: &metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: "Scheduled", Message: "the gang has its minimum of pods on nodes",
+		}})
+	}
+}
+
+// preempted has events say of the victims by what they are preempted.
+func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
+	for _, uid := range d.Victims {
+		victim := m.Cluster().Pod(uid)
+		if victim == nil {
+			continue
+		}
+		note := "Preempted by pod " + string(by.uid) + " on node " + victim.Node
+		if d.Group != "" {
+			note = "Preempted by gang " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " + victim.Node
+		}
+		s.tell(event{
+			regarding: refOf(victim), related: &by, eventtype: corev1.EventTypeNormal, reason: "Preempted",
+			action: "Preempting", note: note, reporter: reporterOf(victim),
+		})
+	}
+}
+
+// ref names a pod.
+type ref struct {
+	namespace, name string
+	uid             types.UID
+}
+
+func refOf(p *cluster.Pod) ref { return ref{p.Object.Namespace, p.Object.Name, p.Object.UID} }
+
+// reporterOf is the name under which events of a pod are written: its scheduler's.
+func reporterOf(p *cluster.Pod) string { return p.Object.Spec.SchedulerName }

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// reason is why a pod has no node: a reason of the API, and words for people.
+type reason struct {
+	reason, message string
+}
+
+// reasonOf returns why a pod was refused, in the form of kube-scheduler's FitError, which tools look for:
+//
+//	0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s).
+func reasonOf(d *eventlog.Decision, nodes int) reason {
+	why := reason{reason: corev1.PodReasonUnschedulable}
+	if d.Outcome == eventlog.Error {
+		why.reason = corev1.PodReasonSchedulerError
+	}
+	var whole, each []string
+	count := map[string]int64{}
+	for _, r := range d.Rejections {
+		words := r.Reason
+		if words == "" {
+			words = r.Plugin + " failed"
+		}
+		if r.Nodes == 0 {
+			whole = append(whole, strings.TrimSuffix(words, "."))
+		} else {
+			count[words] += r.Nodes
+		}
+	}
+	for words, n := range count { // any order: sorted below
+		each = append(each, fmt.Sprintf("%d %s", n, words))
+	}
+	slices.Sort(each)
+	message := fmt.Sprintf("0/%d nodes are available:", nodes)
+	for _, words := range whole {
+		message += " " + words + "."
+	}
+	if len(each) > 0 {
+		message += " " + strings.Join(each, ", ") + "."
+	}
+	why.message = message
+	return why
+}
+
+// maxNote is how many bytes the note of an event has at the most: the API server refuses longer ones.
+const maxNote = 1024
+
+// cutNote returns a note that the API server takes.
+func cutNote(note string) string {
+	const more = " ..."
+	if len(note) <= maxNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
+}
