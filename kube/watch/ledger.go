@@ -77,6 +77,14 @@ func (l *ledger) isLogged(place int, name types.NamespacedName, v version) bool 
 	return a != nil && a.wait == nil && a.known && a.logged == v
 }
 
+// has reports whether the cluster has an object of the name, by what it told last.
+func (l *ledger) has(place int, name types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.books[place][name]
+	return a != nil && (a.wait == nil && a.known || a.wait != nil && a.wait.object != nil)
+}
+
 // knows reports whether the log has an object of the name and UID.
 func (l *ledger) knows(place int, name types.NamespacedName, uid types.UID) bool {
 	l.mu.Lock()

@@ -143,6 +143,11 @@ func (w *Watch) Take() []eventlog.Payload {
 // Pod returns what the API server told last of a pod that is there and not finished.
 func (w *Watch) Pod(uid types.UID) (Pod, bool) { return w.pods.get(uid) }
 
+// Node reports whether the cluster has the node, by what the API server told last.
+func (w *Watch) Node(name string) bool {
+	return w.ledger.has(places[eventlog.Nodes], types.NamespacedName{Name: name})
+}
+
 // Whole returns an object as the API server told it last, with everything but its managed fields; nil if there is none.
 // Volumes, claims and the three kinds of pod groups are kept so, and nothing else. It must not be changed.
 func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
