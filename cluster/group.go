@@ -246,7 +246,9 @@ func (g *Group) Members() []*Pod {
 func (g *Group) String() string { return g.Namespace + "/" + g.Name }
 
 // ObjectOf returns the gang's PodGroup of one of the APIs, PodGroups or XPodGroups; nil for none.
-func (g *Group) ObjectOf(res eventlog.Resource) eventlog.Object { return g.informers.Get(res, g.Namespace, g.Name) }
+func (g *Group) ObjectOf(res eventlog.Resource) eventlog.Object {
+	return g.informers.Get(res, g.Namespace, g.Name)
+}
 
 // Key is namespace and name.
 func (g *Group) Key() types.NamespacedName {
