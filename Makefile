@@ -57,6 +57,11 @@ e2e: ## Run the tests against a real API server: 12 minutes at most once its pro
 cluster: ## Start a Kubernetes cluster with nodes on the loopback interface, until ^C
 	@cd e2e && $(GO) run ./cmd/cluster $(CLUSTER)
 
+# Three rounds take about 15 minutes; the machine should have nothing else to do. BENCH adds flags.
+.PHONY: bench-live
+bench-live: ## Compare Rollcall with kube-scheduler on a real API server
+	cd e2e && $(GO) run ./bench $(BENCH)
+
 .PHONY: lint
 lint: lint-format lint-vet lint-staticcheck lint-rules ## gofmt, go vet, staticcheck, and our own rules (internal/lint)
 
