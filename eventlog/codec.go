@@ -15,10 +15,11 @@ import (
 //	1  the first format
 //	2  a Decision may end in Nominations
 //	3  an EpochStarted may end in its Behaviour; a Decision may end in Domain, Elsewhere and Ended
+//	4  a BindResult may end in its Decision
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 3
+const FormatVersion = 4
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -171,6 +172,10 @@ func versionFor(p Payload) byte {
 			return 3
 		case len(p.Nominations) > 0:
 			return 2
+		}
+	case *BindResult:
+		if p.Decision > 0 {
+			return 4
 		}
 	}
 	return 1

@@ -275,7 +275,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 4), "unknown format version 4 at byte 0"},
+		"version":   {change(0, 5), "unknown format version 5 at byte 0"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
 			"1"},
@@ -294,7 +294,12 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			"record ends"},
 		"bind outcome": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 5, 0), "outcome at byte 64: unknown " +
 			"bind outcome 5"},
-		"trailing byte": {raw(eventlog.KindBindResult, append(bind, 0)...), "1 bytes too many at byte 65"},
+		"decision in version 1": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 7)...), "format version 1 " +
+			"at byte 0, but what it holds is written in version 4"},
+		"decision 0": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 0)...), "decision at byte 66: 0 is " +
+			"left out"},
+		"trailing byte": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 7, 0)...), "1 bytes too many at " +
+			"byte 66"},
 		"long varint": {raw(eventlog.KindBindResult, 0x81, 0x00, 'u', 1, 'n', 1, 0), "uid at byte 59: " +
 			"varint is longer"},
 		"endless varint": {raw(eventlog.KindBindResult, bytes.Repeat([]byte{0xff}, 11)...), "varint exceeds " +
@@ -382,6 +387,13 @@ func FuzzDecodeRecord(f *testing.F) {
 		encode(
 			f,
 			eventlog.Entry{Seq: 6, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 4, Message: "m"}},
+			[32]byte{},
+		),
+	)
+	f.Add(
+		encode(
+			f,
+			eventlog.Entry{Seq: 6, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 1, Decision: 300}},
 			[32]byte{},
 		),
 	)

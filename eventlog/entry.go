@@ -144,6 +144,10 @@ type BindResult struct {
 	Outcome BindOutcome
 	// Message is for people; no decision depends on it.
 	Message string
+	// Decision is the sequence number of the Decision that asked for the bind. Zero stands for whichever Decision is
+	// outstanding for the pod: the results in logs from before there were numbers have none. A result of a Decision
+	// that is not outstanding is a fact that changes nothing.
+	Decision uint64
 }
 
 // Kind implements Payload.

@@ -126,7 +126,8 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		return drawDecision(t)
 	}
 	return &eventlog.BindResult{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node"),
-		Outcome: eventlog.BindOutcome(rapid.IntRange(1, 4).Draw(t, "outcome")), Message: text.Draw(t, "message")}
+		Outcome: eventlog.BindOutcome(rapid.IntRange(1, 4).Draw(t, "outcome")), Message: text.Draw(t, "message"),
+		Decision: rapid.Uint64().Draw(t, "decision")}
 }
 
 func drawEntry(t *rapid.T) eventlog.Entry {

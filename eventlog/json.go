@@ -203,6 +203,9 @@ func (w *jsonWriter) bindResult(p *BindResult) {
 	w.str("node", p.Node)
 	w.str("outcome", p.Outcome.String())
 	w.strIfSet("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	if p.Decision > 0 {
+		w.uint("decision", p.Decision)
+	}
 	w.pod(p.UID)
 }
 

@@ -181,11 +181,12 @@ func (j *jsonTick) payload() (Payload, error) { return &Tick{}, nil }
 
 type jsonBindResult struct {
 	jsonHeader
-	UID     types.UID `json:"uid"`
-	Node    string    `json:"node"`
-	Outcome string    `json:"outcome"`
-	Message string    `json:"message"`
-	Pod     string    `json:"pod"` // not part of the entry
+	UID      types.UID `json:"uid"`
+	Node     string    `json:"node"`
+	Outcome  string    `json:"outcome"`
+	Message  string    `json:"message"`
+	Decision uint64    `json:"decision"`
+	Pod      string    `json:"pod"` // not part of the entry
 }
 
 func (j *jsonBindResult) payload() (Payload, error) {
@@ -193,7 +194,7 @@ func (j *jsonBindResult) payload() (Payload, error) {
 	if outcome == 0 {
 		return nil, fmt.Errorf("outcome: unknown outcome %q", j.Outcome)
 	}
-	return &BindResult{UID: j.UID, Node: j.Node, Outcome: outcome, Message: j.Message}, nil
+	return &BindResult{UID: j.UID, Node: j.Node, Outcome: outcome, Message: j.Message, Decision: j.Decision}, nil
 }
 
 type jsonDecisionEntry struct {

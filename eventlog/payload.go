@@ -172,12 +172,21 @@ func (w *payloadWriter) bindResult(p *BindResult) {
 	w.fail("outcome", checkBindOutcome(p.Outcome))
 	w.b = append(w.b, byte(p.Outcome))
 	w.str("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	if p.Decision > 0 { // as before version 4 otherwise
+		w.uvarint(p.Decision)
+	}
 }
 
 func (r *payloadReader) bindResult() *BindResult {
 	p := &BindResult{UID: r.uid("uid"), Node: r.str("node"), Outcome: BindOutcome(r.byte("outcome"))}
 	r.fail("outcome", checkBindOutcome(p.Outcome))
 	p.Message = r.str("message")
+	if r.err != nil || r.at == len(r.text) {
+		return p
+	}
+	if p.Decision = r.uvarint("decision"); r.err == nil && p.Decision == 0 {
+		r.fail("decision", errors.New("0 is left out"))
+	}
 	return p
 }
 

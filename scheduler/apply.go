@@ -309,11 +309,14 @@ func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, or that
-// are being bound to another node by now, come late and change nothing.
+// applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, that are being
+// bound to another node by now, or to the same node by a later decision, come late and change nothing.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	p := m.cluster.Pod(r.UID)
 	if p == nil || p.Stage != cluster.Binding || r.Node != p.Node {
+		return nil
+	}
+	if r.Decision != 0 && r.Decision != m.effects.decisionOf(r.UID, Bind) {
 		return nil
 	}
 	switch r.Outcome {

@@ -14,7 +14,7 @@ import (
 type EffectKind uint8
 
 const (
-	// Bind asks to bind the pod to Node; its result comes back as a BindResult entry.
+	// Bind asks to bind the pod to Node; its result comes back as a BindResult entry with the decision's number.
 	Bind EffectKind = 1
 	// Evict asks to delete the pod gracefully; its deletion comes back as a Deleted entry.
 	Evict EffectKind = 2
@@ -58,6 +58,15 @@ func (e *effects) add(x Effect) {
 func (e *effects) has(uid types.UID, kind EffectKind) bool {
 	_, ok := e.at[effectKey{uid, kind}]
 	return ok
+}
+
+// decisionOf returns the decision that asked for the pod's outstanding effect of that kind; 0 if there is none.
+func (e *effects) decisionOf(uid types.UID, kind EffectKind) uint64 {
+	i, ok := e.at[effectKey{uid, kind}]
+	if !ok {
+		return 0
+	}
+	return e.slots[i].Seq
 }
 
 func (e *effects) done(uid types.UID, kind EffectKind) {

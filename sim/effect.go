@@ -44,7 +44,8 @@ func (c *Cluster) eviction(seq uint64) ending {
 func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	answer := func(outcome eventlog.BindOutcome, format string, args ...any) []eventlog.Payload {
 		return []eventlog.Payload{
-			&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...)}}
+			&eventlog.BindResult{UID: e.UID, Node: e.Node, Outcome: outcome, Message: fmt.Sprintf(format, args...),
+				Decision: e.Seq}}
 	}
 	i, there := c.live[e.UID]
 	if !there {

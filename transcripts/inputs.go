@@ -46,9 +46,12 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 	case "delete":
 		return []eventlog.Payload{p.deletion(d)}
 	case "bound", "failed", "conflict", "unknown":
-		p.allow(d, 1, "node")
+		p.allow(d, 1, "node", "decision")
 		pod := p.existing(d)
 		result := &eventlog.BindResult{UID: pod.Object.UID, Node: arg(d, "node", pod.Node), Outcome: outcomes[d.Cmd]}
+		var err error
+		result.Decision, err = strconv.ParseUint(arg(d, "decision", "0"), 10, 64)
+		p.must(err)
 		if d.Cmd == "failed" {
 			result.Message = "the API server said no"
 		}

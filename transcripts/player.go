@@ -278,7 +278,8 @@ func (p *Player) step(inputs []eventlog.Payload) {
 	var answers []eventlog.Payload
 	for _, x := range p.machine.EffectsAfter(p.seen) {
 		if x.Kind == scheduler.Bind && !p.KeepBinds {
-			answers = append(answers, &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound})
+			answers = append(answers, &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound,
+				Decision: x.Seq})
 		}
 	}
 	p.seen = p.machine.Seq()

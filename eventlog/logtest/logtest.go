@@ -121,7 +121,7 @@ func payload(seq uint64) eventlog.Payload {
 			Allowed:    []types.UID{uid, "other"},
 		}
 	case 4:
-		return &eventlog.BindResult{UID: uid, Node: "n1", Outcome: eventlog.BindBound}
+		return &eventlog.BindResult{UID: uid, Node: "n1", Outcome: eventlog.BindBound, Decision: seq - 1}
 	case 5:
 		return &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "default", Name: name, UID: uid}
 	}

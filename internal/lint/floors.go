@@ -68,6 +68,7 @@ var rooms = []room{
 	{dir: "kube/client", floor: 6},
 	{dir: "kube/lease", floor: 6},
 	{dir: "kube/serving", floor: 6},
+	{dir: "kube/effect", floor: 7},
 	{dir: "kube/status", floor: 7},
 	{dir: "kube/watch", floor: 7},
 	{dir: "bench/workload", floor: 0},

@@ -1,0 +1,133 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// maxBinds is how often a pod is sent that is seen unbound afterwards. With the time between them the last one is sent
+// about 3 s after the first.
+const maxBinds = 6
+
+// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look. Whatever fails,
+// look has the last word: an earlier attempt, also one of an earlier process, may have bound the pod.
+type binding struct {
+	*Effects
+	Request
+
+	sent   int   // how often the bind was sent, without those that the server put off
+	tries  int   // of the step before that, since it last succeeded
+	unread int   // how often the pod could not be read, since it last could
+	cause  error // why the pod is read
+	final  bool  // it is not sent again
+
+	settled  int       // how many of Volumes are written
+	written  []written // what was written
+	deadline time.Time // until when claims have to be bound
+	readBack bool      // volumes are read from the server, not from the lister
+}
+
+// send binds the pod.
+func (b *binding) send(ctx context.Context) turn {
+	if err := b.opts.Still(b.Effect); err != nil {
+		return b.fail(err)
+	}
+	err := b.call(ctx, CallBind, func(ctx context.Context) error {
+		return b.opts.Client.CoreV1().Pods(b.Namespace).Bind(ctx, &v1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, UID: b.UID},
+			Target:     v1.ObjectReference{Kind: "Node", Name: b.Node},
+		}, metav1.CreateOptions{})
+	})
+	if err == nil {
+		return b.end(eventlog.BindBound, "")
+	}
+	if wait, ok := putOff(err); ok {
+		b.retried()
+		return turn{next: b.send, after: wait}
+	}
+	b.sent++
+	b.cause, b.final = err, isRefusal(err)
+	return turn{next: b.look}
+}
+
+// fail ends the bind without sending it, once it is sure that the pod is not bound already.
+func (b *binding) fail(err error) turn {
+	b.cause, b.final = err, true
+	return turn{next: b.look}
+}
+
+// look reads the pod back, and tells what stands at the API server.
+func (b *binding) look(ctx context.Context) turn {
+	pod, err := b.readPod(ctx, b.Request)
+	switch {
+	case apierrors.IsNotFound(err):
+		return b.end(eventlog.BindConflict, "pod %s/%s is gone", b.Namespace, b.Name)
+	case err != nil:
+		b.unread++
+		b.trouble(b.Request, "what came of the bind cannot be read, its capacity stays reserved", err)
+		return turn{next: b.look, after: backoff(b.unread)}
+	}
+	b.unread = 0
+	switch {
+	case pod.UID != b.UID:
+		return b.end(eventlog.BindConflict, "pod %s/%s is another one (UID %s)", b.Namespace, b.Name, pod.UID)
+	case pod.Spec.NodeName == b.Node:
+		return b.end(eventlog.BindBound, "")
+	case pod.Spec.NodeName != "":
+		return b.end(eventlog.BindConflict, "pod %s/%s is bound to node %s", b.Namespace, b.Name, pod.Spec.NodeName)
+	case pod.DeletionTimestamp != nil:
+		return b.end(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)
+	case len(pod.Spec.SchedulingGates) > 0, b.final, b.sent >= maxBinds:
+		return b.end(eventlog.BindFailed, "%v", b.cause)
+	}
+	b.retried()
+	return turn{next: b.send, after: backoff(b.sent)}
+}
+
+// end is the bind's result.
+func (b *binding) end(outcome eventlog.BindOutcome, format string, args ...any) turn {
+	return ended(&eventlog.BindResult{
+		UID:      b.UID,
+		Node:     b.Node,
+		Outcome:  outcome,
+		Message:  fmt.Sprintf(format, args...),
+		Decision: b.Seq,
+	})
+}
+
+// again makes a step before the bind once more after an error that may pass, and fails after too many.
+func (b *binding) again(s step, err error) turn {
+	wait, off := putOff(err)
+	var inconsistent *inconsistentError
+	switch {
+	case off:
+	case errors.As(err, &inconsistent), isRefusal(err), b.tries >= maxBinds && isAnswer(err):
+		return b.fail(err)
+	default:
+		b.tries++
+		wait = backoff(b.tries)
+		if !isAnswer(err) {
+			b.trouble(b.Request, "it cannot be bound, its capacity stays reserved", err)
+		}
+	}
+	b.retried()
+	return turn{next: s, after: wait}
+}
+
+// inconsistentError says that what stands at the API server does not go with the decision.
+type inconsistentError struct{ err error }
+
+func (e *inconsistentError) Error() string { return e.err.Error() }
+func (e *inconsistentError) Unwrap() error { return e.err }
+
+func inconsistent(format string, args ...any) error {
+	return &inconsistentError{fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,179 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CallKind is what a call to the API server does.
+type CallKind string
+
+// The calls.
+const (
+	CallBind          CallKind = "bind"
+	CallReadPod       CallKind = "read-pod"
+	CallCondition     CallKind = "patch-pod-condition"
+	CallDelete        CallKind = "delete-pod"
+	CallReadVolume    CallKind = "read-volume"
+	CallUpdateVolume  CallKind = "update-volume"
+	CallReadClaim     CallKind = "read-claim"
+	CallUpdateClaim   CallKind = "update-claim"
+	CallReadNode      CallKind = "read-node"
+	CallReadDevices   CallKind = "read-resource-claim"
+	CallReserveClaims CallKind = "reserve-resource-claim"
+)
+
+// Call is a kind of call and how it was answered: "ok", the status code of an error ("409"), "timeout" if no answer
+// came in time, "broken" if none came for another reason.
+type Call struct {
+	Kind   CallKind
+	Answer string
+}
+
+// Counts are what has been done since New.
+type Counts struct {
+	// Calls are the calls that ended, by kind and answer.
+	Calls map[Call]uint64
+	// ReadBacks is how often a pod was read to learn what had come of a bind or an eviction.
+	ReadBacks uint64
+	// Retries is how often something was tried again.
+	Retries uint64
+	// GivenUp is how many evictions were given up.
+	GivenUp uint64
+	// Outstanding is how many effects have been taken on and have not ended.
+	Outstanding int
+}
+
+// Counts returns what has been done so far.
+func (e *Effects) Counts() Counts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts := e.counts
+	counts.Calls = maps.Clone(counts.Calls)
+	return counts
+}
+
+// call makes one call, within its time, and counts it.
+func (e *Effects) call(ctx context.Context, kind CallKind, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.CallTimeout)
+	defer cancel()
+	err := do(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts.Calls[Call{kind, answerOf(err)}]++
+	return err
+}
+
+// readPod reads the effect's pod from the API server, as it stands there and not as a cache has it.
+func (e *Effects) readPod(ctx context.Context, r Request) (pod *v1.Pod, err error) {
+	err = e.call(ctx, CallReadPod, func(ctx context.Context) (err error) {
+		pod, err = e.opts.Client.CoreV1().Pods(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+		return err
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts.ReadBacks++
+	return pod, err
+}
+
+func (e *Effects) retried() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts.Retries++
+}
+
+func (e *Effects) gaveUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts.GivenUp++
+}
+
+// answerOf names an answer for Call.
+func answerOf(err error) string {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &status):
+		return strconv.Itoa(int(status.Status().Code))
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return "broken"
+}
+
+// isAnswer reports whether the error is the API server's answer. Otherwise it may not have got the call.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+// isRefusal reports whether the API server has refused a call, and would again. It did not carry it out.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+// putOff returns for how long the API server, which has more calls than it takes, has put this one off.
+func putOff(err error) (time.Duration, bool) {
+	if !apierrors.IsTooManyRequests(err) {
+		return 0, false
+	}
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return max(time.Duration(seconds)*time.Second, firstBackoff), true
+}
+
+// Between tries the time doubles from firstBackoff to lastBackoff.
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 10 * time.Second
+)
+
+// backoff is how long to wait after so many tries.
+func backoff(tries int) time.Duration {
+	return min(firstBackoff<<min(max(tries, 1)-1, 10), lastBackoff)
+}
+
+// reportEvery is the least time between two reports of trouble.
+const reportEvery = 30 * time.Second
+
+// troubles are what went wrong since it was last reported.
+type troubles struct {
+	reported time.Time
+	since    int
+}
+
+// trouble reports what goes wrong with an effect, not more often than reportEvery: when the API server is away, all
+// effects are in trouble at once.
+func (e *Effects) trouble(r Request, what string, err error) {
+	e.mu.Lock()
+	now := e.opts.Clock.Now()
+	e.troubles.since++
+	due := e.troubles.reported.IsZero() || now.Sub(e.troubles.reported) >= reportEvery
+	n := e.troubles.since
+	if due {
+		e.troubles.reported, e.troubles.since = now, 0
+	}
+	e.mu.Unlock()
+	if due {
+		e.opts.Report(fmt.Sprintf("pod %s/%s (%s): %s (%d such tries since the last report): %v", r.Namespace, r.Name,
+			r.UID, what, n, err))
+	}
+}

@@ -1,0 +1,16 @@
+// Package effect carries out what decisions ask for, by calls to the API server, and tells what came of it.
+//
+// It gets effects whose decisions are durable (Effects.Carry), and gives back inputs of the log (Effects.Take). It
+// never decides anything and never looks at the scheduler's state. Read effects.go first (the interface and the life of
+// an effect), then bind.go and evict.go: each is a chain of steps, and each step makes the calls of one stage.
+//
+// What holds:
+//
+//   - A bind has one result, and the result says what stands at the API server. 201 is the only answer that is taken at
+//     its word. After any other answer, or none, the pod is read back (look in bind.go), and its UID and node are
+//     compared. While it cannot be read, there is no result: the capacity stays reserved.
+//   - Every call has the pod's UID as a precondition. A pod that took over the name is neither bound nor deleted.
+//   - The effects of one pod are carried out one after the other.
+//   - An effect may be asked for again, after a restart. What has been done already is seen, and not done twice.
+//   - Nothing waits on the caller's goroutine. Whatever waits for time, or for others, takes no worker.
+package effect

@@ -1,0 +1,358 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Request is an effect to be carried out, and what has to be known of it besides.
+type Request struct {
+	scheduler.Effect
+	// Decision is, of an eviction, the decision that asks for it; nil if it is not known.
+	Decision *eventlog.Decision
+	// Scheduler is, of an eviction, the name of the scheduler that the preemptor names; "" if it is not known.
+	Scheduler string
+	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
+	// ClaimsOf of the pod.
+	Claims []string
+}
+
+// Options is what Effects work with. The zero value of everything but Client stands for its default.
+type Options struct {
+	// Client makes the calls. How many a second it makes is its own affair.
+	Client kubernetes.Interface
+	// Workers is how many effects are carried out at the same time; 32 by default.
+	Workers int
+	// Volumes are the whole PersistentVolumes, claims and nodes, as far as the process knows them. With nil they are
+	// read from the API server.
+	Volumes Volumes
+	// BindTimeout is how long a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds); 600 s by
+	// default.
+	BindTimeout time.Duration
+	// CallTimeout is how long one call may take; 30 s by default.
+	CallTimeout time.Duration
+	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
+	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
+	Still func(scheduler.Effect) error
+	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that were
+	// given up. It is called from several goroutines.
+	Report func(string)
+	// Clock is the wall clock by default.
+	Clock Clock
+}
+
+// Clock tells the time and calls back after some of it.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f after d, from a goroutine of its own.
+	AfterFunc(d time.Duration, f func())
+}
+
+type wallClock struct{}
+
+func (wallClock) Now() time.Time                      { return time.Now() }
+func (wallClock) AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
+
+// Effects carries out effects. All methods may be called from any goroutine.
+type Effects struct {
+	opts     Options
+	finished chan struct{}
+
+	mu       sync.Mutex
+	changed  *sync.Cond // ready has grown, or stopped was set
+	stopped  bool
+	draining bool
+	lanes    map[types.UID]*lane
+	ready    []*lane // those whose next task may go on, in order
+	drains   []chan struct{}
+	results  []eventlog.Payload
+	counts   Counts
+	troubles troubles
+}
+
+// lane is what is asked for one pod. One of its tasks at the most is being carried out.
+type lane struct {
+	tasks []*task
+	// queued says that the lane stands in ready, running that a worker carries out one of its tasks.
+	queued, running bool
+}
+
+// task is an effect on its way.
+type task struct {
+	Request
+	step step
+	// due says that the step may be made: it waits for no time.
+	due bool
+	// idle says that it waits for what others do.
+	idle bool
+}
+
+// A step makes the calls of one stage and says how the task goes on.
+type step func(ctx context.Context) turn
+
+// turn is how a task goes on.
+type turn struct {
+	// next is the next step; nil if the effect has ended.
+	next step
+	// after is when.
+	after time.Duration
+	// idle says that until then the task waits for what others do: a drain does not wait for it.
+	idle bool
+	// result is what has come of an effect that has ended; nil if there is nothing to tell.
+	result eventlog.Payload
+}
+
+// ended is the end of an effect.
+func ended(result eventlog.Payload) turn { return turn{result: result} }
+
+// New returns Effects that carry nothing out until Run is called.
+func New(opts Options) *Effects {
+	if opts.Workers <= 0 {
+		opts.Workers = 32
+	}
+	if opts.BindTimeout <= 0 {
+		opts.BindTimeout = 600 * time.Second
+	}
+	if opts.CallTimeout <= 0 {
+		opts.CallTimeout = 30 * time.Second
+	}
+	if opts.Still == nil {
+		opts.Still = func(scheduler.Effect) error { return nil }
+	}
+	if opts.Report == nil {
+		opts.Report = func(string) {}
+	}
+	if opts.Clock == nil {
+		opts.Clock = wallClock{}
+	}
+	e := &Effects{
+		opts:     opts,
+		finished: make(chan struct{}, 1),
+		lanes:    map[types.UID]*lane{},
+		counts:   Counts{Calls: map[Call]uint64{}},
+	}
+	e.changed = sync.NewCond(&e.mu)
+	return e
+}
+
+// Run carries out effects until ctx ends, and returns when no call is under way any more. Those that have no result by
+// then must be asked for again by the next process: they are outstanding in the log.
+func (e *Effects) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.stopped = true
+		e.changed.Broadcast()
+	})()
+	var workers sync.WaitGroup
+	for range e.opts.Workers {
+		workers.Go(func() { e.work(ctx) })
+	}
+	workers.Wait()
+}
+
+// Carry takes effects on. It never blocks. Every one must be of a decision that is durable. One that is being carried
+// out already is passed over.
+func (e *Effects) Carry(requests []Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range requests {
+		e.carry(r)
+	}
+}
+
+func (e *Effects) carry(r Request) {
+	l := e.lanes[r.UID]
+	if l == nil {
+		l = &lane{}
+		e.lanes[r.UID] = l
+	}
+	for _, t := range l.tasks {
+		if t.Kind == r.Kind && t.Seq == r.Seq {
+			return
+		}
+	}
+	l.tasks = append(l.tasks, &task{Request: r, step: e.start(r), due: true})
+	e.counts.Outstanding++
+	e.offer(l)
+}
+
+// start returns the first step of an effect.
+func (e *Effects) start(r Request) step {
+	switch r.Kind {
+	case scheduler.Bind:
+		b := &binding{Effects: e, Request: r}
+		return b.reserveClaims
+	case scheduler.Evict:
+		v := &eviction{Effects: e, Request: r}
+		return v.look
+	}
+	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", r.Kind, r.Namespace, r.Name))
+}
+
+// Finished returns a channel from which one receives after results have come: one message for any number of them. It is
+// for one receiver.
+func (e *Effects) Finished() <-chan struct{} { return e.finished }
+
+// Take returns the results that have come since the last call, in the order in which they came.
+func (e *Effects) Take() []eventlog.Payload {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	results := e.results
+	e.results = nil
+	return results
+}
+
+// Drain waits until every effect that was taken on has its result, while Run runs. Those that wait for what others do
+// (the binding of a volume) it gives up without a result: nothing of them is in doubt, and the next process carries
+// them out. It returns the context's error, and how many effects are outstanding, if ctx ends before.
+func (e *Effects) Drain(ctx context.Context) error {
+	e.mu.Lock()
+	e.draining = true
+	for uid, l := range e.lanes { // any order: each is looked at by itself
+		for _, t := range append([]*task(nil), l.tasks...) {
+			if t.idle && !t.due {
+				e.remove(uid, l, t)
+			}
+		}
+	}
+	idle := make(chan struct{})
+	e.drains = append(e.drains, idle)
+	e.tellIdle()
+	e.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%d effects have no result yet: %w", e.Counts().Outstanding, ctx.Err())
+	}
+}
+
+// tellIdle ends the wait of Drain when nothing is outstanding.
+func (e *Effects) tellIdle() {
+	if e.counts.Outstanding > 0 {
+		return
+	}
+	for _, idle := range e.drains {
+		close(idle)
+	}
+	e.drains = nil
+}
+
+// work carries out effects until ctx ends.
+func (e *Effects) work(ctx context.Context) {
+	for {
+		uid, l, t := e.pick()
+		if t == nil {
+			return
+		}
+		turn := t.step(ctx)
+		for ctx.Err() == nil && turn.next != nil && turn.after == 0 {
+			turn = turn.next(ctx)
+		}
+		if ctx.Err() != nil {
+			return // a call may have been broken off: what came of it is for the next process to read
+		}
+		e.conclude(uid, l, t, turn)
+	}
+}
+
+// pick waits for a task that may go on; nil after the end of Run's context.
+func (e *Effects) pick() (types.UID, *lane, *task) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for !e.stopped {
+		if len(e.ready) == 0 {
+			e.changed.Wait()
+			continue
+		}
+		l := e.ready[0]
+		e.ready[0] = nil
+		e.ready = e.ready[1:]
+		l.queued = false
+		if t := l.next(); t != nil {
+			l.running, t.due = true, false
+			return t.UID, l, t
+		}
+	}
+	return "", nil, nil
+}
+
+// next returns the task that may go on: an eviction first, because it makes the bind of its pod needless, otherwise the
+// one that was asked for first.
+func (l *lane) next() *task {
+	if l.running {
+		return nil
+	}
+	for _, t := range l.tasks {
+		if t.Kind == scheduler.Evict && t.due {
+			return t
+		}
+	}
+	if len(l.tasks) > 0 && l.tasks[0].due {
+		return l.tasks[0]
+	}
+	return nil
+}
+
+// offer makes the lane ready, if it has a task that may go on.
+func (e *Effects) offer(l *lane) {
+	if l.queued || l.next() == nil {
+		return
+	}
+	l.queued = true
+	e.ready = append(e.ready, l)
+	e.changed.Signal()
+}
+
+// conclude notes how a task goes on.
+func (e *Effects) conclude(uid types.UID, l *lane, t *task, turn turn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.running = false
+	switch {
+	case turn.next == nil:
+		if turn.result != nil {
+			e.results = append(e.results, turn.result)
+			select {
+			case e.finished <- struct{}{}:
+			default:
+			}
+		}
+		e.remove(uid, l, t)
+	case turn.idle && e.draining:
+		e.remove(uid, l, t)
+	default:
+		t.step, t.idle = turn.next, turn.idle
+		e.opts.Clock.AfterFunc(turn.after, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			t.due = true
+			e.offer(l)
+		})
+	}
+	e.offer(l)
+}
+
+// remove takes a task out.
+func (e *Effects) remove(uid types.UID, l *lane, t *task) {
+	for i := range l.tasks {
+		if l.tasks[i] == t {
+			l.tasks = append(l.tasks[:i:i], l.tasks[i+1:]...)
+			e.counts.Outstanding--
+			break
+		}
+	}
+	if len(l.tasks) == 0 && e.lanes[uid] == l {
+		delete(e.lanes, uid)
+	}
+	e.tellIdle()
+}
