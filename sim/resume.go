@@ -214,7 +214,7 @@ func (r *Resumption) peek() (*eventlog.Entry, error) {
 
 // take compares a recorded input with the first of inputs and returns the others.
 func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog.Payload) ([]eventlog.Payload, error) {
-	input := trimmed(inputs[0])
+	input := asRecorded(e.Payload, trimmed(inputs[0]))
 	here := e
 	here.Time, here.Payload = max(now, r.machine.Now()), input
 	want, err := eventlog.AppendRecord(nil, here, [32]byte{})
@@ -250,6 +250,19 @@ func trimmed(input eventlog.Payload) eventlog.Payload {
 		return &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
 	}
 	return input
+}
+
+// asRecorded returns the input as the version that recorded the other one would have logged it: before format 4, the
+// result of a bind did not name its decision.
+func asRecorded(recorded, input eventlog.Payload) eventlog.Payload {
+	before, ok := recorded.(*eventlog.BindResult)
+	result, also := input.(*eventlog.BindResult)
+	if !ok || !also || before.Decision != 0 {
+		return input
+	}
+	plain := *result
+	plain.Decision = 0
+	return &plain
 }
 
 // describe names a payload in a few words.

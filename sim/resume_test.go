@@ -120,6 +120,7 @@ func (s story) resume(t testing.TB, log engine.Log) (report.Summary, error) {
 func told(t testing.TB, log engine.Log) []string {
 	t.Helper()
 	var all []string
+	number := map[uint64]uint64{}
 	for e, err := range log.Read(context.Background(), 1) {
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +128,13 @@ func told(t testing.TB, log engine.Log) []string {
 		if e.Kind() == eventlog.KindEpochStarted {
 			continue
 		}
-		e.Seq, e.Epoch = uint64(len(all))+2, 1
+		number[e.Seq] = uint64(len(all)) + 2
+		e.Seq, e.Epoch = number[e.Seq], 1
+		if result, ok := e.Payload.(*eventlog.BindResult); ok {
+			renumbered := *result
+			renumbered.Decision = number[result.Decision]
+			e.Payload = &renumbered
+		}
 		rec, err := eventlog.AppendRecord(nil, e, [32]byte{})
 		if err != nil {
 			t.Fatal(err)
@@ -257,6 +264,37 @@ func TestASimulationResumedAfterAnyEntryEndsAsIfItHadNeverStopped(t *testing.T) 
 			}
 			wantSameEnd(t, end, log)
 		})
+	}
+}
+
+// TestALogWhoseBindResultsNameNoDecisionIsResumed: that is how earlier versions wrote them.
+func TestALogWhoseBindResultsNameNoDecisionIsResumed(t *testing.T) {
+	s := troubledDemo(t)
+	whole, want := s.run(t)
+	for _, n := range []int{last(t, whole) / 2, last(t, whole)} {
+		log, results := eventlog.NewMemory(), 0
+		for e, err := range cut(t, whole, n).Read(context.Background(), 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result, ok := e.Payload.(*eventlog.BindResult); ok {
+				if result.Decision == 0 {
+					t.Fatalf("entry %d names no decision", e.Seq)
+				}
+				result.Decision = 0
+				results++
+			}
+			if err := log.Append(context.Background(), e.Seq-1, []eventlog.Entry{e}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum, err := s.resume(t, log)
+		if err != nil || results == 0 {
+			t.Fatalf("%d results: %v", results, err)
+		}
+		if got, want := fmt.Sprintf("%+v", sum), fmt.Sprintf("%+v", want); got != want {
+			t.Errorf("the summary is\n%s, without a stop\n%s", got, want)
+		}
 	}
 }
 
