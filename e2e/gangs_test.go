@@ -33,12 +33,8 @@ func TestAGangThatDoesNotFitBindsNothing(t *testing.T) {
 		w.waitFor("small-", 4, bound)
 		w.none("large-", bound)
 
-		zero := int64(0)
 		for i := range 4 {
-			if err := w.client.CoreV1().Pods("default").Delete(w.Context(), fmt.Sprintf("small-%d", i),
-				metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
-				w.Fatal(err)
-			}
+			w.remove(fmt.Sprintf("small-%d", i))
 		}
 		node, err := w.client.CoreV1().Nodes().Get(w.Context(), "node-00000", metav1.GetOptions{})
 		if err != nil {

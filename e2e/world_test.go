@@ -45,16 +45,16 @@ type world struct {
 func gangsByEachAPI(t *testing.T, test func(w *world)) {
 	t.Run("scheduling.k8s.io", func(t *testing.T) { test(newWorld(t, true)) })
 	t.Run("scheduling.x-k8s.io", func(t *testing.T) {
-		needsRollcall(t)
+		needsRollcall(t, "kube-scheduler has no gangs by label")
 		test(newWorld(t, false))
 	})
 }
 
-// needsRollcall skips a test of what kube-scheduler does not have.
-func needsRollcall(t *testing.T) {
+// needsRollcall skips a test of what kube-scheduler does not do.
+func needsRollcall(t *testing.T, reason string) {
 	t.Helper()
 	if schedulers.Choice() == binaries.KubeScheduler {
-		t.Skip("kube-scheduler has no gangs by label")
+		t.Skip("skipped: " + reason)
 	}
 }
 
@@ -159,6 +159,16 @@ func (w *world) gang(name string, members int, cpu string) {
 		pods = append(pods, w.pod(fmt.Sprintf("%s-%d", name, i), name, cpu))
 	}
 	w.create(pods...)
+}
+
+// remove deletes a pod, at once.
+func (w *world) remove(name string) {
+	w.Helper()
+	now := int64(0)
+	o := metav1.DeleteOptions{GracePeriodSeconds: &now}
+	if err := w.client.CoreV1().Pods("default").Delete(w.Context(), name, o); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // pods are the pods of the cluster whose names begin with a prefix.
