@@ -147,6 +147,34 @@ func (s *Source) ReportMoment(m *Moment, at eventlog.Time, taken eventlog.Entry)
 	s.Report("%s is %s: taken for it is entry %d, of %s", m.text, shortTime(at), taken.Seq, shortTime(taken.Time))
 }
 
+// ReportRange reports which entries were taken for the two ends of a range, as far as these are times. first is 0 if no
+// entry is in the range.
+func (s *Source) ReportRange(ctx context.Context, from, to *Moment, first, last uint64) error {
+	for _, end := range []struct {
+		m   *Moment
+		seq uint64
+	}{{from, first}, {to, last}} {
+		_, at, err := end.m.In(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case at == 0:
+			continue
+		case first == 0:
+			s.Report("%s is %s: no entry of the log is in that range", end.m.text, shortTime(at))
+			continue
+		}
+		for e, err := range s.Read(ctx, end.seq) {
+			if err != nil {
+				return err
+			}
+			s.ReportMoment(end.m, at, e)
+			break
+		}
+	}
+	return nil
+}
+
 func shortTime(t eventlog.Time) string {
 	return t.Std().UTC().Format("2006-01-02T15:04:05.999999999Z07:00")
 }

@@ -21,6 +21,9 @@ func (c *Cluster) results() report.Results {
 			tallies[g].Add(outcome)
 		}
 		c.single(int32(i), func(t *report.Times) { t.Outcome = outcome })
+		if p := &c.pods[i]; p.phase == pending && p.group < 0 {
+			r.Waiting.Pods.Add(c.lastActivity - p.arrived)
+		}
 		b := c.befallen[int32(i)]
 		if b == nil {
 			continue
@@ -37,6 +40,13 @@ func (c *Cluster) results() report.Results {
 			continue
 		}
 		r.Gangs.Add(g.Outcome)
+		if g.waits && g.Complete {
+			since := g.CompleteAt
+			if g.Placed {
+				since = g.fellAt
+			}
+			r.Waiting.Gangs.Add(c.lastActivity - since)
+		}
 		countAgain(&r.Requeued.Gangs, g.broken.preempted > 0, g.broken.lost > 0, g.broken.evicted > 0,
 			tallies[i].cameAgain, g.Outcome)
 	}

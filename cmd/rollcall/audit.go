@@ -90,6 +90,9 @@ func (a *orderAudit) run(cmd *cobra.Command, name string) error {
 		return usageError{fmt.Errorf(
 			"there is no entry in that range: it would begin with entry %d and end with entry %d", first, last)}
 	}
+	if err := log.ReportRange(cmd.Context(), &a.from, &a.at, first, last); err != nil {
+		return err
+	}
 	m, err := log.Restore(first - 1)
 	if err != nil {
 		return err

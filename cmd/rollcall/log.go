@@ -48,7 +48,11 @@ victimPods, rejectedPods and allowedPods beside victims, rejected and allowed, a
 			if err != nil {
 				return err
 			}
-			return cat(cmd, log.Source, asked)
+			first, last, err := cat(cmd, log.Source, asked)
+			if err != nil {
+				return err
+			}
+			return log.ReportRange(cmd.Context(), &from, &to, first, last)
 		},
 	}
 	open.register(cmd)
@@ -93,10 +97,11 @@ func (r *entryRange) has(e eventlog.Entry) (in, over bool) {
 	return !over && e.Time >= r.since, over
 }
 
-func cat(cmd *cobra.Command, log *logs.Source, asked entryRange) error {
+// cat prints the entries of a range, and returns the first and the last of them; 0 if there is none.
+func cat(cmd *cobra.Command, log *logs.Source, asked entryRange) (first, last uint64, err error) {
 	names, err := log.PodNames(cmd.Context(), asked.from)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	w := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	var line []byte
@@ -106,7 +111,7 @@ func cat(cmd *cobra.Command, log *logs.Source, asked entryRange) error {
 		}
 		if err != nil {
 			w.Flush()
-			return err
+			return 0, 0, err
 		}
 		in, over := asked.has(e)
 		if over {
@@ -116,13 +121,17 @@ func cat(cmd *cobra.Command, log *logs.Source, asked entryRange) error {
 			continue
 		}
 		if line, err = eventlog.AppendNamedJSON(line[:0], e, names.Name); err != nil {
-			return err
+			return 0, 0, err
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
-			return err
+			return 0, 0, err
 		}
+		if first == 0 {
+			first = e.Seq
+		}
+		last = e.Seq
 	}
-	return w.Flush()
+	return first, last, w.Flush()
 }
 
 func newLogInfo() *cobra.Command {

@@ -50,8 +50,8 @@ disk, remove the log's oldest snapshot first: archive writes a page of its own.`
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&before, "before", "", "an entry's number, a time, or an age such as 720h, "+
-		"counted back from the log's last entry by the entries' own time")
+	f.StringVar(&before, "before", "", "an entry's number, a time such as 2026-01-03T14:03:00Z or 14:03 (UTC), or an "+
+		"age such as 720h, counted back from the log's last entry by the entries' own time")
 	f.StringVar(&to, "to", "", "the directory to move them to; made if it is not there")
 	_ = cmd.MarkFlagDirname("to")
 	open.register(cmd)

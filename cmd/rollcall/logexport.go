@@ -92,7 +92,11 @@ func (x *export) run(ctx context.Context, name string) (*bundles.Exported, error
 	if opts.To, err = placeIn(ctx, log.Source, x.to); err != nil {
 		return nil, err
 	}
-	return bundles.Export(ctx, log.Source, opts)
+	made, err := bundles.Export(ctx, log.Source, opts)
+	if err != nil {
+		return nil, err
+	}
+	return made, log.ReportRange(ctx, &x.from, &x.to, made.From, made.Last)
 }
 
 // placeIn returns where a moment is in a log.

@@ -22,6 +22,8 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE rollcall ARG...   the command exits with that code
 //	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
+//	explained, placement, jumps, tampered, figures
+//	                             answers compared with a naive reading of log cat; see their comments
 //
 // and the condition [queue-policies]: the plugin Coscheduling has them.
 func TestScripts(t *testing.T) {
@@ -30,6 +32,12 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"samelog": sameLog,
+			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
+			"explained": explained,
+			"placement": placement,
+			"jumps":     jumps,
+			"tampered":  tampered,
+			"figures":   figures,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "queue-policies" {

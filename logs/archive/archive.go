@@ -13,39 +13,28 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/bundle"
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// A Point tells old entries from others: an entry's number, a time, or an age counted back from the log's last entry by
-// the entries' own time. One of the three is set.
-type Point struct {
-	Seq  uint64
-	Time eventlog.Time
-	Age  time.Duration
-}
+// A Point tells old entries from others: a moment of the log, or an age, which is counted back from the log's last entry
+// by the entries' own time.
+type Point struct{ moment logs.Moment }
 
 // ParsePoint reads the value of --before. Errors are *logs.RequestErrors.
 func ParsePoint(text string) (Point, error) {
-	if seq, err := strconv.ParseUint(text, 10, 64); err == nil {
-		if seq == 0 {
-			return Point{}, logs.Refuse("--before is 0: entries are numbered from 1")
-		}
-		return Point{Seq: seq}, nil
-	}
+	moment := text
 	if age, err := time.ParseDuration(text); err == nil && age > 0 {
-		return Point{Age: age}, nil
+		moment = "-" + text
 	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return Point{Time: eventlog.TimeOf(t)}, nil
+	m, err := logs.ParseMoment(moment)
+	if err != nil {
+		return Point{}, logs.Refuse("--before is %q: %s, or an age such as 720h", text, err)
 	}
-	return Point{}, logs.Refuse("--before is %q: want an entry's number above 0, an age such as 720h, "+
-		"or a time such as 2026-01-03T14:03:00Z", text)
+	return Point{m}, nil
 }
 
 // Options say what is archived, and how the log is read for it.
@@ -202,18 +191,11 @@ func checkWhole(ctx context.Context, log *logs.Source) error {
 	return nil
 }
 
-// find returns the entry that the point stands for: all before it are old.
+// find returns the entry that the point stands for: all before it are old. What was taken for a time is reported.
 func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
-	if p.Seq > 0 {
-		return p.Seq, nil
-	}
-	point := p.Time
-	if p.Age > 0 {
-		last, err := lastTime(log)
-		if err != nil {
-			return 0, err
-		}
-		point = last.Add(-p.Age)
+	seq, at, err := p.moment.In(ctx, log)
+	if err != nil || seq > 0 {
+		return seq, err
 	}
 	for e, err := range log.Read(ctx, log.First()) {
 		if err == nil {
@@ -222,22 +204,11 @@ func (p Point) find(ctx context.Context, log *logs.Source) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if e.Time >= point {
+		if e.Time >= at {
+			log.ReportMoment(&p.moment, at, e)
 			return e.Seq, nil
 		}
 	}
 	last, err := log.Last()
 	return last + 1, err
-}
-
-// lastTime returns the last entry's time.
-func lastTime(log *logs.Source) (eventlog.Time, error) {
-	last, err := log.Last()
-	if err != nil || last == 0 {
-		return 0, err
-	}
-	for e, err := range log.Read(context.Background(), last) {
-		return e.Time, err
-	}
-	return 0, nil
 }

@@ -30,7 +30,27 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 		s.RetryAt = answer.Instant(at)
 	}
 	s.NextRetry = nextRetry(&s, answer.Instant(m.Now()))
+	if s.Owed && s.State == queue.Unschedulable.String() {
+		s.NextRetry += withinOneOf(m, e)
+	}
 	return s
+}
+
+// withinOneOf says within what the room of an entity has to be: nodes with one value of the labels that its gang
+// requires; "" if its gang requires none.
+func withinOneOf(m *scheduler.Machine, e *queue.Entity) string {
+	key := e.Key()
+	if key.Type != fwk.PodGroupKeyType {
+		return ""
+	}
+	g := m.Cluster().Group(key.Namespace, key.Name)
+	if g == nil {
+		return ""
+	}
+	if required, _ := g.Topology(); len(required) > 0 {
+		return " within one " + strings.Join(required, ", ")
+	}
+	return ""
 }
 
 // nextRetry says in words when an entity is tried again.

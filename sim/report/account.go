@@ -180,6 +180,7 @@ func (s *Account) JobCompleted(kind Job, wait, run time.Duration) { s.jobs(kind)
 type Results struct {
 	Pods, Gangs Outcomes
 	Requeued    Requeued
+	Waiting     StillWaiting
 }
 
 // Summary sums up a simulation from start, in which the last thing happened after span. It has everything but the
@@ -191,7 +192,7 @@ func (s *Account) Summary(start time.Time, span time.Duration, results Results) 
 		PodWait: waitsOf(s.podWaits), GangWait: waitsOf(s.gangWaits),
 		PodWaitAgain: waitsOf(s.podAgain), GangWaitAgain: waitsOf(s.gangAgain),
 		Jobs:     s.gangJobs.with(s.podJobs).with(s.groupJobs).means(),
-		GangJobs: s.gangJobs.means(), PodJobs: s.podJobs.means(),
+		GangJobs: s.gangJobs.means(), PodJobs: s.podJobs.means(), StillWaiting: results.Waiting,
 	}
 	sum.Pods.Placed, sum.Gangs.Placed = s.placed, len(s.gangWaits)
 	sum.GPUSecondsLost, sum.Lost = s.usage.losses()

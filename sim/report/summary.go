@@ -39,6 +39,9 @@ type Summary struct {
 	Jobs     JobMeans `json:"jobs"`
 	GangJobs JobMeans `json:"gangJobs"`
 	PodJobs  JobMeans `json:"podJobs"`
+	// StillWaiting are those that had no node at the end, for the first time or again. No wait above counts them, so
+	// that a scheduler which never places what is hard to place has the shorter ones.
+	StillWaiting StillWaiting `json:"stillWaiting"`
 	// Utilisation has every resource that a node offered, by name.
 	Utilisation []Utilisation `json:"utilisation"`
 	// Decisions, RealSeconds and DecisionsPerSecond are the scheduler's own; see Measured.
@@ -98,6 +101,28 @@ type JobMeans struct {
 	// MeanBoundedSlowdown is the mean over those of (wait + run time) / max(run time, 10 s), at least 1, where the run
 	// time is that from placed, the last time, to finished, and the wait is all the time before it.
 	MeanBoundedSlowdown float64 `json:"meanBoundedSlowdown"`
+}
+
+// StillWaiting are the gangs that had enough members and not their minimum on nodes, and the pods of no group without a
+// node.
+type StillWaiting struct {
+	Gangs WaitsSoFar `json:"gangs"`
+	Pods  WaitsSoFar `json:"pods"`
+}
+
+// WaitsSoFar are how long Count of them had waited at the end, in virtual seconds: since the instant from which a wait
+// counts.
+type WaitsSoFar struct {
+	Count       int     `json:"count"`
+	MeanSeconds float64 `json:"meanSeconds"`
+	MaxSeconds  float64 `json:"maxSeconds"`
+}
+
+// Add counts one that has waited for so long.
+func (w *WaitsSoFar) Add(wait time.Duration) {
+	w.MeanSeconds = (w.MeanSeconds*float64(w.Count) + wait.Seconds()) / float64(w.Count+1)
+	w.Count++
+	w.MaxSeconds = max(w.MaxSeconds, wait.Seconds())
 }
 
 // slowdownBound is the run time below which the slowdown is that of a job of this run time.
@@ -194,8 +219,26 @@ func (s Summary) writeJobs(w io.Writer) {
 	if len(waits) > 0 {
 		fmt.Fprintf(w, "mean wait\t%s\n", strings.Join(waits, ", "))
 	}
+	s.writeStillWaiting(w)
 	if len(slowdowns) > 0 {
 		fmt.Fprintf(w, "slowdown\tmean %s, bounded at %s\n", strings.Join(slowdowns, ", "), slowdownBound)
+	}
+}
+
+// writeStillWaiting says what the waits do not count.
+func (s Summary) writeStillWaiting(w io.Writer) {
+	var parts []string
+	for _, rest := range []struct {
+		one, several string
+		WaitsSoFar
+	}{{"gang", "gangs", s.StillWaiting.Gangs}, {"pod of no group", "pods of no group", s.StillWaiting.Pods}} {
+		if rest.Count > 0 {
+			parts = append(parts, fmt.Sprintf("%s, mean %s, max %s", counted(rest.Count, rest.one, rest.several),
+				seconds(rest.MeanSeconds), seconds(rest.MaxSeconds)))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "still waiting\t%s so far; the waits above are without them\n", strings.Join(parts, "; "))
 	}
 }
 

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/sim"
+	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/simulate/keep"
+)
+
+// siteFilter is a plugin that this binary does not have.
+type siteFilter struct{}
+
+func (siteFilter) Name() string { return "SiteFilter" }
+
+func (siteFilter) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status { return nil }
+
+// TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName goes through the commands that need the plugins of a log, and
+// those that do not.
+func TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName(t *testing.T) {
+	dir := t.TempDir()
+	log, file := filepath.Join(dir, "jobs.log"), filepath.Join(dir, "pods.yaml")
+	pods := waiting("first", 0, "0s") + waiting("second", 0, "10s")
+	must(t, os.WriteFile(file, []byte(pods), 0o600))
+	writeLogOfSiteFilter(t, log, file)
+	for _, command := range [][]string{
+		{"explain", log, "pod", "default/second"},
+		{"explain", log, "pod", "default/second", "--at", "5", "-o", "json"},
+		{"simulate", "--nodes", "1x4cpu", "--workload", file, "--log", log, "--resume"},
+		{"replay", log},
+		{"replay", log, "--from", "5"},
+		{"audit", "order", log},
+		{"log", "snapshot", log, "--at", "5"},
+		{"log", "export", log, "--out", filepath.Join(dir, "part.bundle"), "--from", "6"},
+		{"log", "archive", log, "--before", "6", "--to", filepath.Join(dir, "archive")},
+	} {
+		stdout, stderr, code := ran(t, command...)
+		if code != exitFailed || !strings.Contains(stderr, `plugin "SiteFilter" is not compiled into this program`) {
+			t.Errorf("%q: exit code %d\n%s%s", command, code, stdout, stderr)
+		}
+	}
+	for _, command := range [][]string{
+		{"log", "cat", log}, {"log", "info", log}, {"log", "verify", log},
+		{"log", "export", log, "--out", filepath.Join(dir, "all.bundle")},
+	} {
+		if stdout, stderr, code := ran(t, command...); code != exitDone {
+			t.Errorf("%q: exit code %d\n%s%s", command, code, stdout, stderr)
+		}
+	}
+}
+
+// writeLogOfSiteFilter writes a log, with snapshots, as a program that has the plugin does.
+func writeLogOfSiteFilter(t *testing.T, log, file string) {
+	t.Helper()
+	nodes, err := workload.ParseNodeSpec("1x4cpu")
+	must(t, err)
+	work, err := workload.Read(file)
+	must(t, err)
+	cluster, err := sim.New(nodes, work, sim.Options{})
+	must(t, err)
+	cfg, err := framework.LoadConfig([]byte(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {filter: {enabled: [{name: SiteFilter}]}}
+`), "config.yaml")
+	must(t, err)
+	config, err := framework.EncodeConfig(cfg)
+	must(t, err)
+	registry := plugins.NewRegistry()
+	registry.Factories["SiteFilter"] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return siteFilter{}, nil
+	}
+	_, err = keep.Run(t.Context(), cluster, keep.Options{
+		Log: log, SnapshotEvery: 4, Engine: engine.Options{Registry: registry, Config: config, Version: "test"},
+	})
+	must(t, err)
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// explained is the script command "explained CAT TIME JSON TEXT": it compares both forms of an answer of explain about a
+// gang or a pod with what a naive reader finds in the lines of log cat up to a time.
+func explained(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: explained CAT TIME JSON TEXT")
+	}
+	until, err := time.Parse(time.RFC3339, args[1])
+	ts.Check(err)
+	c := onCall{naiveLog: readNaively(ts, args[0], until), text: ts.ReadFile(args[3])}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[2])), &c.told))
+	compared(ts, neg, c.compare)
+}
+
+// onCall compares one answer.
+type onCall struct {
+	*naiveLog
+	told told
+	text string
+}
+
+// told is the part of an answer as JSON that is compared.
+type told struct {
+	At         struct{ Seq uint64 }
+	Pod, Group string
+	Node       string
+	Members    []struct{ Pod, Node string }
+	Needs      *struct {
+		AsOf      struct{ Seq uint64 }
+		Members   int
+		Resources []toldUse
+	}
+	Reason *struct {
+		Now *struct {
+			Seq       uint64
+			Shortfall []struct {
+				AsOf    struct{ Seq uint64 }
+				Members int
+				toldUse
+			}
+		}
+		Failed *struct{ Seq uint64 }
+	}
+	PreemptedBy *toldPreemption // of a pod
+	Preempted   []toldPreemption
+	History     struct{ PreemptedBy, Preempted []toldPreemption } // of a gang
+}
+
+type toldUse struct {
+	Resource                  string
+	Needed, Free, Allocatable int64
+	Holders                   []struct {
+		Kind, Name string
+		Pods       int
+		Amount     int64
+	}
+}
+
+type toldPreemption struct {
+	Seq uint64
+	By  struct {
+		Pod, Group string
+		Priority   int32
+	}
+	Pods         int
+	Victims, Own []struct {
+		Pod, Group string
+		Priority   int32
+	}
+}
+
+func (c *onCall) compare() {
+	c.want("the entry that it is about", c.told.At.Seq, c.seq)
+	c.says(fmt.Sprintf(`(?m)^at +entry %d, %s$`, c.seq, c.now.Format(time.RFC3339)))
+	subject := "podgroup " + c.told.Group
+	if c.told.Pod != "" {
+		p := c.named(c.told.Pod)
+		subject = p.entity()
+		if p.goneAt.IsZero() {
+			c.want("the node of the pod", c.told.Node, p.node)
+		}
+	}
+	for _, m := range c.told.Members {
+		c.want("the node of member "+m.Pod, m.Node, c.named(m.Pod).node)
+	}
+	c.compareRoom(subject)
+	c.comparePreemptions(subject)
+}
+
+// says ends the script unless the text matches.
+func (c *onCall) says(pattern string) {
+	if !regexp.MustCompile(pattern).MatchString(c.text) {
+		disagree("by log cat it must say %s, and it says\n%s", pattern, c.text)
+	}
+}
+
+// compareRoom compares what is needed and free, and what holds the rest.
+func (c *onCall) compareRoom(subject string) {
+	needed, members := c.needed(subject)
+	compared := 0
+	compareUse := func(u *toldUse, of int) {
+		if u.Resource == gpu {
+			compared++
+			c.compareUse(u)
+			c.want("how many members need it", of, members)
+			c.want("what they need", u.Needed, needed)
+		}
+	}
+	if n := c.told.Needs; n != nil {
+		c.want("the entry as of which it is needed", n.AsOf.Seq, c.seq)
+		for i := range n.Resources {
+			compareUse(&n.Resources[i], n.Members)
+		}
+	}
+	if r := c.told.Reason; r != nil && r.Now != nil {
+		c.want("the entry as of which there is no room", r.Now.Seq, c.seq)
+		for i := range r.Now.Shortfall {
+			s := &r.Now.Shortfall[i]
+			c.want("the entry as of which it is short", s.AsOf.Seq, c.seq)
+			compareUse(&s.toldUse, s.Members)
+		}
+	}
+	there, used, amount, _ := c.gpusHeld()
+	if members == 0 || there-used >= needed {
+		if strings.Contains(c.text, " held by ") {
+			disagree("by log cat nothing stands in the way of %d GPUs, and it says\n%s", needed, c.text)
+		}
+		return
+	}
+	if compared == 0 {
+		disagree("nothing is told of %d GPUs that %s needs", needed, subject)
+	}
+	// The most comes first; of as much, the first by name.
+	holders := slices.SortedFunc(maps.Keys(amount), func(a, b string) int {
+		if amount[a] != amount[b] {
+			return int(amount[b] - amount[a])
+		}
+		return strings.Compare(a, b)
+	})
+	held, rest := "", int64(0)
+	for i, entity := range holders {
+		_, name, _ := strings.Cut(entity, " ")
+		switch {
+		case i == 0:
+			held = fmt.Sprintf(", %d held by %s", amount[entity], name)
+		case i == 1:
+			held += fmt.Sprintf(", %d by %s", amount[entity], name)
+		default:
+			rest += amount[entity]
+		}
+	}
+	if rest > 0 {
+		held += fmt.Sprintf(", %d by %d others?", rest, len(holders)-2)
+	}
+	c.says(fmt.Sprintf(`^(Gang|Pod) .* needs %d %s for %d members?; %d free%s`, needed, gpu, members, there-used, held))
+}
+
+// needed is how many GPUs the members of a gang need that lacks a node for its minimum.
+func (c *onCall) needed(subject string) (gpus int64, members int) {
+	_, name, _ := strings.Cut(subject, " ")
+	g := c.groups[name]
+	if g == nil {
+		return 0, 0
+	}
+	placed := 0
+	var waiting []*naivePod
+	for _, p := range c.pods {
+		switch {
+		case p.group == name && p.node != "":
+			placed++
+		case p.group == name && p.goneAt.IsZero():
+			waiting = append(waiting, p)
+		}
+	}
+	if members = g.minimum - placed; members <= 0 || len(waiting) < members {
+		return 0, 0
+	}
+	for _, p := range waiting[:members] {
+		gpus += p.gpus
+	}
+	return gpus, members
+}
+
+func (c *onCall) compareUse(u *toldUse) {
+	there, used, amount, pods := c.gpusHeld()
+	c.want("what the nodes offer", u.Allocatable, there)
+	c.want("what is free of it", u.Free, there-used)
+	c.want("how many hold the rest", len(u.Holders), len(amount))
+	for _, h := range u.Holders {
+		entity := strings.Replace(h.Kind, "group", "podgroup", 1) + " " + h.Name
+		c.want("what "+entity+" holds", h.Amount, amount[entity])
+		c.want("with how many pods", h.Pods, pods[entity])
+	}
+}
+
+// comparePreemptions compares all that went for the subject, and all for which pods of it had to go.
+func (c *onCall) comparePreemptions(subject string) {
+	told := map[uint64]*toldPreemption{}
+	var seqs []uint64
+	all := slices.Concat(c.told.Preempted, c.told.History.PreemptedBy, c.told.History.Preempted)
+	if by := c.told.PreemptedBy; by != nil {
+		all = append(all, *by)
+	}
+	for i := range all {
+		told[all[i].Seq] = &all[i]
+		seqs = append(seqs, all[i].Seq)
+	}
+	var found []uint64
+	for _, seq := range slices.Sorted(maps.Keys(c.evicts)) {
+		x := c.evicts[seq]
+		by := entityBy(x)
+		mine := slices.DeleteFunc(slices.Clone(x.victims), func(v *naivePod) bool {
+			return c.told.Pod != "" && v.name != c.told.Pod || v.entity() != subject
+		})
+		if by != subject && len(mine) == 0 || c.told.Pod != "" && by == subject && x.pod != c.told.Pod {
+			continue
+		}
+		found = append(found, seq)
+		if p := told[seq]; p != nil {
+			c.comparePreemption(x, p)
+			c.saysPreemption(x, by == subject, mine)
+		}
+	}
+	slices.Sort(seqs)
+	c.want("the entries that evict for it or from it", seqs, found)
+}
+
+func (c *onCall) comparePreemption(x *naiveEviction, p *toldPreemption) {
+	place := fmt.Sprintf("of the eviction at entry %d, ", x.seq)
+	c.want(place+"for which pod", p.By.Pod, x.pod)
+	c.want(place+"for which gang", p.By.Group, x.group)
+	c.want(place+"the priority", p.By.Priority, c.priorityOf(entityBy(x)))
+	c.want(place+"how many had to go", p.Pods, len(x.victims))
+	for _, v := range slices.Concat(p.Victims, p.Own) {
+		i := slices.IndexFunc(x.victims, func(o *naivePod) bool { return o.name == v.Pod })
+		if i < 0 {
+			disagree("%svictim %s is none by log cat", place, v.Pod)
+		}
+		c.want(place+"the gang of "+v.Pod, v.Group, x.victims[i].group)
+		c.want(place+"the priority of "+v.Pod, v.Priority, c.priorityOf(x.victims[i].entity()))
+	}
+}
+
+// saysPreemption compares what the text says of an eviction, for the subject or from it.
+func (c *onCall) saysPreemption(x *naiveEviction, isFor bool, mine []*naivePod) {
+	when := fmt.Sprintf("entry %d, %s: ", x.seq, x.time.Format(time.RFC3339))
+	if isFor {
+		of := map[string]int{}
+		for _, v := range x.victims {
+			of[v.entity()]++
+		}
+		for entity, n := range of {
+			noun := map[bool]string{true: "pod", false: "pods"}[n == 1]
+			what := fmt.Sprintf("%d %s of gang %s", n, noun, strings.TrimPrefix(entity, "podgroup "))
+			if strings.HasPrefix(entity, "pod ") {
+				what = entity
+			}
+			c.says(fmt.Sprintf(`(?m)^preempted +%s.*%s \(priority %d\)`, when, what, c.priorityOf(entity)))
+		}
+		return
+	}
+	by := strings.Replace(entityBy(x), "podgroup", "gang", 1)
+	c.says(fmt.Sprintf(`(?m)^preempted by +%s%s \(priority %d, above its own %d\)`, when, by,
+		c.priorityOf(entityBy(x)), c.priorityOf(mine[0].entity())))
+}
