@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -61,6 +62,7 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 		t.Fatal(err)
 	}
 	stdout, stderr, code := ran(t, "audit", "order", log)
+	text := stdout
 	for _, want := range []string{
 		"VIOLATION entry ", "pod default/low (priority 1) was placed before pod default/high (priority 5)",
 		"Turn: it was active, and its turn came first", "1 in VIOLATION", "the order of the queue was VIOLATED",
@@ -83,6 +85,11 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 	if code != exitFailed || facts.Violations != 1 || facts.Overtakings[0].By.Priority != 1 {
 		t.Errorf("exit code %d, as JSON: %+v", code, facts)
 	}
+	// A naive reader of log cat comes to the same verdict.
+	l := readNaively(t, string(rollcall(t, "log", "cat", log)), time.Time{})
+	var told toldOrder
+	must(t, json.Unmarshal([]byte(stdout), &told))
+	l.compareJumps(l.jumps(), &told, text)
 }
 
 // waiting returns a pod that takes a whole node for ten minutes, and evicts nothing.

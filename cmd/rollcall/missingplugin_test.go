@@ -24,32 +24,45 @@ type siteFilter struct{}
 
 func (siteFilter) Name() string { return "SiteFilter" }
 
-func (siteFilter) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status { return nil }
+func (siteFilter) Filter(context.Context, fwk.CycleState, *v1.Pod, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+const withSiteFilter = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {filter: {enabled: [{name: SiteFilter}]}}
+`
 
 // TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName goes through the commands that need the plugins of a log, and
 // those that do not.
 func TestALogOfAPluginThatThisProgramLacksIsRefusedByItsName(t *testing.T) {
 	dir := t.TempDir()
-	log, file := filepath.Join(dir, "jobs.log"), filepath.Join(dir, "pods.yaml")
+	log, file, config := filepath.Join(dir, "jobs.log"), filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "c.yaml")
 	pods := waiting("first", 0, "0s") + waiting("second", 0, "10s")
 	must(t, os.WriteFile(file, []byte(pods), 0o600))
+	must(t, os.WriteFile(config, []byte(withSiteFilter), 0o600))
 	writeLogOfSiteFilter(t, log, file)
 	for _, command := range [][]string{
 		{"explain", log, "pod", "default/second"},
-		{"explain", log, "pod", "default/second", "--at", "5", "-o", "json"},
-		{"simulate", "--nodes", "1x4cpu", "--workload", file, "--log", log, "--resume"},
+		{"explain", log, "pod", "default/second", "--at", "7", "-o", "json"},
+		{"simulate", "--nodes", "1x4cpu", "--workload", file, "--log", log, "--resume", "--config", config},
 		{"replay", log},
 		{"replay", log, "--from", "5"},
 		{"audit", "order", log},
 		{"log", "snapshot", log, "--at", "5"},
-		{"log", "export", log, "--out", filepath.Join(dir, "part.bundle"), "--from", "6"},
-		{"log", "archive", log, "--before", "6", "--to", filepath.Join(dir, "archive")},
 	} {
 		stdout, stderr, code := ran(t, command...)
 		if code != exitFailed || !strings.Contains(stderr, `plugin "SiteFilter" is not compiled into this program`) {
 			t.Errorf("%q: exit code %d\n%s%s", command, code, stdout, stderr)
 		}
 	}
+	// Another configuration is another simulation, whatever plugins it has.
+	wants(t, exitUsage, []string{"cannot resume: "}, "simulate", "--nodes", "1x4cpu", "--workload", file, "--log", log,
+		"--resume")
+	// A bundle begins with the first entry if snapshots cannot be read.
+	wants(t, exitDone, []string{"not used: snapshot at entry 4: ", `plugin "SiteFilter" is not compiled`},
+		"log", "export", log, "--out", filepath.Join(dir, "part.bundle"), "--from", "6")
 	for _, command := range [][]string{
 		{"log", "cat", log}, {"log", "info", log}, {"log", "verify", log},
 		{"log", "export", log, "--out", filepath.Join(dir, "all.bundle")},
@@ -69,11 +82,7 @@ func writeLogOfSiteFilter(t *testing.T, log, file string) {
 	must(t, err)
 	cluster, err := sim.New(nodes, work, sim.Options{})
 	must(t, err)
-	cfg, err := framework.LoadConfig([]byte(`apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins: {filter: {enabled: [{name: SiteFilter}]}}
-`), "config.yaml")
+	cfg, err := framework.LoadConfig([]byte(withSiteFilter), "config.yaml")
 	must(t, err)
 	config, err := framework.EncodeConfig(cfg)
 	must(t, err)

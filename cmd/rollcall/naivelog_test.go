@@ -16,7 +16,7 @@ import (
 // shares no code with the product. It reads the worlds of the users' journeys: pods of whole GPUs, gangs of
 // scheduling.k8s.io, nodes that fail. The scripts compare what the product answers with it.
 type naiveLog struct {
-	ts     *testscript.TestScript
+	ts     naiveReporter
 	seq    uint64 // of the last entry
 	start  time.Time
 	now    time.Time
@@ -27,6 +27,14 @@ type naiveLog struct {
 	groups map[string]*naiveGroup
 	evicts map[uint64]*naiveEviction
 	tries  []*naiveTry
+	// refused is the last entry that refused an entity, freed the last one by which room was freed.
+	refused map[string]uint64
+	freed   uint64
+}
+
+// naiveReporter ends a test or a script.
+type naiveReporter interface {
+	Fatalf(format string, args ...any)
 }
 
 // naiveSpan is the time for which a node was there; to is zero if it still is.
@@ -75,11 +83,11 @@ type naiveTry struct {
 	evicts        bool
 }
 
-// naiveWaiting is an entity that had pods without a node when a try of another began, and whether it could not be tried
-// at all: for its gates, or because the gang had too few members.
+// naiveWaiting is an entity that had pods without a node when a try of another began. gated: it could not be tried, for
+// its gates, or because the gang had too few members. refused: it had been tried, and no room was freed since then.
 type naiveWaiting struct {
-	entity string
-	gated  bool
+	entity         string
+	gated, refused bool
 }
 
 // naiveLine is a line of log cat.
@@ -117,16 +125,17 @@ type naiveObject struct {
 
 const gpu = "nvidia.com/gpu"
 
-// readNaively reads a file that log cat has printed, up to the last entry that is not after a time; the zero time is
-// the end.
-func readNaively(ts *testscript.TestScript, cat string, until time.Time) *naiveLog {
+// readNaively reads what log cat has printed, up to the last entry that is not after a time; the zero time is the end.
+func readNaively(ts naiveReporter, cat string, until time.Time) *naiveLog {
 	l := &naiveLog{
 		ts: ts, lines: map[uint64]string{}, nodes: map[string]int64{}, groups: map[string]*naiveGroup{},
-		evicts: map[uint64]*naiveEviction{},
+		evicts: map[uint64]*naiveEviction{}, refused: map[string]uint64{},
 	}
-	for line := range strings.Lines(ts.ReadFile(cat)) {
+	for line := range strings.Lines(cat) {
 		var e naiveLine
-		ts.Check(json.Unmarshal([]byte(line), &e))
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			ts.Fatalf("%s: %v", line, err)
+		}
 		if !until.IsZero() && e.Time.After(until) {
 			break
 		}
@@ -137,7 +146,7 @@ func readNaively(ts *testscript.TestScript, cat string, until time.Time) *naiveL
 		l.take(&e)
 	}
 	if l.seq == 0 {
-		ts.Fatalf("%s has no entry", cat)
+		ts.Fatalf("there is no entry:\n%s", cat)
 	}
 	return l
 }
@@ -150,6 +159,7 @@ func (l *naiveLog) take(e *naiveLine) {
 		if _, there := l.nodes[node]; !there {
 			l.spans = append(l.spans, &naiveSpan{node: node, gpus: gpus, from: l.now})
 		}
+		l.freed = e.Seq
 		l.nodes[node] = gpus
 	case e.Kind == "Deleted" && e.Resource == "nodes":
 		delete(l.nodes, e.Name)
@@ -167,7 +177,7 @@ func (l *naiveLog) take(e *naiveLine) {
 		_, there := l.nodes[p.node]
 		p.lost = p.bound != 0 && !there && p.evictedBy == 0 && !p.succeeded
 		p.succeeded = p.bound != 0 && p.evictedBy == 0 && !p.lost // nobody deletes pods here before their end
-		p.node, p.goneAt = "", l.now
+		p.node, p.goneAt, l.freed = "", l.now, e.Seq
 	case e.Kind == "Decision":
 		l.decision(e)
 	case e.Kind == "BindResult" && e.Outcome == "Bound":
@@ -192,7 +202,7 @@ func (l *naiveLog) upserted(name string, o *naiveObject) {
 	p := l.pods[i]
 	p.gated = len(o.Spec.SchedulingGates) > 0
 	if o.Status.Phase == "Succeeded" {
-		p.succeeded, p.node, p.goneAt = true, "", l.now
+		p.succeeded, p.node, p.goneAt, l.freed = true, "", l.now, l.seq
 	}
 }
 
@@ -223,7 +233,7 @@ func (l *naiveLog) decision(e *naiveLine) {
 			p.released = e.Seq // it waited, and goes on
 		}
 	case "Unschedulable":
-		try.refused = true
+		try.refused, l.refused[p.entity()] = true, e.Seq
 	case "Evicted", "Error":
 		l.ts.Fatalf("entry %d: these worlds have no Decision of outcome %s", e.Seq, d.Outcome)
 	}
@@ -235,7 +245,7 @@ func (l *naiveLog) decision(e *naiveLine) {
 	}
 	for _, uid := range d.Rejected {
 		r := l.byUID(uid)
-		r.node, r.decided = "", 0
+		r.node, r.decided, l.freed = "", 0, e.Seq
 	}
 	if len(d.Victims) == 0 {
 		return
@@ -264,7 +274,7 @@ func (l *naiveLog) tryOf(p *naivePod, e *naiveLine) *naiveTry {
 		waits := o.node == "" && o.goneAt.IsZero() && o.entity() != p.entity()
 		known := slices.ContainsFunc(try.before, func(w naiveWaiting) bool { return w.entity == o.entity() })
 		if waits && !known {
-			try.before = append(try.before, naiveWaiting{o.entity(), l.gated(o)})
+			try.before = append(try.before, naiveWaiting{o.entity(), l.gated(o), l.refused[o.entity()] > l.freed})
 		}
 	}
 	l.tries = append(l.tries, try)
@@ -352,7 +362,9 @@ func (l *naiveLog) number(n string) int64 {
 		return 0
 	}
 	v, err := strconv.ParseInt(n, 10, 64)
-	l.ts.Check(err)
+	if err != nil {
+		l.ts.Fatalf("this reader knows only whole numbers: %v", err)
+	}
 	return v
 }
 

@@ -20,7 +20,7 @@ func explained(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	until, err := time.Parse(time.RFC3339, args[1])
 	ts.Check(err)
-	c := onCall{naiveLog: readNaively(ts, args[0], until), text: ts.ReadFile(args[3])}
+	c := onCall{naiveLog: readNaively(ts, ts.ReadFile(args[0]), until), text: ts.ReadFile(args[3])}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[2])), &c.told))
 	compared(ts, neg, c.compare)
 }

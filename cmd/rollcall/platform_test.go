@@ -22,7 +22,7 @@ func figures(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: figures CAT JSON TEXT CSV")
 	}
-	f := readNaively(ts, args[0], time.Time{}).figures()
+	f := readNaively(ts, ts.ReadFile(args[0]), time.Time{}).figures()
 	compared(ts, neg, func() {
 		f.compareSummary(ts.ReadFile(args[1]))
 		f.compareText(ts.ReadFile(args[2]))
@@ -289,7 +289,9 @@ func (f *naiveFigures) compareSummary(text string) {
 			Mean     float64
 		}
 	}
-	f.ts.Check(json.Unmarshal([]byte(text), &told))
+	if err := json.Unmarshal([]byte(text), &told); err != nil {
+		f.ts.Fatalf("the summary: %v", err)
+	}
 	f.want("how many nodes there were", told.Nodes, len(f.spans))
 	for what, c := range map[string]struct{ told, found map[string]int }{
 		"pods": {told.Pods, f.pods}, "gangs": {told.Gangs, f.gangs},
@@ -363,11 +365,15 @@ func (f *naiveFigures) compareText(text string) {
 	placed, _, wait, _ := f.means(true)
 	f.near("the mean wait of gangs", f.duration(says(fmt.Sprintf(`(?m)^mean wait +(\S+) of %d gangs`, placed))[1]),
 		math.Round(wait*1000)/1000)
-	if count, _, longest := f.stillWaiting(true); count > 0 {
-		noun := map[bool]string{true: "gang", false: "gangs"}[count == 1]
-		max := says(fmt.Sprintf(`(?m)^still waiting +%d %s, mean \S+, max (\S+)( so far|;)`, count, noun))[1]
-		f.near("the longest wait so far", f.duration(max), longest)
-	} else if strings.Contains(text, "still waiting") {
+	if count, mean, longest := f.stillWaiting(true); count > 0 {
+		pattern := fmt.Sprintf(`(?m)^wait so far +%d gangs for (\S+) in the mean, (\S+) at the most[;,]`, count)
+		if count == 1 {
+			pattern = `(?m)^wait so far +1 gang for ((\S+))[;,]`
+		}
+		waits := says(pattern)
+		f.near("the mean wait so far", f.duration(waits[1]), mean)
+		f.near("the longest wait so far", f.duration(waits[2]), longest)
+	} else if strings.Contains(text, "wait so far") {
 		disagree("by log cat no gang waits, and it says\n%s", text)
 	}
 	if lost := f.lostToPreemption + f.lostToo; lost > 0 {
@@ -387,14 +393,18 @@ func (f *naiveFigures) duration(text string) float64 {
 		rest = "0s"
 	}
 	d, err := time.ParseDuration(rest)
-	f.ts.Check(err)
+	if err != nil {
+		f.ts.Fatalf("the summary: %v", err)
+	}
 	return float64(f.number(days))*24*3600 + d.Seconds()
 }
 
 // compareReport compares the lines of the report, but for the number of attempts.
 func (f *naiveFigures) compareReport(text string) {
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	f.ts.Check(err)
+	if err != nil {
+		f.ts.Fatalf("the report: %v", err)
+	}
 	told := map[string]map[string]string{}
 	for _, row := range rows[1:] {
 		line := map[string]string{}

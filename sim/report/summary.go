@@ -232,13 +232,16 @@ func (s Summary) writeStillWaiting(w io.Writer) {
 		one, several string
 		WaitsSoFar
 	}{{"gang", "gangs", s.StillWaiting.Gangs}, {"pod of no group", "pods of no group", s.StillWaiting.Pods}} {
+		text := fmt.Sprintf("%s for %s", counted(rest.Count, rest.one, rest.several), seconds(rest.MeanSeconds))
+		if rest.Count > 1 {
+			text += fmt.Sprintf(" in the mean, %s at the most", seconds(rest.MaxSeconds))
+		}
 		if rest.Count > 0 {
-			parts = append(parts, fmt.Sprintf("%s, mean %s, max %s", counted(rest.Count, rest.one, rest.several),
-				seconds(rest.MeanSeconds), seconds(rest.MaxSeconds)))
+			parts = append(parts, text)
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(w, "still waiting\t%s so far; the waits above are without them\n", strings.Join(parts, "; "))
+		fmt.Fprintf(w, "wait so far\t%s; the waits above are without them\n", strings.Join(parts, ", "))
 	}
 }
 
