@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// explained is the script command "explained CAT TIME JSON TEXT": it compares both forms of an answer of explain about a
-// gang or a pod with what a naive reader finds in the lines of log cat up to a time.
+// explained is the script command "explained CAT TIME JSON TEXT": it compares both forms of an answer of explain about
+// a gang or a pod with what a naive reader finds in the lines of log cat up to a time.
 func explained(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: explained CAT TIME JSON TEXT")

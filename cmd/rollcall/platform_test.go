@@ -17,7 +17,8 @@ import (
 
 // figures is the script command "figures CAT JSON TEXT CSV": it compares the figures of a simulation, in its summary as
 // JSON and as text and in its report with a line for each pod of no group, with those that a naive reader adds up from
-// the lines of log cat. The worlds are those that a naive reader can read, and each runs until nothing happens any more.
+// the lines of log cat. The worlds are those that a naive reader can read, and each runs until nothing happens any
+// more.
 func figures(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: figures CAT JSON TEXT CSV")

@@ -20,8 +20,8 @@ import (
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
-// A Point tells old entries from others: a moment of the log, or an age, which is counted back from the log's last entry
-// by the entries' own time.
+// A Point tells old entries from others: a moment of the log, or an age, which is counted back from the log's last
+// entry by the entries' own time.
 type Point struct{ moment logs.Moment }
 
 // ParsePoint reads the value of --before. Errors are *logs.RequestErrors.
