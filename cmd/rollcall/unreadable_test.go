@@ -51,6 +51,11 @@ func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 	between := segments[1 : len(segments)-1] // the first and the last one are enough
 	files = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(between, file) })
 	files = append(files, archived[0])
+	snapshots, err := filepath.Glob(filepath.Join(log, "snapshots", "*.snapshot"))
+	if err != nil || len(snapshots) < 3 {
+		t.Fatalf("the log has %d snapshots, error %v", len(snapshots), err)
+	}
+	files = append(files, snapshots[0], snapshots[len(snapshots)-1])
 	resume := append(simulation, "--resume")
 	commands := [][]string{
 		{"log", "info", log}, {"log", "cat", log}, {"log", "verify", log}, {"replay", log},
@@ -99,8 +104,14 @@ func TestAFileThatCannotBeReadIsNotDamaged(t *testing.T) {
 			try(bundle, "pread64", from, args)
 		}
 	}
+	for _, file := range snapshots { // what could not be read is not removed, nor what is beside it
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("a snapshot is gone: %v", err)
+		}
+	}
 	t.Logf("files, and how often a command has failed: %v", failed)
-	for _, file := range []string{"ORIGIN", "a.bundle", filepath.Base(archived[0])} {
+	for _, file := range []string{"ORIGIN", "a.bundle", filepath.Base(archived[0]),
+		filepath.Base(snapshots[len(snapshots)-1])} {
 		if failed[file] == 0 {
 			t.Errorf("no command fails for %s", file)
 		}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -78,15 +80,16 @@ func create(path string, origin eventlog.Origin) error {
 // crash-safe, so a whole file is made under another name, brought to the disk, and only then given its own.
 func (d *heldDir) createSegment(origin eventlog.Origin) error {
 	name := segmentName(origin.Seq + 1)
-	tmp, f, err := d.createTemp(name)
+	tmp, err := d.initialise(name, origin)
+	for try := 1; errors.Is(err, syscall.EINTR) && try < maxInterrupted; try++ { // in bbolt's first sync
+		tmp, err = d.initialise(name, origin)
+	}
 	if err != nil {
 		return err
 	}
 	defer d.root.Remove(tmp)
-	if err := initialise(filepath.Join(d.path, tmp), f, origin); err != nil {
-		return err
-	}
-	if f, err = d.openFile(tmp, os.O_RDWR); err != nil {
+	f, err := d.openFile(tmp, os.O_RDWR)
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
@@ -98,6 +101,18 @@ func (d *heldDir) createSegment(origin eventlog.Origin) error {
 	return d.sync()
 }
 
+// initialise makes an empty segment behind origin, which is to be called name, under another name.
+func (d *heldDir) initialise(name string, origin eventlog.Origin) (tmp string, err error) {
+	tmp, f, err := d.createTemp(name)
+	if err != nil {
+		return "", err
+	}
+	if err := initialise(filepath.Join(d.path, tmp), f, origin); err != nil {
+		return "", errors.Join(err, d.root.Remove(tmp))
+	}
+	return tmp, nil
+}
+
 // initialise writes the buckets of an empty segment behind origin into the empty file f at path, and closes it.
 func initialise(path string, f *os.File, origin eventlog.Origin) error {
 	o := options(false)
@@ -107,7 +122,7 @@ func initialise(path string, f *os.File, origin eventlog.Origin) error {
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
+	err = update(db, new(sync.Mutex), func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{bucketMeta, bucketLog, bucketSnap} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err

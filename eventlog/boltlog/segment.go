@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -169,6 +170,8 @@ type Segment struct {
 	file *os.File     // db's
 	used int64        // bytes that bbolt uses
 	tree *merkle.Tree // over all entries up to the last, of a live segment; nil if it is not known
+
+	reading sync.RWMutex // held by each view, and by update while no view may be under way
 }
 
 // segmentName returns the name of the segment whose first entry is first.
@@ -541,14 +544,14 @@ func (s *Segment) record(seq uint64) (rec []byte, err error) {
 	return rec, err
 }
 
-// update runs f in a transaction that is durable when update returns without an error.
-func (s *Segment) update(f func(tx *bolt.Tx) error) error {
-	return guard(func() error { return s.db.Update(f) })
-}
+// update runs f in a transaction that is durable when update returns without an error. It may run f more than once.
+func (s *Segment) update(f func(tx *bolt.Tx) error) error { return update(s.db, &s.reading, f) }
 
 // view runs f in a read transaction; a fault is damage at entry seq. bolterrors.ErrDatabaseNotOpen says that
 // the segment is closed.
 func (s *Segment) view(seq uint64, f func(tx *bolt.Tx) error) error {
+	s.reading.RLock()
+	defer s.reading.RUnlock()
 	err := guard(func() error { return s.db.View(f) })
 	var fault *faultError
 	if errors.As(err, &fault) {
