@@ -5,8 +5,10 @@
 package serving
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -17,6 +19,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/features"
 )
 
 // DefaultPort is where the endpoint listens: not at kube-scheduler's 10259, so that both can run on one host.
@@ -34,6 +37,7 @@ type Options struct {
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
+	addGates()
 	gates := compatibility.DefaultComponentGlobalsRegistry
 	if gates.EffectiveVersionFor(basecompatibility.DefaultKubeComponent) == nil {
 		err := gates.Register(basecompatibility.DefaultKubeComponent, compatibility.DefaultBuildEffectiveVersion(),
@@ -58,6 +62,14 @@ func NewOptions() *Options {
 	o.Secure.BindPort = DefaultPort
 	return o
 }
+
+// addGates adds the feature gates of logging and of metrics, once a process.
+var addGates = sync.OnceFunc(func() {
+	gates := utilfeature.DefaultMutableFeatureGate
+	if err := errors.Join(logsapi.AddFeatureGates(gates), features.AddFeatureGates(gates)); err != nil {
+		panic(fmt.Sprintf("add the feature gates of logging and metrics: %v", err))
+	}
+})
 
 // AddFlags adds the flags by section.
 func (o *Options) AddFlags(sections *cliflag.NamedFlagSets) {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/kube/metrics"
+	"github.com/rollcall-sched/rollcall/kube/status"
+	"github.com/rollcall-sched/rollcall/kube/watch"
+	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// connection is what goes between the scheduler and its API server.
+type connection struct {
+	*clusterProcess
+	effects *effect.Effects
+	status  *status.Status
+	watcher atomic.Pointer[watch.Watch] // nil before the state is recovered
+}
+
+// Of the requests that the scheduler may make in a second, binds, evictions and watches have all. Statuses of pods and
+// groups have a half of that again, events a quarter: a bind must not wait for them.
+const (
+	statusShare = 2
+	eventShare  = 4
+)
+
+func (c *connection) connect() error {
+	statuses, err := slower(c.rest, statusShare)
+	if err != nil {
+		return err
+	}
+	events, err := slower(c.rest, eventShare)
+	if err != nil {
+		return err
+	}
+	c.effects = effect.New(effect.Options{
+		Client: c.client, Workers: bindWorkers, Still: c.still, Report: logNote,
+	})
+	c.status = status.New(status.Options{
+		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
+	})
+	return nil
+}
+
+// slower returns a client with a part of the rate.
+func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
+	of := rest.CopyConfig(config)
+	of.RateLimiter = nil
+	of.QPS, of.Burst = config.QPS/float32(share), max(config.Burst/share, 1)
+	client, err := kubernetes.NewForConfig(of)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
+}
+
+// watch returns the watches, over the state that was recovered.
+func (c *connection) watch(recovered *scheduler.Machine) (*watch.Watch, error) {
+	w, err := watch.New(watch.Options{
+		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.watcher.Store(w)
+	return w, nil
+}
+
+// seen is what the API server says of a pod.
+func (c *connection) seen(uid types.UID) (status.Pod, bool) {
+	w := c.watcher.Load()
+	if w == nil {
+		return status.Pod{}, false
+	}
+	p, ok := w.Pod(uid)
+	return status.Pod{
+		NodeName: p.NodeName, NominatedNodeName: p.NominatedNodeName, Scheduled: p.Scheduled,
+		Generation: p.Generation, Terminating: p.Terminating,
+	}, ok
+}
+
+// still says why an effect need not be sent any more.
+func (c *connection) still(e scheduler.Effect) error {
+	w := c.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	p, ok := w.Pod(e.UID)
+	switch {
+	case !ok:
+		return errors.New("the pod is gone")
+	case e.Kind == scheduler.Evict:
+		return nil
+	case p.Terminating:
+		return errors.New("the pod is being deleted")
+	case !w.Node(e.Node):
+		return fmt.Errorf("node %s is gone", e.Node)
+	}
+	return nil
+}
+
+// metrics counts what goes on.
+func (c *connection) metrics() *metrics.Metrics {
+	return metrics.New(metrics.Sources{
+		Watch: c.watcher.Load, Effects: c.effects.Counts, Status: c.status.Counts,
+		Stage: func() live.Stage { return live.Stage(c.stage.Load()) },
+	})
+}

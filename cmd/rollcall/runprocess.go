@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/client"
+	"github.com/rollcall-sched/rollcall/kube/lease"
+	"github.com/rollcall-sched/rollcall/kube/serving"
+	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	"github.com/rollcall-sched/rollcall/simulate/keep"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// bindWorkers is how many calls to the API server are under way at once. More make it slower: 32 to 256 workers bind
+// 850 to 1,500 pods a second, one worker 480.
+const bindWorkers = 64
+
+// clusterProcess is a scheduler of a cluster while it runs.
+type clusterProcess struct {
+	running  *running
+	config   *config.KubeSchedulerConfiguration
+	logged   []byte // the configuration as it is logged
+	rest     *rest.Config
+	client   kubernetes.Interface
+	election *lease.Election // nil without one
+	stage    atomic.Int32    // a live.Stage
+}
+
+// newProcess makes everything that can be wrong before anything is begun.
+func (r *running) newProcess(cfg *config.KubeSchedulerConfiguration) (*clusterProcess, error) {
+	logged, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &clusterProcess{running: r, config: cfg, logged: logged}
+	p.rest, err = client.Config(cfg.ClientConnection, r.master, "rollcall/"+version().Version)
+	if err != nil {
+		return nil, err
+	}
+	if p.client, err = kubernetes.NewForConfig(p.rest); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if cfg.LeaderElection.LeaderElect {
+		if p.election, err = lease.New(cfg.LeaderElection, p.rest); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// run serves health and metrics, waits for the lease, and schedules.
+func (p *clusterProcess) run(ctx context.Context) (err error) {
+	endpoints, err := p.endpoints()
+	if err != nil {
+		return err
+	}
+	server, err := p.running.serving.Serve(endpoints)
+	if err != nil {
+		return err
+	}
+	if server != nil {
+		defer server.Close()
+		slog.Info("Serving health and metrics", "address", server.Address().String())
+	}
+	if p.election == nil {
+		return p.lead(ctx)
+	}
+	slog.Info("Waiting for the lease", "lease", p.config.LeaderElection.ResourceNamespace+"/"+
+		p.config.LeaderElection.ResourceName, "identity", p.election.Identity())
+	return p.election.Run(ctx, func(identity string) { slog.Info("Another scheduler leads", "identity", identity) }, p.lead)
+}
+
+// endpoints are what is served.
+func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
+	shown := &configv1.KubeSchedulerConfiguration{}
+	if err := scheme.Scheme.Convert(p.config, shown, nil); err != nil {
+		return serving.Endpoints{}, fmt.Errorf("show the configuration: %w", err)
+	}
+	shown.SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind("KubeSchedulerConfiguration"))
+	e := serving.Endpoints{
+		Configuration: shown, Profiling: p.config.EnableProfiling, Contention: p.config.EnableContentionProfiling,
+	}
+	if p.election != nil {
+		e.Alive = append(e.Alive, p.election.WatchDog())
+	}
+	e.Ready = append(e.Ready, healthz.NamedCheck("scheduling", func(*http.Request) error {
+		if stage := live.Stage(p.stage.Load()); stage != live.Scheduling {
+			return fmt.Errorf("the scheduler is %s", stage)
+		}
+		return nil
+	}))
+	return e, nil
+}
+
+// lead schedules until ctx is done.
+func (p *clusterProcess) lead(ctx context.Context) (err error) {
+	log, snapshots, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &connection{clusterProcess: p}
+	if err := c.connect(); err != nil {
+		return err
+	}
+	counts := c.metrics()
+	if err := legacyregistry.Registerer().Register(counts); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() { c.effects.Run(working) })
+	all.Go(func() { c.status.Run(working) })
+	return live.Run(ctx, live.Options{
+		Log: log,
+		Engine: engine.Options{
+			Registry: p.running.classes.registry(), Config: p.logged, Version: version().String(),
+			Snapshots: snapshots, SnapshotEvery: p.running.snapshotEvery, SnapshotAge: p.running.snapshotAge,
+			Report: logNote,
+		},
+		World: func(recovered *scheduler.Machine) (live.World, error) {
+			watcher, err := c.watch(recovered)
+			if err != nil {
+				return nil, err
+			}
+			all.Go(func() {
+				if err := watcher.Run(working); err != nil {
+					slog.Error("The watches ended", "err", err)
+				}
+			})
+			return watcher, nil
+		},
+		Effects: c.effects,
+		Observe: func(m *scheduler.Machine, commit engine.Commit) {
+			counts.Observe(m, commit)
+			c.status.Observe(m, commit)
+		},
+		Grace: p.running.grace,
+		Stage: func(s live.Stage) {
+			p.stage.Store(int32(s))
+			slog.Info("The scheduler is "+s.String(), "log", p.running.log)
+		},
+	})
+}
+
+func logNote(message string) { slog.Info(message) }
+
+// closing is a log that is closed in the end.
+type closing interface {
+	engine.Log
+	Close() error
+}
+
+// open opens the log, or makes it if there is none, and returns the place of its snapshots.
+func (p *clusterProcess) open() (closing, snapshot.Store, error) {
+	r := p.running
+	if r.log == inMemory {
+		return eventlog.NewMemory(), nil, nil
+	}
+	opts := logs.KeepOptions{
+		SegmentBytes: int64(r.segmentSize), Archives: r.archives, Version: version().String(), Report: logNote,
+	}
+	log, err := opts.Continue(r.log)
+	if errors.Is(err, fs.ErrNotExist) {
+		log, err = opts.Create(r.log)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	every := r.snapshotEvery
+	if every == 0 {
+		every = keep.DefaultSnapshotEvery
+	}
+	return log, log.Snapshots(every), nil
+}

@@ -1,0 +1,144 @@
+// Package metrics counts what a running scheduler does, for Prometheus. Where a metric is kube-scheduler's it has that
+// name and those labels; the others begin with rollcall_.
+//
+// What happens in the scheduler's loop is counted by Observe; what watches, effects and statuses count themselves is
+// read when Prometheus asks.
+//
+// Start reading at New.
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/kube/status"
+	"github.com/rollcall-sched/rollcall/kube/watch"
+	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// Sources are what is read when Prometheus asks; a nil one is left out.
+type Sources struct {
+	Watch   func() *watch.Watch
+	Effects func() effect.Counts
+	Status  func() status.Counts
+	Stage   func() live.Stage
+}
+
+// Metrics is a collector of Prometheus.
+type Metrics struct {
+	sources Sources
+
+	attempts  *prometheus.CounterVec
+	victims   prometheus.Histogram
+	entries   *prometheus.CounterVec
+	append    prometheus.Histogram
+	placement prometheus.Histogram
+
+	seq, nodes, pods atomic.Uint64
+	queue            atomic.Pointer[queue.Counts]
+	arrived          map[types.UID]time.Time // pods that have no node yet, by their first entry; of the loop
+}
+
+// maxArrived is how many pods' first entries are remembered for the time until they are bound.
+const maxArrived = 200_000
+
+// New returns a collector.
+func New(sources Sources) *Metrics {
+	return &Metrics{
+		sources: sources,
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scheduler_schedule_attempts_total",
+			Help: "Decisions on pods, by result: scheduled, waiting (in Permit), unschedulable, error, evicted, reserved.",
+		}, []string{"result"}),
+		victims: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "scheduler_preemption_victims", Help: "Pods that a decision preempts.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		entries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rollcall_log_entries_total", Help: "Entries that this process made durable, by kind.",
+		}, []string{"kind"}),
+		append: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "rollcall_log_append_entries", Help: "Entries that one append made durable.",
+			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+		}),
+		placement: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "scheduler_pod_scheduling_sli_duration_seconds",
+			Help:    "Time from a pod's first entry to the entry that says that it is bound.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20),
+		}),
+		arrived: map[types.UID]time.Time{},
+	}
+}
+
+// Observe counts what has become durable, in the scheduler's loop.
+func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
+	x.append.Observe(float64(len(c.Entries)))
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		x.entries.WithLabelValues(e.Kind().String()).Inc()
+		switch p := e.Payload.(type) {
+		case *eventlog.Decision:
+			x.attempts.WithLabelValues(resultOf(p.Outcome)).Inc()
+			if n := len(p.Victims); n > 0 && p.Outcome != eventlog.Evicted {
+				x.victims.Observe(float64(n))
+			}
+		case *eventlog.Upserted:
+			x.arrives(m, e.Time, p)
+		case *eventlog.Deleted:
+			delete(x.arrived, p.UID)
+		case *eventlog.BindResult:
+			if came, ok := x.arrived[p.UID]; ok && p.Outcome == eventlog.BindBound {
+				x.placement.Observe(e.Time.Std().Sub(came).Seconds())
+				delete(x.arrived, p.UID)
+			}
+		}
+	}
+	x.seq.Store(c.Last())
+	x.pods.Store(uint64(m.Cluster().Pods()))
+	if nodes, err := m.Cluster().List(); err == nil {
+		x.nodes.Store(uint64(len(nodes)))
+	}
+	if q := m.Queue(); q != nil {
+		counts := q.Counts()
+		x.queue.Store(&counts)
+	}
+}
+
+// arrives notes when a pod came that waits for a node.
+func (x *Metrics) arrives(m *scheduler.Machine, at eventlog.Time, p *eventlog.Upserted) {
+	if p.Resource != eventlog.Pods || len(x.arrived) >= maxArrived {
+		return
+	}
+	uid := p.Object.GetUID()
+	if _, known := x.arrived[uid]; known {
+		return
+	}
+	if pod := m.Cluster().Pod(uid); pod != nil && pod.Object.Spec.NodeName == "" && m.Schedules(pod.Object) {
+		x.arrived[uid] = at.Std()
+	}
+}
+
+func resultOf(o eventlog.Outcome) string {
+	switch o {
+	case eventlog.Scheduled:
+		return "scheduled"
+	case eventlog.Waiting:
+		return "waiting"
+	case eventlog.Unschedulable:
+		return "unschedulable"
+	case eventlog.Evicted:
+		return "evicted"
+	case eventlog.Reserved:
+		return "reserved"
+	default:
+		return "error"
+	}
+}

@@ -1,0 +1,279 @@
+// Package live runs the scheduler on a world that goes on by itself, such as a Kubernetes cluster.
+//
+// It owns the loop between the engine and that world: what the world tells is taken in, what was decided is given to
+// the world once it is durable, and what came of it is taken in again. It wakes the engine when time alone makes work,
+// and it ends in order: nothing more is decided, the effects that are under way are waited for, and their outcomes are
+// in the log.
+//
+// It talks to no API server and reads no configuration: World and Effects do the one, the caller the other. The
+// engine's goroutine, which is the loop's, never waits for the network.
+//
+// Start reading at Run.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// World is what the scheduler is told of.
+type World interface {
+	// Synced is closed once it is known what there is. Nothing is decided before.
+	Synced() <-chan struct{}
+	// Changed gives one message for any number of changes.
+	Changed() <-chan struct{}
+	// Take returns the changes since the last call. The first one is the difference to what the scheduler knew.
+	Take() []eventlog.Payload
+}
+
+// Effects is what carries out what was decided. None of its methods but Drain waits.
+type Effects interface {
+	// Carry has effects carried out whose decisions are durable.
+	Carry([]effect.Request)
+	// Finished gives one message for any number of results.
+	Finished() <-chan struct{}
+	// Take returns the results since the last call.
+	Take() []eventlog.Payload
+	// Drain waits until every effect that was given to Carry has its result.
+	Drain(context.Context) error
+}
+
+// Options are what a run needs.
+type Options struct {
+	// Engine is what the engine is opened with. Release and Decisions are set by Run; Observe is told of entries before
+	// Observe of these Options.
+	Engine engine.Options
+	// Log is what is written.
+	Log engine.Log
+	// World returns the world, to which the recovered state is told. It is called once.
+	World func(recovered *scheduler.Machine) (World, error)
+	// Effects carries out what was decided.
+	Effects Effects
+	// Observe is told what has become durable, in the loop's goroutine. It may read the Machine until it returns.
+	Observe func(*scheduler.Machine, engine.Commit)
+	// Clock stamps entries and wakes the loop; nil stands for the machine's.
+	Clock clock.Clock
+	// Grace is how long a run that is to end waits for the effects that are under way.
+	Grace time.Duration
+	// Stage is told how far the run has come; nil is not called.
+	Stage func(Stage)
+	// Report is told what a person should know and what is no error.
+	Report func(message string)
+}
+
+// Stage is how far a run has come.
+type Stage uint8
+
+// The stages, in order.
+const (
+	// Recovering: the log is being read.
+	Recovering Stage = iota
+	// Syncing: the state is recovered, and the world is being listed.
+	Syncing
+	// Scheduling: decisions are being made.
+	Scheduling
+	// Draining: nothing more is decided, and effects are waited for.
+	Draining
+	// Ended: everything that was decided is durable, or an error ended the run.
+	Ended
+)
+
+// String returns the stage's name.
+func (s Stage) String() string {
+	return [...]string{"recovering", "syncing", "scheduling", "draining", "ended"}[s]
+}
+
+// maxDecisions is how many decisions are made between two looks at the world. It bounds how long the effects of a
+// backlog's first decisions wait for its later ones: at 10,000 decisions a second, 50 ms.
+const maxDecisions = 512
+
+// recoveryGC is the garbage collector's target while a log is recovered: nearly all that is allocated then stays.
+const recoveryGC = 300
+
+// Run recovers the state from the log, begins an epoch, and schedules until ctx is done or something fails. It returns
+// nil after an end that was asked for, when the outcomes of all effects are in the log; otherwise the error says what
+// is not. An append that failed is an *engine.AppendError.
+func Run(ctx context.Context, opts Options) error {
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	r := &run{Options: opts}
+	err := r.run(ctx)
+	r.enter(Ended)
+	if r.engine != nil {
+		err = errors.Join(err, r.engine.Close())
+	}
+	return err
+}
+
+// run is a run under way.
+type run struct {
+	Options
+	engine *engine.Engine
+	world  World
+	timer  clock.Timer
+}
+
+func (r *run) run(ctx context.Context) error {
+	r.enter(Recovering)
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	r.enter(Syncing)
+	world, err := r.World(r.engine.Machine())
+	if err != nil {
+		return err
+	}
+	r.world = world
+	select {
+	case <-world.Synced():
+	case <-ctx.Done():
+		return nil // nothing was asked of anybody in this epoch
+	}
+	r.enter(Scheduling)
+	r.timer = r.Clock.NewTimer(time.Hour)
+	defer r.timer.Stop()
+	for ctx.Err() == nil {
+		if err := r.step(); err != nil {
+			return err
+		}
+		if !r.engine.Busy() {
+			r.wait(ctx)
+		}
+	}
+	r.enter(Draining)
+	return r.drain()
+}
+
+func (r *run) enter(s Stage) {
+	if r.Stage != nil {
+		r.Stage(s)
+	}
+}
+
+// open recovers the state and begins the epoch.
+func (r *run) open(ctx context.Context) error {
+	opts := r.Engine
+	opts.Release, opts.Decisions = engine.WhenDurable, maxDecisions
+	opts.Observe = func(c engine.Commit) error {
+		if r.Engine.Observe != nil {
+			if err := r.Engine.Observe(c); err != nil {
+				return err
+			}
+		}
+		if r.Observe != nil && r.engine != nil {
+			r.Observe(r.engine.Machine(), c)
+		}
+		return nil
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(recoveryGC))
+	eng, err := engine.Open(ctx, r.Log, r.Clock.Now(), opts)
+	if err != nil {
+		return err
+	}
+	r.engine = eng
+	return nil
+}
+
+// step takes in what has come, decides, and has carried out what has become durable. The step is not ended by the run's
+// context: what was begun is in the log as a whole.
+func (r *run) step() error {
+	inputs := append(r.Effects.Take(), r.world.Take()...)
+	effects, err := r.engine.Advance(context.Background(), r.Clock.Now(), inputs)
+	if err != nil {
+		return err
+	}
+	r.carry(effects)
+	return nil
+}
+
+func (r *run) carry(effects []scheduler.Effect) {
+	if len(effects) == 0 {
+		return
+	}
+	requests := make([]effect.Request, len(effects))
+	for i, e := range effects {
+		requests[i] = r.request(e)
+	}
+	r.Effects.Carry(requests)
+}
+
+// request adds to an effect what the state knows besides.
+func (r *run) request(e scheduler.Effect) effect.Request {
+	request, state := effect.Request{Effect: e}, r.engine.Machine().Cluster()
+	if e.Kind == scheduler.Bind {
+		if p := state.Pod(e.UID); p != nil {
+			request.Claims = effect.ClaimsOf(p.Object)
+		}
+		return request
+	}
+	if d := r.engine.Eviction(e.Seq); d != nil {
+		request.Decision = d
+		if p := state.Pod(d.UID); p != nil {
+			request.Scheduler = p.Object.Spec.SchedulerName
+		}
+	}
+	return request
+}
+
+// wait returns when there may be something to do.
+func (r *run) wait(ctx context.Context) {
+	var woken <-chan time.Time
+	if wake, ok := r.engine.Wake(); ok {
+		if !r.timer.Stop() {
+			select {
+			case <-r.timer.C():
+			default:
+			}
+		}
+		r.timer.Reset(max(wake.Sub(r.Clock.Now()), 0))
+		woken = r.timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-woken:
+	case <-r.world.Changed():
+	case <-r.Effects.Finished():
+	case <-r.engine.Appended():
+	}
+}
+
+// drain decides nothing more, waits for the effects that are under way, and has their outcomes made durable. Effects
+// whose decisions become durable meanwhile are left to the next epoch, which finds them outstanding.
+func (r *run) drain() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	grace := r.Clock.NewTimer(r.Grace)
+	defer grace.Stop()
+	drained := make(chan error, 1)
+	go func() { drained <- r.Effects.Drain(ctx) }()
+	var err error
+	for waiting := true; waiting; {
+		select {
+		case err = <-drained:
+			waiting = false
+		case <-grace.C():
+			cancel()
+			err = errors.Join(fmt.Errorf("effects are still under way after %s: the next start asks what came of them",
+				r.Grace), <-drained)
+			waiting = false
+		case <-r.Effects.Finished():
+		case <-r.engine.Appended():
+		}
+		if _, nerr := r.engine.Note(context.Background(), r.Clock.Now(), r.Effects.Take()); nerr != nil {
+			return errors.Join(err, nerr)
+		}
+	}
+	_, serr := r.engine.Sync()
+	return errors.Join(err, serr)
+}
