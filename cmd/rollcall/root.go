@@ -30,7 +30,8 @@ or not what a kept checkpoint has signed, 5 replay differs only by rules that we
 	}
 	profileCPU(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newDemo(), newSimulate(), newRun(), newReplay(), newExplain(), newAudit(), newLog(), newBench(), newVersion())
+	root.AddCommand(newDemo(), newSimulate(), newRun(), newReplay(), newExplain(), newAudit(), newLog(), newBench(),
+		newVersion())
 	helpWithArgs(root)
 	return root
 }

@@ -87,7 +87,8 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 	}
 	slog.Info("Waiting for the lease", "lease", p.config.LeaderElection.ResourceNamespace+"/"+
 		p.config.LeaderElection.ResourceName, "identity", p.election.Identity())
-	return p.election.Run(ctx, func(identity string) { slog.Info("Another scheduler leads", "identity", identity) }, p.lead)
+	other := func(identity string) { slog.Info("Another scheduler leads", "identity", identity) }
+	return p.election.Run(ctx, other, p.lead)
 }
 
 // endpoints are what is served.
@@ -119,7 +120,10 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	var all sync.WaitGroup
+	defer all.Wait()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	c := &connection{clusterProcess: p}
 	if err := c.connect(); err != nil {
 		return err
@@ -128,9 +132,6 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 	if err := legacyregistry.Registerer().Register(counts); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
 	all.Go(func() { c.effects.Run(working) })
 	all.Go(func() { c.status.Run(working) })
 	return live.Run(ctx, live.Options{

@@ -9,7 +9,8 @@ import (
 // The descriptions of what is read when Prometheus asks.
 var (
 	pendingPods = prometheus.NewDesc("scheduler_pending_pods",
-		"Pods and gangs in the queue: active, backoff, unschedulable, gated. A gang counts once.", []string{"queue"}, nil)
+		"Pods and gangs in the queue: active, backoff, unschedulable, gated. A gang counts once.",
+		[]string{"queue"}, nil)
 	cacheSize = prometheus.NewDesc("scheduler_scheduler_cache_size",
 		"Nodes and pods in the scheduler's state.", []string{"type"}, nil)
 	stage = prometheus.NewDesc("rollcall_stage",
@@ -17,9 +18,9 @@ var (
 		[]string{"stage"}, nil)
 	lastEntry   = prometheus.NewDesc("rollcall_log_last_entry", "Sequence number of the last durable entry.", nil, nil)
 	watchEvents = prometheus.NewDesc("rollcall_watch_objects_total",
-		"Objects that watches and lists brought, by resource and what became of them: upserted and deleted are in the "+
-			"log, unchanged ones said nothing that scheduling reads, coalesced ones were taken together with a later one, "+
-			"refused ones cannot be logged.", []string{"resource", "result"}, nil)
+		"Objects that watches and lists brought, by resource and what became of them: upserted and deleted are "+
+			"in the log, unchanged ones said nothing that scheduling reads, coalesced ones were taken together with "+
+			"a later one, refused ones cannot be logged.", []string{"resource", "result"}, nil)
 	watchLists = prometheus.NewDesc("rollcall_watch_lists_total",
 		"How often all objects of a resource were listed.", []string{"resource"}, nil)
 	effectCalls = prometheus.NewDesc("rollcall_effect_calls_total",
@@ -30,9 +31,10 @@ var (
 	effectsOpen = prometheus.NewDesc("rollcall_effects_outstanding",
 		"Binds and evictions that are under way.", nil, nil)
 	statusWrites = prometheus.NewDesc("rollcall_status_writes_total",
-		"Statuses and events, by what became of them: written, standing (the API server said it already), replaced (by "+
-			"a later one), failed.", []string{"result"}, nil)
-	statusWaiting = prometheus.NewDesc("rollcall_status_waiting", "Statuses and events that are to be written.", nil, nil)
+		"Statuses and events, by what became of them: written, standing (the API server said it already), "+
+			"replaced (by a later one), failed.", []string{"result"}, nil)
+	statusWaiting = prometheus.NewDesc("rollcall_status_waiting",
+		"Statuses and events that are to be written.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -56,7 +56,8 @@ func New(sources Sources) *Metrics {
 		sources: sources,
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scheduler_schedule_attempts_total",
-			Help: "Decisions on pods, by result: scheduled, waiting (in Permit), unschedulable, error, evicted, reserved.",
+			Help: "Decisions on pods, by result: scheduled, waiting (in Permit), unschedulable, error, evicted, " +
+				"reserved.",
 		}, []string{"result"}),
 		victims: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "scheduler_preemption_victims", Help: "Pods that a decision preempts.",

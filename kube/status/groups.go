@@ -68,7 +68,8 @@ func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus)
 		s.failed.Add(1)
 	case s.group.failed(ctx, key, want):
 		s.failed.Add(1)
-		s.report("status of %s %s/%s: %v: given up after %d tries", key.resource, key.namespace, key.name, err, maxTries)
+		s.report("status of %s %s/%s: %v: given up after %d tries",
+			key.resource, key.namespace, key.name, err, maxTries)
 	}
 }
 
@@ -113,7 +114,8 @@ func (s *Status) writePhase(ctx context.Context, key groupKey, want groupStatus)
 	if s.groups.err != nil {
 		return false, s.groups.err
 	}
-	client := s.groups.dynamic.Resource(xscheduling.SchemeGroupVersion.WithResource("podgroups")).Namespace(key.namespace)
+	resource := xscheduling.SchemeGroupVersion.WithResource("podgroups")
+	client := s.groups.dynamic.Resource(resource).Namespace(key.namespace)
 	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
 	if err != nil || stands.GetUID() != want.uid {
 		return false, err

@@ -116,7 +116,8 @@ func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 
 // says reports whether a condition stands already.
 func says(stands, want *corev1.PodCondition) bool {
-	return stands != nil && stands.Status == want.Status && stands.Reason == want.Reason && stands.Message == want.Message
+	return stands != nil && stands.Status == want.Status && stands.Reason == want.Reason &&
+		stands.Message == want.Message
 }
 
 func (s *Status) report(format string, args ...any) {

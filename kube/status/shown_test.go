@@ -22,7 +22,8 @@ import (
 func describe(obj runtime.Object) string {
 	switch o := obj.(type) {
 	case *eventsv1.Event:
-		line := fmt.Sprintf("event %s %s of %s by %s: %s", o.Type, o.Reason, o.Regarding.Name, o.ReportingController, o.Note)
+		line := fmt.Sprintf("event %s %s of %s by %s: %s",
+			o.Type, o.Reason, o.Regarding.Name, o.ReportingController, o.Note)
 		if o.Series != nil {
 			line += fmt.Sprintf(" (%d times)", o.Series.Count)
 		}
@@ -107,11 +108,13 @@ func TestAGangIsToldAsAWhole(t *testing.T) {
 		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group},
 			pod("green-0", "2", "green", 0), pod("green-1", "2", "green", 0), pod("green-2", "16", "green", 0))
 		var conditions, groups int
+		const why = "update PodGroup green PodGroupInitiallyScheduled=False Unschedulable: 0/1 nodes"
 		for _, line := range w.written() {
 			switch {
-			case strings.HasPrefix(line, "patch green-") && strings.Contains(line, "PodScheduled=False Unschedulable: "):
+			case strings.HasPrefix(line, "patch green-") &&
+				strings.Contains(line, "PodScheduled=False Unschedulable: "):
 				conditions++
-			case strings.HasPrefix(line, "update PodGroup green PodGroupInitiallyScheduled=False Unschedulable: 0/1 nodes"):
+			case strings.HasPrefix(line, why):
 				groups++
 			case !strings.HasPrefix(line, "create event Warning FailedScheduling of green-"):
 				t.Errorf("written: %s", line)

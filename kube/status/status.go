@@ -219,7 +219,8 @@ func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 		}
 		note := "Preempted by pod " + string(by.uid) + " on node " + victim.Node
 		if d.Group != "" {
-			note = "Preempted by gang " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " + victim.Node
+			note = "Preempted by gang " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " +
+				victim.Node
 		}
 		s.tell(event{
 			regarding: refOf(victim), related: &by, eventtype: corev1.EventTypeNormal, reason: "Preempted",

@@ -285,7 +285,8 @@ func TestEveryResourceIsWatchedOnce(t *testing.T) {
 func TestTheFirstTakeBringsTheStateToWhatTheClusterHas(t *testing.T) {
 	known := newLogState(t)
 	for _, obj := range []eventlog.Object{
-		node("n1", "1"), node("n2", "2"), node("n4", "4"), pod("a", "a1"), pod("b", "b1"), pod("c", "c1"), pod("d", "d1"),
+		node("n1", "1"), node("n2", "2"), node("n4", "4"), pod("a", "a1"), pod("b", "b1"), pod("c", "c1"),
+		pod("d", "d1"),
 	} {
 		res, _ := eventlog.ResourceOf(obj)
 		known.upsert(res, eventlog.Trim(res, obj))
