@@ -134,7 +134,7 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 	}
 	all.Go(func() { c.effects.Run(working) })
 	all.Go(func() { c.status.Run(working) })
-	return live.Run(ctx, live.Options{
+	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log: log,
 		Engine: engine.Options{
 			Registry: p.running.classes.registry(), Config: p.logged, Version: version().String(),
@@ -163,7 +163,29 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 			p.stage.Store(int32(s))
 			slog.Info("The scheduler is "+s.String(), "log", p.running.log)
 		},
-	})
+	}))
+}
+
+// adviseOnStop adds to what ended a run what can be done about it.
+func (p *clusterProcess) adviseOnStop(err error) error {
+	var appending *engine.AppendError
+	var displaced *eventlog.DisplacedError
+	var damaged *eventlog.DamagedError
+	var lost *snapshot.LostError
+	const again = "Then start it again: the next start asks the API server what came of the binds that were under way"
+	switch {
+	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
+		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(p.running.log, 1, damaged.Seq))
+	case errors.As(err, &displaced):
+		return fmt.Errorf("%w\nEvery entry that was acknowledged is in the files that were there. %s", err, again)
+	case errors.As(err, &appending):
+		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry "+
+			"before them is safe. See that the disk is in order and has room. %s", err, appending.First, again)
+	case logs.IsDiskError(err):
+		return fmt.Errorf("%w\nNothing of what stands in the log is lost. See that the disk is in order and has "+
+			"room. %s", err, again)
+	}
+	return err
 }
 
 func logNote(message string) { slog.Info(message) }

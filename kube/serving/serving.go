@@ -35,6 +35,12 @@ type Endpoints struct {
 	Profiling, Contention bool
 }
 
+const (
+	component = "rollcall"
+	// shownConfiguration is the name of the configuration in /configz, as in kube-scheduler's.
+	shownConfiguration = "componentconfig"
+)
+
 // shutdown is how long requests that are under way may take when the endpoint is closed.
 const shutdown = 5 * time.Second
 
@@ -68,6 +74,7 @@ func (o *Options) Serve(e Endpoints) (*Server, error) {
 	s := &Server{stop: make(chan struct{}), address: secure.Listener.Addr()}
 	handler := guard(routes, authentication, authorization)
 	if s.stopped, s.deafened, err = secure.Serve(handler, shutdown, s.stop); err != nil {
+		configz.Delete(shownConfiguration)
 		return nil, fmt.Errorf("serve health and metrics: %w", err)
 	}
 	return s, nil
@@ -81,6 +88,7 @@ func (s *Server) Close() {
 	close(s.stop)
 	<-s.deafened
 	<-s.stopped
+	configz.Delete(shownConfiguration)
 }
 
 // guard lets only those requests through that the API server authenticates and authorizes. /healthz, /livez and
@@ -99,11 +107,11 @@ func guard(
 }
 
 func (e *Endpoints) routes() (http.Handler, error) {
-	m := mux.NewPathRecorderMux("rollcall")
+	m := mux.NewPathRecorderMux(component)
 	healthz.InstallHandler(m, e.Alive...)
 	healthz.InstallLivezHandler(m, e.Alive...)
 	healthz.InstallReadyzHandler(m, e.Ready...)
-	shown, err := configz.New("componentconfig")
+	shown, err := configz.New(shownConfiguration)
 	if err != nil {
 		return nil, fmt.Errorf("serve the configuration: %w", err)
 	}
