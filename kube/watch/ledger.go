@@ -121,9 +121,6 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 	}
 	w := l.await(place, name, a)
 	w.object, w.now = object, v
-	if a.known && a.logged.uid == v.uid {
-		w.end = nil
-	}
 }
 
 // remove takes in that the cluster has no object of the name. end, if it is not nil, is how the pod ended that was

@@ -180,6 +180,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *apiServer) discover(w http.ResponseWriter, group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked["discover "+group]++
 	list := metav1.APIResourceList{GroupVersion: group}
 	for _, k := range kinds {
 		if k.group().GroupVersion().String() == group && !s.absent[k.resource] {

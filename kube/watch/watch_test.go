@@ -352,6 +352,10 @@ func TestChangesThatWaitAreOneChange(t *testing.T) {
 	s.delete(eventlog.Pods, "ns", "e")
 	s.put(pod("c", "c1", on("n1")), pod("f", "f1"), pod("c", "c1", on("n2"))) // goes to the end
 	s.delete(eventlog.Pods, "ns", "d")
+	await(t, "the deletion", func() bool { _, ok := w.Pod("d1"); return !ok })
+	if n := w.Waiting(); n != 4 { // b, c, d and f
+		t.Errorf("%d objects wait", n)
+	}
 	s.put(pod("g", "g1", ended(corev1.PodSucceeded))) // finishes, and its name is used again
 	s.delete(eventlog.Pods, "ns", "g")
 	s.put(pod("g", "g2"))
@@ -373,6 +377,11 @@ func TestAPodThatFinishedIsLoggedOnceAndNotDeleted(t *testing.T) {
 	s.delete(eventlog.Pods, "ns", "b", pod("b", "b1", ended(corev1.PodSucceeded))) // the last state is known
 	s.delete(eventlog.Pods, "ns", "c")
 	w.settled(s, "zz1")
+	for _, uid := range []types.UID{"a1", "b1", "c1"} {
+		if p, ok := w.Pod(uid); ok {
+			t.Errorf("kept of a pod that is gone: %+v", p)
+		}
+	}
 	same(t, w.take(), "+ pods ns/b b1 Succeeded", "- pods ns/c c1", "+ pods ns/zz zz1")
 }
 
@@ -461,6 +470,9 @@ func TestAnAPIThatIsGoneAtTheStartDeletesWhatTheLogHasOfIt(t *testing.T) {
 		got = w.takeUntil("- podgroups.scheduling.k8s.io ns/g 1")
 	}
 	same(t, got, "- podgroups.scheduling.k8s.io ns/g 1")
+	if asked := s.times("discover", "scheduling.k8s.io/v1beta1"); asked < goneAnswers {
+		t.Errorf("it counts as deleted after %d answers", asked)
+	}
 }
 
 func TestAListThatIsForbiddenIsReportedAndWaitedFor(t *testing.T) {
@@ -551,5 +563,16 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
 	if err := w.Run(context.Background()); err == nil {
 		t.Error("it runs a second time")
+	}
+}
+
+func TestThatAnotherPodHasFinishedDoesNotEndTheOneThatTheLogHas(t *testing.T) {
+	l, place := newLedger(len(kinds)), places[eventlog.Pods]
+	name := types.NamespacedName{Namespace: "ns", Name: "a"}
+	l.know(place, name, version{uid: "a2"})
+	l.remove(place, name, pod("a", "a1", ended(corev1.PodSucceeded)))
+	inputs := l.take()
+	if deleted, ok := inputs[0].(*eventlog.Deleted); !ok || len(inputs) != 1 || deleted.UID != "a2" {
+		t.Errorf("taken: %v", inputs)
 	}
 }
