@@ -122,6 +122,19 @@ type run struct {
 	engine *engine.Engine
 	world  World
 	timer  clock.Timer
+	began  time.Time // by the clock
+	base   time.Time // the time of entries when the clock said began
+}
+
+// now is the time of entries. It is the clock's, but it goes on steadily where that stands still or goes back: when the
+// clock is set, or when the log comes from a machine whose clock is ahead. Otherwise every backoff would last until the
+// clock has caught up.
+func (r *run) now() time.Time {
+	steady := r.base.Add(r.Clock.Since(r.began))
+	if now := r.Clock.Now(); now.After(steady) {
+		return now
+	}
+	return steady
 }
 
 func (r *run) run(ctx context.Context) error {
@@ -182,6 +195,15 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.engine = eng
+	r.began = r.Clock.Now()
+	r.base = r.began
+	if last := eng.Machine().Now().Std(); last.After(r.base) {
+		r.base = last
+		if ahead := last.Sub(r.began); ahead > time.Second && r.Report != nil {
+			r.Report(fmt.Sprintf("the log's last entry is %s ahead of this machine's clock: entries go on from there",
+				ahead.Round(time.Millisecond)))
+		}
+	}
 	return nil
 }
 
@@ -189,7 +211,7 @@ func (r *run) open(ctx context.Context) error {
 // context: what was begun is in the log as a whole.
 func (r *run) step() error {
 	inputs := append(r.Effects.Take(), r.world.Take()...)
-	effects, err := r.engine.Advance(context.Background(), r.Clock.Now(), inputs)
+	effects, err := r.engine.Advance(context.Background(), r.now(), inputs)
 	if err != nil {
 		return err
 	}
@@ -236,7 +258,7 @@ func (r *run) wait(ctx context.Context) {
 			default:
 			}
 		}
-		r.timer.Reset(max(wake.Sub(r.Clock.Now()), 0))
+		r.timer.Reset(max(wake.Sub(r.now()), 0))
 		woken = r.timer.C()
 	}
 	select {
@@ -270,7 +292,7 @@ func (r *run) drain() error {
 		case <-r.Effects.Finished():
 		case <-r.engine.Appended():
 		}
-		if _, nerr := r.engine.Note(context.Background(), r.Clock.Now(), r.Effects.Take()); nerr != nil {
+		if _, nerr := r.engine.Note(context.Background(), r.now(), r.Effects.Take()); nerr != nil {
 			return errors.Join(err, nerr)
 		}
 	}

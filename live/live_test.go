@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -325,6 +327,72 @@ func TestTimeAloneWakesTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		identical(t, s.log)
+	})
+}
+
+// shifted is a clock that is ahead of the machine's, or behind it. That it is set changes no duration that it measures.
+type shifted struct {
+	clock.Clock
+	by    time.Duration
+	start time.Time // when the run begins that it is for
+}
+
+func (c *shifted) Now() time.Time                { return c.Clock.Now().Add(c.by) }
+func (c *shifted) Since(time.Time) time.Duration { return c.Clock.Since(c.start) }
+
+// TestTimeGoesOnThoughTheClockIsBehindTheLog continues a log on a machine whose clock is an hour behind, and sets the
+// clock back by another hour: a pod's backoff takes as long as on any other machine.
+func TestTimeGoesOnThoughTheClockIsBehindTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t, eventlog.NewMemory(), Options{})
+		close(s.world.synced)
+		s.world.put(node("n1", "4"))
+		synctest.Wait()
+		s.end()
+		if err := <-s.ended; err != nil {
+			t.Fatal(err)
+		}
+		behind, began := &shifted{clock.RealClock{}, -time.Hour, time.Now()}, time.Now()
+		var notes []string
+		next := begin(t, s.log.TakeOver(), Options{
+			Clock: behind, Report: func(message string) { notes = append(notes, message) },
+		})
+		close(next.world.synced)
+		next.world.put(pod("wide", "16"))
+		synctest.Wait()
+		next.world.put(node("n2", "32"))
+		synctest.Wait()
+		if len(next.effects.carried) > 0 {
+			t.Fatalf("%v was bound within its backoff", next.effects.carried)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(next.effects.carried, []string{"wide"}) {
+			t.Errorf("a minute later these are bound: %v, want wide", next.effects.carried)
+		}
+		behind.by -= time.Hour
+		next.world.put(pod("wider", "64"))
+		synctest.Wait()
+		next.world.put(node("n3", "128"))
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(next.effects.carried, []string{"wide", "wider"}) {
+			t.Errorf("a minute after the clock was set these are bound: %v, want wide and wider", next.effects.carried)
+		}
+		if len(notes) != 1 || !strings.Contains(notes[0], "1h0m0s ahead of this machine's clock") {
+			t.Errorf("the notes are %q", notes)
+		}
+		next.end()
+		if err := <-next.ended; err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range next.log.Read(t.Context(), 1) {
+			if at := e.Time.Std(); err != nil || at.Before(began.Add(-time.Hour)) || at.After(time.Now()) {
+				t.Errorf("entry %d has time %s (%v), want one between %s and %s", e.Seq, at, err, began, time.Now())
+			}
+		}
+		identical(t, next.log)
 	})
 }
 
