@@ -31,9 +31,10 @@ type Options struct {
 	Client kubernetes.Interface
 	// Workers is how many effects are carried out at the same time; 32 by default.
 	Workers int
-	// Volumes are the whole PersistentVolumes, claims and nodes, as far as the process knows them. With nil they are
-	// read from the API server.
-	Volumes Volumes
+	// Whole returns a PersistentVolume or a claim as the process knows it, with everything but its managed fields; nil if
+	// it does not know it. That is then read from the API server, as everything is with a nil Whole. What is returned is
+	// not changed.
+	Whole func(res eventlog.Resource, namespace, name string) eventlog.Object
 	// BindTimeout is how long a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds); 600 s by
 	// default.
 	BindTimeout time.Duration
@@ -126,6 +127,9 @@ func New(opts Options) *Effects {
 	}
 	if opts.Still == nil {
 		opts.Still = func(scheduler.Effect) error { return nil }
+	}
+	if opts.Whole == nil {
+		opts.Whole = func(eventlog.Resource, string, string) eventlog.Object { return nil }
 	}
 	if opts.Report == nil {
 		opts.Report = func(string) {}

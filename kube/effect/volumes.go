@@ -14,13 +14,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Volumes are whole objects, as a cache of the process has them: an error that is NotFound says that it has none.
-type Volumes interface {
-	PersistentVolume(name string) (*v1.PersistentVolume, error)
-	PersistentVolumeClaim(namespace, name string) (*v1.PersistentVolumeClaim, error)
-	Node(name string) (*v1.Node, error)
-}
-
 // pollVolumes is how often the claims of a pod are looked at while they are being bound, as in kube-scheduler.
 const pollVolumes = time.Second
 
@@ -156,12 +149,14 @@ func (b *binding) isSettled(ctx context.Context, v eventlog.VolumeClaim) (bool, 
 	case v.Volume != "" && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == ""):
 		return false, inconsistent("ClaimRef got reset for pv %q", pv.Name)
 	}
-	if err := b.checkAffinity(ctx, pv); err != nil {
-		return false, err
+	if !isBound(claim) {
+		return false, nil
 	}
-	return isBound(claim), nil
+	return true, b.checkAffinity(ctx, pv)
 }
 
+// checkAffinity reports whether the volume can be reached from the node. A volume of a plugin in the tree of Kubernetes
+// is taken as it stands, not as its CSI driver would have it.
 func (b *binding) checkAffinity(ctx context.Context, pv *v1.PersistentVolume) error {
 	if pv.Spec.NodeAffinity == nil {
 		return nil
@@ -195,8 +190,11 @@ func (b *binding) isStale(seen written) bool {
 }
 
 func (b *binding) readClaim(ctx context.Context, name string) (claim *v1.PersistentVolumeClaim, err error) {
-	if b.opts.Volumes != nil && !b.readBack {
-		return b.opts.Volumes.PersistentVolumeClaim(b.Namespace, name)
+	if !b.readBack {
+		known, ok := b.opts.Whole(eventlog.PersistentVolumeClaims, b.Namespace, name).(*v1.PersistentVolumeClaim)
+		if ok {
+			return known, nil
+		}
 	}
 	err = b.call(ctx, CallReadClaim, func(ctx context.Context) (err error) {
 		claim, err = b.opts.Client.CoreV1().PersistentVolumeClaims(b.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -206,8 +204,10 @@ func (b *binding) readClaim(ctx context.Context, name string) (claim *v1.Persist
 }
 
 func (b *binding) readVolume(ctx context.Context, name string) (pv *v1.PersistentVolume, err error) {
-	if b.opts.Volumes != nil && !b.readBack {
-		return b.opts.Volumes.PersistentVolume(name)
+	if !b.readBack {
+		if known, ok := b.opts.Whole(eventlog.PersistentVolumes, "", name).(*v1.PersistentVolume); ok {
+			return known, nil
+		}
 	}
 	err = b.call(ctx, CallReadVolume, func(ctx context.Context) (err error) {
 		pv, err = b.opts.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
@@ -217,9 +217,6 @@ func (b *binding) readVolume(ctx context.Context, name string) (pv *v1.Persisten
 }
 
 func (b *binding) readNode(ctx context.Context) (node *v1.Node, err error) {
-	if b.opts.Volumes != nil {
-		return b.opts.Volumes.Node(b.Node)
-	}
 	err = b.call(ctx, CallReadNode, func(ctx context.Context) (err error) {
 		node, err = b.opts.Client.CoreV1().Nodes().Get(ctx, b.Node, metav1.GetOptions{})
 		return err
