@@ -47,8 +47,6 @@ type Counts struct {
 	ReadBacks uint64
 	// Retries is how often something was tried again.
 	Retries uint64
-	// GivenUp is how many evictions were given up.
-	GivenUp uint64
 	// Outstanding is how many effects have been taken on and have not ended.
 	Outstanding int
 }
@@ -89,12 +87,6 @@ func (e *Effects) retried() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counts.Retries++
-}
-
-func (e *Effects) gaveUp() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.counts.GivenUp++
 }
 
 // answerOf names an answer for Call.

@@ -43,8 +43,8 @@ type Options struct {
 	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
 	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
 	Still func(scheduler.Effect) error
-	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that were
-	// given up. It is called from several goroutines.
+	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that are
+	// refused. It is called from several goroutines.
 	Report func(string)
 	// Clock is the wall clock by default.
 	Clock Clock
@@ -164,7 +164,7 @@ func (e *Effects) Run(ctx context.Context) {
 }
 
 // Carry takes effects on. It never blocks. Every one must be of a decision that is durable. One that is being carried
-// out already is passed over.
+// out already is passed over; so is an eviction of a pod that is being evicted for another decision.
 func (e *Effects) Carry(requests []Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,7 +180,7 @@ func (e *Effects) carry(r Request) {
 		e.lanes[r.UID] = l
 	}
 	for _, t := range l.tasks {
-		if t.Kind == r.Kind && t.Seq == r.Seq {
+		if t.Kind == r.Kind && (t.Seq == r.Seq || r.Kind == scheduler.Evict) {
 			return
 		}
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // run starts Effects on the server.
-func run(t testing.TB, s *server, opts effect.Options) *running {
+func run(t reporter, s *server, opts effect.Options) *running {
 	t.Helper()
 	r := &running{clock: &jumpingClock{now: time.Unix(1000, 0)}}
 	opts.Client, opts.Clock = s.client(), r.clock

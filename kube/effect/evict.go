@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,9 +14,13 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// maxEvictions is how often an eviction is answered with an error before it is given up. With the time between them
-// the last one is sent about 35 s after the first.
-const maxEvictions = 10
+// An eviction that was answered with errors manyRefusals times, which is after about 35 s, is tried once in slowTry from
+// then on, and that is reported. It is not given up: the log has no entry that says so, and the room of the victim is
+// kept for its preemptor as long as the victim is there.
+const (
+	manyRefusals = 10
+	slowTry      = time.Minute
+)
 
 // eviction is an eviction on its way: the condition DisruptionTarget is written, then the pod is deleted, as
 // kube-scheduler does it (pkg/scheduler/framework/preemption/executor.go). In difference to it both calls have the UID
@@ -65,7 +70,7 @@ func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// again tries the eviction again later, or gives it up.
+// again tries the eviction again later. A drain does not wait for that: the next process tries it, too.
 func (v *eviction) again(err error) turn {
 	wait, off := putOff(err)
 	switch {
@@ -73,26 +78,18 @@ func (v *eviction) again(err error) turn {
 		return ended(nil)
 	case off:
 	case isAnswer(err):
-		v.refused++
-		v.unread = 0
-		if v.refused >= maxEvictions {
-			return v.giveUp(err)
+		v.refused, v.unread = v.refused+1, 0
+		if wait = backoff(v.refused); v.refused >= manyRefusals {
+			wait = slowTry
+			v.trouble(v.Request, fmt.Sprintf("its eviction, asked for by entry %d, is refused", v.Seq), err)
 		}
-		wait = backoff(v.refused)
 	default:
 		v.unread++
-		v.trouble(v.Request, "it cannot be evicted", err)
 		wait = backoff(v.unread)
+		v.trouble(v.Request, "it cannot be evicted", err)
 	}
 	v.retried()
-	return turn{next: v.look, after: wait}
-}
-
-func (v *eviction) giveUp(err error) turn {
-	v.gaveUp()
-	v.opts.Report(fmt.Sprintf("pod %s/%s (%s): its eviction, asked for by entry %d, was answered with errors %d times "+
-		"and is given up: %v", v.Namespace, v.Name, v.UID, v.Seq, v.refused, err))
-	return ended(nil)
+	return turn{next: v.look, after: wait, idle: v.refused >= manyRefusals}
 }
 
 // condition returns the patch that adds the condition DisruptionTarget; nil if the pod has it already.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,9 +27,17 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/effect"
 )
 
+// reporter is a *testing.T or a *rapid.T.
+type reporter interface {
+	Helper()
+	Error(...any)
+	Errorf(string, ...any)
+	Fatal(...any)
+}
+
 // server is an API server with pods, volumes, claims and nodes that answers as kube-apiserver 1.37 was seen to.
 type server struct {
-	t testing.TB
+	t reporter
 
 	mu      sync.Mutex
 	version int
@@ -58,7 +67,7 @@ type fault struct {
 	wait string
 }
 
-func newServer(t testing.TB) *server {
+func newServer(t reporter) *server {
 	return &server{
 		t: t, pods: map[string]*v1.Pod{}, volumes: map[string]*v1.PersistentVolume{},
 		claims: map[string]*v1.PersistentVolumeClaim{}, devices: map[string]*resourcev1.ResourceClaim{},
@@ -286,6 +295,13 @@ func (s *server) addPod(name string, uid types.UID) *v1.Pod {
 	return put(s, s.pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, Generation: 3}})
 }
 
+// deleted returns how often the pod was deleted.
+func (s *server) deleted(uid types.UID) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deletes[uid]
+}
+
 // count returns how many requests came whose method and path end so.
 func (s *server) count(method, end string) int {
 	s.mu.Lock()
@@ -310,6 +326,12 @@ func (c *jumpingClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
+}
+
+func (c *jumpingClock) waited() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.waits)
 }
 
 func (c *jumpingClock) AfterFunc(d time.Duration, f func()) {

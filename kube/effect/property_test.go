@@ -1,0 +1,196 @@
+package effect_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	_ "github.com/rollcall-sched/rollcall/internal/fixedseed"
+	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// happenings are what others do to a pod just before one of the requests on it is carried out.
+var happenings = map[string]func(s *server, name string){
+	"deleted":     func(s *server, name string) { delete(s.pods, name) },
+	"replaced":    func(s *server, name string) { s.addPod(name, types.UID("other-"+name)) },
+	"terminating": func(s *server, name string) { s.terminate(name) },
+	"bound there": func(s *server, name string) { s.bindByHand(name, "n1") },
+	"bound to n9": func(s *server, name string) { s.bindByHand(name, "n9") },
+}
+
+func (s *server) terminate(name string) {
+	if pod := s.pods[name]; pod != nil && pod.DeletionTimestamp == nil {
+		changed := pod.DeepCopy()
+		changed.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		put(s, s.pods, changed)
+	}
+}
+
+func (s *server) bindByHand(name, node string) {
+	if pod := s.pods[name]; pod != nil && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+		changed := pod.DeepCopy()
+		changed.Spec.NodeName = node
+		s.binds[pod.UID] = append(s.binds[pod.UID], node)
+		put(s, s.pods, changed)
+	}
+}
+
+// place is the number of a request on a pod, from 1: requests on one pod come one after the other.
+type place struct {
+	name string
+	at   int
+}
+
+func drawPlace(t *rapid.T, requests []effect.Request, most int) place {
+	return place{rapid.SampledFrom(requests).Draw(t, "pod").Name, rapid.IntRange(1, most).Draw(t, "request")}
+}
+
+// drawFaults has some of the requests go wrong.
+func drawFaults(t *rapid.T, requests []effect.Request) map[place]fault {
+	faults := map[place]fault{}
+	for range rapid.IntRange(0, 40).Draw(t, "faults") {
+		f := fault{
+			code:  rapid.SampledFrom([]int{-1, -2, 401, 403, 409, 422, 429, 500, 503, 504}).Draw(t, "code"),
+			after: rapid.Bool().Draw(t, "after"),
+		}
+		if f.code == 429 {
+			f.after = false
+		}
+		faults[drawPlace(t, requests, 20)] = f
+	}
+	return faults
+}
+
+func podOf(request string) string {
+	_, rest, _ := strings.Cut(request, "/pods/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// Whatever goes wrong, in whatever order, and however often the process is started again: a pod is bound once at the
+// most, every bind has one result, the result says what stands at the API server, and Drain ends.
+func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newServer(t)
+		var requests []effect.Request
+		binds := map[string]bool{} // the pods that are only bound
+		for i := range rapid.IntRange(1, 5).Draw(t, "pods") {
+			name, uid := fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))
+			s.addPod(name, uid)
+			kind := rapid.SampledFrom([]string{"bind", "bind", "evict", "both"}).Draw(t, "effect")
+			binds[name] = kind == "bind"
+			if kind != "evict" {
+				requests = append(requests, bind(name, uid, "n1"))
+			}
+			if kind != "bind" {
+				requests = append(requests, evict(name, uid))
+			}
+		}
+		events := map[place]string{}
+		for range rapid.IntRange(0, 4).Draw(t, "happenings") {
+			at := drawPlace(t, requests, 6)
+			what := []string{"deleted", "replaced", "terminating"}
+			if binds[at.name] { // after the bind's result, nobody may bind it
+				what = append(what, "bound there", "bound to n9")
+			}
+			events[at] = rapid.SampledFrom(what).Draw(t, "what")
+		}
+		faults, of := drawFaults(t, requests), map[string]int{}
+		stops := make([]place, rapid.IntRange(0, 3).Draw(t, "stops"))
+		for i := range stops {
+			stops[i] = drawPlace(t, requests, 10)
+		}
+		at := func(request string) place { return place{podOf(request), of[podOf(request)]} }
+		s.before = func(request string) {
+			if what := events[at(request)]; what != "" {
+				happenings[what](s, podOf(request))
+			}
+		}
+		var results = map[types.UID][]*eventlog.BindResult{}
+		for i := 0; ; i++ {
+			var stop place
+			if i < len(stops) {
+				stop = stops[i]
+			}
+			crash := make(chan struct{}, 1)
+			s.fault = func(request string) fault {
+				of[podOf(request)]++
+				if at(request) == stop {
+					crash <- struct{}{}
+				}
+				return faults[at(request)]
+			}
+			if carryOnce(t, s, requests, crash, results) {
+				break
+			}
+		}
+		checkResults(t, s, requests, results)
+	})
+}
+
+// carryOnce is one process, which carries out what has no result yet and may crash. It reports whether it came to the
+// end.
+func carryOnce(t *rapid.T, s *server, requests []effect.Request, crash <-chan struct{},
+	results map[types.UID][]*eventlog.BindResult) bool {
+	r := run(t, s, effect.Options{Workers: rapid.IntRange(1, 4).Draw(t, "workers")})
+	for _, request := range requests {
+		if request.Kind == scheduler.Evict || len(results[request.UID]) == 0 {
+			r.Carry([]effect.Request{request})
+		}
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- r.Drain(t.Context()) }()
+	ended := false
+	select {
+	case err := <-drained:
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended = true
+	case <-crash:
+	}
+	r.stop()
+	for _, p := range r.Take() {
+		result := p.(*eventlog.BindResult)
+		results[result.UID] = append(results[result.UID], result)
+	}
+	return ended
+}
+
+// checkResults compares the results with what stands at the API server.
+func checkResults(t *rapid.T, s *server, requests []effect.Request, results map[types.UID][]*eventlog.BindResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, nodes := range s.binds {
+		if len(nodes) > 1 {
+			t.Fatalf("pod %s was bound to %v", uid, nodes)
+		}
+	}
+	for _, r := range requests {
+		pod := s.pods[r.Name]
+		there := pod != nil && pod.UID == r.UID
+		if r.Kind == scheduler.Evict {
+			continue // an eviction has no result; given up it may be
+		}
+		if len(results[r.UID]) != 1 {
+			t.Fatalf("pod %s has %d results", r.UID, len(results[r.UID]))
+		}
+		result := results[r.UID][0]
+		bound := len(s.binds[r.UID]) == 1 && s.binds[r.UID][0] == r.Node
+		switch {
+		case result.Outcome == eventlog.BindBound && !bound,
+			result.Outcome == eventlog.BindFailed && len(s.binds[r.UID]) > 0,
+			result.Outcome == eventlog.BindConflict && there && pod.DeletionTimestamp == nil &&
+				(bound || pod.Spec.NodeName == ""):
+			t.Fatalf("pod %s has the result %v %q, bound to %v, the pod there is %+v", r.UID, result.Outcome,
+				result.Message, s.binds[r.UID], pod)
+		}
+	}
+}
