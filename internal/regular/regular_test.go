@@ -61,6 +61,118 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	}
 }
 
+// The same holds within a directory that is held, also for a link that leads to a file in it.
+func TestOnlyRegularFilesAreOpenedInADirectory(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.WriteFile(at("file"), []byte("content"), 0o600),
+		os.Symlink("file", at("link")),
+		syscall.Mkfifo(at("fifo"), 0o600),
+		os.Mkdir(at("directory"), 0o700),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]error{
+		"file": nil, "link": regular.ErrNotAFile, "fifo": regular.ErrNotAFile, "directory": regular.ErrNotAFile,
+		"nothing": nil,
+	} {
+		f, err := regular.OpenIn(root, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err == nil {
+			_ = f.Close()
+		}
+	}
+	if content, err := os.ReadFile(at("file")); err != nil || string(content) != "content" {
+		t.Errorf("%q, %v: it was emptied", content, err)
+	}
+}
+
+// Somebody puts a link in the place of a file again and again: what is opened is never what the link leads to.
+func TestALinkThatComesMeanwhileIsNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.WriteFile(at("target"), nil, 0o600), os.WriteFile(at("file"), nil, 0o600), os.Symlink("target", at("link")),
+		os.Link(at("file"), at("name")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	target, err := os.Stat(at("target"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			// A rename over a name is one step: there always is one of the two.
+			_ = os.Symlink("target", at("other"))
+			_ = os.Rename(at("other"), at("name"))
+			_ = os.Link(at("file"), at("other"))
+			_ = os.Rename(at("other"), at("name"))
+		}
+	}()
+	for range 20000 {
+		f, err := regular.OpenIn(root, "name", os.O_RDWR, 0o600)
+		if err != nil {
+			continue
+		}
+		held, err := f.Stat()
+		if err != nil || os.SameFile(held, target) {
+			t.Errorf("the link was followed (%v)", err)
+		}
+		_ = f.Close()
+	}
+	close(end)
+	<-ended
+}
+
+// What keeps a file from being made is told as it is.
+func TestWhatIsThereAlreadyIsNoOtherError(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	_, err := regular.OpenFile(link, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if !errors.Is(err, os.ErrExist) || errors.Is(err, regular.ErrNotAFile) {
+		t.Errorf("%v, want %v", err, os.ErrExist)
+	}
+}
+
+// A file that ends before its size says is read as far as it goes.
+func TestAFileThatIsShorterThanItsSizeIsRead(t *testing.T) {
+	const short = "/sys/kernel/mm/transparent_hugepage/enabled" // it has the size of a page, and a line
+	if info, err := os.Stat(short); err != nil || info.Size() < 1000 {
+		t.Skipf("skipped: it takes %s (%v)", short, err)
+	}
+	if content, err := regular.ReadFile(short, 1<<20); err != nil || len(content) == 0 {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
 func TestADirectoryIsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
