@@ -143,6 +143,55 @@ func TestAPlacementIsNotProvenByEntriesThatDoNotMakeOne(t *testing.T) {
 	}
 }
 
+// The entry at the checkpoint's end is compared with its chain, too: a checkpoint may be made up of two logs.
+func TestAPlacementAtTheEndIsComparedWithTheChain(t *testing.T) {
+	r := newPlacementRecords(t)
+	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
+	known := note.VerifierList(verifier)
+	prover := Prover{Log: r}
+	p, err := prover.Placement(context.Background(), []uint64{5, 9, 12}, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Check(known, checkpoint(t, r, 12, signer)); err != nil {
+		t.Errorf("with the right checkpoint: %v", err)
+	}
+	c, err := prover.Checkpoint(context.Background(), signer.Name(), 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Chain[3] ^= 1
+	msg, err := c.Sign(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Check(known, msg)
+	if err == nil || !strings.Contains(err.Error(), "entry 12 has the hash ") {
+		t.Errorf("with another chain: %v", err)
+	}
+}
+
+// A log may have an entry in the place of another one, and be signed with it.
+func TestAPlacementIsOfTheEntriesThatItNames(t *testing.T) {
+	r := newPlacementRecords(t)
+	signer, verifier, _ := newKey(t, "log.example.org/a", 1)
+	r[11] = r[15-1] // releases the pod, and stands where its bind should
+	p, err := (&Prover{Log: r}).Placement(context.Background(), []uint64{5, 9}, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := r[11]
+	included, err := (&Prover{Log: r}).Inclusion(context.Background(), 12, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Placement.Entries[1] = Included{Seq: 12, Hashes: included.Inclusion.Hashes, Record: record}
+	_, err = p.Check(note.VerifierList(verifier), checkpoint(t, r, 21, signer))
+	if err == nil || !strings.Contains(err.Error(), "the proof is of entry 12, but what it shows is entry 15") {
+		t.Errorf("an entry in the place of another: %v", err)
+	}
+}
+
 func TestEveryAlteredByteOfAPlacementIsRefused(t *testing.T) {
 	r := newPlacementRecords(t)
 	signer, verifier, _ := newKey(t, "log.example.org/a", 1)

@@ -1,7 +1,12 @@
 package bundles
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -275,4 +281,68 @@ func TestNothingIsImportedOverWhatIsThere(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// A snapshot that is whole, of the right place, and not of the state that it says it is of, comes to light only when a
+// Machine is made of it. That is done before anything is made of the bundle.
+func TestABundleWhoseSnapshotCannotBeRestoredIsNotImported(t *testing.T) {
+	log := open(t, recorded(t))
+	last, err := log.Last()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "a.bundle")
+	opts := ExportOptions{File: file, From: Place{Seq: last}, Version: "test"}
+	plan, err := opts.plan(t.Context(), log)
+	if err != nil || len(plan.Snapshot) == 0 {
+		t.Fatalf("a snapshot of %d bytes, error %v", len(plan.Snapshot), err)
+	}
+	for name, cut := range map[string]int{"as it was": 0, "without the state's end": 3} {
+		forged := *plan
+		forged.Snapshot = cutState(t, plan.Snapshot, cut)
+		var content bytes.Buffer
+		if _, err := bundle.Write(t.Context(), &content, log, forged); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, content.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := bundle.Open(file, func(uint64) {}); err != nil || b.Close() != nil {
+			t.Fatalf("%s: the bundle by itself: %v", name, err)
+		}
+		dir := t.TempDir()
+		_, err := Import(t.Context(), file, filepath.Join(dir, "b"), nil)
+		left, rerr := os.ReadDir(dir)
+		if good := cut == 0; good != (err == nil) || rerr != nil || good != (len(left) == 1) {
+			t.Errorf("%s: error %v, %d files left behind (%v)", name, err, len(left), rerr)
+		}
+	}
+}
+
+// cutState takes bytes from the end of a snapshot's state, with checksums that fit.
+func cutState(t *testing.T, data []byte, cut int) []byte {
+	t.Helper()
+	const offsetHash, offsetSize, headerSize = 68, 100, 108
+	zip, err := gzip.NewReader(bytes.NewReader(data[headerSize : len(data)-sha256.Size]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state = state[:len(state)-cut]
+	out := bytes.NewBuffer(slices.Clone(data[:headerSize]))
+	hash := sha256.Sum256(state)
+	copy(out.Bytes()[offsetHash:], hash[:])
+	binary.BigEndian.PutUint64(out.Bytes()[offsetSize:], uint64(len(state)))
+	w := gzip.NewWriter(out)
+	if _, err := w.Write(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(out.Bytes())
+	return append(out.Bytes(), sum[:]...)
 }
