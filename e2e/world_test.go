@@ -216,6 +216,10 @@ func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
 		if n >= count {
 			return
 		}
+		if w.scheduler != nil && !w.scheduler.Running() {
+			w.Fatalf("the scheduler has ended, with %d of %d pods %s*; its output:\n%s",
+				n, count, prefix, w.scheduler.Tail(40))
+		}
 		select {
 		case <-ctx.Done():
 			w.Fatalf("%d of %d pods %s* after %v; the last error: %v; the scheduler's output:\n%s",

@@ -1,6 +1,7 @@
 // Package binaries builds the programs that the tests run as processes, from the Go module cache, and keeps them in
 // e2e/bin. A program is built again when go.mod, go.sum or the Go version changed. With ROLLCALL_E2E_BIN=DIR those of
-// other projects are kept in DIR, which several checkouts may share.
+// other projects are kept in DIR, which several checkouts may share. With ROLLCALL_E2E_ROLLCALL=FILE that program is
+// tested instead of the checkout's own.
 package binaries
 
 import (
@@ -60,6 +61,9 @@ func Path(ctx context.Context, name string) (string, error) {
 	defer unlock()
 
 	file := filepath.Join(bin, name)
+	if given := os.Getenv("ROLLCALL_E2E_ROLLCALL"); name == Rollcall && given != "" {
+		return given, nil
+	}
 	if name == Rollcall {
 		return file, build(ctx, filepath.Dir(module), file, "./cmd/rollcall", "-s -w")
 	}

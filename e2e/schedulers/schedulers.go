@@ -151,7 +151,7 @@ func (s *Scheduler) command(ctx context.Context, o Options, dir string) ([]strin
 		if log != "memory" {
 			s.Log = log
 		}
-		return []string{file, "run", "--log=" + log}, err
+		return []string{file, "run", "--log=" + log, "--secure-port=0"}, err
 	}
 	words := strings.Fields(o.Choice)
 	if len(words) == 0 {
