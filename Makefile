@@ -50,7 +50,7 @@ bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMAN
 
 # The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
 .PHONY: e2e
-e2e: ## Run the tests against a real API server: 12 minutes at most once its programs are built
+e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
 	cd e2e && $(GO) test -p 1 -timeout 20m ./...
 
 .PHONY: cluster

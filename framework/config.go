@@ -99,7 +99,9 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 		return nil, err
 	}
 	setDefaults(external)
+	named := namedGangPlugins(external)
 	scheme.Scheme.Default(external)
+	dropDefaultGangPlugins(external, named)
 	completeProfiles(external)
 
 	cfg := &config.KubeSchedulerConfiguration{}

@@ -59,6 +59,30 @@ func adaptPlugins(plugins *configv1.Plugins, note func(format string, args ...an
 	}
 }
 
+// namedGangPlugins are those of foreignGangPlugins that a configuration itself enables, by profile.
+func namedGangPlugins(cfg *configv1.KubeSchedulerConfiguration) []map[string]bool {
+	named := make([]map[string]bool, len(cfg.Profiles))
+	for i, profile := range cfg.Profiles {
+		named[i] = map[string]bool{}
+		for _, name := range foreignGangPlugins {
+			named[i][name] = profile.Plugins != nil && lists(profile.Plugins.MultiPoint.Enabled, name)
+		}
+	}
+	return named
+}
+
+// dropDefaultGangPlugins takes out those of foreignGangPlugins that kube-scheduler's defaults have brought, which they
+// do where a feature gate is on, such as GenericWorkload. Without them the same configuration means the same whatever
+// the gates are.
+func dropDefaultGangPlugins(cfg *configv1.KubeSchedulerConfiguration, named []map[string]bool) {
+	for i := range cfg.Profiles {
+		set := &cfg.Profiles[i].Plugins.MultiPoint
+		set.Enabled = slices.DeleteFunc(set.Enabled, func(p configv1.Plugin) bool {
+			return slices.Contains(foreignGangPlugins, p.Name) && (i >= len(named) || !named[i][p.Name])
+		})
+	}
+}
+
 // foreignSets are the sets of all extension points.
 func foreignSets(p *configv1.Plugins) []*configv1.PluginSet {
 	return []*configv1.PluginSet{

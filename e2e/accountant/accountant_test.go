@@ -195,7 +195,7 @@ func TestBindsWithoutADecisionAreFound(t *testing.T) {
 	}
 	result := func(uid, node, outcome string) string {
 		return fmt.Sprintf(`{"seq":9,"time":"2026-01-02T03:05:00Z","kind":"BindResult",`+
-			`"uid":%q,"node":%q,"outcome":%q}`, uid, node, outcome)
+			`"decision":7,"uid":%q,"node":%q,"outcome":%q}`, uid, node, outcome)
 	}
 	whole := []string{
 		decision("05.0", "a", "Waiting", "n1", ""), decision("05.001", "b", "Scheduled", "n2", `"a"`),

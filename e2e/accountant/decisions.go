@@ -12,18 +12,22 @@ import (
 
 // entry is what the accountant reads of a line of "rollcall log cat".
 type entry struct {
-	Seq      uint64    `json:"seq"`
-	Time     time.Time `json:"time"`
-	Kind     string    `json:"kind"`
-	Decision *struct {
-		UID     string   `json:"uid"`
-		Outcome string   `json:"outcome"`
-		Node    string   `json:"node"`
-		Allowed []string `json:"allowed"`
-	} `json:"decision"`
-	UID     string `json:"uid"`
-	Node    string `json:"node"`
-	Outcome string `json:"outcome"`
+	Seq  uint64    `json:"seq"`
+	Time time.Time `json:"time"`
+	Kind string    `json:"kind"`
+	// Decision is an object in a Decision, and in a BindResult the number of the Decision that asked for the bind.
+	Decision json.RawMessage `json:"decision"`
+	UID      string          `json:"uid"`
+	Node     string          `json:"node"`
+	Outcome  string          `json:"outcome"`
+}
+
+// decision is what the accountant reads of a Decision.
+type decision struct {
+	UID     string   `json:"uid"`
+	Outcome string   `json:"outcome"`
+	Node    string   `json:"node"`
+	Allowed []string `json:"allowed"`
 }
 
 // place is a Decision that allowed a pod to be bound to a node.
@@ -56,7 +60,9 @@ func ReadDecisions(r io.Reader) (*Decisions, error) {
 				return nil, fmt.Errorf("read the log: entry %d: %w", d.Entries+1, err)
 			}
 			d.Entries++
-			d.take(&e, waiting)
+			if err := d.take(&e, waiting); err != nil {
+				return nil, fmt.Errorf("read the log: entry %d: %w", d.Entries, err)
+			}
 		}
 		if errors.Is(err, io.EOF) {
 			return d, nil
@@ -68,28 +74,33 @@ func ReadDecisions(r io.Reader) (*Decisions, error) {
 }
 
 // take books one entry. waiting has the nodes on which pods are held.
-func (d *Decisions) take(e *entry, waiting map[string]string) {
+func (d *Decisions) take(e *entry, waiting map[string]string) error {
 	if e.Kind == "BindResult" {
 		key := [2]string{e.UID, e.Node}
 		d.results[key] = append(d.results[key], e.Outcome)
-		return
+		return nil
 	}
-	if e.Kind != "Decision" || e.Decision == nil {
-		return
+	if e.Kind != "Decision" {
+		return nil
+	}
+	var x decision
+	if err := json.Unmarshal(e.Decision, &x); err != nil {
+		return err
 	}
 	allow := func(uid, node string) { d.allowed[uid] = append(d.allowed[uid], place{node, e.Seq, e.Time}) }
-	switch x := e.Decision; x.Outcome {
+	switch x.Outcome {
 	case "Scheduled":
 		allow(x.UID, x.Node)
 	case "Waiting":
 		waiting[x.UID] = x.Node
 	}
-	for _, uid := range e.Decision.Allowed {
+	for _, uid := range x.Allowed {
 		if node := waiting[uid]; node != "" {
 			allow(uid, node)
 			delete(waiting, uid)
 		}
 	}
+	return nil
 }
 
 // CheckDecisions finds each bind that a scheduler asked for without a decision of its log before it, and each pod that

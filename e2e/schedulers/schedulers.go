@@ -1,6 +1,7 @@
 // Package schedulers starts the scheduler that a test is about, as a process beside a cluster: rollcall run, or
 // kube-scheduler 1.37 in its place. The variable ROLLCALL_E2E_SCHEDULER chooses: "rollcall", "kube-scheduler", or a
 // command line that is given --kubeconfig F --config F behind its own words, such as "/tmp/rollcall run --log memory".
+// Empty: "rollcall".
 //
 //	s := schedulers.ForTest(t, c, schedulers.Options{})
 //	s.Kill()
@@ -25,7 +26,7 @@ import (
 const Variable = "ROLLCALL_E2E_SCHEDULER"
 
 // defaultChoice is what is started if the variable is empty.
-const defaultChoice = binaries.KubeScheduler
+const defaultChoice = binaries.Rollcall
 
 // Options say how the scheduler is started.
 type Options struct {
