@@ -204,7 +204,7 @@ func (w *jsonWriter) bindResult(p *BindResult) {
 	w.str("outcome", p.Outcome.String())
 	w.strIfSet("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
 	if p.Decision > 0 {
-		w.uint("decision", p.Decision)
+		w.uint("decisionSeq", p.Decision)
 	}
 	w.pod(p.UID)
 }

@@ -185,7 +185,7 @@ type jsonBindResult struct {
 	Node     string    `json:"node"`
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message"`
-	Decision uint64    `json:"decision"`
+	Decision uint64    `json:"decisionSeq"`
 	Pod      string    `json:"pod"` // not part of the entry
 }
 

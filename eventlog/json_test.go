@@ -56,7 +56,7 @@ func TestPublicForm(t *testing.T) {
 			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"BindResult","uid":"u","node":"n1","outcome":"Failed","message":"a \"b\"\n"}`},
 		{eventlog.Entry{Seq: 10, Epoch: 1, Time: at, Payload: &eventlog.BindResult{UID: "u", Node: "n1",
 			Outcome: eventlog.BindBound, Decision: 9}},
-			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"BindResult","uid":"u","node":"n1","outcome":"Bound","decision":9}`},
+			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"BindResult","uid":"u","node":"n1","outcome":"Bound","decisionSeq":9}`},
 		{eventlog.Entry{Seq: 11, Epoch: 1, Payload: &eventlog.Tick{}},
 			`{"seq":11,"epoch":1,"time":"1970-01-01T00:00:00.000000000Z","kind":"Tick"}`},
 	} {
