@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/status"
@@ -42,12 +45,34 @@ func (c *connection) connect() error {
 		return err
 	}
 	c.effects = effect.New(effect.Options{
-		Client: c.client, Workers: bindWorkers, Still: c.still, Report: logNote,
+		Client: c.client, Workers: bindWorkers, Whole: c.whole, BindTimeout: volumeTimeout(c.config),
+		Still: c.still, Report: logNote,
 	})
 	c.status = status.New(status.Options{
 		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
 	})
 	return nil
+}
+
+// volumeTimeout is how long a pod waits for its volumes: the longest of all profiles; 0 if none says.
+func volumeTimeout(cfg *config.KubeSchedulerConfiguration) (longest time.Duration) {
+	for _, profile := range cfg.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*config.VolumeBindingArgs); ok {
+				longest = max(longest, time.Duration(args.BindTimeoutSeconds)*time.Second)
+			}
+		}
+	}
+	return longest
+}
+
+// whole is a volume or a claim as the API server told it last.
+func (c *connection) whole(res eventlog.Resource, namespace, name string) eventlog.Object {
+	w := c.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	return w.Whole(res, namespace, name)
 }
 
 // slower returns a client with a part of the rate.

@@ -60,7 +60,9 @@ func bind(name string, uid types.UID, node string) effect.Request {
 }
 
 func evict(name string, uid types.UID) effect.Request {
-	return effect.Request{Effect: scheduler.Effect{Kind: scheduler.Evict, Seq: 8, Namespace: "ns", Name: name, UID: uid}}
+	r := bind(name, uid, "")
+	r.Kind, r.Seq = scheduler.Evict, 8
+	return r
 }
 
 // first lets only the first request of the kind go wrong.
@@ -100,19 +102,20 @@ func TestTheResultOfABindSaysWhatStands(t *testing.T) {
 		{"409: bound there already", pod(func(p *v1.Pod) { p.Spec.NodeName = "n1" }), nil, bound, "", 1, 1},
 		{"409: bound elsewhere", pod(func(p *v1.Pod) { p.Spec.NodeName = "n2" }), nil, conflict,
 			"pod ns/a is bound to node n2", 1, 1},
-		{"409: another pod", pod(func(p *v1.Pod) { p.UID = "v" }), nil, conflict, "pod ns/a is another one (UID v)", 1, 1},
+		{"409: another pod", pod(func(p *v1.Pod) { p.UID = "v" }), nil, conflict, "pod ns/a is another one (UID v)", 1,
+			1},
 		{"409: another pod on that node", pod(func(p *v1.Pod) { p.UID, p.Spec.NodeName = "v", "n1" }), nil, conflict,
 			"pod ns/a is another one (UID v)", 1, 1},
 		{"409: terminating", pod(func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), nil,
 			conflict, "pod ns/a is being deleted", 1, 1},
-		{"409: gated", pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), nil, failed,
-			`Operation cannot be fulfilled on pods/binding "a": pod a has non-empty .spec.schedulingGates`, 1, 1},
+		{"409: gated", pod(func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), nil,
+			failed, `Operation cannot be fulfilled on pods/binding "a": pod a has non-empty .spec.schedulingGates`, 1, 1},
 		{"409, and it is free", plain, post(1, fault{code: 409}), bound, "", 2, 1},
 		{"400", plain, post(1, fault{code: 400}), failed, "no", 1, 1},
 		{"403", plain, post(1, fault{code: 403}), failed, "", 1, 1},
 		{"422", plain, post(1, fault{code: 422}), failed, "", 1, 1},
-		{"422 after a bind of before", pod(func(p *v1.Pod) { p.Spec.NodeName = "n1" }), post(1, fault{code: 422}), bound, "",
-			1, 1},
+		{"422 after a bind", pod(func(p *v1.Pod) { p.Spec.NodeName = "n1" }), post(1, fault{code: 422}),
+			bound, "", 1, 1},
 		{"429", plain, post(3, fault{code: 429}), bound, "", 4, 0},
 		{"500 and not done", plain, post(1, fault{code: 500}), bound, "", 2, 1},
 		{"500 and done", plain, post(1, fault{code: 500, after: true}), bound, "", 1, 1},
@@ -395,7 +398,8 @@ func TestOverARealSocket(t *testing.T) {
 				}
 				panic(http.ErrAbortHandler)
 			})
-			if n := counts.Calls[effect.Call{Kind: effect.CallBind, Answer: c.answer}]; n != 1 || len(s.binds["u"]) != 1 {
+			n := counts.Calls[effect.Call{Kind: effect.CallBind, Answer: c.answer}]
+			if n != 1 || len(s.binds["u"]) != 1 {
 				t.Errorf("the calls are %v", counts.Calls)
 			}
 		})

@@ -14,9 +14,9 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// An eviction that was answered with errors manyRefusals times, which is after about 35 s, is tried once in slowTry from
-// then on, and that is reported. It is not given up: the log has no entry that says so, and the room of the victim is
-// kept for its preemptor as long as the victim is there.
+// An eviction that was answered with errors manyRefusals times, which is after about 35 s, is tried once in slowTry
+// from then on, and that is reported. It is not given up: the log has no entry that says so, and the room of the victim
+// is kept for its preemptor as long as the victim is there.
 const (
 	manyRefusals = 10
 	slowTry      = time.Minute
