@@ -53,6 +53,10 @@ bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMAN
 e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
 	cd e2e && $(GO) test -p 1 -timeout 20m ./...
 
+.PHONY: soak-e2e
+soak-e2e: ## The same with each fault a hundred times
+	cd e2e && ROLLCALL_SOAK=1 $(GO) test -p 1 -count 1 -timeout 180m -v .
+
 .PHONY: cluster
 cluster: ## Start a Kubernetes cluster with nodes on the loopback interface, until ^C
 	@cd e2e && $(GO) run ./cmd/cluster $(CLUSTER)

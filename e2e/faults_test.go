@@ -89,18 +89,21 @@ func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 }
 
 // TestKilledAtAnyMomentASchedulerBindsEachGangWhole kills the scheduler with signal 9 while it works off a backlog
-// whose binds are answered late, and starts it again on its log.
+// whose binds arrive late or are answered late, and starts it again on its log.
 func TestKilledAtAnyMomentASchedulerBindsEachGangWhole(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		pods := w.full(10 * times())
-		w.behind(2, []faults.Rule{{
-			Kind: faults.Binds, Fault: faults.Late, Probability: 0.3, Delay: 50 * time.Millisecond,
-		}})
+		w.behind(2, []faults.Rule{
+			{Kind: faults.Binds, Fault: faults.Slow, Probability: 0.4, Delay: 200 * time.Millisecond},
+			{Kind: faults.Binds, Fault: faults.Late, Probability: 0.3, Delay: 50 * time.Millisecond},
+		})
 		moment := rand.New(rand.NewPCG(2, 2))
 		for i := range times() {
-			w.waitFor("g", i*pods/(2*times()), bound)
-			time.Sleep(time.Duration(moment.IntN(100)) * time.Millisecond)
-			if err := w.scheduler.Restart(w.Context()); err != nil {
+			w.waitFor("g", 1+i*pods/(2*times()), bound)
+			time.Sleep(time.Duration(moment.IntN(20)) * time.Millisecond)
+			w.scheduler.Kill()
+			w.Logf("kill %d left %d gangs bound in part", i+1, w.inPart("g", 4))
+			if err := w.scheduler.Start(w.Context()); err != nil {
 				w.Fatal(err)
 			}
 		}

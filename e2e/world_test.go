@@ -229,6 +229,27 @@ func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
 	}
 }
 
+// inPart counts the gangs with a prefix of which some members are bound and others are not.
+func (w *world) inPart(prefix string, members int) (gangs int) {
+	w.Helper()
+	pods, err := w.pods(w.Context(), prefix)
+	if err != nil {
+		w.Fatal(err)
+	}
+	placed := map[string]int{}
+	for i := range pods {
+		if name, _, _ := strings.Cut(pods[i].Name, "-"); bound(&pods[i]) {
+			placed[name]++
+		}
+	}
+	for _, n := range placed {
+		if n < members {
+			gangs++
+		}
+	}
+	return gangs
+}
+
 // none fails if a pod with a prefix is as is says.
 func (w *world) none(prefix string, is func(*v1.Pod) bool) {
 	w.Helper()

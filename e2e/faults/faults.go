@@ -54,6 +54,8 @@ const (
 	FalseSuccess Fault = "lost, answered 201"
 	// Late is carried out and answered as it is, after Rule.Delay.
 	Late Fault = "done, answered late"
+	// Slow reaches the API server after Rule.Delay, unless the client has gone by then.
+	Slow Fault = "done late"
 )
 
 // The faults of watches.
@@ -119,7 +121,7 @@ func Everything(probability float64) []Rule {
 // BindFaults are the faults that an API server and a network may cause to a bind.
 func BindFaults() []Fault {
 	return []Fault{
-		Lost409, Lost429, Lost500, LostTimeout, LostReset, Done409, Done500, DoneTimeout, DoneReset, Late,
+		Lost409, Lost429, Lost500, LostTimeout, LostReset, Done409, Done500, DoneTimeout, DoneReset, Late, Slow,
 	}
 }
 
@@ -242,6 +244,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case Done409, Done500, DoneTimeout, DoneReset:
 		p.forward.ServeHTTP(&nowhere{header: http.Header{}}, r)
+	case Slow:
+		if sleep(r.Context(), rule.Delay); r.Context().Err() == nil {
+			p.forward.ServeHTTP(w, r)
+		}
+		return
 	case Late:
 		p.forward.ServeHTTP(&lateWriter{ResponseWriter: w, delay: rule.Delay, ctx: r.Context()}, r)
 		return

@@ -60,7 +60,7 @@ func TestAFaultOfABindIsWhatItsNameSays(t *testing.T) {
 			}
 			want, done := 0, strings.HasPrefix(string(f), "done")
 			if _, err := fmt.Sscanf(string(f)[strings.Index(string(f), ",")+1:], " answered %d", &want); err != nil &&
-				f == faults.Late {
+				(f == faults.Late || f == faults.Slow) {
 				want = 201
 			}
 			// client-go itself asks again after 429, and the second one is no fault.
