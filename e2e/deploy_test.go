@@ -1,0 +1,194 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rollcall-sched/rollcall/e2e/binaries"
+	"github.com/rollcall-sched/rollcall/e2e/cluster"
+	"github.com/rollcall-sched/rollcall/e2e/schedulers"
+)
+
+// manifests is the folder of what is installed, below the checkout.
+const manifests = "../deploy"
+
+// objectsOf reads the objects of YAML documents.
+func objectsOf(t *testing.T, text []byte) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := documents.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("%v in:\n%s", err, text)
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
+		}
+	}
+}
+
+func objectsOfFile(t *testing.T, path string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := objectsOf(t, text)
+	if len(objects) == 0 {
+		t.Fatalf("%s has no objects", path)
+	}
+	return objects
+}
+
+// baseFiles are the files of the kustomize base that have objects.
+func baseFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(manifests, "base"), func(path string, d fs.DirEntry, err error) error {
+		name := filepath.Base(path)
+		if err == nil && !d.IsDir() && name != "kustomization.yaml" && name != "scheduler.yaml" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) < 10 {
+		t.Fatalf("the base has the files %q: %v", files, err)
+	}
+	return files
+}
+
+// apply creates objects; those that name no namespace and need one come into default.
+func apply(t *testing.T, client dynamic.Interface, objects []*unstructured.Unstructured, o metav1.CreateOptions) {
+	t.Helper()
+	o.FieldValidation = metav1.FieldValidationStrict
+	for _, object := range objects {
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		namespace := object.GetNamespace()
+		if namespace == "" && slices.Contains([]string{"Job", "PodGroup"}, object.GetKind()) {
+			namespace = metav1.NamespaceDefault
+		}
+		var err error
+		if namespace == "" {
+			_, err = client.Resource(resource).Create(t.Context(), object, o)
+		} else {
+			_, err = client.Resource(resource).Namespace(namespace).Create(t.Context(), object, o)
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+}
+
+// dynamicClient is a client of a cluster for objects of all kinds.
+func dynamicClient(c *cluster.Cluster) dynamic.Interface {
+	config := rest.CopyConfig(c.Config())
+	config.ContentConfig = rest.ContentConfig{}
+	return dynamic.NewForConfigOrDie(config)
+}
+
+// TestTheManifestsAreAccepted asks the API server whether it would take what deploy/ has, with every field known.
+func TestTheManifestsAreAccepted(t *testing.T) {
+	c := cluster.ForTest(t, cluster.Options{GenericWorkload: true})
+	client := dynamicClient(c)
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	apply(t, client, objectsOfFile(t, filepath.Join(manifests, "namespace.yaml")), metav1.CreateOptions{})
+	if _, err := kubernetes.NewForConfigOrDie(c.Config()).CoreV1().Namespaces().Get(
+		t.Context(), "rollcall-system", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range baseFiles(t) {
+		apply(t, client, objectsOfFile(t, file), dry)
+	}
+	apply(t, client, objectsOfFile(t, filepath.Join(manifests,
+		"overlays/in-place-of-kube-scheduler/static-pod/rollcall.yaml")), dry)
+	examples, err := filepath.Glob(filepath.Join(manifests, "examples", "*.yaml"))
+	if err != nil || len(examples) < 5 {
+		t.Fatalf("the examples are %q: %v", examples, err)
+	}
+	for _, file := range examples {
+		apply(t, client, objectsOfFile(t, file), dry)
+	}
+	t.Run("overlays", func(t *testing.T) { overlaysAreAccepted(t, client, dry) })
+	t.Run("chart", func(t *testing.T) { chartIsAccepted(t, client, dry) })
+}
+
+// overlaysAreAccepted needs kubectl, which has kustomize.
+func overlaysAreAccepted(t *testing.T, client dynamic.Interface, dry metav1.CreateOptions) {
+	kubectl, err := exec.LookPath("kubectl")
+	if err != nil {
+		t.Skip("kubectl is not installed: the base's files are checked without their overlays")
+	}
+	for _, overlay := range []string{"second-scheduler", "in-place-of-kube-scheduler"} {
+		out, err := exec.CommandContext(t.Context(), kubectl, "kustomize",
+			filepath.Join(manifests, "overlays", overlay)).Output()
+		if err != nil {
+			t.Fatalf("kubectl kustomize %s: %v", overlay, err)
+		}
+		apply(t, client, objectsOf(t, out), dry)
+	}
+}
+
+// chartIsAccepted needs helm. TestTheChartHasTheRightsOfTheBase holds what can be held without it.
+func chartIsAccepted(t *testing.T, client dynamic.Interface, dry metav1.CreateOptions) {
+	helm, err := exec.LookPath("helm")
+	if err != nil {
+		t.Skip("helm is not installed: the chart's templates are parsed only")
+	}
+	out, err := exec.CommandContext(t.Context(), helm, "template", "rollcall", filepath.Join(manifests, "helm/rollcall"),
+		"--namespace", "rollcall-system", "--kube-version", "1.37.0").Output()
+	if err != nil {
+		t.Fatalf("helm template: %v", err)
+	}
+	apply(t, client, objectsOf(t, out), dry)
+}
+
+// rollcallRun are the first words of the command line that runs the scheduler.
+func rollcallRun(t *testing.T) []string {
+	t.Helper()
+	switch choice := schedulers.Choice(); choice {
+	case binaries.KubeScheduler, binaries.Rollcall:
+		file, err := binaries.Path(t.Context(), binaries.Rollcall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []string{file, "run"}
+	default:
+		return strings.Fields(choice)
+	}
+}
+
+// TestTheConfigurationsAreTaken schedules a gang on a virtual cluster with each configuration of deploy/.
+func TestTheConfigurationsAreTaken(t *testing.T) {
+	program := rollcallRun(t)[0]
+	files, err := filepath.Glob(filepath.Join(manifests, "examples/configurations", "*.yaml"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("the configurations are %q: %v", files, err)
+	}
+	files = append(files, filepath.Join(manifests, "base/scheduler.yaml"))
+	for _, file := range files {
+		out, err := exec.CommandContext(t.Context(), program, "simulate", "--config", file, "--nodes", "4x16cpu",
+			"--workload", filepath.Join(manifests, "examples/job-kueue-labels.yaml")).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "4 completed") && !strings.Contains(string(out), "4 running") {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}
