@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/e2e/accountant"
+	"github.com/rollcall-sched/rollcall/e2e/cluster"
 	"github.com/rollcall-sched/rollcall/e2e/faults"
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
 )
@@ -134,7 +135,7 @@ func TestPodsThatComeAndGoLeaveNoGangInPart(t *testing.T) {
 // TestAPodMadeAgainUnderItsNameIsAnotherPod deletes pods that were just created, and makes them again, while their
 // binds are under way.
 func TestAPodMadeAgainUnderItsNameIsAnotherPod(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, true, cluster.Options{})
 	w.behind(3, []faults.Rule{{
 		Kind: faults.Binds, Fault: faults.Late, Probability: 0.5, Delay: 100 * time.Millisecond,
 	}})
@@ -154,7 +155,7 @@ func TestAPodMadeAgainUnderItsNameIsAnotherPod(t *testing.T) {
 // TestASecondSchedulerWithTheSameNameBindsNothingTwice runs two schedulers of the same name with logs of their own, as
 // happens when the first was cut off and did not end. The API server lets only one of them bind each pod.
 func TestASecondSchedulerWithTheSameNameBindsNothingTwice(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, true, cluster.Options{})
 	w.start(w.options())
 	first := w.scheduler
 	o := w.options()

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rollcall-sched/rollcall/e2e/accountant"
+	"github.com/rollcall-sched/rollcall/e2e/cluster"
 )
 
 func TestAGangIsBoundWhole(t *testing.T) {
@@ -72,7 +73,7 @@ func TestAGangWaitsForItsPodGroupAndItsMembers(t *testing.T) {
 
 // TestPodsOfOtherSchedulersAreCounted fills three of four nodes with pods that another scheduler binds.
 func TestPodsOfOtherSchedulersAreCounted(t *testing.T) {
-	w := newWorld(t, false)
+	w := newWorld(t, false, cluster.Options{})
 	w.start(w.options())
 	for i := range 3 {
 		p := w.pod(fmt.Sprintf("theirs-%d", i), "", "4")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rollcall-sched/rollcall/e2e/accountant"
+	"github.com/rollcall-sched/rollcall/e2e/cluster"
 )
 
 // TestGangsAreBoundAfterTheAPIServerWasKilled kills the API server, and then etcd, before and after gangs come.
@@ -52,7 +53,7 @@ func TestKilledInTheMiddleOfBindsASchedulerGoesOn(t *testing.T) {
 
 // TestASuspendedSchedulerCatchesUp stops the scheduler for a while (SIGSTOP) in which the world changes.
 func TestASuspendedSchedulerCatchesUp(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, true, cluster.Options{})
 	w.start(w.options())
 	w.gang("before", 4, "1")
 	w.waitFor("before-", 4, bound)

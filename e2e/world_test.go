@@ -43,10 +43,10 @@ type world struct {
 
 // gangsByEachAPI runs a test with gangs of each API that the scheduler has.
 func gangsByEachAPI(t *testing.T, test func(w *world)) {
-	t.Run("scheduling.k8s.io", func(t *testing.T) { test(newWorld(t, true)) })
+	t.Run("scheduling.k8s.io", func(t *testing.T) { test(newWorld(t, true, cluster.Options{})) })
 	t.Run("scheduling.x-k8s.io", func(t *testing.T) {
 		needsRollcall(t, "kube-scheduler has no gangs by label")
-		test(newWorld(t, false))
+		test(newWorld(t, false, cluster.Options{}))
 	})
 }
 
@@ -59,9 +59,10 @@ func needsRollcall(t *testing.T, reason string) {
 }
 
 // newWorld starts a cluster with four nodes of four processors. A test starts the scheduler.
-func newWorld(t *testing.T, native bool) *world {
+func newWorld(t *testing.T, native bool, o cluster.Options) *world {
 	t.Helper()
-	c := cluster.ForTest(t, cluster.Options{GenericWorkload: native})
+	o.GenericWorkload = native
+	c := cluster.ForTest(t, o)
 	config := rest.CopyConfig(c.Config())
 	config.ContentConfig = rest.ContentConfig{}
 	return &world{
