@@ -83,6 +83,9 @@ pod there arrives 4s runs 8s deadline 0s updates 0
 
 func TestFaultsInALogNameTheLine(t *testing.T) {
 	const tick = `{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"Tick"}` + "\n"
+	const upserted = `{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"Upserted",` +
+		`"resource":"pods","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"x",` +
+		`"uid":"p1"}}}` + "\n"
 	for name, c := range map[string]struct{ text, start, reason string }{
 		"no entry": {tick + "{\"seq\":2\n", "F:2: ", ""},
 		"unknown kind": {tick + strings.Replace(strings.Replace(tick, "Tick", "Tock", 1), `"seq":1`, `"seq":2`, 1),
@@ -90,6 +93,11 @@ func TestFaultsInALogNameTheLine(t *testing.T) {
 		"gap": {tick + strings.Replace(tick, `"seq":1`, `"seq":3`, 1), "F:2: ", "entry 3 follows entry 1"},
 		"time back": {tick + strings.Replace(strings.Replace(tick, "2026", "2025", 1), `"seq":1`, `"seq":2`, 1),
 			"F:2: ", "lies outside"},
+		"a pod without UID": {strings.Replace(upserted, `,"uid":"p1"`, "", 1), "F:1: ", "a pod without UID"},
+		"two pods of a name": {
+			upserted + strings.NewReplacer(`"seq":1`, `"seq":2`, "p1", "p2").Replace(upserted),
+			"F:2: ", "while the pod of that name with UID p1 is there",
+		},
 		"too far apart": {tick + strings.Replace(strings.Replace(tick, "2026", "2250", 1), `"seq":1`, `"seq":2`, 1),
 			"F:2: ", "lies outside"},
 	} {

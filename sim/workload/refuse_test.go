@@ -10,7 +10,9 @@ const (
 	podTail  = "spec: {containers: [{name: c}]}\n"
 	composed = "apiVersion: scheduling.k8s.io/v1alpha3\nkind: CompositePodGroup\nmetadata: {name: c}\nspec:\n  " +
 		"schedulingPolicy: {gang: {minGroupCount: 1}}\n"
-	group = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata:\n  name: g\n"
+	group   = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata:\n  name: g\n"
+	jobHead = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template: {spec: {containers: " +
+		"[{name: c}]}}\n"
 	gangs = "spec:\n  schedulingPolicy:\n    gang:\n      minCount: "
 )
 
@@ -100,6 +102,28 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"2147483647}\n", "F:1: ", "a gang of 2147483647"},
 		{"total", podHead + "    kueue.x-k8s.io/pod-group-total-count: '2147483647'\n  labels: " +
 			"{kueue.x-k8s.io/pod-group-name: g}\n" + podTail, "F:1: ", "a gang of 2147483647"},
+		{"negative minMember", "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\n" +
+			"spec: {minMember: -1}\n", "F:4: ", "must not be negative"},
+		{"replicas of nothing", "apiVersion: v1\nkind: ReplicationController\nmetadata: {name: w}\n" +
+			"spec: {replicas: 2, selector: {app: w}}\n", "F:4: ", "has no template to make pods of"},
+		{"replicas that end", strings.Replace(replicas("apps/v1", "ReplicaSet", "w", 2), "spec: {containers",
+			"spec: {restartPolicy: Never, containers", 1), "F:9: ", "the pods of a ReplicaSet restart Always"},
+		{"ordinals below 0", strings.Replace(replicas("apps/v1", "StatefulSet", "w", 2), "spec:",
+			"spec:\n  ordinals: {start: -1}", 1), "F:5: ", "spec.ordinals.start: -1 lies outside"},
+		{"ordinals without end", strings.Replace(replicas("apps/v1", "StatefulSet", "w", 2), "spec:",
+			"spec:\n  ordinals: {start: 2147483647}", 1), "F:5: ", "spec.ordinals.start: 2147483647 lies outside"},
+		{"job without time", jobHead + "  activeDeadlineSeconds: 0\n", "F:6: ", "0 lies outside 1 and"},
+		{"job of all times", jobHead + "  activeDeadlineSeconds: 9223372036854775807\n", "F:6: ", "lies outside 1 and"},
+		{"job beyond all times", strings.Replace(jobHead, "{name: j}",
+			"{name: j, annotations: {rollcall.dev/arrival: 1h}}", 1) + "  activeDeadlineSeconds: 3153600000\n", "F:6: ",
+			"the deadline lies beyond"},
+		{"job of no pod", jobHead + "  completions: 0\n", "F:6: ", "spec.completions: 0 lies outside 1 and"},
+		{"job of too many pods", jobHead + "  completions: 2147483647\n", "F:6: ",
+			"spec.completions: 2147483647 lies outside"},
+		{"priority of another class", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: c}\n" +
+			"value: 10\n---\n" + pod + "spec: {priorityClassName: c, priority: 5, containers: [{name: c}]}\n", "F:",
+			"priority 5 is not the value 10 of priority class c"},
+		{"job without a number", "-1 0 -1 5 1 -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", "F:1: ", "job number unknown"},
 		{"suggestion", podHead + "    rollcall.dev/arival: 1s\n" + podTail, "F:6: ", "is rollcall.dev/arrival meant?"},
 		{"suggestion for a gang", podHead + "    scheduling.k8s.io/group-name: g\n    " +
 			"rollcall.dev/topologyrequired: a\n" +
