@@ -186,6 +186,32 @@ func (b *bench) cost(ctx context.Context, s *schedulers.Scheduler) (c cost, err 
 	return c, nil
 }
 
+// settled waits until nothing more is asked for about pods, PodGroups and events, a minute at most, and returns what
+// has been used by then.
+func (b *bench) settled(ctx context.Context, s *schedulers.Scheduler) (c cost, err error) {
+	last, same := -1.0, 0
+	for try := 0; try < 120 && same < 3; try++ {
+		if c, err = b.cost(ctx, s); err != nil {
+			return c, err
+		}
+		sum := 0.0
+		for what, n := range c.requests {
+			if strings.Contains(what, " pod") || strings.Contains(what, " events") {
+				sum += n
+			}
+		}
+		if same++; sum != last {
+			last, same = sum, 0
+		}
+		select {
+		case <-ctx.Done():
+			return c, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return c, nil
+}
+
 // requests adds up the requests that the API server has had, by verb and resource, from its metrics.
 func requests(metrics string) map[string]float64 {
 	sum := map[string]float64{}

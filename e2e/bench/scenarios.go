@@ -23,7 +23,8 @@ type result struct {
 	// the first bind to the last.
 	Pods               int
 	Seconds, PerSecond float64
-	// CPU is the scheduler's processor time, APIServerCPU the API server's.
+	// CPU is the scheduler's processor time, APIServerCPU the API server's, until the requests have ended that follow
+	// the binds, such as those for events.
 	CPU, APIServerCPU float64
 	// Memory is the scheduler's resident memory at its peak, in bytes.
 	Memory int64
@@ -140,7 +141,7 @@ func (b *bench) finish(
 	} else if err != nil {
 		return r, err
 	}
-	after, err := b.cost(ctx, s)
+	after, err := b.settled(ctx, s)
 	if err != nil {
 		return r, err
 	}
