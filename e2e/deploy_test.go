@@ -153,7 +153,8 @@ func chartIsAccepted(t *testing.T, client dynamic.Interface, dry metav1.CreateOp
 	if err != nil {
 		t.Skip("helm is not installed: the chart's templates are parsed only")
 	}
-	out, err := exec.CommandContext(t.Context(), helm, "template", "rollcall", filepath.Join(manifests, "helm/rollcall"),
+	out, err := exec.CommandContext(t.Context(), helm, "template", "rollcall",
+		filepath.Join(manifests, "helm/rollcall"),
 		"--namespace", "rollcall-system", "--kube-version", "1.37.0").Output()
 	if err != nil {
 		t.Fatalf("helm template: %v", err)

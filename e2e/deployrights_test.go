@@ -278,7 +278,8 @@ func (w *installedWorld) volumes() {
 		class := &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &wait,
 		}
-		if _, err := w.client.StorageV1().StorageClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+		classes := w.client.StorageV1().StorageClasses()
+		if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
 			w.Fatal(err)
 		}
 		claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -295,11 +296,12 @@ func (w *installedWorld) volumes() {
 	volume.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	volume.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	volume.Spec.Local = &v1.LocalVolumeSource{Path: "/disk"}
-	volume.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-		MatchExpressions: []v1.NodeSelectorRequirement{{
-			Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{w.nodes.Names()[1]},
-		}},
-	}}}}
+	there := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{
+		Key: v1.LabelHostname, Operator: v1.NodeSelectorOpIn, Values: []string{w.nodes.Names()[1]},
+	}}}
+	volume.Spec.NodeAffinity = &v1.VolumeNodeAffinity{
+		Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{there}},
+	}
 	if _, err := w.client.CoreV1().PersistentVolumes().Create(w.Context(), volume, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
@@ -348,7 +350,8 @@ func (w *installedWorld) devices() {
 func (w *installedWorld) preemption() {
 	w.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-	if _, err := w.client.SchedulingV1().PriorityClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+	classes := w.client.SchedulingV1().PriorityClasses()
+	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	for i := range 4 {
@@ -392,14 +395,16 @@ func (w *installedWorld) events() {
 func (w *installedWorld) metrics() {
 	w.Helper()
 	reader := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-	if _, err := w.client.CoreV1().ServiceAccounts("default").Create(w.Context(), reader, metav1.CreateOptions{}); err != nil {
+	accounts := w.client.CoreV1().ServiceAccounts("default")
+	if _, err := accounts.Create(w.Context(), reader, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", w.tokenFor("default", "reader"))
 	if err != nil {
 		w.Fatal(err)
 	}
-	if status, _, err := w.get(w.Context(), "/metrics", config.BearerToken); err != nil || status != http.StatusForbidden {
+	status, _, err := w.get(w.Context(), "/metrics", config.BearerToken)
+	if err != nil || status != http.StatusForbidden {
 		w.Errorf("without the role, /metrics answers %d, %v", status, err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -407,7 +412,8 @@ func (w *installedWorld) metrics() {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "rollcall-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "reader"}},
 	}
-	if _, err := w.client.RbacV1().ClusterRoleBindings().Create(w.Context(), binding, metav1.CreateOptions{}); err != nil {
+	bindings := w.client.RbacV1().ClusterRoleBindings()
+	if _, err := bindings.Create(w.Context(), binding, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	w.until("the metrics are shown", func(ctx context.Context) (bool, error) {
@@ -452,7 +458,8 @@ func (w *installedWorld) used() map[right]bool {
 	for r := range forbidden {
 		w.Errorf("the scheduler wanted to %s, and was not allowed to", r)
 	}
-	w.Logf("the scheduler has used %d rights, %d of them delegated", len(used), len(slices.Collect(maps.Keys(delegated))))
+	w.Logf("the scheduler has used %d rights, %d of them delegated",
+		len(used), len(slices.Collect(maps.Keys(delegated))))
 	return used
 }
 
