@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -77,4 +79,39 @@ func TestASchedulerThatStartsWithoutAServerWaitsForIt(t *testing.T) {
 	}
 	w.waitFor("g-", 4, bound)
 	w.audit(4)
+}
+
+// TestALeaderThatWasSuspendedEndsAndAnotherBinds suspends the scheduler that holds the lease for longer than the lease
+// lasts. Another one, with a log of its own, takes over; the first one ends when it goes on.
+func TestALeaderThatWasSuspendedEndsAndAnotherBinds(t *testing.T) {
+	needsRollcall(t, "kube-scheduler takes no lease from its flags beside a configuration")
+	w := newWorld(t, false, cluster.Options{})
+	o := w.options()
+	o.Args = []string{
+		"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
+		"--leader-elect-retry-period=500ms",
+	}
+	w.start(o)
+	first := w.scheduler
+	w.gang("one", 4, "1")
+	w.waitFor("one-", 4, bound)
+	if err := first.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	o.User = "second"
+	w.start(o)
+	w.gang("two", 4, "1")
+	w.waitFor("two-", 4, bound)
+	if err := first.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var exit *exec.ExitError
+	if err := first.Wait(ctx); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("the first one ended with %v, wanted exit code 1; its output:\n%s", err, first.Tail(20))
+	}
+	w.gang("three", 4, "1")
+	w.waitFor("three-", 4, bound)
+	w.audit(8)
 }

@@ -25,7 +25,7 @@ A cluster with %d nodes runs at %s. It has no scheduler yet. ^C ends it.
 
   export KUBECONFIG=%s
   kubectl get nodes
-  rollcall run --kubeconfig $KUBECONFIG --log %s
+  rollcall run --kubeconfig $KUBECONFIG --bind-address 127.0.0.1 --log %s
 
 Without kubectl, any client that reads a kubeconfig will do. The servers' outputs and the audit log are in %s.
 `
