@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
+
+	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 )
 
 // TestBoundedAmountsNeverWrap: whatever a pod requests, what is counted is not negative, and more than any node offers
@@ -41,6 +44,118 @@ func TestBoundedAmountsNeverWrap(t *testing.T) {
 			t.Fatalf("a request is out of range, and memory is %d", r.GetMemory())
 		}
 	})
+}
+
+// TestAnAmountOutOfRangeIsBoundedWhereverItStands has each list of a pod's amounts hold one that cannot be, by itself.
+func TestAnAmountOutOfRangeIsBoundedWhereverItStands(t *testing.T) {
+	for _, amount := range []string{"-1", "2Pi", "1e300"} {
+		bad := v1.ResourceList{v1.ResourceMemory: resource.MustParse(amount)}
+		both := func(requests, limits v1.ResourceList) *v1.ResourceRequirements {
+			return &v1.ResourceRequirements{Requests: requests, Limits: limits}
+		}
+		for place, put := range map[string]func(*v1.Pod){
+			"requests": func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = bad },
+			"limits":   func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = bad },
+			"init container": func(p *v1.Pod) {
+				p.Spec.InitContainers = []v1.Container{{Resources: *both(bad, nil)}}
+			},
+			"the pod's requests": func(p *v1.Pod) { p.Spec.Resources = both(bad, nil) },
+			"the pod's limits":   func(p *v1.Pod) { p.Spec.Resources = both(nil, bad) },
+			"overhead":           func(p *v1.Pod) { p.Spec.Overhead = bad },
+			"allocated":          func(p *v1.Pod) { p.Status.AllocatedResources = bad },
+			"the status":         func(p *v1.Pod) { p.Status.Resources = both(bad, nil) },
+			"a container's status": func(p *v1.Pod) {
+				p.Status.ContainerStatuses = []v1.ContainerStatus{{Resources: both(bad, nil)}}
+			},
+			"allocated to one": func(p *v1.Pod) {
+				p.Status.InitContainerStatuses = []v1.ContainerStatus{{AllocatedResources: bad}}
+			},
+		} {
+			pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}}}}
+			put(pod)
+			pod = pod.DeepCopy()
+			before := pod.DeepCopy()
+			got := BoundNumbers(pod).(*v1.Pod)
+			if q := got.Spec.Containers[0].Resources.Requests[v1.ResourceMemory]; q.Value() != MostAmount+1 {
+				t.Errorf("%s in %s: the pod requests %s", amount, place, q.String())
+			}
+			if r := got.Spec.Resources; r != nil && r.Requests.Memory().Value() != MostAmount+1 {
+				t.Errorf("%s in %s: the pod as a whole requests %s", amount, place, r.Requests.Memory())
+			}
+			if !equality.Semantic.DeepEqual(pod, before) {
+				t.Errorf("%s in %s: the object itself was changed", amount, place)
+			}
+		}
+	}
+}
+
+// TestSumsOfAPodAreBounded has amounts that are in range, each by itself.
+func TestSumsOfAPodAreBounded(t *testing.T) {
+	for _, tc := range []struct {
+		name    v1.ResourceName
+		amount  string
+		times   int
+		bounded bool
+	}{
+		{v1.ResourceMemory, "1Pi", 2, false},
+		{v1.ResourceMemory, "1Pi", 3, true},
+		{v1.ResourceCPU, "1125899906842624m", 2, false},
+		{v1.ResourceCPU, "1125899906842624m", 3, true},
+		{v1.ResourceCPU, "562949953421312m", 5, true}, // which is little of anything but cpu
+		{"example.com/x", "1Pi", 3, true},
+	} {
+		pod := &v1.Pod{}
+		for range tc.times {
+			pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{tc.name: resource.MustParse(tc.amount)}}})
+		}
+		if got := BoundNumbers(pod).(*v1.Pod); (got != pod) != tc.bounded {
+			t.Errorf("%d times %s of %s: bounded %t, want %t", tc.times, tc.amount, tc.name, got != pod, tc.bounded)
+		}
+	}
+}
+
+func TestWhatNodesAndGroupsOfferAndNeedIsBounded(t *testing.T) {
+	list := func(cpu, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	for _, tc := range []struct {
+		cpu, memory   string
+		milli, amount int64 // of a node
+		same          bool
+	}{
+		{"4", "1Gi", 4000, 1 << 30, true},
+		{"1125899906842624m", "1Pi", MostAmount, MostAmount, true},
+		{"-1", "2Pi", 0, MostAmount, false},
+		{"1125899906842625m", "-1", MostAmount, 0, false},
+		{"1e300", "1", MostAmount, 1, false},
+	} {
+		in := list(tc.cpu, tc.memory)
+		for _, node := range []*v1.Node{
+			{Status: v1.NodeStatus{Allocatable: in}}, {Status: v1.NodeStatus{Capacity: in}},
+		} {
+			got := BoundNumbers(node).(*v1.Node)
+			for _, l := range []v1.ResourceList{got.Status.Allocatable, got.Status.Capacity} {
+				if l != nil && (l.Cpu().MilliValue() != tc.milli || l.Memory().Value() != tc.amount) {
+					t.Errorf("%s, %s: the node has %v", tc.cpu, tc.memory, l)
+				}
+			}
+			if (got == node) != tc.same {
+				t.Errorf("%s, %s: the same node %t, want %t", tc.cpu, tc.memory, got == node, tc.same)
+			}
+		}
+		group := &xscheduling.PodGroup{Spec: xscheduling.PodGroupSpec{MinResources: in.DeepCopy()}}
+		got := BoundNumbers(group).(*xscheduling.PodGroup)
+		if (got == group) != tc.same {
+			t.Errorf("%s, %s: the same group %t, want %t", tc.cpu, tc.memory, got == group, tc.same)
+		}
+		if !tc.same {
+			need := got.Spec.MinResources
+			if need.Cpu().MilliValue() <= MostAmount && need.Memory().Value() <= MostAmount {
+				t.Errorf("%s, %s: the group needs %v", tc.cpu, tc.memory, got.Spec.MinResources)
+			}
+		}
+	}
 }
 
 func TestSumsOverNodesEndWhereAnInt64Does(t *testing.T) {
