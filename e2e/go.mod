@@ -19,7 +19,7 @@ require k8s.io/apiextensions-apiserver v0.37.0
 
 require k8s.io/apimachinery v0.37.0
 
-require k8s.io/apiserver v0.37.0 // indirect
+require k8s.io/apiserver v0.37.0
 
 require k8s.io/client-go v0.37.0
 
@@ -265,7 +265,7 @@ require google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a
 
 require google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 
-require k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
+require k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
