@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
 // LoadConfig reads a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, YAML or JSON) and returns
@@ -24,8 +27,38 @@ import (
 // arguments, HTTP extenders, and settings by which chance or real time would take part in decisions.
 // Arguments of plugins that kube-scheduler does not have stay as they are (*runtime.Unknown): the plugins
 // check them. Names of plugins are checked by ValidatePlugins, which knows the registry.
-func LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
-	cfg, err := loadConfig(data, func(*configv1.KubeSchedulerConfiguration) {})
+//
+// A field featureGates of the configuration, which only we have, holds Kubernetes' feature gates as a
+// KubeletConfiguration does: names with true or false. The configuration is completed under these gates, whichever are
+// in force for the process, and these are in force again afterwards.
+func LoadConfig(data []byte, name string) (*Config, error) {
+	return ReadOptions{}.LoadConfig(data, name)
+}
+
+// DefaultConfig returns the configuration that an empty file would give, with all feature gates at their defaults.
+func DefaultConfig() *Config {
+	cfg, err := ReadOptions{}.DefaultConfig()
+	if err != nil {
+		panic(fmt.Sprintf("the default configuration is not valid: %v", err))
+	}
+	return cfg
+}
+
+// Config is an effective configuration, and the feature gates that decisions are made under with it.
+type Config struct {
+	*config.KubeSchedulerConfiguration
+	FeatureGates gates.Set
+}
+
+// ReadOptions say how a configuration is read.
+type ReadOptions struct {
+	// FeatureGates go before those of the file.
+	FeatureGates map[string]bool
+}
+
+// LoadConfig is the function of that name with these options.
+func (o ReadOptions) LoadConfig(data []byte, name string) (*Config, error) {
+	cfg, err := loadConfig(data, o.FeatureGates, func(*configv1.KubeSchedulerConfiguration) {})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -33,20 +66,22 @@ func LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, e
 }
 
 // DefaultConfig returns the configuration that an empty file would give.
-func DefaultConfig() *config.KubeSchedulerConfiguration {
-	cfg, err := complete(&configv1.KubeSchedulerConfiguration{})
-	if err != nil {
-		panic(fmt.Sprintf("the default configuration is not valid: %v", err))
-	}
-	return cfg
+func (o ReadOptions) DefaultConfig() (*Config, error) {
+	return completeUnder(o.FeatureGates, &configv1.KubeSchedulerConfiguration{})
 }
 
+// loadConfig reads a configuration, under the gates that it names and those that go before them.
 func loadConfig(
-	data []byte, adapt func(*configv1.KubeSchedulerConfiguration),
-) (*config.KubeSchedulerConfiguration, error) {
+	data []byte, first map[string]bool, adapt func(*configv1.KubeSchedulerConfiguration),
+) (*Config, error) {
 	if err := oneDocument(data); err != nil {
 		return nil, err
 	}
+	data, named, err := cutFeatureGates(data)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(named, first)
 	decoder := scheme.Codecs.UniversalDeserializer() // strict; neither defaults nor converts
 	obj, gvk, err := decoder.Decode(data, nil, nil)
 	if err != nil {
@@ -60,7 +95,7 @@ func loadConfig(
 		return nil, err
 	}
 	adapt(external)
-	return complete(external)
+	return completeUnder(named, external)
 }
 
 // oneDocument refuses a file of several YAML documents: the decoder would pass over all but the first.
@@ -89,7 +124,23 @@ func oneDocument(data []byte) error {
 	}
 }
 
-// complete turns a decoded configuration into an effective one.
+// completeUnder turns a decoded configuration into an effective one, under these feature gates.
+func completeUnder(named map[string]bool, external *configv1.KubeSchedulerConfiguration) (*Config, error) {
+	set, err := gates.Resolve(named)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &Config{FeatureGates: set}
+	if during := gates.During(set, func() { cfg.KubeSchedulerConfiguration, err = complete(external) }); during != nil {
+		return nil, during
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// complete is completeUnder for the feature gates that are in force.
 func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedulerConfiguration, error) {
 	if len(external.Extenders) > 0 {
 		return nil, errors.New("extenders: HTTP extenders are not supported: what they answer is not in the log, " +
@@ -119,13 +170,13 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 // EncodeConfig returns an effective configuration for the log, as JSON with sorted keys. LoadConfig makes the same
 // effective configuration of it again, of which EncodeConfig makes the same bytes; but how to reach the API server and
 // to elect a leader, which may lead to credentials and on which no decision depends, is left out for the defaults. A
-// credential in the arguments of a plugin is an error.
-func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
+// credential in the arguments of a plugin is an error. Feature gates are in it that are not at their defaults.
+func EncodeConfig(cfg *Config) ([]byte, error) {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	if !ok {
 		return nil, errors.New("encode configuration: no JSON serializer")
 	}
-	logged, err := withoutConnections(cfg)
+	logged, err := withoutConnections(cfg.KubeSchedulerConfiguration)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)
 	}
@@ -145,6 +196,7 @@ func EncodeConfig(cfg *config.KubeSchedulerConfiguration) ([]byte, error) {
 	if err := refuseCredentials(tree); err != nil {
 		return nil, err
 	}
+	addFeatureGates(tree, cfg.FeatureGates)
 	out, err := json.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)

@@ -15,7 +15,7 @@ import (
 
 const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-func load(t *testing.T, body string) *config.KubeSchedulerConfiguration {
+func load(t *testing.T, body string) *Config {
 	t.Helper()
 	cfg, err := LoadConfig([]byte(header+body), "test.yaml")
 	if err != nil {
@@ -54,7 +54,7 @@ func registryWithGangs() Registry {
 }
 
 func TestDefaultsDifferFromUpstreamsWhereSaid(t *testing.T) {
-	for name, cfg := range map[string]*config.KubeSchedulerConfiguration{
+	for name, cfg := range map[string]*Config{
 		"no file": DefaultConfig(), "an empty one": load(t, ""), "an empty profile": load(t, "profiles: [{}]"),
 	} {
 		p := cfg.Profiles[0]

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -20,7 +21,11 @@ func withoutConnections(cfg *config.KubeSchedulerConfiguration) (*config.KubeSch
 	if len(cfg.Extenders) > 0 {
 		return nil, errors.New("extenders are not supported, and are not logged")
 	}
-	logged, defaults := cfg.DeepCopy(), DefaultConfig()
+	defaults, err := complete(&configv1.KubeSchedulerConfiguration{}) // whatever gates are in force
+	if err != nil {
+		return nil, err
+	}
+	logged := cfg.DeepCopy()
 	logged.ClientConnection, logged.LeaderElection = defaults.ClientConnection, defaults.LeaderElection
 	return logged, nil
 }

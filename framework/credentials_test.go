@@ -104,11 +104,12 @@ func TestNoCredentialOfAConfigurationIsLogged(t *testing.T) {
 		if markers < 50 {
 			t.Fatalf("only %d texts were filled in", markers)
 		}
-		if _, err := EncodeConfig(cfg); err == nil || !strings.Contains(err.Error(), "extenders") {
+		if _, err := EncodeConfig(&Config{KubeSchedulerConfiguration: cfg}); err == nil ||
+			!strings.Contains(err.Error(), "extenders") {
 			t.Errorf("a configuration with extenders is logged, error %v", err)
 		}
 		cfg.Extenders = nil
-		logged, err := EncodeConfig(cfg)
+		logged, err := EncodeConfig(&Config{KubeSchedulerConfiguration: cfg})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func (e *MissingPluginError) Error() string {
 
 // ValidatePlugins refuses a configuration that names, anywhere, a plugin that the registry does not have,
 // or that lists one for an extension point that is not run. The error says which profile and plugin.
-func ValidatePlugins(cfg *config.KubeSchedulerConfiguration, registry Registry) error {
+func ValidatePlugins(cfg *Config, registry Registry) error {
 	for i := range cfg.Profiles {
 		if err := validateProfilePlugins(&cfg.Profiles[i], registry); err != nil {
 			return fmt.Errorf("profile %q: %w", cfg.Profiles[i].SchedulerName, err)

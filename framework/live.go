@@ -4,21 +4,23 @@ import (
 	"fmt"
 
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
 // LiveOptions say how the configuration of a scheduler is read that runs in a cluster.
 type LiveOptions struct {
 	// RaiseZeroBackoff takes a backoff of 0 seconds, which validation refuses, for 1.
 	RaiseZeroBackoff bool
+	// FeatureGates go before those of the file.
+	FeatureGates map[string]bool
 	// Note is told of each change to what the file says.
 	Note func(message string)
 }
 
 // LoadConfig is the function of that name for a scheduler that runs in a cluster. A configuration that was written for
 // kube-scheduler in full is understood (adaptForeign), and there are defaults for how the API server is reached.
-func (o LiveOptions) LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
-	cfg, err := loadConfig(data, func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) })
+func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
+	adapt := func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) }
+	cfg, err := loadConfig(data, o.FeatureGates, adapt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -26,10 +28,10 @@ func (o LiveOptions) LoadConfig(data []byte, name string) (*config.KubeScheduler
 }
 
 // DefaultConfig returns the configuration that an empty file would give.
-func (o LiveOptions) DefaultConfig() (*config.KubeSchedulerConfiguration, error) {
+func (o LiveOptions) DefaultConfig() (*Config, error) {
 	external := &configv1.KubeSchedulerConfiguration{}
 	o.adapt(external, "")
-	return complete(external)
+	return completeUnder(o.FeatureGates, external)
 }
 
 func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {

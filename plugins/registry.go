@@ -3,10 +3,17 @@
 package plugins
 
 import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
@@ -18,9 +25,15 @@ import (
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
 // numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
 // is quickspread's. Of kube-scheduler's these are missing: the plugins of its own pod group cycle, which is not run and
-// in whose place Coscheduling stands; and DeferredPodScheduling while its feature gate is off.
+// in whose place Coscheduling stands. DeferredPodScheduling fails to start while its feature gate is off.
+//
+// A plugin heeds the feature gates that are in force when it is made, not those of the call.
 func NewRegistry() framework.Registry {
-	factories := intree.NewInTreeRegistry()
+	factories := frameworkruntime.Registry{}
+	// any order: they go into a map
+	for name := range intree.NewInTreeRegistry() {
+		factories[name] = underGatesInForce(name)
+	}
 	for _, name := range []string{
 		names.GangScheduling,
 		names.TopologyPlacementGenerator,
@@ -28,9 +41,8 @@ func NewRegistry() framework.Registry {
 	} {
 		delete(factories, name)
 	}
-	if !utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption) {
-		delete(factories, names.DeferredPodScheduling)
-	}
+	factories[names.DeferredPodScheduling] = onlyWith(features.InPlacePodVerticalScalingSchedulerPreemption,
+		factories[names.DeferredPodScheduling])
 	factories[names.NodeResourcesFit] = quickfit.New(factories[names.NodeResourcesFit])
 	factories[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(
 		factories[names.NodeResourcesBalancedAllocation],
@@ -39,4 +51,22 @@ func NewRegistry() framework.Registry {
 	factories[coscheduling.Name] = coscheduling.New
 	factories[preemption.Name] = preemption.New
 	return framework.Registry{Factories: factories}
+}
+
+// underGatesInForce returns the factory of a plugin of kube-scheduler. The factories of NewInTreeRegistry have kept the
+// feature gates of the moment in which it was called.
+func underGatesInForce(name string) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return intree.NewInTreeRegistry()[name](ctx, args, h)
+	}
+}
+
+// onlyWith returns a factory that fails while a feature gate is off.
+func onlyWith(gate featuregate.Feature, factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		if !utilfeature.DefaultFeatureGate.Enabled(gate) {
+			return nil, fmt.Errorf("its feature gate %s is off: turn it on (featureGates), or remove the plugin", gate)
+		}
+		return factory(ctx, args, h)
+	}
 }

@@ -17,6 +17,7 @@ import (
 // Apply takes in the next entry: the only way in which the Machine changes. After an error the Machine is
 // of no more use; the error names the entry and what is wrong with it.
 func (m *Machine) Apply(e eventlog.Entry) error {
+	m.keepGates()
 	if err := m.apply(e); err != nil {
 		return fmt.Errorf("apply entry %d: %w", e.Seq, err)
 	}

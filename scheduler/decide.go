@@ -15,6 +15,7 @@ func (m *Machine) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) 
 	if m.queue == nil {
 		return eventlog.Decision{}, false
 	}
+	m.keepGates()
 	m.pick()
 	if !invariants {
 		return m.decide(trace)

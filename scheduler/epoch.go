@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -50,21 +51,29 @@ func (e *ConfigError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// configure makes the profiles and an empty queue over a cluster that is empty still.
+// configure puts the configuration's feature gates in force, and makes the profiles and an empty queue over a new
+// cluster, which is empty.
 func (m *Machine) configure(data []byte) error {
 	cfg, err := framework.LoadConfig(data, "the log's configuration")
 	if err != nil {
 		return err
 	}
 	if m.rules.boundsNumbers() {
-		if err := checkSeconds(cfg); err != nil {
+		if err := checkSeconds(cfg.KubeSchedulerConfiguration); err != nil {
 			return err
 		}
 	}
+	// The cluster and the plugins heed gates when they are made, and while they work.
+	if err := gates.Put(cfg.FeatureGates); err != nil {
+		return err
+	}
+	m.gates = cfg.FeatureGates
+	m.cluster = cluster.New()
+	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	m.cluster.UseBehaviour(m.rules.behaviour)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}
-	profiles, err := m.newProfiles(cfg)
+	profiles, err := m.newProfiles(cfg.KubeSchedulerConfiguration)
 	if err != nil {
 		return err
 	}
@@ -119,8 +128,6 @@ func (m *Machine) reconfigure(data []byte) error {
 	}
 	waiting, old := m.cluster.Waits().AppendState(nil), m.queue
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
-	m.cluster = cluster.New()
-	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	if err := m.configure(data); err != nil {
 		return &ConfigError{err}
 	}

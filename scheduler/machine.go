@@ -12,6 +12,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -28,7 +29,8 @@ type Machine struct {
 	nominated *nominations
 	backfill  *backfill.Planner
 	rules     rules
-	picked    bool // a memo: the queue has picked what to retry since the last entry
+	gates     gates.Set // those of the configuration; see keepGates
+	picked    bool      // a memo: the queue has picked what to retry since the last entry
 
 	// These have no state of their own. Like queue and backfill they are made by configure.
 	profiles *profiles
@@ -64,6 +66,14 @@ func New(registry framework.Registry) *Machine {
 	return m
 }
 
+// keepGates has the feature gates of the configuration in force. Whatever runs plugins or counts what pods request
+// calls it first, so that several Machines of one process can take turns, whatever their gates.
+func (m *Machine) keepGates() {
+	if m.queue != nil {
+		gates.Keep(m.gates)
+	}
+}
+
 // Seq returns the sequence number of the last entry applied, 0 if none was.
 func (m *Machine) Seq() uint64 { return m.at.seq }
 
@@ -92,6 +102,7 @@ func (m *Machine) pick() {
 	if m.picked || m.queue == nil || !m.rules.recordsFacts() {
 		return
 	}
+	m.keepGates()
 	m.picked = true
 	m.backfill.NoteBlocked()
 	m.queue.ChooseHead()

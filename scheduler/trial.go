@@ -56,6 +56,7 @@ func (t *Trial) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) {
 	if next == nil {
 		return d, false
 	}
+	t.m.keepGates()
 	return newCycle(t.m, next, trace).run(), true
 }
 

@@ -40,7 +40,7 @@ status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := readConfig("", "")
+	config, err := readConfig("", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	config, err := readConfig("", "")
+	config, err := readConfig("", "", nil)
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 	"k8s.io/component-base/config/options"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/kube/serving"
 	"github.com/rollcall-sched/rollcall/simulate/keep"
 )
@@ -133,9 +133,10 @@ func (r *running) run(ctx context.Context) error {
 }
 
 // configuration reads the configuration, and puts the flags into it that are given.
-func (r *running) configuration() (*config.KubeSchedulerConfiguration, error) {
+func (r *running) configuration() (*framework.Config, error) {
 	opts := framework.LiveOptions{
 		RaiseZeroBackoff: r.raiseBackoff, Note: func(message string) { slog.Info(message) },
+		FeatureGates: gates.OfProcess(), // those of the flags, which are in force
 	}
 	cfg, err := loadConfig(r.config, r.queuePolicy, opts)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/status"
@@ -55,7 +56,7 @@ func (c *connection) connect() error {
 }
 
 // volumeTimeout is how long a pod waits for its volumes: the longest of all profiles; 0 if none says.
-func volumeTimeout(cfg *config.KubeSchedulerConfiguration) (longest time.Duration) {
+func volumeTimeout(cfg *framework.Config) (longest time.Duration) {
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
 			if args, ok := plugin.Args.(*config.VolumeBindingArgs); ok {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -38,7 +37,7 @@ const bindWorkers = 64
 // clusterProcess is a scheduler of a cluster while it runs.
 type clusterProcess struct {
 	running  *running
-	config   *config.KubeSchedulerConfiguration
+	config   *framework.Config
 	logged   []byte // the configuration as it is logged
 	rest     *rest.Config
 	client   kubernetes.Interface
@@ -47,7 +46,7 @@ type clusterProcess struct {
 }
 
 // newProcess makes everything that can be wrong before anything is begun.
-func (r *running) newProcess(cfg *config.KubeSchedulerConfiguration) (*clusterProcess, error) {
+func (r *running) newProcess(cfg *framework.Config) (*clusterProcess, error) {
 	logged, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 // endpoints are what is served.
 func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 	shown := &configv1.KubeSchedulerConfiguration{}
-	if err := scheme.Scheme.Convert(p.config, shown, nil); err != nil {
+	if err := scheme.Scheme.Convert(p.config.KubeSchedulerConfiguration, shown, nil); err != nil {
 		return serving.Endpoints{}, fmt.Errorf("show the configuration: %w", err)
 	}
 	shown.SetGroupVersionKind(configv1.SchemeGroupVersion.WithKind("KubeSchedulerConfiguration"))

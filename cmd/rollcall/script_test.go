@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 			if name != "queue-policies" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			_, err := readConfig("", "StrictFIFO")
+			_, err := readConfig("", "StrictFIFO", nil)
 			return err == nil, nil
 		},
 		RequireExplicitExec: true,

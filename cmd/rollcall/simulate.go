@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -24,6 +25,7 @@ import (
 type simulation struct {
 	nodes, workload, config string
 	queuePolicy             queuePolicy
+	featureGates            map[string]bool
 	until                   time.Duration
 	report, plot            target
 	reportPods              bool
@@ -44,7 +46,7 @@ Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" tra
 16x16cpu or 5000x96cpu,768Gi,8gpu. Workloads come from Kubernetes YAML (the annotations rollcall.dev/arrival and
 rollcall.dev/duration give virtual times), the pods of the openb trace, the Standard Workload Format (a job of N
 processors is a gang of N pods), or the output of rollcall log cat. The reader is chosen by the file's content.
-docs/guides/simulating.md has all annotations.
+docs/guides/simulating.md has all annotations. Feature gates are in the log: replay and explain take them from there.
 
 If the process ended before the simulation did (it was killed, the disk was full), the same command with --resume goes
 on behind the last entry of the log, and comes to the same end. With --effects each bind is reported when the virtual
@@ -85,6 +87,8 @@ their run time) and run for their run time.`,
 	f.StringVar(&s.config, "config", "",
 		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
 	s.queuePolicy.register(cmd)
+	f.Var(cliflag.NewMapStringBool(&s.featureGates), "feature-gates",
+		"Kubernetes' feature gates that are not at their defaults, such as A=true,B=false; before those of --config")
 	f.DurationVar(&s.until, "until",
 		0, "end after this much virtual time, such as 36h; default: when nothing can happen any more")
 	f.StringVar(&s.requeue, "requeue", sim.RequeueOwned.String(),
@@ -105,7 +109,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	config, err := readConfig(s.config, s.queuePolicy)
+	config, err := readConfig(s.config, s.queuePolicy, s.featureGates)
 	if err != nil {
 		return err
 	}
@@ -238,64 +242,65 @@ func checkProfiles(work *workload.Workload, config []byte) error {
 }
 
 // readConfig returns the effective configuration, encoded: the file's, or the default one for "", with the queue policy
-// if one is given. What is wrong with it is said before any log is made.
-func readConfig(path string, policy queuePolicy) ([]byte, error) {
-	cfg, err := loadConfig(path, policy, plainly{})
+// and the feature gates that are given. What is wrong with it is said before any log is made.
+func readConfig(path string, policy queuePolicy, featureGates map[string]bool) ([]byte, error) {
+	cfg, err := loadConfig(path, policy, framework.ReadOptions{FeatureGates: featureGates})
 	if err != nil {
 		return nil, err
 	}
 	return framework.EncodeConfig(cfg)
 }
 
-// configReader reads configurations in one of two ways: as framework's functions of these names, or as those of
-// framework.LiveOptions.
+// configReader reads configurations in one of two ways: framework.ReadOptions or framework.LiveOptions.
 type configReader interface {
-	LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error)
-	DefaultConfig() (*config.KubeSchedulerConfiguration, error)
+	LoadConfig(data []byte, name string) (*framework.Config, error)
+	DefaultConfig() (*framework.Config, error)
 }
 
-// plainly reads configurations as they are.
-type plainly struct{}
-
-// LoadConfig implements configReader.
-func (plainly) LoadConfig(data []byte, name string) (*config.KubeSchedulerConfiguration, error) {
-	return framework.LoadConfig(data, name)
-}
-
-// DefaultConfig implements configReader.
-func (plainly) DefaultConfig() (*config.KubeSchedulerConfiguration, error) {
-	return framework.DefaultConfig(), nil
+// readConfigFile returns the configuration of a file, or the default one for "", and what it is from, for messages.
+func readConfigFile(path string, read configReader) (cfg *framework.Config, source string, err error) {
+	if path == "" {
+		if cfg, err = read.DefaultConfig(); err != nil {
+			err = usageError{fmt.Errorf("--feature-gates: %w", err)} // nothing else could be wrong
+		}
+		return cfg, "", err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg, err = read.LoadConfig(data, path); err != nil {
+		return nil, "", err
+	}
+	if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, path, nil
 }
 
 // loadConfig is readConfig for a program that needs the configuration itself.
-func loadConfig(path string, policy queuePolicy, read configReader) (*config.KubeSchedulerConfiguration, error) {
-	cfg, err := read.DefaultConfig()
+func loadConfig(path string, policy queuePolicy, read configReader) (*framework.Config, error) {
+	cfg, source, err := readConfigFile(path, read)
 	if err != nil {
 		return nil, err
 	}
-	source := "--queue-policy"
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if cfg, err = read.LoadConfig(data, path); err != nil {
-			return nil, err
-		}
-		source = path
-		if err := framework.ValidatePlugins(cfg, plugins.NewRegistry()); err != nil {
-			return nil, fmt.Errorf("%s: %w", source, err)
-		}
-	} else if policy == "" {
+	switch {
+	case path != "":
+	case policy != "":
+		source = "--queue-policy"
+	case cfg.FeatureGates != gates.Set{}:
+		source = "--feature-gates"
+	default:
 		return cfg, nil
 	}
-	if err := policy.into(cfg, path); err != nil {
+	if err := policy.into(cfg.KubeSchedulerConfiguration, path); err != nil {
 		return nil, err
 	}
 	encoded, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
+	// Afterwards the configuration's feature gates are in force: workloads are validated under them.
 	if err := simulate.CheckConfig(plugins.NewRegistry(), encoded); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}

@@ -43,6 +43,7 @@ var rooms = []room{
 	{dir: "cluster", floor: 1},
 	{dir: "queue", floor: 1},
 	{dir: "framework", floor: 2},
+	{dir: "framework/gates", floor: 1},
 	{dir: "outlook", floor: 2},
 	{dir: "backfill", floor: 3},
 	{dir: "plugins", floor: 3},

@@ -5,10 +5,8 @@
 package serving
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	apiserveroptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -19,7 +17,8 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/features"
+
+	_ "github.com/rollcall-sched/rollcall/framework/gates" // which gates there are
 )
 
 // DefaultPort is where the endpoint listens: not at kube-scheduler's 10259, so that both can run on one host.
@@ -37,7 +36,6 @@ type Options struct {
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
-	addGates()
 	gates := compatibility.DefaultComponentGlobalsRegistry
 	if gates.EffectiveVersionFor(basecompatibility.DefaultKubeComponent) == nil {
 		err := gates.Register(basecompatibility.DefaultKubeComponent, compatibility.DefaultBuildEffectiveVersion(),
@@ -63,14 +61,6 @@ func NewOptions() *Options {
 	return o
 }
 
-// addGates adds the feature gates of logging and of metrics, once a process.
-var addGates = sync.OnceFunc(func() {
-	gates := utilfeature.DefaultMutableFeatureGate
-	if err := errors.Join(logsapi.AddFeatureGates(gates), features.AddFeatureGates(gates)); err != nil {
-		panic(fmt.Sprintf("add the feature gates of logging and metrics: %v", err))
-	}
-})
-
 // AddFlags adds the flags by section.
 func (o *Options) AddFlags(sections *cliflag.NamedFlagSets) {
 	o.Secure.AddFlags(sections.FlagSet("secure serving"))
@@ -82,7 +72,7 @@ func (o *Options) AddFlags(sections *cliflag.NamedFlagSets) {
 }
 
 // Apply puts the feature gates and the logging into force for the process, and returns what is wrong with any of the
-// options.
+// options. The gates are for the configuration then (gates.OfProcess): what is logged says them.
 func (o *Options) Apply() []error {
 	if err := o.gates.Set(); err != nil {
 		return []error{err}

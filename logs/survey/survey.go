@@ -18,6 +18,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
 )
 
@@ -53,6 +54,8 @@ type Epoch struct {
 	Format  uint32 `json:"format"`
 	// Behaviour is the number of the rules by which the epoch was decided.
 	Behaviour uint32 `json:"behaviour"`
+	// FeatureGates are Kubernetes' feature gates that were not at their defaults.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 }
 
 // Take reads a log from end to end.
@@ -105,7 +108,7 @@ func (r *Report) count(e eventlog.Entry) {
 	case *eventlog.EpochStarted:
 		r.Epochs = append(r.Epochs, Epoch{
 			Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
-			Behaviour: max(1, p.Behaviour),
+			Behaviour: max(1, p.Behaviour), FeatureGates: framework.LoggedFeatureGates(p.Config),
 		})
 	}
 }
@@ -155,6 +158,11 @@ func (r *Report) writeEpochs(w io.Writer) error {
 			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour)
 		if err != nil {
 			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
+			if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

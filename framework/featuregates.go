@@ -1,0 +1,63 @@
+package framework
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rollcall-sched/rollcall/framework/gates"
+)
+
+// featureGates is the field of a configuration that kube-scheduler's does not have.
+const featureGates = "featureGates"
+
+// cutFeatureGates returns a configuration without the field featureGates, and the gates that it names. Without the
+// field, the configuration is returned as it is.
+func cutFeatureGates(data []byte) ([]byte, map[string]bool, error) {
+	named := map[string]bool{}
+	if !bytes.Contains(data, []byte(featureGates)) {
+		return data, named, nil
+	}
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, nil, err
+	}
+	value, ok := fields[featureGates]
+	if !ok {
+		return data, named, nil
+	}
+	if err := json.Unmarshal(value, &named); err != nil {
+		return nil, nil, fmt.Errorf("%s: want names of feature gates with true or false: %w", featureGates, err)
+	}
+	if named == nil { // null
+		named = map[string]bool{}
+	}
+	delete(fields, featureGates)
+	data, err = json.Marshal(fields)
+	return data, named, err
+}
+
+// addFeatureGates writes the gates into a configuration that is logged. There is no field if there are none.
+func addFeatureGates(tree any, set gates.Set) {
+	if fields, ok := tree.(map[string]any); ok && set != (gates.Set{}) {
+		fields[featureGates] = set.Map()
+	}
+}
+
+// LoggedFeatureGates returns the feature gates that a logged configuration names, whether or not this program has them;
+// nil if it names none.
+func LoggedFeatureGates(logged []byte) map[string]bool {
+	var config struct {
+		FeatureGates map[string]bool `json:"featureGates"`
+	}
+	if err := json.Unmarshal(logged, &config); err != nil {
+		return nil
+	}
+	return config.FeatureGates
+}

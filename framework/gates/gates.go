@@ -1,0 +1,157 @@
+// Package gates owns the feature gates of Kubernetes, as far as a log has to do with them: which of them are not at
+// their defaults, and that those of a log's epoch are in force while its decisions are made.
+//
+// Gates are variables of the process, read by kube-scheduler's plugins when they are made and while they work. So
+// Machines of different gates can take turns (each puts its own in force before it does anything, see Keep), but they
+// cannot work at the same time: a process that has two goroutines with a Machine each has to give them the same gates.
+// Nothing notices if it does not.
+package gates
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	metricsfeatures "k8s.io/component-base/metrics/features"
+	baseversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	_ "k8s.io/kubernetes/pkg/features" // adds the other gates
+)
+
+// The gates of logging and of metrics are chosen with the same flag as the others, and AllAlpha stands for them too. So
+// every process has to know them that reads a log.
+func init() {
+	gate := utilfeature.DefaultMutableFeatureGate
+	if err := errors.Join(logsapi.AddFeatureGates(gate), metricsfeatures.AddFeatureGates(gate)); err != nil {
+		panic(fmt.Sprintf("gates: add the feature gates of logging and metrics: %v", err))
+	}
+}
+
+// Set is the feature gates that are not at the defaults of this Kubernetes version; the zero Set is that all are. Sets
+// are equal (==) if they say the same.
+type Set struct{ text string } // as String returns it
+
+// String returns the gates in the form of the flag --feature-gates, such as "A=true,B=false", sorted by name.
+func (s Set) String() string { return s.text }
+
+// Map returns the gates by name; nil if there are none.
+func (s Set) Map() map[string]bool {
+	if s.text == "" {
+		return nil
+	}
+	values := map[string]bool{}
+	for _, pair := range strings.Split(s.text, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		values[name] = value == "true"
+	}
+	return values
+}
+
+// setOf returns the Set of these gates, none of which is at its default.
+func setOf(values map[string]bool) Set {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		pairs = append(pairs, name+"="+strconv.FormatBool(values[name]))
+	}
+	return Set{strings.Join(pairs, ",")}
+}
+
+// The gates that stand for all alpha and all beta gates. A Set has the gates that they stand for instead.
+const (
+	allAlpha = "AllAlpha"
+	allBeta  = "AllBeta"
+)
+
+// Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta stand for all
+// gates of their kind that are not named. An error names a gate that this Kubernetes version does not have, one that
+// cannot be changed any more, or one that is on while a gate that it needs is off.
+func Resolve(named map[string]bool) (Set, error) {
+	if len(named) == 0 {
+		return Set{}, nil
+	}
+	gate := atDefaults()
+	specs := gate.GetAll()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		spec, ok := specs[featuregate.Feature(name)]
+		switch {
+		case !ok:
+			return Set{}, fmt.Errorf("this binary's Kubernetes, %s, has no feature gate %q", version, name)
+		case spec.LockToDefault && spec.Default != named[name]:
+			return Set{}, fmt.Errorf("the feature gate %q is locked to %t in this binary's Kubernetes, %s",
+				name, spec.Default, version)
+		}
+	}
+	if err := setIn(gate, named); err != nil {
+		return Set{}, fmt.Errorf("feature gates: %s", sorted(err))
+	}
+	return differing(gate, specs), nil
+}
+
+// sorted returns the messages of an error that may consist of several, which come in an order of chance.
+func sorted(err error) string {
+	messages := []string{err.Error()}
+	var several utilerrors.Aggregate
+	if errors.As(err, &several) {
+		messages = nil
+		for _, e := range several.Errors() {
+			messages = append(messages, e.Error())
+		}
+	}
+	slices.Sort(messages)
+	return strings.Join(messages, "; ")
+}
+
+// version is the version of Kubernetes whose defaults count.
+const version = baseversion.DefaultKubeBinaryVersion
+
+// atDefaults returns a copy of the process's gates in which all have the default of this Kubernetes version.
+func atDefaults() featuregate.MutableVersionedFeatureGate {
+	gate := utilfeature.DefaultMutableFeatureGate.DeepCopyAndReset()
+	if err := setVersion(gate, utilversion.MustParse(version)); err != nil {
+		panic(fmt.Sprintf("gates: the default feature gates do not fit together: %v", err))
+	}
+	needs := utilfeature.DefaultMutableFeatureGate.Dependencies()
+	// any order: each is a list of its own
+	for name := range needs {
+		needs[name] = slices.Clone(needs[name])
+	}
+	if err := gate.AddDependencies(needs); err != nil {
+		panic(fmt.Sprintf("gates: the dependencies of the feature gates cannot be copied: %v", err))
+	}
+	return gate
+}
+
+// differing returns the gates whose value in gate is not the default of specs.
+func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featuregate.FeatureSpec) Set {
+	values := map[string]bool{}
+	// any order: they go into a map, which setOf sorts
+	for name, spec := range specs {
+		if on := gate.Enabled(name); on != spec.Default && name != allAlpha && name != allBeta {
+			values[string(name)] = on
+		}
+	}
+	return setOf(values)
+}
+
+// setIn sets gates without the warnings that a user's flag leads to: a log's gates are nobody's choice any more.
+func setIn(gate featuregate.MutableFeatureGate, values map[string]bool) error {
+	if quiet, ok := gate.(featuregate.MutableFeatureGateWithLogger); ok {
+		return quiet.SetFromMapWithLogger(klog.Logger{}, values)
+	}
+	return gate.SetFromMap(values)
+}
+
+func setVersion(gate featuregate.MutableVersionedFeatureGate, to *utilversion.Version) error {
+	if quiet, ok := gate.(featuregate.MutableVersionedFeatureGateWithLogger); ok {
+		return quiet.SetEmulationVersionAndMinCompatibilityVersionWithLogger(klog.Logger{}, to, to.SubtractMinor(1))
+	}
+	return gate.SetEmulationVersion(to)
+}
