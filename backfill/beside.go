@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"math"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,11 +103,47 @@ func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName)
 	return left
 }
 
+// isKept reports whether room is kept for a pod on a node, and is not free for those that the reservation is for: it
+// was promised before, and the reservation leaves it out.
+func (p *Planner) isKept(r *reservation, pod *cluster.Pod, node string) bool {
+	if !slices.Contains(p.view.KeptOn(node), pod) {
+		return false
+	}
+	return !slices.ContainsFunc(p.takenBy(r)[node], func(of *cluster.Pod) bool { return !p.goesBefore(pod, of) })
+}
+
+// kept is how much of a node's resource nominated pods will have at the reservation's time, of those that another pod
+// must leave their room. Those that the reservation is for are not among them.
+func (p *Planner) kept(r *reservation, other *cluster.Pod, info fwk.NodeInfo, name v1.ResourceName) (amount int64) {
+	for _, kept := range p.view.KeptOn(info.Node().Name) {
+		gone := kept.Life() > 0 && p.view.Now().Add(kept.Life()) <= r.At
+		if kept != other && !gone && p.view.KeyOf(kept) != r.Key && p.goesBefore(kept, other) {
+			amount += kept.Amount(name)
+		}
+	}
+	return amount
+}
+
+// mayGoWhereKept reports whether room that the reservation leaves out is kept for a pod of an entity.
+func (p *Planner) mayGoWhereKept(r *reservation, e *queue.Entity) bool {
+	for _, node := range p.view.KeptNodes() {
+		for _, kept := range p.view.KeptOn(node) {
+			if p.view.KeyOf(kept) == e.Key() && p.isKept(r, kept, node) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity
 // must not delay that. It is a necessary condition for an attempt to succeed, not a sufficient one.
 func (p *Planner) HasRoom(e *queue.Entity) bool {
 	r := p.reservations[e.Profile()]
 	if r == nil || e.Key() == r.Key {
+		return true
+	}
+	if p.mayGoWhereKept(r, e) {
 		return true
 	}
 	needs, longest, ok := p.view.LeastNeeds(e)

@@ -61,6 +61,28 @@ func (p *Planner) Passes(e *queue.Entity) bool {
 	return !p.blocks(l, e)
 }
 
+// Overtakes reports whether an entity may be attempted before one in front of it that lets none pass: room is kept for
+// one of its pods, and is not free for the one in front either. Without that, neither would ever be placed.
+func (p *Planner) Overtakes(e, first *queue.Entity) bool {
+	if p.lanes[e.Profile()] == nil || e.Profile() != first.Profile() {
+		return false
+	}
+	for _, node := range p.view.KeptNodes() {
+		for _, kept := range p.view.KeptOn(node) {
+			if p.view.KeyOf(kept) == e.Key() && p.view.PriorityOf(kept.Object) >= first.Priority() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// goesBefore reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of
+// every scheduling cycle.
+func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
+	return p.view.PriorityOf(kept.Object) >= p.view.PriorityOf(other.Object)
+}
+
 // blocks reports whether e is the first of its lane, it is not known when there will be room for it, and it has waited
 // long enough to let nothing pass. An entity that is to be attempted next blocks nothing: it goes first anyway.
 func (p *Planner) blocks(l *lane, e *queue.Entity) bool {
@@ -76,6 +98,10 @@ func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profi
 // UseSearch has the first entity of a lane, of those that room can help, found by the function; FindFirst finds it
 // otherwise.
 func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
+
+// EndUseless sets whether a reservation for now ends when its entity is refused for another reason than want of room.
+// Otherwise it is decided again.
+func (p *Planner) EndUseless(yes bool) { p.endsUseless = yes }
 
 // FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for
 // none.
@@ -179,13 +205,26 @@ type outlooks []*outlook.Outlook
 func (p *Planner) outlooksFor(e *queue.Entity, pods []*cluster.Pod) outlooks {
 	domains, limited := p.view.DomainsNow(e)
 	if !limited {
-		return outlooks{p.projector.Outlook(p.view.Now(), pods, nil)}
+		return outlooks{p.outlookOn(nil, e, pods)}
 	}
 	all := make(outlooks, len(domains))
 	for i, nodes := range domains {
-		all[i] = p.projector.Outlook(p.view.Now(), pods, nodes)
+		all[i] = p.outlookOn(nodes, e, pods)
 	}
 	return all
+}
+
+// outlookOn returns the outlook of some nodes, or of all, for the pods of an entity.
+func (p *Planner) outlookOn(nodes []string, e *queue.Entity, pods []*cluster.Pod) *outlook.Outlook {
+	o := p.projector.Outlook(p.view.Now(), pods, nodes)
+	for _, node := range p.view.KeptNodes() {
+		for _, kept := range p.view.KeptOn(node) {
+			if p.view.KeyOf(kept) != e.Key() && p.goesBefore(kept, pods[0]) {
+				o.Keep(kept, node)
+			}
+		}
+	}
+	return o
 }
 
 // earliest is that of the Outlook with the earliest time; of equals that of the fewest nodes, then the first.

@@ -52,11 +52,19 @@ type View interface {
 	DomainsNow(e *queue.Entity) (nodes [][]string, limited bool)
 	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
 	LacksRoom(e *queue.Entity) bool
+
+	// KeptNodes returns the nodes on which room is kept for nominated pods, by name. None is there in epochs whose
+	// rules leave nominations out of account.
+	KeptNodes() []string
+	// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated.
+	KeptOn(node string) []*cluster.Pod
+	// PriorityOf returns a pod's priority as a part of what it belongs to.
+	PriorityOf(pod *v1.Pod) int32
 }
 
-// Versions are the versions of a memo of which pods are booked where, and when they end. While they are the same, and
-// until the next pod has run as long as it declared, every Outlook is the same.
-type Versions struct{ Room, Placements, Allowed uint64 }
+// Versions are the versions of a memo of which pods are booked or nominated where, and when they end. While they are the
+// same, and until the next pod has run as long as it declared, every Outlook is the same.
+type Versions struct{ Room, Placements, Allowed, Nominations uint64 }
 
 // Need is an amount of a resource.
 type Need struct {
@@ -83,6 +91,7 @@ type Planner struct {
 	backfilled   []string         // the profiles under Backfill, by name
 	reservations map[string]*reservation
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
+	endsUseless  bool                                           // see EndUseless
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
 }
@@ -116,6 +125,9 @@ func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil 
 
 // Backfilled returns the profiles under Backfill, by name. The slice must not be changed.
 func (p *Planner) Backfilled() []string { return p.backfilled }
+
+// Versions returns the versions of what the View shows.
+func (p *Planner) Versions() Versions { return p.view.Versions() }
 
 // Version returns a counter that differs from the one before whenever an answer of Passes, HasRoom or Refusal may have
 // changed because a reservation came, changed or ended, or a lane became blocked or unblocked. It is a memo's version,

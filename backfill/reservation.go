@@ -112,6 +112,9 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	at, places, until, found := o.earliest()
 	if found && at <= now && elsewhere && o.fitsNow() {
 		found = false // room is not what it waits for
+		if p.endsUseless {
+			at, places = 0, nil
+		}
 	}
 	if r.isSame(found, at, places, now) {
 		*was = lookedAt{asTheyAre(pods), versions, elsewhere, until}
@@ -188,7 +191,7 @@ func (p *Planner) NotFirst(profile string) *cluster.Pod {
 }
 
 // Observe notes what an applied entry may have changed about a lane's reservation; changed says that room was taken,
-// freed or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
+// freed, kept or lost. A reservation is looked at again then: the same room may be had elsewhere, which leaves more to
 // others.
 func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	r := p.reservations[profile]
@@ -197,6 +200,14 @@ func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	}
 	r.memo.keep(entry)
 	r.stale = r.stale || changed || r.isOf(entry)
+}
+
+// Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not for
+// want of room, the reservation is of no use.
+func (p *Planner) Doubt(profile string, key queue.Key) {
+	if r := p.reservations[profile]; r != nil && r.Key == key {
+		r.stale = true
+	}
 }
 
 // NoteBlocked changes Version if a lane has become blocked, or is blocked no more. While an attempt is under way it
@@ -248,11 +259,11 @@ func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
 		return nil
 	}
 	return func(info fwk.NodeInfo) string {
-		if len(p.takenBy(r)[info.Node().Name]) == 0 {
+		if len(p.takenBy(r)[info.Node().Name]) == 0 || p.isKept(r, pod, info.Node().Name) {
 			return ""
 		}
 		for _, name := range outlook.ResourcesOf([]*cluster.Pod{pod}) {
-			if need := pod.Amount(name); need > 0 && p.slack(r, info, name) < need {
+			if need := pod.Amount(name); need > 0 && p.slack(r, info, name)-p.kept(r, pod, info, name) < need {
 				return fmt.Sprintf("node(s) were reserved for %s from %s on", nameOf(r.Key), r.At)
 			}
 		}

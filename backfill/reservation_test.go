@@ -29,6 +29,8 @@ func (emptyView) HasEnough(*queue.Entity) bool                               { r
 func (emptyView) Needed(*queue.Entity) []*cluster.Pod                        { return nil }
 func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)     { return nil, 0, false }
 func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool)  { return nil, false }
+func (emptyView) KeptNodes() []string                                        { return nil }
+func (emptyView) KeptOn(node string) []*cluster.Pod                          { return nil }
 func (emptyView) LacksRoom(*queue.Entity) bool                               { return false }
 func (v emptyView) Free(name v1.ResourceName) (amount int64, ok bool)        { return v.State.Free(name) }
 

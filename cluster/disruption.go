@@ -55,6 +55,23 @@ func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
 }
 
+// GuardsGangs reports whether a pod beyond what its gang needs takes no victims that other gangs need.
+func (s *State) GuardsGangs() bool { return s.keepsVerdicts }
+
+// Independent reports whether g is a PodGroup of the basic policy: no pod of it needs another one.
+func (g *Group) Independent() bool {
+	o := g.object()
+	return o != nil && o.Spec.SchedulingPolicy.Basic != nil
+}
+
+// CanSpare returns how many members with a node may go so that g still has its minimum. ok is false for a gang that has
+// nothing to lose: it needs one member only, has not its minimum anyway, or it is not known what it needs.
+func (g *Group) CanSpare() (n int, ok bool) {
+	known := g.known()
+	n = known.Placed() + known.Succeeded - known.Min
+	return n, known.Known() && known.Min > 1 && n >= 0
+}
+
 // onNodes returns the members with a node, by name.
 func (g *Group) onNodes() (pods []*Pod) {
 	for _, p := range g.Members() {
@@ -118,7 +135,7 @@ func saysNever(pod *v1.Pod) bool {
 // held on nodes are among them.
 func (s *State) Placeable(g *Group) (pods []*Pod) {
 	for _, p := range g.Members() {
-		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p.Object) {
+		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p) {
 			pods = append(pods, p)
 		}
 	}

@@ -221,7 +221,7 @@ func (g *Group) Ready() int { return g.counts.Ready }
 func (g *Group) Waiting() int { return g.counts.Waiting }
 
 // Assigned returns how many members count toward the minimum because they have their node for good, as far as the
-// group's MatchPolicy says, or have ended well since it last came to its minimum.
+// group's MatchPolicy says, or have ended well since it first came to its minimum.
 func (g *Group) Assigned() int { return g.Count(gang.Assigned) }
 
 // Placed returns how many members have their node for good, whether or not they count toward the minimum. Those that
@@ -346,7 +346,7 @@ func (s *State) tally(p *Pod, sign int) {
 		*g.counted(p.Stage) += sign
 	}
 	g.tallyNeeded(p, sign)
-	if p.Stage == Pending && s.isReady(p.Object) {
+	if p.Stage == Pending && s.isReady(p) {
 		g.counts.Ready += sign
 	}
 	g.needs = nil
@@ -418,7 +418,7 @@ func (s *State) recount(node string, change func()) {
 }
 
 // isReady reports whether a cycle of this scheduler could place a Pending pod.
-func (s *State) isReady(pod *v1.Pod) bool {
-	return len(pod.Spec.SchedulingGates) == 0 && pod.DeletionTimestamp == nil &&
-		(s.mine == nil || s.mine(pod.Spec.SchedulerName))
+func (s *State) isReady(p *Pod) bool {
+	return len(p.Object.Spec.SchedulingGates) == 0 && s.MayBePlaced(p) &&
+		(s.mine == nil || s.mine(p.Object.Spec.SchedulerName))
 }

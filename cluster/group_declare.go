@@ -222,7 +222,7 @@ func (s *State) needsOf(g *Group) []resourceNeed {
 		var ready []*Pod
 		// any order: needsOf sorts the requests
 		for _, p := range g.members {
-			if p.Stage == Pending && s.isReady(p.Object) {
+			if p.Stage == Pending && s.isReady(p) {
 				ready = append(ready, p)
 			}
 		}

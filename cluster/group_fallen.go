@@ -40,13 +40,20 @@ func (s *State) observe(g *Group) {
 	case known.Over():
 		g.startHistory(false)
 	case known.Complete():
+		ended := g.counts.Succeeded
 		g.startHistory(true)
+		if s.keepsVerdicts {
+			g.counts.Succeeded = ended
+		}
 	}
 	s.judgeFallen(g)
 }
 
 // startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
 // now on it needs those members that have their node for good by now, and no others. Without, it needs none.
+//
+// From verdictsBehaviour on those that ended well are forgotten only when the gang is over. Example: of 4 members of a
+// gang with minimum 3 two end well and one is lost. With the last one the gang has its minimum.
 func (g *Group) startHistory(met bool) {
 	g.counts.Succeeded, g.counts.Lost = 0, 0
 	if g.counts.Met == met && g.away == 0 {
@@ -106,7 +113,7 @@ func (s *State) Succeeded(uid types.UID) {
 // Met reports whether the gang had its minimum, and that it is not all gone since.
 func (g *Group) Met() bool { return g.counts.Met }
 
-// Succeeded returns how many members have ended well since the gang last had its minimum.
+// Succeeded returns how many members have ended well since the gang first had its minimum.
 func (g *Group) Succeeded() int { return g.counts.Succeeded }
 
 // Fallen returns the gangs that had their minimum and have lost members since, so that it is not there any more, and

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // holdings are what the pods with a node hold, by the priority that each of them is counted with: see PriorityOf.
@@ -104,7 +102,8 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 		}
 		all.plus(c)
 	}
-	k := max(0, g.Lacking(gang.Assigned))
+	known := g.Gang()
+	k := max(0, known.LackingAnew())
 	_, lacks := s.lacksOf(&all, g, k)
 	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
 }

@@ -18,11 +18,16 @@ import (
 // long as a pod of the node has it, and gives the gangs below a basic CompositePodGroup its priority.
 const numbersBehaviour = 3
 
+// verdictsBehaviour is the first behaviour in which a pod that was asked to go is not placed again, and members that
+// ended well count until their gang is over.
+const verdictsBehaviour = 3
+
 // UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before
 // any object comes.
 func (s *State) UseBehaviour(behaviour uint32) {
 	s.boundsNumbers = behaviour >= numbersBehaviour
 	s.free.bounded = s.boundsNumbers
+	s.keepsVerdicts = behaviour >= verdictsBehaviour
 }
 
 // MostAmount is the most of a resource that a node can offer, in the resource's base unit; of cpu in thousandths of a

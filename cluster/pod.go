@@ -69,6 +69,13 @@ func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
 // gone.
 func (p *Pod) Leaving() bool { return p.leaving }
 
+// MayBePlaced reports whether a cycle could still place a pod that has no node: it is not being deleted, and was not
+// asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is
+// still outstanding.
+func (s *State) MayBePlaced(p *Pod) bool {
+	return p.Object.DeletionTimestamp == nil && !(s.keepsVerdicts && p.evicted)
+}
+
 // groupName returns the name of the pod's gang, "" for none.
 func (p *Pod) groupName() string {
 	if p.Group == nil {

@@ -45,6 +45,7 @@ type State struct {
 
 	withoutNodes  bool
 	boundsNumbers bool                            // see UseBehaviour
+	keepsVerdicts bool                            // see UseBehaviour
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo

@@ -34,13 +34,13 @@ func (p *Pod) Requests() fwk.Resource { return p.info.CalculateResource().Resour
 func (g *Group) Pending() int { return g.counts.Pending }
 
 // KeptBack counts the members of g without a node that no cycle could place: those that have a scheduling gate,
-// those that are being deleted, and else those of another scheduler.
+// those that are being deleted or were asked to go, and else those of another scheduler.
 func (s *State) KeptBack(g *Group) (gated, deleted, foreign int) {
 	// any order: the sum is the same
 	for _, p := range g.members {
 		switch {
-		case p.Stage != Pending || s.isReady(p.Object):
-		case p.Object.DeletionTimestamp != nil:
+		case p.Stage != Pending || s.isReady(p):
+		case !s.MayBePlaced(p):
 			deleted++
 		case len(p.Object.Spec.SchedulingGates) > 0:
 			gated++
@@ -88,7 +88,7 @@ func (s *State) GangNeeds(g *Group) (members int, needs []Need) {
 	}
 	var candidates []*Pod
 	for _, p := range g.Members() {
-		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p.Object) {
+		if p.Stage == Waiting || p.Stage == Pending && s.isReady(p) {
 			candidates = append(candidates, p)
 		}
 	}

@@ -58,9 +58,9 @@ type Counts struct {
 
 	// Met: the gang had its minimum, and is not all gone since.
 	Met bool
-	// Succeeded are the members that have ended well since the gang last came to its minimum.
+	// Succeeded are the members that have ended well since the gang first came to its minimum.
 	Succeeded int
-	// Lost are the members that have gone otherwise since then, and that the gang needed.
+	// Lost are the members that have gone otherwise since it last came to its minimum, and that the gang needed.
 	Lost int
 	// Missing are the members that the gang needs, that are still there, and that will not have a node again.
 	Missing int
@@ -90,7 +90,7 @@ type Count uint8
 
 const (
 	// Assigned members have their node for good, as far as the MatchPolicy counts them, or have ended well since the
-	// gang last came to its minimum.
+	// gang first came to its minimum.
 	Assigned Count = iota
 	// Free members are Assigned, or nothing but the gang plugin holds them on a node.
 	Free

@@ -46,6 +46,10 @@ type Outlook struct {
 	needs     [][]int64 // by pod
 	nodes     []node
 	ends      []ending // in the order in which they come
+	// moving says that some of the times move on with the clock: those of pods that have not started yet.
+	moving bool
+	// passing says that pods for which there is no room are passed over.
+	passing bool
 }
 
 type node struct {
@@ -79,10 +83,14 @@ func (p *Projector) Outlook(now eventlog.Time, pods []*cluster.Pod, within []str
 		o.nodes = append(o.nodes, n)
 		o.addEndings(len(o.nodes)-1, info)
 	}
-	slices.SortFunc(o.ends, func(a, b ending) int {
+	o.sortEndings()
+	return o
+}
+
+func (o *Outlook) sortEndings() {
+	slices.SortStableFunc(o.ends, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
 	})
-	return o
 }
 
 // Free counts a pod, which stands on one of the nodes, as taken off it.
@@ -94,6 +102,24 @@ func (o *Outlook) Free(p *cluster.Pod) {
 		for k, amount := range o.amounts(p) {
 			o.nodes[i].free[k] += amount
 		}
+	}
+}
+
+// Keep counts a pod that has no node yet as if it started now on a node where room is kept for it: it ends when it
+// declares to, or never.
+func (o *Outlook) Keep(p *cluster.Pod, on string) {
+	i := slices.IndexFunc(o.nodes, func(n node) bool { return n.name == on })
+	if i < 0 {
+		return
+	}
+	amounts := o.amounts(p)
+	for k, amount := range amounts {
+		o.nodes[i].free[k] -= amount
+	}
+	if p.Life() > 0 {
+		o.moving = true
+		o.ends = append(o.ends, ending{o.now.Add(p.Life()), i, amounts})
+		o.sortEndings()
 	}
 }
 
@@ -180,7 +206,8 @@ func (o *Outlook) NumNodes() int { return len(o.nodes) }
 // now.
 //
 // The answer depends on the current time only by which of the running pods are past their declared end. So it is the
-// same until the time until, when the next one will be, as long as no pod comes, goes or changes.
+// same until the time until, when the next one will be, as long as no pod comes, goes or changes. With a pod that is yet
+// to start (Keep) and declares how long it runs, it is good for the current time only.
 func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	times := []eventlog.Time{o.now}
 	for _, e := range o.ends {
@@ -191,6 +218,9 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 	until = math.MaxInt64
 	if len(times) > 1 {
 		until = times[1]
+	}
+	if o.moving {
+		until = o.now + 1
 	}
 	i := sort.Search(len(times), func(i int) bool {
 		found := o.placesAt(times[i])
@@ -208,6 +238,14 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 
 // PlacesNow returns a place for each pod, one after the other, up to the first one for which there is no room now.
 func (o *Outlook) PlacesNow() []eventlog.Place { return o.places(nil) }
+
+// PlacesNowFor counts places for so many of the pods now, one after the other. Pods for which there is no room are
+// passed over. Example: of pods of 2, 9 and 2 cpu, two find room on a node with 4.
+func (o *Outlook) PlacesNowFor(wanted int) int {
+	tried := *o
+	tried.passing = true
+	return len(tried.placesFor(wanted, nil))
+}
 
 // FitsNow reports whether there is room for all of the pods now.
 func (o *Outlook) FitsNow() bool { return len(o.places(nil)) == len(o.pods) }
@@ -254,7 +292,10 @@ func (o *Outlook) placesAt(at eventlog.Time) []eventlog.Place {
 // places returns a place for each pod when the given pods have ended, up to the first one for which there is no room
 // then. It takes room that comes free before room that is free now, so that as much as possible of what is free now is
 // left to others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
-func (o *Outlook) places(ended []ending) []eventlog.Place {
+func (o *Outlook) places(ended []ending) []eventlog.Place { return o.placesFor(len(o.pods), ended) }
+
+// placesFor is places for so many of the pods.
+func (o *Outlook) placesFor(wanted int, ended []ending) []eventlog.Place {
 	o.projector.trials++
 	coming := make([][]int64, len(o.nodes))
 	for i := range o.nodes {
@@ -269,15 +310,21 @@ func (o *Outlook) places(ended []ending) []eventlog.Place {
 	for i := range o.nodes {
 		now[i] = slices.Clone(o.nodes[i].free)
 	}
-	places := make([]eventlog.Place, 0, len(o.pods))
+	places := make([]eventlog.Place, 0, wanted)
 	first, firstAny := 0, 0 // where pods like the last one found the first node
 	for i, p := range o.pods {
-		if i > 0 && !slices.Equal(o.needs[i], o.needs[i-1]) {
+		if len(places) == wanted {
+			break
+		}
+		if i > 0 && !o.alike(i-1, i) {
 			first, firstAny = 0, 0
 		}
 		node := o.nodeFor(i, &first, func(n, k int) int64 { return coming[n][k] + min(0, now[n][k]) })
 		if node < 0 {
 			node = o.nodeFor(i, &firstAny, func(n, k int) int64 { return now[n][k] + coming[n][k] })
+		}
+		if node < 0 && o.passing {
+			continue
 		}
 		if node < 0 {
 			return places
@@ -290,6 +337,14 @@ func (o *Outlook) places(ended []ending) []eventlog.Place {
 		places = append(places, eventlog.Place{UID: p.Object.UID, Node: o.nodes[node].name})
 	}
 	return places
+}
+
+// alike reports whether two pods need the same, and with passing also of which nodes.
+func (o *Outlook) alike(i, j int) bool {
+	if !slices.Equal(o.needs[i], o.needs[j]) {
+		return false
+	}
+	return !o.passing || asksNothing(o.pods[i].Object) && asksNothing(o.pods[j].Object)
 }
 
 // nodeFor returns the first node, from *from on, that has enough of everything, -1 for none, and moves *from there. A

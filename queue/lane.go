@@ -4,13 +4,17 @@ import "slices"
 
 // A lane is the entities of one profile that wait for their turn (active, backing off, unschedulable), in queue order.
 // An entity is attempted before one in front of it only if Options.Passes reports that the one in front lets it pass.
-// Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active.
+// Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active, unless
+// Options.Overtakes says so of it.
 type lane struct {
 	entities []*Entity
 	// asked and version are a memo. At this RoomVersion none of the entities before the asked-th is active, none is
 	// owed a retry for which there is room, and all of them let others pass: the search goes on from there.
 	asked   int
 	version uint64
+	// overtaking is the entity that is to be attempted although the asked-th lets none pass, nil for none: a memo of
+	// chooseHead.
+	overtaking *Entity
 }
 
 // add puts e in its place.
@@ -33,6 +37,9 @@ func (l *lane) remove(q *Queue, e *Entity) {
 		l.asked--
 	}
 	e.lane = nil
+	if l.overtaking == e {
+		l.overtaking = nil
+	}
 }
 
 // head returns the entity that is next to be attempted, as chooseHead left it; nil for none.
@@ -42,29 +49,57 @@ func (l *lane) head(q *Queue) *Entity {
 			return e
 		}
 		if !q.letsPass(e) {
+			if o := l.overtaking; o != nil && o.state == Active {
+				return o
+			}
 			return nil
 		}
 	}
 	return nil
 }
 
-// chooseHead finds the first entity that is worth an attempt and that all entities before it let pass.
+// chooseHead finds the first entity that is worth an attempt and that all entities before it let pass; or else, behind
+// the first of these that lets none pass, one that overtakes it.
 func (l *lane) chooseHead(q *Queue, version uint64) {
 	if version != l.version {
 		l.version, l.asked = version, 0
 	}
+	l.overtaking = nil
 	for ; l.asked < len(l.entities); l.asked++ {
 		e := l.entities[l.asked]
-		switch {
-		case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):
-			q.owe(e)
-		case e.owed && q.opts.Room(e):
-			q.pick(e)
+		if q.worthAttempt(e) {
+			return
 		}
-		if e.state == Active || !q.letsPass(e) {
+		if !q.letsPass(e) {
+			l.overtaking = l.findOvertaking(q, e)
 			return
 		}
 	}
+}
+
+// findOvertaking returns the first entity worth an attempt that overtakes the asked-th, first; nil for none.
+func (l *lane) findOvertaking(q *Queue, first *Entity) *Entity {
+	if q.opts.Overtakes == nil {
+		return nil
+	}
+	for i := l.asked + 1; i < len(l.entities); i++ {
+		if e := l.entities[i]; q.opts.Overtakes(e, first) && q.worthAttempt(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// worthAttempt reports whether an entity of a lane is active, after it was picked if it is owed a retry and there is
+// room for it, or owed one if there is none.
+func (q *Queue) worthAttempt(e *Entity) bool {
+	switch {
+	case e.state == Active && e.failed && q.opts.Room != nil && !q.opts.Room(e):
+		q.owe(e)
+	case e.owed && q.opts.Room(e):
+		q.pick(e)
+	}
+	return e.state == Active
 }
 
 func (q *Queue) letsPass(e *Entity) bool { return q.opts.Passes == nil || q.opts.Passes(e) }

@@ -45,7 +45,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 			return err
 		}
 	}
-	was := versionsOf(m.cluster)
+	was := m.backfill.Versions()
 	m.queue.SetTime(e.Time)
 	if err := m.applyPayload(e); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try
 	}
 	m.waits.doubt(e)
-	m.keepReservations(e, was != versionsOf(m.cluster))
+	m.keepReservations(e, was != m.backfill.Versions())
 	if !m.rules.recordsFacts() {
 		m.backfill.NoteBlocked()
 		m.queue.ChooseHead()

@@ -47,6 +47,16 @@ var Behaviours = []Rules{
 		"An epoch is refused whose configuration has a backoff, or a hold of backfill, above 100 years.",
 		"An epoch whose configuration enables a PreBind, Bind or PostBind plugin that would never be called is " +
 			"refused.",
+		"A reservation leaves out the room that is kept for nominated pods, and keeps none of them from the node where " +
+			"that is. They pass the first of their lane if it has no higher priority, also where it lets nothing pass.",
+		"A pod that is still to be evicted and loses its node by a failed bind is not scheduled anew.",
+		"Members of a gang that ended well count toward its minimum until the gang is over, also if it has its " +
+			"minimum without them for a time.",
+		"A member beyond its gang's minimum takes no victim that another running gang needs for its minimum, and one of " +
+			"a gang that counts waiting members only takes none.",
+		"The search for a domain passes over members that fit nowhere, as attempts do.",
+		"A reservation is looked at again when an attempt on its entity has failed. It ends if that was for another " +
+			"reason than want of room.",
 	}},
 }
 
@@ -90,6 +100,12 @@ func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 // refusesUncalled reports whether an epoch is refused whose configuration enables a plugin that is never called.
 func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 }
 
+// keepsNominated reports whether lanes and reservations take the room that is kept for nominated pods into account.
+func (r *rules) keepsNominated() bool { return r.behaviour >= 3 }
+
+// passesOver reports whether the search for a domain passes over members that fit nowhere, as attempts do.
+func (r *rules) passesOver() bool { return r.behaviour >= 3 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -118,5 +134,6 @@ func (m *Machine) useRules() {
 	rules := m.rules.searches[m.rules.behaviour]
 	m.topology.find, m.rules.room.find = rules.domain, rules.room
 	m.backfill.UseSearch(rules.first)
+	m.backfill.EndUseless(m.rules.keepsNominated())
 	m.queue.PickIsMemo(m.rules.recordsFacts())
 }

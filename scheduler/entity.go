@@ -225,7 +225,7 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	}
 	key := n.keyOf(p)
 	switch {
-	case p.Object.DeletionTimestamp != nil:
+	case !n.cluster.MayBePlaced(p):
 		n.dequeue(p.Object.UID)
 		n.recheckGroup(p)
 		n.retryGang(p)
@@ -241,9 +241,9 @@ func (n *entities) requeue(p *cluster.Pod, old *v1.Pod) {
 	}
 }
 
-// markPending makes a pod that lost its node wait for another one, unless it is being deleted.
+// markPending makes a pod that lost its node wait for another one, unless it is being deleted or was asked to go.
 func (n *entities) markPending(key queue.Key, p *cluster.Pod) {
-	if p.Object.DeletionTimestamp != nil {
+	if !n.cluster.MayBePlaced(p) {
 		n.queue.Delete(key, p.Object.UID)
 		n.recheckGroup(p)
 		return

@@ -87,6 +87,7 @@ func (m *Machine) configure(data []byte) error {
 		RoomVersion:    room.version,
 		Part:           m.entities.partOf,
 		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
+		Overtakes:      func(e, first *queue.Entity) bool { return m.backfill.Overtakes(e, first) },
 	}
 	var lanes []backfill.Lane
 	for _, prof := range profiles {
@@ -111,7 +112,7 @@ func (m *Machine) configure(data []byte) error {
 	m.topology = &topology{
 		cluster: m.cluster, queue: m.queue, rules: &m.rules, projector: outlook.NewProjector(m.cluster), now: m.Now,
 	}
-	m.backfill = backfill.New(planView{m.cluster, m.entities, m.topology, room, m.Now}, lanes...)
+	m.backfill = backfill.New(m.planView(room), lanes...)
 	room.topology, room.planner, m.rules.room = m.topology, m.backfill, room
 	m.useRules()
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })
@@ -140,7 +141,7 @@ func (m *Machine) reconfigure(data []byte) error {
 	m.queue.SetTime(m.at.now)
 	for _, p := range m.cluster.AllPods() {
 		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
-			p.Stage == cluster.Pending && p.Object.DeletionTimestamp != nil {
+			p.Stage == cluster.Pending && !m.cluster.MayBePlaced(p) {
 			continue
 		}
 		key := m.entities.keyOf(p)

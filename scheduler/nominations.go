@@ -33,7 +33,10 @@ type nominations struct {
 	// counted are the pods whose nomination counted when that was last looked at: other pods may have been refused a
 	// node because of it, and are told when it counts no more.
 	counted map[types.UID]bool
-	// changes counts nominations that came and went: a memo's version, not state.
+	// priorities are those that the counted pods had then: a memo.
+	priorities map[types.UID]int32
+	// changes counts nominations that came and went, began or ceased to count, or have another priority: a memo's
+	// version, not state.
 	changes uint64
 	// vacated are the pods whose nomination ended, or counts no more, since the last entry, each as if it were on the
 	// node where room was kept for it.
@@ -43,7 +46,10 @@ type nominations struct {
 var _ fwk.PodNominator = (*nominations)(nil)
 
 func newNominations() *nominations {
-	return &nominations{nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{}}
+	return &nominations{
+		nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{},
+		priorities: map[types.UID]int32{},
+	}
 }
 
 // set nominates the pod to the node, "" for none, in place of the node it was nominated to. A node that is not there is
@@ -61,6 +67,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		n.vacate(uid, old)
 		delete(n.nodes, uid)
 		delete(n.counted, uid)
+		delete(n.priorities, uid)
 		n.byNode[old] = slices.DeleteFunc(n.byNode[old], func(other types.UID) bool { return other == uid })
 		if len(n.byNode[old]) == 0 {
 			delete(n.byNode, old)
@@ -88,11 +95,27 @@ func (n *nominations) recount() {
 		if n.counted[uid] && !counts {
 			quiet = append(quiet, uid)
 		}
+		if n.counted[uid] != counts {
+			n.changes++
+		}
 		n.counted[uid] = counts
+		n.notePriority(uid)
 	}
 	slices.Sort(quiet)
 	for _, uid := range quiet {
 		n.vacate(uid, n.nodes[uid])
+	}
+}
+
+// notePriority notes the priority of a nominated pod if it counts.
+func (n *nominations) notePriority(uid types.UID) {
+	if !n.counted[uid] {
+		return
+	}
+	priority := n.PriorityOf(n.entities.cluster.Pod(uid).Object)
+	if was, known := n.priorities[uid]; !known || was != priority {
+		n.changes++
+		n.priorities[uid] = priority
 	}
 }
 
@@ -181,7 +204,7 @@ func (n *nominations) followObject(old, pod *v1.Pod) {
 	if old != nil {
 		before = old.Status.NominatedNodeName
 	}
-	if pod.DeletionTimestamp != nil || n.entities.profiles.of(pod) == nil {
+	if p := n.entities.cluster.Pod(pod.UID); !n.entities.cluster.MayBePlaced(p) || n.entities.profiles.of(pod) == nil {
 		n.set(pod.UID, "")
 		return
 	}
@@ -236,6 +259,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			}
 			n.set(uid, node)
 			n.counted[uid] = counted
+			n.notePriority(uid)
 		}
 	}
 }

@@ -63,10 +63,14 @@ func newBooks() books {
 }
 
 // ready reports whether a cycle could place the pod.
-func (p *bookedPod) ready() bool {
-	return p.object.Spec.SchedulerName != "somebody-else" && p.stage == cluster.Pending &&
-		p.object.DeletionTimestamp == nil &&
+func (b *books) ready(p *bookedPod) bool {
+	return p.object.Spec.SchedulerName != "somebody-else" && p.stage == cluster.Pending && !b.leaves(p) &&
 		len(p.object.Spec.SchedulingGates) == 0
+}
+
+// leaves reports whether the pod is being deleted or was asked to go.
+func (b *books) leaves(p *bookedPod) bool {
+	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID]
 }
 
 // enter writes an entry into the books and checks what it means for them.
@@ -390,7 +394,7 @@ func (h *history) checkGroups() {
 		ready := 0
 		// any order: a count
 		for _, p := range h.pods {
-			if p.group == name && p.ready() {
+			if p.group == name && h.ready(p) {
 				ready++
 			}
 		}
@@ -425,7 +429,7 @@ func (h *history) checkLacks(g *cluster.Group, name string) {
 	var needs [len(resourceNames)][]int64
 	// any order: the requests are sorted
 	for _, p := range h.pods {
-		if p.group == name && p.ready() {
+		if p.group == name && h.ready(p) {
 			for i, amount := range requests(p.object) {
 				needs[i] = append(needs[i], amount)
 			}
@@ -476,7 +480,7 @@ func (h *history) checkQueue() {
 	// any order: fills a map
 	for uid, p := range h.pods {
 		ours := p.object.Spec.SchedulerName != "somebody-else"
-		if ours && p.stage != cluster.Bound && (p.stage != cluster.Pending || p.object.DeletionTimestamp == nil) {
+		if ours && p.stage != cluster.Bound && (p.stage != cluster.Pending || !h.leaves(p)) {
 			want[uid] = fmt.Sprintf("%s held=%v", h.entity(p), p.stage != cluster.Pending)
 		}
 	}
@@ -571,7 +575,7 @@ func (h *history) checkQuiet() {
 func (b *books) pending() map[string][]*bookedPod {
 	pending := map[string][]*bookedPod{}
 	for _, uid := range slices.Sorted(maps.Keys(b.pods)) {
-		if p := b.pods[uid]; p.ready() {
+		if p := b.pods[uid]; b.ready(p) {
 			pending[b.entity(p)] = append(pending[b.entity(p)], p)
 		}
 	}
@@ -703,7 +707,7 @@ func (h *history) enterReservation(d *eventlog.Decision) {
 	left := map[string]amounts{}
 	for _, place := range d.Places {
 		n, p := h.nodes[place.Node], h.pods[place.UID]
-		if n == nil || p == nil || p.stage != cluster.Pending || !p.ready() {
+		if n == nil || p == nil || p.stage != cluster.Pending || !h.ready(p) {
 			h.fatalf("cycle %d reserves %s for %s", d.Cycle, place.Node, place.UID)
 		}
 		if _, ok := left[place.Node]; !ok {

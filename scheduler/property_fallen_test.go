@@ -15,11 +15,11 @@ import (
 // What becomes of the gangs of generated histories once they had their minimum. It is told by who they are, UID by UID,
 // and each time from all pods that there are.
 
-// era is the time since a gang last came to its minimum, for as long as there is something of it.
+// era is the time since a gang first came to its minimum, for as long as there is something of it.
 type era struct {
-	needed map[types.UID]bool // who had a node for good then, or came to one since
-	well   map[types.UID]bool // of these, who ended well
-	lost   map[types.UID]bool // of these, who went otherwise
+	needed map[types.UID]bool // who had a node for good when it last came to its minimum, or came to one since
+	well   map[types.UID]bool // who ended well when it was needed
+	lost   map[types.UID]bool // of those needed, who went otherwise
 }
 
 // keptPlaces are the pods of the gang that have been given a node, by a decision or by another scheduler, and may stay
@@ -40,7 +40,7 @@ func (p *bookedPod) given() bool { return p.stage == cluster.Binding || p.stage 
 
 // goes reports whether the pod is to go, or its node is gone under it.
 func (b *books) goes(p *bookedPod) bool {
-	return p.object.DeletionTimestamp != nil || b.evicting[p.object.UID] || p.given() && b.nodes[p.node] == nil
+	return b.leaves(p) || p.given() && b.nodes[p.node] == nil
 }
 
 // missed counts the pods that the gang needs and will not have again.
@@ -89,7 +89,10 @@ func (b *books) remember() {
 			going > 0):
 			delete(b.eras, group)
 		case terms.declared && len(settled) >= terms.min:
-			b.eras[group] = era{needed: settled, well: map[types.UID]bool{}, lost: map[types.UID]bool{}}
+			if !met {
+				e.well = map[types.UID]bool{}
+			}
+			b.eras[group] = era{needed: settled, well: e.well, lost: map[types.UID]bool{}}
 		case met:
 			maps.Copy(e.needed, settled)
 		}

@@ -92,7 +92,7 @@ func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
 		needed = minimum - assigned
 		nodes = slices.Sorted(maps.Keys(h.nodes))
 		for _, p := range h.pods {
-			if p.group == preemptor.group && p.ready() {
+			if p.group == preemptor.group && h.ready(p) {
 				pods = append(pods, p)
 			}
 		}
@@ -362,7 +362,7 @@ func (h *history) checkClaims() {
 		return
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.claims)) {
-		if p := h.pods[uid]; p != nil && p.ready() {
+		if p := h.pods[uid]; p != nil && h.ready(p) {
 			h.fatalf("pods were evicted for %s, and it has not got its place %+v", uid, h.claims[uid])
 		}
 	}

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,21 +36,53 @@ type planView struct {
 	entities *entities
 	topology *topology
 	room     *room
-	now      func() eventlog.Time
+	// nominated is nil in epochs whose rules leave nominations out of account.
+	nominated *nominations
+	now       func() eventlog.Time
 }
 
 var _ backfill.View = planView{}
+
+// planView returns the view of a Planner for the rules of the epoch.
+func (m *Machine) planView(room *room) planView {
+	v := planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, now: m.Now}
+	if m.rules.keepsNominated() {
+		v.nominated = m.nominated
+	}
+	return v
+}
 
 // Now implements backfill.View.
 func (v planView) Now() eventlog.Time { return v.now() }
 
 // Versions implements backfill.View.
 func (v planView) Versions() backfill.Versions {
-	return versionsOf(v.State)
+	versions := backfill.Versions{Room: v.RoomVersion(), Placements: v.Placements(), Allowed: v.Allowed()}
+	if v.nominated != nil {
+		versions.Nominations = v.nominated.changes
+	}
+	return versions
 }
 
-func versionsOf(c *cluster.State) backfill.Versions {
-	return backfill.Versions{Room: c.RoomVersion(), Placements: c.Placements(), Allowed: c.Allowed()}
+// KeptNodes implements backfill.View.
+func (v planView) KeptNodes() []string {
+	if v.nominated == nil || len(v.nominated.byNode) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(v.nominated.byNode))
+}
+
+// KeptOn implements backfill.View.
+func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
+	if v.nominated == nil {
+		return nil
+	}
+	for _, uid := range v.nominated.byNode[node] {
+		if v.nominated.counts(uid) {
+			pods = append(pods, v.Pod(uid))
+		}
+	}
+	return pods
 }
 
 // FirstInLane implements backfill.View.
@@ -128,6 +162,12 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	return m.backfill.BlockedLanes()
 }
 
+// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass: room
+// is kept on a node for one of its pods, and is not free for the other one.
+func (m *Machine) Overtakes(e, first *queue.Entity) bool {
+	return m.backfill != nil && m.backfill.Overtakes(e, first)
+}
+
 // decideReservation decides on a reservation for the first of a lane, if there is something to decide.
 func (m *Machine) decideReservation() (d eventlog.Decision, ok bool) {
 	proposal, ok := m.backfill.Propose(m.rules.recordsFacts())
@@ -159,11 +199,29 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.Observe(profile, entry, roomChanged)
+		if key, failed := m.failedAttempt(entry); failed {
+			m.backfill.Doubt(profile, key)
+		}
 		if m.backfill.WaitsNoMore(profile) || !m.rules.recordsFacts() && m.backfill.NotFirst(profile) != nil {
 			m.backfill.End(profile)
 			m.queue.RetryInLane(profile, coscheduling.Name)
 		}
 	}
+}
+
+// failedAttempt returns the entity of a pod for which an attempt found no node; ok is false for other entries, and in
+// epochs whose rules do not ask.
+func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
+	d, isDecision := entry.Payload.(*eventlog.Decision)
+	if !isDecision || !m.rules.keepsNominated() ||
+		d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
+		return queue.Key{}, false
+	}
+	p := m.cluster.Pod(d.UID)
+	if p == nil {
+		return queue.Key{}, false
+	}
+	return m.entities.keyOf(p), true
 }
 
 // reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to

@@ -179,9 +179,9 @@ func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why 
 			strings.Join(labels, ", "),
 		)
 	}
-	pods := s.lacking()
+	pods, wanted := s.lacking()
 	best, most := domains[0], -1
-	d = s.smallestFor(pods, domains, func(d *domain, fit int) bool {
+	d = s.smallestFor(pods, wanted, domains, func(d *domain, fit int) bool {
 		if fit > most {
 			best, most = d, fit
 		}
@@ -196,7 +196,7 @@ func (s *domainSearch) required(labels []string, avoiding bool) (d *domain, why 
 		strings.Join(labels, ", "),
 		best.value,
 		most,
-		len(pods),
+		wanted,
 	)
 }
 
@@ -206,9 +206,9 @@ func (s *domainSearch) preferred(labels []string, within *domain) *domain {
 	if within != nil {
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return !within.nodes[d.names[0]] })
 	}
-	pods := s.lacking()
+	pods, wanted := s.lacking()
 	if d := s.holding(domains); d != nil {
-		if s.fitIn(pods, d) == len(pods) {
+		if s.fitIn(pods, wanted, d) == wanted {
 			return d
 		}
 		return nil
@@ -216,7 +216,7 @@ func (s *domainSearch) preferred(labels []string, within *domain) *domain {
 	if !s.untouched() {
 		return nil
 	}
-	return s.smallestFor(pods, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
+	return s.smallestFor(pods, wanted, domains, func(d *domain, _ int) bool { return !s.avoids(d) })
 }
 
 // note writes into a decision on a gang with a topology which domain its cycle was limited to, and whether another one
@@ -317,17 +317,20 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	return best
 }
 
-// smallestFor returns, of the domains with room for all pods, the one with room for the fewest; of equals the first;
-// nil if there is none. may is told how many of the pods find room in a domain, and says whether it may be chosen.
-func (s *domainSearch) smallestFor(pods []*cluster.Pod, domains []*domain, may func(d *domain, fit int) bool) *domain {
+// smallestFor returns, of the domains with room for as many of the pods as are wanted, the one with room for the fewest;
+// of equals the first; nil if there is none. may is told how many of the pods find room in a domain, and says whether it
+// may be chosen.
+func (s *domainSearch) smallestFor(
+	pods []*cluster.Pod, wanted int, domains []*domain, may func(d *domain, fit int) bool,
+) *domain {
 	type sized struct {
 		d    *domain
 		room int
 	}
 	var enough []sized
 	for _, d := range domains {
-		fit := s.fitIn(pods, d)
-		if may(d, fit) && fit == len(pods) {
+		fit := s.fitIn(pods, wanted, d)
+		if may(d, fit) && fit == wanted {
 			enough = append(enough, sized{d, s.roomIn(pods, d)})
 		}
 	}
@@ -339,17 +342,18 @@ func (s *domainSearch) smallestFor(pods []*cluster.Pod, domains []*domain, may f
 	}).d
 }
 
-// lacking returns the members that the gang has still to place to have its minimum, by name; the next one if it has it.
-func (s *domainSearch) lacking() []*cluster.Pod {
+// lacking returns the members that the gang may still place, by name, and how many of them are wanted: as many as it
+// lacks, or one if it has its minimum. An attempt passes over members that find no node, and so does the search. Up to
+// behaviour 2 only the first so many were looked at, and a gang of which one of these fits nowhere found no domain.
+func (s *domainSearch) lacking() (pods []*cluster.Pod, wanted int) {
 	counted := s.counted()
 	k := max(1, counted.Lacking(gang.OnNodes))
-	var pods []*cluster.Pod
 	for _, p := range s.g.Members() {
-		if len(pods) < k && s.untried(p) {
+		if (len(pods) < k || s.rules.passesOver()) && s.untried(p) {
 			pods = append(pods, p)
 		}
 	}
-	return pods
+	return pods, min(k, len(pods))
 }
 
 // untried reports whether a cycle could place the pod: in the attempt under way, or in the next one if that has failed.
@@ -372,9 +376,13 @@ func (s *domainSearch) outlook(pods []*cluster.Pod, d *domain) *outlook.Outlook 
 	return o
 }
 
-// fitIn counts how many of the pods, one after the other, find room in the domain.
-func (s *domainSearch) fitIn(pods []*cluster.Pod, d *domain) int {
-	return len(s.outlook(pods, d).PlacesNow())
+// fitIn counts how many of the pods find room in the domain, one after the other, up to those that are wanted.
+func (s *domainSearch) fitIn(pods []*cluster.Pod, wanted int, d *domain) int {
+	o := s.outlook(pods, d)
+	if s.rules.passesOver() {
+		return o.PlacesNowFor(wanted)
+	}
+	return len(o.PlacesNow())
 }
 
 // roomIn counts how many pods like the first one find room in the domain.

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // Preemption for a pod by itself: kube-scheduler's DefaultPreemption, step by step.
@@ -57,6 +58,9 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 	if !p.view.State().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
 	}
+	if g := p.beyondGang(pod); g != nil && g.MatchPolicy() == gang.OnlyWaiting {
+		return "its pod group has its minimum only until the others are bound"
+	}
 	nominated := pod.Status.NominatedNodeName
 	if nominated == "" || statuses.Get(nominated).Code() == fwk.UnschedulableAndUnresolvable {
 		return ""
@@ -72,6 +76,62 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 		}
 	}
 	return ""
+}
+
+// beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods, and in epochs
+// whose rules do not ask.
+func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
+	g := p.view.State().GroupOf(pod)
+	if g == nil || g.Independent() || p.view.GangPlugin() == "" || !p.view.State().GuardsGangs() {
+		return nil
+	}
+	return g
+}
+
+// sparing returns those of the targets that can go together without taking a running gang below its minimum, the least
+// important first. Example: of a gang with minimum 2 three members run, two of them on this node. One of the two may
+// go.
+func sparing(targets []*target) (kept []*target) {
+	slices.SortFunc(targets, func(a, b *target) int { return -moreImportant(a, b) })
+	left := spares{}
+	for _, u := range targets {
+		if left.take(u) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
+// spares are how many members of each gang may still go.
+type spares map[*cluster.Group]int
+
+// take notes that a target goes. It returns false, and does nothing, if a gang would fall below its minimum by it.
+func (s spares) take(u *target) bool {
+	going := map[*cluster.Group]int{}
+	for _, v := range u.pods {
+		if v.Group == nil || v.Stage == cluster.Waiting || v.Leaving() {
+			continue
+		}
+		spare, guarded := v.Group.CanSpare()
+		if !guarded {
+			continue
+		}
+		if _, seen := s[v.Group]; !seen {
+			s[v.Group] = spare
+		}
+		going[v.Group]++
+	}
+	// any order: all of them must do
+	for g, n := range going {
+		if n > s[g] {
+			return false
+		}
+	}
+	// any order: each by itself
+	for g, n := range going {
+		s[g] -= n
+	}
+	return true
 }
 
 // candidates tries the nodes that were refused in a way that fewer pods could change, in order, until there are as many
@@ -127,6 +187,9 @@ func (p *Preemption) tryNode(
 ) (*candidate, error) {
 	priority := p.view.State().PriorityOf(pod)
 	targets := slices.DeleteFunc(p.targetsOn(node), func(u *target) bool { return u.priority >= priority })
+	if p.beyondGang(pod) != nil {
+		targets = sparing(targets)
+	}
 	if len(targets) == 0 {
 		return nil, nil
 	}

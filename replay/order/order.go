@@ -207,13 +207,20 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 			return Lane, fmt.Sprintf("%s of its profile, which comes before it, had not been placed, and its queue "+
 				"policy is %s", entityOf(first), policy)
 		}
+		if sameLane && a.m.Overtakes(by, other) {
+			return Nominated, nominatedDetail
+		}
 		return Turn, "it was active, and its turn came first"
 	}
 	if a.hasMinimum(other) {
 		return Beyond, "it has its minimum on nodes, and members beyond that block nothing"
 	}
 	if sameLane {
-		if rule, detail := a.judgeLane(other, policy); rule != "" {
+		rule, detail := a.judgeLane(other, policy)
+		if rule.isViolation() && a.m.Overtakes(by, other) {
+			return Nominated, nominatedDetail
+		}
+		if rule != "" {
 			return rule, detail
 		}
 	}
@@ -225,6 +232,9 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	}
 	return Refused, "its last attempt failed, and nothing had come that asked for a retry" + a.shortfall(other)
 }
+
+const nominatedDetail = "room was kept on a node for the one that was placed, and entities of its priority must leave " +
+	"it that"
 
 // shortfall says by how much all nodes together have less free than a gang needs; "" if they have enough.
 func (a *auditor) shortfall(e *queue.Entity) string {

@@ -29,6 +29,8 @@ const (
 	Lane Rule = "Lane"
 	// Beyond: its gang had its minimum, and members beyond that block nothing.
 	Beyond Rule = "Beyond"
+	// Nominated: room was kept on a node for the one that was placed, and others of its priority must leave it that.
+	Nominated Rule = "Nominated"
 )
 
 // The rules that an overtaking violates.

@@ -172,9 +172,6 @@ func (s *state) noteComplete() {
 	for _, g := range s.groups {
 		good, held, ready := s.tally(g)
 		t := s.terms(g)
-		if good >= t.minimum {
-			g.done = 0
-		}
 		if g.complete.IsZero() && t.minimum > 0 && good+held+ready >= t.minimum {
 			g.complete = s.now
 		}
@@ -351,8 +348,8 @@ func (a *auditor) checkEvicted(p *pod, d *decision) {
 // evictedWith checks that a gang whose rest is evicted lacks a member: what is left and what ended well since it last
 // had its minimum are not enough.
 func (a *auditor) evictedWith(g *group, t terms, stay int) {
-	if stay+g.done >= t.minimum && t.minimum > 0 {
+	if stay+g.succeeded >= t.minimum && t.minimum > 0 {
 		a.find("below-minimum", "the rest of gang %s is evicted, and it has %d of its minimum of %d", g.name,
-			stay+g.done, t.minimum)
+			stay+g.succeeded, t.minimum)
 	}
 }

@@ -94,7 +94,13 @@ func (a *auditor) checkLane(p *pod, _ *decision) {
 	}
 	a.asked(check)
 	mine := a.standingOf(p)
+	nominated := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
+		return o.nominated != "" && a.entityOf(o) == mine.entity
+	})
 	for _, first := range a.lacking(p.object.Spec.SchedulerName) {
+		if nominated && first.priority == mine.priority {
+			continue // the room that is kept for it is not free for the first one
+		}
 		if first.entity != mine.entity && first.before(mine) {
 			a.find(check, "pod %s is placed before %s, which has priority %d since %s, and it %d since %s", p.name,
 				first.entity, first.priority, first.since.Format(time.RFC3339), mine.priority,

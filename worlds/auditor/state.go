@@ -58,7 +58,6 @@ type group struct {
 	complete    time.Time    // when it first had its minimum of members; zero if it never had
 	wasPlaced   bool         // its minimum had nodes for good since its members came
 	succeeded   int          // members that succeeded since then
-	done        int          // members that succeeded since the gang last had its minimum without them
 }
 
 // state is what a reader of the log knows.
@@ -246,7 +245,6 @@ func (s *state) podUpserted(o *podObject) {
 	if phase := o.Status.Phase; phase == "Succeeded" || phase == "Failed" {
 		if p.stage != ended && phase == "Succeeded" && p.gang != "" {
 			s.groups[p.gang].succeeded++
-			s.groups[p.gang].done++
 		}
 		p.stage, p.succeeded = ended, phase == "Succeeded"
 	}
@@ -261,7 +259,7 @@ func (s *state) deleted(e *entry) *pod {
 		delete(s.pods, e.UID)
 		if p != nil && p.gang != "" && len(s.members(p.gang)) == 0 {
 			g := s.groups[p.gang]
-			g.wasPlaced, g.succeeded, g.done, g.complete = false, 0, 0, time.Time{}
+			g.wasPlaced, g.succeeded, g.complete = false, 0, time.Time{}
 		}
 		return p
 	case "nodes":

@@ -70,7 +70,7 @@ type GroupMember struct {
 type GroupCounts struct {
 	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion. Waiting
 	// are held on nodes; Assigned have their node for good; Leaving are on nodes still and are to give them up; Gone
-	// were deleted or have finished, EndedWell of them successfully since the gang last had its minimum: these are not
+	// were deleted or have finished, EndedWell of them successfully since the gang first had its minimum: these are not
 	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is
 	// incomplete.
 	Ready    int `json:"ready"`
