@@ -85,7 +85,6 @@ var rooms = []room{
 	{dir: "sim/report", floor: 7},
 	{dir: "sim/svgplot", floor: 6},
 	{dir: "cmd/rollcall", floor: top},
-	{dir: "deploy", floor: top, planned: true},
 	{dir: "compat", floor: side, testSupport: true},
 	{dir: "internal/alloc", floor: side, testSupport: true},
 	{dir: "internal/crashfs", floor: side, testSupport: true},
