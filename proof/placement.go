@@ -167,6 +167,14 @@ func placedBy(entries []eventlog.Entry) (*Placed, error) {
 			return nil, fmt.Errorf("entry %d is not the result of binding pod %s/%s to node %s",
 				rest[0].Seq, d.Namespace, d.Name, d.Node)
 		}
+		asked := first.Seq
+		if p.Released != nil {
+			asked = p.Released.Seq
+		}
+		if b.Decision != 0 && b.Decision != asked {
+			return nil, fmt.Errorf("entry %d is the result of the bind that entry %d asked for, not entry %d",
+				rest[0].Seq, b.Decision, asked)
+		}
 		p.Bound, rest = &rest[0], rest[1:]
 	}
 	if len(rest) > 0 {

@@ -140,6 +140,11 @@ func (m *Machine) Wake() (at time.Time, ok bool) {
 // order in which they were decided.
 func (m *Machine) Effects() []Effect { return m.effects.after(0) }
 
+// AskedBy returns the decision that asked for the pod's outstanding effect of that kind; 0 if there is none.
+func (m *Machine) AskedBy(uid types.UID, kind EffectKind) uint64 {
+	return m.effects.decisionOf(uid, kind)
+}
+
 // EffectsAfter returns the part of Effects that was decided after entry seq.
 func (m *Machine) EffectsAfter(seq uint64) []Effect { return m.effects.after(seq) }
 

@@ -41,7 +41,8 @@ func findPlacement(ctx context.Context, log *logs.Source, namespace, name string
 		case *eventlog.Decision:
 			last = last.decided(e.Seq, p, p.Namespace == namespace && p.Name == name && (uid == "" || p.UID == uid))
 		case *eventlog.BindResult:
-			if last != nil && last.released && !last.bound && p.UID == last.uid && p.Node == last.decision.Node {
+			if last != nil && last.released && !last.bound && p.UID == last.uid && p.Node == last.decision.Node &&
+				(p.Decision == 0 || p.Decision == last.seqs[len(last.seqs)-1]) {
 				last.seqs, last.bound = append(last.seqs, e.Seq), true
 			}
 		}

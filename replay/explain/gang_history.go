@@ -119,7 +119,8 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	case *eventlog.BindResult:
 		pod := m.Cluster().Pod(p.UID)
 		failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
-		if failed && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
+		late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
+		if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
 			bind := bindOf(e, p)
 			h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
 			h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),

@@ -111,13 +111,24 @@ func (s *podScan) take(e eventlog.Entry) {
 	case *eventlog.Decision:
 		s.decided(recorded{pointOf(e), p})
 	case *eventlog.BindResult:
-		if s.seen && p.UID == s.uid {
+		if s.seen && p.UID == s.uid && !s.isLate(p) {
 			s.bind = bindOf(e, p)
 			if p.Outcome == eventlog.BindFailed || p.Outcome == eventlog.BindConflict {
 				s.fail(answer.BindFailed, pointOf(e))
 			}
 		}
 	}
+}
+
+// isLate reports whether the result is of an earlier bind than the last one that was asked for.
+func (s *podScan) isLate(p *eventlog.BindResult) bool {
+	switch {
+	case p.Decision == 0:
+		return false // it does not say
+	case s.allowed != nil:
+		return p.Decision != s.allowed.Seq
+	}
+	return s.placed.exists() && p.Decision != s.placed.at.Seq
 }
 
 func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
