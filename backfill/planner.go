@@ -62,8 +62,8 @@ type View interface {
 	PriorityOf(pod *v1.Pod) int32
 }
 
-// Versions are the versions of a memo of which pods are booked or nominated where, and when they end. While they are the
-// same, and until the next pod has run as long as it declared, every Outlook is the same.
+// Versions are the versions of a memo of which pods are booked or nominated where, and when they end. While they are
+// the same, and until the next pod has run as long as it declared, every Outlook is the same.
 type Versions struct{ Room, Placements, Allowed, Nominations uint64 }
 
 // Need is an amount of a resource.

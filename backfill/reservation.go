@@ -202,8 +202,8 @@ func (p *Planner) Observe(profile string, entry eventlog.Entry, changed bool) {
 	r.stale = r.stale || changed || r.isOf(entry)
 }
 
-// Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not for
-// want of room, the reservation is of no use.
+// Doubt has a lane's reservation looked at again if it is the entity's: an attempt on it has failed. If that was not
+// for want of room, the reservation is of no use.
 func (p *Planner) Doubt(profile string, key queue.Key) {
 	if r := p.reservations[profile]; r != nil && r.Key == key {
 		r.stale = true
