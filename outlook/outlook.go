@@ -206,8 +206,8 @@ func (o *Outlook) NumNodes() int { return len(o.nodes) }
 // now.
 //
 // The answer depends on the current time only by which of the running pods are past their declared end. So it is the
-// same until the time until, when the next one will be, as long as no pod comes, goes or changes. With a pod that is yet
-// to start (Keep) and declares how long it runs, it is good for the current time only.
+// same until the time until, when the next one will be, as long as no pod comes, goes or changes. With a pod that is
+// yet to start (Keep) and declares how long it runs, it is good for the current time only.
 func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
 	times := []eventlog.Time{o.now}
 	for _, e := range o.ends {

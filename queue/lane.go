@@ -4,8 +4,8 @@ import "slices"
 
 // A lane is the entities of one profile that wait for their turn (active, backing off, unschedulable), in queue order.
 // An entity is attempted before one in front of it only if Options.Passes reports that the one in front lets it pass.
-// Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active, unless
-// Options.Overtakes says so of it.
+// Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active,
+// unless Options.Overtakes says so of it.
 type lane struct {
 	entities []*Entity
 	// asked and version are a memo. At this RoomVersion none of the entities before the asked-th is active, none is

@@ -81,9 +81,9 @@ type Options struct {
 	Overtakes func(e, first *Entity) bool
 
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
-	// false to true, or one of Passes or Overtakes has changed, for a reason outside the entity (capacity was freed or added). It
-	// saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck, Activate and
-	// MarkPending. It is a memo only: the answers are the same with and without it.
+	// false to true, or one of Passes or Overtakes has changed, for a reason outside the entity (capacity was freed or
+	// added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
+	// Activate and MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64
 }
 

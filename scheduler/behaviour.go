@@ -47,13 +47,14 @@ var Behaviours = []Rules{
 		"An epoch is refused whose configuration has a backoff, or a hold of backfill, above 100 years.",
 		"An epoch whose configuration enables a PreBind, Bind or PostBind plugin that would never be called is " +
 			"refused.",
-		"A reservation leaves out the room that is kept for nominated pods, and keeps none of them from the node where " +
-			"that is. They pass the first of their lane if it has no higher priority, also where it lets nothing pass.",
+		"A reservation leaves out the room that is kept for nominated pods, and keeps none of them from the node " +
+			"where that is. They pass the first of their lane if it has no higher priority, also where it lets " +
+			"nothing pass.",
 		"A pod that is still to be evicted and loses its node by a failed bind is not scheduled anew.",
 		"Members of a gang that ended well count toward its minimum until the gang is over, also if it has its " +
 			"minimum without them for a time.",
-		"A member beyond its gang's minimum takes no victim that another running gang needs for its minimum, and one of " +
-			"a gang that counts waiting members only takes none.",
+		"A member beyond its gang's minimum takes no victim that another running gang needs for its minimum, and one " +
+			"of a gang that counts waiting members only takes none.",
 		"The search for a domain passes over members that fit nowhere, as attempts do.",
 		"A reservation is looked at again when an attempt on its entity has failed. It ends if that was for another " +
 			"reason than want of room.",

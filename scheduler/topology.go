@@ -317,9 +317,9 @@ func holding(g *cluster.Group, domains []*domain) *domain {
 	return best
 }
 
-// smallestFor returns, of the domains with room for as many of the pods as are wanted, the one with room for the fewest;
-// of equals the first; nil if there is none. may is told how many of the pods find room in a domain, and says whether it
-// may be chosen.
+// smallestFor returns, of the domains with room for as many of the pods as are wanted, the one with room for the
+// fewest; of equals the first; nil if there is none. may is told how many of the pods find room in a domain, and says
+// whether it may be chosen.
 func (s *domainSearch) smallestFor(
 	pods []*cluster.Pod, wanted int, domains []*domain, may func(d *domain, fit int) bool,
 ) *domain {

@@ -76,21 +76,28 @@ func pagesOf(t *testing.T, root string) []string {
 // testNames returns the names of all tests, fuzz targets and benchmarks of the module.
 func testNames(t *testing.T, root string) []string {
 	t.Helper()
-	module, err := readTree(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, p := range module.packages {
-		for _, f := range p.files {
-			if !f.test {
-				continue
-			}
-			for _, d := range f.syntax.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && mention.MatchString(fn.Name.Name) {
-					names = append(names, fn.Name.Name)
+	for _, dir := range []string{root, filepath.Join(root, "e2e")} {
+		module, err := readTree(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range module.packages {
+			for _, f := range p.files {
+				if f.test {
+					names = append(names, testsOf(f.syntax)...)
 				}
 			}
+		}
+	}
+	return names
+}
+
+// testsOf returns the names of a file's tests, fuzz targets and benchmarks.
+func testsOf(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && mention.MatchString(fn.Name.Name) {
+			names = append(names, fn.Name.Name)
 		}
 	}
 	return names

@@ -41,10 +41,7 @@ func findPlacement(ctx context.Context, log *logs.Source, namespace, name string
 		case *eventlog.Decision:
 			last = last.decided(e.Seq, p, p.Namespace == namespace && p.Name == name && (uid == "" || p.UID == uid))
 		case *eventlog.BindResult:
-			if last != nil && last.released && !last.bound && p.UID == last.uid && p.Node == last.decision.Node &&
-				(p.Decision == 0 || p.Decision == last.seqs[len(last.seqs)-1]) {
-				last.seqs, last.bound = append(last.seqs, e.Seq), true
-			}
+			last.answered(e.Seq, p)
 		}
 	}
 	pod := namespace + "/" + name
@@ -63,6 +60,17 @@ func findPlacement(ctx context.Context, log *logs.Source, namespace, name string
 			size, pod)
 	}
 	return last.seqs, nil
+}
+
+// answered takes in the result of a bind. It is that of the placement if it names the Decision that let the pod go on,
+// or none, as in logs from before results named one.
+func (p *placing) answered(seq uint64, r *eventlog.BindResult) {
+	if p == nil || !p.released || p.bound || r.UID != p.uid || r.Node != p.decision.Node {
+		return
+	}
+	if r.Decision == 0 || r.Decision == p.seqs[len(p.seqs)-1] {
+		p.seqs, p.bound = append(p.seqs, seq), true
+	}
 }
 
 // decided returns what is known of the placement after a Decision. own says that the Decision is on the pod in

@@ -32,8 +32,8 @@
 //     not
 //     enough;
 //   - nobody preempts for room that a reservation keeps from the preemptor;
-//   - a member beyond its gang's minimum takes no pod that another running gang needs, and of a gang that counts waiting
-//     members only it takes none.
+//   - a member beyond its gang's minimum takes no pod that another running gang needs, and of a gang that counts
+//     waiting members only it takes none.
 //
 // Room beyond what pods request cannot be kept: a gang that asks in minResources for more than the members of its
 // minimum request has nobody evicted.

@@ -233,8 +233,8 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	return Refused, "its last attempt failed, and nothing had come that asked for a retry" + a.shortfall(other)
 }
 
-const nominatedDetail = "room was kept on a node for the one that was placed, and entities of its priority must leave " +
-	"it that"
+const nominatedDetail = "room was kept on a node for the one that was placed, and entities of its priority must " +
+	"leave it that"
 
 // shortfall says by how much all nodes together have less free than a gang needs; "" if they have enough.
 func (a *auditor) shortfall(e *queue.Entity) string {
