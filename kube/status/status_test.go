@@ -108,9 +108,7 @@ func (w *world) written() []string {
 		switch a := a.(type) {
 		case ktesting.PatchAction:
 			lines = append(lines, w.patched(a))
-		case ktesting.CreateAction:
-			lines = append(lines, fmt.Sprintf("%s %v", a.GetVerb(), describe(a.GetObject())))
-		case ktesting.UpdateAction:
+		case ktesting.CreateAction: // an update is one too
 			lines = append(lines, fmt.Sprintf("%s %v", a.GetVerb(), describe(a.GetObject())))
 		}
 	}
