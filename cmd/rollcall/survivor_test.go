@@ -307,11 +307,19 @@ func recordsOf(t testing.TB, entries []eventlog.Entry) []string {
 func tellingOf(t testing.TB, entries []eventlog.Entry) []string {
 	t.Helper()
 	var kept []eventlog.Entry
+	number := map[uint64]uint64{0: 0} // of an entry, without the epochs
 	for _, e := range entries {
-		if e.Kind() != eventlog.KindEpochStarted {
-			e.Seq, e.Epoch = uint64(len(kept))+2, 1
-			kept = append(kept, e)
+		if e.Kind() == eventlog.KindEpochStarted {
+			continue
 		}
+		number[e.Seq] = uint64(len(kept)) + 2
+		e.Seq, e.Epoch = number[e.Seq], 1
+		if result, ok := e.Payload.(*eventlog.BindResult); ok {
+			renumbered := *result
+			renumbered.Decision = number[result.Decision]
+			e.Payload = &renumbered
+		}
+		kept = append(kept, e)
 	}
 	return recordsOf(t, kept)
 }

@@ -152,12 +152,18 @@ func wantSameEntries(t *testing.T, log, resumed string) {
 	}
 }
 
-// bareEntries are the entries of a log without their numbers and epochs, and without beginnings of epochs.
+// bareEntries are the entries of a log without their numbers and epochs, and without beginnings of epochs. A result
+// names its decision by its place among them.
 func bareEntries(t *testing.T, log string) (entries []string) {
 	t.Helper()
+	place := map[string]int{}
 	for _, line := range catLines(t, rollcall(t, "log", "cat", log)) {
 		if line["kind"] == "EpochStarted" {
 			continue
+		}
+		place[fmt.Sprint(line["seq"])] = len(entries)
+		if decision, ok := line["decisionSeq"]; ok {
+			line["decisionSeq"] = place[fmt.Sprint(decision)]
 		}
 		for _, field := range []string{"seq", "epoch", "settled"} {
 			delete(line, field)
