@@ -131,7 +131,9 @@ type run struct {
 // clock has caught up.
 func (r *run) now() time.Time {
 	steady := r.base.Add(r.Clock.Since(r.began))
-	if now := r.Clock.Now(); now.After(steady) {
+	now := r.Clock.Now()
+	if now.After(steady) {
+		r.base, r.began = now, now
 		return now
 	}
 	return steady
@@ -140,6 +142,9 @@ func (r *run) now() time.Time {
 func (r *run) run(ctx context.Context) error {
 	r.enter(Recovering)
 	if err := r.open(ctx); err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil // nothing was begun
+		}
 		return err
 	}
 	r.enter(Syncing)

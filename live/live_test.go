@@ -333,12 +333,22 @@ func TestTimeAloneWakesTheRun(t *testing.T) {
 // shifted is a clock that is ahead of the machine's, or behind it. That it is set changes no duration that it measures.
 type shifted struct {
 	clock.Clock
-	by    time.Duration
-	start time.Time // when the run begins that it is for
+	by   time.Duration
+	real map[time.Time]time.Time // what the machine's clock said, by what this one said
 }
 
-func (c *shifted) Now() time.Time                { return c.Clock.Now().Add(c.by) }
-func (c *shifted) Since(time.Time) time.Duration { return c.Clock.Since(c.start) }
+func newShifted(by time.Duration) *shifted {
+	return &shifted{clock.RealClock{}, by, map[time.Time]time.Time{}}
+}
+
+func (c *shifted) Now() time.Time {
+	now := c.Clock.Now()
+	said := now.Add(c.by).Round(0)
+	c.real[said] = now
+	return said
+}
+
+func (c *shifted) Since(t time.Time) time.Duration { return c.Clock.Since(c.real[t]) }
 
 // TestTimeGoesOnThoughTheClockIsBehindTheLog continues a log on a machine whose clock is an hour behind, and sets the
 // clock back by another hour: a pod's backoff takes as long as on any other machine.
@@ -352,7 +362,7 @@ func TestTimeGoesOnThoughTheClockIsBehindTheLog(t *testing.T) {
 		if err := <-s.ended; err != nil {
 			t.Fatal(err)
 		}
-		behind, began := &shifted{clock.RealClock{}, -time.Hour, time.Now()}, time.Now()
+		behind, began := newShifted(-time.Hour), time.Now()
 		var notes []string
 		next := begin(t, s.log.TakeOver(), Options{
 			Clock: behind, Report: func(message string) { notes = append(notes, message) },
@@ -393,6 +403,35 @@ func TestTimeGoesOnThoughTheClockIsBehindTheLog(t *testing.T) {
 			}
 		}
 		identical(t, next.log)
+	})
+}
+
+// TestAClockThatWasWrongForAWhileStopsNoTimer sets the clock ahead by an hour for a minute.
+func TestAClockThatWasWrongForAWhileStopsNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrong := newShifted(0)
+		s := begin(t, eventlog.NewMemory(), Options{Clock: wrong})
+		close(s.world.synced)
+		s.world.put(node("n1", "4"))
+		synctest.Wait()
+		wrong.by = time.Hour
+		s.world.put(pod("wide", "16"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wrong.by = 0
+		s.world.put(pod("wider", "64"))
+		synctest.Wait()
+		s.world.put(node("n2", "128"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := len(s.effects.carried); got != 2 {
+			t.Errorf("a minute after the clock was right again %v is bound, want wide and wider", s.effects.carried)
+		}
+		s.end()
+		if err := <-s.ended; err != nil {
+			t.Fatal(err)
+		}
+		identical(t, s.log)
 	})
 }
 

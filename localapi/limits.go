@@ -11,8 +11,8 @@ import (
 
 // limits are what a server's clients may take at the most. docs/RELIABILITY.md has the same figures.
 type limits struct {
-	// readers is how many requests for records are answered at a time. Each takes about 400 KiB, and what the largest
-	// record takes that it comes to.
+	// readers is how many requests for records are answered at a time. Each takes 512 KiB at the most, and what the
+	// largest record takes that it comes to.
 	readers int
 	// connections is how many connections there are at a time. Whoever has none of them, because it is silent, has to
 	// ask again.

@@ -82,6 +82,9 @@ func (e *Election) Run(ctx context.Context, other func(identity string), lead fu
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
+	if config.WatchDog != nil {
+		config.WatchDog.SetLeaderElection(elector)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -25,7 +25,7 @@ func candidate(client *fake.Clientset, identity string) *Election {
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-		ReleaseOnCancel: true, Name: "rollcall",
+		ReleaseOnCancel: true, Name: "rollcall", WatchDog: leaderelection.NewLeaderHealthzAdaptor(watchdog),
 	}}
 }
 
@@ -96,22 +96,31 @@ func TestALeaseThatIsLostEndsTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		done := make(chan error, 1)
+		a := candidate(client, "a")
 		go func() {
-			done <- candidate(client, "a").Run(t.Context(), nil, func(ctx context.Context) error {
+			done <- a.Run(t.Context(), nil, func(ctx context.Context) error {
 				<-ctx.Done()
+				time.Sleep(time.Hour) // it hangs
 				return nil
 			})
 		}()
 		time.Sleep(time.Second)
+		if err := a.WatchDog().Check(nil); err != nil {
+			t.Errorf("a leader with a lease is not well: %v", err)
+		}
 		client.PrependReactor("*", "leases", func(ktesting.Action) (bool, runtime.Object, error) {
 			return true, &coordinationv1.Lease{}, errors.New("connection refused")
 		})
 		began := time.Now()
+		time.Sleep(time.Minute)
+		if err := a.WatchDog().Check(nil); err == nil {
+			t.Error("a leader that hangs, a minute after its lease was lost, counts as well")
+		}
 		if err := <-done; !errors.Is(err, ErrLost) {
 			t.Errorf("the end is %v, want that the lease is lost", err)
 		}
-		if took := time.Since(began); took > 15*time.Second {
-			t.Errorf("the leader ended after %s, when another one may have led", took)
+		if took := time.Since(began); took > time.Hour+15*time.Second {
+			t.Errorf("the leader was told after %s, when another one may have led", took-time.Hour)
 		}
 	})
 }

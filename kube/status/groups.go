@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +65,7 @@ func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus)
 		s.group.written(key)
 	case err == nil:
 		s.standing.Add(1)
-	case lasting(err) || ctx.Err() != nil:
+	case lasting(err) && !apierrors.IsConflict(err) || ctx.Err() != nil: // after a conflict it is read anew
 		s.failed.Add(1)
 	case s.group.failed(ctx, key, want):
 		s.failed.Add(1)

@@ -39,6 +39,13 @@ func (p *pending[K, V]) put(key K, value V) {
 	p.signal()
 }
 
+// waiting returns what waits for key, zero for nothing.
+func (p *pending[K, V]) waiting(key K) V {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.values[key]
+}
+
 // drop has nothing written for key.
 func (p *pending[K, V]) drop(key K) {
 	p.mu.Lock()

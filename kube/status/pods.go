@@ -23,7 +23,11 @@ type podStatus struct {
 
 // show has the status of a pod say where it is nominated, and the condition if that is not nil.
 func (s *Status) show(m *scheduler.Machine, p *cluster.Pod, condition *corev1.PodCondition) {
-	s.pods.put(p.Object.UID, podStatus{refOf(p), condition, m.NominatedNode(p.Object.UID)})
+	uid := p.Object.UID
+	if condition == nil { // what waits to be said of it goes on waiting
+		condition = s.pods.waiting(uid).condition
+	}
+	s.pods.put(uid, podStatus{refOf(p), condition, m.NominatedNode(uid)})
 }
 
 // writePod writes the status of a pod, unless the API server says it already.

@@ -148,6 +148,9 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 			s.show(m, p, nil)
 		}
 	}
+	if d.Outcome == eventlog.Scheduled || d.Outcome == eventlog.Waiting {
+		s.pods.drop(d.UID) // why it had no node is over; the API server writes the rest with the binding
+	}
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error {
 		return
 	}
