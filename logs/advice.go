@@ -94,9 +94,12 @@ func explainEmpty(path string, err error) error {
 }
 
 // IsDiskError reports whether err says that a file could not be written because of the disk or the file system. Of
-// some errors bbolt passes on the text alone ("file resize error: ...").
+// some errors bbolt passes on the text alone ("file resize error: ..."). A call that is interrupted however often it is
+// tried again is one of them.
 func IsDiskError(err error) bool {
-	kinds := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS}
+	kinds := []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EINTR,
+	}
 	return err != nil && slices.ContainsFunc(kinds, func(kind syscall.Errno) bool {
 		return errors.Is(err, kind) || strings.HasSuffix(err.Error(), ": "+kind.Error())
 	})
