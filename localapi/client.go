@@ -64,8 +64,17 @@ func (c *client) get(ctx context.Context, query string) (io.ReadCloser, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
 	answer := fmt.Errorf("%s: the scheduler answers %s: %s", c.path, resp.Status, strings.TrimSpace(string(text)))
+	if resp.StatusCode == http.StatusTooManyRequests {
+		answer = &crowdedError{answer}
+	}
 	return nil, errors.Join(answer, err, resp.Body.Close())
 }
+
+// A crowdedError says that the scheduler tells its log to as many readers as it may.
+type crowdedError struct{ err error }
+
+// Error implements error.
+func (e *crowdedError) Error() string { return e.err.Error() }
 
 func (c *client) info(ctx context.Context) (info Info, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTime, fmt.Errorf("it has not answered for %v", dialTime))
@@ -109,7 +118,8 @@ func (w waiting) Read(p []byte) (int, error) {
 }
 
 // records yields the records behind end, up to entry to, each of which continues the chain. Errors: a *brokenOffError,
-// errSilent, ctx's cause, an *eventlog.DamagedError, or what the scheduler says that keeps it from reading its own log.
+// a *crowdedError, errSilent, ctx's cause, an *eventlog.DamagedError, or what the scheduler says that keeps it from
+// reading its own log.
 func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)

@@ -16,7 +16,8 @@
 //	                             broke off, because the scheduler ends.
 //
 // A request has no body and at most 8 KiB. If too many readers are being told records already, the answer has
-// status 429 and says what to do. A reader that takes nothing for too long is cut off, and may ask for the rest.
+// status 429 and says what to do. A reader that takes nothing for too long is cut off, and may ask for the rest; if
+// its place is taken by then, it waits for another one for a while. A client may lose its connection to a new one.
 //
 // A follower (Joined.Follow) asks again and again what there is, and reads what has come.
 //

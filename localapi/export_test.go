@@ -1,8 +1,31 @@
 package localapi
 
 import (
+	"net/http"
 	"time"
 )
+
+// ForgetInstance makes a server one of a version that says no Instance, as long as nobody has asked it yet.
+func ForgetInstance(s *Server) { s.instance = "" }
+
+// Watch has answered called with the status of every answer that j gets from now on.
+func Watch(j *Joined, answered func(status int)) {
+	j.client.http.Transport = watchedTransport{j.client.http.Transport, answered}
+}
+
+type watchedTransport struct {
+	http.RoundTripper
+	answered func(status int)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := w.RoundTripper.RoundTrip(r)
+	if err == nil {
+		w.answered(resp.StatusCode)
+	}
+	return resp, err
+}
 
 // SetIdleTime makes readers wait for so long for the next byte, and returns what makes it as it was.
 func SetIdleTime(d time.Duration) (undo func()) {

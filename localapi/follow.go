@@ -22,6 +22,7 @@ func (j *Joined) Follow(ctx context.Context, from uint64) iter.Seq2[eventlog.Rec
 		defer cancel()
 		r := newReading(ctx, j, from, Sealed.Records, asTold, yield)
 		for r.run(); !r.ended; r.run() {
+			r.begun = true
 			var err error
 			if r.last, err = j.await(ctx, r.next); err != nil {
 				r.yield(eventlog.Record{}, err)

@@ -1,6 +1,7 @@
 package localapi
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +15,8 @@ type limits struct {
 	// readers is how many requests for records are answered at a time. Each takes 512 KiB at the most, and what the
 	// largest record takes that it comes to.
 	readers int
-	// connections is how many connections there are at a time. Whoever has none of them, because it is silent, has to
-	// ask again.
+	// connections is how many connections there are at a time, more than readers. A client that loses its connection to
+	// a new one has to ask again.
 	connections int
 	// ask is how long a client may take for a request, from its connection or its last answer on.
 	ask time.Duration
@@ -33,14 +34,23 @@ const (
 	maxWrite = 64 << 10
 )
 
-// connections are the open connections of a server. If there are too many, the one that has been silent for longest is
-// closed.
+// connections are the open connections of a server. If there are too many, the newest one stays and another one is
+// closed: the one that has been silent for longest, or, where none is silent, the one whose request has taken longest.
+// One on which records are told is closed only if all others are such connections.
 type connections struct {
-	most   int
-	mu     sync.Mutex
-	open   map[net.Conn]struct{}
-	silent []net.Conn // of the open ones, those that have no request under way, the longest silent first
+	most int
+	mu   sync.Mutex
+	open []*connection // the one that is in its state for longest first
 }
+
+type connection struct {
+	net.Conn
+	state http.ConnState
+	told  bool // its request is for records, and has a place among the readers
+}
+
+// silent reports whether the connection has no request under way.
+func (c *connection) silent() bool { return c.state == http.StateNew || c.state == http.StateIdle }
 
 // changed is called by net/http with each new state of a connection.
 func (l *connections) changed(c net.Conn, state http.ConnState) {
@@ -53,25 +63,55 @@ func (l *connections) changed(c net.Conn, state http.ConnState) {
 func (l *connections) note(c net.Conn, state http.ConnState) (surplus net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if state == http.StateNew {
-		l.open[c] = struct{}{}
+	at := l.find(c)
+	is := &connection{Conn: c}
+	switch {
+	case at >= 0:
+		is = l.open[at]
+		l.open = slices.Delete(l.open, at, at+1)
+	case state != http.StateNew:
+		return nil // it had to go
 	}
-	l.silent = slices.DeleteFunc(l.silent, func(o net.Conn) bool { return o == c })
-	if _, open := l.open[c]; !open {
+	if state == http.StateClosed || state == http.StateHijacked {
 		return nil
 	}
-	switch state {
-	case http.StateNew, http.StateIdle:
-		l.silent = append(l.silent, c)
-	case http.StateClosed, http.StateHijacked:
-		delete(l.open, c)
-	}
-	if len(l.open) <= l.most || len(l.silent) == 0 {
+	is.state = state
+	l.open = append(l.open, is)
+	if len(l.open) <= l.most {
 		return nil
 	}
-	surplus, l.silent = l.silent[0], l.silent[1:]
-	delete(l.open, surplus)
+	others := l.open[:len(l.open)-1]
+	at = slices.IndexFunc(others, (*connection).silent)
+	if at < 0 {
+		at = slices.IndexFunc(others, func(c *connection) bool { return !c.told })
+	}
+	if at < 0 {
+		at = len(others)
+	}
+	surplus = l.open[at].Conn
+	l.open = slices.Delete(l.open, at, at+1)
 	return surplus
+}
+
+func (l *connections) find(c net.Conn) int {
+	return slices.IndexFunc(l.open, func(o *connection) bool { return o.Conn == c })
+}
+
+// tell notes whether records are told on the connection of a request.
+func (l *connections) tell(ctx context.Context, told bool) {
+	c, _ := ctx.Value(connectionKey{}).(net.Conn)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := l.find(c); at >= 0 {
+		l.open[at].told = told
+	}
+}
+
+// connectionKey is where the context of a request has its connection.
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
 }
 
 // A pacedWriter writes an answer in pieces, each of which the client has to take in time.

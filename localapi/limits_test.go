@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -259,6 +261,98 @@ func TestAReaderTooManyIsToldWhatToDo(t *testing.T) {
 	if failed != nil {
 		t.Errorf("when one has ended: %v", failed)
 	}
+}
+
+// crowded is a log of which the second reader holds its place, and is told nothing, until it is let go.
+type crowded struct {
+	watched
+	readers *atomic.Int32
+	let     <-chan struct{}
+}
+
+func (c crowded) Records(ctx context.Context, from uint64) iter.Seq2[eventlog.Record, error] {
+	if c.readers.Add(1) != 2 {
+		return c.watched.Records(ctx, from)
+	}
+	return func(func(eventlog.Record, error) bool) {
+		c.begun <- struct{}{}
+		<-c.let
+	}
+}
+
+// A reader that was cut off, and that finds its place taken by another one, waits for a place as long as a reader waits
+// whose scheduler tells no more. So does a follower.
+func TestAReaderThatWasCutOffWaitsForAPlace(t *testing.T) {
+	for what, read := range map[string]func(j *localapi.Joined) iter.Seq2[eventlog.Record, error]{
+		"a reader":   func(j *localapi.Joined) iter.Seq2[eventlog.Record, error] { return j.Records(t.Context(), 1) },
+		"a follower": func(j *localapi.Joined) iter.Seq2[eventlog.Record, error] { return j.Follow(t.Context(), 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			defer localapi.SetLimits(1, 0, 0, 100*time.Millisecond)()
+			s, log := serveWatched(t)
+			s.stop()
+			let := make(chan struct{})
+			var err error
+			s.server, err = localapi.Serve(s.dir, crowded{log, new(atomic.Int32), let}, "v", noTrouble(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := s.mustJoin()
+			once := sync.OnceFunc(func() { close(let) })
+			defer once()
+			refused := 0
+			localapi.Watch(j, func(status int) {
+				if status != http.StatusTooManyRequests {
+					return
+				}
+				if refused++; refused == 3 {
+					once() // so that the place is free
+				}
+			})
+			next := uint64(1)
+			for r, err := range read(j) {
+				if err != nil || r.Seq != next {
+					t.Fatalf("entry %d: %d, %v", next, r.Seq, err)
+				}
+				if next == 100 {
+					await(t, log.ended, 1, "readers that were cut off")
+					s.ask(askAll)
+					await(t, log.begun, 2, "readers that had a place")
+				}
+				if next++; next > many {
+					break
+				}
+			}
+			if next != many+1 || refused < 3 {
+				t.Errorf("read up to entry %d, want %d; it was refused %d times, want 3", next-1, many, refused)
+			}
+		})
+	}
+}
+
+// Clients that ask again and again and never read, on as many connections as there may be, keep out nobody, and do not
+// cost those a connection who are being told records.
+func TestClientsThatAskAndNeverReadKeepNobodyOut(t *testing.T) {
+	defer localapi.SetLimits(4, 8, 0, 0)()
+	s, log := serveWatched(t)
+	for range 3 {
+		s.ask(askAll)
+	}
+	await(t, log.begun, 3, "clients that are being told the log")
+	for range 8 {
+		c := s.connect()
+		for err := error(nil); err == nil; { // until the server waits for this client
+			if err = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)); err == nil {
+				_, err = io.WriteString(c, strings.Repeat(askInfo, 100))
+			}
+		}
+	}
+	wantEntries(t, s.mustJoin(), 1, many)
+	await(t, log.ended, 1, "readers that came to the end")
+	if n := len(log.ended); n > 0 {
+		t.Errorf("%d clients were cut off that are being told the log", n)
+	}
+	s.end()
 }
 
 // A reader that is slow, because somebody pages through what it prints, is cut off, and asks for the rest.

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// reopenTime is how long a reader whose scheduler tells no more waits for the log to be let go of, or served again.
+	// reopenTime is how long a reader whose scheduler tells no more waits for the log to be let go of, or served again,
+	// and how long a reader that was cut off waits for a place.
 	reopenTime = 5 * time.Second
 	// reopenEvery is how long it waits between two tries.
 	reopenEvery = 20 * time.Millisecond
@@ -61,7 +62,10 @@ type reading[T any] struct {
 	hash  [32]byte // its hash
 	by    *part    // where it was told
 	stuck int      // how often it was the last one
-	ended bool     // with an error, or because no more is asked for
+	begun bool     // it is no newcomer, which does not wait for a place: it was told something, or follows
+	// crowded is since when it has waited for a place, the zero time if it has one.
+	crowded time.Time
+	ended   bool // with an error, or because no more is asked for
 }
 
 // read is Read or Records: sealed reads what stands in files, decode what is told.
@@ -96,7 +100,12 @@ func (r *reading[T]) run() {
 	for r.next <= r.last && !r.ended {
 		p := r.log.part()
 		again, err := r.through(p)
-		if again && err != nil {
+		var crowded *crowdedError
+		switch {
+		case !again || err == nil:
+		case errors.As(err, &crowded):
+			err = r.waitForPlace(p, err)
+		default:
 			err = r.reopen(p, err)
 		}
 		if err != nil {
@@ -109,7 +118,8 @@ func (r *reading[T]) run() {
 	}
 }
 
-// through reads a part to its end, and says whether to go on in another one: with a *brokenOffError.
+// through reads a part to its end, and says whether to go on: in another one with a *brokenOffError, in the same one
+// with a *crowdedError.
 func (r *reading[T]) through(p *part) (again bool, err error) {
 	if err := r.sameAs(p); err != nil {
 		return false, err
@@ -134,16 +144,10 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 		end = eventlog.Chain{Seq: r.seen, Hash: r.hash}
 	}
 	for rec, err := range r.log.client.records(r.ctx, end, r.last) {
-		var broken *brokenOffError
-		if errors.Is(err, errSilent) {
-			return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: "+
-				"it has not ended, and sent nothing for %v. See whether it, or its disk, hangs, "+
-				"and run the command again when it answers or has ended",
-				max(r.seen, p.end.Seq)+1, p.pid, r.log.dir, idleTime)
-		}
 		if err != nil {
-			return errors.As(err, &broken), err
+			return r.onward(p, err)
 		}
+		r.begun, r.crowded = true, time.Time{}
 		if rec.Seq == r.seen && rec.Hash != r.hash {
 			return false, r.other()
 		}
@@ -162,6 +166,19 @@ func (r *reading[T]) through(p *part) (again bool, err error) {
 	return false, nil
 }
 
+// onward says whether to go on after p's scheduler has told no more, and else with which error the reading ends.
+func (r *reading[T]) onward(p *part, err error) (again bool, _ error) {
+	var broken *brokenOffError
+	var crowded *crowdedError
+	if errors.Is(err, errSilent) {
+		return false, fmt.Errorf("entry %d: the scheduler (process %d) that writes to %s tells no more: "+
+			"it has not ended, and sent nothing for %v. See whether it, or its disk, hangs, "+
+			"and run the command again when it answers or has ended",
+			max(r.seen, p.end.Seq)+1, p.pid, r.log.dir, idleTime)
+	}
+	return errors.As(err, &broken) || r.begun && errors.As(err, &crowded), err
+}
+
 // sameAs sees that what was told last is what p has.
 func (r *reading[T]) sameAs(p *part) error {
 	if r.seen == 0 || r.seen > p.end.Seq {
@@ -177,6 +194,23 @@ func (r *reading[T]) sameAs(p *part) error {
 func (r *reading[T]) other() error {
 	return &eventlog.DamagedError{Path: r.log.dir, Seq: r.seen,
 		Err: errors.New("it is another entry than its scheduler had told before it ended")}
+}
+
+// waitForPlace waits until a reader may have ended that has taken the place of this one, which was cut off.
+func (r *reading[T]) waitForPlace(p *part, crowded error) error {
+	if r.crowded.IsZero() {
+		r.crowded = time.Now()
+	}
+	if time.Since(r.crowded) > reopenTime {
+		return fmt.Errorf("entry %d: cut off, because no entry was taken for too long, and no place has become free "+
+			"for %v: %w", max(r.seen, p.end.Seq)+1, reopenTime, crowded)
+	}
+	select {
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	case <-time.After(reopenEvery):
+		return nil
+	}
 }
 
 // reopen goes on behind a part whose scheduler told no more.
@@ -198,9 +232,10 @@ func (r *reading[T]) reopen(p *part, broken error) error {
 
 // reopen finds where to go on after old broke off. That is old, if its scheduler answers: it cuts off a reader that is
 // slow. Otherwise it is a new part: the log's files, if nobody writes to it any more, or whoever does. A scheduler that
-// ends stops telling before it lets go of the log, and one that begins takes it before it tells.
+// ends stops telling before it lets go of the log, and one that begins takes it before it tells. A scheduler that does
+// not say which one it is, as those of early versions, may be another one.
 func (j *Joined) reopen(ctx context.Context, old *part) error {
-	if info, err := j.client.info(ctx); err == nil && info.Instance == old.by {
+	if info, err := j.client.info(ctx); err == nil && old.by != "" && info.Instance == old.by {
 		return nil
 	}
 	j.mu.Lock()

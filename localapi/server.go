@@ -51,6 +51,7 @@ type Server struct {
 	instance string
 	http     http.Server
 	limits   limits
+	conns    connections
 	readers  chan struct{} // one for each request for records that is being answered
 	socket   fs.FileInfo   // the socket's name, which is removed in the end
 	cancel   context.CancelFunc
@@ -79,7 +80,7 @@ func Serve(dir string, log Log, version string, report func(error)) (*Server, er
 	s := &Server{log: log, version: version, report: report, instance: rand.Text(), limits: defaultLimits,
 		cancel: cancel, done: make(chan error, 1), socket: socket}
 	s.readers = make(chan struct{}, s.limits.readers)
-	conns := connections{most: s.limits.connections, open: map[net.Conn]struct{}{}}
+	s.conns.most = s.limits.connections
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/log", s.info)
 	mux.HandleFunc("GET /v1/records", s.records)
@@ -89,7 +90,8 @@ func Serve(dir string, log Log, version string, report func(error)) (*Server, er
 		WriteTimeout:   s.limits.take,
 		IdleTimeout:    s.limits.ask,
 		MaxHeaderBytes: maxHeader,
-		ConnState:      conns.changed,
+		ConnState:      s.conns.changed,
+		ConnContext:    withConnection,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
 	go func() { s.done <- s.http.Serve(listener) }()
@@ -163,7 +165,11 @@ func (s *Server) records(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case s.readers <- struct{}{}:
-		defer func() { <-s.readers }()
+		s.conns.tell(r.Context(), true)
+		defer func() {
+			s.conns.tell(r.Context(), false)
+			<-s.readers
+		}()
 	default:
 		http.Error(w, fmt.Sprintf("%d readers are being told this log, and no more can be at a time: "+
 			"end one of them, or wait until one has ended, and run the command again", cap(s.readers)),
