@@ -99,9 +99,9 @@ func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profi
 // otherwise.
 func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
 
-// EndUseless sets whether a reservation for now ends when its entity is refused for another reason than want of room.
-// Otherwise it is decided again.
-func (p *Planner) EndUseless(yes bool) { p.endsUseless = yes }
+// EndUseless has a reservation for now end, and for which recorded reason, when its entity is refused for another
+// reason than want of room. With 0 it is decided again.
+func (p *Planner) EndUseless(ended eventlog.Ending) { p.useless = ended }
 
 // FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for
 // none.

@@ -91,7 +91,7 @@ type Planner struct {
 	backfilled   []string         // the profiles under Backfill, by name
 	reservations map[string]*reservation
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
-	endsUseless  bool                                           // see EndUseless
+	useless      eventlog.Ending                                // see EndUseless
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
 }

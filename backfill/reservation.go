@@ -77,8 +77,8 @@ func (p *Planner) Propose(ends bool) (_ Proposal, ok bool) {
 		}
 		if !attempt {
 			if proposal, ok := p.proposeFor(profile, r, versions); ok {
-				if ends && len(proposal.Places) == 0 {
-					proposal.Ended = eventlog.NoTime
+				if !ends {
+					proposal.Ended = 0
 				}
 				return proposal, true
 			}
@@ -110,17 +110,21 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	}
 	o := p.outlooksFor(e, pods)
 	at, places, until, found := o.earliest()
+	var ended eventlog.Ending
+	if !found {
+		ended = eventlog.NoTime
+	}
 	if found && at <= now && elsewhere && o.fitsNow() {
 		found = false // room is not what it waits for
-		if p.endsUseless {
-			at, places = 0, nil
+		if p.useless != 0 {
+			at, places, ended = 0, nil, p.useless
 		}
 	}
 	if r.isSame(found, at, places, now) {
 		*was = lookedAt{asTheyAre(pods), versions, elsewhere, until}
 		return Proposal{}, false
 	}
-	return Proposal{Pod: pods[0], At: at, Places: places}, true
+	return Proposal{Pod: pods[0], At: at, Places: places, Ended: ended}, true
 }
 
 // isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both

@@ -16,10 +16,11 @@ import (
 //	2  a Decision may end in Nominations
 //	3  an EpochStarted may end in its Behaviour; a Decision may end in Domain, Elsewhere and Ended
 //	4  a BindResult may end in its Decision
+//	5  a Decision's Ended may be OtherReason
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 4
+const FormatVersion = 5
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -168,6 +169,8 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
+		case p.Ended > NoTime:
+			return 5
 		case p.hasFacts():
 			return 3
 		case len(p.Nominations) > 0:

@@ -225,6 +225,7 @@ func TestADecisionWithoutNominationsIsWrittenAsItAlwaysWas(t *testing.T) {
 
 func TestWhatIsNotRecordedLeavesTheRecordAsItAlwaysWas(t *testing.T) {
 	facts := []func(d *eventlog.Decision){
+		func(d *eventlog.Decision) { d.Ended = eventlog.OtherReason },
 		func(d *eventlog.Decision) { d.Domain = "rack=a" },
 		func(d *eventlog.Decision) { d.Elsewhere = true },
 		func(d *eventlog.Decision) { d.Ended = eventlog.NoTime },
@@ -238,8 +239,12 @@ func TestWhatIsNotRecordedLeavesTheRecordAsItAlwaysWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		add(e.Payload.(*eventlog.Decision))
+		want := byte(3)
+		if i == 0 {
+			want = 5
+		}
 		rec := encode(t, e, prev)
-		if again, _, err := eventlog.DecodeRecord(rec); rec[0] != 3 || err != nil || !reflect.DeepEqual(again, e) {
+		if again, _, err := eventlog.DecodeRecord(rec); rec[0] != want || err != nil || !reflect.DeepEqual(again, e) {
 			t.Errorf("%d: version %d; %+v is read back as %+v, %v", i, rec[0], e, again, err)
 		}
 	}
@@ -275,7 +280,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 5), "unknown format version 5 at byte 0"},
+		"version":   {change(0, 6), "unknown format version 6 at byte 0"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
 			"1"},
@@ -283,8 +288,10 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			"empty fields at the end are left out"},
 		"elsewhere": {version3(append(bytes.Clone(plainDecision), 0, 0, 1, 'd', 2, 0)), "elsewhere at " +
 			"byte 83: 2 is neither 0 nor 1"},
-		"ending": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "ended at byte 83: " +
-			"unknown ending 3"},
+		"ending": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 4)), "ended at byte 83: " +
+			"unknown ending 4"},
+		"ending in version 3": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "format version 3 at " +
+			"byte 0, but what it holds is written in version 5"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
 		"kind":             {change(1, 7), "unknown kind 7 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},

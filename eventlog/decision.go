@@ -86,8 +86,10 @@ type Ending uint8
 const (
 	// NotFirst: the entity is not the first of its lane any more of those that wait for room.
 	NotFirst Ending = 1
-	// NoTime: it is not known any more when there will be room.
+	// NoTime: it is not known any more when there will be room. Up to behaviour 3 it stands for OtherReason too.
 	NoTime Ending = 2
+	// OtherReason: there is room now, and the entity was refused for another reason than want of room.
+	OtherReason Ending = 3
 )
 
 // Place is a pod's place on a node.

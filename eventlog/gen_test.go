@@ -95,7 +95,7 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	}
 	if rapid.Bool().Draw(t, "facts") {
 		d.Domain, d.Elsewhere = text.Draw(t, "domain"), rapid.Bool().Draw(t, "elsewhere")
-		d.Ended = eventlog.Ending(rapid.IntRange(0, 2).Draw(t, "ended"))
+		d.Ended = eventlog.Ending(rapid.IntRange(0, 3).Draw(t, "ended"))
 	}
 	return d
 }

@@ -22,7 +22,7 @@ var (
 		5: "Evicted",
 		6: "Reserved",
 	}
-	endingNames      = []string{1: "NotFirst", 2: "NoTime"}
+	endingNames      = []string{1: "NotFirst", 2: "NoTime", 3: "OtherReason"}
 	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}
 )
 

@@ -148,7 +148,7 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 }
 
 func checkEnding(e Ending) error {
-	if e > NoTime {
+	if e > OtherReason {
 		return fmt.Errorf("unknown ending %d", e)
 	}
 	return nil

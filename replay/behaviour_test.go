@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -46,8 +47,8 @@ func TestADecisionThatChangedRulesMakeDifferentIsNotCountedAsDivergence(t *testi
 	if report.Diverged != 0 || report.Identical() || len(report.OtherRules) != 1 {
 		t.Fatalf("%+v", report)
 	}
-	const want = "decided by behaviour 3, this version decides by 4: 1 decisions differ, by rules that were changed\n" +
-		"  Scores are lower."
+	want := fmt.Sprintf("decided by behaviour %d, this version decides by %d: 1 decisions differ, by rules that were "+
+		"changed\n  Scores are lower.", scheduler.Behaviour, scheduler.Behaviour+1)
 	other := report.OtherRules[0]
 	if other.String() != want || other.Differences[0].Field != "score" {
 		t.Errorf("%s\n%+v", other.String(), other.Differences)

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 3
+const Behaviour = 4
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -59,6 +60,10 @@ var Behaviours = []Rules{
 		"A reservation is looked at again when an attempt on its entity has failed. It ends if that was for another " +
 			"reason than want of room.",
 	}},
+	{Number: 4, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"A reservation that ends because its entity was refused for another reason than want of room says so: it " +
+			"ends as OtherReason. Before, it ended as NoTime.",
+	}},
 }
 
 // BehaviourError says that an epoch, or a snapshot's state, is of a behaviour that this version does not know.
@@ -107,6 +112,20 @@ func (r *rules) keepsNominated() bool { return r.behaviour >= 3 }
 // passesOver reports whether the search for a domain passes over members that fit nowhere, as attempts do.
 func (r *rules) passesOver() bool { return r.behaviour >= 3 }
 
+// endOfUseless returns as what a reservation ends if room is not what its entity waits for; 0 if it does not end then.
+func (r *rules) endOfUseless() eventlog.Ending {
+	switch {
+	case r.behaviour >= 4:
+		return eventlog.OtherReason
+	case r.behaviour == 3:
+		return eventlog.NoTime
+	}
+	return 0
+}
+
+// knowsOwnNominations reports whether the state says which nominations were given by Decisions.
+func (r *rules) knowsOwnNominations() bool { return r.behaviour >= 4 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -128,6 +147,7 @@ var searches = [Behaviour + 1]search{
 	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	4: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // useRules has what looks for something do so by the rules of the epoch's behaviour.
@@ -135,6 +155,6 @@ func (m *Machine) useRules() {
 	rules := m.rules.searches[m.rules.behaviour]
 	m.topology.find, m.rules.room.find = rules.domain, rules.room
 	m.backfill.UseSearch(rules.first)
-	m.backfill.EndUseless(m.rules.keepsNominated())
+	m.backfill.EndUseless(m.rules.endOfUseless())
 	m.queue.PickIsMemo(m.rules.recordsFacts())
 }

@@ -35,6 +35,9 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	default:
 		m.useRules()
 	}
+	if !m.rules.knowsOwnNominations() {
+		clear(m.nominated.own)
+	}
 	if m.rules.refusesUncalled() {
 		return m.profiles.uncalled()
 	}

@@ -100,8 +100,8 @@ func TestAnEpochOfANewerBehaviourIsRefused(t *testing.T) {
 	err := m.Apply(eventlog.Entry{Seq: 1, Epoch: 1, Payload: &eventlog.EpochStarted{
 		ID: "e", Version: "v", Behaviour: scheduler.Behaviour + 1, Config: defaultConfig(t),
 	}})
-	const want = "apply entry 1: it was decided by behaviour 4, and this version knows behaviours up to 3: use a " +
-		"newer version"
+	want := fmt.Sprintf("apply entry 1: it was decided by behaviour %d, and this version knows behaviours up to %d: "+
+		"use a newer version", scheduler.Behaviour+1, scheduler.Behaviour)
 	if err == nil || err.Error() != want {
 		t.Errorf("it is applied with %v, want %s", err, want)
 	}

@@ -62,6 +62,7 @@ func New(registry framework.Registry) *Machine {
 		profiles:  noProfiles(nil),
 		rules:     rules{behaviour: 1, searches: searches},
 	}
+	m.nominated.rules = &m.rules
 	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	return m
 }

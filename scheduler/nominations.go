@@ -20,7 +20,7 @@ import (
 )
 
 // Nominations: nodes where room is kept for pods that have none yet, mostly because others have to go first. A pod's
-// nomination comes by a Decision, or with the pod's object, and ends when the pod is known to be bound or gone, when
+// nomination comes by a Decision, its own, or with the pod's object, and ends when the pod is known to be bound or gone, when
 // its node is gone, or by another Decision. It has no effect while the pod is held on a node, or is kept out of the
 // queue.
 
@@ -28,8 +28,11 @@ import (
 // nomination do nothing.
 type nominations struct {
 	entities *entities
+	rules    *rules
 	nodes    map[types.UID]string
 	byNode   map[string][]types.UID // in the order in which they came
+	// own are the pods that a Decision nominated to the node. It is empty in epochs whose rules do not ask.
+	own map[types.UID]bool
 	// counted are the pods whose nomination counted when that was last looked at: other pods may have been refused a
 	// node because of it, and are told when it counts no more.
 	counted map[types.UID]bool
@@ -48,7 +51,7 @@ var _ fwk.PodNominator = (*nominations)(nil)
 func newNominations() *nominations {
 	return &nominations{
 		nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{},
-		priorities: map[types.UID]int32{},
+		priorities: map[types.UID]int32{}, own: map[types.UID]bool{},
 	}
 }
 
@@ -68,6 +71,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		delete(n.nodes, uid)
 		delete(n.counted, uid)
 		delete(n.priorities, uid)
+		delete(n.own, uid)
 		n.byNode[old] = slices.DeleteFunc(n.byNode[old], func(other types.UID) bool { return other == uid })
 		if len(n.byNode[old]) == 0 {
 			delete(n.byNode, old)
@@ -183,17 +187,28 @@ func (n *nominations) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 // may be room for it elsewhere.
 func (n *nominations) apply(key queue.Key, d *eventlog.Decision) {
 	if d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error {
-		n.set(d.UID, d.Nominated)
+		n.nominate(d.UID, d.Nominated, len(d.Victims) > 0)
 	}
 	for _, nomination := range d.Nominations {
 		p := n.entities.cluster.Pod(nomination.UID)
 		if p == nil || p.Stage == cluster.Bound {
 			continue
 		}
-		n.set(nomination.UID, nomination.Node)
+		n.nominate(nomination.UID, nomination.Node, true)
 		if other := n.entities.keyOf(p); nomination.Node == "" && other != key {
 			n.entities.queue.Retry(other)
 		}
+	}
+}
+
+// nominate applies the nomination of a pod that a Decision names. One that stood before stays as it is, also if the
+// pod's object gave it, unless the Decision gives it anew.
+func (n *nominations) nominate(uid types.UID, node string, anew bool) {
+	anew = anew || n.nodes[uid] != node
+	n.set(uid, node)
+	if anew && n.nodes[uid] != "" && !n.own[uid] && n.rules.knowsOwnNominations() {
+		n.own[uid] = true
+		n.changes++
 	}
 }
 
@@ -239,17 +254,21 @@ func (n *nominations) appendState(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(n.byNode[node])))
 		for _, uid := range n.byNode[node] {
 			dst = canonical.AppendString(dst, string(uid))
-			dst = append(dst, canonical.Flags(n.counted[uid]))
+			dst = append(dst, canonical.Flags(n.counted[uid], n.own[uid]))
 		}
 	}
 	return dst
 }
 
 func (n *nominations) restore(r *canonical.Reader) {
+	known := 1
+	if n.rules.knowsOwnNominations() {
+		known = 2
+	}
 	for range r.Count("nominated nodes", 2) {
 		node := r.String("node")
 		for range r.Count("nominated pods", 2) {
-			uid, counted := types.UID(r.String("uid")), r.Flags("counted", 1)[0]
+			uid, flags := types.UID(r.String("uid")), r.Flags("nomination's flags", known)
 			if r.Err() != nil {
 				return
 			}
@@ -258,7 +277,10 @@ func (n *nominations) restore(r *canonical.Reader) {
 				return
 			}
 			n.set(uid, node)
-			n.counted[uid] = counted
+			n.counted[uid] = flags[0]
+			if flags[1] {
+				n.own[uid] = true
+			}
 			n.notePriority(uid)
 		}
 	}

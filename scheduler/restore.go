@@ -53,7 +53,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if r.Err() == nil && (v < firstStateVersion || v > stateVersion) {
 		return &VersionError{Version: v, Highest: stateVersion}
 	}
-	if v == stateVersion {
+	if v >= behaviourStateVersion {
 		behaviour := r.Uvarint("behaviour")
 		if err := m.rules.set(uint32(min(behaviour, math.MaxUint32))); err != nil {
 			return err

@@ -16,9 +16,22 @@ import (
 //	3  there are CompositePodGroups
 //	4  pods are nominated to nodes, and know whether they are asked to go, and whether their gang needs them
 //	5  the behaviour is part of it; which entity of the queue is retried next is not
+//	6  a nomination says whether a Decision gave it
 //
-// A state is written in version 4 in epochs of behaviour 1, so that snapshots and hashes of theirs stay good.
-const stateVersion, firstStateVersion = 5, 4
+// A state is written in version 4 in epochs of behaviour 1, and in version 5 in those of behaviours 2 and 3, so that
+// snapshots and hashes of theirs stay good.
+const stateVersion, behaviourStateVersion, firstStateVersion = 6, 5, 4
+
+// stateVersion returns the version in which states of the epoch's behaviour are written.
+func (r *rules) stateVersion() byte {
+	switch {
+	case r.knowsOwnNominations():
+		return stateVersion
+	case r.recordsFacts():
+		return behaviourStateVersion
+	}
+	return firstStateVersion
+}
 
 // Hash returns a digest of the whole state: the SHA-256 of AppendState. Machines that applied the same entries
 // have the same hash.
@@ -33,11 +46,9 @@ func (m *Machine) Hash() [32]byte {
 // AppendState appends everything that a later entry or decision can depend on, in one canonical form. Restore
 // makes a Machine of it again. It fails for a state with an object that no log could have brought.
 func (m *Machine) AppendState(dst []byte) ([]byte, error) {
+	dst = append(dst, m.rules.stateVersion())
 	if m.rules.recordsFacts() {
-		dst = append(dst, stateVersion)
 		dst = binary.AppendUvarint(dst, uint64(m.rules.behaviour))
-	} else {
-		dst = append(dst, firstStateVersion)
 	}
 	dst = binary.AppendUvarint(dst, m.at.seq)
 	dst = binary.AppendUvarint(dst, m.at.epoch)

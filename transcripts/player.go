@@ -65,8 +65,13 @@ func PlayFile(t *testing.T, path string) []eventlog.Entry {
 	return p.Entries()
 }
 
-// Configure starts an epoch with a KubeSchedulerConfiguration; "" stands for the default one.
+// Configure starts an epoch of the current behaviour with a KubeSchedulerConfiguration; "" stands for the default one.
 func (p *Player) Configure(configuration string) {
+	p.t.Helper()
+	p.configure(configuration, scheduler.Behaviour)
+}
+
+func (p *Player) configure(configuration string, behaviour uint32) {
 	p.t.Helper()
 	cfg := framework.DefaultConfig()
 	if configuration != "" {
@@ -83,7 +88,7 @@ func (p *Player) Configure(configuration string) {
 	p.settled = false
 	id := fmt.Sprintf("epoch-%d", p.epoch)
 	p.take(&eventlog.EpochStarted{ID: id, Version: "test", Format: eventlog.FormatVersion,
-		Behaviour: scheduler.Behaviour, Config: config}, false)
+		Behaviour: behaviour, Config: config}, false)
 }
 
 // Machine returns the state, to be read only.
@@ -127,7 +132,10 @@ func (p *Player) must(err error) {
 func (p *Player) play(d *datadriven.TestData) string {
 	p.t.Helper()
 	if d.Cmd == "config" {
-		p.Configure(d.Input)
+		p.allow(d, 0, "behaviour")
+		behaviour, err := strconv.ParseUint(arg(d, "behaviour", strconv.Itoa(scheduler.Behaviour)), 10, 32)
+		p.must(err)
+		p.configure(d.Input, uint32(behaviour))
 		return "ok"
 	}
 	p.ensureEpoch()
