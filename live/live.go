@@ -65,6 +65,9 @@ type Options struct {
 	Clock clock.Clock
 	// Grace is how long a run that is to end waits for the effects that are under way.
 	Grace time.Duration
+	// Lost is closed when nothing may be sent any more, because another scheduler may be at work: the run ends then without
+	// waiting for effects. Whoever closes it stops Effects. nil is never closed.
+	Lost <-chan struct{}
 	// Stage is told how far the run has come; nil is not called.
 	Stage func(Stage)
 	// Report is told what a person should know and what is no error.
@@ -103,6 +106,8 @@ const recoveryGC = 300
 // Run recovers the state from the log, begins an epoch, and schedules until ctx is done or something fails. It returns
 // nil after an end that was asked for, when the outcomes of all effects are in the log; otherwise the error says what
 // is not. An append that failed is an *engine.AppendError.
+//
+// The end comes in order when ctx is done, and at once when Options.Lost is closed.
 func Run(ctx context.Context, opts Options) error {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
@@ -157,11 +162,13 @@ func (r *run) run(ctx context.Context) error {
 	case <-world.Synced():
 	case <-ctx.Done():
 		return nil // nothing was asked of anybody in this epoch
+	case <-r.Lost:
+		return nil // nor here
 	}
 	r.enter(Scheduling)
 	r.timer = r.Clock.NewTimer(time.Hour)
 	defer r.timer.Stop()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !r.lost() {
 		if err := r.step(); err != nil {
 			return err
 		}
@@ -176,6 +183,16 @@ func (r *run) run(ctx context.Context) error {
 func (r *run) enter(s Stage) {
 	if r.Stage != nil {
 		r.Stage(s)
+	}
+}
+
+// lost reports whether nothing may be sent any more.
+func (r *run) lost() bool {
+	select {
+	case <-r.Lost:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -225,7 +242,7 @@ func (r *run) step() error {
 }
 
 func (r *run) carry(effects []scheduler.Effect) {
-	if len(effects) == 0 {
+	if len(effects) == 0 || r.lost() {
 		return
 	}
 	requests := make([]effect.Request, len(effects))
@@ -268,6 +285,7 @@ func (r *run) wait(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
+	case <-r.Lost:
 	case <-woken:
 	case <-r.world.Changed():
 	case <-r.Effects.Finished():
@@ -293,6 +311,10 @@ func (r *run) drain() error {
 			cancel()
 			err = errors.Join(fmt.Errorf("effects are still under way after %s: the next start asks what came of them",
 				r.Grace), <-drained)
+			waiting = false
+		case <-r.Lost:
+			cancel()
+			err = <-drained
 			waiting = false
 		case <-r.Effects.Finished():
 		case <-r.engine.Appended():

@@ -269,6 +269,39 @@ func TestAnEndThatWaitsTooLongSaysSoAndTheNextEpochAsksAgain(t *testing.T) {
 	})
 }
 
+// TestNothingIsCarriedOutOnceTheLeaseIsLost loses the lease while a bind is under way and another pod comes, in a run
+// that schedules and in one that is at its end already: the run ends at once, and the next one asks for the bind again.
+func TestNothingIsCarriedOutOnceTheLeaseIsLost(t *testing.T) {
+	for _, ending := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			lost := make(chan struct{})
+			s := begin(t, eventlog.NewMemory(), Options{Lost: lost})
+			s.effects.stuck = true
+			close(s.world.synced)
+			s.world.put(node("n1", "4"), pod("a", "1"))
+			synctest.Wait()
+			if ending {
+				s.end()
+				synctest.Wait()
+			}
+			began := time.Now()
+			close(lost)
+			s.world.put(pod("b", "1"))
+			if err := <-s.ended; err == nil {
+				t.Error("a run ended without a word while a bind was under way")
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("ending: %t: the run went on for %s without the lease", ending, took)
+			}
+			if want := []string{"a"}; !slices.Equal(s.effects.carried, want) {
+				t.Errorf("ending: %t: carried out: %v, want %v", ending, s.effects.carried, want)
+			}
+			time.Sleep(time.Minute) // the fake's own goroutines end
+			identical(t, s.log)
+		})
+	}
+}
+
 // failingLog fails every append after the first one.
 type failingLog struct {
 	*eventlog.Memory

@@ -38,8 +38,8 @@ const bindWorkers = 64
 type clusterProcess struct {
 	running  *running
 	config   *framework.Config
-	logged   []byte // the configuration as it is logged
-	rest     *rest.Config
+	logged   []byte       // the configuration as it is logged
+	rest     *rest.Config // sends no changes without the lease
 	client   kubernetes.Interface
 	election *lease.Election // nil without one
 	stage    atomic.Int32    // a live.Stage
@@ -56,13 +56,14 @@ func (r *running) newProcess(cfg *framework.Config) (*clusterProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.client, err = kubernetes.NewForConfig(p.rest); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
-	}
 	if cfg.LeaderElection.LeaderElect {
 		if p.election, err = lease.New(cfg.LeaderElection, p.rest); err != nil {
 			return nil, err
 		}
+		p.rest = p.election.Guard(p.rest)
+	}
+	if p.client, err = kubernetes.NewForConfig(p.rest); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return p, nil
 }
@@ -82,7 +83,7 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 		slog.Info("Serving health and metrics", "address", server.Address().String())
 	}
 	if p.election == nil {
-		return p.lead(ctx)
+		return p.lead(ctx, nil)
 	}
 	slog.Info("Waiting for the lease", "lease", p.config.LeaderElection.ResourceNamespace+"/"+
 		p.config.LeaderElection.ResourceName, "identity", p.election.Identity())
@@ -112,8 +113,8 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 	return e, nil
 }
 
-// lead schedules until ctx is done.
-func (p *clusterProcess) lead(ctx context.Context) (err error) {
+// lead schedules until ctx is done. Once lost is closed nothing is sent any more, and what is under way is broken off.
+func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err error) {
 	log, snapshots, err := p.open()
 	if err != nil {
 		return err
@@ -123,6 +124,13 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 	defer all.Wait()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	all.Go(func() {
+		select {
+		case <-lost:
+			stop()
+		case <-working.Done():
+		}
+	})
 	c := &connection{clusterProcess: p}
 	if err := c.connect(); err != nil {
 		return err
@@ -157,7 +165,7 @@ func (p *clusterProcess) lead(ctx context.Context) (err error) {
 			counts.Observe(m, commit)
 			c.status.Observe(m, commit)
 		},
-		Grace: p.running.grace,
+		Grace: p.running.grace, Lost: lost,
 		Stage: func(s live.Stage) {
 			p.stage.Store(int32(s))
 			slog.Info("The scheduler is "+s.String(), "log", p.running.log)

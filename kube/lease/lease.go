@@ -10,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -22,6 +25,10 @@ import (
 // ErrLost says that another scheduler may have the lease now.
 var ErrLost = errors.New("the lease is lost: another scheduler may be the leader now")
 
+// ErrNotHeld says that nothing may be changed in the cluster, because this process does not have the lease, or did not
+// renew it in time.
+var ErrNotHeld = errors.New("the lease is not held, or was not renewed in time: nothing is sent")
+
 // watchdog is how long the lease may be expired before the process counts as not alive.
 const watchdog = 20 * time.Second
 
@@ -29,6 +36,8 @@ const watchdog = 20 * time.Second
 type Election struct {
 	config   leaderelection.LeaderElectionConfig
 	identity string
+	elector  atomic.Pointer[leaderelection.LeaderElector] // nil before Run
+	renewed  atomic.Pointer[time.Time]                    // nil before the lease was taken
 }
 
 // New returns a candidate for the lease that c names, under the name of the host and a random part: two processes of
@@ -45,7 +54,7 @@ func New(c componentbaseconfig.LeaderElectionConfiguration, config *rest.Config)
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	return &Election{identity: identity, config: leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: c.ResourceName, ReleaseOnCancel: true,
+		Lock: lock, Name: c.ResourceName,
 		LeaseDuration: c.LeaseDuration.Duration, RenewDeadline: c.RenewDeadline.Duration,
 		RetryPeriod: c.RetryPeriod.Duration,
 		WatchDog:    leaderelection.NewLeaderHealthzAdaptor(watchdog),
@@ -58,20 +67,25 @@ func (e *Election) WatchDog() *leaderelection.HealthzAdaptor { return e.config.W
 // Identity is the candidate's name.
 func (e *Election) Identity() string { return e.identity }
 
-// Run waits until this candidate is the leader and then calls lead, whose context ends when ctx does or when the lease
-// is lost. The lease is given back only after lead has returned, so that the next leader finds everything at its end.
+// Run waits until this candidate is the leader and then calls lead. lost is closed when the lease is lost: nothing may
+// be sent from then on. The context of lead ends when ctx does or when the lease is lost. The lease is given back only
+// after lead has returned, so that the next leader finds everything at its end; one that was lost is not given back.
 // Run returns what lead returned, joined with ErrLost if the lease was lost, and nil if ctx ended before lead was
-// called. other is told the name of each other candidate that is seen to lead.
-func (e *Election) Run(ctx context.Context, other func(identity string), lead func(context.Context) error) error {
-	leading, led := make(chan context.Context, 1), make(chan error, 1)
+// called. other is told the name of each other candidate that is seen to lead. Run can be called once.
+func (e *Election) Run(
+	ctx context.Context, other func(identity string), lead func(ctx context.Context, lost <-chan struct{}) error,
+) error {
+	leading := make(chan context.Context, 1)
 	config := e.config
+	config.Lock = &renewals{e.config.Lock, e}
+	// The elector would give a lost lease back before it says that it is lost, while the leader is still at work.
+	config.ReleaseOnCancel = false
 	// The elector runs until lead has returned, even if ctx has ended: it renews the lease while effects are awaited.
-	electing, release := context.WithCancel(context.WithoutCancel(ctx))
-	defer release()
-	lost := make(chan struct{})
+	electing, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leadership context.Context) { leading <- leadership },
-		OnStoppedLeading: func() { close(lost) },
+		OnStoppedLeading: func() {},
 		OnNewLeader: func(identity string) {
 			if identity != e.identity && other != nil {
 				other(identity)
@@ -82,6 +96,7 @@ func (e *Election) Run(ctx context.Context, other func(identity string), lead fu
 	if err != nil {
 		return fmt.Errorf("leader election: %w", err)
 	}
+	e.elector.Store(elector)
 	if config.WatchDog != nil {
 		config.WatchDog.SetLeaderElection(elector)
 	}
@@ -92,21 +107,43 @@ func (e *Election) Run(ctx context.Context, other func(identity string), lead fu
 	}()
 	select {
 	case <-ctx.Done():
-		release()
+		end()
 		<-done
+		e.release()
 		return nil
 	case leadership := <-leading:
-		lctx, cancel := context.WithCancel(ctx)
-		stop := context.AfterFunc(leadership, cancel)
-		go func() { led <- lead(lctx) }()
-		err := <-led
-		stop()
-		cancel()
+		lctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(leadership, func() { cancel(ErrLost) })()
+		err := lead(lctx, leadership.Done())
 		if leadership.Err() != nil {
-			err = errors.Join(ErrLost, err)
+			return errors.Join(ErrLost, err)
 		}
-		release()
+		end()
 		<-done
+		e.release()
 		return err
+	}
+}
+
+// release gives the lease back if this candidate has it, so that the next one need not wait until it has expired.
+func (e *Election) release() {
+	if !e.elector.Load().IsLeader() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), e.config.RenewDeadline)
+	defer cancel()
+	for {
+		record, _, err := e.config.Lock.Get(ctx)
+		if err != nil || record.HolderIdentity != e.identity {
+			return // it expires by itself
+		}
+		now := metav1.Now()
+		err = e.config.Lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+		})
+		if !apierrors.IsConflict(err) {
+			return
+		}
 	}
 }
