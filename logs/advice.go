@@ -74,9 +74,17 @@ func (s *Source) NotTheEntries(seq uint64) error {
 // explainAbsence adds to an error of opening a log that is not there how to make one.
 func explainAbsence(path string, err error) error {
 	if _, serr := os.Stat(path); errors.Is(err, fs.ErrNotExist) && serr != nil { // or it is of an archive
-		return fmt.Errorf("no log at %s: make one with rollcall simulate --log %s", path, path)
+		return &NoLogError{Path: path}
 	}
 	return explainEmpty(path, err)
+}
+
+// A NoLogError says that there is nothing where a log should be.
+type NoLogError struct{ Path string }
+
+// Error implements error.
+func (e *NoLogError) Error() string {
+	return fmt.Sprintf("no log at %s: make one with rollcall simulate --log %s", e.Path, e.Path)
 }
 
 // explainEmpty returns, for a directory without segments that has snapshots of some, that its entries are missing; for

@@ -37,9 +37,11 @@ exit code is 4 if all snapshots that could stand for them are bad, and 1 if ther
 no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
 
 A log that was written anew from some entry on, or cut short, is whole in itself. Only a signed checkpoint that was kept
-elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint. If it does not match, verify
-says so, and the exit code is 4. If it cannot be compared, because the entries up to the checkpoint are not there
-(archived, or before the beginning of a bundle), verify says which ones, and the exit code is 1.`,
+elsewhere shows it: with --checkpoint and --key the log is compared with the checkpoint, and there is a report whatever
+comes of that. If the log does not match, the exit code is 4, and verify says in which way: it ends before the checkpoint
+(EndsBefore, in -o json), or it has another history (AnotherHistory). If it cannot be compared, verify says why: entries
+are not there (Absent: archived, or before the beginning of a bundle), the log is damaged (Damaged), the system cannot
+read it (Unreadable), or its writer has not told as much (BeingWritten). The exit code is 4 with damage, and else 1.`,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
@@ -122,6 +124,16 @@ func showVerified(p *progress, at verify.Progress) {
 }
 
 func writeVerified(w io.Writer, r *verify.Report) error {
+	if r.Failed != "" {
+		fmt.Fprintf(w, "log       %s\n", r.Path)
+		writeCompared(w, r)
+		how := "NOTHING OF IT COULD BE CHECKED"
+		if r.Entries > 0 {
+			how = fmt.Sprintf("NOT ALL OF IT COULD BE CHECKED; entries %d to %d are good", r.First, r.Last())
+		}
+		_, err := fmt.Fprintf(w, "%s\n  %s\n", how, r.Failed)
+		return err
+	}
 	fmt.Fprintf(w, "log       %s\nsegments  %d\n", r.Path, r.Segments)
 	if r.First > 1 {
 		fmt.Fprintf(w, "begins    with entry %d", r.First)
@@ -262,6 +274,8 @@ func writeTail(w io.Writer, r *verify.Report) error {
 			last,
 			r.Unread,
 		)
+	case r.Damage == nil && r.Doubt != "":
+		_, err = fmt.Fprintf(w, "NOT KNOWN to be whole; entries %d to %d are good\n  %s\n", r.First, last, r.Doubt)
 	case r.Damage == nil && signedVerdict(r) != "":
 		_, err = fmt.Fprintf(w, "whole in itself up to entry %d, and %s\n", last, signedVerdict(r))
 	case r.Damage == nil:

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/logs/verify"
 	"github.com/rollcall-sched/rollcall/proof"
 )
 
@@ -61,7 +64,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 		}
 		return c
 	}
-	verify := func(checkpoints ...string) []string {
+	compared := func(checkpoints ...string) []string {
 		args := []string{"log", "verify", path, "--key", westKey, "--key", eastKey}
 		for _, file := range checkpoints {
 			args = append(args, "--checkpoint", file)
@@ -73,7 +76,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 		t,
 		exitDone,
 		[]string{"the first 15 entries", "the first 40 entries", "\nwhole\n"},
-		verify(later, good, good)...)
+		compared(later, good, good)...)
 
 	wrong := at(15)
 	wrong.Chain[7] ^= 1
@@ -86,19 +89,19 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 			"the record of entry 15 is not the one that rollcall.example.org/west has signed",
 			"are of different logs",
 		},
-		verify(otherChain)...)
+		compared(otherChain)...)
 	wants(
 		t,
 		exitFailed,
 		[]string{"two signed checkpoints of 15 entries with the same root and different last records", "keep both"},
-		verify(good, otherChain)...)
+		compared(good, otherChain)...)
 	wrong = at(15)
 	wrong.Root[7] ^= 1
 	wants(
 		t,
 		exitFailed,
 		[]string{"two signed checkpoints of 15 entries with different roots", "keep both"},
-		verify(good, signedAs(t, west, wrong))...)
+		compared(good, signedAs(t, west, wrong))...)
 	wants(
 		t,
 		exitUsage,
@@ -107,7 +110,7 @@ func TestVerifyComparesEverythingThatIsSigned(t *testing.T) {
 			`of "rollcall.example.org/east"`,
 			"a log is compared with its own",
 		},
-		verify(good, signedAs(t, east, at(40)))...)
+		compared(good, signedAs(t, east, at(40)))...)
 }
 
 // TestADamagedLogIsComparedAsFarAsItIsGood passes over no checkpoint in silence.
@@ -142,6 +145,81 @@ func TestADamagedLogIsComparedAsFarAsItIsGood(t *testing.T) {
 		must(t, os.Truncate(logstest.SegmentOf(path, tc.damaged), 4096))
 		wants(t, exitDamaged, tc.want, args...)
 	}
+}
+
+// kinds are what log verify -o json says of the checkpoints that the log does not agree with, in order of their sizes.
+func kinds(r verify.Report) (list []string) {
+	for _, m := range r.Mismatches {
+		list = append(list, string(m.Kind))
+	}
+	for _, c := range r.NotCompared {
+		list = append(list, string(c.Kind))
+	}
+	return list
+}
+
+// TestVerifySaysInWhichWayALogIsNotWhatWasSigned compares a log that has lost its end in each way in which that shows,
+// and one that cannot be read at all. None of it is passed over, and each has a report.
+func TestVerifySaysInWhichWayALogIsNotWhatWasSigned(t *testing.T) {
+	log, _ := small(t)
+	dir := t.TempDir()
+	key, late := filepath.Join(dir, "west.key"), filepath.Join(dir, "late")
+	rollcall(t, "log", "keygen", "--name", "west", "--out", key)
+	must(t, os.WriteFile(late, rollcall(t, "log", "checkpoint", log, "--key", key), 0o600))
+	signed := []string{"--checkpoint", late, "--key", key + ".pub"}
+	pack := filepath.Join(dir, "all.bundle")
+	rollcall(t, "log", "export", log, "--out", pack)
+	wants(t, exitDone, []string{"\nwhole\n"}, append([]string{"log", "verify", log}, signed...)...)
+
+	check := func(t *testing.T, path string, code int, kind string, said ...string) {
+		t.Helper()
+		report, stderr, got := verified(t, path, signed...)
+		if got != code || report.Whole || !slices.Equal(kinds(report), []string{kind}) {
+			t.Errorf("exit code %d, want %d; %v, want %s; %+v\n%s", got, code, kinds(report), kind, report, stderr)
+		}
+		text := wants(t, code, said, append([]string{"log", "verify", path}, signed...)...)
+		if strings.Contains(text, "\nwhole\n") || !strings.Contains(text, "\nsigned ") {
+			t.Errorf("the report says %s", text)
+		}
+	}
+	last := cutBySegments(t, log)
+	ends := fmt.Sprintf("the log ends with entry %d, but west has signed that it had", last)
+	t.Run("an end that a snapshot knows of", func(t *testing.T) {
+		check(t, log, exitDamaged, "EndsBefore", ends, "DOES NOT MATCH", "DAMAGED at entry", "backup")
+	})
+	snapshots := filepath.Join(log, logs.SnapshotDir)
+	must(t, os.Rename(snapshots, snapshots+".away"))
+	must(t, os.Symlink("nowhere", snapshots))
+	t.Run("snapshots that cannot be read", func(t *testing.T) {
+		check(t, log, exitDamaged, "EndsBefore", ends, "DOES NOT MATCH", "whether it had more is not known",
+			"See that everything in "+snapshots+" can be read", "NOT KNOWN to be whole")
+	})
+	must(t, os.Remove(snapshots))
+	t.Run("no snapshots", func(t *testing.T) {
+		check(t, log, exitDamaged, "EndsBefore", ends, "DOES NOT MATCH", "whole in itself, and NOT what was signed")
+	})
+	must(t, os.Rename(snapshots+".away", snapshots))
+	segments, err := filepath.Glob(filepath.Join(log, "*.seg"))
+	must(t, err)
+	for _, segment := range segments {
+		must(t, os.Remove(segment))
+	}
+	t.Run("no segment", func(t *testing.T) {
+		check(t, log, exitDamaged, "Damaged", "NOT COMPARED", "NOTHING OF IT COULD BE CHECKED",
+			"there is none of its segments", "compared with none of the checkpoints")
+	})
+	t.Run("no log", func(t *testing.T) {
+		check(t, log+".away", exitFailed, "Absent", "NOT COMPARED", "no log at")
+	})
+	must(t, os.Truncate(pack, 500))
+	t.Run("a damaged bundle", func(t *testing.T) {
+		check(t, pack, exitDamaged, "Damaged", "NOT COMPARED", "the bundle is damaged")
+	})
+	must(t, os.Remove(pack))
+	must(t, os.Symlink(filepath.Base(pack), pack))
+	t.Run("a log that is a link to itself", func(t *testing.T) {
+		check(t, pack, exitFailed, "Unreadable", "NOT COMPARED")
+	})
 }
 
 // TestEveryCommandWritesRootAndChainTheSameWay looks for what the checkpoint says in what each of them prints.

@@ -3,6 +3,7 @@ package audit
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -306,18 +307,18 @@ func TestALogIsComparedWithEachCheckpoint(t *testing.T) {
 		name    string
 		entries []eventlog.Entry
 		last    uint64
-		more    string
+		rest    Rest
 		agree   int
 		from    uint64 // of the mismatch; 0 for none
 		want    string // of its reason, or why it is not compared
 	}{
-		{"as it was signed", p.entries, 120, "", 2, 0, ""},
-		{"changed behind the first", forged, 120, "", 1, 31, "entries 31 to 120 are not all what"},
-		{"cut", p.entries[:60], 60, "", 1, 61, "the log ends with entry 60, but"},
-		{"with an end that was not read", p.entries[:60], 60, "it is damaged at entry 61", 1, 0,
+		{"as it was signed", p.entries, 120, Rest{}, 2, 0, ""},
+		{"changed behind the first", forged, 120, Rest{}, 1, 31, "entries 31 to 120 are not all what"},
+		{"cut", p.entries[:60], 60, Rest{}, 1, 61, "the log ends with entry 60, but"},
+		{"with an end that was not read", p.entries[:60], 60, Rest{Damaged, "it is damaged at entry 61"}, 1, 0,
 			"the log can be read up to entry 60: it is damaged at entry 61"},
 	} {
-		c, err := Compare(t.Context(), p.open(t, tc.entries), signed, tc.last, tc.more)
+		c, err := Compare(t.Context(), p.open(t, tc.entries), signed, tc.last, tc.rest)
 		if err != nil || len(c.Agree) != tc.agree || len(c.Agree)+len(c.Mismatches)+len(c.NotCompared) != 2 {
 			t.Errorf("%s: %+v, %v, want %d to agree", tc.name, c, err, tc.agree)
 		}
@@ -341,5 +342,64 @@ func TestALogIsComparedWithEachCheckpoint(t *testing.T) {
 	}
 	if _, err := ReadSigned([]string{p.pu}, nil); !errors.As(err, &request) {
 		t.Errorf("no checkpoint: want a RequestError, got %v", err)
+	}
+}
+
+// A log that ends before a checkpoint may have lost its end by a disk or by a backup that was restored. One that has
+// other entries has not.
+func TestALogThatEndsBeforeACheckpointIsNotCalledAnotherOne(t *testing.T) {
+	p := newParties(t)
+	signed, err := ReadSigned([]string{p.pu}, []string{p.sign(t, p.log, p.private, "late", 120)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := slices.Clone(p.entries)
+	forged[59].Time++
+	for name, tc := range map[string]struct {
+		entries       []eventlog.Entry
+		kind          MismatchKind
+		said, notSaid string
+	}{
+		"cut":     {p.entries[:60], EndsBefore, "an older backup that was restored", "No fault of a disk"},
+		"changed": {forged, AnotherHistory, "No fault of a disk", "backup"},
+	} {
+		c, err := Compare(t.Context(), p.open(t, tc.entries), signed, uint64(len(tc.entries)), Rest{})
+		if err != nil || len(c.Mismatches) != 1 || c.Mismatches[0].Kind != tc.kind {
+			t.Fatalf("%s: %+v, %v, want %s", name, c, err, tc.kind)
+		}
+		advice := (&MismatchError{Path: "x", Mismatches: c.Mismatches}).Advice()
+		if !strings.Contains(advice, tc.said) || strings.Contains(advice, tc.notSaid) {
+			t.Errorf("%s: the advice is %q, want %q", name, advice, tc.said)
+		}
+	}
+}
+
+// Each checkpoint is told of once, also where the entries up to one of them cannot be read.
+func TestNoCheckpointIsPassedOverWhereEntriesCannotBeRead(t *testing.T) {
+	p := newParties(t)
+	var files []string
+	for _, size := range []uint64{30, 70, 120} {
+		files = append(files, p.sign(t, p.log, p.private, fmt.Sprint(size), size))
+	}
+	signed, err := ReadSigned([]string{p.pu}, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := logstest.Segmented(t, p.entries, 40)
+	if err := os.Truncate(logstest.SegmentOf(path, 41), 4096); err != nil {
+		t.Fatal(err)
+	}
+	log, err := logs.Options{}.OpenUnexamined(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c, err := Compare(t.Context(), log, signed, 120, Rest{})
+	if err != nil || len(c.Agree)+len(c.Mismatches)+len(c.NotCompared) != 3 {
+		t.Fatalf("%+v, %v, want each of three checkpoints once", c, err)
+	}
+	if len(c.Agree) == 0 || c.Agree[0].Size != 30 || len(c.NotCompared) == 0 || c.NotCompared[0].Size != 70 ||
+		c.NotCompared[0].Kind != Damaged {
+		t.Errorf("%+v, want 30 entries to agree, and 70 not to be compared", c)
 	}
 }

@@ -3,10 +3,14 @@ package audit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/proof"
 )
@@ -63,20 +67,78 @@ type Comparison struct {
 	NotCompared []NotCompared
 }
 
+// A MismatchKind says in which way a log is not what was signed.
+type MismatchKind string
+
+const (
+	// EndsBefore: the log has fewer entries than were signed. Those that it has may all be what was signed.
+	EndsBefore MismatchKind = "EndsBefore"
+	// AnotherHistory: the log has as many entries, and they are others.
+	AnotherHistory MismatchKind = "AnotherHistory"
+)
+
 // A Mismatch is a checkpoint of another log than the one that was compared with it, whatever has become of that one
 // since.
 type Mismatch struct {
 	CheckpointReport
-	// From is the first entry that may differ: those before it are what an earlier checkpoint has signed.
+	Kind MismatchKind `json:"kind"`
+	// From is the first entry that may differ, or is missing: those before it are what an earlier checkpoint has
+	// signed, or all that there are.
 	From uint64 `json:"from"`
 	// Reason says in what the two differ.
 	Reason string `json:"reason"`
 }
 
+// A NotComparedKind says why a log cannot be compared with a checkpoint.
+type NotComparedKind string
+
+const (
+	// Absent: entries that the checkpoint has signed are not there, and nothing is damaged. They are archived, come
+	// before the beginning of a bundle, or the log is somewhere else.
+	Absent NotComparedKind = "Absent"
+	// Damaged: the log is damaged before the end of what was signed.
+	Damaged NotComparedKind = "Damaged"
+	// Unreadable: the system does not let the log be read as far.
+	Unreadable NotComparedKind = "Unreadable"
+	// BeingWritten: the log is being written to, and its writer has not told as much.
+	BeingWritten NotComparedKind = "BeingWritten"
+)
+
+// kindOf returns why a log was not compared if an error has kept it from that.
+func kindOf(err error) NotComparedKind {
+	var damage *eventlog.DamagedError
+	var damagedBundle *bundle.DamagedError
+	var archived *eventlog.ArchivedError
+	var noLog *logs.NoLogError
+	var unreadable *eventlog.UnreadableError
+	switch {
+	case errors.As(err, &unreadable):
+		return Unreadable
+	case errors.As(err, &damage), errors.As(err, &damagedBundle):
+		return Damaged
+	case errors.As(err, &archived), errors.As(err, &noLog), errors.Is(err, boltlog.ErrNoSegments):
+		return Absent
+	}
+	return Unreadable
+}
+
 // NotCompared is a checkpoint that a log cannot be compared with.
 type NotCompared struct {
 	CheckpointReport
-	Reason string `json:"reason"`
+	Kind   NotComparedKind `json:"kind"`
+	Reason string          `json:"reason"`
+
+	// Err is the error that kept the log from being compared, nil if there was none.
+	Err error `json:"-"`
+}
+
+// NotComparedWith says of each of the checkpoints that an error has kept a log from being compared with it.
+func NotComparedWith(signed []proof.Checkpoint, err error) (list []NotCompared) {
+	for _, c := range signed {
+		list = append(list,
+			NotCompared{CheckpointReport: ReportOf(c), Kind: kindOf(err), Reason: err.Error(), Err: err})
+	}
+	return list
 }
 
 // A MismatchError says that a log is not what was signed.
@@ -98,51 +160,82 @@ func (e *MismatchError) Error() string {
 				"the two checkpoints contradict each other, keep both", c.Size)
 		}
 	}
+	for _, m := range e.Mismatches[1:] {
+		text += fmt.Sprintf("; nor the one of %d entries: %s", m.Size, m.Reason)
+	}
 	return text
 }
 
 // Advice says what to do about the mismatch.
 func (e *MismatchError) Advice() string {
-	return "No fault of a disk does that: this is another log than the one that was signed, or an older copy of it, " +
-		"or it was changed since.\nKeep the checkpoint and this log as they are, and look for the log that was signed"
+	var lines []string
+	is := func(kind MismatchKind) func(Mismatch) bool {
+		return func(m Mismatch) bool { return m.Kind == kind }
+	}
+	if slices.ContainsFunc(e.Mismatches, is(AnotherHistory)) {
+		lines = append(lines, "No fault of a disk does that: this is another log than the one that was signed, "+
+			"an older copy of it that was written on, or it was changed since.")
+	}
+	look := "look for the log that was signed"
+	if i := slices.IndexFunc(e.Mismatches, is(EndsBefore)); i >= 0 {
+		lines = append(lines, "The log has lost its end, or this is an older copy of it: an older backup that was "+
+			"restored, files that were taken away, or a disk that lost what it had kept can do that, and so can "+
+			"somebody who cut it.")
+		if len(lines) == 1 {
+			look = fmt.Sprintf("look for the entries from %d on: in a later copy, or on the machine that wrote them",
+				e.Mismatches[i].From)
+		}
+	}
+	return strings.Join(append(lines, "Keep the checkpoint and this log as they are, and "+look), "\n")
+}
+
+// Rest says why there may be entries behind those that were verified. Its zero value says that there are none.
+type Rest struct {
+	Kind   NotComparedKind
+	Reason string
 }
 
 // Compare compares a log, whose entries were verified up to entry last, with signed checkpoints, from the smallest to
-// the largest. more says why there may be entries behind last; "" for none.
-func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint, last uint64, more string) (
+// the largest. Each of them is in the Comparison once. The error is that ctx has ended.
+func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint, last uint64, rest Rest) (
 	c Comparison, err error,
 ) {
 	sound := uint64(0)
 	for _, s := range signed {
 		report := ReportOf(s)
-		differ := func(from uint64, format string, args ...any) {
-			c.Mismatches = append(c.Mismatches, Mismatch{report, from, fmt.Sprintf(format, args...)})
+		differ := func(kind MismatchKind, from uint64, format string, args ...any) {
+			c.Mismatches = append(c.Mismatches, Mismatch{report, kind, from, fmt.Sprintf(format, args...)})
 		}
-		skip := func(format string, args ...any) {
-			c.NotCompared = append(c.NotCompared, NotCompared{report, fmt.Sprintf(format, args...)})
+		skip := func(kind NotComparedKind, format string, args ...any) {
+			c.NotCompared = append(c.NotCompared,
+				NotCompared{CheckpointReport: report, Kind: kind, Reason: fmt.Sprintf(format, args...)})
 		}
 		switch first := log.First(); {
 		case s.Size+1 < first:
-			skip("the log begins with entry %d", first)
+			skip(Absent, "the log begins with entry %d", first)
 			continue
-		case s.Size > last && more != "":
-			skip("the log can be read up to entry %d: %s", last, more)
+		case s.Size > last && rest.Reason != "":
+			skip(rest.Kind, "the log can be read up to entry %d: %s", last, rest.Reason)
 			continue
 		case s.Size > last:
-			differ(last+1, "the log ends with entry %d, but %s has signed that it had %d", last, s.Origin, s.Size)
+			differ(EndsBefore, last+1, "the log ends with entry %d, but %s has signed that it had %d", last, s.Origin,
+				s.Size)
 			continue
 		}
 		at, err := eventlog.OriginAt(ctx, log, s.Size)
+		if ctx.Err() != nil {
+			return c, fmt.Errorf("compare with the checkpoint of %d entries: %w", s.Size, context.Cause(ctx))
+		}
 		switch tree := at.Tree; {
 		case err != nil:
-			return c, fmt.Errorf("compare with the checkpoint of %d entries: %w", s.Size, err)
+			c.NotCompared = append(c.NotCompared, NotComparedWith([]proof.Checkpoint{s}, err)...)
 		case tree.Root() != s.Root:
-			differ(sound+1, "entries %d to %d are not all what %s has signed: "+
+			differ(AnotherHistory, sound+1, "entries %d to %d are not all what %s has signed: "+
 				"the tree over the first %d has the root %v, signed is %v",
 				sound+1, s.Size, s.Origin, s.Size, tree.Root(), s.Root)
 		case at.Hash != s.Chain:
-			differ(s.Size, "the record of entry %d is not the one that %s has signed: it has the hash %x, "+
-				"signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
+			differ(AnotherHistory, s.Size, "the record of entry %d is not the one that %s has signed: it has the hash "+
+				"%x, signed is %x, though the tree is the same: the two halves of the checkpoint are of different logs",
 				s.Size, s.Origin, at.Hash, s.Chain)
 		default:
 			sound = s.Size

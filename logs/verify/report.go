@@ -7,6 +7,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
+	"github.com/rollcall-sched/rollcall/proof"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -39,6 +40,9 @@ type Report struct {
 	// had: then Whole is false, and what stands behind the Entries is not known.
 	Tail   *Tail  `json:"tail,omitempty"`
 	Unread string `json:"unread,omitempty"`
+	// Failed says why nothing, or not all, of the log could be checked: then Whole is false. It is said only of a log
+	// that was to be compared with checkpoints; of another one there is no report.
+	Failed string `json:"failed,omitempty"`
 	// Doubt says why it is not known whether the log had more entries: then Whole is false, though the Entries are
 	// good.
 	Doubt            string  `json:"doubt,omitempty"`
@@ -50,6 +54,7 @@ type Report struct {
 	Advice string `json:"-"`
 
 	damage *eventlog.DamagedError
+	cause  error // of Failed
 }
 
 // Damage is the place where a log is damaged.
@@ -95,20 +100,45 @@ func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 // Err returns what is wrong with the log, nil if it is whole, its snapshots are good, and it is what was signed. Damage
 // is an *eventlog.DamagedError, and that it is not what was signed an *audit.MismatchError.
 func (r *Report) Err() error {
-	var damage, mismatch error
-	if r.damage != nil {
-		damage = r.damage
+	if r.cause != nil {
+		return fmt.Errorf("%w\nThe log was compared with none of the checkpoints", r.cause)
 	}
 	if m := r.Mismatch(); m != nil {
-		mismatch = m
+		err := error(m)
+		if r.damage != nil {
+			err = errors.Join(r.damage, m)
+		}
+		return errors.Join(err, r.unread(), r.doubt(), r.notCompared())
 	}
-	if err := errors.Join(damage, mismatch); err != nil {
-		return err
+	if r.damage != nil {
+		return errors.Join(r.damage, r.notCompared())
 	}
 	if err := errors.Join(r.unread(), r.doubt(), r.notCompared()); err != nil {
 		return err
 	}
 	return errors.Join(r.stateless(), r.badSnapshots())
+}
+
+// failed notes that an error has kept the log from being checked, so that it was compared with none of the checkpoints.
+func (r *Report) failed(err error, signed []proof.Checkpoint) {
+	r.Whole, r.Failed, r.cause = false, err.Error(), err
+	r.Checkpoints, r.Mismatches, r.NotCompared = nil, nil, audit.NotComparedWith(signed, err)
+}
+
+// rest says why there may be entries behind the last one that was found good. A log that has lost its end has none.
+func (r *Report) rest() audit.Rest {
+	var lost *snapshot.LostError
+	switch {
+	case r.damage != nil && errors.As(r.damage.Err, &lost):
+		return audit.Rest{}
+	case r.damage != nil:
+		return audit.Rest{Kind: audit.Damaged, Reason: fmt.Sprintf("it is damaged at entry %d", r.damage.Seq)}
+	case r.Unread != "":
+		return audit.Rest{Kind: audit.BeingWritten, Reason: r.Unread}
+	case r.Live:
+		return audit.Rest{Kind: audit.BeingWritten, Reason: "it is being written to"}
+	}
+	return audit.Rest{}
 }
 
 // Mismatch returns in what the log is not what was signed; nil if it is, as far as is known.

@@ -44,7 +44,9 @@ type Progress struct {
 }
 
 // Run verifies the log or the bundle with a name. An error says that it could not be verified; what is wrong with it is
-// in the Report, and is Report.Err. What is wrong with a bundle has no place in a log, and is an error.
+// in the Report, and is Report.Err. What is wrong with a bundle has no place in a log, and is an error. If there are
+// signed checkpoints to compare with, there is a Report in any case, which names each of them; an error is then that of
+// a name that cannot be meant, or of ctx.
 func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	path, err := logs.Path(name)
 	if err != nil {
@@ -66,6 +68,10 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 	}
 	if err == nil && len(opts.Signed) > 0 {
 		err = v.compare(ctx)
+	}
+	if err != nil && len(opts.Signed) > 0 && ctx.Err() == nil {
+		v.report.failed(err, opts.Signed)
+		return v.report, nil
 	}
 	if err != nil {
 		return nil, err
@@ -209,32 +215,25 @@ func (v *verifier) bundle(ctx context.Context) error {
 // compare compares what was found good of the log with signed checkpoints.
 func (v *verifier) compare(ctx context.Context) error {
 	r := v.report
-	more := r.Unread
-	switch {
-	case r.damage != nil:
-		more = fmt.Sprintf("it is damaged at entry %d", r.damage.Seq)
-	case r.Live && more == "":
-		more = "it is being written to"
-	}
-	err := v.open(ctx)
 	var found audit.Comparison
-	if err == nil {
-		found, err = audit.Compare(ctx, v.log, v.opts.Signed, r.Last(), more)
-	}
-	if err != nil && r.damage == nil {
+	if err := v.open(ctx); err == nil {
+		if found, err = audit.Compare(ctx, v.log, v.opts.Signed, r.Last(), r.rest()); err != nil {
+			return err
+		}
+	} else if r.damage != nil { // it is damaged so that it cannot even be opened
+		found.NotCompared = audit.NotComparedWith(v.opts.Signed, err)
+	} else {
 		return err
 	}
 	r.Checkpoints, r.Mismatches, r.NotCompared = found.Agree, found.Mismatches, found.NotCompared
-	if err != nil { // it is damaged so that it cannot even be opened
-		r.NotCompared = nil
-		for _, c := range v.opts.Signed[len(r.Checkpoints)+len(r.Mismatches):] {
-			skipped := audit.NotCompared{CheckpointReport: audit.ReportOf(c), Reason: err.Error()}
-			r.NotCompared = append(r.NotCompared, skipped)
-		}
-	}
 	for i := range r.NotCompared {
-		if c := &r.NotCompared[i]; r.Absent != "" && c.Size+1 < r.First {
+		c := &r.NotCompared[i]
+		if r.Absent != "" && c.Size+1 < r.First {
 			c.Reason += ": " + r.Absent
+		}
+		var damage *eventlog.DamagedError
+		if r.damage == nil && errors.As(c.Err, &damage) {
+			r.found(damage)
 		}
 	}
 	r.Whole = r.Whole && len(r.Mismatches) == 0 && len(r.NotCompared) == 0
