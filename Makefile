@@ -15,8 +15,9 @@ demo: ## Simulate a bundled workload, replay its log, explain a pod: one minute 
 	$(GO) run ./cmd/rollcall demo
 
 .PHONY: build
-build: ## Build bin/rollcall
+build: ## Build bin/rollcall, and bin/kubectl-rollcall for "kubectl rollcall"
 	$(GO) build -trimpath -o bin/rollcall ./cmd/rollcall
+	$(GO) build -trimpath -o bin/kubectl-rollcall ./cmd/kubectl-rollcall
 
 # The tag invariants turns on the checks that are too slow for the product.
 .PHONY: test

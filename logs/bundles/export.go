@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/durable"
@@ -22,8 +21,10 @@ type Place struct {
 
 // ExportOptions say what is exported.
 type ExportOptions struct {
-	// File is the new file.
+	// File is the new file, where Into is nil.
 	File string
+	// Into is where the bundle is written to instead of a file. If Export fails, what was written is no bundle.
+	Into io.Writer
 	// From is where the range begins. The bundle may begin earlier, with the newest snapshot before it.
 	From Place
 	// To is where the range ends.
@@ -36,13 +37,14 @@ type ExportOptions struct {
 
 // Exported says what Export has written.
 type Exported struct {
-	Path  string `json:"path"`
+	// Path is the file's, and empty where there is none.
+	Path  string `json:"path,omitempty"`
 	Bytes int64  `json:"bytes"`
 	bundle.Manifest
 	Entries uint64 `json:"entries"`
 }
 
-// Export writes a range of a log to a new file. If the snapshot that it would begin with has another state than the
+// Export writes a range of a log to a new file, or into opts.Into. If the snapshot that it would begin with has another state than the
 // entries make, the error wraps snapshot.ErrNotTheEntries.
 func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exported, error) {
 	plan, err := opts.plan(ctx, log)
@@ -50,27 +52,41 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 		return nil, err
 	}
 	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
-	made := &Exported{Path: opts.File}
-	err = durable.WriteNew(opts.File, func(w io.Writer) error {
-		m, err := bundle.Write(ctx, w, log, *plan)
+	made := new(Exported)
+	write := func(w io.Writer) error {
+		counted := &countingWriter{w: w}
+		m, err := bundle.Write(ctx, counted, log, *plan)
 		if err == nil {
-			made.Manifest, made.Entries = *m, m.Entries()
+			made.Manifest, made.Entries, made.Bytes = *m, m.Entries(), counted.n
 		}
 		return err
-	})
+	}
+	if opts.Into != nil {
+		err = write(opts.Into)
+	} else {
+		made.Path = opts.File
+		err = durable.WriteNew(opts.File, write)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("export entries %d to %d: %w", plan.First, plan.Last, log.Advise(err))
 	}
-	info, err := os.Stat(opts.File)
-	if err != nil {
-		return nil, err
-	}
-	made.Bytes = info.Size()
 	if made.Damage != "" {
 		log.Report("%s", made.Damage)
 		log.Report("exported what is good before that")
 	}
 	return made, nil
+}
+
+// countingWriter counts the bytes that it hands on.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // plan finds the range and the state that it begins from.

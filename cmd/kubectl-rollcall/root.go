@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/rollcall-sched/rollcall/kube/remote"
+)
+
+// plugin is what the flags before the command say: which cluster, and which scheduler in it.
+type plugin struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	wanted    remote.Wanted
+}
+
+func newRoot() *cobra.Command {
+	p := &plugin{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+	root := &cobra.Command{
+		Use:   "kubectl rollcall",
+		Short: "Ask the Rollcall scheduler that runs in the cluster",
+		Long: `Finds the Rollcall scheduler that runs in the cluster, and runs a command of rollcall in its container, on its log.
+Output and exit code are that command's. The account needs the verbs list on pods, and create (with older API servers
+also get) on pods/exec, in the scheduler's namespace.
+
+Flags about the cluster and the scheduler come before the command. All that follows the command is handed on as it is;
+the log is not named, for it is the scheduler's.
+
+Commands in the container share the scheduler's memory limit. Write a range of a large log to a file with "log export",
+and run rollcall on that file.`,
+		Example: `  kubectl rollcall explain pod default/trainer-0
+  kubectl rollcall explain group default/trainer --at 14:03
+  kubectl rollcall events --from 14:03 --to 14:05
+  kubectl rollcall --namespace rollcall-system log export --from 14:00 --out incident.bundle
+  rollcall replay incident.bundle`,
+		Annotations:      map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rollcall"},
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		TraverseChildren: true,
+		Args:             cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q: want explain, events or log", args[0])}
+			}
+			return cmd.Help()
+		},
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	f := root.Flags()
+	f.SortFlags = false
+	f.StringVarP(&p.wanted.Namespace, "namespace", "n", "", "the scheduler's namespace; default: any")
+	f.StringVarP(&p.wanted.Selector, "selector", "l", remote.Selector, "the labels of the scheduler's pod")
+	f.StringVar(&p.wanted.Pod, "pod", "", "the name of the scheduler's pod; needs --namespace")
+	f.StringVar(&p.rules.ExplicitPath, "kubeconfig", "", "the kubeconfig `file`; default: as kubectl")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace = clientcmd.FlagInfo{} // the flag above
+	clientcmd.BindOverrideFlags(&p.overrides, f, names)
+
+	log := &cobra.Command{Use: "log", Short: "Read, check and export the scheduler's log", Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q of log: want cat, info, verify or export; others work "+
+					"on what export writes", args[0])}
+			}
+			return cmd.Help()
+		}}
+	log.AddCommand(
+		p.forwarded("cat", "Print the log's entries, one JSON object a line", "log", "cat"),
+		p.forwarded("info", "Summarise what the log holds", "log", "info"),
+		p.forwarded("verify", "Check every byte of the log that readers rely on", "log", "verify"),
+		p.newExport(),
+	)
+	root.AddCommand(
+		p.forwarded("explain", "Explain why a pod or a gang was placed where it is, or why it was not", "explain"),
+		p.forwarded("events", "Print what the scheduler was told and what it decided, as log cat does", "log", "cat"),
+		log,
+	)
+	return root
+}
+
+// forwarded is a command that runs in the container: words are those of rollcall that the log's name follows.
+func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return p.forward(cmd.Context(), words, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		}}
+}
+
+// forward runs a command in the scheduler's container.
+func (p *plugin) forward(ctx context.Context, words, args []string, stdout, stderr io.Writer) error {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(p.rules, &p.overrides).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("which cluster: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	scheduler, err := remote.Find(ctx, client, p.wanted)
+	if err != nil {
+		return err
+	}
+	code, err := remote.Run(ctx, config, scheduler, slices.Concat(words, []string{scheduler.Log}, args), stdout, stderr)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.New("interrupted")
+	case err != nil:
+		return err
+	case code != 0:
+		return exitError(code)
+	}
+	return nil
+}
