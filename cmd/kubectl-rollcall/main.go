@@ -1,5 +1,5 @@
-// Command kubectl-rollcall is the kubectl plugin "kubectl rollcall": it finds the scheduler that runs in the cluster and
-// asks it, where its log is.
+// Command kubectl-rollcall is the kubectl plugin "kubectl rollcall": it finds the scheduler that runs in the cluster
+// and asks it, where its log is.
 //
 // Start reading at root.go.
 package main

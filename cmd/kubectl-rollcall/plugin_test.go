@@ -64,7 +64,8 @@ func (c *cluster) exec(w http.ResponseWriter, r *http.Request) {
 	c.ran = append(c.ran, q["command"])
 	channels := []wsstream.ChannelType{wsstream.ReadChannel, wsstream.WriteChannel, wsstream.WriteChannel,
 		wsstream.WriteChannel, wsstream.ReadChannel}
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{"v5.channel.k8s.io": {Binary: true, Channels: channels}})
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{
+		"v5.channel.k8s.io": {Binary: true, Channels: channels}})
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
 		c.t.Error(err)

@@ -66,8 +66,9 @@ and run rollcall on that file.`,
 	log := &cobra.Command{Use: "log", Short: "Read, check and export the scheduler's log", Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q of log: want cat, info, verify or export; others work "+
-					"on what export writes", args[0])}
+				return usageError{fmt.Errorf(
+					"unknown command %q of log: want cat, info, verify or export; others work on what export writes",
+					args[0])}
 			}
 			return cmd.Help()
 		}}

@@ -1,5 +1,5 @@
-// Package remote finds the scheduler that runs in a cluster, and runs commands in its container: they read its log where
-// it is.
+// Package remote finds the scheduler that runs in a cluster, and runs commands in its container: they read its log
+// where it is.
 //
 // Start reading at Find.
 package remote

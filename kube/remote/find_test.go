@@ -68,16 +68,19 @@ func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 		"one that is not ready, since it recovers": {
 			pods: []*corev1.Pod{schedulerPod("r-0", notReady)}, want: r0},
 		"the one that is ready": {
-			pods: []*corev1.Pod{schedulerPod("r-1", notReady), schedulerPod("r-0"), schedulerPod("r-2", ended)}, want: r0},
+			pods: []*corev1.Pod{
+				schedulerPod("r-1", notReady), schedulerPod("r-0"), schedulerPod("r-2", ended)}, want: r0},
 		"by its name": {
 			pods:   []*corev1.Pod{schedulerPod("r-0", otherLabels), schedulerPod("r-1")},
 			wanted: Wanted{Namespace: "rollcall-system", Pod: "r-0"}, want: r0},
 		"the last of two flags, and the command's own path": {
-			pods: []*corev1.Pod{schedulerPod("r-0", withLine([]string{"/opt/rollcall"}, "run", "--log", "a", "--log", "b"))},
+			pods: []*corev1.Pod{
+				schedulerPod("r-0", withLine([]string{"/opt/rollcall"}, "run", "--log", "a", "--log", "b"))},
 			want: path},
 		"two are ready": {
-			pods:    []*corev1.Pod{schedulerPod("r-0"), schedulerPod("r-1")},
-			problem: "several schedulers, and 2 of them are ready: rollcall-system/r-0, rollcall-system/r-1; name one of"},
+			pods: []*corev1.Pod{schedulerPod("r-0"), schedulerPod("r-1")},
+			problem: "several schedulers, and 2 of them are ready: rollcall-system/r-0, rollcall-system/r-1; name " +
+				"one of"},
 		"none is ready of two": {
 			pods:    []*corev1.Pod{schedulerPod("r-0", notReady), schedulerPod("r-1", notReady)},
 			problem: "several schedulers, and 0 of them are ready"},
@@ -86,7 +89,8 @@ func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 			pods: []*corev1.Pod{schedulerPod("r-0")}, wanted: Wanted{Namespace: "kube-system"},
 			problem: "in namespace kube-system"},
 		"ended": {pods: []*corev1.Pod{schedulerPod("r-0", ended)},
-			problem: "rollcall-system/r-0: container scheduler does not run (the pod's phase is Failed): read the log on"},
+			problem: "rollcall-system/r-0: container scheduler does not run (the pod's phase is Failed): read the " +
+				"log on"},
 		"in memory": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "run", "--log", "memory"))},
 			problem: "has its log in memory"},
 		"no log": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "run", "--logging-format=json"))},
@@ -96,7 +100,7 @@ func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 		"something else": {pods: []*corev1.Pod{schedulerPod("r-0", withLine(nil, "simulate"))},
 			problem: `no container has the argument "run"`},
 		"a name without a namespace": {wanted: Wanted{Pod: "r-0"}, problem: "--pod is given without --namespace"},
-		"a name that is not there": {wanted: Wanted{Namespace: "a", Pod: "r-0"}, problem: `pods "r-0" not found`},
+		"a name that is not there":   {wanted: Wanted{Namespace: "a", Pod: "r-0"}, problem: `pods "r-0" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := make([]runtime.Object, 0, len(test.pods))

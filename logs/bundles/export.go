@@ -44,8 +44,8 @@ type Exported struct {
 	Entries uint64 `json:"entries"`
 }
 
-// Export writes a range of a log to a new file, or into opts.Into. If the snapshot that it would begin with has another state than the
-// entries make, the error wraps snapshot.ErrNotTheEntries.
+// Export writes a range of a log to a new file, or into opts.Into. If the snapshot that it would begin with has another
+// state than the entries make, the error wraps snapshot.ErrNotTheEntries.
 func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exported, error) {
 	plan, err := opts.plan(ctx, log)
 	if err != nil {
