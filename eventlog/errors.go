@@ -201,7 +201,8 @@ type ArchivedError struct {
 func (e *ArchivedError) Error() string {
 	if len(e.Dirs) == 0 {
 		return fmt.Sprintf(
-			"%s: entry %d is not in this log, which begins with entry %d: it was made from a part of another",
+			"%s: entry %d is not in this log, which begins with entry %d: what was before was removed, or the log was "+
+				"made from a part of another",
 			e.Path,
 			e.Seq,
 			e.First,

@@ -65,8 +65,8 @@ type Options struct {
 	Clock clock.Clock
 	// Grace is how long a run that is to end waits for the effects that are under way.
 	Grace time.Duration
-	// Lost is closed when nothing may be sent any more, because another scheduler may be at work: the run ends then without
-	// waiting for effects. Whoever closes it stops Effects. nil is never closed.
+	// Lost is closed when nothing may be sent any more, because another scheduler may be at work: the run ends then
+	// without waiting for effects. The caller stops Effects at the same time. nil is never closed.
 	Lost <-chan struct{}
 	// Stage is told how far the run has come; nil is not called.
 	Stage func(Stage)

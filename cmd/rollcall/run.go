@@ -28,6 +28,7 @@ type running struct {
 	log                        string
 	archives                   []string
 	segmentSize                size
+	retention                  retention
 	snapshotEvery              uint64
 	snapshotAge                time.Duration
 	grace                      time.Duration
@@ -54,7 +55,8 @@ The flags mean what they mean for kube-scheduler; --config takes the same KubeSc
 whose spec.schedulerName is default-scheduler are scheduled; name another one in a profile to run beside kube-scheduler.
 
 The log is a directory of files that one scheduler writes at a time. It must outlive the process: in a cluster, put it
-on a persistent volume. With --log memory nothing is kept: it is for trying things out.
+on a persistent volume. It is kept within --retain-size: of what is older the oldest files go, once a snapshot that was
+compared with the entries stands for them. With --log memory nothing is kept: it is for trying things out.
 
 On SIGTERM nothing more is decided; the binds that are under way are waited for, and the log is closed. A second signal
 ends the process at once; that loses nothing either: the next start asks the API server what came of them.`,
@@ -78,6 +80,7 @@ ends the process at once; that loses nothing either: the next start asks the API
 		"a directory that segments of the log were archived to; may be given several times")
 	f.Var(&r.segmentSize, "segment-size",
 		"begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
+	r.retention.register(cmd)
 	f.Uint64Var(&r.snapshotEvery, "snapshot-every", keep.DefaultSnapshotEvery,
 		"write a snapshot of the state into the log's directory after this many entries; 0: not by number")
 	f.DurationVar(&r.snapshotAge, "snapshot-age", time.Hour,
@@ -113,7 +116,7 @@ func (r *running) run(ctx context.Context) error {
 	if r.snapshotAge < 0 || r.grace < 0 {
 		return usageError{errors.New("--snapshot-age and --shutdown-grace must not be below zero")}
 	}
-	if err := r.queuePolicy.check(); err != nil {
+	if err := errors.Join(r.queuePolicy.check(), r.retention.check()); err != nil {
 		return err
 	}
 	if errs := r.serving.Apply(); len(errs) > 0 {

@@ -115,6 +115,7 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 
 // lead schedules until ctx is done. Once lost is closed nothing is sent any more, and what is under way is broken off.
 func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err error) {
+	p.running.retain(ctx, p.running.log) // before it is opened: its disk may be full
 	log, snapshots, err := p.open()
 	if err != nil {
 		return err
@@ -141,6 +142,7 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 	}
 	all.Go(func() { c.effects.Run(working) })
 	all.Go(func() { c.status.Run(working) })
+	all.Go(func() { p.running.retainAlways(working, p.running.log) })
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log: log,
 		Engine: engine.Options{

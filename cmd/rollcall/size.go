@@ -15,6 +15,9 @@ func (s *size) String() string {
 	if *s == 0 {
 		return ""
 	}
+	if n := int64(*s); n%(1<<30) == 0 {
+		return strconv.FormatInt(n>>30, 10) + "GiB"
+	}
 	return strconv.FormatInt(int64(*s), 10)
 }
 

@@ -66,31 +66,48 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 	if err := outside(dir, path); err != nil {
 		return done, err
 	}
+	err = withOldest(path, before, func(l *Log, segments []Facts, end eventlog.Origin) (err error) {
+		done, err = l.archive(segments, end, dir, progress)
+		return err
+	})
+	return done, err
+}
+
+// withOldest calls f with the oldest sealed segments of the log at path, those without an entry from before on, and the
+// place behind them; it does not if there are none. Meanwhile nobody else archives.
+func withOldest(path string, before uint64, f func(*Log, []Facts, eventlog.Origin) error) (err error) {
 	lock, err := lockArchiving(filepath.Join(path, archiveLockName))
 	if err != nil {
-		return done, err
+		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	l, err := DefaultOptions().openReadOnly(path, true)
 	if err != nil {
-		return done, err
+		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	if l.damage != nil {
-		return done, l.damage
+		return l.damage
 	}
 	if err := removeLeftovers(path, originName); err != nil {
-		return done, err
+		return err
 	}
 	segments := l.archivable(before)
 	if len(segments) == 0 {
-		return done, nil
+		return nil
 	}
 	last := segments[len(segments)-1]
 	end := eventlog.Origin{Seq: last.Last, Hash: last.Hash}
 	if end.Tree, err = eventlog.TreeAt(context.Background(), l, end.Seq); err != nil {
-		return done, fmt.Errorf("compute the hash tree: %w", err)
+		return fmt.Errorf("compute the hash tree: %w", err)
 	}
+	return f(l, segments, end)
+}
+
+// archive moves the segments, which end at end.
+func (l *Log) archive(
+	segments []Facts, end eventlog.Origin, dir string, progress func(done, total int64),
+) (done Archived, err error) {
 	into, err := prepare(dir)
 	if err != nil {
 		return done, err
@@ -108,10 +125,47 @@ func archive(path string, before uint64, dir string, progress func(done, total i
 		Segments: len(segments),
 		Bytes:    sizes,
 	}
-	if err := l.begin.with(end, done.Part).write(path); err != nil {
+	if err := l.begin.with(end, done.Part).write(l.path); err != nil {
 		return Archived{}, err
 	}
 	return done, discard(segments, dir)
+}
+
+// Remove is Archive for entries that are not kept: the segments are removed, and Archived.Dir is empty. The log begins
+// behind them from then on, as one that was made from a part of another. Archived segments that come before them are
+// left where they are, and are no part of the log any more.
+//
+// Where the log begins is durable before the first file disappears, so that a crash leaves a whole log. Remove with the
+// same arguments does the rest.
+func Remove(path string, before uint64) (done Archived, err error) {
+	err = withOldest(path, before, func(l *Log, segments []Facts, end eventlog.Origin) error {
+		next := &beginning{Origin: end}
+		if b := l.begin; b != nil && b.Origin.Seq > end.Seq { // more was begun to be removed, or archived, before
+			next = b
+		}
+		if err := next.write(l.path); err != nil {
+			return err
+		}
+		for _, f := range segments {
+			info, err := os.Stat(f.Path)
+			if err != nil {
+				return err
+			}
+			if err := os.Remove(f.Path); err != nil {
+				return err
+			}
+			if err := durable.Sync(l.path); err != nil {
+				return err
+			}
+			done.Segments, done.Bytes = done.Segments+1, done.Bytes+info.Size()
+		}
+		done.First, done.Last = segments[0].First, end.Seq
+		return nil
+	})
+	if err != nil {
+		return done, fmt.Errorf("remove segments of %s: %w", path, err)
+	}
+	return done, nil
 }
 
 // ErrInside says that a log's segments cannot be moved to a directory because that is the log's own.

@@ -253,6 +253,36 @@ func (l *Log) load(alone bool) (free bool, err error) {
 	return free, err
 }
 
+// A SegmentFile is the file of a segment.
+type SegmentFile struct {
+	// First is the number of the segment's first entry, or the one that it will have.
+	First uint64
+	Bytes int64
+}
+
+// OwnFiles returns the segments that stand in the directory of a log, in order, by their names alone. Others may
+// archive or remove the first ones meanwhile.
+func OwnFiles(path string) ([]SegmentFile, error) {
+	paths, err := segmentPaths(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []SegmentFile
+	for _, p := range paths {
+		first, ok := parseName(filepath.Base(p))
+		info, err := os.Stat(p)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return nil, err
+		case ok:
+			files = append(files, SegmentFile{first, info.Size()})
+		}
+	}
+	return files, nil
+}
+
 // Files are the segments of a log, for whoever looks at them one by one.
 type Files struct {
 	// Paths are the segments in order, archived ones that are found first; a log of one file is one segment.

@@ -1,0 +1,150 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/logs"
+)
+
+// Retention says how much of a log is kept. What is older goes in whole segments, the oldest first; the segment that is
+// written to and the one before it always stay.
+type Retention struct {
+	logs.Options
+	// Age is the age, by Now, from which on entries go; 0 for none.
+	Age time.Duration
+	Now time.Time
+	// Bytes is the size of the log's segments above which the oldest go; 0 for none. Snapshots do not count.
+	Bytes int64
+	// Dir is where they go; if it is empty they are removed.
+	Dir string
+}
+
+// Retain moves or removes what a log is not to keep any more. A writer may have the log. Nothing goes without a
+// snapshot behind it whose state was compared with the entries. If there is none yet, a later call does it.
+//
+// The report's Before is 0 if nothing is to go, and its Snapshot is 0 if something is and there is no snapshot for it.
+func Retain(ctx context.Context, name string, keep Retention) (*Report, error) {
+	path, err := logs.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Path: path, Dir: keep.Dir}
+	files, err := boltlog.OwnFiles(path)
+	if err != nil || len(files) < 3 || keep.Age == 0 && sizeOf(files) <= keep.Bytes {
+		return r, err
+	}
+	log, err := keep.Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	end, err := keep.end(ctx, log, files)
+	if err != nil || end == 0 {
+		return r, err
+	}
+	r.Before = end + 1
+	snap, err := r.snapshotBehind(ctx, log, end)
+	if err != nil || snap == nil {
+		return r, err
+	}
+	var done boltlog.Archived
+	if keep.Dir != "" {
+		done, err = boltlog.Archive(path, r.Before, keep.Dir, nil)
+	} else {
+		done, err = boltlog.Remove(path, r.Before)
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Segments, r.Bytes, r.First, r.Last = done.Segments, done.Bytes, done.First, done.Last
+	if done.Segments == 0 {
+		return r, nil
+	}
+	if err := r.keepSnapshot(snap); err != nil || keep.Dir != "" {
+		return r, err
+	}
+	return r, r.dropSnapshots()
+}
+
+func sizeOf(files []boltlog.SegmentFile) (size int64) {
+	for _, f := range files {
+		size += f.Bytes
+	}
+	return size
+}
+
+// end returns the last entry of the segments that are to go, 0 for none.
+func (r *Retention) end(ctx context.Context, log *logs.Source, files []boltlog.SegmentFile) (end uint64, err error) {
+	size := sizeOf(files)
+	for i := range files[:len(files)-2] {
+		next := files[i+1].First
+		goes := r.Bytes > 0 && size > r.Bytes
+		if !goes && r.Age > 0 {
+			for e, err := range log.Read(ctx, next) {
+				if err != nil {
+					return 0, err
+				}
+				goes = r.Now.Sub(e.Time.Std()) > r.Age // all entries of the segment are older
+				break
+			}
+		}
+		if !goes {
+			break
+		}
+		end, size = next-1, size-files[i].Bytes
+	}
+	return end, nil
+}
+
+// snapshotBehind finds the first usable snapshot of entry end or of one behind it, compares it with the entries, and
+// returns it; nil, and no error, if there is none.
+func (r *Report) snapshotBehind(ctx context.Context, log *logs.Source, end uint64) ([]byte, error) {
+	last, err := log.Last()
+	if err != nil {
+		return nil, err
+	}
+	if damage := log.DamageBehind(last); damage != nil {
+		return nil, log.Advise(damage)
+	}
+	base, err := log.Base()
+	if err != nil {
+		return nil, err
+	}
+	m, refused := log.Snapshots().Oldest(max(end, base), last)
+	for _, err := range refused {
+		log.Report("not used: %v", err)
+	}
+	if m == nil {
+		return nil, nil
+	}
+	r.Snapshot = m.Seq()
+	if err := log.Confirm(ctx, m); err != nil {
+		return nil, fmt.Errorf("nothing is taken from the log: %w", err)
+	}
+	snap, err := log.EncodeSnapshot(m)
+	if err != nil {
+		return nil, err
+	}
+	return snap, checkWhole(ctx, log)
+}
+
+// dropSnapshots removes the snapshots of entries that were removed: nothing that is there can be read from them on.
+func (r *Report) dropSnapshots() error {
+	dir := logs.SnapshotsOf(r.Path)
+	seqs, err := dir.List()
+	if err != nil {
+		return err
+	}
+	for _, seq := range seqs {
+		if seq >= r.Last {
+			break
+		}
+		if err := dir.Drop(seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
