@@ -58,6 +58,17 @@ e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once it
 soak-e2e: ## The same with each fault a hundred times
 	cd e2e && ROLLCALL_SOAK=1 $(GO) test -p 1 -count 1 -timeout 180m -v .
 
+# Kubernetes' own scheduler tests lie beside a checkout, in ../shared/upstream-exam; without them nothing is run, which is
+# said. The first run builds them, which takes an hour on two processors; all of them run for an hour. EXAM names a
+# package, and tests of it: EXAM="scheduler/filters TestNodePortsFilter".
+.PHONY: exam
+exam: ## Run Kubernetes' scheduler tests with "rollcall run" in kube-scheduler's place: docs/CONFORMANCE.md
+	cd e2e && $(GO) run ./exam --table ../docs/CONFORMANCE.md $(EXAM)
+
+.PHONY: exam-part
+exam-part: ## A few of Kubernetes' scheduler tests, in a minute or two once they are built
+	cd e2e && $(GO) run ./exam --part
+
 .PHONY: cluster
 cluster: ## Start a Kubernetes cluster with nodes on the loopback interface, until ^C
 	@cd e2e && $(GO) run ./cmd/cluster $(CLUSTER)
