@@ -169,6 +169,26 @@ func TestPreemptionIsShownOnBothSides(t *testing.T) {
 	})
 }
 
+func TestAVictimIsToldThatAPodGroupPreemptsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := podGroup("high", 2)
+		w := newWorld(t, group)
+		w.step(node("n1", "4"), pod("low", "4", "", 0))
+		w.step(bound("low", "n1"))
+		_ = w.written()
+		w.step(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: group},
+			pod("high-0", "2", "high", 100), pod("high-1", "2", "high", 100))
+		var told []string
+		for _, line := range w.written() {
+			if strings.Contains(line, "Preempted") {
+				told = append(told, line)
+			}
+		}
+		expect(t, told, "create event Normal Preempted of low by default-scheduler: "+
+			"Preempted by podgroup ml/high (pod uid-high-0) on node n1")
+	})
+}
+
 func TestWhatCannotBeWrittenIsTriedAgainAndGivenUp(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

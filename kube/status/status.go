@@ -213,7 +213,7 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 	}
 }
 
-// preempted has events say of the victims by what they are preempted.
+// preempted has events say of the victims by what they are preempted, beginning with the words of kube-scheduler.
 func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 	for _, uid := range d.Victims {
 		victim := m.Cluster().Pod(uid)
@@ -222,7 +222,7 @@ func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 		}
 		note := "Preempted by pod " + string(by.uid) + " on node " + victim.Node
 		if d.Group != "" {
-			note = "Preempted by gang " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " +
+			note = "Preempted by podgroup " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " +
 				victim.Node
 		}
 		s.tell(event{
