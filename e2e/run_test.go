@@ -3,11 +3,13 @@ package e2e_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rollcall-sched/rollcall/e2e/accountant"
 	"github.com/rollcall-sched/rollcall/e2e/cluster"
 )
 
@@ -82,7 +84,8 @@ func TestASchedulerThatStartsWithoutAServerWaitsForIt(t *testing.T) {
 }
 
 // TestALeaderThatWasSuspendedEndsAndAnotherBinds suspends the scheduler that holds the lease for longer than the lease
-// lasts. Another one, with a log of its own, takes over; the first one ends when it goes on.
+// lasts. Another one, with a log of its own, takes over; the first one ends when it goes on. It is started again, and
+// they change places.
 func TestALeaderThatWasSuspendedEndsAndAnotherBinds(t *testing.T) {
 	needsRollcall(t, "kube-scheduler takes no lease from its flags beside a configuration")
 	w := newWorld(t, false, cluster.Options{})
@@ -92,26 +95,39 @@ func TestALeaderThatWasSuspendedEndsAndAnotherBinds(t *testing.T) {
 		"--leader-elect-retry-period=500ms",
 	}
 	w.start(o)
-	first := w.scheduler
-	w.gang("one", 4, "1")
-	w.waitFor("one-", 4, bound)
-	if err := first.Suspend(); err != nil {
-		t.Fatal(err)
-	}
+	w.gang("before", 4, "1m")
+	w.waitFor("before-", 4, bound)
+	leader := w.scheduler
 	o.User = "second"
 	w.start(o)
-	w.gang("two", 4, "1")
-	w.waitFor("two-", 4, bound)
-	if err := first.Resume(); err != nil {
-		t.Fatal(err)
+	standby := w.scheduler
+	for i := range times() {
+		if err := leader.Suspend(); err != nil {
+			t.Fatal(err)
+		}
+		w.scheduler = standby
+		name := fmt.Sprintf("g%03d", i)
+		w.gang(name, 4, "1m")
+		w.waitFor(name+"-", 4, bound)
+		if err := leader.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		var exit *exec.ExitError
+		if err := leader.Wait(ctx); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("the suspended one ended with %v, wanted exit code 1; its output:\n%s", err, leader.Tail(20))
+		}
+		cancel()
+		if err := leader.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leader, standby = standby, leader
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var exit *exec.ExitError
-	if err := first.Wait(ctx); !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Errorf("the first one ended with %v, wanted exit code 1; its output:\n%s", err, first.Tail(20))
+	w.gang("after", 4, "1m")
+	w.waitFor("after-", 4, bound)
+	a := accountant.Audit(t, w.c, leader)
+	b := accountant.Audit(t, w.c, standby)
+	if n := a.Bound(leader.User) + b.Bound(standby.User); n != 4*(times()+2) {
+		t.Errorf("the schedulers have bound %d pods, wanted %d", n, 4*(times()+2))
 	}
-	w.gang("three", 4, "1")
-	w.waitFor("three-", 4, bound)
-	w.audit(8)
 }

@@ -1,6 +1,9 @@
 package e2e_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,23 +11,23 @@ import (
 	"github.com/rollcall-sched/rollcall/e2e/cluster"
 )
 
-// TestGangsAreBoundAfterTheAPIServerWasKilled kills the API server, and then etcd, before and after gangs come.
-func TestGangsAreBoundAfterTheAPIServerWasKilled(t *testing.T) {
+// TestGangsAreBoundAfterServersWereKilled kills the API server, and then etcd, while gangs come, again and again.
+func TestGangsAreBoundAfterServersWereKilled(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		w.start(w.options())
-		w.gang("one", 4, "1")
-		w.waitFor("one-", 4, bound)
-		if err := w.c.APIServer.Restart(w.Context()); err != nil {
-			w.Fatal(err)
+		moment := rand.New(rand.NewPCG(3, 3))
+		for i := range times() {
+			for _, server := range []*cluster.Process{w.c.APIServer, w.c.Etcd} {
+				name := fmt.Sprintf("%s%03d", strings.ReplaceAll(server.Name, "-", ""), i)
+				w.gang(name, 4, "1m")
+				time.Sleep(time.Duration(moment.IntN(50)) * time.Millisecond)
+				if err := server.Restart(w.Context()); err != nil {
+					w.Fatal(err)
+				}
+				w.waitFor(name+"-", 4, bound)
+			}
 		}
-		w.gang("two", 4, "1")
-		w.waitFor("two-", 4, bound)
-		if err := w.c.Etcd.Restart(w.Context()); err != nil {
-			w.Fatal(err)
-		}
-		w.gang("three", 4, "1")
-		w.waitFor("three-", 4, bound)
-		w.audit(12)
+		w.audit(8 * times())
 	})
 }
 

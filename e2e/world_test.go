@@ -58,7 +58,7 @@ func needsRollcall(t *testing.T, reason string) {
 	}
 }
 
-// newWorld starts a cluster with four nodes of four processors. A test starts the scheduler.
+// newWorld starts a cluster with four nodes of four processors and room for any number of pods. A test starts the scheduler.
 func newWorld(t *testing.T, native bool, o cluster.Options) *world {
 	t.Helper()
 	o.GenericWorkload = native
@@ -68,7 +68,7 @@ func newWorld(t *testing.T, native bool, o cluster.Options) *world {
 	return &world{
 		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamic.NewForConfigOrDie(config),
 		nodes: nodes.ForTest(t, c.Config(), nodes.Options{
-			Count: 4, Capacity: nodes.Capacity("4", "64Gi", "110"), WithoutPods: true,
+			Count: 4, Capacity: nodes.Capacity("4", "64Gi", "5000"), WithoutPods: true,
 		}),
 		native: native,
 	}

@@ -30,6 +30,7 @@ type Process struct {
 
 	mu      sync.Mutex
 	running *run
+	last    *run // the run that was started last, which may have ended
 	// spent is the processor time of the runs that ended.
 	spent time.Duration
 }
@@ -106,7 +107,7 @@ func (p *Process) launch() (*run, error) {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	r := &run{cmd: cmd, ended: make(chan struct{})}
-	p.running = r
+	p.running, p.last = r, r
 	go func() {
 		r.err = cmd.Wait()
 		p.mu.Lock()
@@ -164,9 +165,11 @@ func (p *Process) Terminate(ctx context.Context) error {
 	}
 }
 
-// Wait waits until the process ends by itself, and returns what exec.Cmd.Wait does.
+// Wait waits until the process ends by itself, unless it has, and returns what exec.Cmd.Wait does.
 func (p *Process) Wait(ctx context.Context) error {
-	r := p.current()
+	p.mu.Lock()
+	r := p.last
+	p.mu.Unlock()
 	if r == nil {
 		return nil
 	}

@@ -146,7 +146,7 @@ func TestWordsChooseTests(t *testing.T) {
 		words []string
 		want  int
 	}{
-		{nil, 3}, {[]string{"scheduler/filters"}, 2}, {[]string{"scheduler", "TestOther", "TestMore"}, 2},
+		{nil, 2}, {[]string{"scheduler/filters"}, 2}, {[]string{"scheduler", "TestOther", "TestMore"}, 2},
 	} {
 		if got, err := choose(standin, false, c.words); err != nil || len(got) != c.want {
 			t.Errorf("%v: got %v, %v; wanted %d tests", c.words, got, err, c.want)

@@ -140,6 +140,11 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %d | %d | %s | %d | %d |\n", o.pkg, o.name, word, o.passed, len(o.failed),
 			peer, o.identical, int(o.took/time.Second))
 	}
+	for _, r := range standin {
+		if r.ownPlugins {
+			fmt.Fprintf(&b, "| %s | `%s` | not run: brings plugins of its own | | | %s | | |\n", r.pkg, r.name, peerWord(r))
+		}
+	}
 	fmt.Fprintf(&b, "\n%d of %d tests pass. Of their cases %d pass and %d fail. %d logs were replayed, all identical.\n",
 		passed, len(outcomes), cases, failed, logs)
 	return b.String()

@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	inPart := flag.Bool("part", false, "run only what continuous integration runs")
 	table := flag.String("table", "", "write the results of the last runs of all tests into this `file`, between its marks")
 	readOnly := flag.Bool("read", false, "run nothing: read the results of the last runs again")
@@ -77,6 +77,7 @@ func run(ctx context.Context) error {
 		if err := e.prepare(ctx); err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, e.close()) }()
 	}
 	var outcomes []outcome
 	for _, t := range chosen {
@@ -99,14 +100,17 @@ func run(ctx context.Context) error {
 	return judge(os.Stdout, outcomes, standin, reasons)
 }
 
-// choose returns the tests that are to be run: all, the part, or those that the words name.
+// choose returns the tests that are to be run: all that bring no plugins of their own, the part, or those that the words
+// name.
 func choose(standin []standinRow, inPart bool, words []string) ([]test, error) {
 	if inPart {
 		return part, nil
 	}
 	var all, named []test
 	for _, r := range standin {
-		all = append(all, r.test)
+		if !r.ownPlugins {
+			all = append(all, r.test)
+		}
 	}
 	if len(words) == 0 {
 		return all, nil

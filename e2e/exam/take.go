@@ -22,38 +22,45 @@ type exam struct {
 	scratch  string // what it works in
 	standin  []standinRow
 	rollcall string // the program under test
+	logs     string // where its logs are while a test runs
 }
 
 // patience is how many seconds a test may take. The stand-in had 420; the tests that use them up are slow by
 // themselves.
 const patience = 420
 
-// prepare builds rollcall, and the command that starts it with a log of its own.
+// prepare builds rollcall, and the command that starts it with a log of its own. Several exams may run at a time, of
+// different packages.
 func (e *exam) prepare(ctx context.Context) (err error) {
 	if e.rollcall, err = binaries.Path(ctx, binaries.Rollcall); err != nil {
 		return err
 	}
-	for _, dir := range []string{e.logs(), e.kept()} {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("clear the logs of earlier runs: %w", err)
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make the folder of logs: %w", err)
-		}
+	if err := os.MkdirAll(e.kept(), 0o755); err != nil {
+		return fmt.Errorf("make the folder of logs: %w", err)
+	}
+	if e.logs, err = os.MkdirTemp(e.scratch, "logs-"); err != nil {
+		return fmt.Errorf("make the folder of logs: %w", err)
 	}
 	// The tests configure no backoff, which no scheduler takes from a file.
-	command := fmt.Sprintf("#!/bin/sh\nlog=$(mktemp -d %q/XXXXXX) || exit 1\n"+
-		"exec %q run --log \"$log/log\" --leader-elect=false --secure-port=0 --raise-zero-backoff \"$@\"\n",
-		e.logs(), e.rollcall)
+	command := fmt.Sprintf("#!/bin/sh\ndir=$(mktemp -d %q/run-XXXXXX) || exit 1\n"+
+		"exec %q run --log \"$dir/log\" --leader-elect=false --secure-port=0 --raise-zero-backoff \"$@\"\n",
+		e.logs, e.rollcall)
 	if err := os.WriteFile(e.command(), []byte(command), 0o755); err != nil {
 		return fmt.Errorf("write the scheduler's command: %w", err)
 	}
 	return nil
 }
 
-func (e *exam) logs() string    { return filepath.Join(e.scratch, "logs") }
+// close removes the folder of the logs. Those whose replay is not identical are kept elsewhere.
+func (e *exam) close() error {
+	if e.logs == "" {
+		return nil
+	}
+	return os.RemoveAll(e.logs)
+}
+
 func (e *exam) kept() string    { return filepath.Join(e.scratch, "logs-kept") }
-func (e *exam) command() string { return filepath.Join(e.scratch, "rollcall-run") }
+func (e *exam) command() string { return filepath.Join(e.logs, "rollcall-run") }
 
 // take runs one test. If an API server did not start, which happens to one case in a hundred with any scheduler, the
 // test is run once more. With readOnly nothing is run: the result of the last run is read.
@@ -106,7 +113,7 @@ func (e *exam) result(t test, word string) string {
 
 // replay replays each log, and removes those that are identical. It returns a line for each.
 func (e *exam) replay(ctx context.Context, t test) (string, error) {
-	logs, err := filepath.Glob(filepath.Join(e.logs(), "*"))
+	logs, err := filepath.Glob(filepath.Join(e.logs, "run-*"))
 	if err != nil {
 		return "", err
 	}
@@ -142,6 +149,9 @@ func (e *exam) replay(ctx context.Context, t test) (string, error) {
 // last reads the results of the last runs of all tests that were ever run.
 func (e *exam) last() (all []outcome, err error) {
 	for _, r := range e.standin {
+		if r.ownPlugins {
+			continue
+		}
 		o, err := e.read(r.test)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
