@@ -101,6 +101,7 @@ func (s *State) DeleteNode(name string) (old *v1.Node) {
 	s.uncount(n)
 	s.withAffinity.put(name, nil, false)
 	s.withAntiAffinity.put(name, nil, false)
+	s.withWideAntiAffinity.put(name, nil, false)
 	s.dropImages(old)
 	if at, found := s.findListed(name); found {
 		s.listed = slices.Delete(s.listed, at, at+1)
@@ -209,6 +210,7 @@ func (s *State) count(name string, n *node) {
 	s.free.count(n.info, +1)
 	s.withAffinity.put(name, n.info, len(n.info.PodsWithAffinity) > 0)
 	s.withAntiAffinity.put(name, n.info, len(n.info.PodsWithRequiredAntiAffinity) > 0)
+	s.withWideAntiAffinity.put(name, n.info, len(n.info.PodsWithRequiredNonHostScopedAntiAffinity) > 0)
 }
 
 // countImages and dropImages keep, for ImageLocality, how many nodes have each image, as kube-scheduler's

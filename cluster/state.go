@@ -30,8 +30,10 @@ type State struct {
 	beyond      uint64  // see Beyond
 	changed     journal // see ChangedSince
 
-	withAffinity     nodeSet
-	withAntiAffinity nodeSet
+	withAffinity         nodeSet
+	withAntiAffinity     nodeSet
+	withWideAntiAffinity nodeSet
+	listsWide            bool // see ListWideAntiAffinity
 
 	pods   map[types.UID]*Pod
 	byName map[types.NamespacedName]types.UID
@@ -54,17 +56,18 @@ type State struct {
 // New returns the state before the first entry: nothing.
 func New() *State {
 	return &State{
-		informers:        NewInformers(),
-		nodes:            map[string]*node{},
-		images:           map[string]*fwk.ImageStateSummary{},
-		withAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
-		withAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},
-		pods:             map[types.UID]*Pod{},
-		byName:           map[types.NamespacedName]types.UID{},
-		groups:           map[types.NamespacedName]*Group{},
-		fallen:           map[*Group]bool{},
-		composites:       map[types.NamespacedName]*Composite{},
-		namedBy:          map[types.NamespacedName]map[*Composite]bool{},
+		informers:            NewInformers(),
+		nodes:                map[string]*node{},
+		images:               map[string]*fwk.ImageStateSummary{},
+		withAffinity:         nodeSet{members: map[string]fwk.NodeInfo{}},
+		withAntiAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
+		withWideAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},
+		pods:                 map[types.UID]*Pod{},
+		byName:               map[types.NamespacedName]types.UID{},
+		groups:               map[types.NamespacedName]*Group{},
+		fallen:               map[*Group]bool{},
+		composites:           map[types.NamespacedName]*Composite{},
+		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}
 }
 

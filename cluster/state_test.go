@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"pgregory.net/rapid"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
@@ -283,6 +286,8 @@ func TestImagesAreCountedOverTheNodesThatHaveThem(t *testing.T) {
 }
 
 func TestNodesWithAffinityAreListedByName(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.InterPodAffinityHostnameFastPath, true)
 	anti := func(p *v1.Pod) {
 		term := v1.PodAffinityTerm{
 			TopologyKey:   "zone",
@@ -295,10 +300,18 @@ func TestNodesWithAffinityAreListedByName(t *testing.T) {
 		}
 	}
 	s := newState(t)
+	if wide, _ := s.HavePodsWithRequiredNonHostScopedAntiAffinityList(); wide != nil {
+		t.Errorf("nodes with wide anti-affinity are listed that are not to be: %v", wide)
+	}
+	s.ListWideAntiAffinity(true)
 	want := func(step, want string) {
 		t.Helper()
 		affinity, _ := s.HavePodsWithAffinityList()
 		antiAffinity, _ := s.HavePodsWithRequiredAntiAffinityList()
+		wide, _ := s.HavePodsWithRequiredNonHostScopedAntiAffinityList()
+		if got := nodeNames(wide); got != want || wide == nil {
+			t.Errorf("%s: nodes with wide anti-affinity are %s, want %s", step, got, want)
+		}
 		if got := nodeNames(affinity); got != want {
 			t.Errorf("%s: nodes with affinity are %s, want %s", step, got, want)
 		}

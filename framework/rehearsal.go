@@ -183,9 +183,15 @@ func (s *stage) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return s.replace(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredAntiAffinity()) > 0 }), err
 }
 
-// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister: it is empty, as the real one's is.
+// HavePodsWithRequiredNonHostScopedAntiAffinityList implements fwk.NodeInfoLister. It is nil if the real one's is: such
+// nodes are not listed then.
 func (s *stage) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	return s.SharedLister.NodeInfos().HavePodsWithRequiredNonHostScopedAntiAffinityList()
+	nodes, err := s.SharedLister.NodeInfos().HavePodsWithRequiredNonHostScopedAntiAffinityList()
+	if nodes == nil {
+		return nil, err
+	}
+	belongs := func(n fwk.NodeInfo) bool { return len(n.GetPodsWithRequiredNonHostScopedAntiAffinity()) > 0 }
+	return s.replace(nodes, belongs), err
 }
 
 // replace returns the real nodes that were not changed, and those that were and belong to them now, by name.

@@ -44,11 +44,14 @@ type writer struct {
 	entries []eventlog.Entry
 	epoch   uint64
 	now     time.Time
-	placed  map[string]string // the pods that were scheduled, and their nodes
+
+	behaviour uint32            // of the epochs that are started
+	placed    map[string]string // the pods that were scheduled, and their nodes
 }
 
 func newWriter(t *testing.T) *writer {
-	return &writer{t: t, m: scheduler.New(plugins.NewRegistry()), now: transcripts.Start, placed: map[string]string{}}
+	return &writer{t: t, m: scheduler.New(plugins.NewRegistry()), now: transcripts.Start, placed: map[string]string{},
+		behaviour: scheduler.Behaviour}
 }
 
 func (w *writer) take(p eventlog.Payload) {
@@ -74,7 +77,7 @@ func (w *writer) start(named map[string]bool) {
 	w.epoch++
 	w.now = w.now.Add(time.Hour) // all backoffs are over
 	w.take(&eventlog.EpochStarted{ID: fmt.Sprintf("epoch-%d", w.epoch), Version: "test", Format: eventlog.FormatVersion,
-		Behaviour: scheduler.Behaviour, Config: config})
+		Behaviour: w.behaviour, Config: config})
 	w.decide()
 }
 
@@ -169,6 +172,66 @@ func TestWithoutItsFeatureGatesALogDiverges(t *testing.T) {
 	}
 	if report := verify(t, entries); report.Identical() {
 		t.Error("identical without its gates")
+	}
+}
+
+// aloof is a pod that wants no other pod with its label in its zone.
+func aloof(name string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name)}}
+	pod.Labels = map[string]string{"app": "aloof"}
+	pod.Spec.SchedulerName = "default-scheduler"
+	pod.Spec.Containers = []v1.Container{{Name: "c"}}
+	pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels}, TopologyKey: "zone",
+		}},
+	}}
+	return pod
+}
+
+// TestPodsKeepOthersOffTheirZoneUnderTheHostnameFastPath: under that gate InterPodAffinity asks for the nodes with pods
+// of wide anti-affinity by themselves. Epochs before behaviour 4 had it find none, and are replayed so.
+func TestPodsKeepOthersOffTheirZoneUnderTheHostnameFastPath(t *testing.T) {
+	gate := map[string]bool{"InterPodAffinityHostnameFastPath": true}
+	for _, c := range []struct {
+		behaviour uint32
+		want      []string
+	}{{3, []string{"first", "second"}}, {scheduler.Behaviour, []string{"first"}}} {
+		w := newWriter(t)
+		w.behaviour = c.behaviour
+		w.start(gate)
+		for _, name := range []string{"n1", "n2"} {
+			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: name, UID: types.UID(name), Labels: map[string]string{"zone": "z"},
+			}}
+			node.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("110")}
+			w.upsert(eventlog.Nodes, node)
+		}
+		w.upsert(eventlog.Pods, aloof("first"))
+		plain := aloof("second")
+		plain.Spec.Affinity = nil
+		w.upsert(eventlog.Pods, plain)
+		if got := slices.Sorted(maps.Keys(w.placed)); !slices.Equal(got, c.want) {
+			t.Errorf("by behaviour %d, %v are placed, want %v", c.behaviour, got, c.want)
+		}
+		if report := verify(t, w.entries); !report.Identical() {
+			t.Errorf("by behaviour %d, diverged: %s", c.behaviour, report.Divergences[0])
+		}
+		state, err := w.m.AppendState(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.m, err = scheduler.Restore(plugins.NewRegistry(), state); err != nil {
+			t.Fatal(err)
+		}
+		w.behaviour = scheduler.Behaviour
+		w.start(gate) // from here on, wherever it was begun
+		third := aloof("third")
+		third.Spec.Affinity = nil
+		w.upsert(eventlog.Pods, third)
+		if node, placed := w.placed["third"]; placed {
+			t.Errorf("restored after behaviour %d, the third one is placed on %s", c.behaviour, node)
+		}
 	}
 }
 

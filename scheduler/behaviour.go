@@ -63,6 +63,8 @@ var Behaviours = []Rules{
 	{Number: 4, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"A reservation that ends because its entity was refused for another reason than want of room says so: it " +
 			"ends as OtherReason. Before, it ended as NoTime.",
+		"Under the feature gate InterPodAffinityHostnameFastPath, running pods whose anti-affinity is by more than the " +
+			"host keep others off their domains.",
 	}},
 }
 
@@ -126,6 +128,9 @@ func (r *rules) endOfUseless() eventlog.Ending {
 // knowsOwnNominations reports whether the state says which nominations were given by Decisions.
 func (r *rules) knowsOwnNominations() bool { return r.behaviour >= 4 }
 
+// listsWide reports whether the state lists the nodes that have pods with anti-affinity by more than the host.
+func (r *rules) listsWide() bool { return r.behaviour >= 4 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -157,4 +162,5 @@ func (m *Machine) useRules() {
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
 	m.queue.PickIsMemo(m.rules.recordsFacts())
+	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -23,12 +24,18 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	KubeScheduler     = "kube-scheduler"
-	// Rollcall is the product, of the checkout that this module lies in. It is built at each use.
+	// Rollcall is the product, of the checkout that this module lies in. Each process builds it when it first uses it.
 	Rollcall = "rollcall"
 )
 
 // kubernetesVersion is what the programs of Kubernetes say of themselves.
 const kubernetesVersion = "v1.37.0"
+
+// product is the build of Rollcall, of which each process makes one: its tests are all of the same program.
+var product struct {
+	sync.Once
+	err error
+}
 
 // packages are where the programs of other projects lie.
 var packages = map[string]string{
@@ -65,7 +72,8 @@ func Path(ctx context.Context, name string) (string, error) {
 		return given, nil
 	}
 	if name == Rollcall {
-		return file, build(ctx, filepath.Dir(module), file, "./cmd/rollcall", "-s -w")
+		product.Do(func() { product.err = build(ctx, filepath.Dir(module), file, "./cmd/rollcall", "-s -w") })
+		return file, product.err
 	}
 	pkg, ok := packages[name]
 	if !ok {
