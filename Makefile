@@ -60,7 +60,7 @@ soak-e2e: ## The same with each fault a hundred times
 
 # Kubernetes' own scheduler tests lie beside a checkout, in ../shared/upstream-exam; without them nothing is run, which is
 # said. The first run builds them, which takes an hour on two processors; all of them run for an hour. EXAM names a
-# package, and tests of it: EXAM="scheduler/filters TestNodePortsFilter".
+# package, and maybe tests of it: EXAM="scheduler/filters".
 .PHONY: exam
 exam: ## Run Kubernetes' scheduler tests with "rollcall run" in kube-scheduler's place: docs/CONFORMANCE.md
 	cd e2e && $(GO) run ./exam --table ../docs/CONFORMANCE.md $(EXAM)

@@ -63,8 +63,8 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 
 // slots are a pod's places in the lists of its NodeInfo: of all pods, of those with affinity, of those with
 // required anti-affinity; 0 in a list that it is not in. Plugins walk these lists, and their order is that of
-// history: upstream fills the gap that a pod leaves with the last one. Of those with required anti-affinity by more than
-// the host, the order is no matter: nothing but sums are made of them.
+// history: upstream fills the gap that a pod leaves with the last one. Of those with required anti-affinity by more
+// than the host, the order is no matter: nothing but sums are made of them.
 type slots [3]int
 
 func slotLists(info *framework.NodeInfo) [len(slots{})][]fwk.PodInfo {

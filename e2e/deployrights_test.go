@@ -317,7 +317,39 @@ func (w *installedWorld) volumes() {
 		claim, err := w.client.CoreV1().PersistentVolumeClaims("default").Get(ctx, "provisioned", metav1.GetOptions{})
 		return err == nil && claim.Annotations["volume.kubernetes.io/selected-node"] != "", err
 	})
+	w.lostVolume()
 	w.remove("volume-provisioned")
+}
+
+// lostVolume has the claim that is waited for name a volume that there is not, and then vanish: what the scheduler's
+// watches lack it reads.
+func (w *installedWorld) lostVolume() {
+	w.Helper()
+	claims := w.client.CoreV1().PersistentVolumeClaims("default")
+	edit := func(change func(*v1.PersistentVolumeClaim)) {
+		w.until("the claim is changed", func(ctx context.Context) (bool, error) {
+			claim, err := claims.Get(ctx, "provisioned", metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			change(claim)
+			_, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
+			return err == nil, err
+		})
+	}
+	read := func(what string) {
+		w.until("the scheduler reads "+what, func(context.Context) (bool, error) {
+			used, _ := w.asked()
+			return used[right{"get", "", what}], nil
+		})
+	}
+	edit(func(claim *v1.PersistentVolumeClaim) { claim.Spec.VolumeName = "absent" })
+	read("persistentvolumes")
+	edit(func(claim *v1.PersistentVolumeClaim) { claim.Finalizers = nil })
+	if err := claims.Delete(w.Context(), "provisioned", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	read("persistentvolumeclaims")
 }
 
 // devices has a pod whose ResourceClaim is allocated already.
@@ -425,12 +457,24 @@ func (w *installedWorld) metrics() {
 // used returns what the scheduler has asked for, by the audit log, and reports what was forbidden.
 func (w *installedWorld) used() map[right]bool {
 	w.Helper()
+	used, forbidden := w.asked()
+	for r := range forbidden {
+		w.Errorf("the scheduler wanted to %s, and was not allowed to", r)
+	}
+	w.Logf("the scheduler has used %d rights, %d of them delegated",
+		len(used), len(slices.Collect(maps.Keys(delegated))))
+	return used
+}
+
+// asked returns what the scheduler asked for by the audit log and was allowed to, and what it was not allowed to.
+func (w *installedWorld) asked() (used, forbidden map[right]bool) {
+	w.Helper()
 	f, err := os.Open(w.c.AuditLog())
 	if err != nil {
 		w.Fatal(err)
 	}
 	defer f.Close()
-	used, forbidden := map[right]bool{}, map[right]bool{}
+	used, forbidden = map[right]bool{}, map[right]bool{}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -455,12 +499,7 @@ func (w *installedWorld) used() map[right]bool {
 	if err := lines.Err(); err != nil {
 		w.Fatal(err)
 	}
-	for r := range forbidden {
-		w.Errorf("the scheduler wanted to %s, and was not allowed to", r)
-	}
-	w.Logf("the scheduler has used %d rights, %d of them delegated",
-		len(used), len(slices.Collect(maps.Keys(delegated))))
-	return used
+	return used, forbidden
 }
 
 func freePort(t *testing.T) int {

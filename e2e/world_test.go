@@ -58,7 +58,8 @@ func needsRollcall(t *testing.T, reason string) {
 	}
 }
 
-// newWorld starts a cluster with four nodes of four processors and room for any number of pods. A test starts the scheduler.
+// newWorld starts a cluster with four nodes of four processors, which have room for any number of pods. A test starts
+// the scheduler.
 func newWorld(t *testing.T, native bool, o cluster.Options) *world {
 	t.Helper()
 	o.GenericWorkload = native

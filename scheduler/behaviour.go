@@ -63,8 +63,8 @@ var Behaviours = []Rules{
 	{Number: 4, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"A reservation that ends because its entity was refused for another reason than want of room says so: it " +
 			"ends as OtherReason. Before, it ended as NoTime.",
-		"Under the feature gate InterPodAffinityHostnameFastPath, running pods whose anti-affinity is by more than the " +
-			"host keep others off their domains.",
+		"Under the feature gate InterPodAffinityHostnameFastPath, running pods whose anti-affinity is by more than " +
+			"the host keep others off their domains.",
 	}},
 }
 

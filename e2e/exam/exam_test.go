@@ -85,7 +85,7 @@ func TestAFailureNeedsAReason(t *testing.T) {
 		bad            bool
 	}{
 		"none":              {nil, "", "second_[1] failed, and docs/CONFORMANCE.md gives no reason; kube", true},
-		"the case's":        {[]reason{{pkg: o.pkg, of: "TestB/second_[1]"}}, "", "0 of 1 tests passed, with 2 cases", false},
+		"the case's":        {[]reason{{pkg: o.pkg, of: "TestB/second_[1]"}}, "", "0 of 1 tests passed, with 2", false},
 		"a pattern":         {[]reason{{pkg: o.pkg, of: "TestB/second_*"}}, "", "0 of 1", false},
 		"another package's": {[]reason{{pkg: "scheduler", of: "TestB/second_*"}}, "", "gives no reason", true},
 		"one too many": {
@@ -102,7 +102,7 @@ func TestAFailureNeedsAReason(t *testing.T) {
 			var out strings.Builder
 			err := judge(&out, []outcome{of}, standin, c.reasons)
 			if (err != nil) != c.bad || !strings.Contains(out.String(), c.said) {
-				t.Errorf("error %v, wanted one: %v; output, in which %q is to stand:\n%s", err, c.bad, c.said, out.String())
+				t.Errorf("error %v, wanted one: %v; %q is to stand in:\n%s", err, c.bad, c.said, out.String())
 			}
 		})
 	}

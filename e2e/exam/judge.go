@@ -67,7 +67,8 @@ func judge(w io.Writer, outcomes []outcome, standin []standinRow, reasons []reas
 				continue
 			}
 			bad++
-			fmt.Fprintf(w, "%s %s failed, and docs/CONFORMANCE.md gives no reason%s\n", o.pkg, of, inStandin(standin, o))
+			fmt.Fprintf(w, "%s %s failed, and docs/CONFORMANCE.md gives no reason%s\n",
+				o.pkg, of, inStandin(standin, o))
 		}
 	}
 	for _, r := range reasons {
@@ -118,7 +119,7 @@ func writeTable(file string, outcomes []outcome, standin []standinRow) error {
 // tableOf is the table of results.
 func tableOf(outcomes []outcome, standin []standinRow) string {
 	var b strings.Builder
-	var passed, cases, failed, logs int
+	var passed, cases, failed, logs, diverged int
 	b.WriteString("| Package | Test | Rollcall | Cases passed | Failed | kube-scheduler | Logs replayed | s |\n" +
 		"|---|---|---|--:|--:|---|--:|--:|\n")
 	for _, o := range outcomes {
@@ -136,17 +137,19 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 		if o.ok {
 			passed++
 		}
-		cases, failed, logs = cases+o.passed, failed+len(o.failed), logs+o.identical
+		cases, failed = cases+o.passed, failed+len(o.failed)
+		logs, diverged = logs+o.identical, diverged+len(o.diverged)
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %d | %d | %s | %d | %d |\n", o.pkg, o.name, word, o.passed, len(o.failed),
 			peer, o.identical, int(o.took/time.Second))
 	}
 	for _, r := range standin {
 		if r.ownPlugins {
-			fmt.Fprintf(&b, "| %s | `%s` | not run: brings plugins of its own | | | %s | | |\n", r.pkg, r.name, peerWord(r))
+			fmt.Fprintf(&b, "| %s | `%s` | not run: brings plugins of its own | | | %s | | |\n",
+				r.pkg, r.name, peerWord(r))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d of %d tests pass. Of their cases %d pass and %d fail. %d logs were replayed, all identical.\n",
-		passed, len(outcomes), cases, failed, logs)
+	fmt.Fprintf(&b, "\n%d of %d tests pass. Of their cases %d pass and %d fail. The replays of %d logs were identical, of "+
+		"%d not.\n", passed, len(outcomes), cases, failed, logs, diverged)
 	return b.String()
 }
 

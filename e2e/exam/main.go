@@ -46,7 +46,7 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	inPart := flag.Bool("part", false, "run only what continuous integration runs")
-	table := flag.String("table", "", "write the results of the last runs of all tests into this `file`, between its marks")
+	table := flag.String("table", "", "write the results of all tests' last runs into this `file`, between its marks")
 	readOnly := flag.Bool("read", false, "run nothing: read the results of the last runs again")
 	flag.Parse()
 
@@ -100,8 +100,8 @@ func run(ctx context.Context) (err error) {
 	return judge(os.Stdout, outcomes, standin, reasons)
 }
 
-// choose returns the tests that are to be run: all that bring no plugins of their own, the part, or those that the words
-// name.
+// choose returns the tests that are to be run: all that bring no plugins of their own, the part, or those that the
+// words name.
 func choose(standin []standinRow, inPart bool, words []string) ([]test, error) {
 	if inPart {
 		return part, nil
