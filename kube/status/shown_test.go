@@ -230,6 +230,31 @@ func TestNothingIsWrittenOfPodsThatHaveANodeOrAreLeaving(t *testing.T) {
 	}
 }
 
+// A victim of a preemption that lost its node because its bind failed is still to go: its gang's next attempt is none
+// of its own, and says nothing of it.
+func TestNothingIsWrittenOfAMemberThatIsToBeEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := podGroup("green", 1)
+		w := newWorld(t, group)
+		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group},
+			pod("green-0", "4", "green", 0))
+		w.step(pod("high", "4", "", 100)) // which green-0 has to go for
+		w.step(bindFailed("green-0", "n1"))
+		_ = w.written()
+		w.step(pod("green-1", "16", "green", 0))
+		told := false
+		for _, line := range w.written() {
+			told = told || strings.HasPrefix(line, "patch green-1/status of uid-green-1 PodScheduled=False")
+			if strings.Contains(line, "green-0") {
+				t.Errorf("written: %s", line)
+			}
+		}
+		if !told {
+			t.Error("nothing is written of the member that was tried")
+		}
+	})
+}
+
 func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {
 	long := strings.Repeat("ä", maxNote)
 	if got := cutNote(long); len(got) > maxNote || !strings.HasSuffix(got, " ...") || !strings.HasPrefix(got, "ää") {

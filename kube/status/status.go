@@ -185,7 +185,7 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 	of.message = "gang " + g.Name + " is not placed: " + why.message
 	for _, member := range g.Members() {
 		if member != tried && member.Stage == cluster.Pending && m.Schedules(member.Object) &&
-			len(member.Object.Spec.SchedulingGates) == 0 && member.Object.DeletionTimestamp == nil {
+			len(member.Object.Spec.SchedulingGates) == 0 && m.Cluster().MayBePlaced(member) {
 			s.refused(m, member, of)
 		}
 	}

@@ -181,3 +181,7 @@ func podGroup(name string, minimum int32) *schedulingv1beta1.PodGroup {
 func bound(name, node string) eventlog.Payload {
 	return &eventlog.BindResult{UID: types.UID("uid-" + name), Node: node, Outcome: eventlog.BindBound}
 }
+
+func bindFailed(name, node string) eventlog.Payload {
+	return &eventlog.BindResult{UID: types.UID("uid-" + name), Node: node, Outcome: eventlog.BindFailed}
+}

@@ -60,14 +60,16 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 	x.Stage, x.Declared, x.Min = h.stage(g), g.Declared(), g.Min()
 	x.Together = together(g)
 	x.Counts.Ready, x.Counts.Waiting, x.Counts.Assigned = g.Ready(), g.Waiting(), g.Placed()
-	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving(), g.Succeeded()
+	_, ending, _ := m.Cluster().KeptBack(g)
+	x.Counts.Leaving, x.Counts.EndedWell = g.Leaving()+ending, g.Succeeded()
 	if x.WhenBelow = "Keep"; g.Evicts() {
 		x.WhenBelow = "Evict"
 	}
 	x.Refusal = g.Refusal()
 	for _, p := range g.Members() {
 		member := answer.GroupMember{Pod: p.Object.Namespace + "/" + p.Object.Name, UID: p.Object.UID,
-			Stage: p.Stage.String(), Node: p.Node, Leaving: p.Leaving()}
+			Stage: p.Stage.String(), Node: p.Node,
+			Leaving: p.Leaving() || p.Stage == cluster.Pending && !m.Cluster().MayBePlaced(p)}
 		if p.Stage == cluster.Pending {
 			member.Nominated = m.NominatedNode(p.Object.UID)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -28,8 +30,8 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 		_, deleted, _ := m.Cluster().KeptBack(g)
 		x.BeyondMinimum = g.Pending() + g.Waiting() - deleted
 	}
-	if x.KeptOut = keptOut(m, g, false); code == answer.Gated && len(x.KeptOut) == 0 {
-		x.KeptOut = keptOut(m, g, true)
+	if x.KeptOut = h.keptOut(m, g, false); code == answer.Gated && len(x.KeptOut) == 0 {
+		x.KeptOut = h.keptOut(m, g, true)
 	}
 	if f != nil && f != failedBeforeItJoined {
 		addAttempt(x, &h.rows, f, r)
@@ -90,7 +92,7 @@ func ofGangOnly(refusals []answer.Refusal) bool {
 
 // keptOut lists the members that no attempt can place. Those that the gang plugin keeps out are not among them unless
 // they are asked for: it speaks of the gang.
-func keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []answer.KeptOut {
+func (h *gangHistory) keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []answer.KeptOut {
 	var out []answer.KeptOut
 	add := func(p *cluster.Pod, plugin, message string) {
 		i := slices.IndexFunc(out, func(k answer.KeptOut) bool { return k.Plugin == plugin && k.Message == message })
@@ -110,11 +112,24 @@ func keptOut(m *scheduler.Machine, g *cluster.Group, byGang bool) []answer.KeptO
 		}
 		if p.Object.DeletionTimestamp != nil {
 			add(p, "", "is being deleted")
+		} else if !m.Cluster().MayBePlaced(p) {
+			add(p, "", "is being evicted"+h.evictedBy(p.Object.UID))
 		} else if plugin, message, gated := gateOf(m, p); gated && (byGang || plugin != gangPlugin) {
 			add(p, plugin, message)
 		}
 	}
 	return out
+}
+
+// evictedBy says by which preemption a member has to go; "" if that is not known.
+func (h *gangHistory) evictedBy(uid types.UID) string {
+	for _, x := range slices.Backward(h.preemptedBy.list) {
+		if slices.Contains(x.UIDs, uid) {
+			return fmt.Sprintf(": preempted by %s at %s (entry %d)", render.Preemptor(&x.By), x.Time,
+				x.Seq)
+		}
+	}
+	return ""
 }
 
 // addWait says what has to happen, and when the next attempt comes.

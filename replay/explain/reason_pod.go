@@ -34,6 +34,11 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 	switch e := m.Queue().Find(s.uid); {
 	case reason.Code == answer.BeingDeleted:
 		w.Kind, reason.NextRetry.Words = "Nothing", "never"
+	case reason.Code == answer.BeingEvicted:
+		w.Kind, reason.NextRetry.Words = "Nothing", "never"
+		if x.Bind != nil {
+			reason.Since = x.Bind.Time // it lost its node
+		}
 	case reason.Code == answer.NoProfile:
 		w.Kind, reason.Since = "Configuration", s.created.Time
 		reason.NextRetry.Words = "when a configuration has a profile for it"
@@ -91,6 +96,8 @@ func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answ
 		return answer.NoProfile
 	case x.Terminating:
 		return answer.BeingDeleted
+	case p.Stage == cluster.Pending && !m.Cluster().MayBePlaced(p):
+		return answer.BeingEvicted
 	case p.Stage == cluster.Waiting:
 		return answer.HeldByPermit
 	case e == nil:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -96,14 +97,14 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 		name = fmt.Sprintf("n%d", rapid.IntRange(0, 3).Draw(t, "node"))
 	case "group":
 		name = "ml/" + group()
-		args = []string{"min=" + sample("min", "1", "2", "3")}
+		args = []string{"min=" + sample("min", "1", "2", "3"), sample("priority", "", "", "priority=7")}
 		switch sample("kind", "plain", "below", "NonStrict", "asks") {
 		case "below":
 			args = append(args, "parent=c")
 		case "NonStrict":
-			args = append(args, "api=x-k8s.io", "mode=NonStrict", "timeout=20s")
+			args = append(args[:1], "api=x-k8s.io", "mode=NonStrict", "timeout=20s")
 		case "asks":
-			args = append(args, "api=x-k8s.io", "asks=2")
+			args = append(args[:1], "api=x-k8s.io", "asks=2")
 		}
 	case "delete podgroups.scheduling.k8s.io":
 		name = "ml/" + group()
@@ -119,7 +120,8 @@ func drawStep(t *rapid.T, s *transcripts.Player) {
 			"count=" + sample("count", "1", "2", "3"),
 			sample("gate", "", "", "", "gate=example.com/quota"), sample("selector", "", "", "", "selector=disk:ssd"),
 			sample("label", "", "", "", "label=approval:wanted", "label=approval:given", "label=fault:yes"),
-			sample("scheduler", "", "", "", "", "", "scheduler=another")}
+			sample("scheduler", "", "", "", "", "", "scheduler=another"),
+			sample("priority", "", "", "priority=5", "priority=9")}
 		if g := group(); g != "g3" {
 			args = append(args, "group="+g)
 		}
@@ -207,7 +209,7 @@ func doubt(m *scheduler.Machine, name types.NamespacedName, x *answer.Reason) st
 	living, withNode := 0, 0
 	for _, p := range g.Members() {
 		switch {
-		case p.Stage == cluster.Waiting, p.Stage == cluster.Pending && p.Object.DeletionTimestamp == nil:
+		case p.Stage == cluster.Waiting, p.Stage == cluster.Pending && m.Cluster().MayBePlaced(p):
 			living++
 		}
 		if p.Stage != cluster.Pending {
@@ -240,7 +242,7 @@ func doubtCode(m *scheduler.Machine, g *cluster.Group, x *answer.Reason, withNod
 	switch {
 	case x.Code == answer.FailedBefore:
 		return "the whole log is known"
-	case x.Code == answer.BeingDeleted:
+	case x.Code == answer.BeingDeleted, x.Code == answer.BeingEvicted:
 		return "this is no pod"
 	case x.Code != answer.Undeclared && !g.Declared():
 		return "it is not declared"
@@ -286,6 +288,7 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 		at := rapid.Uint64Range(1, last).Draw(rt, "at")
 		want := map[types.NamespacedName]*answer.Reason{}
 		pending := map[string]bool{} // by name of each pod: whether it has yet to get its node for good
+		doomed := map[string]bool{}  // by name of each pod that has no node: whether it is to go
 		err = explain.ReasonsAlong(s.Log().Read, transcripts.Registry(),
 			func(m *scheduler.Machine, e eventlog.Entry, name types.NamespacedName, x *answer.Reason) {
 				if e.Seq != at {
@@ -294,6 +297,9 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 				want[name] = x
 				for _, p := range m.Cluster().AllPods() {
 					pending[p.Object.Name] = p.Stage == cluster.Pending || p.Stage == cluster.Waiting
+					if p.Stage == cluster.Pending && p.Object.Spec.SchedulerName == v1.DefaultSchedulerName {
+						doomed[p.Object.Name] = !m.Cluster().MayBePlaced(p)
+					}
 				}
 			})
 		if err != nil {
@@ -307,6 +313,10 @@ func TestAReasonAskedForIsTheOneThatHistoryCameTo(t *testing.T) {
 			}
 			if is != (got.Reason != nil) {
 				rt.Fatalf("at entry %d pod %s, pending %t, has the reason %+v", at, name, is, got.Reason)
+			}
+			if x := got.Reason; x != nil && doomed[name] != (x.Code == answer.BeingDeleted ||
+				x.Code == answer.BeingEvicted) {
+				rt.Fatalf("at entry %d pod %s, which is to go: %t, has the reason %+v", at, name, doomed[name], x)
 			}
 			if x := got.Reason; x != nil && (!slices.Contains(answer.Codes(), x.Code) ||
 				x.Code == answer.FailedBefore || x.Message == "" || x.NextRetry.Words == "" ||

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/gang"
@@ -137,7 +138,8 @@ func shortOfMembers(x *answer.Reason, g *cluster.Group) string {
 			return text + ", and more"
 		}
 		if k.Plugin == "" {
-			text += fmt.Sprintf("; %s being deleted", render.Count(int64(k.Count), "more is", "more are"))
+			text += fmt.Sprintf("; %s %s", render.Count(int64(k.Count), "more is", "more are"),
+				strings.TrimPrefix(k.Message, "is "))
 		} else {
 			text += fmt.Sprintf("; %s kept out by %s: %s", render.Count(int64(k.Count), more+"is", more+"are"),
 				k.Plugin, k.Message)

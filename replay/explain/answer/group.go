@@ -57,7 +57,8 @@ type GroupMember struct {
 	Node string    `json:"node,omitempty"`
 	// Stage is Pending, Waiting, Binding or Bound.
 	Stage string `json:"stage"`
-	// Leaving says that it is to give its node up: it is being deleted, or asked to go, or its node is gone.
+	// Leaving says that it is to go: it is being deleted, or asked to go, or its node is gone. One that is Pending has
+	// no node any more, and gets none.
 	Leaving bool `json:"leaving,omitempty"`
 	// Nominated is the node that is kept for a Pending member, because pods had to go for it or its gang.
 	Nominated string `json:"nominated,omitempty"`
@@ -68,11 +69,10 @@ type GroupMember struct {
 
 // GroupCounts counts the members of a gang.
 type GroupCounts struct {
-	// Ready are pending members that count towards the minimum: no scheduling gate of their own, no deletion. Waiting
-	// are held on nodes; Assigned have their node for good; Leaving are on nodes still and are to give them up; Gone
-	// were deleted or have finished, EndedWell of them successfully since the gang first had its minimum: these are not
-	// missed. Gated are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is
-	// incomplete.
+	// Ready are pending members that count towards the minimum: no scheduling gate of their own, not to go. Waiting are
+	// held on nodes; Assigned have their node for good; Leaving are there still and are to go; Gone were deleted or
+	// have finished, EndedWell of them successfully since the gang first had its minimum: these are not missed. Gated
+	// are the pending ones that a plugin keeps out of the queue: ready ones too, while the gang is incomplete.
 	Ready    int `json:"ready"`
 	Waiting  int `json:"waiting"`
 	Assigned int `json:"assigned"`

@@ -15,6 +15,9 @@ const (
 	NoProfile Code = "NoProfile"
 	// BeingDeleted: the pod's deletion has begun.
 	BeingDeleted Code = "BeingDeleted"
+	// BeingEvicted: the pod was asked to go while it had a node, which it has lost since because its bind failed. It is
+	// not placed again.
+	BeingEvicted Code = "BeingEvicted"
 	// InFlight: the cycles of the gang's attempt are running at the point in question.
 	InFlight Code = "InFlight"
 	// Incomplete: there are fewer members than the minimum.
@@ -47,9 +50,9 @@ const (
 
 // Codes returns all codes, in the order in which they are looked for.
 func Codes() []Code {
-	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, InFlight, Incomplete, Gated, WaitsForOthers,
-		HeldByPermit,
-		LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed, FailedBefore, Backoff, InTurn}
+	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, Incomplete, Gated,
+		WaitsForOthers, HeldByPermit, LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed,
+		FailedBefore, Backoff, InTurn}
 }
 
 // Reason is why a pod or a gang is pending. A pod of a gang has its gang's, and a part of its own beside it. Amounts
@@ -82,7 +85,8 @@ type Reason struct {
 	// others there were beside those rows.
 	Members     []RefusedMembers `json:"members,omitempty"`
 	MoreMembers int              `json:"moreMembers,omitempty"`
-	// KeptOut are the members that count towards no attempt, alike ones as one row: gated, or being deleted.
+	// KeptOut are the members that count towards no attempt, alike ones as one row: gated, being deleted, or being
+	// evicted.
 	KeptOut []KeptOut `json:"keptOut,omitempty"`
 	// Shortfall has a row for every resource that there is too little of, the worst first, as of ShortfallAt.
 	Shortfall   []Shortfall `json:"shortfall,omitempty"`
@@ -115,7 +119,8 @@ type RefusedMembers struct {
 type KeptOut struct {
 	Count    int      `json:"count"`
 	Examples []string `json:"examples"`
-	// Plugin is the PreEnqueue plugin that keeps them out, "" if they are being deleted; Message is what it says.
+	// Plugin is the PreEnqueue plugin that keeps them out, and Message what it says. Plugin is "" if they are to go:
+	// Message is then what is happening to them.
 	Plugin  string `json:"plugin,omitempty"`
 	Message string `json:"message"`
 }

@@ -120,6 +120,12 @@ func askedToGo(p *answer.Pod) string {
 	return ""
 }
 
+// wasHeld reports whether the pod was held on its node by Permit when it was preempted, so that it could be tried
+// again.
+func wasHeld(p *answer.Pod) bool {
+	return p.PreemptedBy != nil && len(p.PreemptedBy.Own) > 0 && p.PreemptedBy.Own[0].Held
+}
+
 // PodPending says why the pod has no node yet, or may still lose it, to follow its name.
 func PodPending(p *answer.Pod) string {
 	if p.Stage == cluster.Pending.String() {
@@ -191,7 +197,7 @@ func podGone(p *answer.Pod) string {
 	if p.Gone != nil {
 		how += fmt.Sprintf(" at %s", p.Gone.Time)
 	}
-	if asked := askedToGo(p); asked != "" && p.Node != "" {
+	if asked := askedToGo(p); asked != "" && (p.Node != "" || !wasHeld(p)) {
 		how = asked + ", and " + how
 	}
 	if p.Node == "" {
@@ -212,6 +218,8 @@ func whyPending(p *answer.Pod) string {
 			p.SchedulerName)
 	case p.Terminating:
 		return "it is being deleted and will not be placed"
+	case p.Reason != nil && p.Reason.Code == answer.BeingEvicted:
+		return beingEvicted(p)
 	case p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)):
 		return fmt.Sprintf("%s keeps it out of the queue: %s", p.GatingPlugin, p.GatingMessage)
 	}
@@ -234,6 +242,20 @@ func whyPending(p *answer.Pod) string {
 		return triedBefore(p)
 	}
 	return "nothing has been decided on it yet; it is tried " + p.Queue.NextRetry
+}
+
+// beingEvicted says, of a pod that is still to be evicted and has no node any more, at whose behest and since when.
+func beingEvicted(p *answer.Pod) string {
+	asked := askedToGo(p)
+	if asked == "" {
+		asked = fmt.Sprintf("was asked to go before entry %d, with which what is known begins", p.KnownFrom)
+	}
+	text := fmt.Sprintf("it is being evicted and will not be placed: it %s", asked)
+	if b := p.Bind; b != nil {
+		text += fmt.Sprintf("; it has no node since %s (entry %d), when binding it to %s ended in %s", b.Time, b.Seq,
+			b.Node, BindOutcome(b))
+	}
+	return text
 }
 
 // nowAndLast says, of a pod by itself, what an attempt would come to now, and how the last one failed as far as that
