@@ -99,6 +99,9 @@ func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profi
 // otherwise.
 func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
 
+// CompareTolerations is that of the Planner's Projector.
+func (p *Planner) CompareTolerations(yes bool) { p.projector.CompareTolerations(yes) }
+
 // EndUseless has a reservation for now end, and for which recorded reason, when its entity is refused for another
 // reason than want of room. With 0 it is decided again.
 func (p *Planner) EndUseless(ended eventlog.Ending) { p.useless = ended }

@@ -10,8 +10,8 @@ import (
 )
 
 // eligible reports, pod by pod, whether the pod could run on the node if the node were empty, as far as selectors,
-// required node affinity and taints say.
-func eligible(pods []*cluster.Pod, node *v1.Node) []bool {
+// required node affinity and taints say. comparisons says whether a toleration may compare numbers.
+func eligible(pods []*cluster.Pod, node *v1.Node, comparisons bool) []bool {
 	out := make([]bool, len(pods))
 	wasPlain := false
 	for i, p := range pods {
@@ -20,7 +20,7 @@ func eligible(pods []*cluster.Pod, node *v1.Node) []bool {
 			out[i] = out[i-1]
 			continue
 		}
-		out[i] = mayRunOn(p.Object, node)
+		out[i] = mayRunOn(p.Object, node, comparisons)
 		wasPlain = plain
 	}
 	return out
@@ -31,17 +31,18 @@ func asksNothing(p *v1.Pod) bool {
 	return len(p.Spec.NodeSelector) == 0 && p.Spec.Affinity == nil && len(p.Spec.Tolerations) == 0
 }
 
-func mayRunOn(pod *v1.Pod, node *v1.Node) bool {
+func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
 	tolerations := pod.Spec.Tolerations
-	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(logr.Discard(), tolerations, &cordon, false) {
+	if node.Spec.Unschedulable &&
+		!corev1helpers.TolerationsTolerateTaint(logr.Discard(), tolerations, &cordon, comparisons) {
 		return false
 	}
 	hinders := func(t *v1.Taint) bool {
 		return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
 	}
 	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(
-		logr.Discard(), node.Spec.Taints, tolerations, hinders, false)
+		logr.Discard(), node.Spec.Taints, tolerations, hinders, comparisons)
 	if untolerated {
 		return false
 	}

@@ -28,10 +28,15 @@ type Cluster interface {
 type Projector struct {
 	cluster          Cluster
 	outlooks, trials int
+	comparisons      bool // see CompareTolerations
 }
 
 // NewProjector returns a Projector that looks at the cluster.
 func NewProjector(c Cluster) *Projector { return &Projector{cluster: c} }
+
+// CompareTolerations sets whether tolerations with the operators Lt and Gt count, as the feature gate
+// TaintTolerationComparisonOperators says. Without the call they do not.
+func (p *Projector) CompareTolerations(yes bool) { p.comparisons = yes }
 
 // Work returns how many Outlooks were made, and how often it was tried whether their pods find a node each. Tests bound
 // both.
@@ -74,7 +79,8 @@ func (p *Projector) Outlook(now eventlog.Time, pods []*cluster.Pod, within []str
 		o.needs = append(o.needs, o.amounts(pod))
 	}
 	for _, info := range p.nodes(within) {
-		n := node{name: info.Node().Name, free: make([]int64, len(o.resources)), fits: eligible(pods, info.Node())}
+		n := node{name: info.Node().Name, free: make([]int64, len(o.resources))}
+		n.fits = eligible(pods, info.Node(), p.comparisons)
 		for k, name := range o.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested

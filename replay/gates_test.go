@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -70,6 +71,12 @@ func (w *writer) start(named map[string]bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.startWith(cfg, w.behaviour)
+}
+
+// startWith is start with a configuration and a behaviour.
+func (w *writer) startWith(cfg *framework.Config, behaviour uint32) {
+	w.t.Helper()
 	config, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		w.t.Fatal(err)
@@ -77,7 +84,7 @@ func (w *writer) start(named map[string]bool) {
 	w.epoch++
 	w.now = w.now.Add(time.Hour) // all backoffs are over
 	w.take(&eventlog.EpochStarted{ID: fmt.Sprintf("epoch-%d", w.epoch), Version: "test", Format: eventlog.FormatVersion,
-		Behaviour: w.behaviour, Config: config})
+		Behaviour: behaviour, Config: config})
 	w.decide()
 }
 
@@ -98,7 +105,11 @@ func (w *writer) upsert(r eventlog.Resource, obj eventlog.Object) {
 	w.decide()
 }
 
-func (w *writer) pod(name, cpu string) {
+func (w *writer) pod(name, cpu string) { w.upsert(eventlog.Pods, w.newPod(name, cpu)) }
+
+// newPod returns a pod that tolerates the nodes' taint by its value. It requests cpu; if what pods request for all
+// their containers together does not count, that is 1.
+func (w *writer) newPod(name, cpu string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name)}}
 	pod.Spec.SchedulerName = "default-scheduler"
 	pod.Spec.Tolerations = []v1.Toleration{{Key: "sla", Operator: v1.TolerationOpGt, Value: "900",
@@ -106,12 +117,13 @@ func (w *writer) pod(name, cpu string) {
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}
 	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}}}
-	w.upsert(eventlog.Pods, pod)
+	return pod
 }
 
 // node is of 4 cpu, with a taint that is tolerated by its value alone.
 func (w *writer) node(name string) {
-	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+		Labels: map[string]string{"rack": "a"}}}
 	node.Spec.Taints = []v1.Taint{{Key: "sla", Value: "950", Effect: v1.TaintEffectNoSchedule}}
 	node.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"),
 		v1.ResourcePods: resource.MustParse("110")}
@@ -141,6 +153,58 @@ func gatedLog(t *testing.T) []eventlog.Entry {
 	step(containersOnly, "f", "a", "b", "c", "d") // 4 of 4
 	return w.entries
 }
+
+// TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations has all nodes tainted so that pods tolerate it by the
+// operator Gt alone, under the gate that makes it count: a gang that must stay in one rack finds the rack, and a pod
+// that waits for room has a reservation. Before behaviour 4 neither was so.
+func TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations(t *testing.T) {
+	for behaviour := uint32(3); behaviour <= scheduler.Behaviour; behaviour++ {
+		w := newWriter(t)
+		cfg, err := framework.ReadOptions{FeatureGates: comparing}.LoadConfig([]byte(backfilled), "backfilled")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.startWith(cfg, behaviour)
+		w.node("n1")
+		group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "g", UID: "g"}}
+		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 1}
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
+		w.upsert(eventlog.PodGroups, group)
+		member := w.newPod("member", "1")
+		name := "g"
+		member.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		w.upsert(eventlog.Pods, member)
+		runs := w.newPod("runs", "3")
+		runs.Annotations = map[string]string{"rollcall.dev/duration": "1h"}
+		w.upsert(eventlog.Pods, runs)
+		waits := w.newPod("waits", "2")
+		w.upsert(eventlog.Pods, waits)
+
+		reserved := false
+		for _, e := range w.entries {
+			d, ok := e.Payload.(*eventlog.Decision)
+			reserved = reserved || ok && d.Outcome == eventlog.Reserved && d.Name == "waits"
+		}
+		want := behaviour >= 4
+		if placed := w.placed["member"] != ""; placed != want || reserved != want {
+			t.Errorf("behaviour %d: the member is placed: %t, the pod that waits has a reservation: %t; want %t of both",
+				behaviour, placed, reserved, want)
+		}
+		if report := verify(t, w.entries); !report.Identical() {
+			t.Errorf("behaviour %d: diverged: %s", behaviour, report.Divergences[0])
+		}
+	}
+}
+
+const backfilled = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {queuePolicy: Backfill, backfillHoldSeconds: 7200}
+`
 
 func TestALogsFeatureGatesAreThoseOfItsEpochs(t *testing.T) {
 	entries := gatedLog(t)

@@ -3,6 +3,9 @@ package scheduler
 import (
 	"fmt"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/kubernetes/pkg/features"
+
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -65,6 +68,8 @@ var Behaviours = []Rules{
 			"ends as OtherReason. Before, it ended as NoTime.",
 		"Under the feature gate InterPodAffinityHostnameFastPath, running pods whose anti-affinity is by more than " +
 			"the host keep others off their domains.",
+		"Domains of gangs, and reservations, heed tolerations that compare numbers where the feature gate " +
+			"TaintTolerationComparisonOperators is on.",
 	}},
 }
 
@@ -131,6 +136,10 @@ func (r *rules) knowsOwnNominations() bool { return r.behaviour >= 4 }
 // listsWide reports whether the state lists the nodes that have pods with anti-affinity by more than the host.
 func (r *rules) listsWide() bool { return r.behaviour >= 4 }
 
+// heedsComparisons reports whether the feature gate TaintTolerationComparisonOperators is heeded by all that looks for
+// room, and not by plugins alone.
+func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -155,12 +164,21 @@ var searches = [Behaviour + 1]search{
 	4: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
+// comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
+// The gates of the configuration are in force.
+func (m *Machine) comparesTolerations() bool {
+	return m.rules.heedsComparisons() &&
+		utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+}
+
 // useRules has what looks for something do so by the rules of the epoch's behaviour.
 func (m *Machine) useRules() {
 	rules := m.rules.searches[m.rules.behaviour]
 	m.topology.find, m.rules.room.find = rules.domain, rules.room
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
+	m.backfill.CompareTolerations(m.comparesTolerations())
+	m.topology.projector.CompareTolerations(m.comparesTolerations())
 	m.queue.PickIsMemo(m.rules.recordsFacts())
 	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
 }

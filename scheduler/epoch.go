@@ -19,7 +19,7 @@ import (
 
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
-	bounded := m.rules.boundsNumbers()
+	bounded, compared := m.rules.boundsNumbers(), m.comparesTolerations()
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -28,7 +28,8 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 		if err := m.configure(p.Config); err != nil {
 			return &ConfigError{err}
 		}
-	case string(p.Config) != string(m.profiles.config) || bounded != m.rules.boundsNumbers():
+	case string(p.Config) != string(m.profiles.config) || bounded != m.rules.boundsNumbers() ||
+		compared != m.comparesTolerations():
 		if err := m.reconfigure(p.Config); err != nil {
 			return err
 		}
