@@ -36,13 +36,15 @@ func (p *Planner) BlockedLanes() []BlockedLane {
 			continue
 		}
 		b := BlockedLane{Key: e.Key(), Profile: profile, Since: e.FirstActive().Add(l.Hold)}
-		pods := p.view.Needed(e)
 		nodes := map[string]bool{}
-		for _, place := range p.outlooksFor(e, pods).placesNow() {
-			nodes[place.Node] = true
-			b.Pods++
+		if needed, ok := p.view.Needed(e); ok {
+			for _, place := range p.outlooksFor(e, needed).placesNow() {
+				nodes[place.Node] = true
+				b.Pods++
+			}
+			b.Needed = needed.Wanted()
 		}
-		b.Needed, b.Nodes = len(pods), len(nodes)
+		b.Nodes = len(nodes)
 		out = append(out, b)
 	}
 	return out
@@ -127,13 +129,13 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
 		return false
 	}
-	pods := p.view.Needed(e)
-	if pods == nil {
+	needed, ok := p.view.Needed(e)
+	if !ok {
 		return false
 	}
 	room, known := l.room[e.Key()]
-	if !known || room.version != p.view.Version() || !room.of.same(pods) {
-		room = roomToGet{of: asTheyAre(pods), version: p.view.Version(), ever: p.outlooksFor(e, pods).fitsEver()}
+	if !known || room.version != p.view.Version() || !room.of.same(needed) {
+		room = roomToGet{of: asTheyAre(needed), version: p.view.Version(), ever: p.outlooksFor(e, needed).fitsEver()}
 		l.noteRoom(e, room)
 	}
 	if !room.ever {
@@ -144,7 +146,7 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
 		return false
 	}
 	if now := p.view.Versions(); room.versions != now {
-		room.versions, room.now = now, p.outlooksFor(e, pods).fitsNow()
+		room.versions, room.now = now, p.outlooksFor(e, needed).fitsNow()
 		l.noteRoom(e, room)
 	}
 	return room.now
@@ -159,7 +161,7 @@ func refusedElsewhere(e *queue.Entity) bool {
 // roomToGet is whether there is room for pods as they were: on an empty cluster, at a version of its objects, and now,
 // at versions of what runs there.
 type roomToGet struct {
-	of        podsAsTheyWere
+	of        demandAsItWas
 	version   uint64
 	versions  Versions
 	ever, now bool
@@ -175,54 +177,49 @@ func (l *lane) noteRoom(e *queue.Entity, room roomToGet) {
 	l.room[e.Key()] = room
 }
 
-// podsAsTheyWere are pods with their objects.
-type podsAsTheyWere struct {
-	pods    []*cluster.Pod
+// demandAsItWas is a demand with its pods' objects.
+type demandAsItWas struct {
+	demand  outlook.Demand
 	objects []*v1.Pod
 }
 
-func asTheyAre(pods []*cluster.Pod) podsAsTheyWere {
-	objects := make([]*v1.Pod, len(pods))
-	for i, p := range pods {
-		objects[i] = p.Object
-	}
-	return podsAsTheyWere{pods, objects}
-}
+func asTheyAre(demand outlook.Demand) demandAsItWas { return demandAsItWas{demand, objectsOf(demand)} }
 
-func (w *podsAsTheyWere) same(pods []*cluster.Pod) bool {
-	if !slices.Equal(w.pods, pods) {
-		return false
-	}
-	for i, p := range pods {
-		if w.objects[i] != p.Object {
-			return false
+func objectsOf(demand outlook.Demand) (objects []*v1.Pod) {
+	for _, part := range demand.Parts {
+		for _, p := range part.Pods {
+			objects = append(objects, p.Object)
 		}
 	}
-	return true
+	return objects
 }
 
-// outlooks are those for the pods of one entity: one of all nodes, or one of each domain that all of the pods may go
+func (w *demandAsItWas) same(demand outlook.Demand) bool {
+	return w.demand.Same(demand) && slices.Equal(w.objects, objectsOf(demand))
+}
+
+// outlooks are those for the demand of one entity: one of all nodes, or one of each domain that all of its pods may go
 // to.
 type outlooks []*outlook.Outlook
 
-func (p *Planner) outlooksFor(e *queue.Entity, pods []*cluster.Pod) outlooks {
+func (p *Planner) outlooksFor(e *queue.Entity, demand outlook.Demand) outlooks {
 	domains, limited := p.view.DomainsNow(e)
 	if !limited {
-		return outlooks{p.outlookOn(nil, e, pods)}
+		return outlooks{p.outlookOn(nil, e, demand)}
 	}
 	all := make(outlooks, len(domains))
 	for i, nodes := range domains {
-		all[i] = p.outlookOn(nodes, e, pods)
+		all[i] = p.outlookOn(nodes, e, demand)
 	}
 	return all
 }
 
-// outlookOn returns the outlook of some nodes, or of all, for the pods of an entity.
-func (p *Planner) outlookOn(nodes []string, e *queue.Entity, pods []*cluster.Pod) *outlook.Outlook {
-	o := p.projector.Outlook(p.view.Now(), pods, nodes)
+// outlookOn returns the outlook of some nodes, or of all, for the demand of an entity.
+func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand outlook.Demand) *outlook.Outlook {
+	o, first := p.projector.Outlook(p.view.Now(), demand, nodes), demand.First()
 	for _, node := range p.view.KeptNodes() {
 		for _, kept := range p.view.KeptOn(node) {
-			if p.view.KeyOf(kept) != e.Key() && p.goesBefore(kept, pods[0]) {
+			if p.view.KeyOf(kept) != e.Key() && p.goesBefore(kept, first) {
 				o.Keep(kept, node)
 			}
 		}

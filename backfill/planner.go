@@ -42,8 +42,9 @@ type View interface {
 	KeyOf(p *cluster.Pod) queue.Key
 	// HasEnough reports whether an entity waits only for members beyond what it needs.
 	HasEnough(e *queue.Entity) bool
-	// Needed returns the pods that an entity must place at once to have what it needs; nil if it has too few ready.
-	Needed(e *queue.Entity) []*cluster.Pod
+	// Needed returns the pods of an entity of which some must be placed at once so that it has what it needs; ok is
+	// false if it has too few ready.
+	Needed(e *queue.Entity) (_ outlook.Demand, ok bool)
 	// LeastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one
 	// of them declares nothing; ok is false if it is not known which of its gangs will be placed.
 	LeastNeeds(e *queue.Entity) (needs []Need, longest time.Duration, ok bool)

@@ -46,7 +46,8 @@ func (p *Planner) Reservations() []Reservation {
 
 // Proposal is a reservation to be decided for the first of a lane.
 type Proposal struct {
-	// Pod is the pod that the Decision is about: the first of those that the reservation is for.
+	// Pod is the pod that the Decision is about: the first of those that the reservation is for, or of those that need
+	// room.
 	Pod *cluster.Pod
 	// At and Places are the reservation's. Without Places the one there is has to go.
 	At     eventlog.Time
@@ -99,16 +100,16 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	if r != nil && !r.stale {
 		return Proposal{}, false
 	}
-	pods := p.view.Needed(e)
-	if pods == nil {
+	needed, ok := p.view.Needed(e)
+	if !ok {
 		return Proposal{}, false
 	}
 	now, elsewhere := p.view.Now(), refusedElsewhere(e)
 	was := &p.lanes[profile].looked
-	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(pods) {
+	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(needed) {
 		return Proposal{}, false
 	}
-	o := p.outlooksFor(e, pods)
+	o := p.outlooksFor(e, needed)
 	at, places, until, found := o.earliest()
 	var ended eventlog.Ending
 	if !found {
@@ -121,10 +122,14 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 		}
 	}
 	if r.isSame(found, at, places, now) {
-		*was = lookedAt{asTheyAre(pods), versions, elsewhere, until}
+		*was = lookedAt{asTheyAre(needed), versions, elsewhere, until}
 		return Proposal{}, false
 	}
-	return Proposal{Pod: pods[0], At: at, Places: places, Ended: ended}, true
+	pod := needed.First()
+	if len(places) > 0 {
+		pod = p.view.Pod(places[0].UID)
+	}
+	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
 }
 
 // isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both
@@ -138,7 +143,7 @@ func (r *reservation) isSame(found bool, at eventlog.Time, places []eventlog.Pla
 
 // lookedAt is for which pods a reservation was looked for, and that nothing else came of it than what there is.
 type lookedAt struct {
-	of        podsAsTheyWere
+	of        demandAsItWas
 	versions  Versions
 	elsewhere bool
 	until     eventlog.Time

@@ -11,6 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -26,7 +27,7 @@ func (emptyView) Entity(queue.Key) *queue.Entity                             { r
 func (emptyView) InFlight() bool                                             { return false }
 func (emptyView) KeyOf(*cluster.Pod) queue.Key                               { return queue.Key{} }
 func (emptyView) HasEnough(*queue.Entity) bool                               { return false }
-func (emptyView) Needed(*queue.Entity) []*cluster.Pod                        { return nil }
+func (emptyView) Needed(*queue.Entity) (outlook.Demand, bool)                { return outlook.Demand{}, false }
 func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)     { return nil, 0, false }
 func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool)  { return nil, false }
 func (emptyView) KeptNodes() []string                                        { return nil }

@@ -46,15 +46,15 @@ func (p *Projector) Work() (outlooks, trials int) { return p.outlooks, p.trials 
 type Outlook struct {
 	projector *Projector
 	now       eventlog.Time
-	pods      []*cluster.Pod
+	demand    Demand
+	pods      []*cluster.Pod // of the demand
 	resources []v1.ResourceName
 	needs     [][]int64 // by pod
+	differs   []bool    // by pod: there is a node for it, or for the one before, that is none for the other
 	nodes     []node
 	ends      []ending // in the order in which they come
 	// moving says that some of the times move on with the clock: those of pods that have not started yet.
 	moving bool
-	// passing says that pods for which there is no room are passed over.
-	passing bool
 }
 
 type node struct {
@@ -71,16 +71,21 @@ type ending struct {
 	amounts []int64
 }
 
-// Outlook returns the nodes named in within, or all nodes if within is nil, as they matter for the pods now.
-func (p *Projector) Outlook(now eventlog.Time, pods []*cluster.Pod, within []string) *Outlook {
+// Outlook returns the nodes named in within, or all nodes if within is nil, as they matter for the pods of a demand now.
+func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
 	p.outlooks++
-	o := &Outlook{projector: p, now: now, pods: pods, resources: ResourcesOf(pods)}
+	pods := demand.Pods()
+	o := &Outlook{projector: p, now: now, demand: demand, pods: pods, resources: ResourcesOf(pods)}
+	o.differs = make([]bool, len(pods))
 	for _, pod := range pods {
 		o.needs = append(o.needs, o.amounts(pod))
 	}
 	for _, info := range p.nodes(within) {
 		n := node{name: info.Node().Name, free: make([]int64, len(o.resources))}
 		n.fits = eligible(pods, info.Node(), p.comparisons)
+		for i := 1; i < len(pods); i++ {
+			o.differs[i] = o.differs[i] || n.fits[i] != n.fits[i-1]
+		}
 		for k, name := range o.resources {
 			allocatable, requested := cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested
@@ -207,8 +212,8 @@ func ResourcesOf(pods []*cluster.Pod) []v1.ResourceName {
 // NumNodes returns on how many nodes the Outlook looks.
 func (o *Outlook) NumNodes() int { return len(o.nodes) }
 
-// Earliest returns the earliest time, from now on, at which there is room for all of the pods, and where; ok is false
-// if there is no such time by what the running pods declare. A pod that has run longer than it declared is taken to end
+// Earliest returns the earliest time, from now on, at which there is room for the demand, and where; ok is false if
+// there is no such time by what the running pods declare. A pod that has run longer than it declared is taken to end
 // now.
 //
 // The answer depends on the current time only by which of the running pods are past their declared end. So it is the
@@ -229,8 +234,8 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 		until = o.now + 1
 	}
 	i := sort.Search(len(times), func(i int) bool {
-		found := o.placesAt(times[i])
-		if len(found) < len(o.pods) {
+		found, complete := o.placesAt(times[i])
+		if !complete {
 			return false
 		}
 		places = found // the last that is found is that of the earliest time
@@ -242,28 +247,27 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 	return times[i], places, until, true
 }
 
-// PlacesNow returns a place for each pod, one after the other, up to the first one for which there is no room now.
-func (o *Outlook) PlacesNow() []eventlog.Place { return o.places(nil) }
-
-// PlacesNowFor counts places for so many of the pods now, one after the other. Pods for which there is no room are
-// passed over. Example: of pods of 2, 9 and 2 cpu, two find room on a node with 4.
-func (o *Outlook) PlacesNowFor(wanted int) int {
-	tried := *o
-	tried.passing = true
-	return len(tried.placesFor(wanted, nil))
+// PlacesNow returns places for as many pods of the demand as find room now, one after the other. Example: of pods of 2,
+// 9 and 2 cpu, two find room on a node with 4 if the demand passes over the second, and one if it does not.
+func (o *Outlook) PlacesNow() []eventlog.Place {
+	places, _ := o.places(nil)
+	return places
 }
 
-// FitsNow reports whether there is room for all of the pods now.
-func (o *Outlook) FitsNow() bool { return len(o.places(nil)) == len(o.pods) }
+// FitsNow reports whether there is room for the demand now.
+func (o *Outlook) FitsNow() bool {
+	_, complete := o.places(nil)
+	return complete
+}
 
-// FitsEver reports whether there is room for all of the pods on a cluster on which nothing runs.
+// FitsEver reports whether there is room for the demand on a cluster on which nothing runs.
 func (o *Outlook) FitsEver() bool {
 	empty := *o
 	empty.nodes = slices.Clone(o.nodes)
 	for i := range empty.nodes {
 		empty.nodes[i].free = empty.nodes[i].all
 	}
-	return len(empty.places(nil)) == len(o.pods)
+	return empty.FitsNow()
 }
 
 // RoomForFirst returns how many pods like the first one find room now.
@@ -284,8 +288,8 @@ func (o *Outlook) RoomForFirst() int {
 	return total
 }
 
-// placesAt returns a place for each pod at a time, up to the first one for which there is no room then.
-func (o *Outlook) placesAt(at eventlog.Time) []eventlog.Place {
+// placesAt is places at a time.
+func (o *Outlook) placesAt(at eventlog.Time) (places []eventlog.Place, complete bool) {
 	n, _ := slices.BinarySearchFunc(o.ends, at, func(e ending, at eventlog.Time) int {
 		if e.at > at {
 			return 1
@@ -295,62 +299,95 @@ func (o *Outlook) placesAt(at eventlog.Time) []eventlog.Place {
 	return o.places(o.ends[:n])
 }
 
-// places returns a place for each pod when the given pods have ended, up to the first one for which there is no room
-// then. It takes room that comes free before room that is free now, so that as much as possible of what is free now is
-// left to others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
-func (o *Outlook) places(ended []ending) []eventlog.Place { return o.placesFor(len(o.pods), ended) }
-
-// placesFor is places for so many of the pods.
-func (o *Outlook) placesFor(wanted int, ended []ending) []eventlog.Place {
+// places returns places for the demand when the given pods have ended; complete reports whether all of it has one. It
+// takes room that comes free before room that is free now, so that as much as possible of what is free now is left to
+// others. Example: with one node free now and one free at 11:00, a pod gets the second one at 11:00.
+func (o *Outlook) places(ended []ending) (places []eventlog.Place, complete bool) {
 	o.projector.trials++
-	coming := make([][]int64, len(o.nodes))
-	for i := range o.nodes {
-		coming[i] = make([]int64, len(o.resources))
-	}
-	for _, e := range ended {
-		for k, amount := range e.amounts {
-			coming[e.node][k] += amount
+	room := o.roomAfter(ended)
+	var most []eventlog.Place
+	from, satisfied := 0, 0
+	for _, part := range o.demand.Parts {
+		before, taken := len(places), room
+		if len(o.demand.Parts) > 1 {
+			taken = room.clone()
+		}
+		places = o.placePart(room, from, part, places)
+		from += len(part.Pods)
+		if len(places) > len(most) {
+			most = slices.Clone(places)
+		}
+		if len(places)-before == part.Wanted {
+			satisfied++
+		} else if !o.demand.Passing {
+			return places, false
+		} else {
+			places, room = places[:before], taken
+		}
+		if satisfied == o.demand.Enough {
+			return places, true
 		}
 	}
-	now := make([][]int64, len(o.nodes))
-	for i := range o.nodes {
-		now[i] = slices.Clone(o.nodes[i].free)
-	}
-	places := make([]eventlog.Place, 0, wanted)
+	return most, false
+}
+
+// placePart adds places for as many pods of a part as it wants, the first of which is the from-th of all. Without
+// Passing it ends at the first pod for which there is no room.
+func (o *Outlook) placePart(room room, from int, part Part, places []eventlog.Place) []eventlog.Place {
 	first, firstAny := 0, 0 // where pods like the last one found the first node
-	for i, p := range o.pods {
-		if len(places) == wanted {
-			break
-		}
-		if i > 0 && !o.alike(i-1, i) {
+	placed := 0
+	for i := from; i < from+len(part.Pods) && placed < part.Wanted; i++ {
+		if i > from && !o.alike(i) {
 			first, firstAny = 0, 0
 		}
-		node := o.nodeFor(i, &first, func(n, k int) int64 { return coming[n][k] + min(0, now[n][k]) })
+		node := o.nodeFor(i, &first, func(n, k int) int64 { return room.coming[n][k] + min(0, room.now[n][k]) })
 		if node < 0 {
-			node = o.nodeFor(i, &firstAny, func(n, k int) int64 { return now[n][k] + coming[n][k] })
+			node = o.nodeFor(i, &firstAny, func(n, k int) int64 { return room.now[n][k] + room.coming[n][k] })
 		}
-		if node < 0 && o.passing {
+		if node < 0 && o.demand.Passing {
 			continue
 		}
 		if node < 0 {
-			return places
+			break
 		}
 		for k, need := range o.needs[i] {
-			part := min(need, max(0, coming[node][k]))
-			coming[node][k] -= part
-			now[node][k] -= need - part
+			part := min(need, max(0, room.coming[node][k]))
+			room.coming[node][k] -= part
+			room.now[node][k] -= need - part
 		}
-		places = append(places, eventlog.Place{UID: p.Object.UID, Node: o.nodes[node].name})
+		places = append(places, eventlog.Place{UID: o.pods[i].Object.UID, Node: o.nodes[node].name})
+		placed++
 	}
 	return places
 }
 
-// alike reports whether two pods need the same, and with passing also of which nodes.
-func (o *Outlook) alike(i, j int) bool {
-	if !slices.Equal(o.needs[i], o.needs[j]) {
-		return false
+// room is what nodes have of the resources: free now, and what comes free.
+type room struct{ now, coming [][]int64 }
+
+// roomAfter returns the room when the given pods have ended.
+func (o *Outlook) roomAfter(ended []ending) (r room) {
+	for i := range o.nodes {
+		r.now = append(r.now, slices.Clone(o.nodes[i].free))
+		r.coming = append(r.coming, make([]int64, len(o.resources)))
 	}
-	return !o.passing || asksNothing(o.pods[i].Object) && asksNothing(o.pods[j].Object)
+	for _, e := range ended {
+		for k, amount := range e.amounts {
+			r.coming[e.node][k] += amount
+		}
+	}
+	return r
+}
+
+func (r room) clone() (c room) {
+	for i := range r.now {
+		c.now, c.coming = append(c.now, slices.Clone(r.now[i])), append(c.coming, slices.Clone(r.coming[i]))
+	}
+	return c
+}
+
+// alike reports whether a pod needs the same as the one before it, and with Passing also of which nodes.
+func (o *Outlook) alike(i int) bool {
+	return slices.Equal(o.needs[i-1], o.needs[i]) && !(o.demand.Passing && o.differs[i])
 }
 
 // nodeFor returns the first node, from *from on, that has enough of everything, -1 for none, and moves *from there. A

@@ -77,12 +77,12 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 		{"a pod that fits now", "1", now, "n1"},
 		{"a pod that fits when the short one has ended", "2", start.Add(time.Hour), "n1"},
 	} {
-		at, places, until, ok := p.Outlook(now, []*cluster.Pod{w.pod(c.name, c.cpu, 0)}, nil).Earliest()
+		at, places, until, ok := p.Outlook(now, outlook.DemandOf(w.pod(c.name, c.cpu, 0)), nil).Earliest()
 		if !ok || at != c.at || len(places) != 1 || places[0].Node != c.node || until != start.Add(time.Hour) {
 			t.Errorf("%s: at %v on %v until %v, %t", c.name, at, places, until, ok)
 		}
 	}
-	two := []*cluster.Pod{w.pod("big-0", "4", 0), w.pod("big-1", "4", 0)}
+	two := outlook.DemandOf(w.pod("big-0", "4", 0), w.pod("big-1", "4", 0))
 	if at, places, _, ok := p.Outlook(
 		now,
 		two,
@@ -99,14 +99,14 @@ func TestEarliestIsWhenEnoughOfTheRunningPodsHaveEnded(t *testing.T) {
 func TestWhatDeclaresNothingNeverEnds(t *testing.T) {
 	w := newWorld(t, 1)
 	w.runs("endless", "3", 0, "n0")
-	o := outlook.NewProjector(w).Outlook(start, []*cluster.Pod{w.pod("a", "2", 0)}, nil)
+	o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("a", "2", 0)), nil)
 	if at, _, _, ok := o.Earliest(); ok {
 		t.Errorf("room at %v", at)
 	}
 	if o.FitsNow() || !o.FitsEver() {
 		t.Errorf("fits now %t, ever %t", o.FitsNow(), o.FitsEver())
 	}
-	if o := outlook.NewProjector(w).Outlook(start, []*cluster.Pod{w.pod("b", "5", 0)}, nil); o.FitsEver() {
+	if o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("b", "5", 0)), nil); o.FitsEver() {
 		t.Error("a pod larger than every node fits ever")
 	}
 }
@@ -115,7 +115,7 @@ func TestPlacesTakeWhatComesFreeBeforeWhatIsFreeNow(t *testing.T) {
 	w := newWorld(t, 2)
 	w.runs("ends", "4", time.Hour, "n1")
 	both := []*cluster.Pod{w.pod("a", "4", 0), w.pod("b", "4", 0)}
-	at, places, _, ok := outlook.NewProjector(w).Outlook(start, both, nil).Earliest()
+	at, places, _, ok := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(both...), nil).Earliest()
 	want := []eventlog.Place{{UID: "a", Node: "n1"}, {UID: "b", Node: "n0"}}
 	if !ok || at != start.Add(time.Hour) || fmt.Sprint(places) != fmt.Sprint(want) {
 		t.Errorf("at %v on %v, want %v", at, places, want)
@@ -125,11 +125,42 @@ func TestPlacesTakeWhatComesFreeBeforeWhatIsFreeNow(t *testing.T) {
 func TestRoomForFirstCountsPodsLikeTheFirst(t *testing.T) {
 	w := newWorld(t, 3)
 	w.runs("some", "3", 0, "n1")
-	o := outlook.NewProjector(w).Outlook(start, []*cluster.Pod{w.pod("a", "2", 0)}, nil)
+	o := outlook.NewProjector(w).Outlook(start, outlook.DemandOf(w.pod("a", "2", 0)), nil)
 	if got := o.RoomForFirst(); got != 4 {
 		t.Errorf("room for %d, want 4: two on n0, none on n1, two on n2", got)
 	}
 	if got := len(o.PlacesNow()); got != 1 {
 		t.Errorf("%d places for one pod", got)
+	}
+}
+
+// TestADemandPassesOverWhatFindsNoRoom has gangs of which some members, or one whole gang, fit nowhere.
+func TestADemandPassesOverWhatFindsNoRoom(t *testing.T) {
+	w := newWorld(t, 2)
+	w.runs("half", "2", time.Hour, "n0")
+	big, small, other, last := w.pod("big", "9", 0), w.pod("small", "4", 0), w.pod("other", "3", 0), w.pod("last", "1", 0)
+	part := func(wanted int, pods ...*cluster.Pod) outlook.Part { return outlook.Part{Pods: pods, Wanted: wanted} }
+	now, later := start, start.Add(time.Hour)
+	for _, c := range []struct {
+		name   string
+		demand outlook.Demand
+		at     eventlog.Time // 0 for never
+		places string
+	}{
+		{"without Passing", outlook.Demand{Parts: []outlook.Part{part(2, big, small)}, Enough: 1}, 0, "[]"},
+		{"the first fits nowhere", outlook.Demand{Parts: []outlook.Part{part(1, big, small)}, Enough: 1, Passing: true},
+			now, "[{small n1}]"},
+		{"too few fit", outlook.Demand{Parts: []outlook.Part{part(2, big, small)}, Enough: 1, Passing: true}, 0, "[]"},
+		{"they fit later", outlook.Demand{Parts: []outlook.Part{part(2, big, small, other)}, Enough: 1, Passing: true},
+			later, "[{small n0} {other n1}]"},
+		{"one gang is enough", outlook.Demand{Parts: []outlook.Part{part(2, small, big), part(1, other)}, Enough: 1,
+			Passing: true}, now, "[{other n1}]"},
+		{"two gangs of three", outlook.Demand{Parts: []outlook.Part{part(1, last), part(2, small, big), part(1, other)},
+			Enough: 2, Passing: true}, now, "[{last n0} {other n1}]"},
+	} {
+		at, places, _, ok := outlook.NewProjector(w).Outlook(start, c.demand, nil).Earliest()
+		if got := fmt.Sprint(places); ok != (c.at != 0) || at != c.at || got != c.places {
+			t.Errorf("%s: %s at %v, %t; want %s at %v", c.name, got, at, ok, c.places, c.at)
+		}
 	}
 }

@@ -70,6 +70,8 @@ var Behaviours = []Rules{
 			"the host keep others off their domains.",
 		"Domains of gangs, and reservations, heed tolerations that compare numbers where the feature gate " +
 			"TaintTolerationComparisonOperators is on.",
+		"A reservation passes over members, and gangs below a CompositePodGroup, that find no room, as attempts do, " +
+			"and so does the question which entity of a lane room can help.",
 	}},
 }
 
@@ -135,6 +137,10 @@ func (r *rules) knowsOwnNominations() bool { return r.behaviour >= 4 }
 
 // listsWide reports whether the state lists the nodes that have pods with anti-affinity by more than the host.
 func (r *rules) listsWide() bool { return r.behaviour >= 4 }
+
+// needsPassOver reports whether the room that an entity needs is that of any members that are enough, and not of the
+// first ones: attempts pass over members that find no node.
+func (r *rules) needsPassOver() bool { return r.behaviour >= 4 }
 
 // heedsComparisons reports whether the feature gate TaintTolerationComparisonOperators is heeded by all that looks for
 // room, and not by plugins alone.

@@ -24,42 +24,50 @@ func (n *entities) hasEnough(e *queue.Entity) bool {
 	return u.Satisfied()
 }
 
-// needed returns the pods that an entity must place at once to have what it needs: of a gang as many as it lacks, of a
-// composite those of the first gangs that are enough; nil if it has too few ready.
-func (n *entities) needed(e *queue.Entity) []*cluster.Pod {
+// needed returns the pods of an entity of which some must be placed at once so that it has what it needs: of a gang as
+// many as it lacks, of a composite those of as many gangs as are enough; ok is false if it has too few ready. Without
+// passing, which behaviours up to 3 have not, these are the first ones.
+func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand, ok bool) {
 	if e.Type() == fwk.PodKeyType {
 		if next := e.Next(); next != nil {
-			return []*cluster.Pod{n.cluster.Pod(next.UID)}
+			return outlook.DemandOf(n.cluster.Pod(next.UID)), true
 		}
-		return nil
+		return outlook.Demand{}, false
 	}
 	gangs := n.gangsOf(e.Key())
 	want := len(gangs)
 	if c := n.compositeOf(e); c != nil {
 		want = c.Min()
 	}
-	var pods []*cluster.Pod
+	demand = outlook.Demand{Enough: want, Passing: true}
 	for _, g := range gangs {
-		if want == 0 {
-			break
-		}
-		k := g.Lacking(gang.OnNodes)
-		var members []*cluster.Pod
-		for _, pod := range e.Ready() {
-			if p := n.cluster.Pod(pod.UID); p.Group == g && len(members) < k {
-				members = append(members, p)
-			}
-		}
-		if len(members) < k {
+		members, k := n.readyOf(e, g), g.Lacking(gang.OnNodes)
+		if len(members) < k || len(demand.Parts) == want && !passing {
 			continue
 		}
-		pods = append(pods, members...)
-		want--
+		if !passing || outlook.Interchangeable(members) {
+			members = members[:max(0, k)]
+		}
+		demand.Parts = append(demand.Parts, outlook.Part{Pods: members, Wanted: max(0, k)})
 	}
-	if want > 0 {
-		return nil
+	pods := demand.Pods()
+	if len(demand.Parts) < want || len(pods) == 0 {
+		return outlook.Demand{}, false
 	}
-	return pods
+	if !passing {
+		return outlook.DemandOf(pods...), true
+	}
+	return demand, true
+}
+
+// readyOf returns the members of a gang that an attempt on the entity could place.
+func (n *entities) readyOf(e *queue.Entity, g *cluster.Group) (members []*cluster.Pod) {
+	for _, pod := range e.Ready() {
+		if p := n.cluster.Pod(pod.UID); p.Group == g {
+			members = append(members, p)
+		}
+	}
+	return members
 }
 
 // leastNeeds returns what an entity needs at the least, and the longest that its pods declare to hold it, 0 if one of

@@ -13,6 +13,7 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/queue"
 )
@@ -38,6 +39,7 @@ type planView struct {
 	room     *room
 	// nominated is nil in epochs whose rules leave nominations out of account.
 	nominated *nominations
+	rules     *rules
 	now       func() eventlog.Time
 }
 
@@ -45,7 +47,7 @@ var _ backfill.View = planView{}
 
 // planView returns the view of a Planner for the rules of the epoch.
 func (m *Machine) planView(room *room) planView {
-	v := planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, now: m.Now}
+	v := planView{State: m.cluster, entities: m.entities, topology: m.topology, room: room, rules: &m.rules, now: m.Now}
 	if m.rules.keepsNominated() {
 		v.nominated = m.nominated
 	}
@@ -106,7 +108,9 @@ func (v planView) KeyOf(p *cluster.Pod) queue.Key { return v.entities.keyOf(p) }
 func (v planView) HasEnough(e *queue.Entity) bool { return v.entities.hasEnough(e) }
 
 // Needed implements backfill.View.
-func (v planView) Needed(e *queue.Entity) []*cluster.Pod { return v.entities.needed(e) }
+func (v planView) Needed(e *queue.Entity) (_ outlook.Demand, ok bool) {
+	return v.entities.needed(e, v.rules.needsPassOver())
+}
 
 // LeastNeeds implements backfill.View.
 func (v planView) LeastNeeds(e *queue.Entity) (needs []backfill.Need, longest time.Duration, ok bool) {

@@ -81,7 +81,8 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 
 // podHasRoom reports whether all nodes together have enough for a single pod.
 func (r *room) podHasRoom(e *queue.Entity) bool {
-	for _, p := range r.entities.needed(e) {
+	demand, _ := r.entities.needed(e, false)
+	for _, p := range demand.Pods() {
 		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
 			if free, offered := r.cluster.Free(name); offered && p.Amount(name) > free {
 				return false

@@ -367,9 +367,9 @@ func (s *domainSearch) untried(p *cluster.Pod) bool {
 	return p.Stage == cluster.Pending && s.queue.Ready(p.Object.UID)
 }
 
-// outlook is the domain as it matters for the pods, without those that are released.
-func (s *domainSearch) outlook(pods []*cluster.Pod, d *domain) *outlook.Outlook {
-	o := s.projector.Outlook(s.now(), pods, d.names)
+// outlook is the domain as it matters for the demand, without the pods that are released.
+func (s *domainSearch) outlook(demand outlook.Demand, d *domain) *outlook.Outlook {
+	o := s.projector.Outlook(s.now(), demand, d.names)
 	for _, p := range s.released {
 		o.Free(p)
 	}
@@ -378,11 +378,11 @@ func (s *domainSearch) outlook(pods []*cluster.Pod, d *domain) *outlook.Outlook 
 
 // fitIn counts how many of the pods find room in the domain, one after the other, up to those that are wanted.
 func (s *domainSearch) fitIn(pods []*cluster.Pod, wanted int, d *domain) int {
-	o := s.outlook(pods, d)
+	demand := outlook.DemandOf(pods...)
 	if s.rules.passesOver() {
-		return o.PlacesNowFor(wanted)
+		demand.Parts[0].Wanted, demand.Passing = wanted, true
 	}
-	return len(o.PlacesNow())
+	return len(s.outlook(demand, d).PlacesNow())
 }
 
 // roomIn counts how many pods like the first one find room in the domain.
@@ -390,5 +390,5 @@ func (s *domainSearch) roomIn(pods []*cluster.Pod, d *domain) int {
 	if len(pods) == 0 {
 		return 0
 	}
-	return s.outlook(pods[:1], d).RoomForFirst()
+	return s.outlook(outlook.DemandOf(pods[0]), d).RoomForFirst()
 }

@@ -1,0 +1,75 @@
+package outlook
+
+import (
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// Demand is the pods of an entity of which some must find room at once.
+type Demand struct {
+	// Parts are its gangs, in the order in which an attempt comes to them; a single pod is one part.
+	Parts []Part
+	// Enough is how many of the Parts must find room.
+	Enough int
+	// Passing passes over pods for which there is no room, and over parts that cannot have it, as attempts do. Without
+	// it there is one part, all of whose pods must find room.
+	Passing bool
+}
+
+// Part is the pods of a gang that can be placed, and how many of them must be.
+type Part struct {
+	Pods   []*cluster.Pod
+	Wanted int
+}
+
+// DemandOf returns the Demand that all of the pods find room.
+func DemandOf(pods ...*cluster.Pod) Demand {
+	return Demand{Parts: []Part{{Pods: pods, Wanted: len(pods)}}, Enough: 1}
+}
+
+// Pods returns the pods of all parts.
+func (d Demand) Pods() (pods []*cluster.Pod) {
+	for _, p := range d.Parts {
+		pods = append(pods, p.Pods...)
+	}
+	return pods
+}
+
+// First returns the first of its pods, of which there must be one.
+func (d Demand) First() *cluster.Pod { return d.Pods()[0] }
+
+// Wanted returns how many pods the first parts that are enough want.
+func (d Demand) Wanted() (n int) {
+	for _, p := range d.Parts[:min(d.Enough, len(d.Parts))] {
+		n += p.Wanted
+	}
+	return n
+}
+
+// Same reports whether two demands are of the same pods, part by part.
+func (d Demand) Same(o Demand) bool {
+	return d.Enough == o.Enough && d.Passing == o.Passing && slices.EqualFunc(d.Parts, o.Parts, func(a, b Part) bool {
+		return a.Wanted == b.Wanted && slices.Equal(a.Pods, b.Pods)
+	})
+}
+
+// Interchangeable reports whether the pods request the same, and nothing else of a node: if one of them finds no room,
+// no other does.
+func Interchangeable(pods []*cluster.Pod) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	names := ResourcesOf(pods)
+	for _, p := range pods {
+		if !asksNothing(p.Object) {
+			return false
+		}
+		for _, name := range names {
+			if p.Amount(name) != pods[0].Amount(name) {
+				return false
+			}
+		}
+	}
+	return true
+}
