@@ -109,7 +109,7 @@ func (p *Planner) isKept(r *reservation, pod *cluster.Pod, node string) bool {
 	if !slices.Contains(p.view.KeptOn(node), pod) {
 		return false
 	}
-	return !slices.ContainsFunc(p.takenBy(r)[node], func(of *cluster.Pod) bool { return !p.goesBefore(pod, of) })
+	return !slices.ContainsFunc(p.takenBy(r)[node], func(of *cluster.Pod) bool { return !p.KeepsFrom(pod, of) })
 }
 
 // kept is how much of a node's resource nominated pods will have at the reservation's time, of those that another pod
@@ -117,7 +117,7 @@ func (p *Planner) isKept(r *reservation, pod *cluster.Pod, node string) bool {
 func (p *Planner) kept(r *reservation, other *cluster.Pod, info fwk.NodeInfo, name v1.ResourceName) (amount int64) {
 	for _, kept := range p.view.KeptOn(info.Node().Name) {
 		gone := kept.Life() > 0 && p.view.Now().Add(kept.Life()) <= r.At
-		if kept != other && !gone && p.view.KeyOf(kept) != r.Key && p.goesBefore(kept, other) {
+		if kept != other && !gone && p.view.KeyOf(kept) != r.Key && p.KeepsFrom(kept, other) {
 			amount += kept.Amount(name)
 		}
 	}
@@ -126,14 +126,9 @@ func (p *Planner) kept(r *reservation, other *cluster.Pod, info fwk.NodeInfo, na
 
 // mayGoWhereKept reports whether room that the reservation leaves out is kept for a pod of an entity.
 func (p *Planner) mayGoWhereKept(r *reservation, e *queue.Entity) bool {
-	for _, node := range p.view.KeptNodes() {
-		for _, kept := range p.view.KeptOn(node) {
-			if p.view.KeyOf(kept) == e.Key() && p.isKept(r, kept, node) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.view.KeptFor(e.Key()), func(k Kept) bool {
+		return k.Counts && p.isKept(r, k.Pod, k.Node)
+	})
 }
 
 // HasRoom reports whether all nodes together have enough for an entity beside its lane's reservation, if the entity

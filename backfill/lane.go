@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/outlook"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -61,28 +60,6 @@ func (p *Planner) Passes(e *queue.Entity) bool {
 		return l == nil
 	}
 	return !p.blocks(l, e)
-}
-
-// Overtakes reports whether an entity may be attempted before one in front of it that lets none pass: room is kept for
-// one of its pods, and is not free for the one in front either. Without that, neither would ever be placed.
-func (p *Planner) Overtakes(e, first *queue.Entity) bool {
-	if p.lanes[e.Profile()] == nil || e.Profile() != first.Profile() {
-		return false
-	}
-	for _, node := range p.view.KeptNodes() {
-		for _, kept := range p.view.KeptOn(node) {
-			if p.view.KeyOf(kept) == e.Key() && p.view.PriorityOf(kept.Object) >= first.Priority() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// goesBefore reports whether the room that is kept for a nominated pod is not free for another pod: it is the rule of
-// every scheduling cycle.
-func (p *Planner) goesBefore(kept, other *cluster.Pod) bool {
-	return p.view.PriorityOf(kept.Object) >= p.view.PriorityOf(other.Object)
 }
 
 // blocks reports whether e is the first of its lane, it is not known when there will be room for it, and it has waited
@@ -219,7 +196,7 @@ func (p *Planner) outlookOn(nodes []string, e *queue.Entity, demand outlook.Dema
 	o, first := p.projector.Outlook(p.view.Now(), demand, nodes), demand.First()
 	for _, node := range p.view.KeptNodes() {
 		for _, kept := range p.view.KeptOn(node) {
-			if p.view.KeyOf(kept) != e.Key() && p.goesBefore(kept, first) {
+			if p.view.KeyOf(kept) != e.Key() && p.KeepsFrom(kept, first) {
 				o.Keep(kept, node)
 			}
 		}

@@ -54,6 +54,16 @@ type View interface {
 	// LacksRoom reports whether an attempt on the entity would certainly fail now for want of room.
 	LacksRoom(e *queue.Entity) bool
 
+	// EntityOf returns the entity that a pod belongs to, nil if it is not in the queue.
+	EntityOf(p *cluster.Pod) *queue.Entity
+	// StandsBefore reports whether a comes before b in the order of the queue.
+	StandsBefore(a, b *queue.Entity) bool
+
+	// Nominated returns the entities that have nominated pods, each once. None is there in epochs whose rules leave
+	// nominations out of account.
+	Nominated() []*queue.Entity
+	// KeptFor returns the nominations of the pods of an entity.
+	KeptFor(key queue.Key) []Kept
 	// KeptNodes returns the nodes on which room is kept for nominated pods, by name. None is there in epochs whose
 	// rules leave nominations out of account.
 	KeptNodes() []string
@@ -61,6 +71,16 @@ type View interface {
 	KeptOn(node string) []*cluster.Pod
 	// PriorityOf returns a pod's priority as a part of what it belongs to.
 	PriorityOf(pod *v1.Pod) int32
+}
+
+// Kept is a nomination: room that is kept for a pod on a node.
+type Kept struct {
+	Pod  *cluster.Pod
+	Node string
+	// Own reports whether a Decision nominated the pod, and not its object alone.
+	Own bool
+	// Counts reports whether room is kept now: the pod has no node, and nothing keeps it out of the queue.
+	Counts bool
 }
 
 // Versions are the versions of a memo of which pods are booked or nominated where, and when they end. While they are
@@ -93,8 +113,10 @@ type Planner struct {
 	reservations map[string]*reservation
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	useless      eventlog.Ending                                // see EndUseless
+	keptAlone    bool                                           // see UseKeptAlone
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
+	looked       int // how many nominations were looked at to find what overtakes, see Looked
 }
 
 // lane is a Lane with the memos kept for it.

@@ -263,6 +263,9 @@ func (p *Planner) limiting(pod *cluster.Pod) *reservation {
 // nil if the pod may go to any node.
 func (p *Planner) Refusal(uid types.UID) func(info fwk.NodeInfo) (why string) {
 	pod := p.view.Pod(uid)
+	if refusal := p.keptAloneRefusal(pod); refusal != nil {
+		return refusal
+	}
 	r := p.limiting(pod)
 	if r == nil {
 		return nil

@@ -30,6 +30,10 @@ func (emptyView) HasEnough(*queue.Entity) bool                               { r
 func (emptyView) Needed(*queue.Entity) (outlook.Demand, bool)                { return outlook.Demand{}, false }
 func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)     { return nil, 0, false }
 func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool)  { return nil, false }
+func (emptyView) EntityOf(*cluster.Pod) *queue.Entity                        { return nil }
+func (emptyView) StandsBefore(a, b *queue.Entity) bool                       { return false }
+func (emptyView) Nominated() []*queue.Entity                                 { return nil }
+func (emptyView) KeptFor(queue.Key) []Kept                                   { return nil }
 func (emptyView) KeptNodes() []string                                        { return nil }
 func (emptyView) KeptOn(node string) []*cluster.Pod                          { return nil }
 func (emptyView) LacksRoom(*queue.Entity) bool                               { return false }

@@ -90,11 +90,11 @@ type Nominations interface {
 	AnyNominated() bool
 }
 
-// Priorities may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields
-// to: those of higher priority.
-type Priorities interface {
-	// PriorityOf returns the pod's priority as a part of what it belongs to.
-	PriorityOf(pod *v1.Pod) int32
+// Keeper may be implemented by a PodNominator that knows better than the pods which of them a nominated pod yields to.
+// Without it these are the pods of higher priority.
+type Keeper interface {
+	// KeepsFrom reports whether the room that is kept for a nominated pod is not free for another pod.
+	KeepsFrom(nominated, other *v1.Pod) bool
 }
 
 func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) {

@@ -117,13 +117,12 @@ func (p *Profile) withNominated(ctx context.Context, state fwk.CycleState, pod *
 	node fwk.NodeInfo) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
 	var with fwk.NodeInfo
 	var stateWith fwk.CycleState
-	priority := corev1.PodPriority
-	if n, ok := p.world.Nominator.(Priorities); ok {
-		priority = n.PriorityOf
+	keeps := func(nominated, other *v1.Pod) bool { return corev1.PodPriority(nominated) >= corev1.PodPriority(other) }
+	if n, ok := p.world.Nominator.(Keeper); ok {
+		keeps = n.KeepsFrom
 	}
 	for _, other := range p.handle.NominatedPodsForNode(node.Node().Name) {
-		if uid := other.GetPod().UID; uid == pod.UID || p.stage.unnominated[uid] ||
-			priority(other.GetPod()) < priority(pod) {
+		if uid := other.GetPod().UID; uid == pod.UID || p.stage.unnominated[uid] || !keeps(other.GetPod(), pod) {
 			continue
 		}
 		if with == nil {

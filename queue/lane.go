@@ -5,7 +5,7 @@ import "slices"
 // A lane is the entities of one profile that wait for their turn (active, backing off, unschedulable), in queue order.
 // An entity is attempted before one in front of it only if Options.Passes reports that the one in front lets it pass.
 // Example: of [a b c], a is unschedulable and Passes(a) is false. Then nothing is attempted, also if b is active,
-// unless Options.Overtakes says so of it.
+// unless Options.Overtaking has it.
 type lane struct {
 	entities []*Entity
 	// asked and version are a memo. At this RoomVersion none of the entities before the asked-th is active, none is
@@ -79,11 +79,13 @@ func (l *lane) chooseHead(q *Queue, version uint64) {
 
 // findOvertaking returns the first entity worth an attempt that overtakes the asked-th, first; nil for none.
 func (l *lane) findOvertaking(q *Queue, first *Entity) *Entity {
-	if q.opts.Overtakes == nil {
+	if q.opts.Overtaking == nil {
 		return nil
 	}
-	for i := l.asked + 1; i < len(l.entities); i++ {
-		if e := l.entities[i]; q.opts.Overtakes(e, first) && q.worthAttempt(e) {
+	all := slices.Clone(q.opts.Overtaking(first))
+	slices.SortFunc(all, q.compare)
+	for _, e := range all {
+		if e.lane == l && q.compare(first, e) < 0 && q.worthAttempt(e) {
 			return e
 		}
 	}
@@ -121,6 +123,9 @@ func (q *Queue) FirstInLane(profile string, wanted func(*Entity) bool) *Entity {
 	}
 	return nil
 }
+
+// StandsBefore reports whether a has its turn before b: it comes first in the order of the queue.
+func (q *Queue) StandsBefore(a, b *Entity) bool { return q.compare(a, b) < 0 }
 
 // RetryInLane has those in a profile's lane that a plugin refused retried after their backoff: what it refused them for
 // has changed.

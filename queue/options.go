@@ -76,12 +76,12 @@ type Options struct {
 	// attempted first. It is asked of profiles with a lane only. nil means always.
 	Passes func(e *Entity) bool
 
-	// Overtakes says whether an entity may be attempted all the same before one in front of it that lets none pass. nil
-	// means never.
-	Overtakes func(e, first *Entity) bool
+	// Overtaking returns the entities that may be attempted all the same before one in front of them that lets none
+	// pass, in any order; those that do not stand behind it in its lane count for nothing. nil means none.
+	Overtaking func(first *Entity) []*Entity
 
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
-	// false to true, or one of Passes or Overtakes has changed, for a reason outside the entity (capacity was freed or
+	// false to true, or one of Passes or Overtaking has changed, for a reason outside the entity (capacity was freed or
 	// added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
 	// Activate and MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64

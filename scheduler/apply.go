@@ -56,6 +56,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	m.waits.doubt(e)
 	m.keepReservations(e, was != m.backfill.Versions())
+	m.nominated.noteOvertaking()
 	if !m.rules.recordsFacts() {
 		m.backfill.NoteBlocked()
 		m.queue.ChooseHead()

@@ -52,6 +52,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	if limited {
 		tried = m.topology.triedBy(g, d)
 	}
+	hadOwn := m.rules.keepsAlone() && m.nominated.hasOwn(key)
 	if !waited {
 		m.queue.StartAttempt(key) // a decision on a waiting pod ends its wait, and is no attempt
 	}
@@ -73,6 +74,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	if limited {
 		m.topology.judge(key, g, tried, d)
 	}
+	m.retryOvertaking(key, hadOwn)
 	return nil
 }
 

@@ -72,6 +72,9 @@ var Behaviours = []Rules{
 			"TaintTolerationComparisonOperators is on.",
 		"A reservation passes over members, and gangs below a CompositePodGroup, that find no room, as attempts do, " +
 			"and so does the question which entity of a lane room can help.",
+		"An entity passes the first of its lane, which lets nothing pass, only if Decisions nominated pods of it to " +
+			"nodes, as many as it needs at once, and goes to no other nodes then. Room that is kept for other nominated " +
+			"pods of a lane is free for entities of that lane that come before them.",
 	}},
 }
 
@@ -142,6 +145,10 @@ func (r *rules) listsWide() bool { return r.behaviour >= 4 }
 // first ones: attempts pass over members that find no node.
 func (r *rules) needsPassOver() bool { return r.behaviour >= 4 }
 
+// keepsAlone reports whether an entity passes the first of its lane only if Decisions had room kept for all that it
+// needs, and with that room alone.
+func (r *rules) keepsAlone() bool { return r.behaviour >= 4 }
+
 // heedsComparisons reports whether the feature gate TaintTolerationComparisonOperators is heeded by all that looks for
 // room, and not by plugins alone.
 func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
@@ -183,6 +190,7 @@ func (m *Machine) useRules() {
 	m.topology.find, m.rules.room.find = rules.domain, rules.room
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
+	m.backfill.UseKeptAlone(m.rules.keepsAlone())
 	m.backfill.CompareTolerations(m.comparesTolerations())
 	m.topology.projector.CompareTolerations(m.comparesTolerations())
 	m.queue.PickIsMemo(m.rules.recordsFacts())

@@ -91,7 +91,7 @@ func (m *Machine) configure(data []byte) error {
 		RoomVersion:    room.version,
 		Part:           m.entities.partOf,
 		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
-		Overtakes:      func(e, first *queue.Entity) bool { return m.backfill.Overtakes(e, first) },
+		Overtaking:     func(first *queue.Entity) []*queue.Entity { return m.backfill.Overtaking(first) },
 	}
 	var lanes []backfill.Lane
 	for _, prof := range profiles {
@@ -117,6 +117,7 @@ func (m *Machine) configure(data []byte) error {
 		cluster: m.cluster, queue: m.queue, rules: &m.rules, projector: outlook.NewProjector(m.cluster), now: m.Now,
 	}
 	m.backfill = backfill.New(m.planView(room), lanes...)
+	m.nominated.planner = m.backfill
 	room.topology, room.planner, m.rules.room = m.topology, m.backfill, room
 	m.useRules()
 	m.cluster.SetMine(func(schedulerName string) bool { return m.profiles.byName[schedulerName] != nil })

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -29,10 +30,15 @@ import (
 type nominations struct {
 	entities *entities
 	rules    *rules
+	planner  *backfill.Planner
 	nodes    map[types.UID]string
 	byNode   map[string][]types.UID // in the order in which they came
 	// own are the pods that a Decision nominated to the node. It is empty in epochs whose rules do not ask.
 	own map[types.UID]bool
+	// index is what byEntity returns, nil if it is to be made again: a memo.
+	index *nominatedEntities
+	// overtaking are the entities that might overtake when that was last looked at: a memo.
+	overtaking []queue.Key
 	// counted are the pods whose nomination counted when that was last looked at: other pods may have been refused a
 	// node because of it, and are told when it counts no more.
 	counted map[types.UID]bool
@@ -66,6 +72,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		return
 	}
 	n.changes++
+	n.index = nil
 	if old != "" {
 		n.vacate(uid, old)
 		delete(n.nodes, uid)
@@ -147,7 +154,7 @@ func (n *nominations) nodeOf(uid types.UID) string { return n.nodes[uid] }
 
 var (
 	_ framework.Nominations = (*nominations)(nil)
-	_ framework.Priorities  = (*nominations)(nil)
+	_ framework.Keeper      = (*nominations)(nil)
 )
 
 // AnyNominated is asked by the framework once a cycle.
@@ -171,7 +178,7 @@ func (n *nominations) NominatedPodsForNode(node string) (pods []fwk.PodInfo) {
 	return pods
 }
 
-// PriorityOf is asked by the framework for the priority that counts between nominated pods and others.
+// PriorityOf returns the priority that counts between nominated pods and others.
 func (n *nominations) PriorityOf(pod *v1.Pod) int32 { return n.entities.cluster.PriorityOf(pod) }
 
 // AddNominatedPod implements fwk.PodNominator; it does nothing.
@@ -209,7 +216,74 @@ func (n *nominations) nominate(uid types.UID, node string, anew bool) {
 	if anew && n.nodes[uid] != "" && !n.own[uid] && n.rules.knowsOwnNominations() {
 		n.own[uid] = true
 		n.changes++
+		n.index = nil
 	}
+}
+
+// nominatedEntities are the nominations of each entity, and these entities in the order of their first nodes.
+type nominatedEntities struct {
+	kept     map[queue.Key][]backfill.Kept
+	entities []*queue.Entity
+}
+
+// byEntity returns the nominations of each entity, and the entities that have any.
+func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity) {
+	if n.index != nil {
+		return n.index.kept, n.index.entities
+	}
+	n.index = &nominatedEntities{kept: map[queue.Key][]backfill.Kept{}}
+	for _, node := range slices.Sorted(maps.Keys(n.byNode)) {
+		for _, uid := range n.byNode[node] {
+			p, e := n.entities.cluster.Pod(uid), n.entities.queue.Find(uid)
+			if p == nil || e == nil {
+				continue
+			}
+			if n.index.kept[e.Key()] == nil {
+				n.index.entities = append(n.index.entities, e)
+			}
+			k := backfill.Kept{Pod: p, Node: node, Own: n.own[uid], Counts: n.counts(uid)}
+			n.index.kept[e.Key()] = append(n.index.kept[e.Key()], k)
+		}
+	}
+	return n.index.kept, n.index.entities
+}
+
+// noteOvertaking makes changes differ if other entities than before might overtake the first of their lane. It ends the
+// applying of an entry, which may have changed whatever byEntity returns.
+func (n *nominations) noteOvertaking() {
+	n.index = nil
+	if !n.rules.keepsAlone() || len(n.own)+len(n.overtaking) == 0 {
+		return
+	}
+	_, entities := n.byEntity()
+	var overtaking []queue.Key
+	for _, e := range entities {
+		if n.planner.Overtakes(e, e) {
+			overtaking = append(overtaking, e.Key())
+		}
+	}
+	if !slices.Equal(overtaking, n.overtaking) {
+		n.overtaking = overtaking
+		n.changes++
+	}
+}
+
+// hasOwn reports whether a Decision nominated any pod of an entity.
+func (n *nominations) hasOwn(key queue.Key) bool {
+	if len(n.own) == 0 {
+		return false
+	}
+	kept, _ := n.byEntity()
+	return slices.ContainsFunc(kept[key], func(k backfill.Kept) bool { return k.Own })
+}
+
+// KeepsFrom is asked by the framework whether the room that is kept for a nominated pod is not free for another one.
+func (n *nominations) KeepsFrom(kept, other *v1.Pod) bool {
+	p, o := n.entities.cluster.Pod(kept.UID), n.entities.cluster.Pod(other.UID)
+	if p == nil || o == nil || n.planner == nil {
+		return n.PriorityOf(kept) >= n.PriorityOf(other)
+	}
+	return n.planner.KeepsFrom(p, o)
 }
 
 // followObject follows what the object of a pod without a node says of its nomination: it counts unless a decision

@@ -87,6 +87,30 @@ func (v planView) KeptOn(node string) (pods []*cluster.Pod) {
 	return pods
 }
 
+// Nominated implements backfill.View.
+func (v planView) Nominated() []*queue.Entity {
+	if v.nominated == nil {
+		return nil
+	}
+	_, entities := v.nominated.byEntity()
+	return entities
+}
+
+// KeptFor implements backfill.View.
+func (v planView) KeptFor(key queue.Key) []backfill.Kept {
+	if v.nominated == nil {
+		return nil
+	}
+	kept, _ := v.nominated.byEntity()
+	return kept[key]
+}
+
+// EntityOf implements backfill.View.
+func (v planView) EntityOf(p *cluster.Pod) *queue.Entity { return v.entities.queue.Find(p.Object.UID) }
+
+// StandsBefore implements backfill.View.
+func (v planView) StandsBefore(a, b *queue.Entity) bool { return v.entities.queue.StandsBefore(a, b) }
+
 // FirstInLane implements backfill.View.
 func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) bool) *queue.Entity {
 	return v.entities.queue.FirstInLane(profile, wanted)
@@ -167,9 +191,32 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 }
 
 // Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass: room
-// is kept on a node for one of its pods, and is not free for the other one.
+// is kept on nodes for what it needs, and is not free for the other one.
 func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
+}
+
+// KeptFor returns the nominations of the pods of an entity.
+func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
+	kept, _ := m.nominated.byEntity()
+	return kept[key]
+}
+
+// retryOvertaking has an entity tried again, after its backoff, if its attempt has failed on nodes that were not kept
+// for it while it overtook another one, and it does not overtake any more: it then waits for its turn, and need not
+// wait for an event. hadOwn says that it had nominations of its own before the Decision.
+func (m *Machine) retryOvertaking(key queue.Key, hadOwn bool) {
+	if !hadOwn {
+		return
+	}
+	m.nominated.index = nil // the Decision may have changed it
+	e := m.queue.Get(key)
+	if e == nil || e.State() != queue.Unschedulable || e.Owed() || !m.backfill.HasLane(e.Profile()) {
+		return
+	}
+	if refused, _ := e.RejectedBy(); slices.Contains(refused, coscheduling.Name) && !m.backfill.Overtakes(e, e) {
+		m.queue.Retry(key)
+	}
 }
 
 // decideReservation decides on a reservation for the first of a lane, if there is something to decide.
