@@ -1,6 +1,7 @@
 package transcripts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -30,6 +31,8 @@ type TB interface {
 type Player struct {
 	// KeepBinds leaves the binds of Step unanswered.
 	KeepBinds bool
+	// Behaviour is that of the epochs that Configure starts; 0 is the current one.
+	Behaviour uint32
 
 	t       TB
 	machine *scheduler.Machine // nil before the first epoch
@@ -65,10 +68,10 @@ func PlayFile(t *testing.T, path string) []eventlog.Entry {
 	return p.Entries()
 }
 
-// Configure starts an epoch of the current behaviour with a KubeSchedulerConfiguration; "" stands for the default one.
+// Configure starts an epoch with a KubeSchedulerConfiguration; "" stands for the default one.
 func (p *Player) Configure(configuration string) {
 	p.t.Helper()
-	p.configure(configuration, scheduler.Behaviour)
+	p.configure(configuration, cmp.Or(p.Behaviour, scheduler.Behaviour))
 }
 
 func (p *Player) configure(configuration string, behaviour uint32) {

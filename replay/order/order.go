@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -74,6 +75,8 @@ type auditor struct {
 	byRequeue bool              // equal priorities go by when they were queued last, as PrioritySort has it
 	refused   map[queue.Key]refusal
 	chosen    map[queue.Key]*choice // the attempts under way
+	blocked   []backfill.BlockedLane
+	blockedAt uint64 // behind which entry blocked was asked for
 }
 
 // refusal is the last Decision that refused an entity.
@@ -82,8 +85,29 @@ type refusal struct {
 	reasons []string
 }
 
-// choice is an attempt under way: whom it overtakes if it places its entity.
-type choice struct{ overtakes []Overtaking }
+// choice is an attempt under way: what it overtakes if it places its entity.
+type choice struct {
+	overtakes []passed
+	// kept are the nodes where room was kept for pods of its entity when it began; nil where that does not limit it.
+	kept map[types.UID]string
+	// stray says of a pod that was placed elsewhere, "" if none was.
+	stray string
+}
+
+// passed is an overtaking, and by which rule and with which detail it is one if it is not allowed by Nominated.
+type passed struct {
+	Overtaking
+	otherwise Rule
+	instead   string
+}
+
+// settle says of an overtaking that Nominated allowed what it is if a pod was placed where no room was kept for it.
+func (c *choice) settle(o passed) Overtaking {
+	if o.Rule == Nominated && c.stray != "" {
+		o.Rule, o.Detail, o.Verdict = o.otherwise, o.instead+"; "+c.stray, Violation
+	}
+	return o.Overtaking
+}
 
 // start takes in the state before the first entry.
 func (a *auditor) start() error {
@@ -154,6 +178,12 @@ func (a *auditor) choose(e eventlog.Entry, by *queue.Entity) {
 	if e.Seq < a.From {
 		return
 	}
+	if a.m.Behaviour() >= keptAlone {
+		c.kept = map[types.UID]string{}
+		for _, k := range a.m.KeptFor(by.Key()) {
+			c.kept[k.Pod.Object.UID] = k.Node
+		}
+	}
 	a.report.Attempts++
 	for _, other := range a.line.before(a, by) {
 		rule, detail := a.judge(other, by)
@@ -162,10 +192,14 @@ func (a *auditor) choose(e eventlog.Entry, by *queue.Entity) {
 			verdict = Violation
 		}
 		refused := a.refused[other.Key()]
-		c.overtakes = append(c.overtakes, Overtaking{
+		o := passed{otherwise: rule, instead: detail, Overtaking: Overtaking{
 			Verdict: verdict, Rule: rule, Detail: detail, Overtaken: entityOf(other), By: entityOf(by),
 			Chosen: e.Seq, Refused: refused.seq, Reasons: refused.reasons,
-		})
+		}}
+		if rule.isViolation() && a.mayOvertake(other, by) {
+			o.Verdict, o.Rule, o.Detail = Allowed, Nominated, nominatedDetail
+		}
+		c.overtakes = append(c.overtakes, o)
 	}
 }
 
@@ -178,13 +212,16 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 		a.refused[key] = refusal{e.Seq, reasonsOf(d)}
 	}
 	c := a.chosen[key]
+	if c != nil && c.kept != nil && d.Node != "" && c.kept[d.UID] != d.Node && c.stray == "" {
+		c.stray = fmt.Sprintf("pod %s/%s went to node %s, which was not kept for it", d.Namespace, d.Name, d.Node)
+	}
 	if c != nil && (d.Outcome == eventlog.Scheduled || len(d.Allowed) > 0) {
 		if e.Seq >= a.From {
 			a.report.Placed++
 		}
 		for _, o := range c.overtakes {
 			o.Placed, o.Time = e.Seq, e.Time.String()
-			a.report.add(o, a.Keep)
+			a.report.add(c.settle(o), a.Keep)
 		}
 		delete(a.chosen, key)
 	}
@@ -193,7 +230,24 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 	}
 }
 
-// judge says why by could be attempted although other stands before it in the queue, or which rule that violates.
+// keptAlone is the behaviour from which on an entity that overtakes must go to the nodes that are kept for it.
+const keptAlone = 4
+
+// mayOvertake reports whether by could be attempted, although other stands before it in its lane and was waiting for
+// its turn, because room was kept for by: something in the lane let nothing pass, and by overtakes both.
+func (a *auditor) mayOvertake(other, by *queue.Entity) bool {
+	if other.State() == queue.InFlight || !a.m.Overtakes(by, other) {
+		return false
+	}
+	if other.State() != queue.Active {
+		return true // judgeLane has found that it lets nothing pass
+	}
+	first := a.blocker(other)
+	return first != nil && a.m.Overtakes(by, first)
+}
+
+// judge says why by could be attempted although other stands before it in the queue, or which rule that violates,
+// leaving aside what is kept for by.
 func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	policy := a.policies[other.Profile()]
 	sameLane := policy != "" && other.Profile() == by.Profile()
@@ -203,12 +257,9 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	case queue.InFlight:
 		return Attempt, "its attempt was under way, and nothing else may be attempted before that ends"
 	case queue.Active:
-		if first := a.blocker(other); first != nil && !sameLane {
+		if first := a.blocker(other); first != nil && !sameLane && !a.m.Overtakes(other, first) {
 			return Lane, fmt.Sprintf("%s of its profile, which comes before it, had not been placed, and its queue "+
 				"policy is %s", entityOf(first), policy)
-		}
-		if sameLane && a.m.Overtakes(by, other) {
-			return Nominated, nominatedDetail
 		}
 		return Turn, "it was active, and its turn came first"
 	}
@@ -216,11 +267,7 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 		return Beyond, "it has its minimum on nodes, and members beyond that block nothing"
 	}
 	if sameLane {
-		rule, detail := a.judgeLane(other, policy)
-		if rule.isViolation() && a.m.Overtakes(by, other) {
-			return Nominated, nominatedDetail
-		}
-		if rule != "" {
+		if rule, detail := a.judgeLane(other, policy); rule != "" {
 			return rule, detail
 		}
 	}
@@ -233,8 +280,8 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 	return Refused, "its last attempt failed, and nothing had come that asked for a retry" + a.shortfall(other)
 }
 
-const nominatedDetail = "room was kept on a node for the one that was placed, and entities of its priority must " +
-	"leave it that"
+const nominatedDetail = "the lane let nothing pass, but room was kept on nodes for the one that was placed, and " +
+	"entities of its priority must leave it that"
 
 // shortfall says by how much all nodes together have less free than a gang needs; "" if they have enough.
 func (a *auditor) shortfall(e *queue.Entity) string {
@@ -268,23 +315,38 @@ func (a *auditor) judgeLane(other *queue.Entity, policy string) (Rule, string) {
 			return Reserved, fmt.Sprintf("room is reserved for it at %s, and Backfill lets others use the rest", r.At)
 		}
 	}
-	for _, b := range a.m.BlockedLanes() {
-		if b.Key == other.Key() {
-			return Blocked, fmt.Sprintf("since %s it let nothing of its lane pass", b.Since)
-		}
+	if b := a.blocks(other); b != nil {
+		return Blocked, fmt.Sprintf("since %s it let nothing of its lane pass", b.Since)
 	}
 	return "", ""
 }
 
-// blocker returns an entity that keeps an active one of its lane from being attempted; nil for none.
+// blocker returns an entity that keeps an active one of its lane from being attempted; nil for none. Under Backfill
+// that is one whose own turn it is, or the one that blocks the lane.
 func (a *auditor) blocker(e *queue.Entity) *queue.Entity {
-	if a.policies[e.Profile()] == "" {
+	policy := a.policies[e.Profile()]
+	if policy == "" {
 		return nil
 	}
 	for _, first := range a.line.before(a, e) {
-		waits := first.State() == queue.Active || first.State() == queue.Backoff || first.State() == queue.Unschedulable
-		if waits && first.Profile() == e.Profile() && !a.hasMinimum(first) {
+		waits := first.State() == queue.Active ||
+			policy == strictFIFO && (first.State() == queue.Backoff || first.State() == queue.Unschedulable) ||
+			policy != strictFIFO && a.blocks(first) != nil
+		if waits && first.Profile() == e.Profile() && (first.State() == queue.Active || !a.hasMinimum(first)) {
 			return first
+		}
+	}
+	return nil
+}
+
+// blocks returns the lane that an entity blocks under Backfill, nil for none.
+func (a *auditor) blocks(e *queue.Entity) *backfill.BlockedLane {
+	if a.blockedAt != a.m.Seq() {
+		a.blocked, a.blockedAt = a.m.BlockedLanes(), a.m.Seq()
+	}
+	for i := range a.blocked {
+		if a.blocked[i].Key == e.Key() {
+			return &a.blocked[i]
 		}
 	}
 	return nil

@@ -25,11 +25,12 @@ const (
 	NoRoom Rule = "NoRoom"
 	// Reserved: the queue policy Backfill kept room for it, and others could use the rest.
 	Reserved Rule = "Reserved"
-	// Lane: it was active, and another one before it let nothing of its lane be attempted.
+	// Lane: it was active, and another one before it let nothing of its lane be attempted, and no room was kept for it.
 	Lane Rule = "Lane"
 	// Beyond: its gang had its minimum, and members beyond that block nothing.
 	Beyond Rule = "Beyond"
-	// Nominated: room was kept on a node for the one that was placed, and others of its priority must leave it that.
+	// Nominated: a lane let nothing pass, and the one that was placed went where Decisions had room kept for it, which
+	// others of its priority must leave it.
 	Nominated Rule = "Nominated"
 )
 

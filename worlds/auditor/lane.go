@@ -85,8 +85,8 @@ func ownAnnotations(o *podObject) map[string]string {
 }
 
 // checkLane checks that under StrictFIFO nothing is placed before an entity of its profile that comes first and lacks
-// what it needs.
-func (a *auditor) checkLane(p *pod, _ *decision) {
+// what it needs; but for pods that go where a Decision had room kept for them, and have no lower priority.
+func (a *auditor) checkLane(p *pod, d *decision) {
 	const check = "fifo"
 	profile := a.profiles[p.object.Spec.SchedulerName]
 	if profile == nil || profile.policy != "StrictFIFO" {
@@ -94,12 +94,9 @@ func (a *auditor) checkLane(p *pod, _ *decision) {
 	}
 	a.asked(check)
 	mine := a.standingOf(p)
-	nominated := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
-		return o.nominated != "" && a.entityOf(o) == mine.entity
-	})
 	for _, first := range a.lacking(p.object.Spec.SchedulerName) {
-		if nominated && first.priority == mine.priority {
-			continue // the room that is kept for it is not free for the first one
+		if p.nominated == d.Node && first.priority == mine.priority {
+			continue // it goes where room is kept for it, which is not free for the first one
 		}
 		if first.entity != mine.entity && first.before(mine) {
 			a.find(check, "pod %s is placed before %s, which has priority %d since %s, and it %d since %s", p.name,

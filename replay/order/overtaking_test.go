@@ -1,0 +1,187 @@
+package order
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/transcripts"
+)
+
+// lanes has a profile whose entities are in a lane, and one whose entities pass each other.
+const lanes = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {queuePolicy: StrictFIFO}
+- schedulerName: other
+`
+
+// overtaking is the beginning of a log in which the gang first, which preempts nothing, lacks a member for a while, and
+// pods behind it have others evicted meanwhile.
+var overtaking = []string{
+	"node n1 cpu=4", "node n2 cpu=4",
+	"pod ml/low cpu=4 priority=1 node=n1", "pod ml/other cpu=4 priority=9 node=n2",
+	"group ml/first min=2 priority=5 preemptionPolicy=Never; pod ml/first-0 cpu=3 group=first; " +
+		"pod ml/first-1 cpu=3 group=first",
+	"delete pods ml/first-1", "advance 1s",
+}
+
+// playedLog plays lines of the transcripts' dialect, and returns the entries.
+func playedLog(t *testing.T, lines ...string) []eventlog.Entry {
+	t.Helper()
+	return playedBy(t, 0, lines...)
+}
+
+// playedBy is playedLog by the rules of a behaviour, 0 for the current one.
+func playedBy(t *testing.T, behaviour uint32, lines ...string) []eventlog.Entry {
+	t.Helper()
+	p := transcripts.New(t)
+	p.KeepBinds, p.Behaviour = true, behaviour
+	p.Configure(lanes)
+	for _, line := range slices.Concat(overtaking, lines) {
+		p.Step(line)
+	}
+	return p.Entries()
+}
+
+// at returns the place of the last Decision on a pod.
+func at(t *testing.T, entries []eventlog.Entry, pod string) int {
+	t.Helper()
+	for i := len(entries) - 1; i >= 0; i-- {
+		if d, ok := entries[i].Payload.(*eventlog.Decision); ok && d.Name == pod {
+			return i
+		}
+	}
+	t.Fatalf("no Decision is on %s", pod)
+	return 0
+}
+
+// judged audits entries that were altered: they are numbered anew.
+func judged(t *testing.T, entries []eventlog.Entry) string {
+	t.Helper()
+	cycle := uint64(0)
+	for i := range entries {
+		entries[i] = eventlog.Entry{Seq: uint64(i + 1), Epoch: entries[i].Epoch, Time: entries[i].Time,
+			Settled: entries[i].Settled, Payload: entries[i].Payload}
+		if d, ok := entries[i].Payload.(*eventlog.Decision); ok {
+			cycle++
+			d.Cycle = cycle
+		}
+	}
+	log := eventlog.NewMemory()
+	if err := log.Append(t.Context(), 0, entries); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, o := range audited(t, log, 1).Overtakings {
+		out = append(out, fmt.Sprintf("%s %s: %s before %s (%s)", o.Verdict, o.Rule, o.By.Name, o.Overtaken.Name, o.Detail))
+	}
+	return strings.Join(out, "\n")
+}
+
+func wantJudged(t *testing.T, got string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %s:\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n") + 1; n != len(wants) {
+		t.Errorf("%d overtakings, want %d:\n%s", n, len(wants), got)
+	}
+}
+
+// nominatedPod has the pod second placed where it is nominated, past the gang first, which lets nothing pass.
+func nominatedPod(t *testing.T) []eventlog.Entry {
+	return playedLog(t, "pod ml/second cpu=4 priority=5", "pod ml/first-2 cpu=3 group=first", "advance 10s",
+		"delete pods ml/other; delete pods ml/low")
+}
+
+func TestANominatedPodMayOvertakeWhatLetsNothingPass(t *testing.T) {
+	wantJudged(t, judged(t, nominatedPod(t)), "allowed Nominated: ml/second before ml/first")
+}
+
+// TestANominatedPodMayNotOvertakeWhoseTurnItIs leaves out the attempt on first: it is active, and nothing blocks it.
+func TestANominatedPodMayNotOvertakeWhoseTurnItIs(t *testing.T) {
+	entries := nominatedPod(t)
+	last := at(t, entries, "second")
+	first := last
+	for first > 0 && entries[first-1].Kind() == eventlog.KindDecision {
+		first--
+	}
+	entries = append(entries[:first:first], entries[last:]...)
+	wantJudged(t, judged(t, entries), "VIOLATION Turn: ml/second before ml/first")
+}
+
+// TestANominatedPodOvertakesOnItsNodeOnly alters the node that second went to.
+func TestANominatedPodOvertakesOnItsNodeOnly(t *testing.T) {
+	entries := nominatedPod(t)
+	d := entries[at(t, entries, "second")].Payload.(*eventlog.Decision)
+	if d.Node != "n1" {
+		t.Fatalf("second goes to %q", d.Node)
+	}
+	d.Node = "n2"
+	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO lets "+
+		"none pass it; pod ml/second went to node n2, which was not kept for it)")
+}
+
+// TestAGangThatIsNominatedInPartOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: by the rules
+// of then one nominated member was enough.
+func TestAGangThatIsNominatedInPartOvertakesNothing(t *testing.T) {
+	entries := playedBy(t, 3, "group ml/second min=2 priority=5; pod ml/second-0 cpu=2 group=second; "+
+		"pod ml/second-1 cpu=2 group=second",
+		"delete pods ml/second-1; pod ml/second-2 cpu=2 group=second; pod ml/first-2 cpu=3 group=first; "+
+			"delete pods ml/other; delete pods ml/low", "advance 10s")
+	wantJudged(t, judged(t, entries), "allowed Nominated: ml/second before ml/first")
+	epoch := *entries[0].Payload.(*eventlog.EpochStarted)
+	epoch.Behaviour = 4
+	entries[0].Payload = &epoch
+	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first")
+}
+
+// TestANominationByOthersOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: the nomination came
+// with the pod's object.
+func TestANominationByOthersOvertakesNothing(t *testing.T) {
+	entries := nominatedPod(t)
+	var altered []eventlog.Entry
+	for _, e := range entries {
+		if d, ok := e.Payload.(*eventlog.Decision); ok && d.Nominated != "" {
+			continue
+		}
+		if p, ok := e.Payload.(*eventlog.Upserted); ok && p.Object.GetName() == "second" {
+			pod := p.Object.(*v1.Pod).DeepCopy()
+			pod.Status.NominatedNodeName = "n1"
+			e.Payload = &eventlog.Upserted{Resource: p.Resource, Object: pod}
+		}
+		altered = append(altered, e)
+	}
+	wantJudged(t, judged(t, altered), "VIOLATION StrictFIFO: ml/second before ml/first")
+}
+
+// TestWhatMayOvertakeItsLaneIsNotHeldUpByIt has a pod of another profile, and of a lower priority, placed before second,
+// which nothing in its lane keeps from its turn. The pod third has to wait for the first of the lane.
+func TestWhatMayOvertakeItsLaneIsNotHeldUpByIt(t *testing.T) {
+	entries := playedLog(t, "node n3 cpu=1", "pod ml/second cpu=4 priority=5", "pod ml/third cpu=4 priority=5",
+		"pod ml/first-2 cpu=3 group=first", "advance 10s",
+		"delete pods ml/other; delete pods ml/low; pod ml/by cpu=1 priority=1 scheduler=other")
+	second, by := at(t, entries, "second"), at(t, entries, "by")
+	if by < second {
+		t.Fatalf("by is placed at %d, second at %d", by, second)
+	}
+	const (
+		nominated = "allowed Nominated: ml/second before ml/first"
+		third     = "allowed Lane: ml/by before ml/third"
+		refused   = "ml/by before ml/first"
+	)
+	wantJudged(t, judged(t, slices.Clone(entries)), nominated, third, refused)
+	moved := entries[by]
+	entries = slices.Insert(slices.Delete(entries, by, by+1), second, moved)
+	wantJudged(t, judged(t, entries), nominated, third, refused, "VIOLATION Turn: ml/by before ml/second")
+}
