@@ -71,7 +71,8 @@ type ending struct {
 	amounts []int64
 }
 
-// Outlook returns the nodes named in within, or all nodes if within is nil, as they matter for the pods of a demand now.
+// Outlook returns the nodes named in within, or all nodes if within is nil, as they matter for the pods of a demand
+// now.
 func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
 	p.outlooks++
 	pods := demand.Pods()

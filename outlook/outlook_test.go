@@ -138,7 +138,8 @@ func TestRoomForFirstCountsPodsLikeTheFirst(t *testing.T) {
 func TestADemandPassesOverWhatFindsNoRoom(t *testing.T) {
 	w := newWorld(t, 2)
 	w.runs("half", "2", time.Hour, "n0")
-	big, small, other, last := w.pod("big", "9", 0), w.pod("small", "4", 0), w.pod("other", "3", 0), w.pod("last", "1", 0)
+	big, small := w.pod("big", "9", 0), w.pod("small", "4", 0)
+	other, last := w.pod("other", "3", 0), w.pod("last", "1", 0)
 	part := func(wanted int, pods ...*cluster.Pod) outlook.Part { return outlook.Part{Pods: pods, Wanted: wanted} }
 	now, later := start, start.Add(time.Hour)
 	for _, c := range []struct {

@@ -188,7 +188,7 @@ func TestWhatIsToleratedByComparisonIsRoomForGangsAndReservations(t *testing.T) 
 		}
 		want := behaviour >= 4
 		if placed := w.placed["member"] != ""; placed != want || reserved != want {
-			t.Errorf("behaviour %d: the member is placed: %t, the pod that waits has a reservation: %t; want %t of both",
+			t.Errorf("behaviour %d: the member is placed: %t, the pod that waits has a reservation: %t; want %t",
 				behaviour, placed, reserved, want)
 		}
 		if report := verify(t, w.entries); !report.Identical() {

@@ -73,8 +73,8 @@ var Behaviours = []Rules{
 		"A reservation passes over members, and gangs below a CompositePodGroup, that find no room, as attempts do, " +
 			"and so does the question which entity of a lane room can help.",
 		"An entity passes the first of its lane, which lets nothing pass, only if Decisions nominated pods of it to " +
-			"nodes, as many as it needs at once, and goes to no other nodes then. Room that is kept for other nominated " +
-			"pods of a lane is free for entities of that lane that come before them.",
+			"nodes, as many as it needs at once, and goes to no other nodes then. Room that is kept for other " +
+			"nominated pods of a lane is free for entities of that lane that come before them.",
 	}},
 }
 

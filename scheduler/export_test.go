@@ -11,6 +11,9 @@ func (m *Machine) Work() (outlooks, trials, counts int) {
 	return m.backfill.Work()
 }
 
+// Looked returns how many nominations were looked at to find what overtakes the first of a lane.
+func (m *Machine) Looked() int { return m.backfill.Looked() }
+
 // Evaluations returns the sums of its profiles' counts.
 func (m *Machine) Evaluations() (filters, apart int) {
 	for _, p := range m.profiles.byName { // any order: a sum

@@ -21,9 +21,9 @@ import (
 )
 
 // Nominations: nodes where room is kept for pods that have none yet, mostly because others have to go first. A pod's
-// nomination comes by a Decision, its own, or with the pod's object, and ends when the pod is known to be bound or gone, when
-// its node is gone, or by another Decision. It has no effect while the pod is held on a node, or is kept out of the
-// queue.
+// nomination comes by a Decision, which makes it one of its own, or with the pod's object, and ends when the pod is
+// known to be bound or gone, when its node is gone, or by another Decision. It has no effect while the pod is held on a
+// node, or is kept out of the queue.
 
 // nominations is also the PodNominator that plugins see. They cannot change it: their calls to add or delete a
 // nomination do nothing.

@@ -15,6 +15,7 @@ import (
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 // TestBackfillLooksForRoomOnlyWhenItMayHaveChanged bounds the work that finding reservations, and room beside them,
@@ -45,6 +46,43 @@ func TestBackfillLooksForRoomOnlyWhenItMayHaveChanged(t *testing.T) {
 				c.most,
 			)
 		}
+	}
+}
+
+// TestWhatOvertakesIsFoundAmongTheNominatedAlone has a lane that lets nothing pass, with many entities and some
+// nominated pods. What is looked at each time is these, and not these for each entity.
+func TestWhatOvertakesIsFoundAmongTheNominatedAlone(t *testing.T) {
+	const nominated, waiting, times = 20, 100, 50
+	p := transcripts.New(t)
+	p.Configure(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {queuePolicy: Backfill, backfillHoldSeconds: 10}
+`)
+	for i := range nominated {
+		p.Step(fmt.Sprintf("node n%02d cpu=4; pod ml/low-%02d cpu=4 priority=1 node=n%02d", i, i, i))
+	}
+	p.Step("pod ml/first cpu=4 priority=5 preemptionPolicy=Never")
+	for i := range nominated {
+		p.Step("advance 10ms")
+		p.Step(fmt.Sprintf("pod ml/preemptor-%02d cpu=4 priority=5", i))
+	}
+	p.Step(fmt.Sprintf("pod ml/waiting cpu=4 priority=1 count=%d", waiting))
+	p.Step("advance 30s; pod ml/last cpu=4 priority=1")
+	if blocked := p.Machine().BlockedLanes(); len(blocked) != 1 || blocked[0].Key.Name != "first" {
+		t.Fatalf("blocked are %v", blocked)
+	}
+	before := p.Machine().Looked()
+	for i := range times {
+		p.Step(fmt.Sprintf("pod ml/late-%02d cpu=4 priority=1", i))
+	}
+	looked := p.Machine().Looked() - before
+	if most := 8 * times * nominated; looked < times*nominated || looked > most {
+		t.Errorf("%d nominations of %d pods were looked at for %d entries, want at most %d", looked, nominated, times,
+			most)
 	}
 }
 

@@ -35,9 +35,9 @@
 //	    group: by spec.schedulingGroup. xgroup: by the label of scheduling.x-k8s.io. lasts: the declared duration.
 //	    count: N pods, whose names are NAME followed by a number from 0 on.
 //	apply RESOURCE                    the object that is the block's input, as YAML
-//	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input, and of
-//	                                  the current behaviour if no other is named; a story without it has the default
-//	                                  configuration
+//	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input,
+//	                                  and of the current behaviour if no other is named; a story without it has
+//	                                  the default configuration
 //	placed NS/POD node=NODE           another scheduler binds the pod
 //	reschedule NS/POD scheduler=NAME  the pod names another scheduler, which the API forbids
 //	ungate NS/POD                     the pod's scheduling gates are removed

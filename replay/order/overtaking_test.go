@@ -81,7 +81,8 @@ func judged(t *testing.T, entries []eventlog.Entry) string {
 	}
 	var out []string
 	for _, o := range audited(t, log, 1).Overtakings {
-		out = append(out, fmt.Sprintf("%s %s: %s before %s (%s)", o.Verdict, o.Rule, o.By.Name, o.Overtaken.Name, o.Detail))
+		out = append(out, fmt.Sprintf("%s %s: %s before %s (%s)", o.Verdict, o.Rule, o.By.Name, o.Overtaken.Name,
+			o.Detail))
 	}
 	return strings.Join(out, "\n")
 }
@@ -128,8 +129,8 @@ func TestANominatedPodOvertakesOnItsNodeOnly(t *testing.T) {
 		t.Fatalf("second goes to %q", d.Node)
 	}
 	d.Node = "n2"
-	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO lets "+
-		"none pass it; pod ml/second went to node n2, which was not kept for it)")
+	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO "+
+		"lets none pass it; pod ml/second went to node n2, which was not kept for it)")
 }
 
 // TestAGangThatIsNominatedInPartOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: by the rules
@@ -165,8 +166,8 @@ func TestANominationByOthersOvertakesNothing(t *testing.T) {
 	wantJudged(t, judged(t, altered), "VIOLATION StrictFIFO: ml/second before ml/first")
 }
 
-// TestWhatMayOvertakeItsLaneIsNotHeldUpByIt has a pod of another profile, and of a lower priority, placed before second,
-// which nothing in its lane keeps from its turn. The pod third has to wait for the first of the lane.
+// TestWhatMayOvertakeItsLaneIsNotHeldUpByIt has a pod of another profile, and of a lower priority, placed before
+// second, which nothing in its lane keeps from its turn. The pod third has to wait for the first of the lane.
 func TestWhatMayOvertakeItsLaneIsNotHeldUpByIt(t *testing.T) {
 	entries := playedLog(t, "node n3 cpu=1", "pod ml/second cpu=4 priority=5", "pod ml/third cpu=4 priority=5",
 		"pod ml/first-2 cpu=3 group=first", "advance 10s",

@@ -62,7 +62,8 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	// Its own entity's nominations are for it as a whole, and a member of a gang that has too few members left keeps
 	// nothing.
 	for _, o := range a.pods {
-		if o != p && o.nominated == d.Node && (a.entityOf(o) == a.entityOf(p) || a.tooFew(o)) {
+		if o != p && o.nominated == d.Node && (a.entityOf(o) == a.entityOf(p) || a.tooFew(o) ||
+			!a.standingOf(o).before(a.standingOf(p)) && a.keepsNothingInLane(o, p)) {
 			o.nominated = ""
 			defer func() { o.nominated = d.Node }()
 		}

@@ -106,6 +106,28 @@ func (a *auditor) checkLane(p *pod, d *decision) {
 	}
 }
 
+// keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: its gang
+// is nominated in part, so that it cannot pass what comes first, or the auditor is not sure of that.
+func (s *state) keepsNothingInLane(nominated, p *pod) bool {
+	profile := s.profiles[p.object.Spec.SchedulerName]
+	g := s.groups[nominated.gang]
+	if g == nil || profile == nil || profile.policy == "BestEffort" ||
+		nominated.object.Spec.SchedulerName != p.object.Spec.SchedulerName {
+		return false
+	}
+	t := s.terms(g)
+	if len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" {
+		return true
+	}
+	good, held, _ := s.tally(g)
+	for _, o := range s.members(g.name) {
+		if o.stage == pending && o.nominated != "" {
+			good++
+		}
+	}
+	return good+held < t.minimum
+}
+
 // reservation is the room that is kept for a lane's first entity.
 type reservation struct {
 	entity, gang string

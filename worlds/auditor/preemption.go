@@ -216,9 +216,11 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 	return s.obstacles(p, node, gone)
 }
 
-// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important.
+// keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and does not
+// stand behind it in a lane with room for a part of its gang only.
 func (s *state) keepsRoom(nominated, p *pod) bool {
-	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p)
+	return nominated.stage == pending && s.priorityOf(nominated) >= s.priorityOf(p) &&
+		!(s.standingOf(p).before(s.standingOf(nominated)) && s.keepsNothingInLane(nominated, p))
 }
 
 // checkBudgets checks, of a pod by itself, that no disruption budget is violated if on some node the pod would fit

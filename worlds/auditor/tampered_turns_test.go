@@ -137,6 +137,9 @@ var storiesOfTurns = []told{
 		s.gang("g", 3, 3, "")
 		s.place("first", "n")
 	}},
+	{"fifo", "a nominated pod passes on another node", "StrictFIFO", func(s *story, tampered bool) {
+		passesNominated(s, pick(tampered, "m", "n"), pick(tampered, "n", "m"))
+	}},
 	{"reservation", "a pod is in the way", "Backfill", func(s *story, tampered bool) {
 		s.node("n", "3", "x", "")
 		s.node("m", "1", "x", "")
@@ -260,6 +263,24 @@ var storiesOfVictims = []told{
 		s.place("other", pick(tampered, "n", "m"))
 		s.place("high", pick(tampered, "m", "n"))
 	}},
+}
+
+// passesNominated tells of the pod high, which is nominated to n, and passes the pod first of its own priority.
+func passesNominated(s *story, node, other string) {
+	s.node("n", "1", "x", "")
+	s.node("m", "1", "x", "")
+	s.pod("v", "1", "", "")
+	s.place("v", "n")
+	s.pod("w", "1", "'priority': 20", "")
+	s.place("w", "m")
+	s.pod("first", "1", "'priority': 10, 'preemptionPolicy': 'Never'", "")
+	s.tick(time.Second)
+	s.pod("high", "1", "'priority': 10", "")
+	s.decide("high", "Unschedulable", "", "{'victims': ['v'], 'nominated': 'n'}")
+	s.gone("pods", "v")
+	s.gone("pods", "w")
+	s.place("high", node)
+	s.place("first", other)
 }
 
 // preempts tells of a pod that has another one evicted, which has all of the node n.
