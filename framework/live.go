@@ -2,7 +2,9 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
@@ -27,9 +29,15 @@ func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	return cfg, nil
 }
 
-// DefaultConfig returns the configuration that an empty file would give.
+// liveName is the name of the scheduler that no configuration names: beside kube-scheduler, it takes none of its pods.
+const liveName = "rollcall"
+
+// DefaultConfig returns the configuration of a scheduler with the name rollcall, for a cluster that has kube-scheduler.
 func (o LiveOptions) DefaultConfig() (*Config, error) {
-	external := &configv1.KubeSchedulerConfiguration{}
+	name := liveName
+	external := &configv1.KubeSchedulerConfiguration{
+		Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name}},
+	}
 	o.adapt(external, "")
 	return completeUnder(o.FeatureGates, external)
 }
@@ -55,7 +63,8 @@ const (
 )
 
 // setConnectionDefaults sets how the API server is talked to. No decision depends on it. The lease has a name of its
-// own, since two schedulers of different names may well work side by side.
+// own, since two schedulers of different names may well work side by side. A scheduler of the name default-scheduler
+// has kube-scheduler's lease: the two exclude each other.
 func setConnectionDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 	if cfg.ClientConnection.QPS == 0 {
 		cfg.ClientConnection.QPS = defaultQPS
@@ -63,7 +72,15 @@ func setConnectionDefaults(cfg *configv1.KubeSchedulerConfiguration) {
 			cfg.ClientConnection.Burst = defaultBurst
 		}
 	}
-	if cfg.LeaderElection.ResourceName == "" {
-		cfg.LeaderElection.ResourceName = "rollcall"
-	}
+	if cfg.LeaderElection.ResourceName == "" && !schedulesDefault(cfg) {
+		cfg.LeaderElection.ResourceName = liveName
+	} // otherwise its default is kube-scheduler
+}
+
+// schedulesDefault reports whether a profile has the name default-scheduler, which is also that of a profile without
+// one.
+func schedulesDefault(cfg *configv1.KubeSchedulerConfiguration) bool {
+	return len(cfg.Profiles) == 0 || slices.ContainsFunc(cfg.Profiles, func(p configv1.KubeSchedulerProfile) bool {
+		return p.SchedulerName == nil || *p.SchedulerName == "" || *p.SchedulerName == corev1.DefaultSchedulerName
+	})
 }

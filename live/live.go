@@ -127,6 +127,7 @@ type run struct {
 	engine *engine.Engine
 	world  World
 	timer  clock.Timer
+	start  uint64    // the entry with which the epoch begins
 	began  time.Time // by the clock
 	base   time.Time // the time of entries when the clock said began
 }
@@ -216,7 +217,7 @@ func (r *run) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.engine = eng
+	r.engine, r.start = eng, eng.Machine().Seq()
 	r.began = r.Clock.Now()
 	r.base = r.began
 	if last := eng.Machine().Now().Std(); last.After(r.base) {
@@ -254,7 +255,7 @@ func (r *run) carry(effects []scheduler.Effect) {
 
 // request adds to an effect what the state knows besides.
 func (r *run) request(e scheduler.Effect) effect.Request {
-	request, state := effect.Request{Effect: e}, r.engine.Machine().Cluster()
+	request, state := effect.Request{Effect: e, Earlier: e.Seq < r.start}, r.engine.Machine().Cluster()
 	if e.Kind == scheduler.Bind {
 		if p := state.Pod(e.UID); p != nil {
 			request.Claims = effect.ClaimsOf(p.Object)

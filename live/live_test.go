@@ -72,7 +72,8 @@ type fakeEffects struct {
 
 	under   sync.WaitGroup
 	carried []string
-	first   uint64 // the log's last entry when the first effects came
+	earlier []string // those of them that an earlier epoch has decided
+	first   uint64   // the log's last entry when the first effects came
 }
 
 func (f *fakeEffects) Finished() <-chan struct{} { return f.wake }
@@ -87,6 +88,9 @@ func (f *fakeEffects) Carry(requests []effect.Request) {
 			f.t.Errorf("%s is bound by the decision at entry %d, but the durable log ends with %d", r.Name, r.Seq, last)
 		}
 		f.carried = append(f.carried, r.Name)
+		if r.Earlier {
+			f.earlier = append(f.earlier, r.Name)
+		}
 		f.under.Go(func() {
 			time.Sleep(f.latency)
 			if !f.stuck {
@@ -256,14 +260,18 @@ func TestAnEndThatWaitsTooLongSaysSoAndTheNextEpochAsksAgain(t *testing.T) {
 			t.Error("a run ended without a word while a bind was under way")
 		}
 		next := begin(t, s.log.TakeOver(), Options{})
+		next.world.put(pod("later", "1"))
 		close(next.world.synced)
 		time.Sleep(time.Minute)
 		next.end()
 		if err := <-next.ended; err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(next.effects.carried, []string{"a"}) {
-			t.Errorf("the next epoch carries out %v, want the bind of a", next.effects.carried)
+		if !slices.Equal(next.effects.carried, []string{"a", "later"}) {
+			t.Errorf("the next epoch carries out %v, want the binds of a and later", next.effects.carried)
+		}
+		if !slices.Equal(next.effects.earlier, []string{"a"}) {
+			t.Errorf("of an earlier epoch are %v, want a", next.effects.earlier)
 		}
 		identical(t, next.log)
 	})

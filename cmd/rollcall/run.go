@@ -52,7 +52,8 @@ reads and every decision is in the log before anything is asked of the cluster, 
 log: "rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall replay DIR" at any time.
 
 The flags mean what they mean for kube-scheduler; --config takes the same KubeSchedulerConfiguration. Without it, pods
-whose spec.schedulerName is default-scheduler are scheduled; name another one in a profile to run beside kube-scheduler.
+whose spec.schedulerName is rollcall are scheduled, beside kube-scheduler. To run in its place, name default-scheduler
+in a profile: the lease is kube-scheduler's then, unless you name one, so that the two never schedule at the same time.
 
 The log is a directory of files that one scheduler writes at a time. It must outlive the process: in a cluster, put it
 on a persistent volume. It is kept within --retain-size: of what is older the oldest files go, once a snapshot that was
@@ -70,7 +71,8 @@ ends the process at once; that loses nothing either: the next start asks the API
 	f := cmd.Flags()
 	f.StringVar(&r.log, "log", "", "the log: a directory, which is made if there is none, or memory; needed")
 	f.StringVar(&r.config, "config", "",
-		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: gang scheduling, every node scored")
+		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: the scheduler's name is rollcall, gang "+
+			"scheduling, every node scored")
 	f.StringVar(&r.kubeconfig, "kubeconfig", "",
 		"the kubeconfig file of the API server; it goes before the one that --config names; default: the cluster that "+
 			"this runs in")

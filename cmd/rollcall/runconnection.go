@@ -109,7 +109,7 @@ func (c *connection) seen(uid types.UID) (status.Pod, bool) {
 	p, ok := w.Pod(uid)
 	return status.Pod{
 		NodeName: p.NodeName, NominatedNodeName: p.NominatedNodeName, Scheduled: p.Scheduled,
-		Generation: p.Generation, Terminating: p.Terminating,
+		Generation: p.Generation, ResourceVersion: p.ResourceVersion, Terminating: p.Terminating,
 	}, ok
 }
 
@@ -120,14 +120,21 @@ func (c *connection) still(e scheduler.Effect) error {
 		return nil
 	}
 	p, ok := w.Pod(e.UID)
+	return fits(e, p, ok, w.Node(e.Node))
+}
+
+// fits says why an effect need not be sent any more, by what the API server told last of its pod and its node.
+func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	switch {
-	case !ok:
+	case !there:
 		return errors.New("the pod is gone")
 	case e.Kind == scheduler.Evict:
 		return nil
 	case p.Terminating:
 		return errors.New("the pod is being deleted")
-	case !w.Node(e.Node):
+	case p.NodeName != "":
+		return fmt.Errorf("the pod is on node %s", p.NodeName)
+	case !node:
 		return fmt.Errorf("node %s is gone", e.Node)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 // about 3 s after the first.
 const maxBinds = 6
 
-// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look. Whatever fails,
-// look has the last word: an earlier attempt, also one of an earlier process, may have bound the pod.
+// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look; one of an earlier
+// epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier process, may have bound the pod.
 type binding struct {
 	*Effects
 	Request
@@ -87,6 +87,8 @@ func (b *binding) look(ctx context.Context) turn {
 		return b.end(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)
 	case len(pod.Spec.SchedulingGates) > 0, b.final, b.sent >= maxBinds:
 		return b.end(eventlog.BindFailed, "%v", b.cause)
+	case b.cause == nil: // an earlier process has not bound it
+		return turn{next: b.reserveClaims}
 	}
 	b.retried()
 	return turn{next: b.send, after: backoff(b.sent)}

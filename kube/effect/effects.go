@@ -16,6 +16,9 @@ import (
 // Request is an effect to be carried out, and what has to be known of it besides.
 type Request struct {
 	scheduler.Effect
+	// Earlier says that the decision is of an earlier epoch, which may have carried it out: the pod is looked at before
+	// anything is sent.
+	Earlier bool
 	// Decision is, of an eviction, the decision that asks for it; nil if it is not known.
 	Decision *eventlog.Decision
 	// Scheduler is, of an eviction, the name of the scheduler that the preemptor names; "" if it is not known.
@@ -194,6 +197,9 @@ func (e *Effects) start(r Request) step {
 	switch r.Kind {
 	case scheduler.Bind:
 		b := &binding{Effects: e, Request: r}
+		if r.Earlier {
+			return b.look
+		}
 		return b.reserveClaims
 	case scheduler.Evict:
 		v := &eviction{Effects: e, Request: r}

@@ -162,6 +162,42 @@ func TestTheResultOfABindSaysWhatStands(t *testing.T) {
 }
 
 // While the pod cannot be read there is no result, because its capacity must stay reserved. It is reported, seldom.
+// TestABindOfAnEarlierEpochIsLookedAtFirst asks for binds that an earlier process may have sent, or that may not fit any
+// more.
+func TestABindOfAnEarlierEpochIsLookedAtFirst(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*v1.Pod)
+		outcome eventlog.BindOutcome
+		posts   int
+	}{
+		{"not sent", func(*v1.Pod) {}, eventlog.BindBound, 1},
+		{"carried out", func(p *v1.Pod) { p.Spec.NodeName = "n1" }, eventlog.BindBound, 0},
+		{"bound elsewhere", func(p *v1.Pod) { p.Spec.NodeName = "n2" }, eventlog.BindConflict, 0},
+		{"another pod", func(p *v1.Pod) { p.UID = "v" }, eventlog.BindConflict, 0},
+	} {
+		s := newServer(t)
+		c.change(s.addPod("a", "u"))
+		r := run(t, s, effect.Options{})
+		request := bind("a", "u", "n1")
+		request.Earlier = true
+		got := r.results(t, request)
+		r.stop()
+		if len(got) != 1 || got[0].(*eventlog.BindResult).Outcome != c.outcome {
+			t.Errorf("%s: the result is %+v", c.name, got)
+		}
+		posts := 0
+		for _, request := range s.requests {
+			if strings.HasPrefix(request, "POST") {
+				posts++
+			}
+		}
+		if posts != c.posts || !strings.HasPrefix(s.requests[0], "GET") {
+			t.Errorf("%s: the requests are %q, want a GET first and %d POSTs", c.name, s.requests, c.posts)
+		}
+	}
+}
+
 func TestABindWhoseOutcomeCannotBeReadIsReadUntilItCan(t *testing.T) {
 	for _, code := range []int{-1, -2, 403, 500} {
 		s := newServer(t)

@@ -85,6 +85,7 @@ func (x *Metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(statusWrites, counts.PodStatuses+counts.GroupStatuses+counts.Events, "written")
 		counter(statusWrites, counts.Standing, "standing")
 		counter(statusWrites, counts.Replaced, "replaced")
+		counter(statusWrites, counts.Dropped, "dropped")
 		counter(statusWrites, counts.Failed, "failed")
 		gauge(statusWaiting, float64(counts.Waiting))
 	}

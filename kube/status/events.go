@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"sync"
 
@@ -53,42 +54,34 @@ func (s *Status) tell(e event) {
 }
 
 // writeEvent writes an event, or makes the series longer that it continues.
-func (s *Status) writeEvent(ctx context.Context, key eventKey, e event) {
+func (s *Status) writeEvent(ctx context.Context, key eventKey, e event) (outcome, error) {
 	last, again := s.events.find(key)
 	if again && last.note == e.note {
 		last.count++
 		err := s.lengthen(ctx, e, last)
 		if err == nil {
 			s.events.keep(key, last)
-			s.eventsWritten.Add(1)
-			return
+			return wrote, nil
 		}
 		if !apierrors.IsNotFound(err) { // events are removed after a while
-			s.eventFailed(ctx, key, e, err)
-			return
+			return eventFailed(err), err
 		}
 	}
 	name, err := s.create(ctx, e)
 	if err != nil {
-		s.eventFailed(ctx, key, e, err)
-		return
+		return eventFailed(err), err
 	}
-	s.event.written(key)
 	s.events.keep(key, series{name: name, note: e.note, count: 1})
-	s.eventsWritten.Add(1)
+	return wrote, nil
 }
 
-// eventFailed has an event tried again, unless that is of no use: in a namespace that is being removed, none is taken.
-func (s *Status) eventFailed(ctx context.Context, key eventKey, e event, err error) {
-	if lasting(err) || ctx.Err() != nil || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		s.failed.Add(1)
-		return
+// eventFailed says whether an event is tried again: not if that is of no use. In a namespace that is being removed, none
+// is taken.
+func eventFailed(err error) outcome {
+	if lasting(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return lost
 	}
-	if s.event.failed(ctx, key, e) {
-		s.failed.Add(1)
-		s.report("event %s of pod %s/%s: %v: given up after %d tries",
-			e.reason, e.regarding.namespace, e.regarding.name, err, maxTries)
-	}
+	return failed
 }
 
 func (s *Status) create(ctx context.Context, e event) (name string, err error) {
@@ -113,15 +106,16 @@ func (s *Status) create(ctx context.Context, e event) (name string, err error) {
 	return written.Name, err
 }
 
-// lengthen says of an event that it came again.
+// lengthen says of an event that it came again, as client-go's recorder does: with one patch, and without reading it.
 func (s *Status) lengthen(ctx context.Context, e event, to series) error {
-	client := s.opts.Events.EventsV1().Events(e.regarding.namespace)
-	stands, err := client.Get(ctx, to.name, metav1.GetOptions{})
+	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
+		Count: to.count, LastObservedTime: metav1.NewMicroTime(s.opts.Now()),
+	}})
 	if err != nil {
 		return err
 	}
-	stands.Series = &eventsv1.EventSeries{Count: to.count, LastObservedTime: metav1.NewMicroTime(s.opts.Now())}
-	_, err = client.Update(ctx, stands, metav1.UpdateOptions{})
+	_, err = s.opts.Events.EventsV1().Events(e.regarding.namespace).Patch(ctx, to.name,
+		types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

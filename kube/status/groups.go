@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,27 +50,21 @@ func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
 }
 
 // writeGroup writes the status of a PodGroup, unless the API server says it already.
-func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus) {
-	var wrote bool
-	var err error
+func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus) (outcome, error) {
+	write := s.writePhase
 	if key.resource == eventlog.PodGroups {
-		wrote, err = s.writeCondition(ctx, key, want)
-	} else {
-		wrote, err = s.writePhase(ctx, key, want)
+		write = s.writeCondition
 	}
+	changed, err := write(ctx, key, want)
 	switch {
-	case err == nil && wrote:
-		s.groupsWritten.Add(1)
-		s.group.written(key)
+	case err == nil && changed:
+		return wrote, nil
 	case err == nil:
-		s.standing.Add(1)
-	case lasting(err) && !apierrors.IsConflict(err) || ctx.Err() != nil: // after a conflict it is read anew
-		s.failed.Add(1)
-	case s.group.failed(ctx, key, want):
-		s.failed.Add(1)
-		s.report("status of %s %s/%s: %v: given up after %d tries",
-			key.resource, key.namespace, key.name, err, maxTries)
+		return stands, nil
+	case lasting(err):
+		return lost, err
 	}
+	return failed, err // after a conflict it is read anew
 }
 
 // writeCondition writes the condition PodGroupInitiallyScheduled of a PodGroup of scheduling.k8s.io. As in

@@ -6,44 +6,72 @@ import (
 	"time"
 )
 
-// pending is what is to be written, one thing for each key: what comes later takes the place of what waits. Its order
-// is that in which keys came.
+// pending is what is to be written, one thing for each key: what comes later takes the place of what waits, and of what
+// is being written or tried again. Its order is that in which keys came.
 type pending[K comparable, V any] struct {
 	limit int // 0 for none
 
 	mu       sync.Mutex
-	values   map[K]V
-	order    []K // those of values, and some that were dropped
-	tries    map[K]int
+	values   map[K]*item[V]
+	order    []K            // those of values, and some that were dropped
+	taken    map[K]*item[V] // being written, or to be tried again, unless something later has come
 	replaces uint64
+	drops    uint64 // those that waited longest, when too many did
 	wake     chan struct{}
 }
 
-func newPending[K comparable, V any](limit int) *pending[K, V] {
-	return &pending[K, V]{limit: limit, values: map[K]V{}, tries: map[K]int{}, wake: make(chan struct{}, 1)}
+// item is a value that waits to be written.
+type item[V any] struct {
+	value V
+	tries int // that have failed
 }
 
-// put has value written for key, unless too much waits.
+func newPending[K comparable, V any](limit int) *pending[K, V] {
+	return &pending[K, V]{
+		limit: limit, values: map[K]*item[V]{}, taken: map[K]*item[V]{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// put has value written for key. If too much waits, what has waited longest is dropped.
 func (p *pending[K, V]) put(key K, value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, waits := p.values[key]; waits {
 		p.replaces++
-	} else if p.limit > 0 && len(p.values) >= p.limit {
-		p.replaces++
-		return
 	} else {
+		if p.limit > 0 && len(p.values) >= p.limit {
+			p.dropOldest()
+		}
 		p.order = append(p.order, key)
 	}
-	p.values[key] = value
+	delete(p.taken, key)
+	p.values[key] = &item[V]{value: value}
 	p.signal()
 }
 
-// waiting returns what waits for key, zero for nothing.
-func (p *pending[K, V]) waiting(key K) V {
+func (p *pending[K, V]) dropOldest() {
+	for len(p.order) > 0 {
+		key := p.order[0]
+		p.order = p.order[1:]
+		if _, waits := p.values[key]; waits {
+			delete(p.values, key)
+			p.drops++
+			return
+		}
+	}
+}
+
+// waiting returns what waits for key, also to be tried again, zero for nothing.
+func (p *pending[K, V]) waiting(key K) (value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.values[key]
+	if it := p.values[key]; it != nil {
+		return it.value
+	}
+	if it := p.taken[key]; it != nil {
+		return it.value
+	}
+	return value
 }
 
 // drop has nothing written for key.
@@ -51,7 +79,7 @@ func (p *pending[K, V]) drop(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.values, key)
-	delete(p.tries, key)
+	delete(p.taken, key)
 }
 
 func (p *pending[K, V]) signal() {
@@ -61,23 +89,24 @@ func (p *pending[K, V]) signal() {
 	}
 }
 
-// next takes the first one out; false if there is none.
-func (p *pending[K, V]) next() (key K, value V, ok bool) {
+// next takes the first one out; nil if there is none. Whoever takes it calls ended.
+func (p *pending[K, V]) next() (key K, it *item[V]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.order) > 0 {
 		key = p.order[0]
 		p.order = p.order[1:]
-		if value, ok = p.values[key]; ok {
+		if it = p.values[key]; it != nil {
 			delete(p.values, key)
+			p.taken[key] = it
 			if len(p.values) > 0 {
 				p.signal() // another worker may be asleep
 			}
-			return key, value, true
+			return key, it
 		}
 	}
 	p.order = nil
-	return key, value, false
+	return key, nil
 }
 
 // maxTries is how often something is tried to be written, and retryAfter how long after each try.
@@ -86,42 +115,58 @@ const (
 	retryAfter = time.Second
 )
 
-// failed has a value tried again after a while, unless another one has come or it was tried too often. It reports
-// whether it is given up.
-func (p *pending[K, V]) failed(ctx context.Context, key K, value V) (gaveUp bool) {
+// An outcome is what came of a try to write something.
+type outcome uint8
+
+const (
+	wrote  outcome = iota // it stands now
+	stands                // it stood already, or need not be said any more
+	failed                // it may be written yet
+	lost                  // it would fail again
+)
+
+// ended takes in what came of an item. After a failure it is tried again after a while, unless something later has come
+// for its key, or it was tried too often. It reports whether it is given up.
+func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outcome) (gaveUp bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tries[key]++
-	if p.tries[key] >= maxTries {
-		delete(p.tries, key)
-		return true
+	if p.taken[key] != it {
+		return false // something later has come
 	}
-	time.AfterFunc(retryAfter<<p.tries[key], func() {
+	it.tries++
+	if came != failed || it.tries >= maxTries || ctx.Err() != nil {
+		delete(p.taken, key)
+		return came == lost || came == failed
+	}
+	time.AfterFunc(retryAfter<<it.tries, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if _, newer := p.values[key]; newer || ctx.Err() != nil {
+		if p.taken[key] != it {
 			return
 		}
-		p.values[key] = value
+		delete(p.taken, key)
+		if ctx.Err() != nil {
+			return
+		}
+		p.values[key] = it
 		p.order = append(p.order, key)
 		p.signal()
 	})
 	return false
 }
 
-// written forgets that earlier tries have failed.
-func (p *pending[K, V]) written(key K) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.tries, key)
-}
-
-// each calls write for one after the other until ctx is done.
-func (p *pending[K, V]) each(ctx context.Context, write func(context.Context, K, V)) {
+// each calls write for one after the other until ctx is done. came is told what came of it: failed is tried again.
+func (p *pending[K, V]) each(ctx context.Context, write func(context.Context, K, V) (outcome, error),
+	came func(K, V, outcome, error),
+) {
 	for {
-		key, value, ok := p.next()
-		if ok && ctx.Err() == nil {
-			write(ctx, key, value)
+		key, it := p.next()
+		if it != nil && ctx.Err() == nil {
+			out, err := write(ctx, key, it.value)
+			if gaveUp := p.ended(ctx, key, it, out); out == failed && gaveUp {
+				out = lost
+			}
+			came(key, it.value, out, err)
 			continue
 		}
 		select {
@@ -136,6 +181,12 @@ func (p *pending[K, V]) len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.values)
+}
+
+func (p *pending[K, V]) dropped() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.drops
 }
 
 func (p *pending[K, V]) replaced() uint64 {

@@ -3,12 +3,13 @@ package status
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -30,44 +31,90 @@ func (s *Status) show(m *scheduler.Machine, p *cluster.Pod, condition *corev1.Po
 	s.pods.put(uid, podStatus{refOf(p), condition, m.NominatedNode(uid)})
 }
 
-// writePod writes the status of a pod, unless the API server says it already.
-func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) {
+// writePod writes the status of a pod, unless the API server says it already. The resourceVersion is a precondition: a
+// pod that was bound, or changed otherwise, since the API server told of it is looked at again.
+func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) (outcome, error) {
 	seen, there := s.opts.Seen(uid)
+	seen = s.own.newer(uid, seen, there)
 	if !there || seen.Terminating || seen.NodeName != "" {
-		s.standing.Add(1)
-		return
+		return stands, nil
 	}
 	patch, ok := s.podPatch(seen, want)
 	if !ok {
-		s.standing.Add(1)
-		return
+		return stands, nil
 	}
-	_, err := s.opts.Pods.CoreV1().Pods(want.ref.namespace).Patch(
+	pod, err := s.opts.Pods.CoreV1().Pods(want.ref.namespace).Patch(
 		ctx, want.ref.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err == nil {
-		s.podsWritten.Add(1)
-		s.pods.written(uid)
-		return
+	switch {
+	case err == nil:
+		s.own.wrote(uid, pod)
+		return wrote, nil
+	case lasting(err):
+		return lost, err
 	}
-	if lasting(err) || ctx.Err() != nil {
-		s.failed.Add(1)
-		return
-	}
-	if s.pods.failed(ctx, uid, want) {
-		s.failed.Add(1)
-		s.report("status of pod %s/%s: %v: given up after %d tries", want.ref.namespace, want.ref.name, err, maxTries)
-	}
+	return failed, err
 }
 
 // lasting reports whether the same request would fail again: the object is gone or another one, or may not be written.
 func lasting(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
 }
 
-// statusPatch is a patch of a pod's status. The UID is a precondition: the API server refuses it for another pod.
+// ownPods are the pods of which this process has written the status, as the API server answered: the watch tells of
+// them later.
+type ownPods struct {
+	mu    sync.Mutex
+	byUID map[types.UID]Pod
+}
+
+// maxOwn is how many of them are kept. Beyond that all are forgotten: a status is then written that stands already, or
+// a write is refused and tried again.
+const maxOwn = 50_000
+
+// newer returns what was seen of a pod, or what this process wrote last if that is newer.
+func (o *ownPods) newer(uid types.UID, seen Pod, there bool) Pod {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own, ok := o.byUID[uid]
+	if !ok {
+		return seen
+	}
+	order, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, own.ResourceVersion)
+	if !there || err != nil || order >= 0 {
+		delete(o.byUID, uid)
+		return seen
+	}
+	return own
+}
+
+func (o *ownPods) wrote(uid types.UID, pod *corev1.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byUID == nil || len(o.byUID) >= maxOwn {
+		o.byUID = map[types.UID]Pod{}
+	}
+	o.byUID[uid] = PodOf(pod)
+}
+
+// PodOf returns what an object of the API server says of a pod.
+func PodOf(pod *corev1.Pod) Pod {
+	p := Pod{
+		NodeName: pod.Spec.NodeName, NominatedNodeName: pod.Status.NominatedNodeName, Generation: pod.Generation,
+		ResourceVersion: pod.ResourceVersion, Terminating: pod.DeletionTimestamp != nil,
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			p.Scheduled = &c
+		}
+	}
+	return p
+}
+
+// statusPatch is a patch of a pod's status. The API server refuses it for another pod, and for another version of it.
 type statusPatch struct {
 	Metadata struct {
-		UID types.UID `json:"uid"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
 	} `json:"metadata"`
 	Status struct {
 		Conditions []patchedCondition `json:"conditions,omitempty"`
@@ -90,7 +137,7 @@ type patchedCondition struct {
 // podPatch returns what has to be patched; false for nothing.
 func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 	var p statusPatch
-	p.Metadata.UID = want.ref.uid
+	p.Metadata.UID, p.Metadata.ResourceVersion = want.ref.uid, seen.ResourceVersion
 	if c := want.condition; c != nil && !says(seen.Scheduled, c) {
 		patched := patchedCondition{
 			Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, ObservedGeneration: seen.Generation,
@@ -122,10 +169,4 @@ func (s *Status) podPatch(seen Pod, want podStatus) (patch []byte, ok bool) {
 func says(stands, want *corev1.PodCondition) bool {
 	return stands != nil && stands.Status == want.Status && stands.Reason == want.Reason &&
 		stands.Message == want.Message
-}
-
-func (s *Status) report(format string, args ...any) {
-	if s.opts.Report != nil {
-		s.opts.Report(fmt.Sprintf(format, args...))
-	}
 }

@@ -1,16 +1,20 @@
 package status
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ktesting "k8s.io/client-go/testing"
@@ -77,7 +81,7 @@ func TestAPodWithoutANodeIsToldWhyOnce(t *testing.T) {
 			"create event Warning FailedScheduling of wide by default-scheduler: "+tooWideAndCordoned)
 		w.step(cordoned("n2", "17")) // it is tried again, and nothing is new
 		expect(t, w.written(),
-			"update event Warning FailedScheduling of wide by default-scheduler: "+tooWideAndCordoned+" (2 times)")
+			"patch event of wide: 2 times")
 	})
 }
 
@@ -96,7 +100,7 @@ func TestOfSeveralThingsOnlyTheLastIsWritten(t *testing.T) {
 		w.step(node("n3", "16"))
 		w.step(bound("wide", "n3")) // its condition is the API server's now
 		expect(t, w.written(),
-			"update event Warning FailedScheduling of wide by default-scheduler: "+tooWideAndCordoned+" (2 times)",
+			"patch event of wide: 2 times",
 			"create event Normal Scheduled of wide by default-scheduler: Successfully assigned ml/wide to n3")
 	})
 }
@@ -197,7 +201,9 @@ func TestWhatCannotBeWrittenIsTriedAgainAndGivenUp(t *testing.T) {
 	}{
 		{"a server that is out of order", errors.New("connection refused"), maxTries},
 		{"a pod that is gone", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "wide"), 1},
-		{"another pod of the name", apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "wide", nil), 1},
+		{"another pod of the name", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wide", nil), 1},
+		{"a pod that goes on changing", apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "wide", nil),
+			maxTries},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,6 +217,9 @@ func TestWhatCannotBeWrittenIsTriedAgainAndGivenUp(t *testing.T) {
 				_ = w.written()
 				if c := w.status.Counts(); tries != tc.tries || c.Failed != 1 {
 					t.Errorf("%d tries, want %d; counts %+v", tries, tc.tries, c)
+				}
+				if p := w.status.pods; len(p.values)+len(p.taken)+len(p.order) > 0 {
+					t.Errorf("%d, %d and %d are kept of what was given up", len(p.values), len(p.taken), len(p.order))
 				}
 			})
 		})
@@ -253,6 +262,116 @@ func TestNothingIsWrittenOfAMemberThatIsToBeEvicted(t *testing.T) {
 			t.Error("nothing is written of the member that was tried")
 		}
 	})
+}
+
+// TestAConditionIsNotWrittenOverWhatHasChanged has a pod bound by another scheduler while the watch still tells that it
+// is not: the API server refuses the condition, and nothing is written once the watch has told.
+func TestAConditionIsNotWrittenOverWhatHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		refused := 0
+		w.client.PrependReactor("patch", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+			refused++
+			if patch := string(a.(ktesting.PatchAction).GetPatch()); !strings.Contains(patch, `"resourceVersion":"7"`) {
+				t.Errorf("the patch names no version: %s", patch)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.seen["uid-wide"] = Pod{ResourceVersion: "8", NodeName: "n9"}
+			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "wide", nil)
+		})
+		w.step(node("n1", "4"), pod("wide", "16", "", 0))
+		w.seen["uid-wide"] = Pod{ResourceVersion: "7"}
+		_ = w.written()
+		if c := w.status.Counts(); refused != 1 || c.PodStatuses != 0 || c.Standing != 1 || c.Failed != 0 {
+			t.Errorf("%d were refused; counts %+v", refused, c)
+		}
+	})
+}
+
+// TestWhatStandsIsJudgedByWhatWasWrittenLast has the watch lag behind: it still tells of the first reason when the
+// second one was written, and the first one holds again.
+func TestWhatStandsIsJudgedByWhatWasWrittenLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		version := 10
+		w.client.PrependReactor("patch", "pods", func(a ktesting.Action) (bool, runtime.Object, error) {
+			version++
+			answer := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(version)}}
+			if err := json.Unmarshal(a.(ktesting.PatchAction).GetPatch(), answer); err != nil {
+				t.Error(err)
+			}
+			answer.ResourceVersion = strconv.Itoa(version)
+			return true, answer, nil
+		})
+		said := func(message string) *corev1.PodCondition {
+			return &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: "Unschedulable", Message: message}
+		}
+		w.seen["uid-wide"] = Pod{ResourceVersion: "10", Scheduled: said("a")} // as the watch has it, all the time
+		for i, step := range []struct {
+			message string
+			want    outcome
+		}{{"a", stands}, {"b", wrote}, {"b", stands}, {"a", wrote}} {
+			came, err := w.status.writePod(t.Context(), "uid-wide", podStatus{
+				ref: ref{"ml", "wide", "uid-wide"}, condition: said(step.message),
+			})
+			if came != step.want || err != nil {
+				t.Errorf("%d: %q: the outcome is %d, error %v, want %d", i, step.message, came, err, step.want)
+			}
+		}
+		w.seen["uid-wide"] = Pod{ResourceVersion: "13", NodeName: "n1"} // the watch has caught up
+		came, err := w.status.writePod(t.Context(), "uid-wide", podStatus{condition: said("b")})
+		if came != stands || err != nil || len(w.status.own.byUID) > 0 {
+			t.Errorf("the outcome is %d, error %v; %d are kept", came, err, len(w.status.own.byUID))
+		}
+	})
+}
+
+// TestARetryDoesNotOverwriteWhatCameLater fails the first write, and has another reason written before it is tried
+// again.
+func TestARetryDoesNotOverwriteWhatCameLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPending[string, int](0)
+		ctx := t.Context()
+		p.put("a", 1)
+		key, first := p.next()
+		p.put("a", 2)
+		_, second := p.next()
+		if second.value != 2 || p.ended(ctx, key, second, wrote) {
+			t.Errorf("the second one is %+v", second)
+		}
+		if p.ended(ctx, key, first, failed) {
+			t.Error("what was replaced counts as given up")
+		}
+		time.Sleep(time.Hour)
+		if _, it := p.next(); it != nil {
+			t.Errorf("%d is written over 2", it.value)
+		}
+		p.put("a", 3)
+		_, third := p.next()
+		p.ended(ctx, "a", third, failed)
+		p.drop("a")
+		time.Sleep(time.Hour)
+		if _, it := p.next(); it != nil || len(p.taken)+len(p.values) > 0 {
+			t.Errorf("what was dropped is written, or %d, %d are kept", len(p.taken), len(p.values))
+		}
+	})
+}
+
+func TestOfTooManyEventsTheOldestAreDropped(t *testing.T) {
+	p := newPending[int, int](3)
+	for i := range 5 {
+		p.put(i, i)
+	}
+	for want := 2; want < 5; want++ {
+		if _, it := p.next(); it == nil || it.value != want {
+			t.Errorf("%+v comes, want %d", it, want)
+		}
+	}
+	if p.dropped() != 2 {
+		t.Errorf("%d count as dropped, want 2", p.dropped())
+	}
 }
 
 func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {

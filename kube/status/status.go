@@ -13,6 +13,7 @@ package status
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,8 @@ type Pod struct {
 	Scheduled *corev1.PodCondition
 	// Generation is metadata.generation.
 	Generation int64
+	// ResourceVersion is metadata.resourceVersion.
+	ResourceVersion string
 	// Terminating: the pod has a deletion timestamp.
 	Terminating bool
 }
@@ -66,6 +69,8 @@ type Counts struct {
 	Standing, Replaced uint64
 	// Failed could not be written and were given up.
 	Failed uint64
+	// Dropped are events that were not written because too many waited: the oldest.
+	Dropped uint64
 	// Waiting are there to be written.
 	Waiting int
 }
@@ -81,10 +86,14 @@ type Status struct {
 
 	groups groupWriter
 	events eventWriter
+	own    ownPods
 }
 
-// maxEvents is how many events wait to be written at the most. Those that come when so many wait are dropped: the log
-// has what they say.
+// eventWriters is how many events are written at once.
+const eventWriters = 2
+
+// maxEvents is how many events wait to be written at the most. When so many wait and one comes, the oldest is dropped:
+// the log has what it says.
 const maxEvents = 20_000
 
 // New returns a Status that nothing was told to.
@@ -105,11 +114,41 @@ func New(opts Options) *Status {
 func (s *Status) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for range s.opts.Workers {
-		all.Go(func() { s.pods.each(ctx, s.writePod) })
+		all.Go(func() {
+			s.pods.each(ctx, s.writePod, func(_ types.UID, p podStatus, came outcome, err error) {
+				s.count(&s.podsWritten, came, err, "status of pod %s/%s", p.ref.namespace, p.ref.name)
+			})
+		})
 	}
-	all.Go(func() { s.group.each(ctx, s.writeGroup) })
-	all.Go(func() { s.event.each(ctx, s.writeEvent) })
+	all.Go(func() {
+		s.group.each(ctx, s.writeGroup, func(key groupKey, _ groupStatus, came outcome, err error) {
+			s.count(&s.groupsWritten, came, err, "status of %s %s/%s", key.resource, key.namespace, key.name)
+		})
+	})
+	for range eventWriters {
+		all.Go(func() {
+			s.event.each(ctx, s.writeEvent, func(_ eventKey, e event, came outcome, err error) {
+				s.count(&s.eventsWritten, came, err, "event %s of pod %s/%s", e.reason, e.regarding.namespace,
+					e.regarding.name)
+			})
+		})
+	}
 	all.Wait()
+}
+
+// count counts what came of a try to write something, and reports what was given up and might have been written.
+func (s *Status) count(written *atomic.Uint64, came outcome, err error, what string, args ...any) {
+	switch came {
+	case wrote:
+		written.Add(1)
+	case stands:
+		s.standing.Add(1)
+	case lost:
+		s.failed.Add(1)
+		if s.opts.Report != nil && !lasting(err) {
+			s.opts.Report(fmt.Sprintf(what, args...) + fmt.Sprintf(": %v: given up", err))
+		}
+	}
 }
 
 // Counts returns what was written so far.
@@ -117,8 +156,8 @@ func (s *Status) Counts() Counts {
 	return Counts{
 		PodStatuses: s.podsWritten.Load(), GroupStatuses: s.groupsWritten.Load(), Events: s.eventsWritten.Load(),
 		Standing: s.standing.Load(), Failed: s.failed.Load(),
-		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(),
-		Waiting:  s.pods.len() + s.group.len() + s.event.len(),
+		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(), Dropped: s.event.dropped(),
+		Waiting: s.pods.len() + s.group.len() + s.event.len(),
 	}
 }
 

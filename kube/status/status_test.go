@@ -107,12 +107,26 @@ func (w *world) written() []string {
 	for _, a := range w.client.Actions() {
 		switch a := a.(type) {
 		case ktesting.PatchAction:
-			lines = append(lines, w.patched(a))
+			if a.GetResource().Resource == "events" {
+				lines = append(lines, w.lengthened(a))
+			} else {
+				lines = append(lines, w.patched(a))
+			}
 		case ktesting.CreateAction: // an update is one too
 			lines = append(lines, fmt.Sprintf("%s %v", a.GetVerb(), describe(a.GetObject())))
 		}
 	}
 	return lines
+}
+
+// lengthened says what a patch of an event says.
+func (w *world) lengthened(a ktesting.PatchAction) string {
+	var p struct{ Series struct{ Count int } }
+	if err := json.Unmarshal(a.GetPatch(), &p); err != nil {
+		w.t.Fatal(err)
+	}
+	of, _, _ := strings.Cut(a.GetName(), ".")
+	return fmt.Sprintf("patch event of %s: %d times", of, p.Series.Count)
 }
 
 // patched says what a patch of a pod's status says, and has the API server know it.
