@@ -50,6 +50,7 @@ bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMAN
 	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
 
 # The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
+# Tests that need a program which is not there, such as helm, say that they are skipped.
 .PHONY: e2e
 e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
 	cd e2e && $(GO) test -p 1 -timeout 20m ./...
