@@ -112,7 +112,7 @@ func TestAGangIsToldAsAWhole(t *testing.T) {
 		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: group},
 			pod("green-0", "2", "green", 0), pod("green-1", "2", "green", 0), pod("green-2", "16", "green", 0))
 		var conditions, groups int
-		const why = "update PodGroup green PodGroupInitiallyScheduled=False Unschedulable: 0/1 nodes"
+		const why = "update PodGroup green PodGroupInitiallyScheduled=False Unschedulable: minCount ("
 		for _, line := range w.written() {
 			switch {
 			case strings.HasPrefix(line, "patch green-") &&
@@ -173,7 +173,7 @@ func TestPreemptionIsShownOnBothSides(t *testing.T) {
 	})
 }
 
-func TestAVictimIsToldThatAPodGroupPreemptsIt(t *testing.T) {
+func TestAGangThatPreemptsSaysSoOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		group := podGroup("high", 2)
 		w := newWorld(t, group)
@@ -184,12 +184,17 @@ func TestAVictimIsToldThatAPodGroupPreemptsIt(t *testing.T) {
 			pod("high-0", "2", "high", 100), pod("high-1", "2", "high", 100))
 		var told []string
 		for _, line := range w.written() {
-			if strings.Contains(line, "Preempted") {
+			if strings.Contains(line, "Preempted") || strings.HasPrefix(line, "update PodGroup") {
 				told = append(told, line)
 			}
 		}
-		expect(t, told, "create event Normal Preempted of low by default-scheduler: "+
-			"Preempted by podgroup ml/high (pod uid-high-0) on node n1")
+		expect(t, told,
+			"create event Normal Preempted of low by default-scheduler: "+
+				"Preempted by podgroup ml/high (pod uid-high-0) on node n1",
+			"update PodGroup high PodGroupInitiallyScheduled=False Unschedulable: "+
+				"minCount (2) cannot be satisfied: 0 scheduled, 2 remaining: "+
+				"0/1 nodes are available: pod group ml/high needs 4 cpu for 2 members; 0 free. "+
+				"pod group preemption: found a placement for podgroup, preempting 1 victims")
 	})
 }
 

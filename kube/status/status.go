@@ -198,7 +198,7 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	if p := state.Pod(d.UID); p != nil {
 		s.refused(m, p, why)
 		if g := p.Group; g != nil && !g.HasMinimum(gang.Assigned) {
-			s.groupRefused(m, g, p, why)
+			s.groupRefused(m, g, p, why, len(d.Victims))
 		}
 	}
 }
@@ -218,8 +218,8 @@ func (s *Status) refused(m *scheduler.Machine, p *cluster.Pod, why reason) {
 }
 
 // groupRefused has the status of a gang, and the conditions of those of its pods that had no cycle of their own, say
-// why it was not placed.
-func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *cluster.Pod, why reason) {
+// why it was not placed. victims is how many pods are preempted for it.
+func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *cluster.Pod, why reason, victims int) {
 	of := why
 	of.message = "gang " + g.Name + " is not placed: " + why.message
 	for _, member := range g.Members() {
@@ -229,7 +229,7 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 		}
 	}
 	s.showGroup(g, groupStatus{condition: &metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: why.reason, Message: why.message,
+		Status: metav1.ConditionFalse, Reason: why.reason, Message: groupMessage(g, why.message, victims),
 	}})
 }
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -48,6 +50,26 @@ func reasonOf(d *eventlog.Decision, nodes int) reason {
 		message += " " + strings.Join(each, ", ") + "."
 	}
 	why.message = message
+	return why
+}
+
+// groupMessage is the message of a PodGroup's condition for a refusal: with the words of kube-scheduler for a minimum
+// that is not met, and for pods that are preempted to meet it.
+func groupMessage(g *cluster.Group, why string, victims int) string {
+	declared, _ := g.ObjectOf(eventlog.PodGroups).(*schedulingv1beta1.PodGroup)
+	if declared != nil && declared.Spec.SchedulingPolicy.Gang != nil {
+		placed, members := 0, g.Members()
+		for _, member := range members {
+			if member.Stage != cluster.Pending {
+				placed++
+			}
+		}
+		why = fmt.Sprintf("minCount (%d) cannot be satisfied: %d scheduled, %d remaining: %s",
+			declared.Spec.SchedulingPolicy.Gang.MinCount, placed, len(members)-placed, why)
+	}
+	if victims > 0 {
+		why += fmt.Sprintf(" pod group preemption: found a placement for podgroup, preempting %d victims", victims)
+	}
 	return why
 }
 
