@@ -2,9 +2,9 @@
 // passes. The tests are those of k8s.io/kubernetes/test/integration, unchanged; the script that builds and runs them
 // lies beside a checkout, in ../shared/upstream-exam. Without it nothing is run, and the command says so.
 //
-//	go run ./exam                                    every test that kube-scheduler passes as another process, or nearly
-//	go run ./exam --part                             a few of them, for continuous integration
-//	go run ./exam scheduler/filters TestHostPorts    a package, or some of its tests
+//	go run ./exam                              every test that kube-scheduler was tried with as another process
+//	go run ./exam --part                       a few of them, for continuous integration
+//	go run ./exam scheduler TestHostPorts      a package, or some of its tests
 //
 // Each test starts an API server of its own, and a scheduler for each of its cases. Rollcall keeps its log on disk, and
 // replay has to say of each log that it is identical.

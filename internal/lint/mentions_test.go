@@ -20,8 +20,8 @@ var (
 )
 
 // TestDocsNameOnlyTestsAndStoriesThatExist looks for the names of tests in docs and the folders below it, README,
-// CHANGELOG and Makefile; not in docs/CONFORMANCE.md, which is about tests of Kubernetes. After -run, before an ellipsis, and in the Makefile's patterns, the beginning of a name is
-// enough.
+// CHANGELOG and Makefile; not in docs/CONFORMANCE.md, which is about tests of Kubernetes. After -run, before an
+// ellipsis, and in the Makefile's patterns, the beginning of a name is enough.
 func TestDocsNameOnlyTestsAndStoriesThatExist(t *testing.T) {
 	root := absRoot(t)
 	known := testNames(t, root)
