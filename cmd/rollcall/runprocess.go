@@ -143,6 +143,7 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 	all.Go(func() { c.effects.Run(working) })
 	all.Go(func() { c.status.Run(working) })
 	all.Go(func() { p.running.retainAlways(working, p.running.log) })
+	var recovered *scheduler.Machine
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log: log,
 		Engine: engine.Options{
@@ -150,8 +151,9 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 			Snapshots: snapshots, SnapshotEvery: p.running.snapshotEvery, SnapshotAge: p.running.snapshotAge,
 			Report: logNote,
 		},
-		World: func(recovered *scheduler.Machine) (live.World, error) {
-			watcher, err := c.watch(recovered)
+		World: func(m *scheduler.Machine) (live.World, error) {
+			recovered = m
+			watcher, err := c.watch(m)
 			if err != nil {
 				return nil, err
 			}
@@ -169,6 +171,9 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 		},
 		Grace: p.running.grace, Lost: lost,
 		Stage: func(s live.Stage) {
+			if s == live.Scheduling {
+				c.recover(recovered, log)
+			}
 			p.stage.Store(int32(s))
 			slog.Info("The scheduler is "+s.String(), "log", p.running.log)
 		},

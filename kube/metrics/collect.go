@@ -42,7 +42,7 @@ func (x *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 
 // Collect implements prometheus.Collector.
 func (x *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{x.attempts, x.victims, x.entries, x.append, x.placement} {
+	for _, c := range []prometheus.Collector{x.attempts, x.victims, x.entries, x.append, x.binds, x.placement} {
 		c.Collect(ch)
 	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {

@@ -8,10 +8,12 @@
 package metrics
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -40,6 +42,7 @@ type Metrics struct {
 	victims   prometheus.Histogram
 	entries   *prometheus.CounterVec
 	append    prometheus.Histogram
+	binds     *prometheus.CounterVec
 	placement prometheus.Histogram
 
 	seq, nodes, pods atomic.Uint64
@@ -70,6 +73,11 @@ func New(sources Sources) *Metrics {
 			Name: "rollcall_log_append_entries", Help: "Entries that one append made durable.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
 		}),
+		binds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rollcall_bind_results_total",
+			Help: "Binds that ended, by what came of them: bound, conflict (the pod is gone, is another one or has " +
+				"another node), failed.",
+		}, []string{"outcome"}),
 		placement: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "scheduler_pod_scheduling_sli_duration_seconds",
 			Help:    "Time from a pod's first entry to the entry that says that it is bound.",
@@ -96,9 +104,9 @@ func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
 		case *eventlog.Deleted:
 			delete(x.arrived, p.UID)
 		case *eventlog.BindResult:
-			if came, ok := x.arrived[p.UID]; ok && p.Outcome == eventlog.BindBound {
-				x.placement.Observe(e.Time.Std().Sub(came).Seconds())
-				delete(x.arrived, p.UID)
+			x.binds.WithLabelValues(strings.ToLower(p.Outcome.String())).Inc()
+			if p.Outcome == eventlog.BindBound {
+				x.placed(p.UID, e.Time)
 			}
 		}
 	}
@@ -115,15 +123,28 @@ func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
 
 // arrives notes when a pod came that waits for a node.
 func (x *Metrics) arrives(m *scheduler.Machine, at eventlog.Time, p *eventlog.Upserted) {
-	if p.Resource != eventlog.Pods || len(x.arrived) >= maxArrived {
+	if p.Resource != eventlog.Pods {
 		return
 	}
-	uid := p.Object.GetUID()
-	if _, known := x.arrived[uid]; known {
+	pod, ok := p.Object.(*corev1.Pod)
+	if !ok {
 		return
 	}
-	if pod := m.Cluster().Pod(uid); pod != nil && pod.Object.Spec.NodeName == "" && m.Schedules(pod.Object) {
-		x.arrived[uid] = at.Std()
+	if pod.Spec.NodeName != "" {
+		x.placed(pod.UID, at)
+		return
+	}
+	if _, known := x.arrived[pod.UID]; !known && len(x.arrived) < maxArrived && m.Cluster().Pod(pod.UID) != nil &&
+		m.Schedules(pod) {
+		x.arrived[pod.UID] = at.Std()
+	}
+}
+
+// placed notes that a pod is known to be bound, which its BindResult or the pod itself says.
+func (x *Metrics) placed(uid types.UID, at eventlog.Time) {
+	if came, ok := x.arrived[uid]; ok {
+		x.placement.Observe(at.Std().Sub(came).Seconds())
+		delete(x.arrived, uid)
 	}
 }
 

@@ -85,27 +85,33 @@ func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourcePods: resource.MustParse("110"),
 	}
+	elsewhere := pod("wide", "16") // another scheduler binds it
+	elsewhere.(*eventlog.Upserted).Object.(*corev1.Pod).Spec.NodeName = "n1"
 	for i, inputs := range [][]eventlog.Payload{
 		{&eventlog.Upserted{Resource: eventlog.Nodes, Object: n}, pod("a", "1"), pod("wide", "16")},
-		{&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindBound}},
+		{&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindBound}, elsewhere},
 	} {
 		if _, err := e.Step(t.Context(), start.Add(time.Duration(i)*2*time.Second), inputs); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if len(x.arrived) > 0 {
+		t.Errorf("%d pods are remembered that are bound", len(x.arrived))
+	}
 	got := gathered(t, x)
 	for _, want := range []string{
 		"scheduler_schedule_attempts_total{scheduled} 1",
 		"scheduler_schedule_attempts_total{unschedulable} 1",
-		"scheduler_pending_pods{unschedulable} 1",
+		"scheduler_pending_pods{unschedulable} 0",
 		"scheduler_pending_pods{active} 0",
 		"scheduler_scheduler_cache_size{nodes} 1",
 		"scheduler_scheduler_cache_size{pods} 2",
-		"scheduler_pod_scheduling_sli_duration_seconds{} 1 times, 2",
-		"rollcall_log_entries_total{Upserted} 3",
+		"scheduler_pod_scheduling_sli_duration_seconds{} 2 times, 4",
+		"rollcall_log_entries_total{Upserted} 4",
 		"rollcall_log_entries_total{Decision} 2",
 		"rollcall_log_entries_total{BindResult} 1",
-		"rollcall_log_last_entry{} 7",
+		"rollcall_bind_results_total{bound} 1",
+		"rollcall_log_last_entry{} 8",
 		"rollcall_stage{scheduling} 1",
 		"rollcall_stage{draining} 0",
 		"rollcall_effects_outstanding{} 1",

@@ -49,6 +49,9 @@ const maxSeries = 50_000
 
 // tell has an event written.
 func (s *Status) tell(e event) {
+	if s.quiet {
+		return
+	}
 	e.note = cutNote(e.note)
 	s.event.put(eventKey{e.regarding.uid, e.reason}, e)
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -128,16 +129,19 @@ func TestAGangIsToldAsAWhole(t *testing.T) {
 			t.Errorf("%d conditions and %d statuses of the PodGroup were written, want 3 and 1", conditions, groups)
 		}
 		w.step(node("n2", "20"))
-		w.step(bound("green-0", "n1"), bound("green-1", "n1"), bound("green-2", "n2")) // wherever: it is what stands
-		var ready int
+		at := func(name string) eventlog.Payload {
+			return bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node)
+		}
+		w.step(at("green-0"), at("green-1"))
 		for _, line := range w.written() {
-			if strings.HasPrefix(line, "update PodGroup green PodGroupInitiallyScheduled=True Scheduled: ") {
-				ready++
+			if strings.HasPrefix(line, "update PodGroup") {
+				t.Errorf("with two of three pods bound: %s", line)
 			}
 		}
-		if ready != 1 {
-			t.Errorf("the PodGroup's condition became True %d times", ready)
-		}
+		w.step(at("green-2"))
+		expect(t, w.written(), "update PodGroup green PodGroupInitiallyScheduled=True Scheduled: "+
+			"the gang has its minimum of pods on nodes",
+			"create event Normal Scheduled of green-2 by default-scheduler: Successfully assigned ml/green-2 to n2")
 	})
 }
 
@@ -377,6 +381,67 @@ func TestOfTooManyEventsTheOldestAreDropped(t *testing.T) {
 	if p.dropped() != 2 {
 		t.Errorf("%d count as dropped, want 2", p.dropped())
 	}
+}
+
+// TestAGroupThatCountsWaitingMembersIsPlacedWhenItsPodsAreBound has a gang that counts only members that wait: its
+// minimum is on nodes all the same, and a member beyond it that finds no node changes nothing.
+func TestAGroupThatCountsWaitingMembersIsPlacedWhenItsPodsAreBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := podGroup("green", 1)
+		g.Annotations = map[string]string{"gang.scheduling.koordinator.sh/match-policy": "only-waiting"}
+		w := newWorld(t, g)
+		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g},
+			pod("green-0", "2", "green", 0))
+		w.step(bound("green-0", "n1"))
+		placed := false
+		for _, line := range w.written() {
+			placed = placed || strings.HasPrefix(line, "update PodGroup green PodGroupInitiallyScheduled=True")
+		}
+		if !placed {
+			t.Error("the PodGroup is not told that its minimum is on nodes")
+		}
+		w.client.PrependReactor("get", "podgroups", func(ktesting.Action) (bool, runtime.Object, error) {
+			return true, g, nil // as if nothing had been written
+		})
+		w.step(pod("green-1", "16", "green", 0))
+		for _, line := range w.written() {
+			if strings.Contains(line, "PodGroup green") {
+				t.Errorf("written: %s", line)
+			}
+		}
+	})
+}
+
+func TestABindThatFailedIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.step(node("n1", "4"), pod("a", "2", "", 0))
+		_ = w.written()
+		w.step(&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindFailed, Message: "a webhook refuses"})
+		const message = "binding to node n1 failed: a webhook refuses"
+		expect(t, w.written(), "patch a/status of uid-a PodScheduled=False SchedulerError: "+message,
+			"create event Warning FailedScheduling of a by default-scheduler: "+message)
+	})
+}
+
+// TestWhatWasNotWrittenBeforeARestartIsWrittenAfterIt ends a process before anything was written of two pods, one of
+// which the API server tells the condition of already: the next process writes the other one, and no events.
+func TestWhatWasNotWrittenBeforeARestartIsWrittenAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.step(node("n1", "4"), pod("wide", "16", "", 0), pod("told", "17", "", 0), pod("gone", "18", "", 0),
+			pod("small", "1", "", 0))
+		w.step(bound("small", "n1"))
+		w.seen["uid-told"] = Pod{Scheduled: &corev1.PodCondition{Status: corev1.ConditionFalse, Reason: "Unschedulable",
+			Message: tooWide}}
+		delete(w.seen, "uid-gone")
+		before := w.status
+		w.status = New(before.opts)
+		if err := w.status.Recover(w.engine.Machine(), w.log.Read(t.Context(), 1)); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, w.written(), "patch wide/status of uid-wide PodScheduled=False Unschedulable: "+tooWide)
+	})
 }
 
 func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {

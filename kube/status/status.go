@@ -14,6 +14,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,6 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -87,6 +87,7 @@ type Status struct {
 	groups groupWriter
 	events eventWriter
 	own    ownPods
+	quiet  bool // no events are written of what is taken in; of the scheduler's loop
 }
 
 // eventWriters is how many events are written at once.
@@ -168,10 +169,50 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 		case *eventlog.Decision:
 			s.decided(m, p)
 		case *eventlog.BindResult:
-			if p.Outcome == eventlog.BindBound {
-				s.bound(m, p)
-			}
+			s.answered(m, p)
 		}
+	}
+}
+
+// Recover takes in the last entries of the log that m was recovered from, in order, so that what was not written before
+// the end of the process that made them is written now: what of it still holds, and where the API server does not say
+// it already. No events are written of it. It is called in the scheduler's loop, once the cluster is known.
+func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry, error]) error {
+	s.quiet = true
+	defer func() { s.quiet = false }()
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		s.Observe(m, engine.Commit{Entries: []eventlog.Entry{e}})
+	}
+	for _, obj := range m.Cluster().Objects() {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName != "" || !m.Schedules(pod) {
+			continue
+		}
+		if p := m.Cluster().Pod(pod.UID); p != nil && p.Stage == cluster.Pending &&
+			(m.NominatedNode(pod.UID) != "" || pod.Status.NominatedNodeName != "") {
+			s.show(m, p, nil)
+		}
+	}
+	return nil
+}
+
+// answered takes in what came of a bind.
+func (s *Status) answered(m *scheduler.Machine, r *eventlog.BindResult) {
+	if r.Outcome == eventlog.BindBound {
+		s.bound(m, r)
+		return
+	}
+	p := m.Cluster().Pod(r.UID)
+	if r.Outcome == eventlog.BindUnknown || p == nil || p.Stage != cluster.Pending {
+		return // it is not known, or nothing is to be said any more
+	}
+	message := "binding to node " + r.Node + " failed: " + r.Message
+	s.refused(m, p, reason{corev1.PodReasonSchedulerError, message})
+	if s.opts.Report != nil && !s.quiet {
+		s.opts.Report(fmt.Sprintf("pod %s/%s: %s", p.Object.Namespace, p.Object.Name, message))
 	}
 }
 
@@ -197,7 +238,7 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	why := reasonOf(d, len(nodes))
 	if p := state.Pod(d.UID); p != nil {
 		s.refused(m, p, why)
-		if g := p.Group; g != nil && !g.HasMinimum(gang.Assigned) {
+		if g := p.Group; g != nil && !isPlaced(g) {
 			s.groupRefused(m, g, p, why, len(d.Victims))
 		}
 	}
@@ -233,6 +274,19 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 	}})
 }
 
+// isPlaced reports whether as many members as the gang needs have nodes for good, or have ended well. Its MatchPolicy is
+// no part of it: the pods are there.
+func isPlaced(g *cluster.Group) bool {
+	known := g.Gang()
+	return known.Enough(known.Placed() + known.Succeeded)
+}
+
+// isBound is isPlaced of members that are known to be bound: a bind that is under way may fail.
+func isBound(g *cluster.Group) bool {
+	known := g.Gang()
+	return known.Enough(known.Bound + known.Succeeded)
+}
+
 // bound takes in that a pod is bound.
 func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 	p := m.Cluster().Pod(r.UID)
@@ -245,7 +299,7 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 		regarding: of, eventtype: corev1.EventTypeNormal, reason: "Scheduled", action: "Binding",
 		note: "Successfully assigned " + of.namespace + "/" + of.name + " to " + r.Node, reporter: reporterOf(p),
 	})
-	if g := p.Group; g != nil && g.HasMinimum(gang.Assigned) {
+	if g := p.Group; g != nil && isBound(g) {
 		s.showGroup(g, groupStatus{condition: &metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: "Scheduled", Message: "the gang has its minimum of pods on nodes",
 		}})

@@ -32,6 +32,7 @@ type world struct {
 	client *fake.Clientset
 	status *Status
 	engine *engine.Engine
+	log    *eventlog.Memory
 	now    time.Time
 
 	mu   sync.Mutex
@@ -41,7 +42,7 @@ type world struct {
 // newWorld must be called in a bubble of synctest: what is written is waited for there.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
-	w := &world{t: t, client: fake.NewClientset(objects...), now: start, seen: map[types.UID]Pod{}}
+	w := &world{t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{}}
 	w.client.PrependReactor("patch", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.Pod{}, nil // the server's pods are those of seen
 	})
@@ -59,7 +60,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine, err = engine.Open(context.Background(), eventlog.NewMemory(), start, engine.Options{
+	w.engine, err = engine.Open(context.Background(), w.log, start, engine.Options{
 		Registry: plugins.NewRegistry(), Config: config, Version: "test",
 		Observe: func(c engine.Commit) error {
 			if w.engine != nil {
