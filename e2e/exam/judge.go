@@ -148,8 +148,8 @@ func tableOf(outcomes []outcome, standin []standinRow) string {
 				r.pkg, r.name, peerWord(r))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d of %d tests pass. Of their cases %d pass and %d fail. The replays of %d logs were identical, "+
-		"of %d not.\n", passed, len(outcomes), cases, failed, logs, diverged)
+	fmt.Fprintf(&b, "\n%d of %d tests pass. Of their cases %d pass and %d fail. ", passed, len(outcomes), cases, failed)
+	fmt.Fprintf(&b, "The replays of %d logs were identical, of %d not.\n", logs, diverged)
 	return b.String()
 }
 
