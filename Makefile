@@ -50,10 +50,10 @@ bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMAN
 	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
 
 # The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
-# Tests that need a program which is not there, such as helm, say that they are skipped.
+# A test that needs a program which is not there, such as helm, is skipped: -v has its reason in the output.
 .PHONY: e2e
 e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
-	cd e2e && $(GO) test -p 1 -timeout 20m ./...
+	cd e2e && $(GO) test -v -p 1 -timeout 20m ./...
 
 .PHONY: soak-e2e
 soak-e2e: ## The same with each fault a hundred times
