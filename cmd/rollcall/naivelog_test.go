@@ -53,11 +53,18 @@ type naivePod struct {
 	gated                  bool
 	// decided is the Decision that chose its node, released the one that let it go on, bound the result of its bind.
 	decided, released, bound uint64
-	succeeded                bool
-	evictedBy                uint64
-	lost                     bool      // gone with its node
-	replaces                 *naivePod // that was evicted or lost, and in whose place it came
-	replaced                 bool
+	// tries counts the Decisions on it that were a cycle of its own, refusedAt is the last one that refused it, and
+	// refusers are the plugins that did, by name.
+	tries     int
+	refusedAt uint64
+	refusers  []string
+	// nominated is the node that is kept for it as long as it has none.
+	nominated string
+	succeeded bool
+	evictedBy uint64
+	lost      bool      // gone with its node
+	replaces  *naivePod // that was evicted or lost, and in whose place it came
+	replaced  bool
 }
 
 type naiveGroup struct {
@@ -102,7 +109,13 @@ type naiveLine struct {
 
 type naiveDecision struct {
 	Pod, UID, Group, Outcome, Node         string
+	Nominated                              string
 	Allowed, Rejected, Victims, VictimPods []string
+	Rejections                             []struct {
+		Plugin string
+		Nodes  int
+	}
+	Nominations []struct{ UID, Node string }
 }
 
 // naiveObject is the part of an object that matters here.
@@ -225,6 +238,10 @@ func (l *naiveLog) decision(e *naiveLine) {
 	}
 	p := l.byUID(d.UID)
 	try := l.tryOf(p, e)
+	l.nominate(p, d)
+	if p.node == "" {
+		p.tries++
+	}
 	switch d.Outcome {
 	case "Scheduled", "Waiting":
 		if p.node == "" {
@@ -234,6 +251,13 @@ func (l *naiveLog) decision(e *naiveLine) {
 		}
 	case "Unschedulable":
 		try.refused, l.refused[p.entity()] = true, e.Seq
+		p.refusedAt, p.refusers = e.Seq, nil
+		for _, r := range d.Rejections {
+			if !slices.Contains(p.refusers, r.Plugin) {
+				p.refusers = append(p.refusers, r.Plugin)
+			}
+		}
+		slices.Sort(p.refusers)
 	case "Evicted", "Error":
 		l.ts.Fatalf("entry %d: these worlds have no Decision of outcome %s", e.Seq, d.Outcome)
 	}
@@ -260,6 +284,34 @@ func (l *naiveLog) decision(e *naiveLine) {
 		}
 	}
 	l.evicts[e.Seq], try.evicts = x, true
+}
+
+// nominate notes for which pods a Decision keeps nodes, and for which it does so no more.
+func (l *naiveLog) nominate(p *naivePod, d *naiveDecision) {
+	if d.Nominated != "" {
+		p.nominated = d.Nominated
+	}
+	for _, n := range d.Nominations {
+		l.byUID(n.UID).nominated = n.Node
+	}
+}
+
+// roomFor returns how many nodes there are, and on how many of them a pod would find its GPUs: those that no pod holds,
+// and that are kept for no other pod of its priority or a higher one.
+func (l *naiveLog) roomFor(p *naivePod) (nodes, fit int) {
+	for node, free := range l.nodes {
+		for _, o := range l.pods {
+			kept := o.node == "" && o.goneAt.IsZero() && o.nominated == node && o != p &&
+				l.priorityOf(o.entity()) >= l.priorityOf(p.entity())
+			if o.node == node || kept {
+				free -= o.gpus
+			}
+		}
+		if nodes++; free >= p.gpus {
+			fit++
+		}
+	}
+	return nodes, fit
 }
 
 // tryOf returns the run of Decisions that one is of, a new one if it is the first.

@@ -6,23 +6,47 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// explained is the script command "explained CAT TIME JSON TEXT": it compares both forms of an answer of explain about
-// a gang or a pod with what a naive reader finds in the lines of log cat up to a time.
+// explained is the script command "explained CAT TIME|ENTRY JSON TEXT": it compares both forms of an answer of explain
+// about a gang or a pod with what a naive reader finds in the lines of log cat up to a time or an entry.
 func explained(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
-		ts.Fatalf("usage: explained CAT TIME JSON TEXT")
+		ts.Fatalf("usage: explained CAT TIME|ENTRY JSON TEXT")
 	}
-	until, err := time.Parse(time.RFC3339, args[1])
-	ts.Check(err)
-	c := onCall{naiveLog: readNaively(ts, ts.ReadFile(args[0]), until), text: ts.ReadFile(args[3])}
+	cat, until := ts.ReadFile(args[0]), time.Time{}
+	if seq, err := strconv.Atoi(args[1]); err == nil {
+		cat = strings.Join(strings.SplitAfter(cat, "\n")[:seq], "") // a line for each entry, from 1 on
+	} else {
+		until, err = time.Parse(time.RFC3339, args[1])
+		ts.Check(err)
+	}
+	c := onCall{naiveLog: readNaively(ts, cat, until), text: ts.ReadFile(args[3])}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[2])), &c.told))
 	compared(ts, neg, c.compare)
+}
+
+// preemptor is the script command "preemptor CAT POD": it sets ENTRY to the number of the last entry by which pods had
+// to go for a pod.
+func preemptor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: preemptor CAT POD")
+	}
+	l, last := readNaively(ts, ts.ReadFile(args[0]), time.Time{}), uint64(0)
+	for seq, x := range l.evicts {
+		if x.pod == args[1] {
+			last = max(last, seq)
+		}
+	}
+	if last == 0 {
+		ts.Fatalf("no pod had to go for %s", args[1])
+	}
+	ts.Setenv("ENTRY", fmt.Sprint(last))
 }
 
 // onCall compares one answer.
@@ -37,26 +61,40 @@ type told struct {
 	At         struct{ Seq uint64 }
 	Pod, Group string
 	Node       string
-	Members    []struct{ Pod, Node string }
+	Nominated  string
+	Attempts   int
+	Members    []struct{ Pod, Node, Nominated string }
 	Needs      *struct {
 		AsOf      struct{ Seq uint64 }
 		Members   int
 		Resources []toldUse
 	}
-	Reason *struct {
+	Decision *struct{ Seq uint64 }
+	Bind     *struct{ Seq uint64 }
+	Reason   *struct {
+		Attempts  int
+		NextRetry struct{ At, Words string }
+		WaitsFor  struct {
+			Kind    string
+			Plugins []string
+		}
 		Now *struct {
 			Seq       uint64
-			Shortfall []struct {
-				AsOf    struct{ Seq uint64 }
-				Members int
-				toldUse
-			}
+			Fits      bool
+			Shortfall []toldShortfall
 		}
 		Failed *struct{ Seq uint64 }
 	}
 	PreemptedBy *toldPreemption // of a pod
 	Preempted   []toldPreemption
 	History     struct{ PreemptedBy, Preempted []toldPreemption } // of a gang
+}
+
+type toldShortfall struct {
+	AsOf    struct{ Seq uint64 }
+	Pod     string
+	Members int
+	toldUse
 }
 
 type toldUse struct {
@@ -76,6 +114,7 @@ type toldPreemption struct {
 		Priority   int32
 	}
 	Pods         int
+	Remaining    int
 	Victims, Own []struct {
 		Pod, Group string
 		Priority   int32
@@ -92,12 +131,130 @@ func (c *onCall) compare() {
 		if p.goneAt.IsZero() {
 			c.want("the node of the pod", c.told.Node, p.node)
 		}
+		if p.group == "" {
+			c.comparePod(p)
+		}
 	}
 	for _, m := range c.told.Members {
-		c.want("the node of member "+m.Pod, m.Node, c.named(m.Pod).node)
+		p := c.named(m.Pod)
+		c.want("the node of member "+m.Pod, m.Node, p.node)
+		if p.node == "" {
+			c.want("where member "+m.Pod+" is nominated", m.Nominated, p.nominated)
+		}
 	}
 	c.compareRoom(subject)
 	c.comparePreemptions(subject)
+}
+
+// comparePod compares what is told of a pod of no gang: why it has no node, what it waits for and since when, and where
+// room is kept for it; or by which entries it came to its node.
+func (c *onCall) comparePod(p *naivePod) {
+	if !p.goneAt.IsZero() {
+		return
+	}
+	if p.node != "" {
+		if c.told.Reason != nil || c.told.Decision == nil || c.told.Bind == nil {
+			disagree("pod %s has its node, and told is %+v", p.name, c.told)
+		}
+		c.want("the entry that chose the node", c.told.Decision.Seq, p.decided)
+		c.want("the entry of the bind", c.told.Bind.Seq, p.bound)
+		c.says(fmt.Sprintf(`(?m)^bind +entry %d, .*: on %s, Bound$`, p.bound, p.node))
+		return
+	}
+	r := c.told.Reason
+	if r == nil || r.Now == nil || r.Failed == nil || c.told.Decision == nil {
+		disagree("pod %s has no node since entry %d, and told is %+v", p.name, p.refusedAt, c.told)
+	}
+	c.want("how often it was tried", c.told.Attempts, p.tries)
+	c.want("how often it was tried, by the reason", r.Attempts, p.tries)
+	c.says(fmt.Sprintf(`(?m)^queue .*; %d attempts?;`, p.tries))
+	c.want("the entry that refused it", r.Failed.Seq, p.refusedAt)
+	c.want("the last entry about it", c.told.Decision.Seq, p.refusedAt)
+	c.says(fmt.Sprintf(`(?m)^decision +entry %d, .*%s Unschedulable`, p.refusedAt, p.name))
+	nodes, fit := c.roomFor(p)
+	c.want("whether a node would take it now", r.Now.Fits, fit > 0)
+	if fit == 0 {
+		c.says(fmt.Sprintf(`^Pod %s is pending: none of the %d nodes takes it: Insufficient %s \(%d nodes\)`, p.name,
+			nodes, gpu, nodes))
+		c.want("what changes have to satisfy", r.WaitsFor.Plugins, p.refusers)
+		c.want("what it waits for", r.WaitsFor.Kind, "Change")
+		next := "when something changes that may satisfy " + strings.Join(p.refusers, " or ")
+		if !strings.HasPrefix(r.NextRetry.Words, next) {
+			disagree("the next try is %q, want %q", r.NextRetry.Words, next)
+		}
+		c.says(`(?m)^next try +` + regexp.QuoteMeta(r.NextRetry.Words) + `$`)
+		c.comparePodRoom(p)
+	} else {
+		c.says(fmt.Sprintf(`^Pod %s is pending: a node would take it now`, p.name))
+	}
+	c.want("where it is nominated", c.told.Nominated, p.nominated)
+	if p.nominated != "" {
+		c.says(fmt.Sprintf(`(?m)^nominated +to %s: room there is kept for it$`, p.nominated))
+		c.compareLeaving()
+	} else if strings.Contains(c.text, "\nnominated ") {
+		disagree("by log cat no room is kept for pod %s, and it says\n%s", p.name, c.text)
+	}
+}
+
+// comparePodRoom compares what holds the GPUs that a pod finds on no node.
+func (c *onCall) comparePodRoom(p *naivePod) {
+	i := slices.IndexFunc(c.told.Reason.Now.Shortfall, func(s toldShortfall) bool { return s.Resource == gpu })
+	if i < 0 {
+		disagree("nothing is told of %d GPUs that pod %s needs", p.gpus, p.name)
+	}
+	s := &c.told.Reason.Now.Shortfall[i]
+	c.want("the pod that is short", s.Pod, p.name)
+	c.want("what it needs", s.Needed, p.gpus)
+	c.want("the entry as of which it is short", s.AsOf.Seq, c.seq)
+	c.compareUse(&s.toldUse)
+	there, used, amount, _ := c.gpusHeld()
+	row := fmt.Sprintf(`(?m)^%s +%d +%d .* %d +`, gpu, p.gpus, there-used, there)
+	for i, entity := range largest(amount) {
+		_, name, gang := strings.Cut(entity, " ")
+		if gang = strings.HasPrefix(entity, "podgroup "); gang {
+			name = "gang " + name
+		}
+		if i > 0 {
+			row += ", "
+		}
+		row += fmt.Sprintf(`%s %d`, name, amount[entity])
+	}
+	c.says(row + `$`)
+}
+
+// compareLeaving compares, of the pods that had to go for the subject, how many are still on their nodes.
+func (c *onCall) compareLeaving() {
+	for _, x := range c.told.Preempted {
+		evicts := c.evicts[x.Seq]
+		if evicts == nil {
+			disagree("by log cat entry %d evicts nothing", x.Seq)
+		}
+		left := 0
+		for _, v := range evicts.victims {
+			if v.node != "" {
+				left++
+			}
+		}
+		c.want(fmt.Sprintf("of the eviction at entry %d, how many are still on their nodes", x.Seq), x.Remaining, left)
+		switch {
+		case left == 0:
+			c.says(`(?m)^preempted .*; (it has left its node|they have left their nodes)$`)
+		case left == x.Pods:
+			c.says(`(?m)^preempted .*; (it is still on its node|they are still on their nodes)$`)
+			c.says(fmt.Sprintf(`^Pod .*; for its sake %d pods? had to go at .* \(entry %d\), which still hold`, x.Pods,
+				x.Seq))
+		}
+	}
+}
+
+// largest returns the holders of something: those of the most first, and those of as much by name.
+func largest(amount map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(amount), func(a, b string) int {
+		if amount[a] != amount[b] {
+			return int(amount[b] - amount[a])
+		}
+		return strings.Compare(a, b)
+	})
 }
 
 // says ends the script unless the text matches.
@@ -110,6 +267,9 @@ func (c *onCall) says(pattern string) {
 // compareRoom compares what is needed and free, and what holds the rest.
 func (c *onCall) compareRoom(subject string) {
 	needed, members := c.needed(subject)
+	if c.told.Pod != "" && c.named(c.told.Pod).group == "" {
+		return // comparePod
+	}
 	compared := 0
 	compareUse := func(u *toldUse, of int) {
 		if u.Resource == gpu {
@@ -143,13 +303,7 @@ func (c *onCall) compareRoom(subject string) {
 	if compared == 0 {
 		disagree("nothing is told of %d GPUs that %s needs", needed, subject)
 	}
-	// The most comes first; of as much, the first by name.
-	holders := slices.SortedFunc(maps.Keys(amount), func(a, b string) int {
-		if amount[a] != amount[b] {
-			return int(amount[b] - amount[a])
-		}
-		return strings.Compare(a, b)
-	})
+	holders := largest(amount)
 	held, rest := "", int64(0)
 	for i, entity := range holders {
 		_, name, _ := strings.Cut(entity, " ")
@@ -266,7 +420,7 @@ func (c *onCall) saysPreemption(x *naiveEviction, isFor bool, mine []*naivePod) 
 			noun := map[bool]string{true: "pod", false: "pods"}[n == 1]
 			what := fmt.Sprintf("%d %s of gang %s", n, noun, strings.TrimPrefix(entity, "podgroup "))
 			if strings.HasPrefix(entity, "pod ") {
-				what = entity
+				what = strings.TrimPrefix(entity, "pod ")
 			}
 			c.says(fmt.Sprintf(`(?m)^preempted +%s.*%s \(priority %d\)`, when, what, c.priorityOf(entity)))
 		}

@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			"samelog": sameLog,
 			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
 			"explained": explained,
+			"preemptor": preemptor,
 			"placement": placement,
 			"jumps":     jumps,
 			"tampered":  tampered,
