@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/kube/watch"
+	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -29,6 +30,31 @@ func TestABindIsSentOnlyWhileItFits(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestReadinessSaysWhatTheSchedulerIsDoing(t *testing.T) {
+	p := &clusterProcess{}
+	for _, c := range []struct {
+		leads bool
+		stage live.Stage
+		want  string
+	}{
+		{false, live.Recovering, "the scheduler is on standby: it waits for the lease"},
+		{true, live.Recovering, "the scheduler is recovering"},
+		{true, live.Syncing, "the scheduler is syncing"},
+		{true, live.Scheduling, ""},
+		{true, live.Ended, "the scheduler is ended"},
+	} {
+		p.leads.Store(c.leads)
+		p.stage.Store(int32(c.stage))
+		got := ""
+		if err := p.readiness(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/client"
 	"github.com/rollcall-sched/rollcall/kube/effect"
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/status"
@@ -32,11 +33,11 @@ type connection struct {
 	watcher atomic.Pointer[watch.Watch] // nil before the state is recovered
 }
 
-// Of the requests that the scheduler may make in a second, binds, evictions and watches have all. Statuses of pods and
-// groups have a half of that again, events a quarter: a bind must not wait for them.
+// Of the requests that the scheduler may make in a second, statuses of pods and groups have a quarter at the most, and
+// events an eighth: binds, evictions and watches have the rest, and all if nothing is to be shown.
 const (
-	statusShare = 2
-	eventShare  = 4
+	statusShare = 4
+	eventShare  = 8
 )
 
 func (c *connection) connect() error {
@@ -81,14 +82,11 @@ func (c *connection) whole(res eventlog.Resource, namespace, name string) eventl
 
 // slower returns a client with a part of the rate.
 func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
-	of := rest.CopyConfig(config)
-	of.RateLimiter = nil
-	of.QPS, of.Burst = config.QPS/float32(share), max(config.Burst/share, 1)
-	client, err := kubernetes.NewForConfig(of)
+	made, err := kubernetes.NewForConfig(client.Part(config, share))
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	return client, nil
+	return made, nil
 }
 
 // watch returns the watches, over the state that was recovered.

@@ -42,6 +42,7 @@ type clusterProcess struct {
 	rest     *rest.Config // sends no changes without the lease
 	client   kubernetes.Interface
 	election *lease.Election // nil without one
+	leads    atomic.Bool     // it has the lease, or needs none
 	stage    atomic.Int32    // a live.Stage
 }
 
@@ -62,6 +63,7 @@ func (r *running) newProcess(cfg *framework.Config) (*clusterProcess, error) {
 		}
 		p.rest = p.election.Guard(p.rest)
 	}
+	p.rest = client.Shared(p.rest) // not for the lease: it does not wait for binds
 	if p.client, err = kubernetes.NewForConfig(p.rest); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
@@ -105,16 +107,25 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 		e.Alive = append(e.Alive, p.election.WatchDog())
 	}
 	e.Ready = append(e.Ready, healthz.NamedCheck("scheduling", func(*http.Request) error {
-		if stage := live.Stage(p.stage.Load()); stage != live.Scheduling {
-			return fmt.Errorf("the scheduler is %s", stage)
-		}
-		return nil
+		return p.readiness()
 	}))
 	return e, nil
 }
 
+// readiness says why the scheduler does not schedule.
+func (p *clusterProcess) readiness() error {
+	switch stage := live.Stage(p.stage.Load()); {
+	case !p.leads.Load():
+		return errors.New("the scheduler is on standby: it waits for the lease")
+	case stage != live.Scheduling:
+		return fmt.Errorf("the scheduler is %s", stage)
+	}
+	return nil
+}
+
 // lead schedules until ctx is done. Once lost is closed nothing is sent any more, and what is under way is broken off.
 func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err error) {
+	p.leads.Store(true)
 	p.running.retain(ctx, p.running.log) // before it is opened: its disk may be full
 	log, snapshots, err := p.open()
 	if err != nil {

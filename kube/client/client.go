@@ -4,10 +4,12 @@
 package client
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/flowcontrol"
 	componentbaseconfig "k8s.io/component-base/config"
 )
 
@@ -39,6 +41,51 @@ func Config(c componentbaseconfig.ClientConnectionConfiguration, master, userAge
 	}
 	config.QPS, config.Burst = c.QPS, int(c.Burst)
 	return rest.AddUserAgent(config, userAgent), nil
+}
+
+// Shared returns config for clients that make the requests of config's QPS and Burst together, however many they are.
+func Shared(config *rest.Config) *rest.Config {
+	shared := rest.CopyConfig(config)
+	if config.QPS > 0 && config.RateLimiter == nil {
+		shared.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
+	}
+	return shared
+}
+
+// Part returns config, which Shared has returned, for clients that make only one in share of those requests: what they
+// ask for does not keep the others waiting.
+func Part(config *rest.Config, share int) *rest.Config {
+	part := rest.CopyConfig(config)
+	if config.RateLimiter != nil {
+		part.RateLimiter = &both{
+			RateLimiter: config.RateLimiter,
+			own:         flowcontrol.NewTokenBucketRateLimiter(config.QPS/float32(share), max(config.Burst/share, 1)),
+		}
+	}
+	return part
+}
+
+// both lets a request go when its own limit and the shared one do.
+type both struct {
+	flowcontrol.RateLimiter // shared
+	own                     flowcontrol.RateLimiter
+}
+
+// TryAccept implements flowcontrol.RateLimiter.
+func (b *both) TryAccept() bool { return b.own.TryAccept() && b.RateLimiter.TryAccept() }
+
+// Accept implements flowcontrol.RateLimiter.
+func (b *both) Accept() {
+	b.own.Accept()
+	b.RateLimiter.Accept()
+}
+
+// Wait implements flowcontrol.RateLimiter.
+func (b *both) Wait(ctx context.Context) error {
+	if err := b.own.Wait(ctx); err != nil {
+		return err
+	}
+	return b.RateLimiter.Wait(ctx)
 }
 
 // JSON returns config for resources that the API server has in JSON only, such as those of a

@@ -87,9 +87,22 @@ func (o *Options) Apply() []error {
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Metrics.Validate()...)
 	if len(errs) == 0 {
-		o.Metrics.Apply()
+		o.applyMetrics()
 	}
 	return errs
+}
+
+// applyMetrics puts the options of metrics into force that are given: the library reports a list of labels that is not
+// given as an error.
+func (o *Options) applyMetrics() {
+	if len(o.Metrics.AllowListMapping) > 0 || o.Metrics.AllowListMappingManifest != "" {
+		o.Metrics.Apply()
+		return
+	}
+	if o.Metrics.ShowHiddenMetricsForVersion != "" {
+		metrics.SetShowHidden()
+	}
+	metrics.SetDisabledMetrics(o.Metrics.DisabledMetrics)
 }
 
 // selfSigned makes a certificate if the flags name none.

@@ -1,8 +1,10 @@
 package serving
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 )
 
@@ -83,5 +86,25 @@ func TestNothingIsServedWithoutAPort(t *testing.T) {
 	o.Secure.BindPort = 0
 	if s, err := o.Serve(Endpoints{}); s != nil || err != nil {
 		t.Errorf("served at port 0: %v, %v", s, err)
+	}
+}
+
+// TestOptionsThatAreNotGivenAreNoErrors has the output of the library that applies them.
+func TestOptionsThatAreNotGivenAreNoErrors(t *testing.T) {
+	var output bytes.Buffer
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"logtostderr": "false", "alsologtostderr": "false",
+		"stderrthreshold": "FATAL"} { // any order
+		if err := flags.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	klog.SetOutput(&output)
+	defer klog.SetOutput(io.Discard)
+	NewOptions().applyMetrics()
+	klog.Flush()
+	if output.Len() > 0 {
+		t.Errorf("the output is %q", output.String())
 	}
 }
