@@ -28,7 +28,8 @@ func TestASchedulerExcludesWhateverSchedulesTheSamePods(t *testing.T) {
 			t.Errorf("%s: the scheduler is %s, want %s", tc.name, got, tc.scheduler)
 		}
 		if e := cfg.LeaderElection; e.ResourceName != tc.lease || e.ResourceNamespace != "kube-system" {
-			t.Errorf("%s: the lease is %s/%s, want kube-system/%s", tc.name, e.ResourceNamespace, e.ResourceName, tc.lease)
+			t.Errorf("%s: the lease is %s/%s, want kube-system/%s", tc.name, e.ResourceNamespace, e.ResourceName,
+				tc.lease)
 		}
 	}
 }

@@ -17,8 +17,9 @@ import (
 // about 3 s after the first.
 const maxBinds = 6
 
-// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look; one of an earlier
-// epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier process, may have bound the pod.
+// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look; one of an
+// earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
+// process, may have bound the pod.
 type binding struct {
 	*Effects
 	Request

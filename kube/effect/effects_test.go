@@ -162,8 +162,8 @@ func TestTheResultOfABindSaysWhatStands(t *testing.T) {
 }
 
 // While the pod cannot be read there is no result, because its capacity must stay reserved. It is reported, seldom.
-// TestABindOfAnEarlierEpochIsLookedAtFirst asks for binds that an earlier process may have sent, or that may not fit any
-// more.
+// TestABindOfAnEarlierEpochIsLookedAtFirst asks for binds that an earlier process may have sent, or that may not fit
+// any more.
 func TestABindOfAnEarlierEpochIsLookedAtFirst(t *testing.T) {
 	for _, c := range []struct {
 		name    string

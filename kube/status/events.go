@@ -78,8 +78,8 @@ func (s *Status) writeEvent(ctx context.Context, key eventKey, e event) (outcome
 	return wrote, nil
 }
 
-// eventFailed says whether an event is tried again: not if that is of no use. In a namespace that is being removed, none
-// is taken.
+// eventFailed says whether an event is tried again: not if that is of no use. In a namespace that is being removed,
+// none is taken.
 func eventFailed(err error) outcome {
 	if lasting(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return lost

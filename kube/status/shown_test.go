@@ -417,7 +417,8 @@ func TestABindThatFailedIsShown(t *testing.T) {
 		w := newWorld(t)
 		w.step(node("n1", "4"), pod("a", "2", "", 0))
 		_ = w.written()
-		w.step(&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindFailed, Message: "a webhook refuses"})
+		w.step(&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindFailed,
+			Message: "a webhook refuses"})
 		const message = "binding to node n1 failed: a webhook refuses"
 		expect(t, w.written(), "patch a/status of uid-a PodScheduled=False SchedulerError: "+message,
 			"create event Warning FailedScheduling of a by default-scheduler: "+message)

@@ -274,8 +274,8 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 	}})
 }
 
-// isPlaced reports whether as many members as the gang needs have nodes for good, or have ended well. Its MatchPolicy is
-// no part of it: the pods are there.
+// isPlaced reports whether as many members as the gang needs have nodes for good, or have ended well. Its MatchPolicy
+// is no part of it: the pods are there.
 func isPlaced(g *cluster.Group) bool {
 	known := g.Gang()
 	return known.Enough(known.Placed() + known.Succeeded)

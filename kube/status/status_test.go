@@ -42,7 +42,9 @@ type world struct {
 // newWorld must be called in a bubble of synctest: what is written is waited for there.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
-	w := &world{t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{}}
+	w := &world{
+		t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{},
+	}
 	w.client.PrependReactor("patch", "pods", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.Pod{}, nil // the server's pods are those of seen
 	})
