@@ -27,7 +27,8 @@ func TestGangsAreBoundAfterServersWereKilled(t *testing.T) {
 				w.waitFor(name+"-", 4, bound)
 			}
 		}
-		w.audit(8 * times())
+		// Not by whom each pod was bound: what was carried out at the moment of a kill is not in the audit log.
+		accountant.Audit(w.T, w.c, w.scheduler)
 	})
 }
 
