@@ -71,8 +71,8 @@ ends the process at once; that loses nothing either: the next start asks the API
 	f := cmd.Flags()
 	f.StringVar(&r.log, "log", "", "the log: a directory, which is made if there is none, or memory; needed")
 	f.StringVar(&r.config, "config", "",
-		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: the scheduler's name is rollcall, gang "+
-			"scheduling, every node scored")
+		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: the scheduler's name is rollcall, "+
+			"gang scheduling, every node scored")
 	f.StringVar(&r.kubeconfig, "kubeconfig", "",
 		"the kubeconfig file of the API server; it goes before the one that --config names; default: the cluster that "+
 			"this runs in")
