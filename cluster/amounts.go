@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"math/bits"
+
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -84,3 +86,16 @@ func (s *State) Placements() uint64 { return s.placements }
 // Allowed counts the pods that were let go to be bound where they were held: from then on it is known when they end. It
 // is a memo's version, not state.
 func (s *State) Allowed() uint64 { return s.allowed }
+
+// Percent returns a part in parts of a hundred of all, from 0 to 100. Its numbers cannot overflow. Of nothing it is 0.
+func Percent(part, all int64) int64 {
+	switch {
+	case all <= 0 || part <= 0:
+		return 0
+	case part >= all:
+		return 100
+	}
+	high, low := bits.Mul64(uint64(part), 100)
+	quotient, _ := bits.Div64(high, low, uint64(all))
+	return int64(quotient)
+}

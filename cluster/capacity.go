@@ -213,7 +213,7 @@ func newNeed(name v1.ResourceName, requests []fwk.Resource, bounded bool,
 	prefix := make([]int64, len(amounts)+1)
 	for i, a := range amounts {
 		if prefix[i+1] = prefix[i] + a; bounded {
-			prefix[i+1] = addUpTo(prefix[i], a)
+			prefix[i+1] = AddUpTo(prefix[i], a)
 		}
 	}
 	return resourceNeed{resource: name, prefix: prefix}

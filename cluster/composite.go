@@ -9,54 +9,64 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
-// Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or those
-// that name each other in Koordinator's annotation groups. It is there as soon as a gang names it or its object is.
+// Composite is several gangs that are admitted together: those whose PodGroups name one CompositePodGroup, or one below
+// it, or those that name each other in Koordinator's annotation groups. It is there as soon as a gang or another
+// CompositePodGroup names it, or its object is there.
 type Composite struct {
 	// Namespace and Name are the CompositePodGroup's. Of gangs that name each other Namespace is "" and Name is
 	// namespace/name of all of them, sorted, joined by commas, which no object's name can be.
 	Namespace, Name string
 
-	state    *State
-	gangs    []*Group               // that say that they belong to it, by namespace and name
-	named    []types.NamespacedName // of gangs that name each other: all of them, sorted
-	object   *schedulingv1alpha3.CompositePodGroup
-	children int // CompositePodGroups below it
+	state      *State
+	gangs      []*Group               // directly below: that say that they belong to it, by namespace and name
+	named      []types.NamespacedName // of gangs that name each other: all of them, sorted
+	object     *schedulingv1alpha3.CompositePodGroup
+	parent     *Composite   // that the object names, nil for none
+	composites []*Composite // directly below: whose objects name it, by name
+
+	lower []*Composite // a memo of levels, nil for not known
+	below []*Group     // a memo of Gangs, nil for not known; of use with composites below only
 }
 
-// Composite returns the gangs that g is admitted together with; nil if it is admitted by itself, as it also is below
-// a CompositePodGroup of the basic policy.
+// Composite returns the gangs that g is admitted together with; nil if it is admitted by itself. It is the topmost of
+// the CompositePodGroups that g is below, but for those at the top whose gangs and composites are independent of each
+// other.
 func (g *Group) Composite() *Composite {
-	if c := g.composite; c != nil && !c.Independent() {
-		return c
+	if g.composite == nil {
+		return nil
 	}
-	return nil
+	return g.composite.Unit()
 }
 
-// Composite returns the composite of that name, nil if there is none whose gangs are admitted together.
+// Parent returns the CompositePodGroup that g names, nil for none. Of gangs that name each other it is all of them.
+func (g *Group) Parent() *Composite { return g.composite }
+
+// Composite returns the composite of that name, nil if there is none, or if it is not the whole of what is admitted
+// together.
 func (s *State) Composite(namespace, name string) *Composite {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && !c.Independent() {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil && c.Unit() == c {
 		return c
 	}
 	return nil
 }
 
-// Independent reports whether the gangs have nothing to do with each other: the object has the basic policy.
+// Independent reports whether what is directly below has nothing to do with each other: the object has the basic
+// policy, and asks for no topology.
 func (c *Composite) Independent() bool {
-	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil && c.fault() == ""
+	return c.object != nil && c.object.Spec.SchedulingPolicy.Gang == nil && c.fault() == "" && !c.HasTopology()
 }
-
-// Gangs returns the gangs that say that they belong to c, by namespace and name. The slice must not be changed.
-func (c *Composite) Gangs() []*Group { return c.gangs }
 
 // Declared reports whether it is known how many gangs are enough.
 func (c *Composite) Declared() bool { return c.object != nil || c.named != nil }
 
-// Min is how many gangs must have their minimum for any of them to be admitted, at least 1.
+// Min is how many of the gangs and composites directly below must have what they need for any of them to be admitted,
+// at least 1. Of a CompositePodGroup of the basic policy it is 1.
 func (c *Composite) Min() int {
 	if c.object != nil {
 		if policy := c.object.Spec.SchedulingPolicy.Gang; policy != nil {
@@ -64,14 +74,6 @@ func (c *Composite) Min() int {
 		}
 	}
 	return max(1, len(c.named))
-}
-
-// GangsNeeded returns how many of the gangs that g is admitted together with must have their minimum, g among them.
-func (g *Group) GangsNeeded() int {
-	if c := g.Composite(); c != nil {
-		return c.Min()
-	}
-	return 1
 }
 
 // fault says what is wrong with the object, "" for nothing.
@@ -84,26 +86,40 @@ func (c *Composite) fault() string {
 	if policy.Gang != nil {
 		r.atLeastOne("spec.schedulingPolicy.gang.minGroupCount", policy.Gang.MinGroupCount)
 	}
-	if topology := c.object.Spec.SchedulingConstraints; topology != nil && len(topology.Topology) > 0 {
+	if c.HasTopology() && c.state != nil && !c.state.knowsLevels {
 		r.fail("has spec.schedulingConstraints: one topology for several pod groups is not supported")
+	}
+	for i, key := range c.Topology() {
+		if errs := validation.IsQualifiedName(key); len(errs) > 0 {
+			r.fail("has spec.schedulingConstraints.topology[%d].key %s: want a label key such as "+
+				"topology.kubernetes.io/zone", i, quoted(key))
+		}
 	}
 	return r.fault
 }
 
+// Topology returns the labels of nodes of each of which the nodes of all members below c must have one value; nil for
+// none.
+func (c *Composite) Topology() (required []string) {
+	if !c.HasTopology() {
+		return nil
+	}
+	for _, constraint := range c.object.Spec.SchedulingConstraints.Topology {
+		required = append(required, constraint.Key)
+	}
+	return required
+}
+
+// HasTopology reports whether the object asks for a topology.
+func (c *Composite) HasTopology() bool {
+	return c.object != nil && c.object.Spec.SchedulingConstraints != nil &&
+		len(c.object.Spec.SchedulingConstraints.Topology) > 0
+}
+
 // Refusal says why the gangs are not scheduled as long as it is so, "" for nothing.
 func (c *Composite) Refusal() string {
-	if fault := c.fault(); fault != "" {
-		return "it " + fault
-	}
-	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
-		return fmt.Sprintf(
-			"it is below composite pod group %s/%s: CompositePodGroups below each other are not supported",
-			c.Namespace,
-			*c.object.Spec.ParentCompositePodGroupName,
-		)
-	}
-	if c.children > 0 {
-		return "it has composite pod groups below it: CompositePodGroups below each other are not supported"
+	if why := c.judgeLevels(); why != "" {
+		return why
 	}
 	for _, name := range c.named {
 		if g := c.state.groups[name]; g != nil && g.Declared() && g.composite != c {
@@ -117,7 +133,7 @@ func (c *Composite) Refusal() string {
 func (c *Composite) judgeSchedulers() string {
 	var first *Group
 	var its string
-	for _, g := range c.gangs {
+	for _, g := range c.Gangs() {
 		if len(g.schedulers.count) != 1 {
 			continue
 		}
@@ -140,15 +156,24 @@ func (c *Composite) judgeSchedulers() string {
 	return ""
 }
 
-// Priority is that of the object, or else the highest that one of the gangs was given; ok is false if none was.
+// Priority is that of the topmost object that has one, of those above c and c itself, or else the highest that one of
+// the composites and gangs below was given; ok is false if none was.
 func (c *Composite) Priority() (priority int32, ok bool) {
-	if priority, ok := c.ownPriority(); ok {
-		return priority, true
+	for _, above := range c.lineage() {
+		if priority, ok := above.ownPriority(); ok {
+			return priority, true
+		}
 	}
-	for _, g := range c.gangs {
-		if p, own := g.Priority(); own && (!ok || p > priority) {
+	take := func(p int32, own bool) {
+		if own && (!ok || p > priority) {
 			priority, ok = p, true
 		}
+	}
+	for _, level := range c.levels()[1:] {
+		take(level.ownPriority())
+	}
+	for _, g := range c.Gangs() {
+		take(g.declaredPriority())
 	}
 	return priority, ok
 }
@@ -182,7 +207,7 @@ func (g *Group) Tally(attempt func(*Group, *gang.Counts)) gang.Unit {
 	u := gang.Alone(g.Gang())
 	if c := g.Composite(); c != nil {
 		u = c.tally()
-		u.Own = slices.Index(c.gangs, g)
+		u.Own = slices.Index(c.Gangs(), g)
 	}
 	if attempt != nil {
 		for i, each := range g.Unit() {
@@ -194,48 +219,33 @@ func (g *Group) Tally(attempt func(*Group, *gang.Counts)) gang.Unit {
 
 func (c *Composite) tally() gang.Unit {
 	u := gang.Unit{Together: true, Declared: c.Declared(), Refused: c.Refusal() != "", Min: c.Min()}
-	u.Gangs = make([]gang.Gang, 0, len(c.gangs))
-	for _, g := range c.gangs {
+	all := c.Gangs()
+	u.Gangs = make([]gang.Gang, 0, len(all))
+	for _, g := range all {
 		u.Gangs = append(u.Gangs, g.Gang())
+	}
+	levels := c.levels()
+	if len(levels) == 1 {
+		return u
+	}
+	at := make(map[*Composite]int, len(levels))
+	for i, level := range levels {
+		at[level] = i - 1 // the first is that of the unit
+		if i > 0 {
+			u.Composites = append(u.Composites, gang.Composite{Under: at[level.parent], Min: level.Min()})
+		}
+	}
+	u.Under = make([]int, 0, len(all))
+	for _, g := range all {
+		u.Under = append(u.Under, at[g.composite])
 	}
 	return u
 }
 
-// Lacking returns how many gangs more need what has reports whether one has it. Of what gang.Count counts, it is
-// gang.Unit.Lacking that says it.
-func (c *Composite) Lacking(has func(*Group) bool) int {
-	n := c.Min()
-	for _, name := range c.Named() {
-		if g := c.Gang(name); g != nil && has(g) {
-			n--
-		}
-	}
-	return max(0, n)
-}
-
-// FirstWithout returns the first gang by name of those for which has is false, also if it is not there yet; ok is
-// false if there is none.
-func (c *Composite) FirstWithout(has func(*Group) bool) (first types.NamespacedName, ok bool) {
-	for _, name := range c.Named() {
-		if g := c.Gang(name); g == nil || !has(g) {
-			return name, true
-		}
-	}
-	return types.NamespacedName{}, false
-}
-
-// Gang returns the gang of c of that name, nil if there is none.
-func (c *Composite) Gang(name types.NamespacedName) *Group {
-	if g := c.state.groups[name]; g != nil && g.composite == c {
-		return g
-	}
-	return nil
-}
-
-// Unit returns the gangs that are admitted together with g, itself among them, by namespace and name.
+// Unit returns the gangs that are admitted together with g, itself among them, in a fixed order.
 func (g *Group) Unit() []*Group {
 	if c := g.Composite(); c != nil {
-		return c.gangs
+		return c.Gangs()
 	}
 	return []*Group{g}
 }
@@ -260,9 +270,10 @@ func (s *State) realign(g *Group) {
 		}
 		s.roomVersion++
 		c.gangs = slices.DeleteFunc(c.gangs, func(other *Group) bool { return other == g })
+		c.forgetBelow()
 		g.composite = nil
+		defer s.recountAll(append(slices.Clone(c.together()), g)...)
 		s.dropCompositeIfEmpty(c)
-		defer s.recountAll(append(slices.Clone(c.gangs), g)...)
 	}
 	if !ok {
 		return
@@ -271,8 +282,9 @@ func (s *State) realign(g *Group) {
 	c := s.compositeAt(name)
 	i, _ := slices.BinarySearchFunc(c.gangs, g, compareGroups)
 	c.gangs = slices.Insert(c.gangs, i, g)
+	c.forgetBelow()
 	g.composite = c
-	s.recountAll(c.gangs...)
+	s.recountAll(c.together()...)
 }
 
 func compareGroups(a, b *Group) int { return compareNames(a.Key(), b.Key()) }
@@ -308,7 +320,7 @@ func (s *State) compositeAt(name types.NamespacedName) *Composite {
 }
 
 func (s *State) dropCompositeIfEmpty(c *Composite) {
-	if len(c.gangs) > 0 || c.object != nil || c.children > 0 {
+	if len(c.gangs) > 0 || c.object != nil || len(c.composites) > 0 {
 		return
 	}
 	delete(s.composites, c.Key())
@@ -355,28 +367,20 @@ func (s *State) CompositesOfClass(class string) []*Composite {
 	return found
 }
 
-// GangsNaming returns the gangs that name the CompositePodGroup, whatever its policy is and whether or not it is
-// there, by name.
-func (s *State) GangsNaming(namespace, composite string) []*Group {
-	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
-		return slices.Clone(c.gangs)
-	}
-	return nil
-}
-
 // compose takes in a CompositePodGroup.
 func (s *State) compose(obj *schedulingv1alpha3.CompositePodGroup) {
 	s.roomVersion++
 	c := s.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name})
-	s.hang(c.object, -1)
+	before := slices.Clone(c.together())
 	c.object = obj
-	s.hang(obj, +1)
+	c.link()
 	c.unjudge()
+	s.recountAll(before...)
 }
 
 // unjudge has the gangs looked at anew: what they contradict themselves in may depend on the object.
 func (c *Composite) unjudge() {
-	for _, g := range c.gangs {
+	for _, g := range c.Gangs() {
 		g.judged = false
 	}
 }
@@ -388,19 +392,10 @@ func (s *State) decompose(name types.NamespacedName) {
 		return
 	}
 	s.roomVersion++
-	old := c.object
+	before := slices.Clone(c.together())
 	c.object = nil
+	c.link()
 	c.unjudge()
-	s.hang(old, -1)
+	s.recountAll(before...)
 	s.dropCompositeIfEmpty(c)
-}
-
-// hang counts a CompositePodGroup in or out below the one that it names.
-func (s *State) hang(obj *schedulingv1alpha3.CompositePodGroup, sign int) {
-	if obj == nil || obj.Spec.ParentCompositePodGroupName == nil {
-		return
-	}
-	parent := s.compositeAt(types.NamespacedName{Namespace: obj.Namespace, Name: *obj.Spec.ParentCompositePodGroupName})
-	parent.children += sign
-	s.dropCompositeIfEmpty(parent)
 }

@@ -41,12 +41,13 @@ func (s *State) PriorityOf(pod *v1.Pod) int32 {
 // highest if both say so. Of a pod that is disrupted by itself, key is the pod's.
 func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	if g := p.Group; g != nil {
-		if c := g.composite; c != nil && c.object != nil && c.object.Spec.DisruptionMode != nil &&
-			c.object.Spec.DisruptionMode.All != nil {
-			for _, each := range c.gangs {
-				pods = append(pods, each.onNodes()...)
+		for _, c := range g.Above() {
+			if c.object != nil && c.object.Spec.DisruptionMode != nil && c.object.Spec.DisruptionMode.All != nil {
+				for _, each := range c.Gangs() {
+					pods = append(pods, each.onNodes()...)
+				}
+				return fwk.CompositePodGroupKey(c.Namespace, c.Name), pods
 			}
-			return fwk.CompositePodGroupKey(c.Namespace, c.Name), pods
 		}
 		if o := g.object(); o != nil && o.Spec.DisruptionMode != nil && o.Spec.DisruptionMode.All != nil {
 			return fwk.PodGroupKey(g.Namespace, g.Name), g.onNodes()
@@ -54,6 +55,9 @@ func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	}
 	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
 }
+
+// KnowsLevels reports whether CompositePodGroups may be below each other, and ask for topologies.
+func (s *State) KnowsLevels() bool { return s.knowsLevels }
 
 // GuardsGangs reports whether a pod beyond what its gang needs takes no victims that other gangs need.
 func (s *State) GuardsGangs() bool { return s.keepsVerdicts }
@@ -88,8 +92,8 @@ func (g *Group) object() *schedulingv1beta1.PodGroup {
 	return o
 }
 
-// MayPreempt reports whether pods may be preempted for g: the preemptionPolicy of its CompositePodGroup, or else of its
-// own object, or else of its members, of which none must say Never.
+// MayPreempt reports whether pods may be preempted for g: the preemptionPolicy of the topmost CompositePodGroup above
+// it that has one, or else of its own object, or else of its members, of which none must say Never.
 func (g *Group) MayPreempt() bool {
 	if may, said := g.saysWhetherToPreempt(); said {
 		return may
@@ -114,11 +118,13 @@ func (s *State) MayPreempt(pod *v1.Pod) bool {
 	return !saysNever(pod)
 }
 
-// saysWhetherToPreempt is the preemptionPolicy of g's CompositePodGroup, or else of its own object; said is false if
-// neither has one.
+// saysWhetherToPreempt is the preemptionPolicy of the topmost CompositePodGroup above g that has one, or else of g's
+// own object; said is false if none has one.
 func (g *Group) saysWhetherToPreempt() (may, said bool) {
-	if c := g.composite; c != nil && c.object != nil && c.object.Spec.PreemptionPolicy != nil {
-		return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever, true
+	for _, c := range g.Above() {
+		if c.object != nil && c.object.Spec.PreemptionPolicy != nil {
+			return *c.object.Spec.PreemptionPolicy != schedulingv1alpha3.PreemptNever, true
+		}
 	}
 	if o := g.object(); o != nil && o.Spec.PreemptionPolicy != nil {
 		return *o.Spec.PreemptionPolicy != schedulingv1beta1.PreemptNever, true

@@ -130,20 +130,28 @@ func (g *Group) Topology() (required, preferred []string) {
 	return required, preferred
 }
 
-// HasTopology reports whether Topology returns any label.
+// HasTopology reports whether Topology returns any label, or a CompositePodGroup above g asks for one.
 func (g *Group) HasTopology() bool {
 	t := g.asked()
-	return t.required != "" || t.preferred != ""
+	return t.required != "" || t.preferred != "" || g.HasTopologyAbove()
 }
 
 // Priority is the priority that the group's object gives it, by number or by the name of a class that is there; before
-// that, the priority of a CompositePodGroup of the basic policy that it is below. ok is false if neither gives one.
+// that, the priority of a CompositePodGroup that it is below without being admitted together with others, the topmost
+// that has one. ok is false if none gives one.
 func (g *Group) Priority() (priority int32, ok bool) {
-	if c := g.composite; c != nil && c.state.boundsNumbers && c.Independent() {
-		if priority, ok := c.ownPriority(); ok {
-			return priority, true
+	if c := g.composite; c != nil && c.state.boundsNumbers && c.Unit() == nil {
+		for _, above := range c.lineage() {
+			if priority, ok := above.ownPriority(); ok {
+				return priority, true
+			}
 		}
 	}
+	return g.declaredPriority()
+}
+
+// declaredPriority is that of the group's object.
+func (g *Group) declaredPriority() (priority int32, ok bool) {
 	if len(g.declarations) == 0 {
 		return 0, false
 	}

@@ -180,12 +180,12 @@ func (s *State) lacksOf(free *Capacity, g *Group, k int) (Shortfall, bool) {
 // LacksTogether tells whether the cluster as a whole has too little free for the gangs of c, of which all are needed,
 // and of what. It promises as little as Lacks.
 func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
-	if c.Min() < len(c.gangs) {
+	if !c.NeedsAll() {
 		return Shortfall{}, false // which of them will be placed is not known
 	}
 	amounts := map[v1.ResourceName]int64{}
 	var names []v1.ResourceName
-	for _, g := range c.gangs {
+	for _, g := range c.Gangs() {
 		k := g.Lacking(gang.OnNodes)
 		if k <= 0 {
 			continue
@@ -197,7 +197,7 @@ func (s *State) LacksTogether(c *Composite) (Shortfall, bool) {
 				names = append(names, name)
 			}
 			if s.boundsNumbers {
-				amounts[name] = addUpTo(amounts[name], needs[i].smallest(k))
+				amounts[name] = AddUpTo(amounts[name], needs[i].smallest(k))
 			} else {
 				amounts[name] += needs[i].smallest(k)
 			}

@@ -49,10 +49,8 @@ func compositeFault(obj *schedulingv1alpha3.CompositePodGroup) string {
 	if fault := c.fault(); fault != "" {
 		return fault
 	}
-	if parent := obj.Spec.ParentCompositePodGroupName; parent != nil {
-		return fmt.Sprintf("has spec.parentCompositePodGroupName %s: CompositePodGroups below each other are not "+
-			"supported",
-			quoted(*parent))
+	if parent := obj.Spec.ParentCompositePodGroupName; parent != nil && *parent == obj.Name {
+		return fmt.Sprintf("has spec.parentCompositePodGroupName %s, which is its own name", quoted(*parent))
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func (s *State) recountWith(name types.NamespacedName) {
 	if g, ok := s.groups[name]; ok {
 		s.recountAll(g)
 		if g.composite != nil {
-			s.recountAll(g.composite.gangs...)
+			s.recountAll(g.composite.together()...)
 		}
 	}
 }

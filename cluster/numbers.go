@@ -22,12 +22,16 @@ const numbersBehaviour = 3
 // ended well count until their gang is over.
 const verdictsBehaviour = 3
 
+// LatestBehaviour is the highest that UseBehaviour tells from the one before it.
+const LatestBehaviour = levelsBehaviour
+
 // UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before
 // any object comes.
 func (s *State) UseBehaviour(behaviour uint32) {
 	s.boundsNumbers = behaviour >= numbersBehaviour
 	s.free.bounded = s.boundsNumbers
 	s.keepsVerdicts = behaviour >= verdictsBehaviour
+	s.knowsLevels = behaviour >= levelsBehaviour
 }
 
 // MostAmount is the most of a resource that a node can offer, in the resource's base unit; of cpu in thousandths of a
@@ -184,7 +188,7 @@ func boundPod(pod *v1.Pod) *v1.Pod {
 			if name == v1.ResourceCPU {
 				amount = q.MilliValue()
 			}
-			if sums[name] = addUpTo(sums[name], amount); sums[name] > 2*MostAmount { // requests and limits
+			if sums[name] = AddUpTo(sums[name], amount); sums[name] > 2*MostAmount { // requests and limits
 				wrong[name] = true
 			}
 		}
@@ -230,8 +234,8 @@ func highPart(amount int64) int64 { return amount >> 20 }
 // tooHigh is the sum of high parts from which on the sum of the amounts is taken to be mostSum.
 const tooHigh = mostSum >> 20
 
-// addUpTo adds two amounts that are not negative; what would be above mostSum is mostSum.
-func addUpTo(a, b int64) int64 {
+// AddUpTo adds two amounts that are not negative; what would be above mostSum is mostSum.
+func AddUpTo(a, b int64) int64 {
 	if a > mostSum-min(b, mostSum) {
 		return mostSum
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"math"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -198,5 +199,16 @@ func TestSumsOfAGangsRequestsEndWhereAnInt64Does(t *testing.T) {
 	need = newNeed(v1.ResourceMemory, requests, false, memory)
 	if got := need.smallest(members); got >= 0 {
 		t.Errorf("before behaviour 3 the sum wraps, and old logs need it; it is %d", got)
+	}
+}
+
+func TestPercentOverflowsNowhere(t *testing.T) {
+	for _, test := range []struct{ part, all, want int64 }{
+		{0, 0, 0}, {1, 0, 0}, {-1, 4, 0}, {1, 4, 25}, {2, 3, 66}, {5, 4, 100},
+		{math.MaxInt64 - 1, math.MaxInt64, 99}, {math.MaxInt64, math.MaxInt64, 100},
+	} {
+		if got := Percent(test.part, test.all); got != test.want {
+			t.Errorf("%d of %d are %d in parts of a hundred, want %d", test.part, test.all, got, test.want)
+		}
 	}
 }

@@ -48,6 +48,7 @@ type State struct {
 	withoutNodes  bool
 	boundsNumbers bool                            // see UseBehaviour
 	keepsVerdicts bool                            // see UseBehaviour
+	knowsLevels   bool                            // see UseBehaviour
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
@@ -136,7 +137,7 @@ func (s *State) recountFor(res eventlog.Resource, name types.NamespacedName) {
 		s.recountWith(name)
 	case eventlog.CompositePodGroups:
 		if c := s.composites[name]; c != nil {
-			s.recountAll(c.gangs...)
+			s.recountAll(c.together()...)
 		}
 	case eventlog.PriorityClasses:
 		// any order: sums of integers

@@ -58,14 +58,15 @@ func (s *State) CompositePodGroup(namespace, name string) *Composite {
 }
 
 // Named returns the names of the gangs that are to be admitted together as far as they are known: those that name each
-// other, whether or not they are there, or those that name the CompositePodGroup. By namespace and name; the slice must
-// not be changed.
+// other, whether or not they are there, by namespace and name, or those below the CompositePodGroup, in the order of
+// Gangs. The slice must not be changed.
 func (c *Composite) Named() []types.NamespacedName {
 	if c.named != nil {
 		return c.named
 	}
-	names := make([]types.NamespacedName, 0, len(c.gangs))
-	for _, g := range c.gangs {
+	all := c.Gangs()
+	names := make([]types.NamespacedName, 0, len(all))
+	for _, g := range all {
 		names = append(names, g.Key())
 	}
 	return names

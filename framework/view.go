@@ -45,10 +45,13 @@ type Evictions interface {
 	// Left returns how many members of g the attempt under way has still to try, including the one whose cycle is
 	// running.
 	Left(g *cluster.Group) int
-	// DomainsAnew returns the domains of nodes, by name, of which the members of g must choose one when the attempt
+	// DomainsAnew returns the domains of the nodes within within (nil: all nodes), by name, of which the members of g
+	// must choose one when the attempt
 	// starts over, so that those that wait have given their nodes back (see gang.Gang.KeepsNodes); limited is false if
 	// they may go anywhere.
-	DomainsAnew(g *cluster.Group) (nodes [][]string, limited bool)
+	DomainsAnew(g *cluster.Group, within []string) (nodes [][]string, limited bool)
+	// DomainsBelow is DomainsAnew for all gangs below a composite.
+	DomainsBelow(c *cluster.Composite, within []string) (nodes [][]string, limited bool)
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool
 	// NominatedNode returns the node that the pod is nominated to, "" for none.

@@ -33,6 +33,11 @@
 // with. Example: a unit of three gangs needs two. Two gangs are there as a whole and one lacks a member: the two may
 // go, and the third may not. With one gang there as a whole, none may go.
 //
+// Composites may be below each other. A gang is admitted if each composite above it has as many as it needs of what is
+// directly below: gangs with their minimum, and composites that have what they need. Example: a unit needs one of two
+// composites. One has both of the gangs that it needs, the other has one of two. The gangs of the first may go; the
+// gang of the second may not, though it has its minimum.
+//
 // A gang that has had its minimum needs the others no more. Example: a gang was admitted together with another one,
 // which ended well and is gone since. One of its own members failed and is replaced: the new member may go.
 //

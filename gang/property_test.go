@@ -131,7 +131,12 @@ type crowds struct {
 	gangs                       []crowd
 	together, declared, refused bool
 	least                       int
+	inner                       []inner
+	under                       []int // by gang
 }
+
+// inner is a composite below that of the unit.
+type inner struct{ under, least int }
 
 func drawCrowds(t *rapid.T) crowds {
 	n := 1
@@ -142,8 +147,15 @@ func drawCrowds(t *rapid.T) crowds {
 		c.declared = rapid.IntRange(0, 9).Draw(t, "declared") > 0
 		c.refused = rapid.IntRange(0, 9).Draw(t, "refused") == 0
 	}
+	if c.together {
+		for i := range rapid.IntRange(0, 3).Draw(t, "composites") {
+			under := rapid.IntRange(-1, i-1).Draw(t, "composite is below")
+			c.inner = append(c.inner, inner{under, rapid.IntRange(1, 2).Draw(t, "composite needs")})
+		}
+	}
 	for range n {
 		c.gangs = append(c.gangs, drawCrowd(t))
+		c.under = append(c.under, rapid.IntRange(-1, len(c.inner)-1).Draw(t, "gang is below"))
 	}
 	return c
 }
@@ -152,6 +164,9 @@ func (c *crowds) unit() Unit {
 	u := Unit{Together: c.together, Declared: c.declared, Refused: c.refused, Min: c.least}
 	for i := range c.gangs {
 		u.Gangs = append(u.Gangs, c.gangs[i].gang())
+	}
+	for _, each := range c.inner {
+		u.Composites, u.Under = append(u.Composites, Composite{Under: each.under, Min: each.least}), c.under
 	}
 	return u
 }
@@ -164,20 +179,34 @@ func (c *crowds) suffices(i int, by Count) bool {
 	if !c.together {
 		return true
 	}
-	return !c.refused && (c.declared && c.whole(by) >= c.least || c.gangs[i].met)
+	if c.refused || c.gangs[i].met {
+		return !c.refused
+	}
+	for at := c.under[i]; at >= 0; at = c.inner[at].under {
+		if c.whole(at, by) < c.inner[at].least {
+			return false
+		}
+	}
+	return c.declared && c.whole(-1, by) >= c.least
 }
 
 // lacking returns the least number of gangs without their minimum that would have to get it, by trying 0, 1, 2 …
 func (c *crowds) lacking(by Count) (n int) {
-	for whole := c.whole(by); whole+n < c.least; n++ {
+	for whole := c.whole(-1, by); whole+n < c.least; n++ {
 	}
 	return n
 }
 
-// whole counts the gangs that have their minimum.
-func (c *crowds) whole(by Count) (n int) {
+// whole counts, of what is directly below a composite (-1: that of the unit), the gangs that have their minimum and the
+// composites that have as many as they need.
+func (c *crowds) whole(of int, by Count) (n int) {
 	for i := range c.gangs {
-		if c.gangs[i].enough(by) {
+		if c.under[i] == of && c.gangs[i].enough(by) {
+			n++
+		}
+	}
+	for i, each := range c.inner {
+		if each.under == of && c.whole(i, by) >= each.least {
 			n++
 		}
 	}

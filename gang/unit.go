@@ -13,7 +13,21 @@ type Unit struct {
 	Declared bool
 	// Refused: the gangs contradict each other about being admitted together.
 	Refused bool
-	// Min is how many gangs must have their minimum for any of them to be admitted, at least 1.
+	// Min is how many gangs must have their minimum for any of them to be admitted, at least 1. With Composites it
+	// counts gangs and composites that are directly below that of the unit.
+	Min int
+	// Composites are those below that of the unit, each behind the one that it is below; nil for none.
+	Composites []Composite
+	// Under says, by gang, which of the Composites it is directly below, -1 for that of the unit. It is nil without
+	// Composites.
+	Under []int
+}
+
+// Composite is several gangs and composites, of which so many must have what they need for any of them to be admitted.
+type Composite struct {
+	// Under is the index in Unit.Composites of the one that it is directly below, -1 for that of the unit.
+	Under int
+	// Min is how many of those directly below it must have what they need, at least 1.
 	Min int
 }
 
@@ -35,23 +49,72 @@ func (u *Unit) Suffices(i int, by Count) bool {
 	if !g.HasMinimum(by) {
 		return false
 	}
-	return !u.Together || u.enough(by) || g.Met && !u.Refused
+	return !u.Together || u.enough(i, by) || g.Met && !u.Refused
 }
 
-// enough reports whether as many gangs as are needed have their minimum.
-func (u *Unit) enough(by Count) bool {
-	return u.Declared && !u.Refused && u.Lacking(by) == 0
-}
-
-// Lacking returns how many gangs more need their minimum, 0 if as many have it as are needed.
-func (u *Unit) Lacking(by Count) int {
-	need := u.Min
-	for i := range u.Gangs {
-		if need > 0 && u.Gangs[i].HasMinimum(by) {
-			need--
+// enough reports whether the unit, and each composite that the i-th gang is below, have as many as they need.
+func (u *Unit) enough(i int, by Count) bool {
+	if !u.Declared || u.Refused {
+		return false
+	}
+	has := func(g *Gang) bool { return g.HasMinimum(by) }
+	if len(u.Composites) == 0 {
+		return u.lacking(has) == 0
+	}
+	lacking, have := u.count(has)
+	for at := u.Under[i]; at >= 0; at = u.Composites[at].Under {
+		if have[at] < u.Composites[at].Min {
+			return false
 		}
 	}
-	return need
+	return lacking == 0
+}
+
+// Lacking returns how many gangs more need their minimum, or composites directly below that of the unit what they need;
+// 0 if as many have it as are needed.
+func (u *Unit) Lacking(by Count) int {
+	return u.lacking(func(g *Gang) bool { return g.HasMinimum(by) })
+}
+
+// lacking is Lacking of gangs for which has is true.
+func (u *Unit) lacking(has func(*Gang) bool) int {
+	lacking, _ := u.count(has)
+	return lacking
+}
+
+// count counts the gangs for which has is true: how many more the unit needs, and how many there are directly below
+// each of the Composites, those of them that have as many as they need included.
+func (u *Unit) count(has func(*Gang) bool) (lacking int, have []int) {
+	lacking, have = u.Min, make([]int, len(u.Composites))
+	up := func(under int) {
+		if under >= 0 {
+			have[under]++
+		} else {
+			lacking--
+		}
+	}
+	for i := range u.Gangs {
+		if len(have) == 0 && lacking <= 0 {
+			break
+		}
+		if has(&u.Gangs[i]) {
+			up(u.under(i))
+		}
+	}
+	for i := len(have) - 1; i >= 0; i-- {
+		if have[i] >= u.Composites[i].Min {
+			up(u.Composites[i].Under)
+		}
+	}
+	return max(0, lacking), have
+}
+
+// under returns which of the Composites the i-th gang is directly below, -1 for that of the unit.
+func (u *Unit) under(i int) int {
+	if len(u.Composites) == 0 {
+		return -1
+	}
+	return u.Under[i]
 }
 
 // OwnSuffices is Suffices for the gang that is asked about.
@@ -99,11 +162,5 @@ func (u *Unit) Broken(i int, by Count) bool {
 // Satisfied reports whether as many gangs as are needed were admitted once and have their minimum for good: what is
 // left waits only for members beyond it. Whether gangs are refused by now does not matter: what was admitted stays.
 func (u *Unit) Satisfied() bool {
-	need := u.Min
-	for i := range u.Gangs {
-		if g := &u.Gangs[i]; g.Met && g.Beyond() {
-			need--
-		}
-	}
-	return need <= 0
+	return u.lacking(func(g *Gang) bool { return g.Met && g.Beyond() }) == 0
 }

@@ -101,7 +101,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 	case nil:
 		return fmt.Errorf("upserted %s: no object", p.Resource)
 	}
-	before := m.entities.factsOf(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	before := m.entities.groupedBefore(object.GetNamespace(), object.GetName())
 	old, err := m.cluster.Upsert(p.Resource, object)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 		}
 		return nil
 	}
-	before := m.entities.factsOf(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	before := m.entities.groupedBefore(p.Namespace, p.Name)
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
 		tellMoved(m.queue, p.Resource, fwk.Delete, old, nil)

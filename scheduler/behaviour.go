@@ -75,6 +75,10 @@ var Behaviours = []Rules{
 		"An entity passes the first of its lane, which lets nothing pass, only if Decisions nominated pods of it to " +
 			"nodes, as many as it needs at once, and goes to no other nodes then. Room that is kept for other " +
 			"nominated pods of a lane is free for entities of that lane that come before them.",
+		"CompositePodGroups may be below each other, up to four levels. All that is below one of the gang policy is " +
+			"one entity of the queue.",
+		"A CompositePodGroup may ask for a topology. Of the domains that have room the one with the highest score is " +
+			"taken, as kube-scheduler 1.37 scores placements; it was the smallest.",
 	}},
 }
 
@@ -153,8 +157,14 @@ func (r *rules) keepsAlone() bool { return r.behaviour >= 4 }
 // room, and not by plugins alone.
 func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
 
+// knowsLevels reports whether CompositePodGroups may be below each other.
+func (r *rules) knowsLevels() bool { return r.behaviour >= 4 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
+
+// ofState are the rules by which the state of the cluster is computed: an epoch by others has it made anew.
+func (r *rules) ofState() [2]bool { return [2]bool{r.boundsNumbers(), r.knowsLevels()} }
 
 // search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for
 // it, and the Decision says what was found: the state after an entry is the same whatever these functions answer. In
@@ -174,7 +184,7 @@ var searches = [Behaviour + 1]search{
 	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	4: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.

@@ -80,6 +80,16 @@ func (n *entities) left(g *cluster.Group) int {
 	return e.NumUntried()
 }
 
+// unitOf returns the key of the entity in the queue of which gangs directly below a CompositePodGroup are a part; ok is
+// false if there is none.
+func (n *entities) unitOf(namespace, composite string) (key queue.Key, ok bool) {
+	c := n.cluster.UnitOf(namespace, composite)
+	if c == nil {
+		return queue.Key{}, false
+	}
+	return fwk.CompositePodGroupKey(c.Namespace, c.Name), true
+}
+
 // gangFacts are what the queue must look at the whole gang again for when one of them changes.
 type gangFacts struct {
 	declared  bool
@@ -146,12 +156,18 @@ func (n *entities) rekey(g *cluster.Group) {
 // recheck has the queue look again at the members of an entity.
 func (n *entities) recheck(key queue.Key) { n.queue.Recheck(key) }
 
-// recompose has the queue look again at the gangs below a CompositePodGroup that came, changed or went.
-func (n *entities) recompose(namespace, name string) {
+// recompose has the queue look again at the gangs below a CompositePodGroup that came, changed or went, and at what is
+// admitted together with them, or was before.
+func (n *entities) recompose(namespace, name string, before *queue.Key) {
 	for _, g := range n.cluster.GangsNaming(namespace, name) {
 		n.rekey(g)
 		n.recheck(keyOfGang(g))
 		n.queue.Retry(keyOfGang(g))
+	}
+	after, ok := n.unitOf(namespace, name)
+	if before != nil && !(ok && *before == after) {
+		n.recheck(*before)
+		n.queue.Retry(*before)
 	}
 }
 
@@ -177,26 +193,42 @@ func (n *entities) priorityOf(key queue.Key) (int32, bool) {
 	return 0, false
 }
 
+// groupedBefore is what regroup compares with, as it was before the object came, changed or went.
+type groupedBefore struct {
+	gang gangFacts
+	unit *queue.Key // of the CompositePodGroup of that name, nil for none
+}
+
+func (n *entities) groupedBefore(namespace, name string) groupedBefore {
+	before := groupedBefore{gang: n.factsOf(types.NamespacedName{Namespace: namespace, Name: name})}
+	if unit, ok := n.unitOf(namespace, name); ok {
+		before.unit = &unit
+	}
+	return before
+}
+
 // regroup has the queue look again at the gang whose object came, changed or went; it is tried at once if
 // it needs fewer members than before.
-func (n *entities) regroup(res eventlog.Resource, namespace, name string, before gangFacts) {
+func (n *entities) regroup(res eventlog.Resource, namespace, name string, before groupedBefore) {
 	switch res {
 	case eventlog.PodGroups, eventlog.XPodGroups:
 		group := types.NamespacedName{Namespace: namespace, Name: name}
-		n.recheckGang(group, before)
+		n.recheckGang(group, before.gang)
 		n.recheck(n.factsOf(group).key) // its priority, for one
 	case eventlog.CompositePodGroups:
-		n.recompose(namespace, name)
+		n.recompose(namespace, name, before.unit)
 	case eventlog.PriorityClasses:
 		for _, g := range n.cluster.GroupsOfClass(name) {
 			n.recheck(keyOfGang(g))
 		}
 		for _, c := range n.cluster.CompositesOfClass(name) {
+			if unit, ok := n.unitOf(c.Namespace, c.Name); ok {
+				n.recheck(unit)
+				continue
+			}
 			n.recheck(fwk.CompositePodGroupKey(c.Namespace, c.Name))
-			if c.Independent() {
-				for _, g := range c.Gangs() {
-					n.recheck(keyOfGang(g))
-				}
+			for _, g := range c.Gangs() {
+				n.recheck(keyOfGang(g))
 			}
 		}
 	}

@@ -37,7 +37,10 @@ func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand,
 	gangs := n.gangsOf(e.Key())
 	want := len(gangs)
 	if c := n.compositeOf(e); c != nil {
-		want = c.Min()
+		if want = c.Min(); len(c.Below()) > 0 {
+			pods, ok := n.neededBelow(e, c)
+			return outlook.DemandOf(pods...), ok && len(pods) > 0
+		}
 	}
 	demand = outlook.Demand{Enough: want, Passing: true}
 	for _, g := range gangs {
@@ -58,6 +61,31 @@ func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand,
 		return outlook.DemandOf(pods...), true
 	}
 	return demand, true
+}
+
+// neededBelow returns the pods of the first gangs and composites directly below c that are enough; ok is false if there
+// are too few that have enough ready.
+func (n *entities) neededBelow(e *queue.Entity, c *cluster.Composite) (pods []*cluster.Pod, ok bool) {
+	want := c.Min()
+	take := func(members []*cluster.Pod, ok bool) {
+		if ok {
+			pods = append(pods, members...)
+			want--
+		}
+	}
+	gangs, composites := c.Directly()
+	for _, g := range gangs {
+		if want > 0 {
+			members, k := n.readyOf(e, g), max(0, g.Lacking(gang.OnNodes))
+			take(members[:min(k, len(members))], len(members) >= k)
+		}
+	}
+	for _, below := range composites {
+		if want > 0 {
+			take(n.neededBelow(e, below))
+		}
+	}
+	return pods, want <= 0
 }
 
 // readyOf returns the members of a gang that an attempt on the entity could place.
@@ -85,7 +113,7 @@ func (n *entities) leastNeeds(e *queue.Entity) (needs []backfill.Need, longest t
 		return needs, p.Life(), true
 	}
 	gangs := n.gangsOf(e.Key())
-	if c := n.compositeOf(e); c != nil && c.Min() < len(gangs) {
+	if c := n.compositeOf(e); c != nil && !c.NeedsAll() {
 		return nil, 0, false
 	}
 	for i, g := range gangs {

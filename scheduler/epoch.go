@@ -19,7 +19,7 @@ import (
 
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
-	bounded, compared := m.rules.boundsNumbers(), m.comparesTolerations()
+	before, compared := m.rules.ofState(), m.comparesTolerations()
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 		if err := m.configure(p.Config); err != nil {
 			return &ConfigError{err}
 		}
-	case string(p.Config) != string(m.profiles.config) || bounded != m.rules.boundsNumbers() ||
+	case string(p.Config) != string(m.profiles.config) || before != m.rules.ofState() ||
 		compared != m.comparesTolerations():
 		if err := m.reconfigure(p.Config); err != nil {
 			return err

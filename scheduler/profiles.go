@@ -254,20 +254,40 @@ func (g *gangsOfProfile) GangPlugin() string {
 }
 
 // DomainsAnew implements framework.Evictions.
-func (g *gangsOfProfile) DomainsAnew(group *cluster.Group) (nodes [][]string, limited bool) {
+func (g *gangsOfProfile) DomainsAnew(group *cluster.Group, within []string) (nodes [][]string, limited bool) {
 	required, _ := group.Topology()
 	if len(required) == 0 {
 		return nil, false
 	}
-	domains := g.machine.topology.domainsBy(required)
+	domains := g.machine.topology.domainsWithin(required, within)
 	if counted := group.Gang(); counted.KeepsNodes() {
 		own := holding(group, domains)
 		domains = slices.DeleteFunc(domains, func(d *domain) bool { return d != own })
 	}
+	return namesOf(domains), true
+}
+
+// DomainsBelow implements framework.Evictions.
+func (g *gangsOfProfile) DomainsBelow(c *cluster.Composite, within []string) (nodes [][]string, limited bool) {
+	required := c.Topology()
+	if len(required) == 0 {
+		return nil, false
+	}
+	domains := g.machine.topology.domainsWithin(required, within)
+	for _, group := range c.Gangs() {
+		if counted := group.Gang(); counted.KeepsNodes() {
+			own := holding(group, domains)
+			domains = slices.DeleteFunc(domains, func(d *domain) bool { return d != own })
+		}
+	}
+	return namesOf(domains), true
+}
+
+func namesOf(domains []*domain) (nodes [][]string) {
 	for _, d := range domains {
 		nodes = append(nodes, d.names)
 	}
-	return nodes, true
+	return nodes
 }
 
 // Going implements framework.Evictions.

@@ -261,7 +261,7 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 		return // it was admitted with the others once
 	}
 	assigned := func(group string) int { _, n := h.count(group); return n }
-	if !h.admits(composite, assigned) {
+	if !h.admits(group, assigned) {
 		h.fatalf(
 			"cycle %d releases binds of gang %s, and of %s too few gangs have their minimum",
 			d.Cycle,
@@ -275,6 +275,9 @@ func (h *history) checkComplete(d *eventlog.Decision, group string, before map[s
 // one; those that are to go do not hold it there.
 func (h *history) checkRack(d *eventlog.Decision, waited bool) {
 	group := h.pods[d.UID].group
+	if !waited && group != "" {
+		h.checkRackAbove(d)
+	}
 	if object, ok := h.object(group); waited || group == "" || !ok || !object.inRack {
 		return
 	}
@@ -556,7 +559,7 @@ func (h *history) checkQuiet() {
 				return assigned +
 					stages[cluster.Waiting]
 			}
-			if !h.admits(c, placed) {
+			if !h.admits(p.group, placed) {
 				h.fatalf("nothing is left to decide, and %s is held for others of %s", w.Pod.Object.UID, c)
 			}
 		}
@@ -690,13 +693,8 @@ func (h *history) hasEnough(key queue.Key) bool {
 	case fwk.PodGroupKeyType:
 		return enough(key.Name)
 	case fwk.CompositePodGroupKeyType:
-		need, ok := h.needed(key.Name)
-		for _, group := range h.unit(key.Name) {
-			if enough(group) {
-				need--
-			}
-		}
-		return ok && need <= 0
+		_, ok := h.needed(key.Name)
+		return ok && h.satisfied(key.Name, enough)
 	}
 	return false
 }

@@ -16,6 +16,9 @@ import (
 
 // The gangs of generated histories that are admitted with others: how they say so, and what the books make of it.
 
+// compositeNames are those of CompositePodGroups. They may be below each other, also in a ring.
+var compositeNames = []string{"c0", "c0", "c1", "c2"}
+
 // named is what gangs say that name each other: it is always these two.
 var named = []string{"g0", "g1"}
 
@@ -38,7 +41,7 @@ func (h *history) drawComposite(obj eventlog.Object) {
 		return
 	}
 	if g, ok := obj.(*schedulingv1beta1.PodGroup); ok && h.chance(50, "below a composite") {
-		parent := rapid.SampledFrom([]string{"c0", "c0", "c1"}).Draw(h.t, "parent")
+		parent := rapid.SampledFrom(compositeNames).Draw(h.t, "parent")
 		g.Spec.ParentCompositePodGroupName = &parent
 	}
 	if slices.Contains(named, obj.GetName()) && h.chance(30, "names others") {
@@ -47,7 +50,7 @@ func (h *history) drawComposite(obj eventlog.Object) {
 }
 
 func (h *history) declareComposite() {
-	name := rapid.SampledFrom([]string{"c0", "c0", "c1"}).Draw(h.t, "composite")
+	name := rapid.SampledFrom(compositeNames).Draw(h.t, "composite")
 	c := &schedulingv1alpha3.CompositePodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)},
 	}
@@ -56,9 +59,13 @@ func (h *history) declareComposite() {
 	} else {
 		c.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}
 	}
-	if h.chance(5, "below another") {
-		parent := "c1"
+	if h.chance(25, "below another") {
+		parent := rapid.SampledFrom(compositeNames).Draw(h.t, "above")
 		c.Spec.ParentCompositePodGroupName = &parent
+	}
+	if h.shape.topology && h.chance(30, "stays within a rack") {
+		within := []schedulingv1alpha3.TopologyConstraint{{Key: "rack"}}
+		c.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: within}
 	}
 	h.step(&eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c})
 }
@@ -73,6 +80,7 @@ func (h *history) withdrawComposite() {
 type composed struct {
 	need   int // 0: its gangs have nothing to do with each other
 	parent string
+	inRack bool // all that is below it must stay within one rack
 }
 
 func composedBy(c *schedulingv1alpha3.CompositePodGroup) composed {
@@ -83,6 +91,7 @@ func composedBy(c *schedulingv1alpha3.CompositePodGroup) composed {
 	if c.Spec.ParentCompositePodGroupName != nil {
 		out.parent = *c.Spec.ParentCompositePodGroupName
 	}
+	out.inRack = c.Spec.SchedulingConstraints != nil
 	return out
 }
 
@@ -91,14 +100,30 @@ func (b *books) compositeOf(group string) string {
 	d, _ := b.object(group)
 	switch {
 	case d.parent != "":
-		if c, ok := b.composites[d.parent]; ok && c.need == 0 {
-			return ""
+		line, ring := b.above(d.parent)
+		for _, name := range line {
+			if c, ok := b.composites[name]; ring || !ok || c.need > 0 || c.inRack {
+				return name
+			}
 		}
-		return d.parent
 	case d.named:
 		return "ml/g0,ml/g1"
 	}
 	return ""
+}
+
+// above are the composite and those above it, the topmost first; of a ring the first by name.
+func (b *books) above(composite string) (line []string, ring bool) {
+	for at := composite; at != ""; at = b.composites[at].parent { // of what is not there it is ""
+		if slices.Contains(line, at) {
+			for line[0] != slices.Min(line[:slices.Index(line, at)+1]) {
+				line = line[1:]
+			}
+			return line, true
+		}
+		line = slices.Insert(line, 0, at)
+	}
+	return line, false
 }
 
 // unit are the gangs that say they are admitted together.
@@ -141,30 +166,76 @@ func (b *books) needed(composite string) (n int, ok bool) {
 		return len(named), true
 	}
 	c, ok := b.composites[composite]
-	if !ok || c.parent != "" {
+	if _, ring := b.above(composite); !ok || ring {
 		return 0, false
-	}
-	// any order: looks for one
-	for _, other := range b.composites {
-		if other.parent == composite {
-			return 0, false
-		}
 	}
 	return c.need, true
 }
 
-// admits reports whether enough gangs of the composite have their minimum, by count.
-func (b *books) admits(composite string, count func(group string) int) bool {
-	need, ok := b.needed(composite)
-	if !ok {
-		return false
+// satisfied reports whether as many as are needed of what is directly below a composite have what has tells of a gang.
+func (b *books) satisfied(composite string, has func(group string) bool) bool {
+	need := max(1, b.composites[composite].need)
+	if strings.Contains(composite, ",") {
+		need = len(named)
 	}
-	for _, group := range b.unit(composite) {
-		if terms := b.terms(group); terms.declared && !b.refused(group) && count(group) >= terms.min {
+	for _, group := range groupNamesOfAll {
+		d, _ := b.object(group)
+		directly := d.parent == composite || d.named && strings.Contains(composite, ",")
+		if directly && has(group) {
+			need--
+		}
+	}
+	// any order: a count
+	for name, c := range b.composites {
+		if c.parent == composite && b.satisfied(name, has) {
 			need--
 		}
 	}
 	return need <= 0
+}
+
+// checkRackAbove: a member below a composite that must stay within one rack goes to that of the others below it.
+func (h *history) checkRackAbove(d *eventlog.Decision) {
+	group := h.pods[d.UID].group
+	object, _ := h.object(group)
+	above, _ := h.above(object.parent)
+	for _, composite := range above {
+		if !h.composites[composite].inRack {
+			continue
+		}
+		// any order: each is compared
+		for uid, p := range h.pods {
+			other, _ := h.object(p.group)
+			others, _ := h.above(other.parent)
+			n := h.nodes[p.node]
+			if uid == d.UID || p.group == "" || n == nil || h.goes(p) || !slices.Contains(others, composite) {
+				continue
+			}
+			if racks[p.node] != racks[d.Node] || racks[d.Node] == "" {
+				h.fatalf("cycle %d puts %s on node %s, in rack %q; %s, which is below %s too, is in rack %q",
+					d.Cycle, d.Name, d.Node, racks[d.Node], uid, composite, racks[p.node])
+			}
+		}
+	}
+}
+
+// admits reports whether enough gangs have their minimum, by count, of each composite above a gang.
+func (b *books) admits(group string, count func(group string) int) bool {
+	unit := b.compositeOf(group)
+	if _, ok := b.needed(unit); !ok {
+		return false
+	}
+	has := func(group string) bool {
+		terms := b.terms(group)
+		return terms.declared && !b.refused(group) && count(group) >= terms.min
+	}
+	d, _ := b.object(group)
+	for at := d.parent; at != "" && at != unit; at = b.composites[at].parent {
+		if !b.satisfied(at, has) {
+			return false
+		}
+	}
+	return b.satisfied(unit, has)
 }
 
 // entity is the name of what stands in the queue for the pod; names of composites, gangs and single pods differ.
@@ -189,7 +260,9 @@ func (h *history) checkPlacedTogether(composite string, pods []*bookedPod) {
 				ready++
 			}
 		}
-		if object, _ := h.object(group); object.inRack {
+		object, _ := h.object(group)
+		above, _ := h.above(object.parent)
+		if object.inRack || slices.ContainsFunc(above, func(name string) bool { return h.composites[name].inRack }) {
 			return // whether a rack has room for it is not for the books
 		}
 		minimum, declared := h.minimum(group)
@@ -199,8 +272,8 @@ func (h *history) checkPlacedTogether(composite string, pods []*bookedPod) {
 		}
 		room = max(room, h.room(group))
 	}
-	need, ok := h.needed(composite)
-	if !ok || need > len(h.unit(composite)) || room > free[0] {
+	_, ok := h.needed(composite)
+	if !ok || !h.satisfied(composite, func(string) bool { return true }) || room > free[0] {
 		return
 	}
 	if h.fits(pods, len(pods)) {

@@ -34,6 +34,10 @@ type domain struct {
 	value  string // their values, joined
 	nodes  map[string]bool
 	names  []string
+
+	// From behaviour 4 on. Of a domain that is only compared with others, nodes and names are nil.
+	outer   string // the key of the domain of a composite that it is within, "" for none
+	indexes []int  // its nodes, by their indexes in the cluster's list
 }
 
 // domainsBy returns the domains of the nodes by the labels, by value; nodes without one of the labels are in none.
@@ -62,6 +66,27 @@ func (t *topology) domainsBy(labels []string) []*domain {
 	return domains
 }
 
+// domainsWithin returns the parts of domainsBy's domains that are within the nodes of these names, nil for all.
+func (t *topology) domainsWithin(labels, within []string) (parts []*domain) {
+	domains := t.domainsBy(labels)
+	if within == nil {
+		return domains
+	}
+	for _, d := range domains {
+		part := &domain{labels: d.labels, value: d.value, nodes: map[string]bool{}}
+		for _, name := range within {
+			if d.nodes[name] {
+				part.nodes[name] = true
+				part.names = append(part.names, name)
+			}
+		}
+		if len(part.names) > 0 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
 func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
 	values := make([]string, len(labels))
 	for i, label := range labels {
@@ -73,7 +98,13 @@ func valueOf(node *v1.Node, labels []string) (value string, ok bool) {
 }
 
 // key distinguishes domains of different labels.
-func (d *domain) key() string { return strings.Join(d.labels, ",") + "=" + d.value }
+func (d *domain) key() string {
+	own := strings.Join(d.labels, ",") + "=" + d.value
+	if d.outer != "" {
+		return d.outer + "; " + own
+	}
+	return own
+}
 
 // Domain implements framework.Gangs.
 func (g *gangsOfProfile) Domain(group *cluster.Group) framework.Domain {
@@ -125,10 +156,12 @@ func (s *domainSearch) find() (d *domain, why string) {
 func (s *domainSearch) avoids(d *domain) bool { return s.g.Avoids(d.key()) || d.key() == s.failed }
 
 // counted returns the gang's counts, without the members that count as taken off their nodes.
-func (s *domainSearch) counted() gang.Gang {
-	counted := s.g.Gang()
+func (s *domainSearch) counted() gang.Gang { return s.countedOf(s.g) }
+
+func (s *domainSearch) countedOf(g *cluster.Group) gang.Gang {
+	counted := g.Gang()
 	for _, p := range s.released {
-		if p.Group == s.g {
+		if p.Group == g {
 			counted.Release()
 		}
 	}
@@ -233,15 +266,17 @@ func (t *topology) note(d *eventlog.Decision, p *cluster.Pod) {
 	}
 	d.Domain = tried.key()
 	refused := d.Outcome == eventlog.Unschedulable || d.Outcome == eventlog.Error
-	if !refused || g.Composite() != nil || g.Avoids(d.Domain) {
+	if !refused || g.Composite() != nil && !t.rules.knowsLevels() || g.Avoids(d.Domain) {
 		return
 	}
 	s := &domainSearch{topology: t, g: g, strict: true, failed: d.Domain}
 	for _, uid := range d.Rejected {
 		s.released = append(s.released, t.cluster.Pod(uid))
 	}
-	if !s.untouched() {
-		return // others stay on nodes
+	for _, each := range g.Unit() {
+		if counted := s.countedOf(each); !counted.Untouched() {
+			return // others stay on nodes
+		}
 	}
 	next, why := t.find(s)
 	d.Elsewhere = why == "" && (next == nil || !s.avoids(next))
@@ -362,6 +397,9 @@ func (s *domainSearch) untried(p *cluster.Pod) bool {
 	case s.failed == "":
 		return p.Stage == cluster.Pending && s.queue.Untried(p.Object.UID)
 	case slices.Contains(s.released, p):
+		if s.rules.knowsLevels() {
+			return s.cluster.MayBePlaced(p)
+		}
 		return p.Object.DeletionTimestamp == nil
 	}
 	return p.Stage == cluster.Pending && s.queue.Ready(p.Object.UID)

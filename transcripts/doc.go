@@ -25,9 +25,9 @@
 //	group NS/NAME [min=3] [api=x-k8s.io] [below=Evict] [annotations=(k:v,...)]
 //	    A PodGroup of scheduling.k8s.io, or with api=x-k8s.io one of scheduling.x-k8s.io.
 //	    Of scheduling.k8s.io only: [priority=10] [topology=LABEL] [disruption=all] [preemptionPolicy=Never]
-//	    [parent=COMPOSITE] [with=OTHER+OTHER] (with: Koordinator's groups).
+//	    [parent=COMPOSITE] [policy=basic] [with=OTHER+OTHER] (with: Koordinator's groups).
 //	    Of scheduling.x-k8s.io only: [timeout=30s] [mode=NonStrict] [asks=GPUS] (asks: minResources).
-//	composite NS/NAME [min=2] [priority=10] [parent=COMPOSITE]
+//	composite NS/NAME [min=2] [priority=10] [parent=COMPOSITE] [topology=LABEL]
 //	    A CompositePodGroup; without min it has the basic policy.
 //	pod NS/NAME [cpu=1] [memory=1Gi] [gpu=1] [count=N] [group=GROUP] [xgroup=GROUP] [node=NODE] [gate=GATE]
 //	    [priority=10] [preemptionPolicy=Never] [scheduler=NAME] [lasts=10s] [started=-1h] [selector=k:v] [label=k:v]

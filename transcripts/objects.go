@@ -89,9 +89,13 @@ func (p *Player) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Obje
 		annotate("gang.scheduling.koordinator.sh/groups", string(names))
 	}
 	p.allow(d, 1, "min", "below", "annotations", "priority", "topology", "disruption", "preemptionPolicy", "parent",
-		"with")
+		"with", "policy")
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
-	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: number(d, "min", "1")}
+	if arg(d, "policy", "gang") == "basic" {
+		g.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+	} else {
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: number(d, "min", "1")}
+	}
 	g.Spec.Priority = optional(d, "priority")
 	if key := arg(d, "topology", ""); key != "" {
 		within := []schedulingv1beta1.TopologyConstraint{{Key: key}}
@@ -129,7 +133,7 @@ func (p *Player) xgroup(d *datadriven.TestData, meta metav1.ObjectMeta) *xschedu
 
 func (p *Player) composite(d *datadriven.TestData) eventlog.Object {
 	p.t.Helper()
-	p.allow(d, 1, "min", "priority", "parent")
+	p.allow(d, 1, "min", "priority", "parent", "topology")
 	namespace, name := p.split(d)
 	c := &schedulingv1alpha3.CompositePodGroup{}
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("composite-" + name)}
@@ -141,6 +145,10 @@ func (p *Player) composite(d *datadriven.TestData) eventlog.Object {
 	c.Spec.Priority = optional(d, "priority")
 	if parent := arg(d, "parent", ""); parent != "" {
 		c.Spec.ParentCompositePodGroupName = &parent
+	}
+	if key := arg(d, "topology", ""); key != "" {
+		within := []schedulingv1alpha3.TopologyConstraint{{Key: key}}
+		c.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{Topology: within}
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -453,4 +454,55 @@ func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {
 	if got := cutNote("short"); got != "short" {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced: an attempt ends with the refusal of one gang, before another one
+// had a cycle. That one is told too; a third one was refused itself, and keeps its own reason.
+func TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &schedulingv1alpha3.CompositePodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "c", UID: "composite-c"}}
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 2}
+		inputs := []eventlog.Payload{
+			node("n1", "4"), &eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c},
+		}
+		objects := []runtime.Object{}
+		for _, name := range []string{"a", "b", "d"} {
+			g := podGroup(name, 1)
+			g.Spec.ParentCompositePodGroupName = &c.Name
+			objects = append(objects, g.DeepCopy())
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g})
+		}
+		w := newWorld(t, objects...)
+		w.step(append(inputs, pod("a-0", "16", "a", 0), pod("b-0", "16", "b", 0), pod("d-0", "1", "d", 0))...)
+		told := map[string]string{}
+		for _, line := range w.written() {
+			for _, name := range []string{"a-0", "b-0", "d-0"} {
+				if strings.HasPrefix(line, "patch "+name) {
+					_, told[name], _ = strings.Cut(line, "PodScheduled=False ")
+				}
+			}
+		}
+		if len(told) != 3 || !strings.Contains(told["a-0"], "pod group ml/a needs 16 cpu") ||
+			!strings.Contains(told["d-0"], "gang d is not placed: gang b is not placed: ") {
+			t.Errorf("the conditions of pods say %q", told)
+		}
+	})
+}
+
+// TestAMemberThatComesToAGangThatFailedIsToldWhy: nothing is tried for it until that would help.
+func TestAMemberThatComesToAGangThatFailedIsToldWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, podGroup("a", 1))
+		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: podGroup("a", 1)},
+			pod("a-0", "16", "a", 0))
+		w.written()
+		w.step(pod("a-1", "16", "a", 0))
+		for _, line := range w.written() {
+			if strings.HasPrefix(line, "patch a-1") && strings.Contains(line, "gang a is not placed: ") {
+				return
+			}
+		}
+		t.Error("the condition of the pod that came later does not say why it has no node")
+	})
 }

@@ -84,10 +84,11 @@ type Status struct {
 
 	podsWritten, groupsWritten, eventsWritten, standing, failed atomic.Uint64
 
-	groups groupWriter
-	events eventWriter
-	own    ownPods
-	quiet  bool // no events are written of what is taken in; of the scheduler's loop
+	groups   groupWriter
+	events   eventWriter
+	own      ownPods
+	quiet    bool // no events are written of what is taken in; of the scheduler's loop
+	together together
 }
 
 // eventWriters is how many events are written at once.
@@ -107,7 +108,7 @@ func New(opts Options) *Status {
 	}
 	return &Status{
 		opts: opts, pods: newPending[types.UID, podStatus](0), group: newPending[groupKey, groupStatus](0),
-		event: newPending[eventKey, event](maxEvents),
+		event: newPending[eventKey, event](maxEvents), together: newTogether(),
 	}
 }
 
@@ -170,6 +171,10 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 			s.decided(m, p)
 		case *eventlog.BindResult:
 			s.answered(m, p)
+		case *eventlog.Upserted:
+			if pod, ok := p.Object.(*corev1.Pod); ok {
+				s.joined(m, pod.UID)
+			}
 		}
 	}
 }
@@ -238,8 +243,12 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	why := reasonOf(d, len(nodes))
 	if p := state.Pod(d.UID); p != nil {
 		s.refused(m, p, why)
+		if p.Group != nil {
+			s.together.remember(p.Group, why)
+		}
 		if g := p.Group; g != nil && !isPlaced(g) {
 			s.groupRefused(m, g, p, why, len(d.Victims))
+			s.othersRefused(m, p, why)
 		}
 	}
 }

@@ -68,11 +68,16 @@ func incomplete(g *cluster.Group) string {
 	if lacking == 0 || g.Mode() == cluster.NonStrict || g.Met() {
 		return ""
 	}
+	of := "pod groups"
+	if _, below := composite.Directly(); len(below) > 0 {
+		of = "groups below it"
+	}
 	why := fmt.Sprintf(
-		"%s: %d of the %d pod groups needed can be complete",
+		"%s: %d of the %d %s needed can be complete",
 		title(composite),
 		unit.Min-lacking,
 		unit.Min,
+		of,
 	)
 	first, ok := composite.FirstWithout(func(each *cluster.Group) bool { return each.HasMinimum(gang.Present) })
 	if !ok {

@@ -1,6 +1,7 @@
 package preemption
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/outlook"
 )
 
 // Preemption for a gang, or for the gangs that are admitted together: only if then all that is needed fits.
@@ -66,12 +68,19 @@ func (p *Preemption) preemptForGang(
 	return propose(state, own, proposal)
 }
 
-// bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang may go to, of
-// equals the first; nil if there is none. Of gangs that are admitted together none may be limited to a domain.
+// bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang, or all that it is
+// admitted together with, may go to; of equals that whose domain is filled most, and then the first; nil if there is
+// none.
 func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) (best *plan) {
-	domains, limited := p.view.DomainsAnew(g)
-	if len(g.Unit()) > 1 && slices.ContainsFunc(g.Unit(), p.hasDomains) {
+	if p.scattered(g) {
 		return nil
+	}
+	var domains [][]string
+	limited := false
+	if c := g.Composite(); c != nil {
+		domains, limited = p.view.DomainsBelow(c, nil)
+	} else {
+		domains, limited = p.view.DomainsAnew(g, nil)
 	}
 	if !limited {
 		domains = [][]string{nil}
@@ -86,13 +95,56 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 	return best
 }
 
+// scattered reports whether the rules of the epoch know no plan for the gang: one of several that are admitted
+// together, of which one is limited to a domain.
+func (p *Preemption) scattered(g *cluster.Group) bool {
+	if p.view.State().KnowsLevels() || len(g.Unit()) == 1 {
+		return false
+	}
+	return slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool {
+		_, limited := p.view.DomainsAnew(each, nil)
+		return limited
+	})
+}
+
 // compare orders plans by their victims, as candidates for single pods are ordered.
 func (pl *plan) compare(o *plan) int {
 	a, b := pl.costs(), o.costs()
 	if len(a.victims) == 0 || len(b.victims) == 0 {
 		return len(a.victims) - len(b.victims)
 	}
-	return pl.p.compare(a, b)
+	if c := pl.p.compare(a, b); c != 0 || !pl.p.view.State().KnowsLevels() {
+		return c
+	}
+	return cmp.Compare(o.filled(), pl.filled())
+}
+
+// filled returns how much of the nodes that the plan is limited to would be requested if all went that may be made to
+// go, in parts of a hundred: the mean of the resources that its members request.
+func (pl *plan) filled() (mean int64) {
+	resources := outlook.ResourcesOf(podsOf(pl.placed))
+	resources = slices.DeleteFunc(resources, func(name v1.ResourceName) bool { return name == v1.ResourcePods })
+	for _, name := range resources {
+		var requested, all int64
+		for _, node := range pl.limit {
+			if info, err := pl.p.handle.SnapshotSharedLister().NodeInfos().Get(node); err == nil {
+				offered, taken := cluster.AmountOn(info, name)
+				all, requested = cluster.AddUpTo(all, offered), cluster.AddUpTo(requested, taken)
+			}
+		}
+		for _, m := range pl.placed {
+			requested = cluster.AddUpTo(requested, m.pod.Amount(name))
+		}
+		for _, u := range pl.candidates {
+			for _, v := range u.pods {
+				if slices.Contains(pl.limit, v.Node) {
+					requested -= v.Amount(name)
+				}
+			}
+		}
+		mean += cluster.Percent(requested, all)
+	}
+	return mean / max(1, int64(len(resources)))
 }
 
 func (pl *plan) costs() (c candidate) {
@@ -101,12 +153,6 @@ func (pl *plan) costs() (c candidate) {
 		c.victims = append(c.victims, u.pods...)
 	}
 	return c
-}
-
-// hasDomains reports whether the members of a gang are limited to one of some domains.
-func (p *Preemption) hasDomains(g *cluster.Group) bool {
-	_, limited := p.view.DomainsAnew(g)
-	return limited
 }
 
 // giveUp takes the nominations away that the members may have.
@@ -122,8 +168,8 @@ type plan struct {
 	p        *Preemption
 	ctx      context.Context
 	gangs    []*cluster.Group
-	enough   int      // how many of the gangs must have their minimum
-	limit    []string // the nodes that the members may go to, nil for all
+	whole    *cluster.Composite // that the gangs are admitted together as, nil for one gang
+	limit    []string           // the nodes that members may go to, nil for all; of these each gang may have its own
 	ours     map[types.UID]bool
 	priority int32
 
@@ -135,14 +181,16 @@ type plan struct {
 	replacements int
 
 	r       *framework.Rehearsal
+	within  []string // the nodes that r is limited to
 	placed  []member
 	victims []*target
 }
 
 // member is a pod of the gang and the node that it would go to.
 type member struct {
-	pod  *cluster.Pod
-	node string
+	pod    *cluster.Pod
+	node   string
+	within []string // the nodes that it may go to, nil for all
 }
 
 func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) *plan {
@@ -150,7 +198,7 @@ func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group)
 		p:        p,
 		ctx:      ctx,
 		gangs:    g.Unit(),
-		enough:   g.GangsNeeded(),
+		whole:    g.Composite(),
 		ours:     map[types.UID]bool{},
 		priority: p.view.State().PriorityOf(pod),
 	}
@@ -237,7 +285,7 @@ func (pl *plan) fits() bool {
 		if !pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
 			return false
 		}
-		pl.put(m.pod, m.node)
+		pl.put(m)
 	}
 	return true
 }
@@ -344,7 +392,7 @@ func similar(a, b *v1.Pod) bool {
 func (pl *plan) startRehearsal(n int) {
 	pl.r = pl.p.handle.Rehearse(pl.p.view.GangPlugin(), pl.ours)
 	pl.r.Limit(pl.limit)
-	pl.placed = nil
+	pl.within, pl.placed = pl.limit, nil
 	pl.victims = slices.Clone(pl.candidates[:n])
 	for _, u := range slices.Concat(pl.gone, pl.victims) {
 		pl.remove(u)
@@ -377,21 +425,55 @@ func (pl *plan) restore(u *target) {
 	}
 }
 
-// placeAll places as many members as are needed, one after the other, and says whether they all found a node.
+// placeAll places as many members as are needed, one after the other, and says whether they all found a node. Gangs
+// that cannot be admitted for want of others are not placed. If enough gangs have their minimum already, another one
+// has to come to it.
 func (pl *plan) placeAll() bool {
-	satisfied := 0
-	for i, g := range pl.gangs {
-		if pl.placeGang(g) {
-			satisfied++
-		} else if satisfied+len(pl.gangs)-i-1 < pl.enough {
-			return false
-		}
+	if pl.whole == nil {
+		return pl.placeGang(pl.gangs[0], pl.limit)
 	}
-	return satisfied >= pl.enough
+	return pl.placeBelow(pl.whole, pl.limit) && (len(pl.placed) > 0 || !pl.p.view.State().KnowsLevels())
 }
 
-// placeGang places what g needs for its minimum, or nothing.
-func (pl *plan) placeGang(g *cluster.Group) bool {
+// placeBelow places what is needed of a composite within some nodes, or nothing.
+func (pl *plan) placeBelow(c *cluster.Composite, within []string) bool {
+	gangs, composites := c.Directly()
+	have, left, before := 0, len(gangs)+len(composites), len(pl.placed)
+	count := func(placed bool) {
+		if left--; placed {
+			have++
+		}
+	}
+	for _, g := range gangs {
+		if have+left >= c.Min() {
+			domains, limited := pl.p.view.DomainsAnew(g, within)
+			count(inOneOf(domains, limited, within, func(nodes []string) bool { return pl.placeGang(g, nodes) }))
+		}
+	}
+	for _, below := range composites {
+		if have+left >= c.Min() {
+			domains, limited := pl.p.view.DomainsBelow(below, within)
+			count(inOneOf(domains, limited, within, func(nodes []string) bool { return pl.placeBelow(below, nodes) }))
+		}
+	}
+	if have >= c.Min() {
+		return true
+	}
+	pl.liftFrom(before)
+	return false
+}
+
+// inOneOf reports whether place is true in one of the domains, or within all nodes if it is not limited to one. It does
+// not try the domains behind it.
+func inOneOf(domains [][]string, limited bool, within []string, place func(nodes []string) bool) bool {
+	if !limited {
+		return place(within)
+	}
+	return slices.ContainsFunc(domains, place)
+}
+
+// placeGang places what g needs for its minimum within some nodes, or nothing.
+func (pl *plan) placeGang(g *cluster.Group, within []string) bool {
 	counted := g.Gang()
 	if !counted.Known() {
 		return false
@@ -408,8 +490,8 @@ func (pl *plan) placeGang(g *cluster.Group) bool {
 		if len(members)-i < needed {
 			break
 		}
-		if node := pl.search(m); node != "" {
-			pl.put(m, node)
+		if node := pl.search(m, within); node != "" {
+			pl.put(member{m, node, within})
 			needed--
 		} else if pl.alike {
 			break
@@ -418,9 +500,7 @@ func (pl *plan) placeGang(g *cluster.Group) bool {
 	if needed <= 0 && !pl.p.view.State().WantsMoreThan(g, podsOf(pl.placed)) {
 		return true
 	}
-	for len(pl.placed) > before {
-		pl.lift(len(pl.placed) - 1)
-	}
+	pl.liftFrom(before)
 	return false
 }
 
@@ -438,14 +518,18 @@ func unplaced(m *cluster.Pod) *v1.Pod {
 	return &pod
 }
 
-// search returns the node that the member would go to, "" for none.
-func (pl *plan) search(m *cluster.Pod) string {
+// search returns which of the nodes the member would go to, "" for none.
+func (pl *plan) search(m *cluster.Pod, within []string) string {
+	if !slices.Equal(pl.within, within) {
+		pl.r.Limit(within)
+		pl.within = within
+	}
 	return pl.r.Place(pl.ctx, unplaced(m)).Node
 }
 
-func (pl *plan) put(m *cluster.Pod, node string) {
-	if pl.r.AddPod(m.InfoOn(node)) == nil {
-		pl.placed = append(pl.placed, member{m, node})
+func (pl *plan) put(m member) {
+	if pl.r.AddPod(m.pod.InfoOn(m.node)) == nil {
+		pl.placed = append(pl.placed, m)
 	}
 }
 
@@ -489,8 +573,11 @@ func (pl *plan) spare(u *target) bool {
 	return false
 }
 
-func (pl *plan) liftAll() {
-	for len(pl.placed) > 0 {
+func (pl *plan) liftAll() { pl.liftFrom(0) }
+
+// liftFrom takes the placed members from the i-th on off their nodes.
+func (pl *plan) liftFrom(i int) {
+	for len(pl.placed) > i {
 		pl.lift(len(pl.placed) - 1)
 	}
 }
@@ -508,21 +595,20 @@ func (pl *plan) spareHere(u *target) bool {
 		}
 	}
 	pl.restore(u)
-	var homeless []*cluster.Pod
+	var homeless []member
 	for _, m := range slices.Backward(moved) {
 		if pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
-			pl.put(m.pod, m.node)
+			pl.put(m)
 		} else {
-			homeless = append(homeless, m.pod)
+			homeless = append(homeless, m)
 		}
 	}
 	for _, m := range homeless {
-		node := pl.search(m)
-		if node == "" {
+		if m.node = pl.search(m.pod, m.within); m.node == "" {
 			pl.revert(u, before)
 			return false
 		}
-		pl.put(m, node)
+		pl.put(m)
 	}
 	return true
 }
@@ -532,6 +618,6 @@ func (pl *plan) revert(u *target, before []member) {
 	pl.liftAll()
 	pl.remove(u)
 	for _, m := range before {
-		pl.put(m.pod, m.node)
+		pl.put(m)
 	}
 }

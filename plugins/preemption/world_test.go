@@ -46,13 +46,17 @@ type world struct {
 }
 
 // The world is the framework.Evictions of the plugin, and the Nominator.
-func (w *world) State() *cluster.State                         { return w.state }
-func (w *world) GangPlugin() string                            { return "Coscheduling" }
-func (w *world) Left(g *cluster.Group) int                     { return w.left[g.Name] }
-func (w *world) DomainsAnew(*cluster.Group) ([][]string, bool) { return w.domains, w.domains != nil }
-func (w *world) Going(types.UID) bool                          { return false }
-func (w *world) PriorityOf(p *v1.Pod) int32                    { return w.state.PriorityOf(p) }
-func (w *world) DeleteNominatedPodIfExists(*v1.Pod)            {}
+func (w *world) State() *cluster.State     { return w.state }
+func (w *world) GangPlugin() string        { return "Coscheduling" }
+func (w *world) Left(g *cluster.Group) int { return w.left[g.Name] }
+func (w *world) DomainsAnew(*cluster.Group, []string) ([][]string, bool) {
+	return w.domains, w.domains != nil
+}
+
+func (w *world) DomainsBelow(*cluster.Composite, []string) ([][]string, bool) { return nil, false }
+func (w *world) Going(types.UID) bool                                         { return false }
+func (w *world) PriorityOf(p *v1.Pod) int32                                   { return w.state.PriorityOf(p) }
+func (w *world) DeleteNominatedPodIfExists(*v1.Pod)                           {}
 func (w *world) NominatedNode(uid types.UID) string {
 	return w.state.Pod(uid).Object.Status.NominatedNodeName
 }

@@ -147,7 +147,7 @@ func (w *compositeWatch) reached(m *scheduler.Machine, at answer.Point) {
 		refusal = c.Refusal()
 		is = condition{declared: c.Declared(), refused: refusal != "", min: c.Min()}
 	}
-	if is.declared && !is.refused && !c.Independent() {
+	if is.declared && !is.refused && c.Unit() != nil {
 		there := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(gang.Present) || w.has(g) })
 		missing := c.Lacking(w.has)
 		first, _ := c.FirstWithout(w.has)
@@ -193,14 +193,8 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	if x.Declared {
 		x.Min = c.Min()
 	}
-	if e := m.Queue().Get(fwk.CompositePodGroupKey(c.Namespace, c.Name)); e != nil && len(w.gangs) > 0 {
-		place := w.gangs[0].place(m, e)
-		x.Queue = &place
-	}
+	w.levels(x, m, c)
 	for i, g := range c.Gangs() {
-		if g.Declared() && w.kept(g) >= g.Min() {
-			x.WithMinimum++
-		}
 		if i < maxTogether {
 			x.Gangs = append(x.Gangs, w.gang(x, r, c, g))
 		}
@@ -210,11 +204,42 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 	return x
 }
 
+// levels says what is above and below the composite, and where what it is admitted as a part of stands in the queue.
+func (w *compositeWatch) levels(x *answer.Composite, m *scheduler.Machine, c *cluster.Composite) {
+	if above := c.Above(); above != nil {
+		x.Parent = above.String()
+	}
+	if unit := m.Cluster().UnitOf(c.Namespace, c.Name); unit != nil {
+		if unit != c {
+			x.Together = unit.String()
+		}
+		if e := m.Queue().Get(fwk.CompositePodGroupKey(unit.Namespace, unit.Name)); e != nil && len(w.gangs) > 0 {
+			place := w.gangs[0].place(m, e)
+			x.Queue = &place
+		}
+	}
+	has := func(g *cluster.Group) bool { return g.Declared() && w.kept(g) >= g.Min() }
+	x.WithMinimum = c.Having(has)
+	for _, below := range c.Below() {
+		if len(x.Composites) == maxTogether {
+			break
+		}
+		gangs, composites := below.Directly()
+		x.Composites = append(x.Composites, answer.CompositeBelow{
+			Composite: below.String(), Parent: below.Above().String(), Min: below.Min(),
+			Groups: len(gangs) + len(composites), WithMinimum: below.Having(has),
+		})
+	}
+}
+
 // gang says how far one of the gangs is; its reason becomes that of x if it is what the others wait for.
 func (w *compositeWatch) gang(x *answer.Composite, r *rerun, c *cluster.Composite,
 	g *cluster.Group) answer.CompositeGang {
 	out := answer.CompositeGang{GangProgress: progressOf(c, g.Key()), EndedWell: g.Succeeded(),
 		Missing: max(0, g.Min()-w.kept(g))}
+	if g.Parent() != c {
+		out.Parent = g.Parent().String()
+	}
 	i := slices.IndexFunc(w.gangs, func(h *gangHistory) bool { return h.group == g.Key() })
 	if i < 0 {
 		return out // one of too many
@@ -239,7 +264,7 @@ func (w *compositeWatch) stage(c *cluster.Composite, pending bool) string {
 		return "Undeclared"
 	case c.Refusal() != "":
 		return "Refused"
-	case c.Independent():
+	case c.Unit() == nil:
 		return "Independent"
 	case h.was.placed:
 		return "Placed"

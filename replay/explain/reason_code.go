@@ -80,10 +80,8 @@ func (h *gangHistory) codeOfMembers(m *scheduler.Machine, g *cluster.Group, gate
 	case e == nil:
 		return answer.NoProfile
 	}
-	if c := g.Composite(); c != nil && g.Placed() == 0 && g.Mode() != cluster.NonStrict {
-		if gangsLacking(c, gang.Present) > 0 {
-			return answer.WaitsForOthers
-		}
+	if g.Placed() == 0 && g.Mode() != cluster.NonStrict && lackingAbove(g, gang.Present) != nil {
+		return answer.WaitsForOthers
 	}
 	return ""
 }
@@ -106,8 +104,14 @@ func (h *gangHistory) codeInQueue(m *scheduler.Machine, g *cluster.Group) (answe
 	return answer.InTurn, nil
 }
 
-// gangsLacking returns how many gangs of c more need their minimum of the members that count.
+// gangsLacking returns how many of the gangs and composites directly below c more need what they need of the members
+// that count.
 func gangsLacking(c *cluster.Composite, by gang.Count) int {
-	n := c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
-	return n
+	return c.Lacking(func(g *cluster.Group) bool { return g.HasMinimum(by) })
+}
+
+// lackingAbove returns the composite that g waits for, of those above it: one of which too few have what they need of
+// the members that count; nil for none.
+func lackingAbove(g *cluster.Group, by gang.Count) *cluster.Composite {
+	return g.LackingAbove(func(each *cluster.Group) bool { return each.HasMinimum(by) })
 }

@@ -204,7 +204,11 @@ func awaited(g *cluster.Group, f *failure) (gangs []string) {
 		return nil
 	}
 	for _, by := range []gang.Count{gang.Present, gang.OnNodes, gang.Assigned} {
-		if gangs = lackingIn(g, c, by); len(gangs) > 0 {
+		of := c
+		if lacking := lackingAbove(g, by); lacking != nil {
+			of = lacking
+		}
+		if gangs = lackingIn(g, of, by); len(gangs) > 0 {
 			return gangs
 		}
 	}

@@ -1,11 +1,14 @@
 package explain
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -22,12 +25,21 @@ type groupScan struct {
 	members map[types.UID]*end
 
 	composite bool                          // there is a CompositePodGroup of that name
-	below     map[types.NamespacedName]bool // the gangs whose PodGroup has named it
+	levels    map[string]bool               // the names of CompositePodGroups that have been below it, and its own
+	below     map[types.NamespacedName]bool // the gangs whose PodGroup has named one of these
+	names     []naming                      // what PodGroups and CompositePodGroups of the namespace have named
+}
+
+// naming is a PodGroup, or a CompositePodGroup, that named the CompositePodGroup that it is below.
+type naming struct {
+	composite    bool
+	name, parent string
 }
 
 func newGroupScan(namespace, name string) *groupScan {
 	s := &groupScan{name: types.NamespacedName{Namespace: namespace, Name: name}, members: map[types.UID]*end{},
-		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{}}
+		stops: map[types.NamespacedName]uint64{}, below: map[types.NamespacedName]bool{},
+		levels: map[string]bool{name: true}}
 	s.near.wanted = s.name
 	return s
 }
@@ -41,9 +53,7 @@ func (s *groupScan) missing() *NotFoundError {
 
 func (s *groupScan) startFrom(m *scheduler.Machine) {
 	s.composite = m.Cluster().Informers().Get(eventlog.CompositePodGroups, s.name.Namespace, s.name.Name) != nil
-	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
-		s.below[g.Key()] = true
-	}
+	s.levelsFrom(m)
 	g := m.Cluster().Group(s.name.Namespace, s.name.Name)
 	if g == nil {
 		return
@@ -137,15 +147,57 @@ func (s *groupScan) ends() (n answer.Ends) {
 	return n
 }
 
-// noteComposite notes what the entry says of a CompositePodGroup of the name.
+// noteComposite notes what the entry says of a CompositePodGroup of the name, or of what is below it.
 func (s *groupScan) noteComposite(p *eventlog.Upserted) {
+	if p.Object == nil || p.Object.GetNamespace() != s.name.Namespace {
+		return
+	}
 	switch o := p.Object.(type) {
 	case *schedulingv1alpha3.CompositePodGroup:
-		s.composite = s.composite || o.Namespace == s.name.Namespace && o.Name == s.name.Name
+		s.composite = s.composite || o.Name == s.name.Name
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
+			s.noteNaming(naming{true, o.Name, *parent})
+		}
 	case *schedulingv1beta1.PodGroup:
-		if parent := o.Spec.ParentCompositePodGroupName; parent != nil && o.Namespace == s.name.Namespace &&
-			*parent == s.name.Name {
-			s.below[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = true
+		if parent := o.Spec.ParentCompositePodGroupName; parent != nil {
+			s.noteNaming(naming{false, o.Name, *parent})
+		}
+	}
+}
+
+// noteNaming notes what is below the CompositePodGroup by now.
+func (s *groupScan) noteNaming(n naming) {
+	switch {
+	case !s.levels[n.parent]:
+		if !slices.Contains(s.names, n) {
+			s.names = append(s.names, n) // it may be below later
+		}
+	case !n.composite:
+		s.below[types.NamespacedName{Namespace: s.name.Namespace, Name: n.name}] = true
+	case !s.levels[n.name]:
+		s.levels[n.name] = true
+		for _, each := range slices.Clone(s.names) {
+			if each.parent == n.name {
+				s.noteNaming(each)
+			}
+		}
+	}
+}
+
+// levelsFrom notes what is below the CompositePodGroup in a state.
+func (s *groupScan) levelsFrom(m *scheduler.Machine) {
+	for _, g := range m.Cluster().GangsNaming(s.name.Namespace, s.name.Name) {
+		s.below[g.Key()] = true
+	}
+	open := []*cluster.Composite{m.Cluster().CompositePodGroup(s.name.Namespace, s.name.Name)}
+	for len(open) > 0 && open[0] != nil {
+		_, composites := open[0].Directly()
+		open = open[1:]
+		for _, c := range composites {
+			if !s.levels[c.Name] {
+				s.levels[c.Name] = true
+				open = append(open, c)
+			}
 		}
 	}
 }

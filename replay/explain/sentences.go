@@ -156,13 +156,20 @@ func waitsForOthers(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) st
 			failedText(x, r, f))
 	}
 	by, verb := gang.Present, "can be complete"
-	lacking := gangsLacking(c, by)
-	if lacking == 0 {
+	lacks := lackingAbove(g, by)
+	if lacks == nil {
 		by, verb = gang.OnNodes, "have their members on nodes"
-		lacking = gangsLacking(c, by)
+		lacks = lackingAbove(g, by)
 	}
-	text := fmt.Sprintf("waits for those that it is admitted together with: %d of the %d gangs needed %s",
-		c.Min()-lacking, c.Min(), verb)
+	of, with := "gangs", ""
+	if lacks != nil && lacks != c {
+		c, with = lacks, fmt.Sprintf(" below %s", lacks)
+	}
+	if _, below := c.Directly(); len(below) > 0 {
+		of = "groups"
+	}
+	text := fmt.Sprintf("waits for those that it is admitted together with%s: %d of the %d %s needed %s",
+		with, c.Min()-gangsLacking(c, by), c.Min(), of, verb)
 	for i, name := range x.WaitsFor.Groups {
 		if name == c.String() {
 			return text + "; no other names it"

@@ -75,10 +75,9 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"the template's pod asks KAI Scheduler"},
 
 		{"composite below itself", composed + "  parentCompositePodGroupName: c\n", "F:6: ",
-			`spec.parentCompositePodGroupName "c"`},
-		{"composite below another", composed + "  parentCompositePodGroupName: d\n", "F:6: ", "are not supported"},
-		{"composite with a topology", composed + "  schedulingConstraints: {topology: [{key: rack}]}\n", "F:6: ",
-			"one topology for several pod groups is not supported"},
+			`spec.parentCompositePodGroupName "c", which is its own name`},
+		{"composite with a topology", composed + "  schedulingConstraints: {topology: [{key: a//b}]}\n", "F:6: ",
+			`topology[0].key "a//b"`},
 		{"topology of nothing", group + "  annotations:\n    rollcall.dev/topology-required: ','\n" + gangs + "2\n",
 			"F:6: ",
 			"want a list of different label keys"},

@@ -16,9 +16,16 @@ type Composite struct {
 	Declared bool   `json:"declared"`
 	Min      int    `json:"min"`
 	Refusal  string `json:"refusal,omitempty"`
-	// WithMinimum counts the gangs that have their minimum on nodes for good, or are done.
+	// WithMinimum counts, of what is directly below it, the gangs that have their minimum on nodes for good, or are
+	// done, and the CompositePodGroups of which so many as they need have.
 	WithMinimum int `json:"withMinimum"`
-	// Gangs are those below it, by name, at most 50; Others is how many more there are.
+	// Parent is the CompositePodGroup that it is directly below, "" for none. Together is the one as a part of which it
+	// is admitted, "" if that is itself, or nothing.
+	Parent   string `json:"parent,omitempty"`
+	Together string `json:"together,omitempty"`
+	// Composites are the CompositePodGroups below it, at most 50, each behind the one that it is below.
+	Composites []CompositeBelow `json:"composites,omitempty"`
+	// Gangs are all those below it, directly or not, at most 50; Others is how many more there are.
 	Gangs  []CompositeGang `json:"gangs"`
 	Others int             `json:"others,omitempty"`
 	// Queue is where it stands in the queue; nil if it does not.
@@ -30,9 +37,22 @@ type Composite struct {
 	History GroupHistory `json:"history"`
 }
 
+// CompositeBelow is a CompositePodGroup below another one.
+type CompositeBelow struct {
+	// Composite is namespace/name, Parent that of the one that it is directly below.
+	Composite string `json:"composite"`
+	Parent    string `json:"parent"`
+	// Min is how many of the Groups directly below it are enough, WithMinimum as Composite's.
+	Min         int `json:"min"`
+	Groups      int `json:"groups"`
+	WithMinimum int `json:"withMinimum"`
+}
+
 // CompositeGang is a gang below a CompositePodGroup.
 type CompositeGang struct {
 	GangProgress
+	// Parent is the CompositePodGroup that it is directly below, "" if that is the one that was asked for.
+	Parent string `json:"parent,omitempty"`
 	// Stage is as Group's.
 	Stage string `json:"stage"`
 	// EndedWell counts its members that have, until as many have as it needs and none is left; Missing is how many it

@@ -12,6 +12,7 @@ func Composite(w io.Writer, x *answer.Composite) error {
 	out := page{at: x.At}
 	fmt.Fprintf(&out.b, "CompositePodGroup %s %s.\n\n", x.Composite, compositeAnswer(x))
 	out.columns(compositeFacts(x))
+	out.composites(x)
 	out.gangs(x)
 	out.attempts(&x.History)
 	return out.writeTo(w)
@@ -22,6 +23,11 @@ func compositeAnswer(x *answer.Composite) string {
 	all := len(x.Gangs) + x.Others
 	progress := fmt.Sprintf("%d of %s have their minimum on nodes, and %d must", x.WithMinimum,
 		Count(int64(all), "gang", "gangs"), x.Min)
+	if groups := groupsBelow(x); len(x.Composites) > 0 {
+		all = groups
+		progress = fmt.Sprintf("%d of %s directly below it have what they need on nodes, and %d must", x.WithMinimum,
+			Count(int64(groups), "group", "groups"), x.Min)
+	}
 	switch x.Stage {
 	case "Gone":
 		return "is gone, and no gang names it any more"
@@ -30,6 +36,10 @@ func compositeAnswer(x *answer.Composite) string {
 	case "Refused":
 		return "is refused: " + x.Refusal
 	case "Independent":
+		if len(x.Composites) > 0 {
+			return fmt.Sprintf("has the basic policy: the %s directly below it placed each by itself",
+				Count(int64(all), "group is", "groups are"))
+		}
 		return fmt.Sprintf("has the basic policy: its %s placed each by itself",
 			Count(int64(all), "gang is", "gangs are"))
 	case "Placed":
@@ -51,9 +61,30 @@ func compositeAnswer(x *answer.Composite) string {
 	return text
 }
 
+// groupsBelow counts the gangs and composites directly below.
+func groupsBelow(x *answer.Composite) (n int) {
+	for _, g := range x.Gangs {
+		if g.Parent == "" {
+			n++
+		}
+	}
+	for _, c := range x.Composites {
+		if c.Parent == x.Composite {
+			n++
+		}
+	}
+	return n
+}
+
 func compositeFacts(x *answer.Composite) facts {
 	var f facts
 	f.add("at", "%s", x.At)
+	if x.Parent != "" {
+		f.add("below", "%s", x.Parent)
+	}
+	if x.Together != "" {
+		f.add("admitted with", "all that is below %s", x.Together)
+	}
 	f.knownFrom(x.KnownFrom)
 	h := &x.History
 	f.add("first seen", "%s", place(h.FirstSeen, x.KnownFrom))

@@ -118,6 +118,16 @@ func scoreDifference(n, winner answer.NodeScore) string {
 	return strings.Join(parts, ", ")
 }
 
+// composites shows how far each composite is that is below the one in question.
+func (p *page) composites(x *answer.Composite) {
+	var rows [][]string
+	for _, c := range x.Composites {
+		rows = append(rows, []string{c.Composite, c.Parent, fmt.Sprint(c.Min), fmt.Sprint(c.Groups),
+			fmt.Sprint(c.WithMinimum)})
+	}
+	p.table([]string{"COMPOSITE", "BELOW", "MINIMUM", "THERE", "WITH MINIMUM"}, rows)
+}
+
 // gangs shows how far each gang is, and what it lacks.
 func (p *page) gangs(x *answer.Composite) {
 	var rows [][]string
@@ -130,11 +140,11 @@ func (p *page) gangs(x *answer.Composite) {
 		if !g.Declared {
 			minimum = "not known"
 		}
-		rows = append(rows, []string{g.Group, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""),
+		rows = append(rows, []string{g.Group, g.Parent, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""),
 			fmt.Sprint(g.Placed), numberOr(g.EndedWell, ""),
 			numberOr(g.Missing, ""), g.Predicate})
 	}
-	p.table([]string{"GANG", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
+	p.table([]string{"GANG", "BELOW", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
 }
 
 func (p *page) members(members []answer.GroupMember) {

@@ -1,0 +1,330 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CompositePodGroups below each other. What is admitted together, and stands in the queue as one entity, is a unit: a
+// CompositePodGroup with all that is below it.
+
+// levelsBehaviour is the first behaviour that knows CompositePodGroups below each other.
+const levelsBehaviour = 4
+
+// MaxLevels is how many levels of CompositePodGroups may be above a gang: as many as a Workload's templates may have.
+const MaxLevels = 4
+
+// lineage returns c and the composites above it, the topmost first. Up to behaviour 3 it is c alone.
+func (c *Composite) lineage() []*Composite {
+	line, _ := c.climb()
+	return line
+}
+
+// climb is lineage. Of composites that are below each other in a ring the topmost is the first by name.
+func (c *Composite) climb() (line []*Composite, ring bool) {
+	line = []*Composite{c}
+	for at := c.parent; at != nil && c.state.knowsLevels; at = at.parent {
+		if i := slices.Index(line, at); i >= 0 {
+			return line[firstByName(line[:i+1]):], true
+		}
+		line = slices.Insert(line, 0, at)
+	}
+	return line, false
+}
+
+func firstByName(all []*Composite) (first int) {
+	for i, c := range all {
+		if c.Name < all[first].Name {
+			first = i
+		}
+	}
+	return first
+}
+
+// Unit returns what gangs directly below c are admitted together with, nil if each of them is admitted by itself. It is
+// the topmost composite above them that is not independent, or is in a ring. Example: of a basic one with two gang ones
+// below it, each of the two is a unit.
+func (c *Composite) Unit() *Composite {
+	if c.parent == nil || !c.state.knowsLevels {
+		if c.Independent() {
+			return nil
+		}
+		return c
+	}
+	line, ring := c.climb()
+	for _, each := range line {
+		if ring || !each.Independent() {
+			return each
+		}
+	}
+	return nil
+}
+
+// Above returns the CompositePodGroups above g, the topmost first.
+func (g *Group) Above() []*Composite {
+	if g.composite == nil {
+		return nil
+	}
+	return g.composite.lineage()
+}
+
+// HasTopologyAbove reports whether a CompositePodGroup above g asks for a topology.
+func (g *Group) HasTopologyAbove() bool {
+	return g.composite != nil && g.composite.state.knowsLevels &&
+		slices.ContainsFunc(g.Above(), (*Composite).HasTopology)
+}
+
+// together returns the gangs of c's unit, or those below c if they are not admitted together.
+func (c *Composite) together() []*Group {
+	if unit := c.Unit(); unit != nil {
+		return unit.Gangs()
+	}
+	return c.Gangs()
+}
+
+// levels returns c and all composites below it, each behind the one that it is below, in a fixed order. The slice must
+// not be changed.
+func (c *Composite) levels() []*Composite {
+	if c.lower == nil {
+		c.lower = []*Composite{c}
+		for i := 0; i < len(c.lower) && c.state.knowsLevels; i++ {
+			for _, below := range c.lower[i].composites {
+				if below != c { // a ring
+					c.lower = append(c.lower, below)
+				}
+			}
+		}
+	}
+	return c.lower
+}
+
+// Gangs returns all gangs below c: those directly below, by namespace and name, and then those of the composites below
+// it. The slice must not be changed.
+func (c *Composite) Gangs() []*Group {
+	if len(c.composites) == 0 || !c.state.knowsLevels {
+		return c.gangs
+	}
+	if c.below == nil {
+		c.below = []*Group{}
+		for _, level := range c.levels() {
+			c.below = append(c.below, level.gangs...)
+		}
+	}
+	return c.below
+}
+
+// forgetBelow forgets what c and all composites above it remember of what is below them.
+func (c *Composite) forgetBelow() {
+	var done []*Composite // they may be in a ring, or below one
+	for at := c; at != nil && !slices.Contains(done, at); at = at.parent {
+		at.lower, at.below = nil, nil
+		done = append(done, at)
+	}
+}
+
+// isBelow reports whether g is below c, directly or not.
+func (g *Group) isBelow(c *Composite) bool {
+	return g.composite != nil && (g.composite == c || slices.Contains(c.levels(), g.composite))
+}
+
+// Above returns the composite that c is directly below, nil for none.
+func (c *Composite) Above() *Composite {
+	if c.state.knowsLevels {
+		return c.parent
+	}
+	return nil
+}
+
+// Below returns all composites below c, each behind the one that it is below. The slice must not be changed.
+func (c *Composite) Below() []*Composite { return c.levels()[1:] }
+
+// Directly returns the gangs and the composites directly below c, each by name. The slices must not be changed.
+func (c *Composite) Directly() (gangs []*Group, composites []*Composite) {
+	if c.state.knowsLevels {
+		return c.gangs, c.composites
+	}
+	return c.gangs, nil
+}
+
+// link puts c below the composite that its object names, and takes it away from the one that it was below.
+func (c *Composite) link() {
+	var parent *Composite
+	if c.object != nil && c.object.Spec.ParentCompositePodGroupName != nil {
+		parent = c.state.compositeAt(
+			types.NamespacedName{Namespace: c.Namespace, Name: *c.object.Spec.ParentCompositePodGroupName},
+		)
+	}
+	old := c.parent
+	if old == parent {
+		return
+	}
+	c.forgetBelow()
+	if old != nil {
+		old.composites = slices.DeleteFunc(old.composites, func(other *Composite) bool { return other == c })
+	}
+	if c.parent = parent; parent != nil {
+		i, _ := slices.BinarySearchFunc(parent.composites, c, func(a, b *Composite) int {
+			return strings.Compare(a.Name, b.Name)
+		})
+		parent.composites = slices.Insert(parent.composites, i, c)
+	}
+	c.forgetBelow()
+	if old != nil {
+		c.state.dropCompositeIfEmpty(old)
+	}
+}
+
+// judgeLevels says what is wrong with the object of c, or of one below it, and with how they are below each other.
+func (c *Composite) judgeLevels() string {
+	if !c.state.knowsLevels {
+		return c.judgeOneLevel()
+	}
+	if fault := c.fault(); fault != "" {
+		return "it " + fault
+	}
+	if c.parent == c {
+		return "it is below itself"
+	}
+	depth := map[*Composite]int{c: 1}
+	for _, level := range c.levels()[1:] {
+		if level == c.parent {
+			return fmt.Sprintf("it is below composite pod group %s, which is below it", c.parent)
+		}
+		if fault := level.fault(); fault != "" {
+			return fmt.Sprintf("composite pod group %s %s", level, fault)
+		}
+		if depth[level] = depth[level.parent] + 1; depth[level] > MaxLevels {
+			return fmt.Sprintf(
+				"composite pod group %s is on level %d below it: want %d levels or fewer",
+				level, depth[level], MaxLevels,
+			)
+		}
+	}
+	return ""
+}
+
+// judgeOneLevel is judgeLevels up to behaviour 3.
+func (c *Composite) judgeOneLevel() string {
+	if fault := c.fault(); fault != "" {
+		return "it " + fault
+	}
+	if c.parent != nil {
+		return fmt.Sprintf(
+			"it is below composite pod group %s: CompositePodGroups below each other are not supported", c.parent,
+		)
+	}
+	if len(c.composites) > 0 {
+		return "it has composite pod groups below it: CompositePodGroups below each other are not supported"
+	}
+	return ""
+}
+
+// count counts, level by level, how many of the gangs and composites directly below each have what has reports: of
+// composites, those of which as many as they need have it.
+func (c *Composite) count(has func(*Group) bool) (levels []*Composite, have []int) {
+	levels = c.levels()
+	have = make([]int, len(levels))
+	at := make(map[*Composite]int, len(levels))
+	for i, level := range levels {
+		at[level] = i
+	}
+	for i := len(levels) - 1; i >= 0; i-- {
+		for _, g := range levels[i].gangs {
+			if has(g) {
+				have[i]++
+			}
+		}
+		if i > 0 && have[i] >= levels[i].Min() {
+			have[at[levels[i].parent]]++
+		}
+	}
+	return levels, have
+}
+
+// Lacking returns how many more of the gangs and composites directly below need what has reports whether a gang has it.
+// Of what gang.Count counts, it is gang.Unit.Lacking that says it.
+func (c *Composite) Lacking(has func(*Group) bool) int { return max(0, c.Min()-c.Having(has)) }
+
+// Having counts the gangs directly below that have it, and the composites of which as many as they need have it.
+func (c *Composite) Having(has func(*Group) bool) int {
+	_, have := c.count(has)
+	return have[0]
+}
+
+// LackingAbove returns the topmost of the composites above g, from what g is admitted together with downward, that has
+// not as many as it needs when the gangs have their minimum for which has is true; nil if none lacks any, so that g may
+// be admitted as far as the others are concerned.
+func (g *Group) LackingAbove(has func(*Group) bool) (lacking *Composite) {
+	unit := g.Composite()
+	if unit == nil {
+		return nil
+	}
+	levels, have := unit.count(has)
+	for c := g.composite; ; c = c.parent {
+		if have[slices.Index(levels, c)] < c.Min() {
+			lacking = c
+		}
+		if c == unit {
+			return lacking
+		}
+	}
+}
+
+// NeedsAll reports whether all of the gangs must have their minimum for any of them to be admitted.
+func (c *Composite) NeedsAll() bool {
+	return !slices.ContainsFunc(c.levels(), func(level *Composite) bool {
+		gangs, composites := level.Directly()
+		return level.Min() < len(gangs)+len(composites)
+	})
+}
+
+// FirstWithout returns the first gang of those for which has is false, in the order of Named, also if it is not there
+// yet; ok is false if there is none. Gangs of a composite below that has what it needs are left out.
+func (c *Composite) FirstWithout(has func(*Group) bool) (first types.NamespacedName, ok bool) {
+	for _, name := range c.named {
+		if g := c.Gang(name); g == nil || !has(g) {
+			return name, true
+		}
+	}
+	levels, have := c.count(has)
+	for i, level := range levels {
+		if i > 0 && have[i] >= level.Min() {
+			continue
+		}
+		for _, g := range level.gangs {
+			if !has(g) {
+				return g.Key(), true
+			}
+		}
+	}
+	return types.NamespacedName{}, false
+}
+
+// Gang returns the gang of that name that is below c, nil if there is none.
+func (c *Composite) Gang(name types.NamespacedName) *Group {
+	if g := c.state.groups[name]; g != nil && g.isBelow(c) {
+		return g
+	}
+	return nil
+}
+
+// GangsNaming returns the gangs that name the CompositePodGroup, or one below it, whatever its policy is and whether or
+// not it is there, in a fixed order.
+func (s *State) GangsNaming(namespace, composite string) []*Group {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
+		return slices.Clone(c.Gangs())
+	}
+	return nil
+}
+
+// UnitOf returns what gangs directly below the CompositePodGroup are admitted together with; nil if nothing says that
+// it is there, or if each of them is admitted by itself.
+func (s *State) UnitOf(namespace, composite string) *Composite {
+	if c := s.composites[types.NamespacedName{Namespace: namespace, Name: composite}]; c != nil {
+		return c.Unit()
+	}
+	return nil
+}

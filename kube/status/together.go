@@ -1,0 +1,95 @@
+package status
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/queue"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// What is said of pods for which no cycle of their own says it.
+
+// together is what is known of the last attempts. Only Observe and Recover look at it.
+type together struct {
+	attempts map[queue.Key]attempt           // of composites
+	refusals map[types.NamespacedName]reason // why gangs were refused the last time
+}
+
+// attempt is which gangs of a composite, by name, were refused in its attempt of that number.
+type attempt struct {
+	number  int
+	refused map[string]bool
+}
+
+// maxAttempts is of how many composites it is known at the most which of their gangs were refused, and of how many
+// gangs why.
+const maxAttempts = 10_000
+
+func newTogether() together {
+	return together{map[queue.Key]attempt{}, map[types.NamespacedName]reason{}}
+}
+
+// joined has the condition of a pod say why it has no node that came when its gang had failed already, and for which
+// nothing is tried until that would help. So does one whose gang waits for others below a CompositePodGroup of which
+// others do not: kube-scheduler tries those, and says so.
+func (s *Status) joined(m *scheduler.Machine, uid types.UID) {
+	p := m.Cluster().Pod(uid)
+	if p == nil || p.Group == nil || p.Stage != cluster.Pending || len(p.Object.Spec.SchedulingGates) > 0 {
+		return
+	}
+	e := m.Queue().Find(uid)
+	if e == nil {
+		return
+	}
+	if seen, there := s.opts.Seen(uid); there && seen.Scheduled != nil {
+		return
+	}
+	why, known := s.together.refusals[p.Group.Key()]
+	switch above := p.Group.Above(); {
+	case known && e.Failed() && (e.State() == queue.Unschedulable || e.State() == queue.Backoff):
+		why.message = "gang " + p.Group.Name + " is not placed: " + why.message
+	case e.State() == queue.Gated && len(above) > 0 && p.Group.Composite() != above[0]:
+		why = reason{reason: corev1.PodReasonUnschedulable, message: e.GatingMessage()}
+	default:
+		return
+	}
+	s.refused(m, p, why)
+}
+
+// remember keeps why a gang was not placed, for members that come later.
+func (t *together) remember(g *cluster.Group, why reason) {
+	if len(t.refusals) >= maxAttempts {
+		clear(t.refusals)
+	}
+	t.refusals[g.Key()] = why
+}
+
+// othersRefused is groupRefused for the gangs that are admitted together with a pod's, when an attempt on all of them
+// has ended with the pod's refusal. Those keep what was said of them that were refused in the attempt themselves.
+func (s *Status) othersRefused(m *scheduler.Machine, p *cluster.Pod, why reason) {
+	e := m.Queue().Find(p.Object.UID)
+	if e == nil || e.Key().Type != fwk.CompositePodGroupKeyType {
+		return
+	}
+	attempts := s.together.attempts
+	if len(attempts) >= maxAttempts {
+		clear(attempts)
+	}
+	if last := attempts[e.Key()]; last.number != e.Attempts() || last.refused == nil {
+		attempts[e.Key()] = attempt{e.Attempts(), map[string]bool{}}
+	}
+	refused := attempts[e.Key()].refused
+	refused[p.Group.Name] = true
+	if e.State() == queue.InFlight {
+		return
+	}
+	why.message = "gang " + p.Group.Name + " is not placed: " + why.message
+	for _, g := range p.Group.Unit() {
+		if !refused[g.Name] && g.Declared() && !isPlaced(g) {
+			s.groupRefused(m, g, nil, why, 0)
+		}
+	}
+}
