@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +41,8 @@ func (r *reason) explains(t test, of string) bool {
 	if r.of == of {
 		return true
 	}
-	// path.Match takes * for a text without a slash, as the names of a test's cases are.
-	matches, err := path.Match(strings.ReplaceAll(r.of, "[", `\[`), of)
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(r.of), `\*`, ".*")
+	matches, err := regexp.MatchString("^"+pattern+"$", of)
 	return err == nil && matches
 }
 
