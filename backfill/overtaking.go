@@ -27,8 +27,14 @@ import (
 // would wait, and A could be placed where that pod is nominated.
 
 // UseKeptAlone sets whether the rules above hold. Without it an entity overtakes if room is kept for any of its pods,
-// and goes to any node.
-func (p *Planner) UseKeptAlone(yes bool) { p.keptAlone = yes }
+// and goes to any node. Answers that are remembered from other rules are forgotten.
+func (p *Planner) UseKeptAlone(yes bool) {
+	if p.keptAlone != yes {
+		p.keptAlone = yes
+		p.changes++
+		p.ForgetMemos()
+	}
+}
 
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
@@ -49,11 +55,31 @@ func (p *Planner) Overtakes(e, first *queue.Entity) bool {
 	if p.lanes[e.Profile()] == nil || e.Profile() != first.Profile() {
 		return false
 	}
+	asked := overtakes{e.Key(), first.Priority()}
+	may, known := p.overtakes[asked]
+	if !known {
+		may = p.mayOvertake(e, first.Priority())
+		p.overtakes[asked] = may
+	}
+	return may
+}
+
+// overtakes is the question whether an entity overtakes one of a priority.
+type overtakes struct {
+	key      queue.Key
+	priority int32
+}
+
+// ForgetOvertaking forgets which entities overtake: a nomination has changed, or what an entity needs.
+func (p *Planner) ForgetOvertaking() { clear(p.overtakes) }
+
+// mayOvertake is Overtakes without a memo.
+func (p *Planner) mayOvertake(e *queue.Entity, priority int32) bool {
 	nominations := p.view.KeptFor(e.Key())
 	p.looked += len(nominations)
 	kept := make(map[*cluster.Pod]bool, len(nominations))
 	for _, k := range nominations {
-		if k.Counts && (k.Own || !p.keptAlone) && p.view.PriorityOf(k.Pod.Object) >= first.Priority() {
+		if k.Counts && (k.Own || !p.keptAlone) && p.view.PriorityOf(k.Pod.Object) >= priority {
 			kept[k.Pod] = true
 		}
 	}

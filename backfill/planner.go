@@ -114,6 +114,7 @@ type Planner struct {
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	useless      eventlog.Ending                                // see EndUseless
 	keptAlone    bool                                           // see UseKeptAlone
+	overtakes    map[overtakes]bool                             // a memo, see ForgetOvertaking
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
 	looked       int // how many nominations were looked at to find what overtakes, see Looked
@@ -132,6 +133,7 @@ func New(view View, lanes ...Lane) *Planner {
 	p := &Planner{
 		view: view, projector: outlook.NewProjector(view),
 		lanes: map[string]*lane{}, reservations: map[string]*reservation{}, search: (*Planner).FindFirst,
+		overtakes: map[overtakes]bool{},
 	}
 	for _, l := range lanes {
 		p.lanes[l.Profile] = &lane{Lane: l}
@@ -159,6 +161,7 @@ func (p *Planner) Version() uint64 { return p.changes }
 
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
 func (p *Planner) ForgetMemos() {
+	p.ForgetOvertaking()
 	// any order: each by itself
 	for _, l := range p.lanes {
 		l.looked, l.room = lookedAt{}, nil

@@ -54,9 +54,32 @@ func (d Demand) Same(o Demand) bool {
 	})
 }
 
-// Interchangeable reports whether the pods request the same, and nothing else of a node: if one of them finds no room,
+// takesAll reports whether no pod can be passed over: if there is room at one time, there is at each later one.
+func (d Demand) takesAll() bool {
+	if !d.Passing {
+		return true
+	}
+	spare := slices.ContainsFunc(d.Parts, func(p Part) bool { return len(p.Pods) > p.Wanted })
+	return !spare && len(d.Parts) == d.Enough
+}
+
+// trimmed returns the demand without pods that cannot matter: of those that are alike, no more than are wanted.
+func (d Demand) trimmed() Demand {
+	if !d.Passing {
+		return d
+	}
+	d.Parts = slices.Clone(d.Parts)
+	for i, p := range d.Parts {
+		if len(p.Pods) > p.Wanted && interchangeable(p.Pods) {
+			d.Parts[i].Pods = p.Pods[:p.Wanted]
+		}
+	}
+	return d
+}
+
+// interchangeable reports whether the pods request the same, and nothing else of a node: if one of them finds no room,
 // no other does.
-func Interchangeable(pods []*cluster.Pod) bool {
+func interchangeable(pods []*cluster.Pod) bool {
 	if len(pods) == 0 {
 		return true
 	}

@@ -75,6 +75,7 @@ type ending struct {
 // now.
 func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
 	p.outlooks++
+	demand = demand.trimmed()
 	pods := demand.Pods()
 	o := &Outlook{projector: p, now: now, demand: demand, pods: pods, resources: ResourcesOf(pods)}
 	o.differs = make([]bool, len(pods))
@@ -234,14 +235,23 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 	if o.moving {
 		until = o.now + 1
 	}
-	i := sort.Search(len(times), func(i int) bool {
+	fits := func(i int) bool {
 		found, complete := o.placesAt(times[i])
 		if !complete {
 			return false
 		}
 		places = found // the last that is found is that of the earliest time
 		return true
-	})
+	}
+	i := 0
+	if o.demand.takesAll() {
+		i = sort.Search(len(times), fits)
+	} else {
+		// Later there may be room for a pod that leaves none to others: each time is tried.
+		for i < len(times) && !fits(i) {
+			i++
+		}
+	}
 	if i == len(times) {
 		return 0, nil, until, false
 	}

@@ -134,6 +134,21 @@ func TestRoomForFirstCountsPodsLikeTheFirst(t *testing.T) {
 	}
 }
 
+// TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater has a gang whose two small members fit now. Once the large one
+// fits, which comes first, it takes their room.
+func TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater(t *testing.T) {
+	w := newWorld(t, 1)
+	for i := range 3 {
+		w.runs(fmt.Sprint("runs-", i), "1", time.Duration(i+1)*time.Hour, "n0")
+	}
+	pods := []*cluster.Pod{w.pod("large", "3", 0), w.pod("a", "1", 0), w.pod("b", "1", 0)}
+	demand := outlook.Demand{Parts: []outlook.Part{{Pods: pods, Wanted: 2}}, Enough: 1, Passing: true}
+	at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
+	if got := fmt.Sprint(places); !ok || at != start.Add(time.Hour) || got != "[{a n0} {b n0}]" {
+		t.Errorf("%s at %v, %t", got, at, ok)
+	}
+}
+
 // TestADemandPassesOverWhatFindsNoRoom has gangs of which some members, or one whole gang, fit nowhere.
 func TestADemandPassesOverWhatFindsNoRoom(t *testing.T) {
 	w := newWorld(t, 2)

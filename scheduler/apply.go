@@ -50,6 +50,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
+	m.nominated.followGroup(e)
 	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
 		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try

@@ -48,7 +48,7 @@ func (n *entities) needed(e *queue.Entity, passing bool) (demand outlook.Demand,
 		if len(members) < k || len(demand.Parts) == want && !passing {
 			continue
 		}
-		if !passing || outlook.Interchangeable(members) {
+		if !passing {
 			members = members[:max(0, k)]
 		}
 		demand.Parts = append(demand.Parts, outlook.Part{Pods: members, Wanted: max(0, k)})

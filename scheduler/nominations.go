@@ -72,7 +72,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		return
 	}
 	n.changes++
-	n.index = nil
+	n.forgetIndex()
 	if old != "" {
 		n.vacate(uid, old)
 		delete(n.nodes, uid)
@@ -216,7 +216,7 @@ func (n *nominations) nominate(uid types.UID, node string, anew bool) {
 	if anew && n.nodes[uid] != "" && !n.own[uid] && n.rules.knowsOwnNominations() {
 		n.own[uid] = true
 		n.changes++
-		n.index = nil
+		n.forgetIndex()
 	}
 }
 
@@ -224,6 +224,14 @@ func (n *nominations) nominate(uid types.UID, node string, anew bool) {
 type nominatedEntities struct {
 	kept     map[queue.Key][]backfill.Kept
 	entities []*queue.Entity
+}
+
+// forgetIndex forgets what byEntity returned, and what follows from it: it may be otherwise now.
+func (n *nominations) forgetIndex() {
+	n.index = nil
+	if n.planner != nil {
+		n.planner.ForgetOvertaking()
+	}
 }
 
 // byEntity returns the nominations of each entity, and the entities that have any.
@@ -251,7 +259,7 @@ func (n *nominations) byEntity() (map[queue.Key][]backfill.Kept, []*queue.Entity
 // noteOvertaking makes changes differ if other entities than before might overtake the first of their lane. It ends the
 // applying of an entry, which may have changed whatever byEntity returns.
 func (n *nominations) noteOvertaking() {
-	n.index = nil
+	n.forgetIndex()
 	if !n.rules.keepsAlone() || len(n.own)+len(n.overtaking) == 0 {
 		return
 	}
@@ -265,6 +273,28 @@ func (n *nominations) noteOvertaking() {
 	if !slices.Equal(overtaking, n.overtaking) {
 		n.overtaking = overtaking
 		n.changes++
+	}
+}
+
+// followGroup notes, if the entry brought a group's object, that room is free for others which Decisions had kept for
+// entities that do not overtake: the object may have raised a minimum.
+func (n *nominations) followGroup(entry eventlog.Entry) {
+	u, ok := entry.Payload.(*eventlog.Upserted)
+	if !ok || !n.rules.keepsAlone() || len(n.own) == 0 || u.Resource != eventlog.PodGroups &&
+		u.Resource != eventlog.XPodGroups && u.Resource != eventlog.CompositePodGroups {
+		return
+	}
+	n.forgetIndex()
+	kept, entities := n.byEntity()
+	for _, e := range entities {
+		if !n.planner.HasLane(e.Profile()) || n.planner.Overtakes(e, e) {
+			continue
+		}
+		for _, k := range kept[e.Key()] {
+			if k.Own && k.Counts {
+				n.vacate(k.Pod.Object.UID, k.Node)
+			}
+		}
 	}
 }
 

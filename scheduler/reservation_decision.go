@@ -209,7 +209,7 @@ func (m *Machine) retryOvertaking(key queue.Key, hadOwn bool) {
 	if !hadOwn {
 		return
 	}
-	m.nominated.index = nil // the Decision may have changed it
+	m.nominated.forgetIndex() // the Decision may have changed it
 	e := m.queue.Get(key)
 	if e == nil || e.State() != queue.Unschedulable || e.Owed() || !m.backfill.HasLane(e.Profile()) {
 		return
