@@ -37,7 +37,8 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 	own := h.isMember(pod)
 	switch {
 	case d.Outcome == eventlog.Reserved:
-		return // it is no attempt; a reason tells of it as long as it stands
+		h.unreserved = reservationEnd(at, d)
+		return // it is no attempt; a reason tells of it
 	case d.Outcome == eventlog.Evicted && own:
 		h.evicted = &answer.Eviction{Point: at, Members: len(d.Victims), Why: whyEvicted(d)}
 		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",

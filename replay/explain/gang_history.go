@@ -53,7 +53,8 @@ type gangHistory struct {
 	rest          answer.Point // where the last attempt failed
 	now, settled  lasting      // the code that holds, and the last one that is not InFlight
 
-	past passers
+	past       passers
+	unreserved *answer.ReservationEnd
 
 	preempted, preemptedBy preemptions
 	lostTo                 *answer.Preemption // the last by which it lost members since it was placed

@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
@@ -106,6 +107,22 @@ func reservedFor(m *scheduler.Machine, e *queue.Entity) *answer.Reserved {
 		}
 	}
 	return nil
+}
+
+// reservationEnd returns how a Decision of outcome Reserved ended a reservation, nil if it made one.
+func reservationEnd(at answer.Point, d *eventlog.Decision) *answer.ReservationEnd {
+	why := ""
+	switch d.Ended {
+	case eventlog.NotFirst:
+		why = "it was not the first in its lane any more of those that wait for room"
+	case eventlog.NoTime:
+		why = "there was no time any more at which it was to have room"
+	case eventlog.OtherReason:
+		why = "there was room for it, and it was refused for another reason"
+	default:
+		return nil
+	}
+	return &answer.ReservationEnd{Point: at, Ended: d.Ended.String(), Why: why}
 }
 
 // heldFor returns what is kept free for what stands in the queue, nil if others may pass it.

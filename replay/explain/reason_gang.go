@@ -45,6 +45,9 @@ func (h *gangHistory) reason(r *rerun, q *answer.QueuePlace) *answer.Reason {
 		}
 	}
 	x.Reserved = reservedFor(m, h.entityIn(m))
+	if x.Reserved == nil {
+		x.ReservationEnded = h.unreserved
+	}
 	x.Blocks = blocksFor(m, h.entityIn(m))
 	h.addWait(x, m, g, f, q)
 	sayIfItNeverFits(x)

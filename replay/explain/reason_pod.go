@@ -67,6 +67,9 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 		}
 	}
 	reason.Reserved = reservedFor(m, m.Queue().Find(s.uid))
+	if reason.Reserved == nil {
+		reason.ReservationEnded = s.unreserved
+	}
 	reason.Blocks = blocksFor(m, m.Queue().Find(s.uid))
 	x.Reason = reason // the text is made of it
 	reason.Predicate = render.PodPending(x)

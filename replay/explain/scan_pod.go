@@ -62,6 +62,7 @@ type podScan struct {
 	failedAs     answer.Code // how the pod by itself was refused last, "" if it was not since it had a node
 	failedSince  answer.Instant
 	failedAt     answer.Point
+	unreserved   *answer.ReservationEnd
 	lastNode     string // where it stood, when last seen in the cluster
 
 	lostTo           recorded   // the last decision by which it may have been preempted
@@ -170,6 +171,9 @@ func (s *podScan) decided(r recorded) {
 		case d.Outcome == eventlog.Scheduled:
 			delete(s.stops, group) // the gang has its minimum: what stopped it before does so no more
 		}
+	}
+	if s.seen && d.UID == s.uid && d.Outcome == eventlog.Reserved {
+		s.unreserved = reservationEnd(r.at, d)
 	}
 	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted {
 		return // no cycle of a pod's

@@ -31,6 +31,13 @@ type Reserved struct {
 	Nodes int     `json:"nodes"`
 }
 
+// ReservationEnd is the entry that ended a reservation, and why: Ended is the name that the log has for it.
+type ReservationEnd struct {
+	Point
+	Ended string `json:"ended"`
+	Why   string `json:"why"`
+}
+
 // Blocks says that nobody passes the first in line since then, and on how many Nodes how many Pods of the Needed ones
 // find room by now.
 type Blocks struct {

@@ -94,6 +94,8 @@ type Reason struct {
 
 	// Reserved is the reservation that it has as the first that does not fit, with the queue policy Backfill.
 	Reserved *Reserved `json:"reserved,omitempty"`
+	// ReservationEnded is how the last reservation ended that it had, if a Decision ended it and it has none now.
+	ReservationEnded *ReservationEnd `json:"reservationEnded,omitempty"`
 	// Held is what is kept free for it as the first that does not fit if nobody knows when there will be room for it.
 	Blocks *Blocks `json:"held,omitempty"`
 

@@ -169,4 +169,7 @@ func (f *facts) reason(x *answer.Reason) {
 		f.add("reserved", "by what is declared of the pods that run, there is room for it at %s, on %s", v.At,
 			Count(int64(v.Nodes), "node", "nodes"))
 	}
+	if v := x.ReservationEnded; v != nil {
+		f.add("reserved", "no room any more since %s: %s", v.Point, v.Why)
+	}
 }
