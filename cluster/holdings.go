@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/gang"
 )
 
 // holdings are what the pods with a node hold, by the priority that each of them is counted with: see PriorityOf.
@@ -86,7 +88,8 @@ func (s *State) LowestPriority() int32 {
 }
 
 // MayMakeRoom reports whether there could be room for what g, or those that it is admitted with, still need if all pods
-// of lower priority had gone. It is as necessary a condition as Lacks is: a no is certain.
+// of lower priority had gone. It is as necessary a condition as Lacks is: a no is certain. g is not NonStrict: waiting
+// members of such a gang keep their nodes, and its attempts are held back by no want of room.
 func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
@@ -102,8 +105,7 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 		}
 		all.plus(c)
 	}
-	known := g.Gang()
-	k := max(0, known.LackingAnew())
+	k := max(0, g.Lacking(gang.Assigned))
 	_, lacks := s.lacksOf(&all, g, k)
 	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
 }

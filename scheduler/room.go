@@ -55,6 +55,7 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 		return !r.planner.HasLane(e.Profile()) || r.podHasRoom(e) || r.podMayPreempt(e)
 	}
 	gangs := r.entities.gangsOf(key)
+	// An attempt of a NonStrict gang holds the nodes that it finds, also where they are not enough.
 	if slices.ContainsFunc(gangs, (*cluster.Group).NonStrict) || r.mayPreempt(e, gangs) {
 		return true
 	}
