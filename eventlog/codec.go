@@ -206,13 +206,10 @@ func checkFrame(b []byte) error {
 		return fmt.Errorf("checksum is %08x, want %08x", got, want)
 	}
 	// The checksum is asked first: it tells a newer format from a flipped bit.
-	if v := b[offsetVersion]; v < 1 || v > FormatVersion {
-		return fmt.Errorf(
-			"unknown format version %d at byte %d: this program reads up to %d",
-			v,
-			offsetVersion,
-			FormatVersion,
-		)
+	if v := b[offsetVersion]; v > FormatVersion {
+		return &NewerFormatError{Format: v}
+	} else if v < 1 {
+		return fmt.Errorf("unknown format version %d at byte %d: the first one is 1", v, offsetVersion)
 	}
 	if unknown := b[offsetFlags] &^ knownFlags; unknown != 0 {
 		return fmt.Errorf("unknown flags %#02x at byte %d", unknown, offsetFlags)

@@ -183,6 +183,40 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns the system's error.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
+// NewerFormatError says that a newer version of Rollcall wrote an entry, in a format that this one does not know. The
+// entry is whole, as far as its checksum tells. Nothing may be given up or cut for it.
+type NewerFormatError struct {
+	// Path is the file, or whatever tells the log. Empty if it is not known.
+	Path string
+	// Seq is the first entry of that format that was found, 0 if it is not known.
+	Seq uint64
+	// Format is the entry's; this version reads up to FormatVersion.
+	Format uint8
+}
+
+// Error implements error.
+func (e *NewerFormatError) Error() string {
+	entry := "an entry"
+	if e.Seq > 0 {
+		entry = fmt.Sprintf("entry %d", e.Seq)
+	}
+	if e.Path != "" {
+		entry = e.Path + ": " + entry
+	}
+	return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the newer "+
+		"version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
+}
+
+// DamageAt returns what err, which was found in the record of entry seq at path, says of it: that it is damaged, or that
+// a newer version wrote it.
+func DamageAt(path string, seq uint64, err error) error {
+	var newer *NewerFormatError
+	if errors.As(err, &newer) {
+		return &NewerFormatError{Path: path, Seq: seq, Format: newer.Format}
+	}
+	return &DamagedError{Path: path, Seq: seq, Err: err}
+}
+
 // ArchivedError says that an entry cannot be read because the log, as it can be read, begins later: what had the entry
 // was moved away and is not found again, or the log was made from a part of another. The log is not damaged, unless
 // what Err wraps says so of what was moved.

@@ -96,7 +96,7 @@ func Entries(records iter.Seq2[Record, error]) iter.Seq2[Entry, error] {
 			var e Entry
 			if err == nil {
 				if e, _, err = DecodeRecord(r.Bytes); err != nil {
-					err = &DamagedError{Seq: r.Seq, Err: err}
+					err = DamageAt("", r.Seq, err)
 				}
 			}
 			if !yield(e, err) || err != nil {

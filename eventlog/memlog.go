@@ -177,7 +177,7 @@ func readMemory[T any](
 			}
 			v, err := decode(records[seq-m.origin.Seq-1])
 			if err != nil {
-				err = &DamagedError{Seq: seq, Err: err}
+				err = DamageAt("", seq, err)
 			}
 			if !yield(v, err) || err != nil {
 				return

@@ -144,7 +144,7 @@ func (c *client) records(ctx context.Context, end eventlog.Chain, to uint64) ite
 			}
 			r, err := end.Record(buf)
 			if err != nil {
-				yield(r, &eventlog.DamagedError{Path: c.path, Seq: end.Seq + 1, Err: err})
+				yield(r, eventlog.DamageAt(c.path, end.Seq+1, err))
 				return
 			}
 			if !yield(r, nil) {

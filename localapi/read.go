@@ -25,7 +25,7 @@ func (j *Joined) Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry
 	return read(ctx, j, from, Sealed.Read, func(r eventlog.Record) (eventlog.Entry, error) {
 		e, _, err := eventlog.DecodeRecord(r.Bytes)
 		if err != nil {
-			err = &eventlog.DamagedError{Path: j.client.path, Seq: r.Seq, Err: err}
+			err = eventlog.DamageAt(j.client.path, r.Seq, err)
 		}
 		return e, err
 	})

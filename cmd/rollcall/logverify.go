@@ -41,7 +41,8 @@ elsewhere shows it: with --checkpoint and --key the log is compared with the che
 comes of that. If the log does not match, the exit code is 4, and verify says in which way: it ends before the checkpoint
 (EndsBefore, in -o json), or it has another history (AnotherHistory). If it cannot be compared, verify says why: entries
 are not there (Absent: archived, or before the beginning of a bundle), the log is damaged (Damaged), the system cannot
-read it (Unreadable), or its writer has not told as much (BeingWritten). The exit code is 4 with damage, and else 1.`,
+read it (Unreadable), a newer version of rollcall wrote it (Newer), or its writer has not told as much (BeingWritten).
+The exit code is 4 with damage, and else 1.`,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,

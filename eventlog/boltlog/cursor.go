@@ -121,7 +121,5 @@ func (c *cursor) pass(err error) error {
 	return nil
 }
 
-// damaged says that the next entry is.
-func (c *cursor) damaged(err error) error {
-	return &eventlog.DamagedError{Path: c.seg.Path, Seq: c.next, Err: err}
-}
+// damaged says that the next entry is, or that a newer version wrote it.
+func (c *cursor) damaged(err error) error { return eventlog.DamageAt(c.seg.Path, c.next, err) }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -205,6 +206,42 @@ func TestNewerFormatIsRefusedByName(t *testing.T) {
 	var format *FormatError
 	if !errors.As(err, &format) || format.Format != Format+1 || !strings.Contains(err.Error(), "newer version") {
 		t.Errorf("error %v, want a FormatError", err)
+	}
+}
+
+// A record that a newer version wrote is no damage: nothing may be cut for it. It is found wherever it stands.
+func TestAnEntryOfANewerFormatIsNoDamage(t *testing.T) {
+	const total, at = 100, 70
+	for name, seq := range map[string]uint64{"in the middle": at, "the last": total} {
+		t.Run(name, func(t *testing.T) {
+			path := newLog(t, total)
+			tamper(t, segment(path, 1), func(tx *bolt.Tx) error {
+				rec := bytes.Clone(tx.Bucket(bucketLog).Get(key(seq)))
+				rec[0] = eventlog.FormatVersion + 1
+				body := rec[:len(rec)-crc32.Size]
+				rec = binary.BigEndian.AppendUint32(body, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+				return tx.Bucket(bucketLog).Put(key(seq), rec)
+			})
+			n, err := readUntil(t, path, 1)
+			wantNewer(t, err, segment(path, 1), seq)
+			if n != int(seq)-1 {
+				t.Errorf("%d entries came before it, want %d", n, seq-1)
+			}
+			if seq == total {
+				_, err := Open(path)
+				wantNewer(t, err, segment(path, 1), seq)
+			}
+		})
+	}
+}
+
+func wantNewer(t *testing.T, err error, path string, seq uint64) {
+	t.Helper()
+	var newer *eventlog.NewerFormatError
+	var damaged *eventlog.DamagedError
+	want := eventlog.NewerFormatError{Path: path, Seq: seq, Format: eventlog.FormatVersion + 1}
+	if !errors.As(err, &newer) || *newer != want || errors.As(err, &damaged) {
+		t.Errorf("error %v, want %v", err, &want)
 	}
 }
 

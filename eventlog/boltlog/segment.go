@@ -577,7 +577,7 @@ func (s *Segment) damaged(seq uint64, err error) error {
 	if cause := unreadable(s.file, err); cause != nil {
 		return &eventlog.UnreadableError{Path: s.Path, Seq: seq, Err: cause}
 	}
-	return &eventlog.DamagedError{Path: s.Path, Seq: seq, Err: err}
+	return eventlog.DamageAt(s.Path, seq, err)
 }
 
 func key(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }

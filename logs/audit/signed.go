@@ -100,6 +100,8 @@ const (
 	Damaged NotComparedKind = "Damaged"
 	// Unreadable: the system does not let the log be read as far.
 	Unreadable NotComparedKind = "Unreadable"
+	// Newer: a newer version of Rollcall wrote the log, in a format that this one does not know.
+	Newer NotComparedKind = "Newer"
 	// BeingWritten: the log is being written to, and its writer has not told as much.
 	BeingWritten NotComparedKind = "BeingWritten"
 )
@@ -111,9 +113,14 @@ func kindOf(err error) NotComparedKind {
 	var archived *eventlog.ArchivedError
 	var noLog *logs.NoLogError
 	var unreadable *eventlog.UnreadableError
+	var newerEntry *eventlog.NewerFormatError
+	var newerLog *boltlog.FormatError
+	var newerBundle *bundle.FormatError
 	switch {
 	case errors.As(err, &unreadable):
 		return Unreadable
+	case errors.As(err, &newerEntry), errors.As(err, &newerLog), errors.As(err, &newerBundle):
+		return Newer
 	case errors.As(err, &damage), errors.As(err, &damagedBundle):
 		return Damaged
 	case errors.As(err, &archived), errors.As(err, &noLog), errors.Is(err, boltlog.ErrNoSegments):

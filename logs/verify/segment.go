@@ -263,7 +263,7 @@ func checkPart(s *boltlog.Segment, from, to uint64) (p part) {
 		var e eventlog.Entry
 		if err == nil {
 			if e, _, err = eventlog.DecodeRecord(r.Bytes); err != nil {
-				err = &eventlog.DamagedError{Path: s.Path, Seq: r.Seq, Err: err}
+				err = eventlog.DamageAt(s.Path, r.Seq, err)
 			}
 		}
 		if err != nil {

@@ -91,7 +91,7 @@ func (v *verifier) read(ctx context.Context, next, last uint64) error {
 			return nil
 		}
 		if err := v.goOn(r.Bytes); err != nil {
-			return &eventlog.DamagedError{Path: v.report.Path, Seq: v.report.First + v.report.Entries, Err: err}
+			return eventlog.DamageAt(v.report.Path, v.report.First+v.report.Entries, err)
 		}
 		if v.opts.Checked != nil {
 			v.opts.Checked(Progress{Share: 1, Entry: r.Seq, Told: true, Last: last})
