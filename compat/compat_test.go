@@ -38,9 +38,9 @@ func TestRecordsOfBeforeAreWrittenAsTheyWere(t *testing.T) {
 	})
 }
 
-// undecided are the ends of the names of stories in which no pod comes to a cycle: their gangs are refused before. Every
-// other log has decisions to make again. The stories of behaviour 1 have other names than those of later ones. Since
-// behaviour 4 there are composites of several levels.
+// undecided are the ends of the names of stories in which no pod comes to a cycle: their gangs are refused before.
+// Every other log has decisions to make again. The stories of behaviour 1 have other names than those of later ones.
+// Since behaviour 4 there are composites of several levels.
 var undecided = []string{
 	"composite_below_another", "gang_api_bad_value", "gang_api_kueue_without_count", "gang_api_minimum_above_total",
 	"gang_api_two_minimums", "gang_below_minimum_bad_value",

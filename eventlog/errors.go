@@ -203,12 +203,12 @@ func (e *NewerFormatError) Error() string {
 	if e.Path != "" {
 		entry = e.Path + ": " + entry
 	}
-	return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the newer "+
-		"version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
+	return fmt.Sprintf("%s has format %d, written by a newer version of Rollcall: this one reads up to %d: use the "+
+		"newer version; the log is not damaged, do not cut it here", entry, e.Format, FormatVersion)
 }
 
-// DamageAt returns what err, which was found in the record of entry seq at path, says of it: that it is damaged, or that
-// a newer version wrote it.
+// DamageAt returns what err, which was found in the record of entry seq at path, says of it: that it is damaged, or
+// that a newer version wrote it.
 func DamageAt(path string, seq uint64, err error) error {
 	var newer *NewerFormatError
 	if errors.As(err, &newer) {
