@@ -210,8 +210,8 @@ func (c *onCall) comparePodRoom(p *naivePod) {
 	there, used, amount, _ := c.gpusHeld()
 	row := fmt.Sprintf(`(?m)^%s +%d +%d .* %d +`, gpu, p.gpus, there-used, there)
 	for i, entity := range largest(amount) {
-		_, name, gang := strings.Cut(entity, " ")
-		if gang = strings.HasPrefix(entity, "podgroup "); gang {
+		_, name, _ := strings.Cut(entity, " ")
+		if strings.HasPrefix(entity, "podgroup ") {
 			name = "gang " + name
 		}
 		if i > 0 {
