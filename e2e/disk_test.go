@@ -41,7 +41,7 @@ while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
 	}
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("a full disk takes unshare(1) of util-linux: %v", err)
+		t.Skipf("skipped: a full disk takes unshare(1) of util-linux: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = in.Close()
@@ -53,7 +53,7 @@ while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
 		answers: bufio.NewReader(out),
 	}
 	if said, _ := d.answers.ReadString('\n'); said != "mounted\n" {
-		t.Fatal("a full disk takes the right to mount a tmpfs in a namespace of one's own, which this machine refuses")
+		t.Skip("skipped: a full disk takes the right to mount a tmpfs in a namespace of one's own")
 	}
 	return d
 }
