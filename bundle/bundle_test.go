@@ -138,7 +138,7 @@ func (o *original) plans() map[string]bundle.Plan {
 func write(t testing.TB, src eventlog.RecordReader, plan bundle.Plan) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if _, err := bundle.Write(context.Background(), &buf, src, plan); err != nil {
+	if _, _, err := bundle.Write(context.Background(), &buf, src, plan); err != nil {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
@@ -494,7 +494,7 @@ func TestABundleEndsBeforeDamageOnlyIfItMay(t *testing.T) {
 	src := faulty{logOf(t), 100}
 	plan := bundle.Plan{First: 1, Last: 120}
 	var damaged *eventlog.DamagedError
-	if _, err := bundle.Write(context.Background(), &bytes.Buffer{}, src, plan); !errors.As(err, &damaged) {
+	if _, _, err := bundle.Write(context.Background(), &bytes.Buffer{}, src, plan); !errors.As(err, &damaged) {
 		t.Errorf("error %v", err)
 	}
 	plan.UntilDamage = true
@@ -510,7 +510,7 @@ func TestABundleEndsBeforeDamageOnlyIfItMay(t *testing.T) {
 		t.Errorf("up to the damage: %v", err)
 	}
 	src.at = 1
-	if _, err := bundle.Write(context.Background(), &bytes.Buffer{}, src, plan); !errors.As(err, &damaged) {
+	if _, _, err := bundle.Write(context.Background(), &bytes.Buffer{}, src, plan); !errors.As(err, &damaged) {
 		t.Errorf("with nothing before the damage: %v", err)
 	}
 }

@@ -43,9 +43,18 @@ func (p *Plan) progress(seq uint64) {
 }
 
 // Write writes a bundle of what plan says of the log. It reads the range twice: once to sum it up in the
-// manifest, which stands before it. Errors are those of src and of w.
-func Write(ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Plan) (*Manifest, error) {
-	m, err := survey(ctx, src, &plan)
+// manifest, which stands before it. It returns the manifest and the size of the bundle in bytes. Errors are those of
+// src and of w.
+func Write(
+	ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Plan,
+) (m *Manifest, size uint64, err error) {
+	whole := &counter{w: w}
+	m, err = write(ctx, whole, src, &plan)
+	return m, whole.n, err
+}
+
+func write(ctx context.Context, w io.Writer, src eventlog.RecordReader, plan *Plan) (*Manifest, error) {
+	m, err := survey(ctx, src, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +75,7 @@ func Write(ctx context.Context, w io.Writer, src eventlog.RecordReader, plan Pla
 	if _, err := out.Write(plan.Snapshot); err != nil {
 		return nil, err
 	}
-	if err := pack(ctx, out, src, m, &plan); err != nil {
+	if err := pack(ctx, out, src, m, plan); err != nil {
 		return nil, err
 	}
 	_, err = w.Write(sum.Sum(nil))

@@ -34,7 +34,7 @@ func (p *Player) writeLog(t *testing.T, path string, entries []eventlog.Entry) {
 	name := filepath.Join(*storyLogs, folder+"-"+strings.TrimSuffix(filepath.Base(path), ".txt"))
 	file, err := os.Create(name + ".bundle")
 	p.must(err)
-	_, err = bundle.Write(
+	_, _, err = bundle.Write(
 		context.Background(),
 		file,
 		log,

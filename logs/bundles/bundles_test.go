@@ -301,7 +301,7 @@ func TestABundleWhoseSnapshotCannotBeRestoredIsNotImported(t *testing.T) {
 		forged := *plan
 		forged.Snapshot = cutState(t, plan.Snapshot, cut)
 		var content bytes.Buffer
-		if _, err := bundle.Write(t.Context(), &content, log, forged); err != nil {
+		if _, _, err := bundle.Write(t.Context(), &content, log, forged); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, content.Bytes(), 0o600); err != nil {

@@ -54,10 +54,9 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 	plan.Progress = func(seq uint64) { log.Progress("", seq, plan.Last) }
 	made := new(Exported)
 	write := func(w io.Writer) error {
-		counted := &countingWriter{w: w}
-		m, err := bundle.Write(ctx, counted, log, *plan)
+		m, size, err := bundle.Write(ctx, w, log, *plan)
 		if err == nil {
-			made.Manifest, made.Entries, made.Bytes = *m, m.Entries(), counted.n
+			made.Manifest, made.Entries, made.Bytes = *m, m.Entries(), int64(size)
 		}
 		return err
 	}
@@ -75,18 +74,6 @@ func Export(ctx context.Context, log *logs.Source, opts ExportOptions) (*Exporte
 		log.Report("exported what is good before that")
 	}
 	return made, nil
-}
-
-// countingWriter counts the bytes that it hands on.
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // plan finds the range and the state that it begins from.
