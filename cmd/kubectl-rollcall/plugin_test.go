@@ -116,7 +116,11 @@ func TestCommandsRunOnTheSchedulersLog(t *testing.T) {
 	} {
 		c := &cluster{t: t, stdout: "an answer\n", stderr: "a note\n"}
 		stdout, stderr, err := c.run(strings.Fields(test.given)...)
-		if err != nil || stdout != c.stdout || stderr != c.stderr {
+		said := "kubectl rollcall: asking rollcall-system/rollcall-0\n" + c.stderr
+		if strings.HasPrefix(test.given, "-n ") {
+			said = c.stderr // where it is was given
+		}
+		if err != nil || stdout != c.stdout || stderr != said {
 			t.Errorf("%s: %q, %q, %v", test.given, stdout, stderr, err)
 		}
 		want := append([]string{"rollcall"},
@@ -130,7 +134,7 @@ func TestCommandsRunOnTheSchedulersLog(t *testing.T) {
 func TestTheExitCodeIsThatOfTheCommand(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	c := &cluster{t: t, stderr: "rollcall: the log is damaged\n", code: 4}
-	_, stderr, err := c.run("log", "verify")
+	_, stderr, err := c.run("-n", "rollcall-system", "log", "verify")
 	var code exitError
 	if !errors.As(err, &code) || code != 4 || stderr != c.stderr {
 		t.Fatalf("%q, %v", stderr, err)

@@ -55,7 +55,8 @@ and run rollcall on that file.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	f := root.Flags()
 	f.SortFlags = false
-	f.StringVarP(&p.wanted.Namespace, "namespace", "n", "", "the scheduler's namespace; default: any")
+	f.StringVarP(&p.wanted.Namespace, "namespace", "n", "", "the scheduler's namespace; default: any, "+
+		"and what was found is said on standard error")
 	f.StringVarP(&p.wanted.Selector, "selector", "l", remote.Selector, "the labels of the scheduler's pod")
 	f.StringVar(&p.wanted.Pod, "pod", "", "the name of the scheduler's pod; needs --namespace")
 	f.StringVar(&p.rules.ExplicitPath, "kubeconfig", "", "the kubeconfig `file`; default: as kubectl")
@@ -107,6 +108,9 @@ func (p *plugin) forward(ctx context.Context, words, args []string, stdout, stde
 	scheduler, err := remote.Find(ctx, client, p.wanted)
 	if err != nil {
 		return err
+	}
+	if p.wanted.Namespace == "" { // anybody may give a pod the labels
+		fmt.Fprintf(stderr, "kubectl rollcall: asking %s\n", scheduler)
 	}
 	code, err := remote.Run(ctx, config, scheduler, slices.Concat(words, []string{scheduler.Log}, args), stdout, stderr)
 	switch {

@@ -42,8 +42,9 @@ type Wanted struct {
 	Selector string
 }
 
-// Find returns the scheduler that is wanted. If several have the labels, the only one that is ready is taken. The
-// error says what was found instead, and what to do.
+// Find returns the scheduler that is wanted. If several of a namespace have the labels, the only one that is ready is
+// taken. None is chosen among several namespaces: whoever may make a pod in one can give it these labels. The error says
+// what was found instead, and what to do.
 func Find(ctx context.Context, client kubernetes.Interface, w Wanted) (Scheduler, error) {
 	pods, err := w.list(ctx, client)
 	if err != nil {
@@ -66,6 +67,8 @@ func Find(ctx context.Context, client kubernetes.Interface, w Wanted) (Scheduler
 	switch {
 	case len(found) == 1:
 		return found[0], nil
+	case inSeveralNamespaces(found):
+		return Scheduler{}, fmt.Errorf("schedulers in several namespaces: %s; name one with --namespace", names(found))
 	case len(ready) == 1:
 		return ready[0], nil
 	case len(found) > 1:
@@ -152,6 +155,10 @@ func isReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
+}
+
+func inSeveralNamespaces(found []Scheduler) bool {
+	return slices.ContainsFunc(found, func(s Scheduler) bool { return s.Namespace != found[0].Namespace })
 }
 
 func names(found []Scheduler) string {

@@ -51,6 +51,8 @@ func withLine(command []string, args ...string) podOption {
 	}
 }
 
+func inNamespace(name string) podOption { return func(pod *corev1.Pod) { pod.Namespace = name } }
+
 func otherLabels(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "x"} }
 
 func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
@@ -84,6 +86,9 @@ func TestTheSchedulerIsFoundOrItIsSaidWhyNot(t *testing.T) {
 		"none is ready of two": {
 			pods:    []*corev1.Pod{schedulerPod("r-0", notReady), schedulerPod("r-1", notReady)},
 			problem: "several schedulers, and 0 of them are ready"},
+		"the one that is ready is in another namespace: anybody may give a pod these labels": {
+			pods:    []*corev1.Pod{schedulerPod("r-0", notReady), schedulerPod("r-0", inNamespace("tenant"))},
+			problem: "schedulers in several namespaces: rollcall-system/r-0, tenant/r-0; name one with --namespace"},
 		"none": {problem: "no pod with the labels " + Selector + " in any namespace: give --namespace"},
 		"none in that namespace": {
 			pods: []*corev1.Pod{schedulerPod("r-0")}, wanted: Wanted{Namespace: "kube-system"},
