@@ -43,8 +43,8 @@ type Wanted struct {
 }
 
 // Find returns the scheduler that is wanted. If several of a namespace have the labels, the only one that is ready is
-// taken. None is chosen among several namespaces: whoever may make a pod in one can give it these labels. The error says
-// what was found instead, and what to do.
+// taken. None is chosen among several namespaces: whoever may make a pod in one can give it these labels. The error
+// says what was found instead, and what to do.
 func Find(ctx context.Context, client kubernetes.Interface, w Wanted) (Scheduler, error) {
 	pods, err := w.list(ctx, client)
 	if err != nil {
