@@ -25,14 +25,45 @@ func (c *Composite) lineage() []*Composite {
 
 // climb is lineage. Of composites that are below each other in a ring the topmost is the first by name.
 func (c *Composite) climb() (line []*Composite, ring bool) {
-	line = []*Composite{c}
-	for at := c.parent; at != nil && c.state.knowsLevels; at = at.parent {
-		if i := slices.Index(line, at); i >= 0 {
-			return line[firstByName(line[:i+1]):], true
-		}
-		line = slices.Insert(line, 0, at)
+	if !c.state.knowsLevels {
+		return []*Composite{c}, false
 	}
-	return line, false
+	line, turn := c.upward()
+	slices.Reverse(line)
+	if turn < 0 {
+		return line, false
+	}
+	return line[firstByName(line[:len(line)-turn]):], true
+}
+
+// upward returns c and the composites above it, the topmost last. If they come to one of them again, they end before
+// that, and turn is its index; else it is -1.
+func (c *Composite) upward() (up []*Composite, turn int) {
+	const long = 4 * MaxLevels
+	// index is that of each in up, once that is long: objects may make chains of any length, which are refused but
+	// must not cost the square of it.
+	var index map[*Composite]int
+	up = []*Composite{c}
+	for at := c.parent; at != nil; at = at.parent {
+		if index == nil {
+			if i := slices.Index(up, at); i >= 0 {
+				return up, i
+			}
+		} else if i, there := index[at]; there {
+			return up, i
+		}
+		up = append(up, at)
+		switch {
+		case index != nil:
+			index[at] = len(up) - 1
+		case len(up) > long:
+			index = make(map[*Composite]int, 2*long)
+			for i, each := range up {
+				index[each] = i
+			}
+		}
+	}
+	return up, -1
 }
 
 func firstByName(all []*Composite) (first int) {
@@ -118,10 +149,9 @@ func (c *Composite) Gangs() []*Group {
 
 // forgetBelow forgets what c and all composites above it remember of what is below them.
 func (c *Composite) forgetBelow() {
-	var done []*Composite // they may be in a ring, or below one
-	for at := c; at != nil && !slices.Contains(done, at); at = at.parent {
-		at.lower, at.below = nil, nil
-		done = append(done, at)
+	up, _ := c.upward()
+	for _, each := range up {
+		each.lower, each.below = nil, nil
 	}
 }
 
