@@ -182,3 +182,22 @@ func TestBadUsageNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHelpIsThatOfAPlugin(t *testing.T) {
+	c := &cluster{t: t}
+	stdout, _, err := c.run("--help")
+	if err != nil || !strings.Contains(stdout, "\n  kubectl rollcall [command]\n") ||
+		strings.Contains(stdout, "rollcall rollcall") {
+		t.Fatalf("%v: %s", err, stdout)
+	}
+}
+
+func TestWithoutAClusterItIsSaidHowToNameOne(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	root := newRoot()
+	root.SetArgs([]string{"explain", "pod", "default/a"})
+	err := root.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "name a kubeconfig file with --kubeconfig") {
+		t.Fatalf("error %v", err)
+	}
+}

@@ -24,7 +24,7 @@ type plugin struct {
 func newRoot() *cobra.Command {
 	p := &plugin{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 	root := &cobra.Command{
-		Use:   "kubectl rollcall",
+		Use:   "kubectl-rollcall",
 		Short: "Ask the Rollcall scheduler that runs in the cluster",
 		Long: `Finds the Rollcall scheduler that runs in the cluster, and runs a command of rollcall in its container, on its log.
 Output and exit code are that command's. The account needs the verbs list on pods, and create (with older API servers
@@ -98,6 +98,10 @@ func (p *plugin) forwarded(use, short string, words ...string) *cobra.Command {
 // forward runs a command in the scheduler's container.
 func (p *plugin) forward(ctx context.Context, words, args []string, stdout, stderr io.Writer) error {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(p.rules, &p.overrides).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return errors.New("no cluster is configured: name a kubeconfig file with --kubeconfig or in KUBECONFIG, or a " +
+			"server with --server")
+	}
 	if err != nil {
 		return fmt.Errorf("which cluster: %w", err)
 	}
