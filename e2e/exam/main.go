@@ -29,7 +29,7 @@ import (
 
 // part is what continuous integration runs: tests of the shortest packages to build that together see each path.
 var part = []test{
-	{"scheduler/podgroup", "TestPodGroupDependentRequiredValidation"},
+	{"scheduler/podgroup", "TestCPGQueueing"},
 	{"scheduler/podgroup", "TestPodGroupSchedulingWithPodAntiAffinity"},
 	{"scheduler/podgroup", "TestPodGroupSchedulingWithReadWriteOncePodPVC"},
 	{"scheduler/podgroup", "TestWorkloadAwarePreemptionInvocation"},
