@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -44,6 +45,35 @@ var (
 
 // Path returns where the log is.
 func (s *Source) Path() string { return s.path }
+
+// A Size is how much a log or a bundle takes, without archived files and snapshots.
+type Size struct {
+	Files int
+	// Bytes is how long the files are together. A log's last one is up to 4 MiB longer than what was written to it.
+	Bytes int64
+	// First is the first entry that is in these files.
+	First uint64
+}
+
+// Size returns how much the log or the bundle takes.
+func (s *Source) Size() (Size, error) {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return Size{}, err
+	}
+	if info.Mode().IsRegular() {
+		return Size{1, info.Size(), s.First()}, nil
+	}
+	segments, err := boltlog.OwnFiles(s.path)
+	if err != nil || len(segments) == 0 {
+		return Size{}, err
+	}
+	size := Size{Files: len(segments), First: segments[0].First}
+	for _, f := range segments {
+		size.Bytes += f.Bytes
+	}
+	return size, nil
+}
 
 // Report tells a person what is no error, by Options.Report.
 func (s *Source) Report(format string, args ...any) { s.opts.report(format, args...) }

@@ -55,6 +55,7 @@ func (c *connection) connect() error {
 	})
 	c.status = status.New(status.Options{
 		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
+		Crowded: c.effects.Crowded,
 	})
 	return nil
 }

@@ -5,7 +5,12 @@
 //	go run ./bench [--nodes 1000] [--pods 10000] [--gang 50] [--rounds 3] [--schedulers rollcall,kube-scheduler]
 //
 // Scenarios: "backlog", in which all pods are there when the scheduler starts; "burst", in which the scheduler runs and
-// the pods are created as fast as the API server takes them; "latency", one pod after the other in an idle cluster.
+// the pods are created as fast as the API server takes them; "latency", one pod after the other in an idle cluster;
+// and, only when asked for, "growth": how much of the disk the log takes while nodes send heartbeats, and gangs come,
+// run for a minute and go.
+//
+//	go run ./bench --scenarios growth --schedulers rollcall --rounds 1 [--span 10m] [--per-minute 50]
+//
 // Gangs are PodGroups of scheduling.k8s.io, which both schedulers have. The machine should have nothing else to do.
 package main
 
@@ -33,7 +38,8 @@ import (
 type plan struct {
 	nodes, pods, gang, rounds, latencyPods int
 	schedulers, scenarios                  []string
-	heartbeat                              time.Duration
+	heartbeat, report, span                time.Duration
+	perMinute                              int
 	json                                   bool
 }
 
@@ -65,13 +71,29 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&p.latencyPods, "latency-pods", 100, "pods of the scenario latency")
 	flag.StringVar(&names, "schedulers", "rollcall,kube-scheduler", "schedulers, in this order; or command lines")
 	flag.StringVar(&scenarios, "scenarios", "limit,backlog,burst,latency",
-		"what is measured; limit is how many binds the API server takes")
-	flag.DurationVar(&p.heartbeat, "heartbeat", -1, "how often nodes renew their leases; negative: never")
+		"what is measured, of these and growth; limit is what the API server takes without\n"+
+			"a scheduler: the binds of a backlog, the creations and binds of a burst")
+	flag.DurationVar(&p.heartbeat, "heartbeat", -1,
+		"how often nodes renew their leases; negative: never, but 10s in growth")
+	flag.DurationVar(&p.report, "report", 0, "how often nodes report their status; 0: never, or 5m in growth")
+	flag.DurationVar(&p.span, "span", 10*time.Minute, "how long the scenario growth takes")
+	flag.IntVar(&p.perMinute, "per-minute", 50, "pods that come in a minute of the scenario growth")
 	flag.BoolVar(&p.json, "json", false, "print a JSON object a measurement")
 	flag.Parse()
 	p.schedulers, p.scenarios = strings.Split(names, ","), strings.Split(scenarios, ",")
 	if p.pods > 16*p.nodes || p.gang < 1 || p.pods%p.gang != 0 {
 		return fmt.Errorf("%d pods in gangs of %d do not fit %d nodes of 16", p.pods, p.gang, p.nodes)
+	}
+	if p.perMinute < 1 || p.span <= 0 {
+		return fmt.Errorf("%d pods a minute for %s: both must be above 0", p.perMinute, p.span)
+	}
+	if slices.Contains(p.scenarios, "growth") {
+		if p.heartbeat < 0 {
+			p.heartbeat = 10 * time.Second
+		}
+		if p.report == 0 {
+			p.report = 5 * time.Minute
+		}
 	}
 	b := &bench{plan: p}
 	b.c, err = cluster.Start(ctx, cluster.Options{GenericWorkload: true, QuietAudit: true})
@@ -81,7 +103,7 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.c.Stop()) }()
 	b.client = kubernetes.NewForConfigOrDie(b.c.Config())
 	played, err := nodes.Start(ctx, b.c.Config(), nodes.Options{
-		Count: p.nodes, Heartbeat: p.heartbeat, WithoutPods: true,
+		Count: p.nodes, Heartbeat: p.heartbeat, Report: p.report, WithoutPods: true,
 	})
 	if err != nil {
 		return err
@@ -114,7 +136,10 @@ func (b *bench) round(ctx context.Context, number int) (all []result, err error)
 		return b.clear(ctx)
 	}
 	if slices.Contains(b.scenarios, "limit") {
-		if err := measure("none", "limit", func() (result, error) { return b.limit(ctx) }); err != nil {
+		if err := measure("none", "backlog", func() (result, error) { return b.limit(ctx) }); err != nil {
+			return all, err
+		}
+		if err := measure("none", "burst", func() (result, error) { return b.burstLimit(ctx) }); err != nil {
 			return all, err
 		}
 	}
@@ -122,7 +147,7 @@ func (b *bench) round(ctx context.Context, number int) (all []result, err error)
 		for _, x := range []struct {
 			name string
 			run  func(context.Context, string) (result, error)
-		}{{"backlog", b.backlog}, {"burst", b.burst}, {"latency", b.latency}} {
+		}{{"backlog", b.backlog}, {"burst", b.burst}, {"latency", b.latency}, {"growth", b.growth}} {
 			if !slices.Contains(b.scenarios, x.name) {
 				continue
 			}

@@ -29,6 +29,13 @@ const most = 15 * time.Minute
 
 // create creates so many pods in gangs, and returns their names.
 func (b *bench) create(ctx context.Context, pods, gang int) (names []string, err error) {
+	return b.createThen(ctx, pods, gang, func(int, string) error { return nil })
+}
+
+// createThen calls then with the number and the name of each pod that it has created, many at a time.
+func (b *bench) createThen(
+	ctx context.Context, pods, gang int, then func(number int, name string) error,
+) (names []string, err error) {
 	groups := (pods + gang - 1) / gang
 	first := b.made
 	b.made += groups
@@ -55,7 +62,7 @@ func (b *bench) create(ctx context.Context, pods, gang int) (names []string, err
 		if _, err := b.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create the pods: %w", err)
 		}
-		return nil
+		return then(i, names[i])
 	})
 }
 

@@ -30,6 +30,8 @@ type result struct {
 	Memory int64
 	// P50 and P99 are latencies, of the scenario latency.
 	P50, P99 float64 `json:",omitempty"`
+	// LogBytes is how much more of the disk the scheduler's log took at the end of the scenario growth.
+	LogBytes int64 `json:",omitempty"`
 	// Requests are those that the API server had meanwhile, by verb and resource, this program's included.
 	Requests map[string]float64
 }
@@ -37,9 +39,13 @@ type result struct {
 // line is the measurement as a line of text.
 func (r result) line() string {
 	text := fmt.Sprintf("%d %-16s %-8s", r.Round, r.Scheduler, r.Scenario)
-	if r.P50 > 0 {
+	switch {
+	case r.LogBytes > 0:
+		text += fmt.Sprintf(" %5d pods in %.0f s; log %.2f MB, %.0f MB a day;",
+			r.Pods, r.Seconds, float64(r.LogBytes)/1e6, float64(r.LogBytes)/1e6*24*3600/r.Seconds)
+	case r.P50 > 0:
 		text += fmt.Sprintf(" p50 %.1f ms, p99 %.1f ms;", r.P50*1000, r.P99*1000)
-	} else {
+	default:
 		text += fmt.Sprintf(" %5d pods, last after %6.1f s, %5.0f a second;", r.Pods, r.Seconds, r.PerSecond)
 	}
 	text += fmt.Sprintf(" CPU %.1f s, API server %.1f s, %d MB;", r.CPU, r.APIServerCPU, r.Memory>>20)
@@ -204,15 +210,39 @@ func (b *bench) limit(ctx context.Context) (r result, err error) {
 	}
 	r.Pods = b.pods
 	begun := time.Now()
-	if err := parallel(len(names), func(i int) error {
-		return b.client.CoreV1().Pods("default").Bind(ctx, &v1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: names[i]},
-			Target:     v1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%05d", i%b.nodes)},
-		}, metav1.CreateOptions{})
-	}); err != nil {
-		return r, fmt.Errorf("bind the pods: %w", err)
+	if err := parallel(len(names), func(i int) error { return b.bind(ctx, i, names[i]) }); err != nil {
+		return r, err
 	}
 	return b.finish(ctx, r, nil, w, before, begun)
+}
+
+// burstLimit creates the pods and binds each at once, without a scheduler: what the API server takes of both.
+func (b *bench) burstLimit(ctx context.Context) (r result, err error) {
+	w := b.watch(ctx)
+	defer w.stop()
+	before, err := b.cost(ctx, nil)
+	if err != nil {
+		return r, err
+	}
+	r.Pods = b.pods
+	begun := time.Now()
+	bind := func(i int, name string) error { return b.bind(ctx, i, name) }
+	if _, err := b.createThen(ctx, b.pods, b.gang, bind); err != nil {
+		return r, err
+	}
+	return b.finish(ctx, r, nil, w, before, begun)
+}
+
+// bind binds the pod with a number to the node whose turn it is.
+func (b *bench) bind(ctx context.Context, number int, name string) error {
+	err := b.client.CoreV1().Pods("default").Bind(ctx, &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Target:     v1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%05d", number%b.nodes)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("bind pod %s: %w", name, err)
+	}
+	return nil
 }
 
 // summary writes the medians of the rounds.

@@ -296,6 +296,13 @@ func (e *Effects) pick() (types.UID, *lane, *task) {
 	return "", nil, nil
 }
 
+// Crowded reports whether effects wait for a worker: more are there to be sent than are under way at once.
+func (e *Effects) Crowded() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.ready) > 0
+}
+
 // next returns the task that may go on: an eviction first, because it makes the bind of its pod needless, otherwise the
 // one that was asked for first.
 func (l *lane) next() *task {

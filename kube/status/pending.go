@@ -10,6 +10,8 @@ import (
 // is being written or tried again. Its order is that in which keys came.
 type pending[K comparable, V any] struct {
 	limit int // 0 for none
+	// hold is called before each thing is taken out, and returns when that may be; nil for at once.
+	hold func(context.Context)
 
 	mu       sync.Mutex
 	values   map[K]*item[V]
@@ -109,6 +111,19 @@ func (p *pending[K, V]) next() (key K, it *item[V]) {
 	return key, nil
 }
 
+// first returns what would be taken out next; false if there is nothing.
+func (p *pending[K, V]) first() (value V, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.order) > 0 {
+		if it := p.values[p.order[0]]; it != nil {
+			return it.value, true
+		}
+		p.order = p.order[1:]
+	}
+	return value, false
+}
+
 // maxTries is how often something is tried to be written, and retryAfter how long after each try.
 const (
 	maxTries   = 5
@@ -160,6 +175,9 @@ func (p *pending[K, V]) each(ctx context.Context, write func(context.Context, K,
 	came func(K, V, outcome, error),
 ) {
 	for {
+		if p.hold != nil {
+			p.hold(ctx)
+		}
 		key, it := p.next()
 		if it != nil && ctx.Err() == nil {
 			out, err := write(ctx, key, it.value)

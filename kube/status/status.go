@@ -4,7 +4,7 @@
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
 // decision depends on it. Of several things to be said of one object only the last is written, and only if the API
 // server does not say it already: after a restart nothing is written twice. Each kind has its own limit of requests a
-// second, so that binds go first.
+// second, and events wait while binds are queued, so that binds go first.
 //
 // Observe and the functions that it calls run in the scheduler's loop: they never wait. Run writes.
 //
@@ -54,6 +54,9 @@ type Options struct {
 	Seen func(types.UID) (Pod, bool)
 	// Workers is how many statuses are written at once.
 	Workers int
+	// Crowded reports whether binds or evictions wait for others to be answered: events wait then, for eventPatience at
+	// the most. nil stands for never.
+	Crowded func() bool
 	// Report is told what goes on going wrong.
 	Report func(message string)
 	// Now stamps conditions and events; nil stands for time.Now.
@@ -98,6 +101,12 @@ const eventWriters = 2
 // the log has what it says.
 const maxEvents = 20_000
 
+// eventPatience is how long an event lets binds and evictions pass, and holdStep how often it looks for them.
+const (
+	eventPatience = 10 * time.Second
+	holdStep      = 50 * time.Millisecond
+)
+
 // New returns a Status that nothing was told to.
 func New(opts Options) *Status {
 	if opts.Now == nil {
@@ -106,9 +115,27 @@ func New(opts Options) *Status {
 	if opts.Workers == 0 {
 		opts.Workers = 8
 	}
-	return &Status{
+	s := &Status{
 		opts: opts, pods: newPending[types.UID, podStatus](0), group: newPending[groupKey, groupStatus](0),
 		event: newPending[eventKey, event](maxEvents), together: newTogether(),
+	}
+	if opts.Crowded != nil {
+		s.event.hold = s.letEffectsPass
+	}
+	return s
+}
+
+// letEffectsPass waits while binds or evictions wait for others, unless an event has waited for too long.
+func (s *Status) letEffectsPass(ctx context.Context) {
+	for ctx.Err() == nil && s.opts.Crowded() {
+		e, ok := s.event.first()
+		if !ok || time.Since(e.told) >= eventPatience {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(holdStep):
+		}
 	}
 }
 

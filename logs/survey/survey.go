@@ -31,6 +31,11 @@ type Report struct {
 	LastSeq  uint64 `json:"lastSeq"`
 	// Snapshots are the entries of which the state is kept.
 	Snapshots []uint64 `json:"snapshots,omitempty"`
+	// Files is how many files the log has, Bytes how long they are together, without archived ones and snapshots.
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// BytesPerDay is how fast the files grew, on average; 0 if they are of less than an hour, or part of what is read.
+	BytesPerDay int64 `json:"bytesPerDay,omitempty"`
 	// Bundle is what a bundle says of itself.
 	Bundle *bundle.Manifest `json:"bundle,omitempty"`
 	// First and Last are the times of the first and of the last entry, Span the seconds between them.
@@ -77,6 +82,11 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	if r.Snapshots, err = log.Snapshots().Store.List(); err != nil {
 		return nil, err
 	}
+	size, err := log.Size()
+	if err != nil {
+		return nil, err
+	}
+	r.Files, r.Bytes = size.Files, size.Bytes
 	var first, end eventlog.Time
 	for e, err := range log.Read(ctx, r.FirstSeq) {
 		if err == nil {
@@ -94,6 +104,9 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	}
 	if r.Entries > 0 {
 		r.First, r.Last, r.Span = first.String(), end.String(), end.Sub(first).Seconds()
+		if r.Span >= time.Hour.Seconds() && size.First == r.FirstSeq && r.Bundle == nil {
+			r.BytesPerDay = int64(float64(r.Bytes) / r.Span * (24 * time.Hour).Seconds())
+		}
 	}
 	return r, nil
 }
@@ -122,6 +135,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Entries > 0 {
 		fmt.Fprintf(w, "from     %s\nto       %s (%s)\n", r.First, r.Last, time.Duration(r.Span*float64(time.Second)))
 	}
+	fmt.Fprintf(w, "size     %.1f MB, files: %d", float64(r.Bytes)/1e6, r.Files)
+	if r.BytesPerDay > 0 {
+		fmt.Fprintf(w, "; %.1f MB a day", float64(r.BytesPerDay)/1e6)
+	}
+	fmt.Fprintln(w)
 	if n := len(r.Snapshots); n > 0 {
 		fmt.Fprintf(w, "states   %d snapshots, the last of entry %d\n", n, r.Snapshots[n-1])
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,6 +67,44 @@ func TestASurveyCountsEveryEntryOnce(t *testing.T) {
 	first, last := entries[0].Time, entries[199].Time
 	if r.First != first.String() || r.Last != last.String() || r.Span != last.Sub(first).Seconds() {
 		t.Errorf("from %s to %s, %g seconds, want %v to %v", r.First, r.Last, r.Span, first, last)
+	}
+}
+
+// TestASurveySaysHowLargeALogIs compares with the files of a directory, and with a growth that is reckoned by hand.
+func TestASurveySaysHowLargeALogIs(t *testing.T) {
+	entries := logstest.WellFormed(200)
+	dir := logstest.Segmented(t, entries, 40)
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bytes int64
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	log, err := logs.Options{}.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	r, err := Take(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Files != len(files) || r.Files < 5 || r.Bytes != bytes {
+		t.Errorf("%d bytes in %d files, want %d in %d", r.Bytes, r.Files, bytes, len(files))
+	}
+	days := entries[199].Time.Sub(entries[0].Time).Hours() / 24
+	want := int64(float64(bytes) / days)
+	if days < 1.0/24 {
+		want = 0
+	}
+	if r.BytesPerDay < want-1 || r.BytesPerDay > want+1 {
+		t.Errorf("%d bytes a day, want %d: %g days", r.BytesPerDay, want, days)
 	}
 }
 

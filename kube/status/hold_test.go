@@ -1,0 +1,57 @@
+package status
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// TestEventsWaitWhileBindsAreQueued has effects be queued for three seconds, and for an hour.
+func TestEventsWaitWhileBindsAreQueued(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		crowded, after, upTo time.Duration
+	}{
+		{"not at all", 0, 0, time.Millisecond},
+		{"for a while", 3 * time.Second, 3 * time.Second, 3*time.Second + holdStep},
+		{"for ever", time.Hour, eventPatience, eventPatience + holdStep},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var crowded atomic.Bool
+				crowded.Store(test.crowded > 0)
+				client := fake.NewClientset()
+				s := New(Options{Pods: client, Events: client, Crowded: crowded.Load})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					s.Run(ctx)
+				}()
+				synctest.Wait()
+				begun := time.Now()
+				for _, uid := range []types.UID{"a", "b", "c"} {
+					s.tell(event{regarding: ref{namespace: "default", name: string(uid), uid: uid}, reason: "Scheduled"})
+				}
+				time.AfterFunc(test.crowded, func() { crowded.Store(false) })
+				for len(client.Actions()) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if took := time.Since(begun); took < test.after || took > test.upTo+time.Millisecond {
+					t.Errorf("the first event was written after %v, want %v to %v", took, test.after, test.upTo)
+				}
+				time.Sleep(time.Second)
+				if n := len(client.Actions()); n != 3 {
+					t.Errorf("%d events were written, want 3", n)
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
