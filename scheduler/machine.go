@@ -166,3 +166,28 @@ func (m *Machine) Schedules(pod *v1.Pod) bool { return m.profiles.of(pod) != nil
 
 // NominatedNode returns the node that the pod is nominated to, "" for none.
 func (m *Machine) NominatedNode(uid types.UID) string { return m.nominated.nodeOf(uid) }
+
+// AnyKept reports whether any room on a node is kept for a nominated pod.
+func (m *Machine) AnyKept() bool { return m.nominated.AnyNominated() }
+
+// KeptOn returns the pods for which room is kept on a node, in the order in which they were nominated to it.
+func (m *Machine) KeptOn(node string) (pods []*cluster.Pod) {
+	for _, info := range m.nominated.NominatedPodsForNode(node) {
+		pods = append(pods, m.cluster.Pod(info.GetPod().UID))
+	}
+	return pods
+}
+
+// KeepsFrom reports whether the room that is kept for a nominated pod is not free for another one. It is the rule of
+// every scheduling cycle.
+func (m *Machine) KeepsFrom(kept, other *cluster.Pod) bool {
+	return m.nominated.KeepsFrom(kept.Object, other.Object)
+}
+
+// KeptFromPod returns the room that is kept from a pod for the first of its lane, nil if there is none.
+func (m *Machine) KeptFromPod(uid types.UID) *backfill.KeptRoom {
+	if m.backfill == nil {
+		return nil
+	}
+	return m.backfill.KeptFrom(uid)
+}

@@ -409,6 +409,41 @@ func (l *naiveLog) gpusHeld() (there, used int64, amount map[string]int64, pods 
 	return there, used, amount, pods
 }
 
+// naiveKept is room on nodes that no pod holds, and that is kept for nominated pods: how much, for which entities, and
+// for how many pods of each.
+type naiveKept struct {
+	sum    int64
+	amount map[string]int64
+	pods   map[string]int
+	// most is what the node with the most has left beside that.
+	most int64
+}
+
+// gpusKept adds up what of the GPUs that no pod holds is kept from an entity: for nominated pods that are not its own
+// and have no lower priority.
+func (l *naiveLog) gpusKept(entity string) naiveKept {
+	k := naiveKept{amount: map[string]int64{}, pods: map[string]int{}}
+	for node, left := range l.nodes {
+		for _, o := range l.pods {
+			if o.node == node {
+				left -= o.gpus
+			}
+		}
+		for _, o := range l.pods {
+			keeps := o.node == "" && o.goneAt.IsZero() && o.nominated == node && o.entity() != entity &&
+				l.priorityOf(o.entity()) >= l.priorityOf(entity)
+			if amount := min(left, o.gpus); keeps && amount > 0 {
+				left -= amount
+				k.sum += amount
+				k.amount[o.entity()] += amount
+				k.pods[o.entity()]++
+			}
+		}
+		k.most = max(k.most, left)
+	}
+	return k
+}
+
 func (l *naiveLog) number(n string) int64 {
 	if n == "" {
 		return 0

@@ -98,13 +98,16 @@ type toldShortfall struct {
 }
 
 type toldUse struct {
-	Resource                  string
-	Needed, Free, Allocatable int64
-	Holders                   []struct {
-		Kind, Name string
-		Pods       int
-		Amount     int64
-	}
+	Resource                        string
+	Needed, Free, Kept, Allocatable int64
+	LargestFree                     int64
+	Holders, KeptFor                []toldHolder
+}
+
+type toldHolder struct {
+	Kind, Name string
+	Pods       int
+	Amount     int64
 }
 
 type toldPreemption struct {
@@ -206,20 +209,44 @@ func (c *onCall) comparePodRoom(p *naivePod) {
 	c.want("the pod that is short", s.Pod, p.name)
 	c.want("what it needs", s.Needed, p.gpus)
 	c.want("the entry as of which it is short", s.AsOf.Seq, c.seq)
-	c.compareUse(&s.toldUse)
+	c.compareUse(&s.toldUse, p.entity())
 	there, used, amount, _ := c.gpusHeld()
-	row := fmt.Sprintf(`(?m)^%s +%d +%d .* %d +`, gpu, p.gpus, there-used, there)
-	for i, entity := range largest(amount) {
-		_, name, _ := strings.Cut(entity, " ")
+	kept := c.gpusKept(p.entity())
+	c.want("the most that is free on one node", s.LargestFree, kept.most)
+	if s.LargestFree >= p.gpus {
+		disagree("pod %s needs %d GPUs, a node has %d free by the answer, and it is Insufficient", p.name, p.gpus,
+			s.LargestFree)
+	}
+	row := fmt.Sprintf(`(?m)^%s +%d +%d .* %d +`, gpu, p.gpus, there-used-kept.sum, there)
+	if kept.sum > 0 {
+		row += inTable(kept.amount) + ` +`
+	}
+	c.says(row + inTable(amount) + `$`)
+	if first, _, _ := strings.Cut(c.text, "\n"); kept.sum == 0 && strings.Contains(first, " kept for ") {
+		disagree("by log cat no room is kept from pod %s, and it says\n%s", p.name, first)
+	}
+	for entity, amount := range kept.amount {
+		c.says(fmt.Sprintf(`^Pod .*, with %d %s kept for %s`, amount, gpu, nameIn(entity)))
+	}
+}
+
+// nameIn is the name of an entity in a sentence.
+func nameIn(entity string) string {
+	_, name, _ := strings.Cut(entity, " ")
+	return name
+}
+
+// inTable is how a table names entities, each with an amount: those with the most first.
+func inTable(amount map[string]int64) string {
+	var cells []string
+	for _, entity := range largest(amount) {
+		name := nameIn(entity)
 		if strings.HasPrefix(entity, "podgroup ") {
 			name = "gang " + name
 		}
-		if i > 0 {
-			row += ", "
-		}
-		row += fmt.Sprintf(`%s %d`, name, amount[entity])
+		cells = append(cells, fmt.Sprintf(`%s %d`, name, amount[entity]))
 	}
-	c.says(row + `$`)
+	return strings.Join(cells, ", ")
 }
 
 // compareLeaving compares, of the pods that had to go for the subject, how many are still on their nodes.
@@ -274,7 +301,7 @@ func (c *onCall) compareRoom(subject string) {
 	compareUse := func(u *toldUse, of int) {
 		if u.Resource == gpu {
 			compared++
-			c.compareUse(u)
+			c.compareUse(u, subject)
 			c.want("how many members need it", of, members)
 			c.want("what they need", u.Needed, needed)
 		}
@@ -294,7 +321,8 @@ func (c *onCall) compareRoom(subject string) {
 		}
 	}
 	there, used, amount, _ := c.gpusHeld()
-	if members == 0 || there-used >= needed {
+	kept := c.gpusKept(subject)
+	if members == 0 || there-used-kept.sum >= needed {
 		if strings.Contains(c.text, " held by ") {
 			disagree("by log cat nothing stands in the way of %d GPUs, and it says\n%s", needed, c.text)
 		}
@@ -319,7 +347,13 @@ func (c *onCall) compareRoom(subject string) {
 	if rest > 0 {
 		held += fmt.Sprintf(", %d by %d others?", rest, len(holders)-2)
 	}
-	c.says(fmt.Sprintf(`^(Gang|Pod) .* needs %d %s for %d members?; %d free%s`, needed, gpu, members, there-used, held))
+	keptText := ""
+	for i, entity := range largest(kept.amount) {
+		keptText += map[bool]string{true: fmt.Sprintf(", %d kept for %s", kept.amount[entity], nameIn(entity)),
+			false: fmt.Sprintf(", %d for %s", kept.amount[entity], nameIn(entity))}[i == 0]
+	}
+	c.says(fmt.Sprintf(`^(Gang|Pod) .* needs %d %s for %d members?; %d free%s%s`, needed, gpu, members,
+		there-used-kept.sum, keptText, held))
 }
 
 // needed is how many GPUs the members of a gang need that lacks a node for its minimum.
@@ -348,16 +382,34 @@ func (c *onCall) needed(subject string) (gpus int64, members int) {
 	return gpus, members
 }
 
-func (c *onCall) compareUse(u *toldUse) {
+// compareUse compares what is told of the GPUs that a subject needs: what pods hold, what is kept, and what is free.
+func (c *onCall) compareUse(u *toldUse, subject string) {
 	there, used, amount, pods := c.gpusHeld()
+	kept := c.gpusKept(subject)
 	c.want("what the nodes offer", u.Allocatable, there)
-	c.want("what is free of it", u.Free, there-used)
+	c.want("what is kept of it", u.Kept, kept.sum)
+	c.want("what is free of it", u.Free, there-used-kept.sum)
+	c.want("what is held, kept and free together", sumOf(u.Holders)+u.Kept+u.Free, there)
 	c.want("how many hold the rest", len(u.Holders), len(amount))
 	for _, h := range u.Holders {
 		entity := strings.Replace(h.Kind, "group", "podgroup", 1) + " " + h.Name
 		c.want("what "+entity+" holds", h.Amount, amount[entity])
 		c.want("with how many pods", h.Pods, pods[entity])
 	}
+	c.want("for how many room is kept", len(u.KeptFor), len(kept.amount))
+	for _, h := range u.KeptFor {
+		entity := strings.Replace(h.Kind, "group", "podgroup", 1) + " " + h.Name
+		c.want("what is kept for "+entity, h.Amount, kept.amount[entity])
+		c.want("for how many pods of it", h.Pods, kept.pods[entity])
+	}
+}
+
+// sumOf adds up what holders hold.
+func sumOf(holders []toldHolder) (sum int64) {
+	for _, h := range holders {
+		sum += h.Amount
+	}
+	return sum
 }
 
 // comparePreemptions compares all that went for the subject, and all for which pods of it had to go.

@@ -170,8 +170,8 @@ func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(s
 	if p == nil {
 		return
 	}
-	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, unusable)
+	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, keptFrom(r.machine, p), unusable)
 	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
-		x.Gang = gangNeeds(x.Point, r.machine.Cluster(), p.Group, unusable)
+		x.Gang = gangNeeds(x.Point, r.machine, p.Group, unusable)
 	}
 }

@@ -24,6 +24,7 @@ type failure struct {
 	pod      string
 	until    eventlog.Time      // of PermitTimedOut: the deadline
 	short    cluster.Shortfall  // of LacksRoom
+	room     answer.ResourceUse // of LacksRoom: the same with what is kept of it; its holders are not counted
 	bind     *answer.Bind       // of BindFailed
 	by       *answer.Preemption // of BrokenOff: what it gave way to; nil for something else
 }
@@ -44,13 +45,32 @@ func (f *failure) judge(m *scheduler.Machine, p *cluster.Pod) {
 		f.code = answer.PluginFailed
 	case d.Evaluated == 0 && blames(d, gangPlugin):
 		if short, lacks := m.Cluster().Lacks(p.Group); lacks {
-			f.code, f.short = answer.LacksRoom, short
+			f.lacksRoom(m, short, p.Group)
 		} else if c := p.Group.Composite(); c != nil {
 			if short, lacks := m.Cluster().LacksTogether(c); lacks {
-				f.code, f.short, f.together = answer.LacksRoom, short, true
+				f.lacksRoom(m, short, c.Gangs()...)
+				f.together = true
 			}
 		}
 	}
+}
+
+// lacksRoom notes what all nodes together have too little of for gangs.
+func (f *failure) lacksRoom(m *scheduler.Machine, short cluster.Shortfall, gangs ...*cluster.Group) {
+	f.code, f.short = answer.LacksRoom, short
+	use := &f.room
+	*use = answer.ResourceUse{Resource: short.Resource, Needed: short.Needed, Free: short.Free}
+	if kept := keptFromGang(m, gangs...); !kept.nothing() {
+		keepers := holders{}
+		nodes, _ := m.Cluster().List()
+		for _, n := range nodes {
+			allocatable, requested := cluster.AmountOn(n, short.Resource)
+			use.Kept += kept.on(n, short.Resource, max(0, allocatable-requested), keepers)
+		}
+		use.Free -= use.Kept
+		use.KeptFor, use.KeptForOthers, use.KeptForOthersAmount = keepers.ranked()
+	}
+	use.Usable = use.Free
 }
 
 // blames says whether the plugin refused the pod as a whole.
@@ -98,8 +118,8 @@ func (h *gangHistory) relevant(g *cluster.Group) *failure {
 func (f *failure) inShort() string {
 	switch f.code {
 	case answer.LacksRoom:
-		return fmt.Sprintf("%s %s needed, %s free", render.Amount(f.short.Resource, f.short.Needed), f.short.Resource,
-			render.Amount(f.short.Resource, f.short.Free))
+		return fmt.Sprintf("%s %s needed, %s free%s", render.Amount(f.room.Resource, f.room.Needed), f.room.Resource,
+			render.Amount(f.room.Resource, f.room.Free), render.KeptRoom(&f.room))
 	case answer.PermitTimedOut:
 		return "held until its deadline"
 	case "", answer.BindFailed:

@@ -94,10 +94,12 @@ func (h *gangHistory) begun(m *scheduler.Machine) {
 	}
 	h.blind = true
 	h.reached(m, answer.Point{})
+	since := answer.Instant(0) // of what is not in the queue it is not known
 	if h.entity = h.entityIn(m); h.entity != nil {
 		h.number, h.omitted, h.state = h.entity.Attempts(), h.entity.Attempts(), h.entity.State()
-		h.note(m, answer.Instant(h.entity.Since()))
+		since = answer.Instant(h.entity.Since())
 	}
+	h.note(m, since)
 }
 
 // before looks at an entry that is to be applied next: at what the entry will have changed or taken away.

@@ -95,7 +95,7 @@ func groupExplanation(s *groupScan, r *rerun, h *gangHistory) *answer.Group {
 		if t := r.trialOf(e); t != nil {
 			refused = t.unusable
 		}
-		x.Needs = gangNeeds(r.at, m.Cluster(), g, refused)
+		x.Needs = gangNeeds(r.at, m, g, refused)
 	}
 	return x
 }
@@ -121,7 +121,7 @@ func (h *gangHistory) stage(g *cluster.Group) string {
 		return "Placed"
 	case h.now.code == "" && h.done && g.Placed() == 0:
 		return "Done"
-	case h.now.code == "" && h.evicted != nil:
+	case h.now.code == "" && h.evicted != nil, h.now.code == answer.BeingEvicted:
 		return "Evicted"
 	case h.now.code == "" && h.lostTo != nil && g.Placed() == 0:
 		return "Preempted"

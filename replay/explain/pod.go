@@ -71,6 +71,9 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 		x.Group = s.group.String()
 	}
 	addPreemptions(x, s, r)
+	if by := m.AskedBy(s.uid, scheduler.Evict); by > 0 && by <= r.opts.Base {
+		x.AskedToGoBy = by
+	}
 	p := m.Cluster().Pod(s.uid)
 	if p != nil {
 		if x.Stage = p.Stage.String(); p.Stage == cluster.Pending {

@@ -34,6 +34,9 @@ func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 	if code := h.codeOfTerms(g); code != "" {
 		return code, nil
 	}
+	if g.Ready()+g.Waiting()+g.Placed()+gated+foreign == 0 && len(askedToGo(m, g)) > 0 {
+		return answer.BeingEvicted, nil // when that was asked is not known, or it would have come to something
+	}
 	if e := h.entityIn(m); e != nil && e.State() == queue.InFlight {
 		return answer.InFlight, nil
 	}
@@ -41,6 +44,17 @@ func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 		return code, nil
 	}
 	return h.codeInQueue(m, g)
+}
+
+// askedToGo returns the members whose eviction is under way, whether or not they have a node.
+func askedToGo(m *scheduler.Machine, g *cluster.Group) (pods []*cluster.Pod) {
+	for _, p := range g.Members() {
+		evicted := p.Stage == cluster.Pending && p.Object.DeletionTimestamp == nil && !m.Cluster().MayBePlaced(p)
+		if evicted || m.AskedBy(p.Object.UID, scheduler.Evict) > 0 {
+			pods = append(pods, p)
+		}
+	}
+	return pods
 }
 
 // codeOfTerms says what keeps the gang from being scheduled as one at all.

@@ -151,7 +151,7 @@ func (h *gangHistory) addWait(x *answer.Reason, m *scheduler.Machine, g *cluster
 		w.Kind = "Configuration"
 	case answer.InFlight:
 		w.Kind = "Cycles"
-	case answer.Incomplete:
+	case answer.Incomplete, answer.BeingEvicted:
 		w.Kind, w.Members = "Members", g.Lacking(gang.Present)
 	case answer.Gated:
 		w.Kind = "Gates"
@@ -242,7 +242,7 @@ func nextRetryOf(x *answer.Reason, tried bool, q *answer.QueuePlace) answer.Next
 		return answer.NextRetry{Words: "when the contradiction is gone"}
 	case answer.NoProfile:
 		return answer.NextRetry{Words: "when a configuration has a profile for it"}
-	case answer.Incomplete:
+	case answer.Incomplete, answer.BeingEvicted:
 		return answer.NextRetry{Words: "when " + render.Count(int64(w.Members), "member more is", "members more are") +
 			" there"}
 	case answer.Gated:

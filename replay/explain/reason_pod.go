@@ -37,7 +37,7 @@ func ownReason(s *podScan, r *rerun, x *answer.Pod, p *cluster.Pod) *answer.Reas
 	case reason.Code == answer.BeingEvicted:
 		w.Kind, reason.NextRetry.Words = "Nothing", "never"
 		if x.Bind != nil {
-			reason.Since = x.Bind.Time // it lost its node
+			reason.Since = x.Bind.Time // it lost its node; if that is not in the log, it is not known when
 		}
 	case reason.Code == answer.NoProfile:
 		w.Kind, reason.Since = "Configuration", s.created.Time

@@ -3,6 +3,7 @@ package explain_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -19,11 +21,16 @@ import (
 // What an answer says of room is what a naive count finds in the state at the entry that stands beside it: of a
 // decision the state that it was made on, and else the state after the entry.
 func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
-	counted := 0
+	counted, kept := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		s := transcripts.New(rt)
 		s.Configure(configurationOfHistories)
 		s.Step("node n0 cpu=4 gpu=2")
+		if rapid.Bool().Draw(rt, "begins with room that is kept") {
+			s.Step("pod ml/low cpu=4 priority=1")
+			s.Step("pod ml/vip cpu=3 priority=9")
+			s.Step("delete pods ml/low")
+		}
 		for range rapid.IntRange(5, 25).Draw(rt, "steps") {
 			drawStep(rt, s)
 		}
@@ -52,11 +59,11 @@ func TestEveryAmountIsThatOfTheEntryBesideIt(t *testing.T) {
 			c.reason(x.Reason)
 			c.decision(x.Decision)
 			c.decision(x.StoppedBy)
-			counted += c.n
+			counted, kept = counted+c.n, kept+c.keeps
 		}
 	})
-	if counted < 100 {
-		t.Errorf("only %d amounts were counted again", counted)
+	if counted < 100 || kept < 3 {
+		t.Errorf("only %d amounts were counted again, and %d beside room that is kept", counted, kept)
 	}
 }
 
@@ -81,6 +88,7 @@ type recount struct {
 	at    answer.Point // the entry that is asked about
 	group string
 	n     int
+	keeps int // how many of the amounts leave out room that is kept
 }
 
 func (c *recount) answer(x *answer.Group) {
@@ -149,6 +157,51 @@ func (c *recount) decision(d *answer.Decision) {
 	}
 	for _, u := range d.Resources {
 		c.use(d.Point, u, false)
+		c.kept(d, u)
+		for _, r := range d.Refusals {
+			insufficient := r.Reason == "Insufficient "+string(u.Resource) && r.Nodes == int64(d.Nodes)
+			if insufficient && u.LargestFree >= u.Needed {
+				c.t.Fatalf("entry %d: %s is %s on all %d nodes, and it needs %d of %d that are free on %s", d.Seq,
+					d.Pod, r.Reason, d.Nodes, u.Needed, u.LargestFree, u.LargestFreeNode)
+			}
+		}
+	}
+}
+
+// kept counts again what is kept for nominated pods on the state that a decision was made on.
+func (c *recount) kept(d *answer.Decision, u answer.ResourceUse) {
+	m := stateAt(c.t, c.s, d.Seq-1)
+	namespace, name, _ := strings.Cut(d.Pod, "/")
+	pod := m.Cluster().PodNamed(namespace, name)
+	found := map[string]int64{}
+	sum, partly := int64(0), false
+	nodes, _ := m.Cluster().List()
+	for _, n := range nodes {
+		allocatable, requested := cluster.AmountOn(n, u.Resource)
+		left := max(0, allocatable-requested)
+		for _, o := range m.Cluster().AllPods() {
+			e := m.Queue().Find(o.Object.UID)
+			keeps := o != pod && o.Stage == cluster.Pending && m.NominatedNode(o.Object.UID) == n.Node().Name &&
+				e != nil && e.State() != queue.Gated &&
+				m.Cluster().PriorityOf(o.Object) >= m.Cluster().PriorityOf(pod.Object)
+			if amount := min(left, o.Amount(u.Resource)); keeps && amount > 0 {
+				partly = partly || amount < o.Amount(u.Resource)
+				left -= amount
+				sum += amount
+				holder := types.NamespacedName{Namespace: o.Object.Namespace, Name: o.Object.Name}.String()
+				if gang, ok := cluster.GroupName(o.Object); ok {
+					holder = gang.String()
+				}
+				found[holder] += amount
+			}
+		}
+	}
+	if u.Kept != sum || !partly && len(u.KeptFor) != len(found) {
+		c.t.Fatalf("entry %d, %s: of %s %d is kept, for %+v; counted %d for %v", d.Seq, d.Pod, u.Resource, u.Kept,
+			u.KeptFor, sum, found)
+	}
+	if sum > 0 {
+		c.keeps++
 	}
 }
 
@@ -166,7 +219,7 @@ func (c *recount) use(asOf answer.Point, u answer.ResourceUse, after bool) {
 	for _, seq := range seqs {
 		for _, without := range []string{"", c.group} {
 			allocatable, free, held := amounts(stateAt(c.t, c.s, seq), u.Resource, without)
-			if allocatable == u.Allocatable && free == u.Free && holdersFit(u, held) {
+			if allocatable == u.Allocatable && free == u.Free+u.Kept && holdersFit(u, held) {
 				return
 			}
 			counts = append(counts, fmt.Sprintf("after entry %d: %d of %d free, held %v", seq, free, allocatable, held))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 const resourcePods = v1.ResourcePods
@@ -47,23 +48,38 @@ func holderOf(p *cluster.Pod) holderKey {
 }
 
 // gangNeeds returns, as of an entry, what g lacks to have its minimum and who has it, nil if it lacks no member.
-func gangNeeds(asOf answer.Point, c *cluster.State, g *cluster.Group, unusable func(string) bool) *answer.GangNeeds {
+func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
+	unusable func(string) bool) *answer.GangNeeds {
 	if g == nil {
 		return nil
 	}
-	members, needs := c.GangNeeds(g)
+	members, needs := m.Cluster().GangNeeds(g)
 	if members == 0 {
 		return nil
 	}
-	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: resourceUse(c, needs, g, unusable)}
+	uses := resourceUse(m.Cluster(), needs, g, keptFromGang(m, g), unusable)
+	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: uses}
 }
 
 // holderKey tells holders apart.
 type holderKey struct{ kind, name string }
 
-// resourceUse counts, for each resource that is needed, what there is and who has it. The room of waiting
-// members of the gang except counts as free.
-func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group,
+// holders are those that have some of a resource, or for which some is kept.
+type holders map[holderKey]*answer.Holder
+
+func (h holders) add(key holderKey, pods int, amount int64) {
+	holder := h[key]
+	if holder == nil {
+		holder = &answer.Holder{Kind: key.kind, Name: key.name}
+		h[key] = holder
+	}
+	holder.Pods += pods
+	holder.Amount += amount
+}
+
+// resourceUse counts, for each resource that is needed, what there is, who has it, and for whom it is kept. The room of
+// waiting members of the gang except counts as free.
+func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group, kept *keptRoom,
 	unusable func(string) bool) []answer.ResourceUse {
 	var out []answer.ResourceUse
 	nodes, _ := c.List()
@@ -72,22 +88,26 @@ func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group,
 			continue
 		}
 		use := answer.ResourceUse{Resource: need.Resource, Needed: need.Amount}
-		holders := map[holderKey]*answer.Holder{}
+		having, keepers := holders{}, holders{}
 		for _, n := range nodes {
-			back := holdersOn(c, n, need.Resource, except, holders)
+			back := holdersOn(c, n, need.Resource, except, having)
 			allocatable, requested := cluster.AmountOn(n, need.Resource)
-			countNode(&use, n.Node().Name, allocatable, max(0, allocatable-requested+back), !unusable(n.Node().Name))
+			free := max(0, allocatable-requested+back)
+			onNode := kept.on(n, need.Resource, free, keepers)
+			use.Kept += onNode
+			countNode(&use, n.Node().Name, allocatable, free-onNode, !unusable(n.Node().Name))
 		}
 		if need.Resource == resourcePods && use.Usable >= need.Amount {
 			continue
 		}
-		rankHolders(&use, holders)
+		use.Holders, use.Others, use.OthersAmount = having.ranked()
+		use.KeptFor, use.KeptForOthers, use.KeptForOthersAmount = keepers.ranked()
 		out = append(out, use)
 	}
 	return out
 }
 
-// add counts one node.
+// countNode adds one node.
 func countNode(u *answer.ResourceUse, node string, allocatable, free int64, usable bool) {
 	u.Allocatable += allocatable
 	u.Free += free
@@ -102,7 +122,7 @@ func countNode(u *answer.ResourceUse, node string, allocatable, free int64, usab
 
 // holdersOn adds up who has the resource on a node, and returns what waiting members of except have of it.
 func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *cluster.Group,
-	holders map[holderKey]*answer.Holder) (back int64) {
+	having holders) (back int64) {
 	for _, info := range n.GetPods() {
 		amount := cluster.AmountOf(info.CalculateResource().Resource, name)
 		p := c.Pod(info.GetPod().UID)
@@ -111,38 +131,29 @@ func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *c
 		case except != nil && p.Group == except && p.Stage == cluster.Waiting:
 			back += amount
 		default:
-			addHolder(holders, p, amount)
+			having.add(holderOf(p), 1, amount)
 		}
 	}
 	return back
 }
 
-func addHolder(holders map[holderKey]*answer.Holder, p *cluster.Pod, amount int64) {
-	key := holderOf(p)
-	h := holders[key]
-	if h == nil {
-		h = &answer.Holder{Kind: key.kind, Name: key.name}
-		holders[key] = h
-	}
-	h.Pods++
-	h.Amount += amount
-}
-
 // maxHolders is how many holders of a resource are named.
 const maxHolders = 5
 
-// rank puts the largest holders first and sums up the rest.
-func rankHolders(u *answer.ResourceUse, holders map[holderKey]*answer.Holder) {
-	all := make([]answer.Holder, 0, len(holders))
-	for _, h := range holders {
-		all = append(all, *h)
+// ranked returns the largest holders first, and sums up the rest.
+func (h holders) ranked() (first []answer.Holder, others int, othersAmount int64) {
+	all := make([]answer.Holder, 0, len(h))
+	// any order: sorted right below
+	for _, holder := range h {
+		all = append(all, *holder)
 	}
 	slices.SortFunc(all, func(a, b answer.Holder) int {
 		return cmp.Or(cmp.Compare(b.Amount, a.Amount), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
-	u.Holders = all[:min(maxHolders, len(all))]
-	for _, h := range all[len(u.Holders):] {
-		u.Others++
-		u.OthersAmount += h.Amount
+	first = all[:min(maxHolders, len(all))]
+	for _, holder := range all[len(first):] {
+		others++
+		othersAmount += holder.Amount
 	}
+	return first, others, othersAmount
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 	"github.com/rollcall-sched/rollcall/replay/explain/render"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // say writes the message: one sentence, built of what the reason has as data.
@@ -82,6 +83,8 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return "is not in the queue: no profile of the configuration places its pods as a gang"
 	case answer.InFlight:
 		return fmt.Sprintf("is being placed right now: %d of %d members so far", g.Count(gang.OnNodes), g.Min())
+	case answer.BeingEvicted:
+		return beingEvictedText(r, h, g)
 	case answer.Incomplete, answer.Gated:
 		return shortOfMembers(x, g)
 	case answer.HeldByPermit:
@@ -106,6 +109,36 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return "waits for its turn: it is tried " + x.NextRetry.Words
 	}
 	return failedText(x, r, f)
+}
+
+// beingEvictedText says by which entries the members were asked to go, as far as that is known.
+func beingEvictedText(r *rerun, h *gangHistory, g *cluster.Group) string {
+	var asked []string
+	unknown := false
+	for _, p := range askedToGo(r.machine, g) {
+		text := h.evictedBy(p.Object.UID)
+		by := r.machine.AskedBy(p.Object.UID, scheduler.Evict)
+		switch {
+		case text != "":
+			text = strings.TrimPrefix(text, ": ")
+		case by > 0:
+			text = fmt.Sprintf("asked to go by entry %d", by)
+		default:
+			text = "asked to go"
+		}
+		if unknown = unknown || by <= r.opts.Base; !slices.Contains(asked, text) {
+			asked = append(asked, text)
+		}
+	}
+	text := fmt.Sprintf("is being evicted: %s left, %s", render.Count(int64(len(g.Members())), "member is",
+		"members are"), strings.Join(asked[:min(2, len(asked))], ", "))
+	if len(asked) > 2 {
+		text += ", and more"
+	}
+	if from := r.opts.knownFrom(); unknown && from > 0 {
+		text += fmt.Sprintf(", before what is known begins with entry %d", from)
+	}
+	return text
 }
 
 func membersNeeded(g *cluster.Group) string {

@@ -8,13 +8,14 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/gang"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // addShortfall adds what there is too little of: now, if all nodes together have too little at the point in question
 // as well, and else when the attempt failed. f is nil if that is not known.
 func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 	if x.Code == answer.LacksRoom || x.Code == answer.Unplaceable || x.Code == answer.FailedBefore {
-		if x.Shortfall = shortNow(r.at, r.machine.Cluster(), g); len(x.Shortfall) > 0 {
+		if x.Shortfall = shortNow(r.at, r.machine, g); len(x.Shortfall) > 0 {
 			x.ShortfallAt, x.ShortNow = &r.at, true
 			return
 		}
@@ -33,13 +34,14 @@ func addShortfall(x *answer.Reason, r *rerun, g *cluster.Group, f *failure) {
 
 // shortNow lists, as of an entry, what all nodes together have too little of for g, or for all gangs that must be
 // admitted with it.
-func shortNow(at answer.Point, c *cluster.State, g *cluster.Group) []answer.Shortfall {
+func shortNow(at answer.Point, m *scheduler.Machine, g *cluster.Group) []answer.Shortfall {
+	c := m.Cluster()
 	short, lacks := c.Lacks(g)
 	switch {
 	case lacks && short.Asked:
-		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), g, unusable(nil)))
+		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), g, keptFromGang(m, g), unusable(nil)))
 	case lacks:
-		needs := gangNeeds(at, c, g, unusable(nil))
+		needs := gangNeeds(at, m, g, unusable(nil))
 		if needs == nil {
 			return nil
 		}
@@ -56,7 +58,8 @@ func shortNow(at answer.Point, c *cluster.State, g *cluster.Group) []answer.Shor
 	for _, each := range unit.Gangs() {
 		members += max(0, each.Lacking(gang.Assigned))
 	}
-	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), nil, unusable(nil)))
+	kept := keptFromGang(m, unit.Gangs()...)
+	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), nil, kept, unusable(nil)))
 }
 
 func needOf(short cluster.Shortfall) []cluster.Need {
@@ -76,9 +79,7 @@ func shortOf(d *answer.Decision, f *failure) []answer.Shortfall {
 		if f.short.Asked {
 			of = "MinResources"
 		}
-		return []answer.Shortfall{{AsOf: d.Point, Of: of, Missing: f.short.Needed - f.short.Free,
-			ResourceUse: answer.ResourceUse{Resource: f.short.Resource, Needed: f.short.Needed, Free: f.short.Free,
-				Usable: f.short.Free}}}
+		return []answer.Shortfall{{AsOf: d.Point, Of: of, Missing: f.room.Needed - f.room.Free, ResourceUse: f.room}}
 	case d.Gang != nil && (fits || f.code == answer.LacksRoom):
 		rows = shortRows(d.Point, "Gang", d.Gang.Members, d.Gang.Resources)
 	}

@@ -137,7 +137,7 @@ func (t *trial) answer(g *cluster.Group) *answer.Trial {
 // addShortfall adds what all nodes together have too little of at the point in question, or else what the trial's last
 // decision found too little.
 func (t *trial) addShortfall(x *answer.Reason, g *cluster.Group) {
-	if x.Shortfall = shortNow(t.r.at, t.r.machine.Cluster(), g); len(x.Shortfall) == 0 && t.decision != nil &&
+	if x.Shortfall = shortNow(t.r.at, t.r.machine, g); len(x.Shortfall) == 0 && t.decision != nil &&
 		(t.fail.gang == g.Key() || t.fail.together) {
 		x.Shortfall = shortOf(t.decision, &t.fail)
 	}

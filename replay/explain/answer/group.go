@@ -15,8 +15,8 @@ type Group struct {
 	// Stage is Undeclared (its PodGroup is not there), Refused (it contradicts itself), Incomplete (too few members),
 	// Pending, Placed (its minimum is on nodes for good), BelowMinimum (it was Placed, has fewer members on nodes now,
 	// and none that could follow), Preempted (the same, with no member left, and the last ones had to go for others),
-	// Evicted (the same, and the rest was asked to go), Done (as many as it needs have ended well, and none is on a
-	// node any more), or Gone.
+	// Evicted (the same, and the rest was asked to go; or all that are left were, and what came before is not known),
+	// Done (as many as it needs have ended well, and none is on a node any more), or Gone.
 	Stage string `json:"stage"`
 	// WhenBelow is what becomes of the rest when it has fallen below its minimum: Keep or Evict.
 	WhenBelow string `json:"whenBelow,omitempty"`

@@ -59,6 +59,9 @@ type Pod struct {
 	PreemptedBy *Preemption `json:"preemptedBy,omitempty"`
 	// Evicted is the decision by which it was asked to go because its gang had fallen below its minimum; nil for none.
 	Evicted *Eviction `json:"evicted,omitempty"`
+	// AskedToGoBy is the entry by which it was asked to go, if that is before KnownFrom and its eviction is still
+	// outstanding; 0 for none.
+	AskedToGoBy uint64 `json:"askedToGoBy,omitempty"`
 	// Preempted are the decisions by which others had to go for it, or for its gang: the last ones, in order, at most
 	// 20; OmittedPreempted is how many came before them.
 	Preempted        []Preemption `json:"preempted,omitempty"`

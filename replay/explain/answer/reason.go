@@ -16,7 +16,7 @@ const (
 	// BeingDeleted: the pod's deletion has begun.
 	BeingDeleted Code = "BeingDeleted"
 	// BeingEvicted: the pod was asked to go while it had a node, which it has lost since because its bind failed. It is
-	// not placed again.
+	// not placed again. Of a gang: all members that are left were asked to go, before the first entry that is known.
 	BeingEvicted Code = "BeingEvicted"
 	// InFlight: the cycles of the gang's attempt are running at the point in question.
 	InFlight Code = "InFlight"

@@ -14,30 +14,41 @@ type GangNeeds struct {
 	Resources []ResourceUse `json:"resources,omitempty"`
 }
 
-// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes.
+// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes. Allocatable is
+// what there is: what Holders have and the others beside them, Kept, and Free together, as long as no node's pods
+// request more than it has.
 type ResourceUse struct {
 	Resource v1.ResourceName `json:"resource"`
 	Needed   int64           `json:"needed"`
-	// Free is what no pod has requested of Allocatable, which is what there is. Usable is the part of Free on
-	// nodes that no plugin other than NodeResourcesFit refused.
+	// Free is what no pod has requested, but for Kept. Usable is the part of Free on nodes that no plugin other than
+	// NodeResourcesFit refused.
 	Free        int64 `json:"free"`
 	Usable      int64 `json:"usable"`
 	Allocatable int64 `json:"allocatable"`
 	// LargestFree is the most that is usable on one node, LargestFreeNode the first such node by name.
 	LargestFree     int64  `json:"largestFree"`
 	LargestFreeNode string `json:"largestFreeNode,omitempty"`
+	// Kept is what no pod has requested, and what is kept from those that need it all the same: for pods that are
+	// nominated to nodes, or for the first in the lane. KeptFor are those for which the most is kept, at most 5;
+	// KeptForOthers is how many more there are, and KeptForOthersAmount what is kept for them.
+	Kept                int64    `json:"kept,omitempty"`
+	KeptFor             []Holder `json:"keptFor,omitempty"`
+	KeptForOthers       int      `json:"keptForOthers,omitempty"`
+	KeptForOthersAmount int64    `json:"keptForOthersAmount,omitempty"`
 	// Holders have the most, at most 5; Others is how many more there are, and OthersAmount what they have.
 	Holders      []Holder `json:"holders,omitempty"`
 	Others       int      `json:"others,omitempty"`
 	OthersAmount int64    `json:"othersAmount,omitempty"`
 }
 
-// Holder is a gang, or a pod of no gang, that has requested some of a resource on a node.
+// Holder is a gang, or a pod of no gang, that has requested some of a resource on a node, or for which some is kept.
+// Room that is kept for the first in a lane may be kept for a CompositePodGroup.
 type Holder struct {
-	// Kind is group or pod, Name its namespace/name.
+	// Kind is group, pod or composite, Name its namespace/name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Pods is how many pods hold Amount between them.
+	// Pods is how many pods have Amount between them; 0 for room that is kept for the first in a lane, for whichever of
+	// its pods.
 	Pods   int   `json:"pods"`
 	Amount int64 `json:"amount"`
 }

@@ -101,7 +101,7 @@ func compositeFacts(x *answer.Composite) facts {
 	if x.Stage == "Placed" && x.Reason != nil {
 		f.add("not placed", "gang %s %s", x.Reason.Group, x.Reason.Predicate)
 	} else {
-		f.reason(x.Reason)
+		f.reason(x.Reason, x.KnownFrom)
 	}
 	if q := x.Queue; q != nil {
 		text := q.State

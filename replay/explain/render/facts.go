@@ -153,13 +153,15 @@ func withDetail(place, detail string) string {
 }
 
 // reason says by which code it is pending, and since when.
-func (f *facts) reason(x *answer.Reason) {
+func (f *facts) reason(x *answer.Reason, knownFrom uint64) {
 	if x == nil {
 		return
 	}
 	text := string(x.Code)
 	if x.Since != 0 {
 		text += fmt.Sprintf(" since %s", x.Since)
+	} else if x.Code == answer.BeingEvicted && knownFrom > 0 {
+		text += fmt.Sprintf(" since before entry %d", knownFrom)
 	}
 	f.add("reason", "%s", text)
 	if v := x.Blocks; v != nil {

@@ -100,7 +100,7 @@ func groupFacts(g *answer.Group) facts {
 	f.history(&g.History, g.KnownFrom)
 	h := &g.History
 	f.preemptions(h.PreemptedBy, h.Preempted, h.OmittedPreemptedBy, h.OmittedPreempted)
-	f.reason(g.Reason)
+	f.reason(g.Reason, g.KnownFrom)
 	if q := g.Queue; q != nil {
 		text := q.State
 		if q.Since != 0 {
@@ -142,6 +142,9 @@ func groupAnswer(g *answer.Group) string {
 		return fmt.Sprintf("is done: as many members as it needs (%d) have ended well, and none is left; %s gone",
 			g.Min, Count(int64(c.Gone), "is", "are"))
 	case "Evicted":
+		if g.Evicted == nil {
+			return g.Reason.Predicate
+		}
 		return fmt.Sprintf("was evicted at %s: %s; %s%s", moment(g.Evicted.Point, g.KnownFrom), g.Evicted.Why,
 			endingAndGone(g), lostBefore(g))
 	case "Preempted":

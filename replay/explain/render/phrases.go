@@ -74,8 +74,8 @@ func Shortfall(s *answer.Shortfall, at answer.Point) string {
 			text += " for " + Count(int64(s.Members), "member", "members")
 		}
 	case "Pod":
-		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s", needed, s.Pod,
-			Amount(s.Resource, s.LargestFree), holdersText(s))
+		return fmt.Sprintf("needs %s on one node for %s; the most on one is %s%s%s", needed, s.Pod,
+			Amount(s.Resource, s.LargestFree), KeptRoom(&s.ResourceUse), holdersText(&s.ResourceUse))
 	default:
 		text += fmt.Sprintf("needs %s for %s", needed, Count(int64(s.Members), "member", "members"))
 	}
@@ -86,26 +86,51 @@ func Shortfall(s *answer.Shortfall, at answer.Point) string {
 	if s.Usable < s.Free {
 		text += fmt.Sprintf(", %s of them on nodes that take it", Amount(s.Resource, s.Usable))
 	}
-	return text + holdersText(s)
+	return text + KeptRoom(&s.ResourceUse) + holdersText(&s.ResourceUse)
 }
 
 // holdersText names who has the most.
-func holdersText(s *answer.Shortfall) string {
+func holdersText(u *answer.ResourceUse) string {
+	return sharesText(u, "held by", "by", u.Holders, u.Others, u.OthersAmount)
+}
+
+// KeptRoom says, to follow what is free, how much is kept and for whom; "" if nothing is.
+func KeptRoom(u *answer.ResourceUse) string {
+	return sharesText(u, "kept for", "for", u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount)
+}
+
+// sharesText names who has the most, each behind its amount; first stands before the first name.
+func sharesText(u *answer.ResourceUse, first, then string, holders []answer.Holder, others int, rest int64) string {
 	const most = 2
 	var text strings.Builder
-	others, rest := s.Others, s.OthersAmount
-	for i, h := range s.Holders {
+	for i, h := range holders {
 		switch {
 		case i >= most:
 			others, rest = others+1, rest+h.Amount
 		case i == 0:
-			fmt.Fprintf(&text, ", %s held by %s", Amount(s.Resource, h.Amount), h.Name)
+			fmt.Fprintf(&text, ", %s %s %s", Amount(u.Resource, h.Amount), first, h.Name)
 		default:
-			fmt.Fprintf(&text, ", %s by %s", Amount(s.Resource, h.Amount), h.Name)
+			fmt.Fprintf(&text, ", %s %s %s", Amount(u.Resource, h.Amount), then, h.Name)
 		}
 	}
 	if others > 0 {
-		fmt.Fprintf(&text, ", %s by %s", Amount(s.Resource, rest), Count(int64(others), "other", "others"))
+		fmt.Fprintf(&text, ", %s %s %s", Amount(u.Resource, rest), then, Count(int64(others), "other", "others"))
+	}
+	return text.String()
+}
+
+// keptFromPod says, to follow why the pod was refused, what is kept of resources that no node has enough of free, and
+// for whom; "" if nothing is.
+func keptFromPod(d *answer.Decision) string {
+	var text strings.Builder
+	for i := range d.Resources {
+		u := &d.Resources[i]
+		if u.Kept == 0 || u.Needed <= u.LargestFree {
+			continue
+		}
+		shares := sharesText(u, string(u.Resource)+" kept for", "for", u.KeptFor, u.KeptForOthers,
+			u.KeptForOthersAmount)
+		text.WriteString(", with " + strings.TrimPrefix(shares, ", "))
 	}
 	return text.String()
 }
@@ -152,9 +177,10 @@ func mergeRefusals(refusals []answer.Refusal) []answer.Refusal {
 // NoNode says why the cycle found no node for its pod. Of a decision at another entry than at, it says at which.
 func NoNode(d *answer.Decision, at answer.Point) string {
 	if d.Point != at {
-		return fmt.Sprintf("at its last attempt, at %s (entry %d): %s", d.Time, d.Seq, noNode(d, "took"))
+		return fmt.Sprintf("at its last attempt, at %s (entry %d): %s%s", d.Time, d.Seq, noNode(d, "took"),
+			keptFromPod(d))
 	}
-	return noNode(d, "takes")
+	return noNode(d, "takes") + keptFromPod(d)
 }
 
 func noNode(d *answer.Decision, takes string) string {
@@ -169,7 +195,7 @@ func noNode(d *answer.Decision, takes string) string {
 		case r.Nodes > 0:
 			byNode = append(byNode, fmt.Sprintf("%s (%s)", r.Reason, Count(r.Nodes, "node", "nodes")))
 		default:
-			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, r.Reason))
+			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, reasonText(d, r)))
 		}
 	}
 	reasons := whole
@@ -188,6 +214,21 @@ func noNode(d *answer.Decision, takes string) string {
 	return text + strings.Join(reasons, ", ")
 }
 
+// reasonText is the reason of a refusal. What the gang plugin calls free has what is kept in it: how much that is is
+// said behind it.
+func reasonText(d *answer.Decision, r answer.Refusal) string {
+	if r.Plugin != gangPlugin || r.Nodes > 0 || d.Gang == nil || !strings.HasSuffix(r.Reason, " free") {
+		return r.Reason
+	}
+	for i := range d.Gang.Resources {
+		u := &d.Gang.Resources[i]
+		if u.Kept > 0 && strings.Contains(r.Reason, " "+string(u.Resource)) {
+			return r.Reason + ", of which " + strings.TrimPrefix(KeptRoom(u), ", ")
+		}
+	}
+	return r.Reason
+}
+
 // gangStopped says, to follow the name of a gang, what made its attempt fail.
 func gangStopped(d *answer.Decision, group string, at answer.Point) string {
 	if d.Point != at {
@@ -195,7 +236,7 @@ func gangStopped(d *answer.Decision, group string, at answer.Point) string {
 	}
 	if d.Evaluated == 0 {
 		for _, r := range d.Refusals {
-			if said, ok := strings.CutPrefix(r.Reason, "pod group "+group+" "); ok && r.Nodes == 0 {
+			if said, ok := strings.CutPrefix(reasonText(d, r), "pod group "+group+" "); ok && r.Nodes == 0 {
 				return said // the gang plugin's own words
 			}
 		}

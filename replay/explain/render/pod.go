@@ -54,7 +54,7 @@ func podFacts(p *answer.Pod) facts {
 	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
-	f.reason(p.Reason)
+	f.reason(p.Reason, p.KnownFrom)
 	if p.Nominated != "" {
 		f.add("nominated", "to %s: room there is kept for it", p.Nominated)
 	}
@@ -108,7 +108,8 @@ func allAnswered(d *answer.Decision) bool {
 	return max(answered, d.Evaluated) >= int64(d.Nodes)
 }
 
-// askedToGo says by which decision the pod had to give up its node since it had it, and why; "" for none.
+// askedToGo says by which decision the pod had to give up its node since it had it, and why, as far as that is known;
+// "" for none.
 func askedToGo(p *answer.Pod) string {
 	since := func(at answer.Point) bool { return p.Decision == nil || p.Decision.Seq < at.Seq }
 	switch x, e := p.PreemptedBy, p.Evicted; {
@@ -116,6 +117,10 @@ func askedToGo(p *answer.Pod) string {
 		return fmt.Sprintf("was %s, at %s (entry %d)", LostTo(x), x.Time, x.Seq)
 	case e != nil && since(e.Point):
 		return fmt.Sprintf("was evicted at %s (entry %d): %s", e.Time, e.Seq, e.Why)
+	}
+	if p.AskedToGoBy > 0 {
+		return fmt.Sprintf("was asked to go by entry %d, before what is known begins with entry %d", p.AskedToGoBy,
+			p.KnownFrom)
 	}
 	return ""
 }
@@ -252,8 +257,11 @@ func beingEvicted(p *answer.Pod) string {
 	}
 	text := fmt.Sprintf("it is being evicted and will not be placed: it %s", asked)
 	if b := p.Bind; b != nil {
-		text += fmt.Sprintf("; it has no node since %s (entry %d), when binding it to %s ended in %s", b.Time, b.Seq,
-			b.Node, BindOutcome(b))
+		return text + fmt.Sprintf("; it has no node since %s (entry %d), when binding it to %s ended in %s", b.Time,
+			b.Seq, b.Node, BindOutcome(b))
+	}
+	if p.KnownFrom > 0 {
+		text += fmt.Sprintf("; it had lost its node before entry %d already", p.KnownFrom)
 	}
 	return text
 }

@@ -33,7 +33,7 @@ func (p *page) refusals(d *answer.Decision) {
 		if r.Nodes > 0 {
 			nodes = fmt.Sprint(r.Nodes)
 		}
-		rows = append(rows, []string{nodes, r.Plugin, r.Reason, strings.Join(r.Examples, ", ")})
+		rows = append(rows, []string{nodes, r.Plugin, reasonText(d, r), strings.Join(r.Examples, ", ")})
 	}
 	p.table([]string{p.dated("NODES", d.Point), "REFUSED BY", "REASON", "FOR EXAMPLE"}, rows)
 }
@@ -52,30 +52,26 @@ func (p *page) resources(title string, asOf answer.Point, uses []answer.Resource
 		}
 		rows = append(rows, []string{string(u.Resource), Amount(u.Resource, u.Needed), Amount(u.Resource, u.Free),
 			usable, largest,
-			Amount(u.Resource, u.Allocatable), heldBy(u)})
+			Amount(u.Resource, u.Allocatable), shares(u, u.KeptFor, u.KeptForOthers, u.KeptForOthersAmount),
+			cmp.Or(shares(u, u.Holders, u.Others, u.OthersAmount), "nobody")})
 	}
-	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "HELD BY"}, rows)
+	p.table([]string{p.dated(title, asOf), "NEEDED", "FREE", "USABLE", "MOST ON ONE NODE", "OF", "KEPT FOR", "HELD BY"},
+		rows)
 }
 
-func heldBy(u answer.ResourceUse) string {
+// shares names those that have some of a resource, or for which some is kept, each with its amount; "" for none.
+func shares(u answer.ResourceUse, holders []answer.Holder, others int, rest int64) string {
 	var parts []string
-	others, rest := u.Others, u.OthersAmount
-	for i, h := range u.Holders {
+	for i, h := range holders {
 		if i >= textHolders {
 			others, rest = others+1, rest+h.Amount
 			continue
 		}
-		kind := ""
-		if h.Kind == "group" {
-			kind = "gang "
-		}
+		kind := map[string]string{"group": "gang ", "composite": "composite "}[h.Kind]
 		parts = append(parts, fmt.Sprintf("%s%s %s", kind, h.Name, Amount(u.Resource, h.Amount)))
 	}
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s", Count(int64(others), "other", "others"), Amount(u.Resource, rest)))
-	}
-	if len(parts) == 0 {
-		return "nobody"
 	}
 	return strings.Join(parts, ", ")
 }
