@@ -54,38 +54,38 @@ func (d Demand) Same(o Demand) bool {
 	})
 }
 
-// takesAll reports whether no pod can be passed over: if there is room at one time, there is at each later one.
-func (d Demand) takesAll() bool {
+// trimmed returns the demand without pods that cannot matter: of those that are alike, no more than are wanted. grows
+// says that if there is room for it at one time, there is at each later one, as far as that is relied on: no pod that
+// is left can be passed over, and where pods were left out that ask something of a node, there is one part only.
+func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	if !d.Passing {
-		return true
-	}
-	spare := slices.ContainsFunc(d.Parts, func(p Part) bool { return len(p.Pods) > p.Wanted })
-	return !spare && len(d.Parts) == d.Enough
-}
-
-// trimmed returns the demand without pods that cannot matter: of those that are alike, no more than are wanted.
-func (d Demand) trimmed() Demand {
-	if !d.Passing {
-		return d
+		return d, true
 	}
 	d.Parts = slices.Clone(d.Parts)
+	spare, asking := false, false
 	for i, p := range d.Parts {
-		if len(p.Pods) > p.Wanted && interchangeable(p.Pods) {
-			d.Parts[i].Pods = p.Pods[:p.Wanted]
+		if len(p.Pods) <= p.Wanted {
+			continue
 		}
+		if !interchangeable(p.Pods) {
+			spare = true
+			continue
+		}
+		d.Parts[i].Pods = p.Pods[:p.Wanted]
+		asking = asking || !asksNothing(p.Pods[0].Object)
 	}
-	return d
+	return d, !spare && len(d.Parts) == d.Enough && (len(d.Parts) == 1 || !asking)
 }
 
-// interchangeable reports whether the pods request the same, and nothing else of a node: if one of them finds no room,
-// no other does.
+// interchangeable reports whether an Outlook cannot tell the pods apart: they request the same, and may run on the same
+// nodes, as far as it looks. If one of them finds no room, no other does.
 func interchangeable(pods []*cluster.Pod) bool {
 	if len(pods) == 0 {
 		return true
 	}
 	names := ResourcesOf(pods)
-	for _, p := range pods {
-		if !asksNothing(p.Object) {
+	for _, p := range pods[1:] {
+		if !sameNodes(p.Object, pods[0].Object) {
 			return false
 		}
 		for _, name := range names {

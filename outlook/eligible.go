@@ -3,6 +3,7 @@ package outlook
 import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -28,7 +29,24 @@ func eligible(pods []*cluster.Pod, node *v1.Node, comparisons bool) []bool {
 
 // asksNothing reports whether a pod asks nothing of a node but resources: the nodes for one such pod are those for all.
 func asksNothing(p *v1.Pod) bool {
-	return len(p.Spec.NodeSelector) == 0 && p.Spec.Affinity == nil && len(p.Spec.Tolerations) == 0
+	return len(p.Spec.NodeSelector) == 0 && requiredAffinity(p) == nil && len(p.Spec.Tolerations) == 0
+}
+
+// sameNodes reports whether two pods ask the same of a node, so that mayRunOn has one answer for both. It compares all
+// that mayRunOn looks at, and nothing else: host ports, volumes, spreading and the affinity to other pods change no
+// answer of this package.
+func sameNodes(a, b *v1.Pod) bool {
+	return equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
+		equality.Semantic.DeepEqual(requiredAffinity(a), requiredAffinity(b)) &&
+		equality.Semantic.DeepEqual(a.Spec.Tolerations, b.Spec.Tolerations)
+}
+
+// requiredAffinity returns which nodes a pod requires, nil for any.
+func requiredAffinity(pod *v1.Pod) *v1.NodeSelector {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
 }
 
 func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {

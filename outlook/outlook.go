@@ -47,6 +47,7 @@ type Outlook struct {
 	projector *Projector
 	now       eventlog.Time
 	demand    Demand
+	grows     bool           // see Demand.trimmed
 	pods      []*cluster.Pod // of the demand
 	resources []v1.ResourceName
 	needs     [][]int64 // by pod
@@ -75,9 +76,9 @@ type ending struct {
 // now.
 func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *Outlook {
 	p.outlooks++
-	demand = demand.trimmed()
+	demand, grows := demand.trimmed()
 	pods := demand.Pods()
-	o := &Outlook{projector: p, now: now, demand: demand, pods: pods, resources: ResourcesOf(pods)}
+	o := &Outlook{projector: p, now: now, demand: demand, grows: grows, pods: pods, resources: ResourcesOf(pods)}
 	o.differs = make([]bool, len(pods))
 	for _, pod := range pods {
 		o.needs = append(o.needs, o.amounts(pod))
@@ -244,7 +245,7 @@ func (o *Outlook) Earliest() (at eventlog.Time, places []eventlog.Place, until e
 		return true
 	}
 	i := 0
-	if o.demand.takesAll() {
+	if o.grows {
 		i = sort.Search(len(times), fits)
 	} else {
 		// Later there may be room for a pod that leaves none to others: each time is tried.

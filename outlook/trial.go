@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 )
@@ -83,13 +82,7 @@ func (r *Room) sameShape(i, j int) bool {
 	if !slices.Equal(r.needs[i], r.needs[j]) {
 		return false
 	}
-	a, b := r.pods[i].Object, r.pods[j].Object
-	if asksNothing(a) || asksNothing(b) {
-		return asksNothing(a) && asksNothing(b)
-	}
-	return equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
-		equality.Semantic.DeepEqual(a.Spec.Affinity, b.Spec.Affinity) &&
-		equality.Semantic.DeepEqual(a.Spec.Tolerations, b.Spec.Tolerations)
+	return sameNodes(r.pods[i].Object, r.pods[j].Object)
 }
 
 // Free counts a pod, which stands on one of the nodes, as taken off it.
