@@ -78,9 +78,11 @@ func exitCode(err error) int {
 		return exitDiverged
 	case errors.Is(err, errOtherRules):
 		return exitRules
+	case errors.As(err, &mismatch): // whatever else there is that could not be read
+		return exitDamaged
 	case errors.As(err, &unreadable):
 		return exitFailed
-	case errors.As(err, &damaged), errors.As(err, &damagedBundle), errors.As(err, &mismatch),
+	case errors.As(err, &damaged), errors.As(err, &damagedBundle),
 		errors.Is(err, snapshot.ErrNotTheEntries):
 		return exitDamaged
 	case isUsage(err):

@@ -202,9 +202,16 @@ type Rest struct {
 	Reason string
 }
 
+// Log is what is compared with signed checkpoints.
+type Log interface {
+	eventlog.RecordReader
+	// First returns the number of the first entry that can be read.
+	First() uint64
+}
+
 // Compare compares a log, whose entries were verified up to entry last, with signed checkpoints, from the smallest to
 // the largest. Each of them is in the Comparison once. The error is that ctx has ended.
-func Compare(ctx context.Context, log *logs.Source, signed []proof.Checkpoint, last uint64, rest Rest) (
+func Compare(ctx context.Context, log Log, signed []proof.Checkpoint, last uint64, rest Rest) (
 	c Comparison, err error,
 ) {
 	sound := uint64(0)

@@ -7,7 +7,6 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
-	"github.com/rollcall-sched/rollcall/proof"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -101,7 +100,7 @@ func (r *Report) Last() uint64 { return r.First + r.Entries - 1 }
 // is an *eventlog.DamagedError, and that it is not what was signed an *audit.MismatchError.
 func (r *Report) Err() error {
 	if r.cause != nil {
-		return fmt.Errorf("%w\nThe log was compared with none of the checkpoints", r.cause)
+		return r.failure()
 	}
 	if m := r.Mismatch(); m != nil {
 		err := error(m)
@@ -119,10 +118,15 @@ func (r *Report) Err() error {
 	return errors.Join(r.stateless(), r.badSnapshots())
 }
 
-// failed notes that an error has kept the log from being checked, so that it was compared with none of the checkpoints.
-func (r *Report) failed(err error, signed []proof.Checkpoint) {
-	r.Whole, r.Failed, r.cause = false, err.Error(), err
-	r.Checkpoints, r.Mismatches, r.NotCompared = nil, nil, audit.NotComparedWith(signed, err)
+// failure is the error that has kept the log from being checked, with what was found all the same.
+func (r *Report) failure() error {
+	if m := r.Mismatch(); m != nil {
+		return errors.Join(r.cause, m, r.notCompared())
+	}
+	if len(r.Checkpoints) == 0 {
+		return fmt.Errorf("%w\nThe log was compared with none of the checkpoints", r.cause)
+	}
+	return errors.Join(r.cause, r.notCompared())
 }
 
 // rest says why there may be entries behind the last one that was found good. A log that has lost its end has none.

@@ -70,8 +70,7 @@ func Run(ctx context.Context, name string, opts Options) (*Report, error) {
 		err = v.compare(ctx)
 	}
 	if err != nil && len(opts.Signed) > 0 && ctx.Err() == nil {
-		v.report.failed(err, opts.Signed)
-		return v.report, nil
+		return v.report, v.failed(ctx, err)
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +90,10 @@ type verifier struct {
 	total  int64
 
 	checker *segmentChecker
+	good    goodEntries  // those of the segments checked
 	log     *logs.Source // as a whole; nil as long as it is not open
+	// unopened is why log is not open although a writer has it, such as a segment that cannot be read.
+	unopened error
 }
 
 // run checks the segments, and what a writer tells behind them.
@@ -101,9 +103,7 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	defer files.Close()
-	if err := v.measure(files.Paths); err != nil {
-		return err
-	}
+	v.measure(files.Paths)
 	v.report.Live = files.Live
 	v.report.First = files.Before.Last + 1
 	if files.Absent != nil {
@@ -122,8 +122,12 @@ func (v *verifier) run(ctx context.Context) error {
 	if v.tree = files.Before.SealedTree; v.tree == nil && files.Before.Last == 0 {
 		v.tree = &merkle.Tree{}
 	}
+	v.good = goodEntries{first: v.report.First, before: files.Before.Hash}
 	began := time.Now()
 	err = v.segments(ctx, files)
+	if err == nil && v.unopened != nil {
+		return v.unopened
+	}
 	if err == nil && files.Live {
 		err = v.tail(ctx)
 	}
@@ -143,17 +147,16 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// measure learns the sizes of the segments.
-func (v *verifier) measure(paths []string) error {
+// measure learns the sizes of the segments, for the progress. What is wrong with one is found when that is checked.
+func (v *verifier) measure(paths []string) {
 	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
+		size := int64(0)
+		if info, err := os.Stat(path); err == nil {
+			size = info.Size()
 		}
-		v.sizes = append(v.sizes, info.Size())
-		v.total += info.Size()
+		v.sizes = append(v.sizes, size)
+		v.total += size
 	}
-	return nil
 }
 
 // segments checks all segments.
@@ -245,6 +248,7 @@ func (v *verifier) segment(ctx context.Context, path string) error {
 	report, err := v.checker.check(ctx, path, v.progress)
 	var damage *eventlog.DamagedError
 	if err != nil && !errors.As(err, &damage) {
+		v.readInPart(report, err)
 		return err
 	}
 	if report.Facts.Path == "" { // it could not even be opened
@@ -263,10 +267,15 @@ func (v *verifier) segment(ctx context.Context, path string) error {
 		v.report.Entries = damage.Seq - v.report.First
 		return damage
 	}
+	before := v.tree
+	if before == nil {
+		before = report.Facts.Tree
+	}
 	if err := v.grow(report); err != nil {
 		v.report.Entries = report.Facts.First - v.report.First
 		return err
 	}
+	v.good.add(path, before, report.Facts.First, report.Facts.Last)
 	v.report.Segments++
 	v.report.Entries = report.Facts.Last + 1 - v.report.First
 	if report.First.Seq == 0 { // an empty segment
