@@ -1,7 +1,7 @@
 package backfill
 
 import (
-	"fmt"
+	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -35,6 +35,10 @@ func (p *Planner) UseKeptAlone(yes bool) {
 		p.ForgetMemos()
 	}
 }
+
+// KeepBeyond sets whether members beyond what an entity needs go to no other nodes, too, when the members before them
+// are bound by then, and have no nominations any more.
+func (p *Planner) KeepBeyond(yes bool) { p.keptBeyond = yes }
 
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
@@ -135,8 +139,8 @@ func (p *Planner) KeepsFrom(kept, other *cluster.Pod) bool {
 }
 
 // overtaken returns the entity that lets none pass and comes before the one that a pod belongs to, nil for none; it is
-// asked of entities with nominations of their own only, because no others overtake. own is the node where room is kept
-// for the pod.
+// asked of entities with nominations of their own only, because no others overtake, and of members beyond what an
+// entity needs (see KeepBeyond). own is the node where room is kept for the pod.
 func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) {
 	if !p.keptAlone || pod == nil {
 		return nil, ""
@@ -145,7 +149,7 @@ func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) 
 	if l == nil || e == nil {
 		return nil, ""
 	}
-	any := false
+	any := p.keptBeyond && p.view.HasEnough(e)
 	for _, k := range p.view.KeptFor(e.Key()) {
 		any = any || k.Own
 		if k.Own && k.Pod == pod {
@@ -179,6 +183,12 @@ func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (wh
 		if info.Node().Name == own {
 			return ""
 		}
-		return fmt.Sprintf("node(s) are for %s, which comes first, and not kept for the pod", nameOf(first.Key()))
+		return "node(s) are for " + nameOf(first.Key()) + notKept
 	}
 }
+
+// notKept is how the refusals of keptAloneRefusal end. It is recorded: IsKeptAlone reads it.
+const notKept = ", which comes first, and not kept for the pod"
+
+// IsKeptAlone reports whether a reason that a Decision records says that nodes are for an entity that was overtaken.
+func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, notKept) }

@@ -114,6 +114,7 @@ type Planner struct {
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	useless      eventlog.Ending                                // see EndUseless
 	keptAlone    bool                                           // see UseKeptAlone
+	keptBeyond   bool                                           // see KeepBeyond
 	overtakes    map[overtakes]bool                             // a memo, see ForgetOvertaking
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work

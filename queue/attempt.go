@@ -20,6 +20,8 @@ type Failure struct {
 	// Error says that something went wrong rather than that there is no place: the entity is retried after
 	// its backoff, whatever happens meanwhile.
 	Error bool
+	// KeptOff says that nodes were refused because they are for an entity that comes first, see Entity.KeptOff.
+	KeptOff bool
 }
 
 // StartAttempt takes the entity out of the place that it is in and puts it in flight, with all its members untried. It
@@ -32,7 +34,7 @@ func (q *Queue) StartAttempt(key Key) {
 	}
 	e.attempts++
 	e.startedAt = q.changes
-	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
+	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	for _, m := range e.members {
 		e.retry(m)
 	}
@@ -88,7 +90,7 @@ func (q *Queue) Refuse(key Key, f Failure) {
 // blame adds a failure to what is known of the attempt.
 func (q *Queue) blame(e *Entity, f Failure) {
 	e.failed = true
-	e.erred = e.erred || f.Error
+	e.erred, e.keptOff = e.erred || f.Error, e.keptOff || f.KeptOff
 	e.plugins = distinct(slices.Concat(e.plugins, f.Plugins))
 	e.pendingPlugins = distinct(slices.Concat(e.pendingPlugins, f.PendingPlugins))
 	if m := q.byUID[f.UID]; m != nil && m.entity == e && !m.placed {
@@ -122,7 +124,7 @@ func (q *Queue) Finish(key Key) {
 		return
 	}
 	q.take(e)
-	e.failed, e.erred, e.plugins, e.pendingPlugins = false, false, nil, nil
+	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	e.forgetNotes()
 	if e.ready == 0 {
 		q.rest(e)
@@ -145,7 +147,7 @@ func (q *Queue) Park(key Key, f Failure) {
 	}
 	inFlight := e.state == InFlight
 	if !inFlight {
-		e.erred, e.plugins, e.pendingPlugins = false, nil, nil
+		e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, nil, nil
 		for _, m := range e.members {
 			m.refused = false
 		}

@@ -47,7 +47,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	if picked {
 		state, owed = Unschedulable, true
 	}
-	dst = append(dst, byte(state), canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny))
+	dst = append(dst, byte(state), canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff))
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)

@@ -109,6 +109,7 @@ type Entity struct {
 	errorCount         int
 	failed             bool // the last attempt ended in a failure
 	erred              bool // a member met with an error in the attempt under way
+	keptOff            bool // see KeptOff
 	backoffUntil       eventlog.Time
 
 	// The plugins that rejected it in the attempt under way, or else in the last one: sorted, distinct.
@@ -154,6 +155,10 @@ func (e *Entity) Owed() bool { return e.owed }
 
 // Failed reports whether the last attempt ended in a failure.
 func (e *Entity) Failed() bool { return e.failed }
+
+// KeptOff reports whether the last attempt, or the one under way, was refused nodes because they are for an entity that
+// comes first: it overtook that one.
+func (e *Entity) KeptOff() bool { return e.keptOff }
 
 // Since returns when the entity became unschedulable or gated; zero in other states and when owed.
 func (e *Entity) Since() eventlog.Time {

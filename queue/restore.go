@@ -74,8 +74,8 @@ func readNames(r *canonical.Reader, field string) []string {
 // readEntity reads what appendState wrote of one entity and of its members.
 func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*Entity, error) {
 	e := &Entity{key: readKey(r), profile: r.String("profile"), state: State(r.Byte("state"))}
-	bits := r.Flags("entity flags", 5)
-	e.owed, e.failed, e.erred, e.notedAll, e.notedAny = bits[0], bits[1], bits[2], bits[3], bits[4]
+	bits := r.Flags("entity flags", 6)
+	e.owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {
 		e.setFirstActive(t)

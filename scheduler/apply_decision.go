@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
@@ -106,10 +107,10 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event
 	}
 	if waited || m.waits.endsAttempt(key, d) {
-		m.queue.Park(key, failureOf(d))
+		m.queue.Park(key, m.failureOf(d))
 		return
 	}
-	m.queue.Refuse(key, failureOf(d))
+	m.queue.Refuse(key, m.failureOf(d))
 	m.waits.conclude(key)
 }
 
@@ -129,8 +130,10 @@ func (m *Machine) applyRejected(key queue.Key, d *eventlog.Decision) (freed []*v
 			others = append(others, other)
 		}
 	}
+	failure := m.failureOf(d)
+	failure.KeptOff = false // it is the cycle's own entity that was refused nodes
 	for _, other := range others {
-		m.queue.Park(other, failureOf(d))
+		m.queue.Park(other, failure)
 	}
 	return freed, nil
 }
@@ -197,9 +200,12 @@ func blamesGang(d *eventlog.Decision) bool {
 // failureOf returns what the queue has to know of a decision that placed nothing: the plugins whose events ask for a
 // retry. If some nodes were feasible and the pod was refused later (in Reserve or Permit), these are the plugins that
 // refused it then, and not those that filtered other nodes out. Preemption is never among them: it refused nothing.
-func failureOf(d *eventlog.Decision) queue.Failure {
+func (m *Machine) failureOf(d *eventlog.Decision) queue.Failure {
 	f := queue.Failure{UID: d.UID, Error: d.Outcome == eventlog.Error}
 	for _, r := range d.Rejections {
+		if m.rules.notesKeptOff() && r.Plugin == coscheduling.Name && r.Nodes > 0 && backfill.IsKeptAlone(r.Reason) {
+			f.KeptOff = true
+		}
 		if r.Plugin == "" || r.Plugin == preemption.Name || d.Feasible > 0 && r.Nodes > 0 {
 			continue
 		}

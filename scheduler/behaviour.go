@@ -13,7 +13,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 4
+const Behaviour = 5
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -79,6 +79,12 @@ var Behaviours = []Rules{
 			"one entity of the queue.",
 		"A CompositePodGroup may ask for a topology. Of the domains that have room the one with the highest score is " +
 			"taken, as kube-scheduler 1.37 scores placements; it was the smallest.",
+	}},
+	{Number: 5, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"An entity that had nominations is retried without an event only if its attempt was refused nodes that are " +
+			"for the first of its lane, which it overtook. Before, any refusal by the gang plugin was enough.",
+		"Members beyond the minimum of a gang that overtook the first of its lane go to no other nodes than those " +
+			"kept for them, also if the members before them are bound meanwhile.",
 	}},
 }
 
@@ -153,6 +159,13 @@ func (r *rules) needsPassOver() bool { return r.behaviour >= 4 }
 // needs, and with that room alone.
 func (r *rules) keepsAlone() bool { return r.behaviour >= 4 }
 
+// notesKeptOff reports whether the state says which attempts were refused nodes that are for an entity they overtook.
+func (r *rules) notesKeptOff() bool { return r.behaviour >= 5 }
+
+// keepsBeyond reports whether members beyond the minimum of an entity that overtakes are always bound to the nodes that
+// are kept for them.
+func (r *rules) keepsBeyond() bool { return r.behaviour >= 5 }
+
 // heedsComparisons reports whether the feature gate TaintTolerationComparisonOperators is heeded by all that looks for
 // room, and not by plugins alone.
 func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
@@ -185,6 +198,7 @@ var searches = [Behaviour + 1]search{
 	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
@@ -201,6 +215,7 @@ func (m *Machine) useRules() {
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
 	m.backfill.UseKeptAlone(m.rules.keepsAlone())
+	m.backfill.KeepBeyond(m.rules.keepsBeyond())
 	m.backfill.CompareTolerations(m.comparesTolerations())
 	m.topology.projector.CompareTolerations(m.comparesTolerations())
 	m.queue.PickIsMemo(m.rules.recordsFacts())

@@ -196,6 +196,10 @@ func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
 }
 
+// LetsPass reports whether an entity that waits for its turn lets others of its lane that come after it be attempted
+// first.
+func (m *Machine) LetsPass(e *queue.Entity) bool { return m.backfill == nil || m.backfill.Passes(e) }
+
 // KeptFor returns the nominations of the pods of an entity.
 func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
 	kept, _ := m.nominated.byEntity()
@@ -204,17 +208,22 @@ func (m *Machine) KeptFor(key queue.Key) []backfill.Kept {
 
 // retryOvertaking has an entity tried again, after its backoff, if its attempt has failed on nodes that were not kept
 // for it while it overtook another one, and it does not overtake any more: it then waits for its turn, and need not
-// wait for an event. hadOwn says that it had nominations of its own before the Decision.
+// wait for an event. hadOwn says that it had nominations of its own before the Decision: up to behaviour 4 that is all
+// that is asked of the attempt.
 func (m *Machine) retryOvertaking(key queue.Key, hadOwn bool) {
-	if !hadOwn {
-		return
+	if hadOwn || m.rules.notesKeptOff() {
+		m.nominated.forgetIndex() // the Decision may have changed it
 	}
-	m.nominated.forgetIndex() // the Decision may have changed it
 	e := m.queue.Get(key)
 	if e == nil || e.State() != queue.Unschedulable || e.Owed() || !m.backfill.HasLane(e.Profile()) {
 		return
 	}
-	if refused, _ := e.RejectedBy(); slices.Contains(refused, coscheduling.Name) && !m.backfill.Overtakes(e, e) {
+	refused, _ := e.RejectedBy()
+	overtook := hadOwn && slices.Contains(refused, coscheduling.Name)
+	if m.rules.notesKeptOff() {
+		overtook = e.KeptOff()
+	}
+	if overtook && !m.backfill.Overtakes(e, e) {
 		m.queue.Retry(key)
 	}
 }
