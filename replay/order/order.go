@@ -88,25 +88,17 @@ type refusal struct {
 // choice is an attempt under way: what it overtakes if it places its entity.
 type choice struct {
 	overtakes []passed
-	// kept are the nodes where room was kept for pods of its entity when it began; nil where that does not limit it.
-	kept map[types.UID]string
-	// stray says of a pod that was placed elsewhere, "" if none was.
-	stray string
+	// placed says that the overtakings are reported. The attempt may go on with members beyond the minimum.
+	placed bool
 }
 
 // passed is an overtaking, and by which rule and with which detail it is one if it is not allowed by Nominated.
 type passed struct {
 	Overtaking
+	key       queue.Key // of the one that was overtaken
 	otherwise Rule
 	instead   string
-}
-
-// settle says of an overtaking that Nominated allowed what it is if a pod was placed where no room was kept for it.
-func (c *choice) settle(o passed) Overtaking {
-	if o.Rule == Nominated && c.stray != "" {
-		o.Rule, o.Detail, o.Verdict = o.otherwise, o.instead+"; "+c.stray, Violation
-	}
-	return o.Overtaking
+	strayed   bool // a pod was placed where no Decision had kept room for it
 }
 
 // start takes in the state before the first entry.
@@ -154,7 +146,8 @@ func (a *auditor) take(e eventlog.Entry) error {
 	return nil
 }
 
-// beforeDecision judges the choice that a Decision makes if it begins an attempt, and returns the entity that it is on.
+// beforeDecision judges the choice that a Decision makes if it begins an attempt, and returns the entity that it is on:
+// one that is attempted, or a pod of which was held and goes on.
 func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.Key {
 	q := a.m.Queue()
 	pod := a.m.Cluster().Pod(d.UID)
@@ -162,13 +155,62 @@ func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.K
 		return queue.Key{}
 	}
 	by := q.Find(d.UID)
-	if by == nil || d.Outcome == eventlog.Evicted || d.Outcome == eventlog.Reserved || pod.Stage != cluster.Pending {
-		return queue.Key{} // it is about a pod that has its node, or about room
+	if by == nil || d.Outcome == eventlog.Evicted || d.Outcome == eventlog.Reserved {
+		return queue.Key{} // it is about a pod that is bound, or about room
+	}
+	if pod.Stage != cluster.Pending {
+		if d.Outcome == eventlog.Scheduled {
+			return by.Key() // it ends the wait of a pod, and may complete its gang
+		}
+		return queue.Key{}
 	}
 	if by.State() != queue.InFlight {
 		a.choose(e, by)
 	}
+	if c := a.chosen[by.Key()]; c != nil && d.Node != "" && a.m.Behaviour() >= keptAlone {
+		a.stray(e, d, by, c)
+	}
 	return by.Key()
+}
+
+// stray makes violations of the overtakings that are allowed by the rule Nominated if a pod goes to a node where no
+// Decision had room kept for it, for as long as the one that was overtaken lets nothing pass. So all pods are judged
+// that the attempt places, those beyond the minimum too.
+func (a *auditor) stray(e eventlog.Entry, d *eventlog.Decision, by *queue.Entity, c *choice) {
+	if !slices.ContainsFunc(c.overtakes, func(o passed) bool { return o.Rule == Nominated && !o.strayed }) {
+		return
+	}
+	for _, k := range a.m.KeptFor(by.Key()) {
+		if k.Own && k.Pod.Object.UID == d.UID && k.Node == d.Node {
+			return
+		}
+	}
+	for i := range c.overtakes {
+		o := &c.overtakes[i]
+		if o.Rule != Nominated || o.strayed || !a.stillWaits(o.key, by) {
+			continue
+		}
+		o.strayed = true
+		wrong := o.Overtaking
+		wrong.Verdict, wrong.Rule = Violation, o.otherwise
+		wrong.Detail = fmt.Sprintf("%s; pod %s/%s went to node %s, where no Decision had kept room for it", o.instead,
+			d.Namespace, d.Name, d.Node)
+		if !c.placed {
+			o.Overtaking = wrong
+			continue
+		}
+		wrong.Placed, wrong.Time = e.Seq, e.Time.String()
+		a.report.add(wrong, a.Keep)
+	}
+}
+
+// stillWaits reports whether an entity stands before by, and lets nothing of its lane pass, while by is attempted.
+func (a *auditor) stillWaits(key queue.Key, by *queue.Entity) bool {
+	other := a.m.Queue().Get(key)
+	if other == nil || other.State() == queue.Placed || other.State() == queue.Gated {
+		return false
+	}
+	return a.placeOf(other).stands(a.placeOf(by)) && !a.m.LetsPass(other)
 }
 
 // choose notes an attempt that begins, and whom it overtakes if it places its entity.
@@ -178,12 +220,6 @@ func (a *auditor) choose(e eventlog.Entry, by *queue.Entity) {
 	if e.Seq < a.From {
 		return
 	}
-	if a.m.Behaviour() >= keptAlone {
-		c.kept = map[types.UID]string{}
-		for _, k := range a.m.KeptFor(by.Key()) {
-			c.kept[k.Pod.Object.UID] = k.Node
-		}
-	}
 	a.report.Attempts++
 	for _, other := range a.line.before(a, by) {
 		rule, detail := a.judge(other, by)
@@ -192,7 +228,7 @@ func (a *auditor) choose(e eventlog.Entry, by *queue.Entity) {
 			verdict = Violation
 		}
 		refused := a.refused[other.Key()]
-		o := passed{otherwise: rule, instead: detail, Overtaking: Overtaking{
+		o := passed{key: other.Key(), otherwise: rule, instead: detail, Overtaking: Overtaking{
 			Verdict: verdict, Rule: rule, Detail: detail, Overtaken: entityOf(other), By: entityOf(by),
 			Chosen: e.Seq, Refused: refused.seq, Reasons: refused.reasons,
 		}}
@@ -212,22 +248,22 @@ func (a *auditor) afterDecision(e eventlog.Entry, d *eventlog.Decision, key queu
 		a.refused[key] = refusal{e.Seq, reasonsOf(d)}
 	}
 	c := a.chosen[key]
-	if c != nil && c.kept != nil && d.Node != "" && c.kept[d.UID] != d.Node && c.stray == "" {
-		c.stray = fmt.Sprintf("pod %s/%s went to node %s, which was not kept for it", d.Namespace, d.Name, d.Node)
-	}
-	if c != nil && (d.Outcome == eventlog.Scheduled || len(d.Allowed) > 0) {
+	if c != nil && !c.placed && (d.Outcome == eventlog.Scheduled || len(d.Allowed) > 0) {
 		if e.Seq >= a.From {
 			a.report.Placed++
 		}
-		for _, o := range c.overtakes {
+		for i := range c.overtakes {
+			o := &c.overtakes[i]
 			o.Placed, o.Time = e.Seq, e.Time.String()
-			a.report.add(c.settle(o), a.Keep)
+			a.report.add(o.Overtaking, a.Keep)
 		}
-		delete(a.chosen, key)
+		c.placed = true
 	}
-	if entity := a.m.Queue().Get(key); entity == nil || entity.State() != queue.InFlight {
-		delete(a.chosen, key)
+	entity := a.m.Queue().Get(key)
+	if c == nil || entity != nil && (entity.State() == queue.InFlight || !c.placed && entity.NumPlaced() > 0) {
+		return // it goes on, or its pods wait on nodes for other plugins
 	}
+	delete(a.chosen, key)
 }
 
 // keptAlone is the behaviour from which on an entity that overtakes must go to the nodes that are kept for it.

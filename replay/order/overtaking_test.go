@@ -130,7 +130,7 @@ func TestANominatedPodOvertakesOnItsNodeOnly(t *testing.T) {
 	}
 	d.Node = "n2"
 	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO "+
-		"lets none pass it; pod ml/second went to node n2, which was not kept for it)")
+		"lets none pass it; pod ml/second went to node n2, where no Decision had kept room for it)")
 }
 
 // TestAGangThatIsNominatedInPartOvertakesNothing reads a log of behaviour 3 as if it were of behaviour 4: by the rules
@@ -185,4 +185,97 @@ func TestWhatMayOvertakeItsLaneIsNotHeldUpByIt(t *testing.T) {
 	moved := entries[by]
 	entries = slices.Insert(slices.Delete(entries, by, by+1), second, moved)
 	wantJudged(t, judged(t, entries), nominated, third, refused, "VIOLATION Turn: ml/by before ml/second")
+}
+
+// beyond has the gang second placed where it is nominated, past the gang first. Its member second-2 is beyond its
+// minimum, and finds no node: n3 is for first.
+func beyond(t *testing.T) []eventlog.Entry {
+	t.Helper()
+	return playedLog(t, "node n3 cpu=1", "group ml/second min=2 priority=5; pod ml/second-0 cpu=2 group=second; "+
+		"pod ml/second-1 cpu=2 group=second", "pod ml/second-2 cpu=1 group=second; pod ml/first-2 cpu=3 group=first; "+
+		"delete pods ml/low", "advance 10s")
+}
+
+// decisionOn returns the last Decision on a pod, to be altered.
+func decisionOn(t *testing.T, entries []eventlog.Entry, pod string) *eventlog.Decision {
+	t.Helper()
+	d, ok := entries[at(t, entries, pod)].Payload.(*eventlog.Decision)
+	if !ok {
+		t.Fatalf("there is no Decision on %s", pod)
+	}
+	return d
+}
+
+const goesTo = "no Decision had kept room for it"
+
+// TestMembersBeyondTheMinimumAreJudged alters the Decision on the member that finds no node: it goes to n3.
+func TestMembersBeyondTheMinimumAreJudged(t *testing.T) {
+	const allowed = "allowed Nominated: ml/second before ml/first"
+	wantJudged(t, judged(t, beyond(t)), allowed)
+	entries := beyond(t)
+	d := decisionOn(t, entries, "second-2")
+	if d.Outcome != eventlog.Unschedulable {
+		t.Fatalf("second-2 goes to %q", d.Node)
+	}
+	d.Outcome, d.Node, d.Rejections = eventlog.Scheduled, "n3", nil
+	wantJudged(t, judged(t, entries), allowed, "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy "+
+		"StrictFIFO lets none pass it; pod ml/second-2 went to node n3, where "+goesTo+")")
+}
+
+// TestANodeThatTheObjectAloneNamesIsNotKept has the object of the member that is beyond the minimum name n3, to which
+// no Decision nominates it.
+func TestANodeThatTheObjectAloneNamesIsNotKept(t *testing.T) {
+	entries := beyond(t)
+	for _, e := range entries {
+		if p, ok := e.Payload.(*eventlog.Upserted); ok && p.Object.GetName() == "second-0" {
+			pod := p.Object.DeepCopyObject().(*v1.Pod)
+			pod.Name, pod.UID, pod.Status.NominatedNodeName = "second-", "named", "n3"
+			named := eventlog.Entry{Epoch: e.Epoch, Time: entries[len(entries)-1].Time,
+				Payload: &eventlog.Upserted{Resource: p.Resource, Object: pod}}
+			last := at(t, entries, "second-0")
+			d := *decisionOn(t, entries, "second-0")
+			d.Name, d.UID, d.Node = "second-", "named", "n3"
+			entries = slices.Insert(entries, last, named,
+				eventlog.Entry{Epoch: e.Epoch, Time: named.Time, Payload: &d})
+			break
+		}
+	}
+	wantJudged(t, judged(t, entries), "VIOLATION StrictFIFO: ml/second before ml/first (the queue policy StrictFIFO "+
+		"lets none pass it; pod ml/second- went to node n3, where "+goesTo+")")
+}
+
+// TestWhatIsGoneIsNotOvertaken deletes the gang first while second is attempted, whose last member goes to n3 then.
+func TestWhatIsGoneIsNotOvertaken(t *testing.T) {
+	entries := beyond(t)
+	decisionOn(t, entries, "second-1").Node = "n3"
+	last := at(t, entries, "second-1")
+	var gone []eventlog.Entry
+	for _, e := range entries[:last] {
+		if p, ok := e.Payload.(*eventlog.Upserted); ok && (p.Object.GetName() == "first-0" ||
+			p.Object.GetName() == "first-2") {
+			gone = append(gone, eventlog.Entry{Epoch: e.Epoch, Time: entries[last].Time, Payload: &eventlog.Deleted{
+				Resource: eventlog.Pods, Namespace: "ml", Name: p.Object.GetName(), UID: p.Object.GetUID(),
+			}})
+		}
+	}
+	if len(gone) != 2 {
+		t.Fatalf("%d members of first", len(gone))
+	}
+	entries = slices.Insert(entries, last, gone...)
+	wantJudged(t, judged(t, entries), "allowed Nominated: ml/second before ml/first")
+}
+
+// TestAGangThatTheEndOfAWaitCompletesIsJudged plays a story.
+func TestAGangThatTheEndOfAWaitCompletesIsJudged(t *testing.T) {
+	entries := transcripts.PlayFile(t, "testdata/completed_by_a_wait.txt")
+	wantJudged(t, judged(t, entries), "allowed Refused: ml/train before ml/high")
+}
+
+// TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged plays the story of such a gang by the rules of behaviour 4, which
+// forgot then what the gang was attempted for.
+func TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged(t *testing.T) {
+	entries := transcripts.PlayFile(t, "testdata/beyond_kept_alone_before_5.txt")
+	wantJudged(t, judged(t, entries), "allowed Nominated: ml/second before ml/first", "VIOLATION StrictFIFO: "+
+		"ml/second before ml/first (the queue policy StrictFIFO lets none pass it; pod ml/second-2 went to node n3, "+
+		"where "+goesTo+")")
 }

@@ -206,7 +206,7 @@ func (a *auditor) decided(d *decision) error {
 		a.reserve(p, d)
 	case "Unschedulable", "Error":
 		a.checkRefused(p, d)
-		p.nominated = d.Nominated
+		p.nominate(d.Nominated, len(d.Victims) > 0)
 		if p.stage != pending {
 			a.find("effects", "pod %s is refused, and is on node %s", p.name, p.node)
 		}
@@ -262,7 +262,7 @@ func (a *auditor) carryOut(d *decision) {
 	}
 	for _, n := range d.Nominations {
 		if p := a.pods[n.UID]; p != nil {
-			p.nominated = n.Node
+			p.nominate(n.Node, true)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func (a *auditor) place(p *pod, d *decision) {
 	a.checkTopology(p, d)
 	a.checkLane(p, d)
 	a.checkReservation(p, d)
-	p.stage, p.node, p.placed, p.placedAt, p.nominated = going, d.Node, a.now, a.seq, ""
+	p.stage, p.node, p.placed, p.placedAt = going, d.Node, a.now, a.seq
 	if d.Outcome == "Waiting" {
 		p.stage, p.waitUntil = held, d.WaitUntil
 	}
@@ -291,6 +291,18 @@ func (a *auditor) place(p *pod, d *decision) {
 	for _, v := range d.Volumes {
 		p.settles[v.Claim] = v.Volume
 	}
+}
+
+// nominate takes in what a Decision says of where room is kept for a pod. A Decision that gives it the node which its
+// object names, and evicts nobody for it, only repeats that.
+func (p *pod) nominate(node string, anew bool) {
+	switch {
+	case node == "":
+		p.own = false
+	case anew || node != p.nominated && node != p.object.Status.NominatedNodeName:
+		p.own = true
+	}
+	p.nominated = node
 }
 
 // bindResult checks that a bind follows from a Decision, and takes in how it ended.
@@ -310,7 +322,7 @@ func (a *auditor) bindResult(e *entry) {
 	}
 	switch e.Outcome {
 	case "Bound":
-		p.stage = bound
+		p.stage, p.nominated, p.own = bound, "", false
 	case "Failed", "Conflict":
 		p.release()
 		a.breakPromises()

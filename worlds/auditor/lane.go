@@ -95,7 +95,7 @@ func (a *auditor) checkLane(p *pod, d *decision) {
 	a.asked(check)
 	mine := a.standingOf(p)
 	for _, first := range a.lacking(p.object.Spec.SchedulerName) {
-		if p.nominated == d.Node && first.priority == mine.priority {
+		if p.own && p.nominated == d.Node && first.priority == mine.priority && a.keptForAll(p) {
 			continue // it goes where room is kept for it, which is not free for the first one
 		}
 		if first.entity != mine.entity && first.before(mine) {
@@ -104,6 +104,26 @@ func (a *auditor) checkLane(p *pod, d *decision) {
 				mine.since.Format(time.RFC3339))
 		}
 	}
+}
+
+// keptForAll reports whether Decisions had room kept for as many members of a pod's gang as it lacks, or it lacks none:
+// a gang that is nominated in part passes nothing. Of gangs that are admitted with others the auditor is not sure.
+func (s *state) keptForAll(p *pod) bool {
+	g := s.groups[p.gang]
+	if g == nil {
+		return true
+	}
+	t := s.terms(g)
+	if len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" {
+		return true
+	}
+	good, held, _ := s.tally(g)
+	for _, o := range s.members(g.name) {
+		if o.stage == pending && o.own {
+			good++
+		}
+	}
+	return good+held >= t.minimum
 }
 
 // keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: its gang

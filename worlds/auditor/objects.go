@@ -35,7 +35,8 @@ type podObject struct {
 	Metadata meta    `json:"metadata"`
 	Spec     podSpec `json:"spec"`
 	Status   struct {
-		Phase string `json:"phase"`
+		Phase             string `json:"phase"`
+		NominatedNodeName string `json:"nominatedNodeName"`
 	} `json:"status"`
 }
 

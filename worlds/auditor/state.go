@@ -37,6 +37,7 @@ type pod struct {
 	placedAt  uint64
 	waitUntil time.Time
 	nominated string // the node where room is kept for it
+	own       bool   // a Decision nominated it there, and not its object alone
 	came      bool   // with its node, or its end has been seen to
 	leaving   bool   // a Decision asked for its eviction
 	succeeded bool
@@ -266,7 +267,7 @@ func (s *state) deleted(e *entry) *pod {
 		delete(s.nodes, e.Name)
 		for _, p := range s.pods {
 			if p.nominated == e.Name {
-				p.nominated = ""
+				p.nominated, p.own = "", false
 			}
 		}
 	case "podgroups.scheduling.k8s.io", "podgroups.scheduling.x-k8s.io":

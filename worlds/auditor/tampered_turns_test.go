@@ -140,6 +140,32 @@ var storiesOfTurns = []told{
 	{"fifo", "a nominated pod passes on another node", "StrictFIFO", func(s *story, tampered bool) {
 		passesNominated(s, pick(tampered, "m", "n"), pick(tampered, "n", "m"))
 	}},
+	{"fifo", "a member beyond the minimum passes where no room is kept for it", "StrictFIFO",
+		func(s *story, tampered bool) {
+			gangPasses(s, "{'victims': ['v'], 'nominated': 'n', 'nominations': [{'uid': 'g-1', 'node': 'n'}]}", "")
+			s.in("g", 1, "Scheduled", "n", "{'allowed': ['g-0']}")
+			s.bind("g-0", "n")
+			s.bind("g-1", "n")
+			if tampered {
+				s.in("g", 2, "Scheduled", "o", "")
+				s.bind("g-2", "o")
+			}
+		}},
+	{"fifo", "a gang passes that is nominated in part", "StrictFIFO", func(s *story, tampered bool) {
+		gangPasses(s, pick(tampered, "{'victims': ['v'], 'nominated': 'n'}",
+			"{'victims': ['v'], 'nominated': 'n', 'nominations': [{'uid': 'g-1', 'node': 'n'}]}"), "")
+		s.in("g", 1, "Scheduled", "n", "{'allowed': ['g-0']}")
+		s.bind("g-0", "n")
+		s.bind("g-1", "n")
+	}},
+	{"fifo", "a gang passes that its objects nominate", "StrictFIFO", func(s *story, tampered bool) {
+		gangPasses(s, pick(tampered, "{'nominated': 'n'}",
+			"{'victims': ['v'], 'nominated': 'n', 'nominations': [{'uid': 'g-1', 'node': 'n'}]}"),
+			pick(tampered, "n", ""))
+		s.in("g", 1, "Scheduled", "n", "{'allowed': ['g-0']}")
+		s.bind("g-0", "n")
+		s.bind("g-1", "n")
+	}},
 	{"reservation", "a pod is in the way", "Backfill", func(s *story, tampered bool) {
 		s.node("n", "3", "x", "")
 		s.node("m", "1", "x", "")
@@ -281,6 +307,28 @@ func passesNominated(s *story, node, other string) {
 	s.gone("pods", "w")
 	s.place("high", node)
 	s.place("first", other)
+}
+
+// gangPasses tells of the gang g of three with a minimum of two, which is refused with some facts, and passes the pod
+// first of its own priority, up to the member that waits for the next one. named is the node that objects nominate to.
+func gangPasses(s *story, facts, named string) {
+	s.node("n", "2", "x", "")
+	s.node("o", "1", "x", "")
+	s.pod("v", "2", "", "")
+	s.place("v", "n")
+	s.pod("first", "4", "'priority': 10, 'preemptionPolicy': 'Never'", "")
+	s.tick(time.Second)
+	s.object("podgroups.scheduling.k8s.io", "g", "{'spec': {'schedulingPolicy': {'gang': {'minCount': 2}}}}")
+	for i := range 3 {
+		fmt.Fprintf(&s.workload, "---\n{\"kind\": \"Pod\", \"metadata\": {\"name\": \"g-%d\", \"namespace\": \"d\"}}\n",
+			i)
+		s.object("pods", fmt.Sprintf("g-%d", i), `{'spec': {'schedulerName': 'default-scheduler', 'priority': 10,
+			'schedulingGroup': {'podGroupName': 'g'}, 'containers': [{'resources': {'requests': {'cpu': '1'}}}]},
+			'status': {'nominatedNodeName': '%s'}}`, pick(i < 2, named, ""))
+	}
+	s.in("g", 0, "Unschedulable", "", facts)
+	s.gone("pods", "v")
+	s.in("g", 0, "Waiting", "n", until, "")
 }
 
 // preempts tells of a pod that has another one evicted, which has all of the node n.
