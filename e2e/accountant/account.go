@@ -146,6 +146,7 @@ func (a *Account) takeAnswer(e *event, at span, deletes bool) error {
 		if !deletes {
 			return a.takeNode(e.Response, at)
 		}
+		a.nodeGone(e.Object.Name, at)
 	case "podgroups.scheduling.x-k8s.io", "podgroups.scheduling.k8s.io":
 		if !deletes {
 			return a.takeGroup(e.Response, at)
@@ -320,6 +321,17 @@ func (a *Account) takeNode(text json.RawMessage, at span) error {
 		n.allocatable = append(n.allocatable, amounts{at, of})
 	}
 	return nil
+}
+
+// nodeGone books the deletion of a node: from then on it can be given nothing, until it comes back. An empty name stands
+// for all nodes.
+func (a *Account) nodeGone(name string, at span) {
+	for _, known := range slices.Sorted(maps.Keys(a.nodes)) {
+		if name == "" || name == known {
+			n := a.nodes[known]
+			n.allocatable = append(n.allocatable, amounts{at, nil})
+		}
+	}
 }
 
 func (a *Account) takeGroup(text json.RawMessage, at span) error {

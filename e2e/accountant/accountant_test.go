@@ -155,6 +155,30 @@ func TestTheAccountantFindsWhatWasPlanted(t *testing.T) {
 		{"a node that nothing shows", "pod d/a was bound to node n9, which nothing shows", func(h *history) {
 			h.bind("s", "a", "n9", 201)
 		}},
+		{"a node that was deleted", "cpu 1000 of 0, by d/a", func(h *history) {
+			h.removeNode("n1")
+			h.wait(time.Minute)
+			h.bind("s", "a", "n1", 201)
+		}},
+		{"a node that is deleted at that moment", "", func(h *history) {
+			h.removeNode("n1")
+			h.bind("s", "a", "n1", 201)
+		}},
+		{"a node that came back still has its pods", "cpu 3000 of 2000", func(h *history) {
+			h.bind("s", "a", "n1", 201)
+			h.removeNode("n1")
+			h.wait(time.Minute)
+			h.node("n1", "2")
+			h.bind("s", "b", "n1", 201)
+			h.bind("s", "single", "n1", 201)
+		}},
+		{"a node that came back is filled", "", func(h *history) {
+			h.bind("s", "a", "n1", 201)
+			h.removeNode("n1")
+			h.wait(time.Minute)
+			h.node("n1", "2")
+			h.bind("s", "b", "n1", 201)
+		}},
 		{"a pod is bound twice", "pod d/single was bound 2 times", func(h *history) {
 			h.bind("s", "single", "n1", 201)
 			h.bind("s", "single", "n1", 201)

@@ -62,6 +62,11 @@ func (h *history) node(name, cpu string) {
 	})
 }
 
+// removeNode deletes a node. The pods on it stay.
+func (h *history) removeNode(name string) {
+	h.request("controller", "delete", "nodes", name, 200, nil, object{"kind": "Status"})
+}
+
 func (h *history) group(name string, least int) {
 	h.request("user", "create", "podgroups.scheduling.x-k8s.io", name, 201, nil, object{
 		"metadata": object{"namespace": "d", "name": name}, "spec": object{"minMember": least},
