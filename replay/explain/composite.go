@@ -185,6 +185,7 @@ func (w *compositeWatch) explanation(r *rerun) *answer.Composite {
 			Milestones: h.list, OmittedMilestones: h.forgotten},
 	}
 	x.History.Attempts, x.History.Omitted = w.attempts()
+	w.addPreemptions(&x.History, m)
 	c := w.composite(m)
 	if c == nil {
 		return x
@@ -304,6 +305,17 @@ func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
 		all, omitted = all[more:], omitted+more
 	}
 	return all, omitted
+}
+
+// addPreemptions puts together what each gang knows of preemptions: a decision that several of them know is one.
+func (w *compositeWatch) addPreemptions(x *answer.GroupHistory, m *scheduler.Machine) {
+	var by, preempted preemptions
+	for _, h := range w.gangs {
+		by.merge(&h.preemptedBy)
+		preempted.merge(&h.preempted)
+	}
+	x.PreemptedBy, x.OmittedPreemptedBy = by.asOf(m), by.omitted
+	x.Preempted, x.OmittedPreempted = preempted.asOf(m), preempted.omitted
 }
 
 func compareNames(a, b types.NamespacedName) int {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,9 @@ func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, o
 		Priority: m.Cluster().PriorityOf(pod.Object)}}
 	if g := pod.Group; g != nil && isGang(m.Queue().Find(d.UID)) && g.Lacking(gang.Assigned) > 0 {
 		x.By.Group = g.String()
+		if c := g.Composite(); c != nil && c.Namespace != "" && gangsLacking(c, gang.Assigned) > 0 {
+			x.By.Composite = c.String()
+		}
 	}
 	for _, uid := range slices.Concat(d.Victims, turnedAway(m, pod, d)) {
 		victim := m.Cluster().Pod(uid)
@@ -129,6 +133,27 @@ func (p *preemptions) add(x *answer.Preemption) {
 		p.omitted++
 	}
 	p.list = append(p.list, *x)
+}
+
+// merge adds those of another gang; what both lose by one decision is added up.
+func (p *preemptions) merge(other *preemptions) {
+	p.omitted = max(p.omitted, other.omitted)
+	for _, x := range other.list {
+		i, known := slices.BinarySearchFunc(p.list, x, func(a, b answer.Preemption) int {
+			return cmp.Compare(a.Seq, b.Seq)
+		})
+		if !known {
+			p.list = slices.Insert(p.list, i, x)
+			continue
+		}
+		sum := &p.list[i]
+		sum.OwnPods += x.OwnPods
+		sum.Own = slices.Concat(sum.Own, x.Own)
+		sum.Own = sum.Own[:min(maxVictims, len(sum.Own))]
+	}
+	if more := len(p.list) - maxPreemptions; more > 0 {
+		p.list, p.omitted = p.list[more:], p.omitted+more
+	}
 }
 
 // notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns

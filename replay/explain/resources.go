@@ -57,7 +57,11 @@ func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
 	if members == 0 {
 		return nil
 	}
-	uses := resourceUse(m.Cluster(), needs, g, keptFromGang(m, g), unusable)
+	together := []*cluster.Group{g}
+	if c := g.Composite(); c != nil {
+		together = c.Gangs() // they have their turn as one: none takes what is kept for another from it
+	}
+	uses := resourceUse(m.Cluster(), needs, g, keptFromGang(m, together...), unusable)
 	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: uses}
 }
 

@@ -29,6 +29,9 @@ type Preemptor struct {
 	// members that the gang lacked; "" if it was made for the pod alone.
 	Pod   string `json:"pod"`
 	Group string `json:"group,omitempty"`
+	// Composite is the CompositePodGroup (namespace/name) that Group is below, if room was made for all that it lacked;
+	// "" otherwise.
+	Composite string `json:"composite,omitempty"`
 	// Priority is the one that counts: of a gang's member that of the gang, where it has one.
 	Priority int32 `json:"priority"`
 	// Nominated is the node that is kept for the pod.

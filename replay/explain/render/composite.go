@@ -49,7 +49,12 @@ func compositeAnswer(x *answer.Composite) string {
 		}
 		return text
 	case "BelowMinimum":
-		return "is below its minimum: " + progress + "; nothing is pending"
+		text := "is below its minimum: " + progress + "; nothing is pending"
+		if last := lastLost(&x.History); last != nil {
+			text += fmt.Sprintf("; at %s (entry %d) %s %s", last.Time, last.Seq,
+				Count(int64(last.OwnPods), "member was", "members were"), LostTo(last))
+		}
+		return text
 	}
 	text := "is pending: " + progress
 	if x.Stage == "Incomplete" && all < x.Min {
@@ -98,6 +103,7 @@ func compositeFacts(x *answer.Composite) facts {
 		f.add("placed", "%s: as many gangs as it needs had their minimum on nodes", place(*p, x.KnownFrom))
 	}
 	f.later(h, x.KnownFrom)
+	f.preemptions(h.PreemptedBy, h.Preempted, h.OmittedPreemptedBy, h.OmittedPreempted)
 	if x.Stage == "Placed" && x.Reason != nil {
 		f.add("not placed", "gang %s %s", x.Reason.Group, x.Reason.Predicate)
 	} else {

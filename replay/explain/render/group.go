@@ -196,8 +196,9 @@ func groupGone(g *answer.Group) string {
 }
 
 // lastLoss is the last preemption by which the gang lost members since it was last placed; nil for none.
-func lastLoss(g *answer.Group) *answer.Preemption {
-	h := &g.History
+func lastLoss(g *answer.Group) *answer.Preemption { return lastLost(&g.History) }
+
+func lastLost(h *answer.GroupHistory) *answer.Preemption {
 	if n := len(h.PreemptedBy); n > 0 {
 		if p := lastPlaced(h); p == nil || p.Seq < h.PreemptedBy[n-1].Seq {
 			return &h.PreemptedBy[n-1]

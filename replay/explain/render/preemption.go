@@ -9,6 +9,9 @@ import (
 
 // Preemptor names what others had to go for, with its priority.
 func Preemptor(by *answer.Preemptor) string {
+	if by.Composite != "" {
+		return fmt.Sprintf("composite %s (priority %d)", by.Composite, by.Priority)
+	}
 	if by.Group != "" {
 		return fmt.Sprintf("gang %s (priority %d)", by.Group, by.Priority)
 	}

@@ -138,9 +138,17 @@ func (p *page) gangs(x *answer.Composite) {
 		}
 		rows = append(rows, []string{g.Group, g.Parent, g.Stage, minimum, fmt.Sprint(g.Present), numberOr(g.Held, ""),
 			fmt.Sprint(g.Placed), numberOr(g.EndedWell, ""),
-			numberOr(g.Missing, ""), g.Predicate})
+			numberOr(g.Missing, ""), whyOf(g)})
 	}
 	p.table([]string{"GANG", "BELOW", "STAGE", "MINIMUM", "THERE", "HELD", "PLACED", "DONE", "MISSING", "WHY"}, rows)
+}
+
+// whyOf is why a gang is pending, to stand by itself.
+func whyOf(g answer.CompositeGang) string {
+	if strings.HasPrefix(g.Predicate, "and ") {
+		return "it " + g.Predicate
+	}
+	return g.Predicate
 }
 
 func (p *page) members(members []answer.GroupMember) {
