@@ -21,6 +21,9 @@ func TestTheLimitsOfAQuantitysText(t *testing.T) {
 		"1e-999":                        true,
 		"1e-9999":                       false,
 		"1E-9999":                       false,
+		"1e0000":                        false,
+		"1e1000":                        false,
+		"e9999":                         false,
 		"12E":                           true,
 		"1e":                            true,
 		"9999999999":                    true,
@@ -58,6 +61,7 @@ func TestQuantitiesAreFoundWhereverTheyStandInAnObject(t *testing.T) {
 		`{"metadata":{"annotations":{"cpu":` + bad + `}}}`:                         "",
 		`{"status":{"capacity":{"cpu":"1e999999"`:                                  "status.capacity.cpu",
 		`{"status":{"capacity":`:                                                   "",
+		`{"status":{"capacity":[x,` + bad + `]}}`:                                  "",
 	} {
 		err := eventlog.CheckQuantities([]byte(object))
 		var found *eventlog.QuantityError

@@ -42,7 +42,8 @@ comes of that. If the log does not match, the exit code is 4, and verify says in
 (EndsBefore, in -o json), or it has another history (AnotherHistory). If it cannot be compared, verify says why: entries
 are not there (Absent: archived, or before the beginning of a bundle), the log is damaged (Damaged), the system cannot
 read it (Unreadable), a newer version of rollcall wrote it (Newer), or its writer has not told as much (BeingWritten).
-The exit code is 4 with damage, and else 1.`,
+Checkpoints of the entries before that are compared all the same. The exit code is 4 with damage, or if what is compared
+does not match, and else 1.`,
 		Example: `  rollcall log verify jobs.log
   rollcall log verify jobs.log -o json | jq .damage
   rollcall log verify jobs.log --checkpoint gpu-west.2026-03-01 --key gpu-west.key.pub`,
