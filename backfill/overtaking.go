@@ -38,7 +38,12 @@ func (p *Planner) UseKeptAlone(yes bool) {
 
 // KeepBeyond sets whether members beyond what an entity needs go to no other nodes, too, when the members before them
 // are bound by then, and have no nominations any more.
-func (p *Planner) KeepBeyond(yes bool) { p.keptBeyond = yes }
+func (p *Planner) KeepBeyond(yes bool) {
+	if p.keptBeyond != yes {
+		p.keptBeyond = yes
+		p.changes++
+	}
+}
 
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
