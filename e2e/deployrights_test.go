@@ -1,10 +1,8 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +19,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -381,17 +378,13 @@ func (w *installedWorld) devices() {
 // preemption fills the nodes, and has a pod come for which one of theirs must go.
 func (w *installedWorld) preemption() {
 	w.Helper()
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
-	classes := w.client.SchedulingV1().PriorityClasses()
-	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	w.priority("high", 1000)
 	for i := range 4 {
 		w.create(w.pod(fmt.Sprintf("low-%d", i), "", "3"))
 	}
 	w.waitFor("low-", 4, bound)
 	p := w.pod("high", "", "3")
-	p.Spec.PriorityClassName = class.Name
+	p.Spec.PriorityClassName = "high"
 	w.create(p)
 	w.waitFor("high", 1, bound)
 }
@@ -469,22 +462,8 @@ func (w *installedWorld) used() map[right]bool {
 // asked returns what the scheduler asked for by the audit log and was allowed to, and what it was not allowed to.
 func (w *installedWorld) asked() (used, forbidden map[right]bool) {
 	w.Helper()
-	f, err := os.Open(w.c.AuditLog())
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer f.Close()
 	used, forbidden = map[right]bool{}, map[right]bool{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		var e auditv1.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // the line that is being written
-		}
-		if e.User.Username != schedulerUser || e.ObjectRef == nil {
-			continue
-		}
+	w.asksOf(schedulerUser, func(e *auditv1.Event) {
 		r := right{e.Verb, e.ObjectRef.APIGroup, e.ObjectRef.Resource}
 		if e.ObjectRef.Subresource != "" {
 			r.resource += "/" + e.ObjectRef.Subresource
@@ -492,13 +471,10 @@ func (w *installedWorld) asked() (used, forbidden map[right]bool) {
 		if e.Annotations["authorization.k8s.io/decision"] == "forbid" ||
 			e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden {
 			forbidden[r] = true
-			continue
+			return
 		}
 		used[r] = true
-	}
-	if err := lines.Err(); err != nil {
-		w.Fatal(err)
-	}
+	})
 	return used, forbidden
 }
 

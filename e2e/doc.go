@@ -9,6 +9,7 @@
 //   - schedulers starts the scheduler that is tested: rollcall run, or kube-scheduler in its place.
 //   - accountant reads the API server's audit log and reports what must never happen.
 //   - faults stands between a scheduler and the API server and breaks answers.
+//   - webhook is an admission webhook that refuses binds, statuses and deletions.
 //   - exam runs Kubernetes' own scheduler tests with rollcall run in kube-scheduler's place: "make exam".
 //   - bench measures schedulers side by side: "make bench-live".
 //

@@ -79,10 +79,7 @@ func TestPodsOfOtherSchedulersAreCounted(t *testing.T) {
 		p := w.pod(fmt.Sprintf("theirs-%d", i), "", "4")
 		p.Spec.SchedulerName = "another"
 		w.create(p)
-		if err := w.client.CoreV1().Pods("default").Bind(w.Context(), &v1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.Name},
-			Target:     v1.ObjectReference{Kind: "Node", Name: w.nodes.Names()[i]},
-		}, metav1.CreateOptions{}); err != nil {
+		if err := w.bind(p.Name, w.nodes.Names()[i]); err != nil {
 			w.Fatal(err)
 		}
 	}

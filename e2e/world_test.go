@@ -1,20 +1,25 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -62,15 +67,21 @@ func needsRollcall(t *testing.T, reason string) {
 // the scheduler.
 func newWorld(t *testing.T, native bool, o cluster.Options) *world {
 	t.Helper()
+	return newWorldOf(t, native, o, nodes.Options{
+		Count: 4, Capacity: nodes.Capacity("4", "64Gi", "5000"), WithoutPods: true,
+	})
+}
+
+// newWorldOf is newWorld with other nodes.
+func newWorldOf(t *testing.T, native bool, o cluster.Options, of nodes.Options) *world {
+	t.Helper()
 	o.GenericWorkload = native
 	c := cluster.ForTest(t, o)
 	config := rest.CopyConfig(c.Config())
 	config.ContentConfig = rest.ContentConfig{}
 	return &world{
 		T: t, c: c, client: kubernetes.NewForConfigOrDie(c.Config()), dynamic: dynamic.NewForConfigOrDie(config),
-		nodes: nodes.ForTest(t, c.Config(), nodes.Options{
-			Count: 4, Capacity: nodes.Capacity("4", "64Gi", "5000"), WithoutPods: true,
-		}),
+		nodes:  nodes.ForTest(t, c.Config(), of),
 		native: native,
 	}
 }
@@ -161,6 +172,39 @@ func (w *world) gang(name string, members int, cpu string) {
 		pods = append(pods, w.pod(fmt.Sprintf("%s-%d", name, i), name, cpu))
 	}
 	w.create(pods...)
+}
+
+// bind binds a pod by hand.
+func (w *world) bind(pod, node string) error {
+	return w.client.CoreV1().Pods("default").Bind(w.Context(), &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
+}
+
+// priority makes a PriorityClass.
+func (w *world) priority(name string, value int32) {
+	w.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	if _, err := w.client.SchedulingV1().PriorityClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// on returns the nodes of the pods with a prefix, by name; those that are not bound have none.
+func (w *world) on(prefix string) map[string]string {
+	w.Helper()
+	pods, err := w.pods(w.Context(), prefix)
+	if err != nil {
+		w.Fatal(err)
+	}
+	nodes := map[string]string{}
+	for i := range pods {
+		if bound(&pods[i]) {
+			nodes[pods[i].Name] = pods[i].Spec.NodeName
+		}
+	}
+	return nodes
 }
 
 // remove deletes a pod, at once.
@@ -274,4 +318,28 @@ func (w *world) audit(bound int) *accountant.Account {
 		w.Errorf("the scheduler has bound %d pods, wanted %d", n, bound)
 	}
 	return a
+}
+
+// asksOf calls f for each line of the audit log about a request of a user for a resource.
+func (w *world) asksOf(user string, f func(*auditv1.Event)) {
+	w.Helper()
+	file, err := os.Open(w.c.AuditLog())
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var e auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the line that is being written
+		}
+		if e.User.Username == user && e.ObjectRef != nil {
+			f(&e)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		w.Fatal(err)
+	}
 }

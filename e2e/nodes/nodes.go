@@ -37,6 +37,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// Report is how often each node writes its status with new times, as kubelets do every five minutes; 0: never.
 	Report time.Duration
+	// Skew is by how much the clock of the node with a number is ahead: of what it stamps itself. nil: by nothing.
+	Skew func(number int) time.Duration
 	// WithoutPods leaves the pods alone: they stay Pending on their nodes, and those that are being deleted stay too.
 	WithoutPods bool
 }
@@ -125,6 +127,14 @@ func (n *Nodes) Silence(name string, silent bool) {
 	n.silent[name] = silent
 }
 
+// skew is by how much the clock of the node with a number is ahead.
+func (n *Nodes) skew(number int) time.Duration {
+	if n.options.Skew == nil {
+		return 0
+	}
+	return n.options.Skew(number)
+}
+
 func (n *Nodes) isSilent(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +176,7 @@ func each(count int, f func(int) error) error {
 }
 
 func (n *Nodes) node(i int) *v1.Node {
-	name, now := n.names[i], metav1.Now()
+	name, now := n.names[i], metav1.NewTime(time.Now().Add(n.skew(i)))
 	labels := map[string]string{
 		v1.LabelHostname: name, v1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%4),
 		v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64",
@@ -206,7 +216,7 @@ func (n *Nodes) reportStatus(ctx context.Context) {
 		if !n.isSilent(n.names[i]) {
 			if node, err := n.client.CoreV1().Nodes().Get(ctx, n.names[i], metav1.GetOptions{}); err == nil {
 				for c := range node.Status.Conditions {
-					node.Status.Conditions[c].LastHeartbeatTime = metav1.Now()
+					node.Status.Conditions[c].LastHeartbeatTime = metav1.NewTime(time.Now().Add(n.skew(i)))
 				}
 				_, _ = n.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 			}
@@ -228,7 +238,7 @@ func (n *Nodes) renewLeases(ctx context.Context) {
 	defer ticker.Stop()
 	for i := 0; ; i = (i + 1) % max(len(n.names), 1) {
 		if i < len(held) && !n.isSilent(n.names[i]) {
-			now, seconds, name := metav1.NowMicro(), int32(leaseSeconds), n.names[i]
+			now, seconds, name := metav1.NewMicroTime(time.Now().Add(n.skew(i))), int32(leaseSeconds), n.names[i]
 			var err error
 			if held[i] == nil {
 				held[i], err = leases.Create(ctx, &coordinationv1.Lease{

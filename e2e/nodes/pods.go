@@ -25,7 +25,7 @@ const DurationAnnotation = "rollcall.dev/duration"
 // kubelet runs the pods of all the nodes.
 type kubelet struct {
 	nodes *Nodes
-	mine  map[string]bool
+	mine  map[string]int // the numbers of the nodes
 	pods  listers.PodLister
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
@@ -38,15 +38,19 @@ func (n *Nodes) runPods(ctx context.Context) error {
 		}))
 	informer := factory.Core().V1().Pods()
 	k := &kubelet{
-		nodes: n, mine: map[string]bool{}, pods: informer.Lister(),
+		nodes: n, mine: map[string]int{}, pods: informer.Lister(),
 	}
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](20*time.Millisecond, 2*time.Second)
 	k.queue = workqueue.NewTypedRateLimitingQueue(backoff)
-	for _, name := range n.names {
-		k.mine[name] = true
+	for i, name := range n.names {
+		k.mine[name] = i
 	}
 	changed := func(obj any) {
-		if p, ok := obj.(*v1.Pod); ok && k.mine[p.Spec.NodeName] {
+		p, ok := obj.(*v1.Pod)
+		if !ok {
+			return
+		}
+		if _, mine := k.mine[p.Spec.NodeName]; mine {
 			k.queue.Add(cache.MetaObjectToName(p))
 		}
 	}
@@ -103,18 +107,23 @@ func (k *kubelet) step(ctx context.Context, key cache.ObjectName) (again time.Du
 	}
 	switch p.Status.Phase {
 	case v1.PodPending, "":
-		return 0, k.report(ctx, p, running(p, metav1.Now()))
+		return 0, k.report(ctx, p, running(p, k.now(p)))
 	case v1.PodRunning:
 		duration, err := time.ParseDuration(p.Annotations[DurationAnnotation])
 		if err != nil || p.Status.StartTime == nil {
 			return 0, nil // it runs until it is deleted
 		}
-		if left := time.Until(p.Status.StartTime.Add(duration)); left > 0 {
+		if left := p.Status.StartTime.Add(duration).Sub(k.now(p).Time); left > 0 {
 			return left, nil
 		}
-		return 0, k.report(ctx, p, succeeded(p, metav1.Now()))
+		return 0, k.report(ctx, p, succeeded(p, k.now(p)))
 	}
 	return 0, nil
+}
+
+// now is the time by the clock of the pod's node.
+func (k *kubelet) now(p *v1.Pod) metav1.Time {
+	return metav1.NewTime(time.Now().Add(k.nodes.skew(k.mine[p.Spec.NodeName])))
 }
 
 // remove ends a pod that is being deleted: this pod, not another of its name.
