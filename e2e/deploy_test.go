@@ -11,10 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -129,6 +133,7 @@ func TestTheManifestsAreAccepted(t *testing.T) {
 	}
 	t.Run("overlays", func(t *testing.T) { overlaysAreAccepted(t, client, dry) })
 	t.Run("chart", func(t *testing.T) { chartIsAccepted(t, client, dry) })
+	t.Run("mistakes", mistakesAreRefused)
 }
 
 // overlaysAreAccepted needs kubectl, which has kustomize.
@@ -145,21 +150,6 @@ func overlaysAreAccepted(t *testing.T, client dynamic.Interface, dry metav1.Crea
 		}
 		apply(t, client, objectsOf(t, out), dry)
 	}
-}
-
-// chartIsAccepted needs helm. TestTheChartHasTheRightsOfTheBase holds what can be held without it.
-func chartIsAccepted(t *testing.T, client dynamic.Interface, dry metav1.CreateOptions) {
-	helm, err := exec.LookPath("helm")
-	if err != nil {
-		t.Skip("helm is not installed: the chart's templates are parsed only")
-	}
-	out, err := exec.CommandContext(t.Context(), helm, "template", "rollcall",
-		filepath.Join(manifests, "helm/rollcall"),
-		"--namespace", "rollcall-system", "--kube-version", "1.37.0").Output()
-	if err != nil {
-		t.Fatalf("helm template: %v", err)
-	}
-	apply(t, client, objectsOf(t, out), dry)
 }
 
 // rollcallRun are the first words of the command line that runs the scheduler.
@@ -179,17 +169,98 @@ func rollcallRun(t *testing.T) []string {
 
 // TestTheConfigurationsAreTaken schedules a gang on a virtual cluster with each configuration of deploy/.
 func TestTheConfigurationsAreTaken(t *testing.T) {
-	program := rollcallRun(t)[0]
 	files, err := filepath.Glob(filepath.Join(manifests, "examples/configurations", "*.yaml"))
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the configurations are %q: %v", files, err)
 	}
-	files = append(files, filepath.Join(manifests, "base/scheduler.yaml"))
-	for _, file := range files {
-		out, err := exec.CommandContext(t.Context(), program, "simulate", "--config", file, "--nodes", "4x16cpu",
-			"--workload", filepath.Join(manifests, "examples/job-kueue-labels.yaml")).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "4 completed") && !strings.Contains(string(out), "4 running") {
-			t.Errorf("%s: %v\n%s", file, err, out)
+	for _, file := range append(files, filepath.Join(manifests, "base/scheduler.yaml")) {
+		configurationIsTaken(t, file)
+	}
+}
+
+// configurationIsTaken schedules a gang on a virtual cluster with a configuration that has the profile rollcall.
+func configurationIsTaken(t *testing.T, file string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), rollcallRun(t)[0], "simulate", "--config", file, "--nodes", "4x16cpu",
+		"--workload", filepath.Join(manifests, "examples/job-kueue-labels.yaml")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "4 completed") && !strings.Contains(string(out), "4 running") {
+		t.Errorf("%s: %v\n%s", file, err, out)
+	}
+}
+
+// TestThePodsOfTheManifestsAreInOrder checks the pods that run Rollcall: of the base, and of the control plane.
+func TestThePodsOfTheManifestsAreInOrder(t *testing.T) {
+	podsAreInOrder(t, objectsOfFile(t, filepath.Join(manifests, "base/statefulset.yaml")))
+	podsAreInOrder(t, objectsOfFile(t, filepath.Join(manifests,
+		"overlays/in-place-of-kube-scheduler/static-pod/rollcall.yaml")))
+}
+
+// podsAreInOrder checks of each pod that runs Rollcall: that it has the rights of nobody, that rollcall takes its
+// command line, that what it may write is a volume, and that Go heeds the memory limit.
+func podsAreInOrder(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	found := 0
+	for _, o := range objects {
+		var spec v1.PodSpec
+		at := map[string][]string{"Pod": {"spec"}, "StatefulSet": {"spec", "template", "spec"}}[o.GetKind()]
+		if at == nil {
+			continue
+		}
+		found++
+		m, _, err := unstructured.NestedMap(o.Object, at...)
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(m, &spec)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		podIsInOrder(t, o.GetKind()+" "+o.GetName(), &spec)
+	}
+	if found != 1 {
+		t.Errorf("%d pods run Rollcall, wanted 1", found)
+	}
+}
+
+func podIsInOrder(t *testing.T, name string, spec *v1.PodSpec) {
+	t.Helper()
+	c := &spec.Containers[0]
+	inPod, inContainer := spec.SecurityContext, c.SecurityContext
+	if !*inPod.RunAsNonRoot || inPod.SeccompProfile.Type != v1.SeccompProfileTypeRuntimeDefault ||
+		*inContainer.AllowPrivilegeEscalation || !*inContainer.ReadOnlyRootFilesystem ||
+		!slices.Equal(inContainer.Capabilities.Drop, []v1.Capability{"ALL"}) {
+		t.Errorf("%s has rights that it does not need: %v %v", name, inPod, inContainer)
+	}
+	writable := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		writable[m.MountPath] = !m.ReadOnly
+	}
+	if !writable["/tmp"] || !writable["/var/lib/rollcall"] {
+		t.Errorf("%s lacks a volume for the log or for /tmp: %v", name, c.VolumeMounts)
+	}
+	if c.LivenessProbe == nil || c.ReadinessProbe == nil {
+		t.Errorf("%s lacks a probe", name)
+	}
+	if limit := c.Resources.Limits.Memory(); !limit.IsZero() {
+		var heeded resource.Quantity
+		for _, e := range c.Env {
+			if e.Name == "GOMEMLIMIT" {
+				heeded = resource.MustParse(strings.TrimSuffix(e.Value, "B"))
+			}
+		}
+		if share := heeded.AsApproximateFloat64() / limit.AsApproximateFloat64(); share < 0.85 || share > 0.95 {
+			t.Errorf("%s: Go heeds %v of the memory limit %v", name, &heeded, limit)
+		}
+	}
+	args := append(slices.Clone(c.Args), "--help") // at the end: what is before it is parsed
+	if out, err := exec.CommandContext(t.Context(), rollcallRun(t)[0], args...).CombinedOutput(); err != nil {
+		t.Errorf("%s: rollcall does not take %q: %v\n%s", name, c.Args, err, out)
+	}
+	grace := time.Duration(*spec.TerminationGracePeriodSeconds) * time.Second
+	for _, arg := range c.Args {
+		if text, ok := strings.CutPrefix(arg, "--shutdown-grace="); ok {
+			if drain, err := time.ParseDuration(text); err != nil || drain+5*time.Second >= grace {
+				t.Errorf("%s is killed after %v, and %s", name, grace, arg)
+			}
 		}
 	}
 }

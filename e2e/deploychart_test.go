@@ -3,7 +3,10 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -11,6 +14,9 @@ import (
 	"text/template"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
@@ -50,12 +56,15 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 			t.Errorf("the schema does not have the value %s", name)
 		}
 	}
+	log := func(size, mode string) string {
+		return fmt.Sprintf(`{"log": {"size": %q, "accessMode": %q, "segmentSize": "1MiB", "retainSize": "1GiB"}}`, size, mode)
+	}
 	mistakes := map[string]string{
 		"a name that nothing reads":  `{"schedulerName": "a"}`,
 		"no names":                   `{"schedulerNames": []}`,
 		"kube-scheduler's name":      `{"schedulerNames": ["default-scheduler"]}`,
-		"a size without a unit":      `{"log": {"size": "20", "accessMode": "ReadWriteOnce", "segmentSize": "1MiB"}}`,
-		"a volume of many writers":   `{"log": {"size": "20Gi", "accessMode": "ReadWriteMany", "segmentSize": "1MiB"}}`,
+		"a size without a unit":      log("20", "ReadWriteOnce"),
+		"a volume of many writers":   log("20Gi", "ReadWriteMany"),
 		"a grace below zero":         `{"shutdownGraceSeconds": -1}`,
 		"an argument that is a word": `{"extraArgs": ["v"]}`,
 		"a port that there is not":   `{"networkPolicy": {"enabled": true, "apiServerPorts": [70000]}}`,
@@ -114,6 +123,90 @@ func TestTheChartHasTheRightsOfTheBase(t *testing.T) {
 		}
 		if bytes.Contains(text, []byte("\t")) {
 			t.Errorf("%s has a tab", file)
+		}
+	}
+}
+
+// helmPrints runs helm and returns its standard output. Without helm the test is skipped: the schema, the rights and
+// the form of the templates are checked without it.
+func helmPrints(t *testing.T, args ...string) ([]byte, error) {
+	t.Helper()
+	helm, err := exec.LookPath("helm")
+	if err != nil {
+		t.Skip("helm is not installed: the chart's templates are parsed only")
+	}
+	cmd := exec.CommandContext(t.Context(), helm, args...)
+	home := t.TempDir() // nothing of the user's own settings
+	cmd.Env = []string{"HOME=" + home, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("helm %s: %w\n%s", args[0], err, exit.Stderr)
+	}
+	return out, err
+}
+
+// rendered are the chart's objects with a file of values.
+func rendered(t *testing.T, values string) ([]byte, error) {
+	t.Helper()
+	return helmPrints(t, "template", "rollcall", chart, "--namespace", "rollcall-system", "--kube-version", "1.37.0",
+		"--values", values)
+}
+
+// valuesIn are the files of values in a folder of testdata/chart.
+func valuesIn(t *testing.T, folder string, least int) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata/chart", folder, "*.yaml"))
+	if err != nil || len(files) < least {
+		t.Fatalf("the values are %q: %v", files, err)
+	}
+	return files
+}
+
+// chartIsAccepted has the API server look at the chart with several values, and Rollcall at the configuration and the
+// command line that it makes.
+func chartIsAccepted(t *testing.T, client dynamic.Interface, dry metav1.CreateOptions) {
+	for _, values := range valuesIn(t, "taken", 4) {
+		t.Run(filepath.Base(values), func(t *testing.T) {
+			if out, err := helmPrints(t, "lint", "--strict", chart, "--values", values); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			out, err := rendered(t, values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects := objectsOf(t, out)
+			if len(objects) < 10 {
+				t.Errorf("the chart has %d objects", len(objects))
+			}
+			apply(t, client, objects, dry)
+			for _, o := range objects {
+				if o.GetKind() != "ConfigMap" {
+					continue
+				}
+				text, _, err := unstructured.NestedString(o.Object, "data", "scheduler.yaml")
+				if err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join(t.TempDir(), "scheduler.yaml")
+				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				configurationIsTaken(t, file)
+			}
+			podsAreInOrder(t, objects)
+		})
+	}
+}
+
+// mistakesAreRefused has helm refuse values, before anything is sent to a cluster, and say what is wrong with them.
+func mistakesAreRefused(t *testing.T) {
+	for _, values := range valuesIn(t, "refused", 10) {
+		out, err := rendered(t, values)
+		if err == nil {
+			t.Errorf("%s is taken:\n%s", values, out)
+		} else if !strings.Contains(err.Error(), "schema") {
+			t.Errorf("%s: %v", values, err)
 		}
 	}
 }

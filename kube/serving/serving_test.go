@@ -79,6 +79,10 @@ func TestACheckThatFailsIsToldByName(t *testing.T) {
 			t.Errorf("%s is answered %d, want that %s failed: %s", path, status, check, body)
 		}
 	}
+	// The static pod's probe: a standby serves, and does not schedule.
+	if status, body := get("/readyz?exclude=scheduling"); status != http.StatusOK {
+		t.Errorf("/readyz without that check is answered %d: %s", status, body)
+	}
 }
 
 func TestNothingIsServedWithoutAPort(t *testing.T) {
