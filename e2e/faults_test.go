@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,12 +14,22 @@ import (
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
 )
 
-// times is how often each fault is to happen: 5 times, and 100 with ROLLCALL_SOAK=1.
+// timesInCI is how often each fault is to happen, and timesInSoak how often with ROLLCALL_SOAK=1.
+const (
+	timesInCI   = 5
+	timesInSoak = 100
+)
+
+// times is how often each fault is to happen. A number in ROLLCALL_SOAK above 1 stands for itself.
 func times() int {
-	if os.Getenv("ROLLCALL_SOAK") != "" {
-		return 100
+	text := os.Getenv("ROLLCALL_SOAK")
+	if text == "" {
+		return timesInCI
 	}
-	return 5
+	if n, err := strconv.Atoi(text); err == nil && n > 1 {
+		return n
+	}
+	return timesInSoak
 }
 
 // behind starts the scheduler behind a proxy.
@@ -44,7 +55,7 @@ func (w *world) full(gangs int) int {
 // TestWhateverBecomesOfABindGangsAreBoundWhole has each fault of a bind happen, on nodes that have just enough room.
 func TestWhateverBecomesOfABindGangsAreBoundWhole(t *testing.T) {
 	needsRollcall(t, "kube-scheduler asks for other nodes after a bind that was done and answered with an error")
-	gangsByEachAPI(t, func(w *world) {
+	faultsByEachAPI(t, func(w *world) {
 		var rules []faults.Rule
 		for _, f := range faults.BindFaults() {
 			rules = append(rules, faults.Rule{
@@ -63,36 +74,49 @@ func TestWhateverBecomesOfABindGangsAreBoundWhole(t *testing.T) {
 	})
 }
 
-// TestWhateverBecomesOfWatchesGangsAreBoundWhole has watches end, expire and lag while gangs come.
+// TestWhateverBecomesOfWatchesGangsAreBoundWhole has watches end, expire and lag while gangs come and go, until each has
+// happened often enough. Four gangs fill the nodes: the next one is placed only once the first one is seen to be gone.
 func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 	late := time.Second
-	if times() > 5 {
+	if times() > timesInCI {
 		late = 10 * time.Second
 	}
-	gangsByEachAPI(t, func(w *world) {
-		p := w.behind(1, []faults.Rule{
-			{Kind: faults.Watches, Fault: faults.Watch410, Probability: 0.2, Most: times()},
-			{Kind: faults.Watches, Fault: faults.WatchLate, Probability: 0.2, Delay: late},
-			{Kind: faults.Watches, Fault: faults.WatchClosed, Probability: 0.8, Delay: 300 * time.Millisecond},
-		})
-		gangs := 2 * times()
-		for i := range gangs {
-			w.gang(fmt.Sprintf("g%03d", i), 4, fmt.Sprintf("%dm", 16000/(4*gangs)))
-			w.waitFor(fmt.Sprintf("g%03d", i), 4, bound)
+	faultsByEachAPI(t, func(w *world) {
+		rules := []faults.Rule{
+			{Kind: faults.Watches, Fault: faults.Watch410, Probability: 0.3, Most: times()},
+			{Kind: faults.Watches, Fault: faults.WatchLate, Probability: 0.5, Delay: late, Life: late, Most: times()},
+			{Kind: faults.Watches, Fault: faults.WatchClosed, Probability: 1, Delay: 300 * time.Millisecond, Most: times()},
 		}
-		w.audit(4 * gangs)
-		for _, f := range []faults.Fault{faults.Watch410, faults.WatchLate, faults.WatchClosed} {
-			if n := p.Counts()[f]; n < times() {
-				w.Errorf("%s: happened %d times, wanted %d", f, n, times())
+		p := w.behind(1, rules)
+		happened := func() (all bool) {
+			all = true
+			for _, rule := range rules {
+				all = all && p.Counts()[rule.Fault] >= times()
+			}
+			return all
+		}
+		begun, gangs := time.Now(), 0
+		for ; gangs < 10 || !happened(); gangs++ {
+			if time.Since(begun) > 20*time.Minute {
+				w.Fatalf("after %v these faults have happened, each wanted %d times: %v", time.Since(begun), times(),
+					p.Counts())
+			}
+			w.gang(fmt.Sprintf("g%04d", gangs), 4, "1")
+			w.waitFor(fmt.Sprintf("g%04d-", gangs), 4, bound)
+			for member := range 4 {
+				if gangs >= 3 {
+					w.remove(fmt.Sprintf("g%04d-%d", gangs-3, member))
+				}
 			}
 		}
+		w.audit(4 * gangs)
 	})
 }
 
 // TestKilledAtAnyMomentASchedulerBindsEachGangWhole kills the scheduler with signal 9 while it works off a backlog
 // whose binds arrive late or are answered late, and starts it again on its log.
 func TestKilledAtAnyMomentASchedulerBindsEachGangWhole(t *testing.T) {
-	gangsByEachAPI(t, func(w *world) {
+	faultsByEachAPI(t, func(w *world) {
 		pods := w.full(10 * times())
 		w.behind(2, []faults.Rule{
 			{Kind: faults.Binds, Fault: faults.Slow, Probability: 0.4, Delay: 200 * time.Millisecond},

@@ -91,8 +91,8 @@ func TestALeaderThatWasSuspendedEndsAndAnotherBinds(t *testing.T) {
 	w := newWorld(t, false, cluster.Options{})
 	o := w.options()
 	o.Args = []string{
-		"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s",
-		"--leader-elect-retry-period=500ms",
+		"--leader-elect=true", "--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms",
+		"--leader-elect-retry-period=200ms",
 	}
 	w.start(o)
 	w.gang("before", 4, "1m")

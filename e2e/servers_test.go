@@ -13,7 +13,7 @@ import (
 
 // TestGangsAreBoundAfterServersWereKilled kills the API server, and then etcd, while gangs come, again and again.
 func TestGangsAreBoundAfterServersWereKilled(t *testing.T) {
-	gangsByEachAPI(t, func(w *world) {
+	faultsByEachAPI(t, func(w *world) {
 		w.start(w.options())
 		moment := rand.New(rand.NewPCG(3, 3))
 		for i := range times() {

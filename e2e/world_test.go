@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ import (
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for what must happen, or for the next of many things.
 const patience = 90 * time.Second
 
 // world is a cluster with nodes and a scheduler.
@@ -44,6 +45,8 @@ type world struct {
 	scheduler *schedulers.Scheduler
 	// native says that gangs are made with PodGroups of scheduling.k8s.io, and else by label, with scheduling.x-k8s.io.
 	native bool
+	// both says that half of the gangs, by their names, are of either API.
+	both bool
 }
 
 // gangsByEachAPI runs a test with gangs of each API that the scheduler has.
@@ -53,6 +56,29 @@ func gangsByEachAPI(t *testing.T, test func(w *world)) {
 		needsRollcall(t, "kube-scheduler has no gangs by label")
 		test(newWorld(t, false, cluster.Options{}))
 	})
+}
+
+// faultsByEachAPI runs a test of faults with gangs of each API: of one after the other, and in a soak of both together,
+// so that each fault meets both.
+func faultsByEachAPI(t *testing.T, test func(w *world)) {
+	if times() == timesInCI {
+		gangsByEachAPI(t, test)
+		return
+	}
+	needsRollcall(t, "kube-scheduler has no gangs by label")
+	w := newWorld(t, true, cluster.Options{})
+	w.both = true
+	test(w)
+}
+
+// isNative reports whether a gang is one of scheduling.k8s.io.
+func (w *world) isNative(group string) bool {
+	if !w.both {
+		return w.native
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(group))
+	return h.Sum32()%2 == 0
 }
 
 // needsRollcall skips a test of what kube-scheduler does not do.
@@ -104,7 +130,7 @@ func (w *world) start(o schedulers.Options) {
 func (w *world) group(name string, least int) {
 	w.Helper()
 	var err error
-	if w.native {
+	if w.isNative(name) {
 		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(least)}
 		_, err = w.client.SchedulingV1beta1().PodGroups("default").Create(w.Context(), g, metav1.CreateOptions{})
@@ -137,7 +163,7 @@ func (w *world) pod(name, group, cpu string) *v1.Pod {
 	}
 	switch {
 	case group == "":
-	case w.native:
+	case w.isNative(group):
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	default:
 		p.Labels = map[string]string{accountant.GroupLabel: group}
@@ -247,12 +273,13 @@ func unschedulable(p *v1.Pod) bool {
 // waitFor waits until so many of the pods with a prefix are as is says. The API server may be away meanwhile.
 func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
 	var n int
 	var last error
-	for {
+	for most, since := -1, time.Now(); ; {
+		asked := time.Now()
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
 		pods, err := w.pods(ctx, prefix)
+		cancel()
 		n, last = 0, err
 		for i := range pods {
 			if is(&pods[i]) {
@@ -262,16 +289,19 @@ func (w *world) waitFor(prefix string, count int, is func(*v1.Pod) bool) {
 		if n >= count {
 			return
 		}
+		if n > most {
+			most, since = n, asked
+		}
 		if w.scheduler != nil && !w.scheduler.Running() {
 			w.Fatalf("the scheduler has ended, with %d of %d pods %s*; its output:\n%s",
 				n, count, prefix, w.scheduler.Tail(40))
 		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("%d of %d pods %s* after %v; the last error: %v; the scheduler's output:\n%s",
+		if time.Since(since) > patience {
+			w.Fatalf("%d of %d pods %s*, and no more for %v; the last error: %v; the scheduler's output:\n%s",
 				n, count, prefix, patience, last, w.scheduler.Tail(20))
-		case <-time.After(20 * time.Millisecond):
 		}
+		// A list of many pods costs the API server more than a bind: it is asked for less often.
+		time.Sleep(max(20*time.Millisecond, 2*time.Since(asked)))
 	}
 }
 

@@ -43,7 +43,11 @@ func breakWatch(r *http.Response) error {
 		r.Body = &closing{ReadCloser: r.Body, timer: timer}
 		return nil
 	}
-	r.Body = newLagging(r.Body, rule.Delay)
+	body := r.Body
+	if rule.Life > 0 {
+		body = &closing{ReadCloser: body, timer: time.AfterFunc(rule.Life, func() { _ = body.Close() })}
+	}
+	r.Body = newLagging(body, rule.Delay)
 	return nil
 }
 

@@ -62,7 +62,7 @@ const (
 const (
 	// WatchClosed ends a watch after Rule.Delay.
 	WatchClosed Fault = "watch closed"
-	// WatchLate delivers everything that the watch says Rule.Delay later.
+	// WatchLate delivers everything that the watch says Rule.Delay later, until Rule.Life ends it.
 	WatchLate Fault = "watch late"
 	// Watch410 answers a watch with 410 Gone: what it wants to go on from has expired.
 	Watch410 Fault = "watch answered 410"
@@ -102,6 +102,8 @@ type Rule struct {
 	Probability float64
 	// Delay is the time of faults that take one; 1 s if it is 0.
 	Delay time.Duration
+	// Life is after which time a late watch is told nothing more; 0: when the API server ends it, which takes minutes.
+	Life time.Duration
 	// Most is how often the fault happens at most; 0 for any number.
 	Most int
 }

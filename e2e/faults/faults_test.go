@@ -83,7 +83,9 @@ func TestFaultsOfWatches(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Options{})
 	whole := kubernetes.NewForConfigOrDie(c.Config())
 	watchAll := func(t *testing.T, f faults.Fault, d time.Duration) (watch.Interface, error) {
-		broken, _ := clients(t, c, faults.Rule{Kind: faults.Watches, Fault: f, Probability: 1, Delay: d})
+		broken, _ := clients(t, c, faults.Rule{
+			Kind: faults.Watches, Fault: f, Probability: 1, Delay: d, Life: 2 * time.Second,
+		})
 		return broken.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
 	}
 	t.Run("closed", func(t *testing.T) {
@@ -119,10 +121,8 @@ func TestFaultsOfWatches(t *testing.T) {
 			if m.Name == "one" && time.Since(made) < delay {
 				t.Errorf("it came after %v", time.Since(made))
 			}
-			if names = append(names, m.Name); m.Name == "two" {
-				break
-			}
-		}
+			names = append(names, m.Name)
+		} // until its life ends
 		if got := strings.Join(names, " "); !strings.HasSuffix(got, "one two") {
 			t.Errorf("the watch has told of %s", got)
 		}
