@@ -22,6 +22,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -52,6 +53,7 @@ func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
 	w.preemption()
 	w.events()
 	w.metrics()
+	w.mistakeIsMended()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := first.Terminate(ctx); err != nil {
@@ -444,6 +446,27 @@ func (w *installedWorld) metrics() {
 	w.until("the metrics are shown", func(ctx context.Context) (bool, error) {
 		status, text, err := w.get(ctx, "/metrics", config.BearerToken)
 		return status == http.StatusOK && strings.Contains(text, "\nrollcall_log_last_entry "), err
+	})
+}
+
+// mistakeIsMended gives the StatefulSet another image while its pod is not ready, as when the first image is not there:
+// the pod is made again with the second one.
+func (w *installedWorld) mistakeIsMended() {
+	w.Helper()
+	const image = "registry.example.com/rollcall:mended"
+	pods, sets := w.client.CoreV1().Pods("rollcall-system"), w.client.AppsV1().StatefulSets("rollcall-system")
+	w.until("the StatefulSet has made its pod", func(ctx context.Context) (bool, error) {
+		p, err := pods.Get(ctx, "rollcall-0", metav1.GetOptions{})
+		return err == nil && p.Status.Phase == v1.PodPending, err
+	})
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"rollcall","image":%q}]}}}}`, image)
+	if _, err := sets.Patch(w.Context(), "rollcall", types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.until("the pod is made again with the other image", func(ctx context.Context) (bool, error) {
+		p, err := pods.Get(ctx, "rollcall-0", metav1.GetOptions{})
+		return err == nil && p.Spec.Containers[0].Image == image, err
 	})
 }
 
