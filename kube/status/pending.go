@@ -17,6 +17,8 @@ type pending[K comparable, V any] struct {
 	values   map[K]*item[V]
 	order    []K            // those of values, and some that were dropped
 	taken    map[K]*item[V] // being written, or to be tried again, unless something later has come
+	writing  map[K]bool     // a worker is at it; no other one begins with that key
+	held     map[K]bool     // of values, and not in order: their turn came while they were being written
 	replaces uint64
 	drops    uint64 // those that waited longest, when too many did
 	wake     chan struct{}
@@ -30,7 +32,8 @@ type item[V any] struct {
 
 func newPending[K comparable, V any](limit int) *pending[K, V] {
 	return &pending[K, V]{
-		limit: limit, values: map[K]*item[V]{}, taken: map[K]*item[V]{}, wake: make(chan struct{}, 1),
+		limit: limit, values: map[K]*item[V]{}, taken: map[K]*item[V]{}, writing: map[K]bool{}, held: map[K]bool{},
+		wake: make(chan struct{}, 1),
 	}
 }
 
@@ -91,14 +94,18 @@ func (p *pending[K, V]) signal() {
 	}
 }
 
-// next takes the first one out; nil if there is none. Whoever takes it calls ended.
+// next takes the first one out that nobody is writing; nil if there is none. Whoever takes it calls ended. Of one key
+// nothing later is written before what is being written has ended: its call may reach the API server after the other.
 func (p *pending[K, V]) next() (key K, it *item[V]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.order) > 0 {
 		key = p.order[0]
 		p.order = p.order[1:]
-		if it = p.values[key]; it != nil {
+		if it = p.values[key]; it != nil && p.writing[key] {
+			p.held[key] = true
+		} else if it != nil {
+			p.writing[key] = true
 			delete(p.values, key)
 			p.taken[key] = it
 			if len(p.values) > 0 {
@@ -145,6 +152,12 @@ const (
 func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outcome) (gaveUp bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.writing, key)
+	if p.held[key] {
+		delete(p.held, key)
+		p.order = append(p.order, key)
+		p.signal()
+	}
 	if p.taken[key] != it {
 		return false // something later has come
 	}
