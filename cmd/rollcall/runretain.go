@@ -19,6 +19,8 @@ type retention struct {
 	age   time.Duration
 	bytes size
 	dir   string
+
+	told uint64 // the last leap of which tellLeaps has told
 }
 
 // retainEvery is how often a scheduler looks for what its log is not to keep any more.
@@ -28,8 +30,8 @@ func (r *retention) register(cmd *cobra.Command) {
 	r.bytes = 10 << 30
 	f := cmd.Flags()
 	f.DurationVar(&r.age, "retain", 0,
-		"keep entries for this `time`, such as 720h, and then remove them in whole segments; 0: as long as "+
-			"--retain-size allows")
+		"keep entries for this `time`, such as 720h, by their own times up to the last entry's, and then remove them "+
+			"in whole segments; 0: as long as --retain-size allows")
 	f.Var(&r.bytes, "retain-size",
 		"remove the log's oldest segments when all are together larger than this many `bytes`; 0: keep all")
 	f.StringVar(&r.dir, "retain-to", "",
@@ -53,8 +55,11 @@ func (r *running) retain(ctx context.Context, path string) {
 	}
 	report, err := archive.Retain(ctx, path, archive.Retention{
 		Options: logs.Options{Archives: r.archives, Registry: r.classes.registry(), Report: logDetail},
-		Age:     r.retention.age, Now: time.Now(), Bytes: int64(r.retention.bytes), Dir: r.retention.dir,
+		Age:     r.retention.age, Bytes: int64(r.retention.bytes), Dir: r.retention.dir,
 	})
+	if report != nil {
+		r.retention.tellLeaps(report.Leaps)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), ctx.Err() != nil:
 	case err != nil:
@@ -66,6 +71,17 @@ func (r *running) retain(ctx context.Context, path string) {
 	case report.Segments > 0:
 		slog.Info("The oldest segments were taken from the log", "first", report.First, "last", report.Last,
 			"bytes", report.Bytes, "to", report.Dir, "snapshot", report.Snapshot)
+	}
+}
+
+// tellLeaps says, once of each, where the time of entries goes ahead by more than a day.
+func (r *retention) tellLeaps(leaps []archive.Leap) {
+	for _, leap := range leaps {
+		if leap.Seq > r.told {
+			r.told = leap.Seq
+			slog.Warn("The time of the log goes ahead from one entry to the next: nothing ran meanwhile, or the clock "+
+				"was set. It counts as one day for --retain", "entry", leap.Seq, "by", leap.By)
+		}
 	}
 }
 

@@ -62,6 +62,9 @@ type Report struct {
 	Last     uint64 `json:"last,omitempty"`
 	Bytes    int64  `json:"bytes"`
 	Dir      string `json:"dir,omitempty"`
+	// Leaps are where the time of the entries that Retain looked at goes ahead by more than a day: a scheduler stood
+	// still there, or the clock was set. Each counts for a day.
+	Leaps []Leap `json:"leaps,omitempty"`
 }
 
 // Run archives segments of the log with a name. A writer may have the log.

@@ -13,9 +13,10 @@ import (
 // written to and the one before it always stay.
 type Retention struct {
 	logs.Options
-	// Age is the age, by Now, from which on entries go; 0 for none.
+	// Age is the age from which on entries go; 0 for none. It is told by the times of the entries themselves, against
+	// that of the last one, and not by the clock of this machine, which may be wrong. Between two entries no more than
+	// a day counts: see Report.Leaps.
 	Age time.Duration
-	Now time.Time
 	// Bytes is the size of the log's segments above which the oldest go; 0 for none. Snapshots do not count.
 	Bytes int64
 	// Dir is where they go; if it is empty they are removed.
@@ -41,7 +42,7 @@ func Retain(ctx context.Context, name string, keep Retention) (*Report, error) {
 		return nil, err
 	}
 	defer log.Close()
-	end, err := keep.end(ctx, log, files)
+	end, err := keep.end(ctx, log, files, r)
 	if err != nil || end == 0 {
 		return r, err
 	}
@@ -77,24 +78,29 @@ func sizeOf(files []boltlog.SegmentFile) (size int64) {
 }
 
 // end returns the last entry of the segments that are to go, 0 for none.
-func (r *Retention) end(ctx context.Context, log *logs.Source, files []boltlog.SegmentFile) (end uint64, err error) {
+func (r *Retention) end(ctx context.Context, log *logs.Source, files []boltlog.SegmentFile, report *Report,
+) (end uint64, err error) {
+	var known *ages
+	if r.Age > 0 {
+		if known, err = agesIn(ctx, log, files[1].First); err != nil {
+			return 0, err
+		}
+		report.Leaps = known.leaps
+	}
 	size := sizeOf(files)
 	for i := range files[:len(files)-2] {
-		next := files[i+1].First
+		next := instant{seq: files[i+1].First}
 		goes := r.Bytes > 0 && size > r.Bytes
-		if !goes && r.Age > 0 {
-			for e, err := range log.Read(ctx, next) {
-				if err != nil {
-					return 0, err
-				}
-				goes = r.Now.Sub(e.Time.Std()) > r.Age // all entries of the segment are older
-				break
+		if !goes && known != nil {
+			if next.at, err = timeOf(ctx, log, next.seq); err != nil {
+				return 0, err
 			}
+			goes = known.of(next) > r.Age // all entries of the segment are older
 		}
 		if !goes {
 			break
 		}
-		end, size = next-1, size-files[i].Bytes
+		end, size = next.seq-1, size-files[i].Bytes
 	}
 	return end, nil
 }
