@@ -378,13 +378,18 @@ func (s *State) isLeaving(p *Pod) bool {
 }
 
 // Evicting notes that a pod is asked to go.
-func (s *State) Evicting(p *Pod) {
+func (s *State) Evicting(p *Pod) { s.setEvicted(p, true) }
+
+// Staying notes that a pod that was asked to go stays.
+func (s *State) Staying(p *Pod) { s.setEvicted(p, false) }
+
+func (s *State) setEvicted(p *Pod, evicted bool) {
 	if p.Group == nil {
-		p.evicted = true
+		p.evicted = evicted
 		return
 	}
 	s.tally(p, -1)
-	p.evicted = true
+	p.evicted = evicted
 	s.tally(p, +1)
 	s.observe(p.Group)
 }

@@ -363,6 +363,13 @@ func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 			entry.Payload = &clean
 		}
 		return nil
+	case *eventlog.EvictResult:
+		if message := eventlog.MessageWithoutCredentials(p.Message); message != p.Message {
+			clean := *p
+			clean.Message = message
+			entry.Payload = &clean
+		}
+		return nil
 	case *eventlog.Deleted, *eventlog.Tick:
 		return nil
 	default:

@@ -18,6 +18,7 @@ func TestDecodingAllocatesTheEntryAndNothingElse(t *testing.T) {
 		{"Tick", &eventlog.Tick{}, 1},
 		{"Deleted", &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ns", Name: "p", UID: "u"}, 2},
 		{"BindResult", &eventlog.BindResult{UID: "u", Node: "n", Outcome: eventlog.BindBound, Message: "m"}, 2},
+		{"EvictResult", &eventlog.EvictResult{UID: "u", Outcome: eventlog.EvictDone, Message: "m", Decision: 1}, 2},
 		{"Decision", &eventlog.Decision{Cycle: 1, Name: "p", UID: "u", Outcome: eventlog.Scheduled, Node: "n",
 			Rejections: []eventlog.Rejection{{Plugin: "NodeName", Code: "Unschedulable", Reason: "no", Nodes: 1}},
 			Allowed:    []types.UID{"u", "v"}}, 4},

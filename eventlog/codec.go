@@ -17,10 +17,11 @@ import (
 //	3  an EpochStarted may end in its Behaviour; a Decision may end in Domain, Elsewhere and Ended
 //	4  a BindResult may end in its Decision
 //	5  a Decision's Ended may be OtherReason
+//	6  there are EvictResults
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 5
+const FormatVersion = 6
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -70,7 +71,8 @@ func (e *EntryError) Unwrap() error { return e.Err }
 //
 // An Upserted's object is written without its apiVersion and kind, which its resource implies. What the object's type
 // caches (a Quantity keeps its text) may be filled in, so no one else may use the object meanwhile, unless e has an
-// Encoding. A BindResult's message is written as valid UTF-8, whatever it was; other text must be it.
+// Encoding. The message of a BindResult or EvictResult is written as valid UTF-8, whatever it was; other text must be
+// it.
 func AppendRecord(dst []byte, e Entry, prev [32]byte) ([]byte, error) {
 	start := len(dst)
 	version, kind, err := e.form()
@@ -180,6 +182,8 @@ func versionFor(p Payload) byte {
 		if p.Decision > 0 {
 			return 4
 		}
+	case *EvictResult:
+		return 6
 	}
 	return 1
 }

@@ -138,6 +138,12 @@ func TestEntriesThatCannotBeWritten(t *testing.T) {
 		"nil payload": {eventlog.Entry{Seq: 1, Payload: (*eventlog.Decision)(nil)}, "no payload"},
 		"number 0":    {eventlog.Entry{Payload: &eventlog.Tick{}}, "sequence number 0"},
 		"no outcome":  {eventlog.Entry{Seq: 1, Payload: &eventlog.Decision{}}, "unknown outcome 0"},
+		"no eviction": {eventlog.Entry{Seq: 1, Payload: (*eventlog.EvictResult)(nil)}, "no payload"},
+		"no evict outcome": {eventlog.Entry{Seq: 1, Payload: &eventlog.EvictResult{Decision: 1}},
+			"outcome: unknown evict outcome 0"},
+		"evicted by no decision": {eventlog.Entry{Seq: 1, Payload: &eventlog.EvictResult{Outcome: 1}}, "decision: 0"},
+		"done and tried again": {eventlog.Entry{Seq: 1, Payload: &eventlog.EvictResult{Outcome: 1, Decision: 1,
+			RetryAfter: 1}}, "retry after: an eviction that is Done is not tried again"},
 		"no bind outcome": {eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: 9}}, "unknown bind " +
 			"outcome 9"},
 		"unknown resource": {eventlog.Entry{Seq: 1, Payload: &eventlog.Deleted{Resource: "unicorns"}}, `unknown resource "unicorns"`},
@@ -280,7 +286,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 6), "an entry has format 6, written by a newer version of Rollcall"},
+		"version":   {change(0, 7), "an entry has format 7, written by a newer version of Rollcall"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
 			"1"},
@@ -293,7 +299,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"ending in version 3": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "format version 3 at " +
 			"byte 0, but what it holds is written in version 5"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
-		"kind":             {change(1, 7), "unknown kind 7 at byte 1"},
+		"kind":             {change(1, 8), "unknown kind 8 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
 		"number 0":         {change(10, 0), "sequence number 0"},
 		"tick with a byte": {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},
@@ -314,6 +320,13 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"length beyond the end": {raw(eventlog.KindBindResult, 9, 'u'), "uid at byte 60: length 9 exceeds"},
 		"text not UTF-8": {raw(eventlog.KindBindResult, 1, 0xff, 1, 'n', 1, 0), "uid at byte 60: not valid " +
 			"UTF-8"},
+		"evict outcome": {raw(eventlog.KindEvictResult, 1, 'u', 6, 0, 1), "outcome at byte 64: unknown evict outcome 6"},
+		"evicted by no decision": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 0), "decision at byte 64: 0: an " +
+			"eviction is asked for by a decision"},
+		"refused for ever":     {raw(eventlog.KindEvictResult, 1, 'u', 3, 0, 1, 0), "retry after at byte 65: no time"},
+		"done and tried again": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 1, 2), "1 bytes too many at byte 64"},
+		"eviction in version 1": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 1), "format version 1 at byte 0, but " +
+			"what it holds is written in version 6"},
 		"resource":           {raw(eventlog.KindDeleted, 0), "unknown resource number 0"},
 		"decision's outcome": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 9), "unknown outcome 9"},
 		"huge list": {raw(eventlog.KindDecision, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f,
@@ -404,6 +417,8 @@ func FuzzDecodeRecord(f *testing.F) {
 			[32]byte{},
 		),
 	)
+	f.Add(encode(f, eventlog.Entry{Seq: 6, Payload: &eventlog.EvictResult{UID: "u", Outcome: 3, Message: "m",
+		Decision: 300, RetryAfter: 7}}, [32]byte{}))
 	f.Add(
 		encode(
 			f,

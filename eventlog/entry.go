@@ -72,10 +72,11 @@ const (
 	KindTick         Kind = 4
 	KindDecision     Kind = 5
 	KindBindResult   Kind = 6
+	KindEvictResult  Kind = 7
 )
 
-// Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision and
-// *BindResult. All but *Decision are inputs.
+// Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision, *BindResult and
+// *EvictResult. All but *Decision are inputs.
 type Payload interface {
 	Kind() Kind
 }
@@ -150,6 +151,37 @@ type BindResult struct {
 	Decision uint64
 }
 
+// EvictOutcome is what became of an attempt to evict a pod.
+type EvictOutcome uint8
+
+// The outcomes. The numbers stand on disk. After EvictRefused another result of the same eviction follows, after the
+// others none does.
+const (
+	// EvictDone: the API server has taken the deletion. The pod is there until it has ended.
+	EvictDone EvictOutcome = 1
+	// EvictGone: nothing was left to evict: the pod is gone, is another pod (UID), has finished, or was being deleted.
+	EvictGone EvictOutcome = 2
+	// EvictRefused: the API server has refused it, and it is tried again.
+	EvictRefused EvictOutcome = 3
+	// EvictGivenUp: the API server has refused it, and it is not tried again. The pod stays.
+	EvictGivenUp EvictOutcome = 4
+	// EvictWithdrawn: nobody needs the room any more, and the pod had not been deleted. It stays.
+	EvictWithdrawn EvictOutcome = 5
+)
+
+// EvictResult is what came of an eviction that a decision asked for.
+type EvictResult struct {
+	UID     types.UID
+	Outcome EvictOutcome
+	// Message has the words of the API server; it is for people, and no decision depends on it.
+	Message string
+	// Decision is the sequence number of the Decision that asked for the eviction, never 0. A result of a Decision that
+	// is not outstanding is a fact that changes nothing.
+	Decision uint64
+	// RetryAfter is how long after this entry the eviction is tried again. EvictRefused alone has it, and always does.
+	RetryAfter time.Duration
+}
+
 // Kind implements Payload.
 func (*EpochStarted) Kind() Kind { return KindEpochStarted }
 
@@ -167,3 +199,6 @@ func (*Decision) Kind() Kind { return KindDecision }
 
 // Kind implements Payload.
 func (*BindResult) Kind() Kind { return KindBindResult }
+
+// Kind implements Payload.
+func (*EvictResult) Kind() Kind { return KindEvictResult }

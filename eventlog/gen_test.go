@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -102,7 +103,7 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 
 func drawPayload(t *rapid.T) eventlog.Payload {
 	resources := rapid.SampledFrom(eventlog.Resources())
-	switch eventlog.Kind(rapid.IntRange(1, 6).Draw(t, "kind")) {
+	switch eventlog.Kind(rapid.IntRange(1, 7).Draw(t, "kind")) {
 	case eventlog.KindEpochStarted:
 		p := &eventlog.EpochStarted{ID: text.Draw(t, "id"), Version: text.Draw(t, "version"),
 			Format: rapid.Uint32().Draw(t, "format"), Seed: rapid.Uint64().Draw(t, "seed")}
@@ -124,6 +125,14 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		return &eventlog.Tick{}
 	case eventlog.KindDecision:
 		return drawDecision(t)
+	case eventlog.KindEvictResult:
+		p := &eventlog.EvictResult{UID: types.UID(text.Draw(t, "uid")), Message: text.Draw(t, "message"),
+			Outcome:  eventlog.EvictOutcome(rapid.IntRange(1, 5).Draw(t, "outcome")),
+			Decision: rapid.Uint64Min(1).Draw(t, "decision")}
+		if p.Outcome == eventlog.EvictRefused {
+			p.RetryAfter = time.Duration(rapid.Int64Min(1).Draw(t, "retryAfter"))
+		}
+		return p
 	}
 	return &eventlog.BindResult{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node"),
 		Outcome: eventlog.BindOutcome(rapid.IntRange(1, 4).Draw(t, "outcome")), Message: text.Draw(t, "message"),

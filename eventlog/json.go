@@ -21,7 +21,7 @@ func AppendJSON(dst []byte, e Entry) ([]byte, error) { return AppendNamedJSON(ds
 type PodNames func(uid types.UID) string
 
 // AppendNamedJSON is AppendJSON with the names of pods beside their UIDs: allowedPods, rejectedPods and victimPods, in
-// the order of the UIDs, with "" for one that is not known, and pod in elements and bind results that have a uid.
+// the order of the UIDs, with "" for one that is not known, and pod in elements and results that have a uid.
 // ParseJSON passes over these members: an entry has no names. Without names it is AppendJSON.
 func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 	kind, err := payloadKind(e.Payload)
@@ -49,6 +49,8 @@ func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 		w.decision(p)
 	case *BindResult:
 		w.bindResult(p)
+	case *EvictResult:
+		w.evictResult(p)
 	}
 	if w.err != nil {
 		return dst, &EntryError{Seq: e.Seq, Err: w.err}
@@ -205,6 +207,18 @@ func (w *jsonWriter) bindResult(p *BindResult) {
 	w.strIfSet("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
 	if p.Decision > 0 {
 		w.uint("decisionSeq", p.Decision)
+	}
+	w.pod(p.UID)
+}
+
+func (w *jsonWriter) evictResult(p *EvictResult) {
+	w.fail(p.check())
+	w.str("uid", string(p.UID))
+	w.str("outcome", p.Outcome.String())
+	w.strIfSet("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	w.uint("decisionSeq", p.Decision)
+	if p.RetryAfter != 0 {
+		w.str("retryAfter", p.RetryAfter.String())
 	}
 	w.pod(p.UID)
 }

@@ -47,6 +47,8 @@ func parseKind(kind Kind, line []byte) (Entry, error) {
 		return parseLine(line, new(jsonDecisionEntry))
 	case KindBindResult:
 		return parseLine(line, new(jsonBindResult))
+	case KindEvictResult:
+		return parseLine(line, new(jsonEvictResult))
 	}
 	return Entry{}, errors.New("kind: missing or unknown")
 }
@@ -195,6 +197,34 @@ func (j *jsonBindResult) payload() (Payload, error) {
 		return nil, fmt.Errorf("outcome: unknown outcome %q", j.Outcome)
 	}
 	return &BindResult{UID: j.UID, Node: j.Node, Outcome: outcome, Message: j.Message, Decision: j.Decision}, nil
+}
+
+type jsonEvictResult struct {
+	jsonHeader
+	UID      types.UID `json:"uid"`
+	Outcome  string    `json:"outcome"`
+	Message  string    `json:"message"`
+	Decision uint64    `json:"decisionSeq"`
+	Retry    string    `json:"retryAfter"`
+	Pod      string    `json:"pod"` // not part of the entry
+}
+
+func (j *jsonEvictResult) payload() (Payload, error) {
+	p := &EvictResult{UID: j.UID, Outcome: EvictOutcome(numberOf(evictOutcomeNames, j.Outcome)), Message: j.Message,
+		Decision: j.Decision}
+	if p.Outcome == 0 {
+		return nil, fmt.Errorf("outcome: unknown outcome %q", j.Outcome)
+	}
+	if j.Retry != "" {
+		var err error
+		if p.RetryAfter, err = time.ParseDuration(j.Retry); err != nil {
+			return nil, fmt.Errorf("retryAfter: %w", err)
+		}
+	}
+	if field, err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return p, nil
 }
 
 type jsonDecisionEntry struct {

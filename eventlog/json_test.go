@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,6 +58,12 @@ func TestPublicForm(t *testing.T) {
 		{eventlog.Entry{Seq: 10, Epoch: 1, Time: at, Payload: &eventlog.BindResult{UID: "u", Node: "n1",
 			Outcome: eventlog.BindBound, Decision: 9}},
 			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"BindResult","uid":"u","node":"n1","outcome":"Bound","decisionSeq":9}`},
+		{eventlog.Entry{Seq: 10, Epoch: 1, Time: at, Payload: &eventlog.EvictResult{UID: "u",
+			Outcome: eventlog.EvictRefused, Message: "no", Decision: 9, RetryAfter: 1500 * time.Millisecond}},
+			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"EvictResult","uid":"u","outcome":"Refused","message":"no","decisionSeq":9,"retryAfter":"1.5s"}`},
+		{eventlog.Entry{Seq: 10, Epoch: 1, Time: at, Payload: &eventlog.EvictResult{UID: "u",
+			Outcome: eventlog.EvictDone, Decision: 9}},
+			`{"seq":10,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"EvictResult","uid":"u","outcome":"Done","decisionSeq":9}`},
 		{eventlog.Entry{Seq: 11, Epoch: 1, Payload: &eventlog.Tick{}},
 			`{"seq":11,"epoch":1,"time":"1970-01-01T00:00:00.000000000Z","kind":"Tick"}`},
 	} {
@@ -212,14 +219,15 @@ func TestJSONLeavesTheObjectAlone(t *testing.T) {
 
 func TestEntriesWithoutPublicForm(t *testing.T) {
 	for name, e := range map[string]eventlog.Entry{
-		"no payload":   {Seq: 1},
-		"outcome":      {Seq: 1, Payload: &eventlog.Decision{}},
-		"bind outcome": {Seq: 1, Payload: &eventlog.BindResult{}},
-		"resource":     {Seq: 1, Payload: &eventlog.Deleted{Resource: "unicorns"}},
-		"object":       {Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: &corev1.Node{}}},
-		"not UTF-8":    {Seq: 1, Payload: &eventlog.Decision{Outcome: 1, Name: "\xff"}},
-		"slash":        {Seq: 1, Payload: &eventlog.Decision{Outcome: 1, Namespace: "a/b"}},
-		"config":       {Seq: 1, Payload: &eventlog.EpochStarted{Config: []byte("{")}},
+		"no payload":    {Seq: 1},
+		"outcome":       {Seq: 1, Payload: &eventlog.Decision{}},
+		"bind outcome":  {Seq: 1, Payload: &eventlog.BindResult{}},
+		"evict outcome": {Seq: 1, Payload: &eventlog.EvictResult{Decision: 1}},
+		"resource":      {Seq: 1, Payload: &eventlog.Deleted{Resource: "unicorns"}},
+		"object":        {Seq: 1, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: &corev1.Node{}}},
+		"not UTF-8":     {Seq: 1, Payload: &eventlog.Decision{Outcome: 1, Name: "\xff"}},
+		"slash":         {Seq: 1, Payload: &eventlog.Decision{Outcome: 1, Namespace: "a/b"}},
+		"config":        {Seq: 1, Payload: &eventlog.EpochStarted{Config: []byte("{")}},
 	} {
 		if got, err := eventlog.AppendJSON([]byte("before"), e); err == nil || string(got) != "before" {
 			t.Errorf("%s: %s, error %v", name, got, err)
@@ -272,6 +280,8 @@ func FuzzParseJSON(f *testing.F) {
 		{Seq: 4, Epoch: 1, Payload: decision()},
 		{Seq: 5, Epoch: 1, Payload: &eventlog.BindResult{UID: "u", Node: "n", Outcome: 4, Message: "m"}},
 		{Seq: 6, Epoch: 1, Payload: &eventlog.Upserted{Resource: eventlog.Pods, Object: pod("p")}},
+		{Seq: 7, Epoch: 1, Payload: &eventlog.EvictResult{UID: "u", Outcome: 3, Message: "m", Decision: 5,
+			RetryAfter: 9}},
 	}
 	for _, e := range entries {
 		line, err := eventlog.AppendJSON(nil, e)

@@ -13,6 +13,7 @@ var (
 		4: "Tick",
 		5: "Decision",
 		6: "BindResult",
+		7: "EvictResult",
 	}
 	outcomeNames = []string{
 		1: "Scheduled",
@@ -24,6 +25,8 @@ var (
 	}
 	endingNames      = []string{1: "NotFirst", 2: "NoTime", 3: "OtherReason"}
 	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}
+
+	evictOutcomeNames = []string{1: "Done", 2: "Gone", 3: "Refused", 4: "GivenUp", 5: "Withdrawn"}
 )
 
 // String returns the kind's name in the public form of the log.
@@ -42,6 +45,9 @@ func (e Ending) String() string {
 
 // String returns the outcome's name in the public form of the log.
 func (o BindOutcome) String() string { return nameOf(bindOutcomeNames, uint8(o), "BindOutcome") }
+
+// String returns the outcome's name in the public form of the log.
+func (o EvictOutcome) String() string { return nameOf(evictOutcomeNames, uint8(o), "EvictOutcome") }
 
 func nameOf(names []string, number uint8, typ string) string {
 	if int(number) >= len(names) || number == 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,8 @@ func payloadKind(p Payload) (Kind, error) {
 	case *Decision:
 		absent = p == nil
 	case *BindResult:
+		absent = p == nil
+	case *EvictResult:
 		absent = p == nil
 	case nil:
 	default:
@@ -57,6 +60,8 @@ func appendPayload(dst []byte, p Payload) ([]byte, error) {
 		w.decision(p)
 	case *BindResult:
 		w.bindResult(p)
+	case *EvictResult:
+		w.evictResult(p)
 	}
 	return w.b, w.err
 }
@@ -89,6 +94,8 @@ func decodePayload(kind Kind, b []byte) (Payload, error) {
 		name, p = "decision", r.decision()
 	case KindBindResult:
 		name, p = "bind result", r.bindResult()
+	case KindEvictResult:
+		name, p = "evict result", r.evictResult()
 	default:
 		return nil, fmt.Errorf("unknown kind %d at byte %d", kind, offsetKind)
 	}
@@ -195,6 +202,44 @@ func checkBindOutcome(o BindOutcome) error {
 		return fmt.Errorf("unknown bind outcome %d", o)
 	}
 	return nil
+}
+
+func (w *payloadWriter) evictResult(p *EvictResult) {
+	w.fail(p.check())
+	w.str("uid", string(p.UID))
+	w.b = append(w.b, byte(p.Outcome))
+	w.str("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	w.uvarint(p.Decision)
+	if p.Outcome == EvictRefused {
+		w.uvarint(uint64(p.RetryAfter))
+	}
+}
+
+func (r *payloadReader) evictResult() *EvictResult {
+	p := &EvictResult{UID: r.uid("uid"), Outcome: EvictOutcome(r.byte("outcome")), Message: r.str("message"),
+		Decision: r.uvarint("decision")}
+	if p.Outcome == EvictRefused {
+		p.RetryAfter = time.Duration(r.uvarint("retry after"))
+	}
+	if r.err == nil {
+		r.fail(p.check())
+	}
+	return p
+}
+
+// check returns the field of an EvictResult that is wrong, and what is; nil if none is.
+func (p *EvictResult) check() (field string, err error) {
+	switch {
+	case p.Outcome < EvictDone || p.Outcome > EvictWithdrawn:
+		return "outcome", fmt.Errorf("unknown evict outcome %d", p.Outcome)
+	case p.Decision == 0:
+		return "decision", errors.New("0: an eviction is asked for by a decision")
+	case p.Outcome == EvictRefused && p.RetryAfter <= 0:
+		return "retry after", errors.New("no time: a refused eviction is tried again")
+	case p.Outcome != EvictRefused && p.RetryAfter != 0:
+		return "retry after", fmt.Errorf("an eviction that is %s is not tried again", p.Outcome)
+	}
+	return "", nil
 }
 
 var errNotUTF8 = errors.New("not valid UTF-8")

@@ -54,6 +54,8 @@ type Evictions interface {
 	DomainsBelow(c *cluster.Composite, within []string) (nodes [][]string, limited bool)
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool
+	// Spared reports whether the eviction of the pod was refused a short while ago: it would be again.
+	Spared(uid types.UID) bool
 	// NominatedNode returns the node that the pod is nominated to, "" for none.
 	NominatedNode(uid types.UID) string
 }

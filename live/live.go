@@ -40,11 +40,13 @@ type World interface {
 type Effects interface {
 	// Carry has effects carried out whose decisions are durable.
 	Carry([]effect.Request)
+	// Withdraw has evictions not be sent any more, because nobody waits for the room.
+	Withdraw([]scheduler.Effect)
 	// Finished gives one message for any number of results.
 	Finished() <-chan struct{}
 	// Take returns the results since the last call.
 	Take() []eventlog.Payload
-	// Drain waits until every effect that was given to Carry has its result.
+	// Drain waits until every effect that was given to Carry has its result, other than those that wait for others.
 	Drain(context.Context) error
 }
 
@@ -239,6 +241,9 @@ func (r *run) step() error {
 		return err
 	}
 	r.carry(effects)
+	if unwanted := r.engine.Machine().Unwanted(); len(unwanted) > 0 {
+		r.Effects.Withdraw(unwanted)
+	}
 	return nil
 }
 
@@ -262,6 +267,7 @@ func (r *run) request(e scheduler.Effect) effect.Request {
 		}
 		return request
 	}
+	request.MakesRoom, request.Withdrawn = r.engine.Machine().MakesRoom(e), !r.engine.Machine().Wanted(e)
 	if d := r.engine.Eviction(e.Seq); d != nil {
 		request.Decision = d
 		if p := state.Pod(d.UID); p != nil {

@@ -70,10 +70,11 @@ type fakeEffects struct {
 	latency time.Duration // how long a bind takes
 	stuck   bool          // binds never come back
 
-	under   sync.WaitGroup
-	carried []string
-	earlier []string // those of them that an earlier epoch has decided
-	first   uint64   // the log's last entry when the first effects came
+	under     sync.WaitGroup
+	carried   []string
+	earlier   []string // those of them that an earlier epoch has decided
+	withdrawn []string
+	first     uint64 // the log's last entry when the first effects came
 }
 
 func (f *fakeEffects) Finished() <-chan struct{} { return f.wake }
@@ -91,12 +92,28 @@ func (f *fakeEffects) Carry(requests []effect.Request) {
 		if r.Earlier {
 			f.earlier = append(f.earlier, r.Name)
 		}
+		if r.Kind == scheduler.Evict {
+			if r.Withdrawn {
+				f.Withdraw([]scheduler.Effect{r.Effect})
+			}
+			continue // the API server never answers
+		}
 		f.under.Go(func() {
 			time.Sleep(f.latency)
 			if !f.stuck {
 				f.put(&eventlog.BindResult{UID: r.UID, Node: r.Node, Outcome: eventlog.BindBound})
 			}
 		})
+	}
+}
+
+func (f *fakeEffects) Withdraw(evictions []scheduler.Effect) {
+	for _, x := range evictions {
+		if slices.Contains(f.withdrawn, x.Name) {
+			continue
+		}
+		f.withdrawn = append(f.withdrawn, x.Name)
+		f.put(&eventlog.EvictResult{UID: x.UID, Outcome: eventlog.EvictWithdrawn, Decision: x.Seq})
 	}
 }
 
@@ -275,6 +292,49 @@ func TestAnEndThatWaitsTooLongSaysSoAndTheNextEpochAsksAgain(t *testing.T) {
 		}
 		identical(t, next.log)
 	})
+}
+
+// TestAnEvictionThatNobodyWaitsForIsWithdrawn deletes a preemptor while its victim is being evicted, and while no
+// scheduler runs: the eviction is not sent any more, and the victim stays.
+func TestAnEvictionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			low, high := pod("low", "4").(*eventlog.Upserted), pod("high", "4").(*eventlog.Upserted)
+			low.Object.(*corev1.Pod).Spec.NodeName = "n1"
+			high.Object.(*corev1.Pod).Spec.Priority = new(int32(9))
+			gone := &eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: "high", UID: "uid-high"}
+			s := begin(t, eventlog.NewMemory(), Options{})
+			close(s.world.synced)
+			s.world.put(node("n1", "4"), low, high)
+			synctest.Wait()
+			if !slices.Equal(s.effects.carried, []string{"low"}) || len(s.effects.withdrawn) > 0 {
+				t.Errorf("carried out %v, withdrawn %v", s.effects.carried, s.effects.withdrawn)
+			}
+			if restarted {
+				s.end()
+				if err := <-s.ended; err != nil {
+					t.Fatal(err)
+				}
+				s = begin(t, s.log.TakeOver(), Options{})
+				s.world.put(gone)
+				close(s.world.synced)
+			} else {
+				s.world.put(gone)
+			}
+			synctest.Wait()
+			s.end()
+			if err := <-s.ended; err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.effects.withdrawn, []string{"low"}) {
+				t.Errorf("restarted: %t: withdrawn %v", restarted, s.effects.withdrawn)
+			}
+			if all := kinds(t, s.log); all[len(all)-1] != eventlog.KindEvictResult {
+				t.Errorf("restarted: %t: the log has %v", restarted, all)
+			}
+			identical(t, s.log)
+		})
+	}
 }
 
 // TestNothingIsCarriedOutOnceTheLeaseIsLost loses the lease while a bind is under way and another pod comes, in a run

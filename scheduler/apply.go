@@ -84,6 +84,8 @@ func (m *Machine) applyPayload(e eventlog.Entry) error {
 		return m.applyDecision(e.Seq, p)
 	case *eventlog.BindResult:
 		return m.applyBindResult(p)
+	case *eventlog.EvictResult:
+		return m.applyEvictResult(p)
 	default:
 		return fmt.Errorf("unknown payload %T", p)
 	}
@@ -292,6 +294,7 @@ func (m *Machine) deletePod(uid types.UID) error {
 	}
 	m.stopScheduling(p, stage)
 	m.effects.done(uid, Evict)
+	delete(m.effects.refused, uid)
 	if _, err := m.cluster.DeletePod(uid); err != nil {
 		return err
 	}

@@ -150,6 +150,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 		}
 		m.waits.allow(seq, p)
 	}
+	m.noteVictims(seq, d)
 	for _, uid := range d.Victims {
 		if p := m.cluster.Pod(uid); p != nil {
 			m.effects.add(

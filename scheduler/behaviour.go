@@ -85,6 +85,10 @@ var Behaviours = []Rules{
 			"for the first of its lane, which it overtook. Before, any refusal by the gang plugin was enough.",
 		"Members beyond the minimum of a gang that overtook the first of its lane go to no other nodes than those " +
 			"kept for them, also if the members before them are bound meanwhile.",
+		"The state knows for which pods evictions make room, and what came of them. An eviction that the API server " +
+			"refuses for good, or that nobody needs any more, ends: the pod stays. The first also ends the " +
+			"nominations of those pods to these nodes, has them tried again, and spares the pod that was to go for " +
+			"5 minutes.",
 	}},
 }
 
@@ -172,6 +176,9 @@ func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
 
 // knowsLevels reports whether CompositePodGroups may be below each other.
 func (r *rules) knowsLevels() bool { return r.behaviour >= 4 }
+
+// hearsOfEvictions reports whether the state knows for which pods evictions make room, and what came of them.
+func (r *rules) hearsOfEvictions() bool { return r.behaviour >= 5 }
 
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }

@@ -16,7 +16,8 @@ type EffectKind uint8
 const (
 	// Bind asks to bind the pod to Node; its result comes back as a BindResult entry with the decision's number.
 	Bind EffectKind = 1
-	// Evict asks to delete the pod gracefully; its deletion comes back as a Deleted entry.
+	// Evict asks to delete the pod gracefully; its result comes back as an EvictResult entry with the decision's number,
+	// and its deletion as a Deleted entry. In a world where a pod is gone at once, the Deleted entry alone comes.
 	Evict EffectKind = 2
 )
 
@@ -46,6 +47,11 @@ type effectKey struct {
 type effects struct {
 	slots []Effect
 	at    map[effectKey]int
+	evictions
+}
+
+func newEffects() effects {
+	return effects{at: map[effectKey]int{}, evictions: newEvictions()}
 }
 
 // add takes the place of an effect of the same kind on the same pod.
@@ -76,6 +82,9 @@ func (e *effects) done(uid types.UID, kind EffectKind) {
 		return
 	}
 	delete(e.at, key)
+	if kind == Evict {
+		e.evictions.end(uid, e.slots[i].Seq)
+	}
 	e.slots[i] = Effect{Seq: e.slots[i].Seq}
 	if len(e.slots) > 64 && len(e.at) < len(e.slots)/2 {
 		e.compact()
@@ -94,11 +103,12 @@ func (e *effects) compact() {
 	e.slots = kept
 }
 
+// after returns the effects that were decided after entry seq and have no answer.
 func (e *effects) after(seq uint64) []Effect {
 	var out []Effect
 	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
-		if e.slots[i].Kind != 0 {
-			out = append(out, e.slots[i])
+		if x := &e.slots[i]; x.Kind == Bind || x.Kind == Evict && !e.answered[x.UID] {
+			out = append(out, *x)
 		}
 	}
 	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
@@ -107,10 +117,13 @@ func (e *effects) after(seq uint64) []Effect {
 	return out
 }
 
+// appendState appends the effects with those that are answered: these are pods that are going.
 func (e *effects) appendState(dst []byte) []byte {
-	outstanding := e.after(0)
-	dst = binary.AppendUvarint(dst, uint64(len(outstanding)))
-	for _, x := range outstanding {
+	dst = binary.AppendUvarint(dst, uint64(len(e.at)))
+	for _, x := range e.slots {
+		if x.Kind == 0 {
+			continue
+		}
 		dst = append(dst, byte(x.Kind))
 		dst = binary.AppendUvarint(dst, x.Seq)
 		for _, s := range [...]string{x.Namespace, x.Name, string(x.UID), x.Node} {

@@ -39,6 +39,9 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	if !m.rules.knowsOwnNominations() {
 		clear(m.nominated.own)
 	}
+	if !m.rules.hearsOfEvictions() {
+		m.effects.evictions = newEvictions()
+	}
 	if m.rules.refusesUncalled() {
 		return m.profiles.uncalled()
 	}

@@ -57,7 +57,7 @@ func New(registry framework.Registry) *Machine {
 		ctx:       framework.Quiet(context.Background()),
 		registry:  registry,
 		cluster:   cluster.New(),
-		effects:   effects{at: map[effectKey]int{}},
+		effects:   newEffects(),
 		nominated: newNominations(),
 		profiles:  noProfiles(nil),
 		rules:     rules{behaviour: 1, searches: searches},

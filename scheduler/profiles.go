@@ -293,6 +293,11 @@ func namesOf(domains []*domain) (nodes [][]string) {
 // Going implements framework.Evictions.
 func (g *gangsOfProfile) Going(uid types.UID) bool { return g.machine.effects.has(uid, Evict) }
 
+// Spared implements framework.Evictions.
+func (g *gangsOfProfile) Spared(uid types.UID) bool {
+	return g.machine.effects.spared(uid, g.machine.at.now)
+}
+
 // NominatedNode implements framework.Evictions.
 func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.nominated.nodeOf(uid) }
 

@@ -77,6 +77,9 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.effects.restore(r)
+	if m.rules.hearsOfEvictions() {
+		m.effects.restoreEvictions(r)
+	}
 	if err := m.cluster.RestoreWaits(r); err != nil {
 		return err
 	}

@@ -17,16 +17,19 @@ import (
 //	4  pods are nominated to nodes, and know whether they are asked to go, and whether their gang needs them
 //	5  the behaviour is part of it; which entity of the queue is retried next is not
 //	6  a nomination says whether a Decision gave it
+//	7  evictions know for whom they make room, and what came of them
 //
-// A state is written in version 4 in epochs of behaviour 1, and in version 5 in those of behaviours 2 and 3, so that
-// snapshots and hashes of theirs stay good.
-const stateVersion, behaviourStateVersion, firstStateVersion = 6, 5, 4
+// A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
+// 6 in those of behaviour 4, so that snapshots and hashes of theirs stay good.
+const stateVersion, nominationStateVersion, behaviourStateVersion, firstStateVersion = 7, 6, 5, 4
 
 // stateVersion returns the version in which states of the epoch's behaviour are written.
 func (r *rules) stateVersion() byte {
 	switch {
-	case r.knowsOwnNominations():
+	case r.hearsOfEvictions():
 		return stateVersion
+	case r.knowsOwnNominations():
+		return nominationStateVersion
 	case r.recordsFacts():
 		return behaviourStateVersion
 	}
@@ -65,6 +68,9 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 		return nil, err
 	}
 	dst = m.effects.appendState(dst)
+	if m.rules.hearsOfEvictions() {
+		dst = m.effects.appendEvictions(dst)
+	}
 	dst = m.cluster.Waits().AppendState(dst)
 	dst = m.backfill.AppendState(dst)
 	dst = m.queue.AppendState(dst)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // outcomes are the commands that answer a bind.
@@ -57,8 +59,34 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		}
 		return []eventlog.Payload{result}
 	}
+	if outcome, ok := evictOutcomes[d.Cmd]; ok {
+		return []eventlog.Payload{p.evictResult(d, outcome)}
+	}
 	p.t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
 	return nil
+}
+
+// evictOutcomes are the commands that answer an eviction.
+var evictOutcomes = map[string]eventlog.EvictOutcome{"evict-done": eventlog.EvictDone, "evict-gone": eventlog.EvictGone,
+	"evict-refused": eventlog.EvictRefused, "evict-given-up": eventlog.EvictGivenUp,
+	"evict-withdrawn": eventlog.EvictWithdrawn}
+
+func (p *Player) evictResult(d *datadriven.TestData, outcome eventlog.EvictOutcome) *eventlog.EvictResult {
+	p.t.Helper()
+	p.allow(d, 1, "decision")
+	uid := p.existing(d).Object.UID
+	r := &eventlog.EvictResult{UID: uid, Outcome: outcome}
+	var err error
+	asked := strconv.FormatUint(p.machine.AskedBy(uid, scheduler.Evict), 10)
+	r.Decision, err = strconv.ParseUint(arg(d, "decision", asked), 10, 64)
+	p.must(err)
+	if outcome == eventlog.EvictRefused || outcome == eventlog.EvictGivenUp {
+		r.Message = "the webhook said no"
+	}
+	if outcome == eventlog.EvictRefused {
+		r.RetryAfter = 2 * time.Second
+	}
+	return r
 }
 
 // newPods returns one pod, or as many as count says.

@@ -23,6 +23,8 @@ func (p *Player) print(e eventlog.Entry) string {
 		return fmt.Sprintf("%d %s %s\n", e.Seq, clock(e.Time), p.printDecision(payload))
 	case *eventlog.BindResult:
 		return fmt.Sprintf("%d %s %s %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome)
+	case *eventlog.EvictResult:
+		return fmt.Sprintf("%d %s %s %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome)
 	}
 	return fmt.Sprintf("%d %s %s", e.Seq, clock(e.Time), e.Kind())
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/lease"
 	"github.com/rollcall-sched/rollcall/kube/watch"
 	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -35,18 +37,24 @@ func TestABindIsSentOnlyWhileItFits(t *testing.T) {
 }
 
 func TestReadinessSaysWhatTheSchedulerIsDoing(t *testing.T) {
-	p := &clusterProcess{}
 	for _, c := range []struct {
-		leads bool
-		stage live.Stage
-		want  string
+		leads, elects, delays bool
+		stage                 live.Stage
+		want                  string
 	}{
-		{false, live.Recovering, "the scheduler is on standby: it waits for the lease"},
-		{true, live.Recovering, "the scheduler is recovering"},
-		{true, live.Syncing, "the scheduler is syncing"},
-		{true, live.Scheduling, ""},
-		{true, live.Ended, "the scheduler is ended"},
+		{false, false, false, live.Recovering, "the scheduler is on standby: it waits for the lease"},
+		{false, true, false, live.Recovering, ""}, // as kube-scheduler's
+		{false, true, true, live.Recovering, "the scheduler is on standby: it waits for the lease"},
+		{true, true, false, live.Recovering, "the scheduler is recovering"},
+		{true, false, false, live.Syncing, "the scheduler is syncing"},
+		{true, true, true, live.Scheduling, ""},
+		{true, false, false, live.Ended, "the scheduler is ended"},
 	} {
+		p := &clusterProcess{config: framework.DefaultConfig()}
+		p.config.DelayCacheUntilActive = c.delays
+		if c.elects {
+			p.election = &lease.Election{}
+		}
 		p.leads.Store(c.leads)
 		p.stage.Store(int32(c.stage))
 		got := ""

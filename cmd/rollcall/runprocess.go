@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_master_status
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/client"
 	"github.com/rollcall-sched/rollcall/kube/lease"
+	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/serving"
 	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/logs"
@@ -84,6 +86,9 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 		defer server.Close()
 		slog.Info("Serving health and metrics", "address", server.Address().String())
 	}
+	if err := legacyregistry.Registerer().Register(metrics.Leading(p.leads.Load)); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	if p.election == nil {
 		return p.lead(ctx, nil)
 	}
@@ -112,9 +117,13 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 	return e, nil
 }
 
-// readiness says why the scheduler does not schedule.
+// readiness says why the scheduler is not ready. One on standby is ready, as kube-scheduler's is: it would take over at
+// once, and a rollout that waits for it would wait until the leader ends. With delayCacheUntilActive, kube-scheduler is
+// not ready then either.
 func (p *clusterProcess) readiness() error {
 	switch stage := live.Stage(p.stage.Load()); {
+	case !p.leads.Load() && p.election != nil && !p.config.DelayCacheUntilActive:
+		return nil
 	case !p.leads.Load():
 		return errors.New("the scheduler is on standby: it waits for the lease")
 	case stage != live.Scheduling:

@@ -46,6 +46,8 @@ type pod struct {
 	node, by string
 	bound    span
 	binds    []bind
+	// deletes are the requests to delete it by name.
+	deletes []bind
 	// leaving is when its deletion was first asked for; ended is when it stopped taking room.
 	leaving, ended time.Time
 }
@@ -120,6 +122,9 @@ func (a *Account) take(e *event) error {
 		}
 	}
 	deletes := e.Verb == "delete" || e.Verb == "deletecollection"
+	if p := a.named(e.name(), at.ended); e.Verb == "delete" && e.resource() == "pods" && p != nil {
+		p.deletes = append(p.deletes, bind{span: at, user: e.User.Username, code: e.Status.Code})
+	}
 	if deletes && e.Object.Resource == "pods" && (e.Status.Code == 0 || e.Status.Code >= 500) {
 		a.mayBeGone(e, at)
 	}

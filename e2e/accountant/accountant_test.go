@@ -263,6 +263,45 @@ func TestBindsWithoutADecisionAreFound(t *testing.T) {
 	}
 }
 
+// TestEvictionsWithoutADecisionAreFound compares deletions with logs.
+func TestEvictionsWithoutADecisionAreFound(t *testing.T) {
+	decision := func(at, victim string) string {
+		return fmt.Sprintf(`{"seq":7,"time":"2026-01-02T03:%sZ","kind":"Decision","decision":{"uid":"b",`+
+			`"outcome":"Unschedulable","victims":[%q]}}`, at, victim)
+	}
+	result := func(decision int, outcome string) string {
+		return fmt.Sprintf(`{"seq":9,"time":"2026-01-02T03:05:00Z","kind":"EvictResult","uid":"a","outcome":%q,`+
+			`"decisionSeq":%d}`, outcome, decision)
+	}
+	for _, c := range []struct {
+		name, found string
+		log         []string
+	}{
+		{"a decision before it", "", []string{decision("04:05.0", "a"), result(7, "Done")}},
+		{"no decision", "pod d/a: s asked at", []string{decision("04:05.0", "b")}},
+		{"a decision that is later", "no decision to evict it is older", []string{decision("59:05.0", "a")}},
+		{"a result that says that it stays", "pod d/a was deleted by s, and entry 9 says that it stays",
+			[]string{decision("04:05.0", "a"), result(7, "Withdrawn")}},
+		{"it was decided again", "", []string{decision("04:05.0", "a"), result(7, "GivenUp"), decision("04:05.0", "a")}},
+		{"a result of another decision", "which entry 6 did not ask for",
+			[]string{decision("04:05.0", "a"), result(6, "Done")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := world()
+			h.evict("s", "a")
+			d, err := accountant.ReadDecisions(strings.NewReader(strings.Join(c.log, "\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := h.account(t).CheckDecisions(d, accountant.Options{Schedulers: []string{"s"}}, 0)
+			text := strings.Join(found, "\n")
+			if c.found == "" && text != "" || !strings.Contains(text, c.found) {
+				t.Errorf("found:\n%s\nwanted: %s", text, c.found)
+			}
+		})
+	}
+}
+
 // TestTornLinesOfAKilledServerAreRead reads a log whose writer was killed in the middle of a line, at the end and not.
 func TestTornLinesOfAKilledServerAreRead(t *testing.T) {
 	whole := `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"list",` +

@@ -15,11 +15,12 @@ type entry struct {
 	Seq  uint64    `json:"seq"`
 	Time time.Time `json:"time"`
 	Kind string    `json:"kind"`
-	// Decision is an object in a Decision, and in a BindResult the number of the Decision that asked for the bind.
-	Decision json.RawMessage `json:"decision"`
-	UID      string          `json:"uid"`
-	Node     string          `json:"node"`
-	Outcome  string          `json:"outcome"`
+	// Decision is what was decided. DecisionSeq is, in a result, the entry that asked for the bind or the eviction.
+	Decision    json.RawMessage `json:"decision"`
+	DecisionSeq uint64          `json:"decisionSeq"`
+	UID         string          `json:"uid"`
+	Node        string          `json:"node"`
+	Outcome     string          `json:"outcome"`
 }
 
 // decision is what the accountant reads of a Decision.
@@ -28,6 +29,7 @@ type decision struct {
 	Outcome string   `json:"outcome"`
 	Node    string   `json:"node"`
 	Allowed []string `json:"allowed"`
+	Victims []string `json:"victims"`
 }
 
 // place is a Decision that allowed a pod to be bound to a node.
@@ -43,13 +45,20 @@ type Decisions struct {
 	allowed map[string][]place
 	// results are the outcomes of each pod's binds, by UID and node.
 	results map[[2]string][]string
+	// evicted are each pod's decisions to evict it, in order, by UID.
+	evicted map[string][]place
+	// stays are the pods whose eviction was withdrawn or given up, and was not decided again since, with the entry.
+	stays map[string]uint64
+	// strange are the results of evictions that no decision before them asked for.
+	strange []string
 	// Entries counts the log's entries.
 	Entries int
 }
 
 // ReadDecisions reads the output of "rollcall log cat".
 func ReadDecisions(r io.Reader) (*Decisions, error) {
-	d := &Decisions{allowed: map[string][]place{}, results: map[[2]string][]string{}}
+	d := &Decisions{allowed: map[string][]place{}, results: map[[2]string][]string{}, evicted: map[string][]place{},
+		stays: map[string]uint64{}}
 	waiting := map[string]string{}
 	in := bufio.NewReaderSize(r, 1<<20)
 	for {
@@ -80,6 +89,10 @@ func (d *Decisions) take(e *entry, waiting map[string]string) error {
 		d.results[key] = append(d.results[key], e.Outcome)
 		return nil
 	}
+	if e.Kind == "EvictResult" {
+		d.takeEvictResult(e)
+		return nil
+	}
 	if e.Kind != "Decision" {
 		return nil
 	}
@@ -88,6 +101,10 @@ func (d *Decisions) take(e *entry, waiting map[string]string) error {
 		return err
 	}
 	allow := func(uid, node string) { d.allowed[uid] = append(d.allowed[uid], place{node, e.Seq, e.Time}) }
+	for _, uid := range x.Victims {
+		d.evicted[uid] = append(d.evicted[uid], place{seq: e.Seq, at: e.Time})
+		delete(d.stays, uid)
+	}
 	switch x.Outcome {
 	case "Scheduled":
 		allow(x.UID, x.Node)
@@ -103,8 +120,45 @@ func (d *Decisions) take(e *entry, waiting map[string]string) error {
 	return nil
 }
 
+func (d *Decisions) takeEvictResult(e *entry) {
+	asked := false
+	for _, x := range d.evicted[e.UID] {
+		asked = asked || x.seq == e.DecisionSeq
+	}
+	if !asked {
+		d.strange = append(d.strange, fmt.Sprintf("entry %d says that the eviction of pod %s is %s, which entry %d did "+
+			"not ask for", e.Seq, e.UID, e.Outcome, e.DecisionSeq))
+	}
+	if e.Outcome == "Withdrawn" || e.Outcome == "GivenUp" {
+		d.stays[e.UID] = e.Seq
+	}
+}
+
+// checkEvictions finds each deletion that a scheduler asked for without a decision of its log before it, and each pod
+// that it deleted whose log says that it stays.
+func (a *Account) checkEvictions(d *Decisions, o Options, slack time.Duration) (found []string) {
+	found = append(found, d.strange...)
+	for _, p := range a.order {
+		for _, x := range p.deletes {
+			if !o.blamed(x.user) {
+				continue
+			}
+			if all := d.evicted[p.uid]; len(all) == 0 || all[0].at.After(x.begun.Add(slack)) {
+				found = append(found, fmt.Sprintf("pod %s: %s asked at %s for its deletion: no decision to evict it is "+
+					"older", p.name, x.user, clock(x.begun)))
+			}
+			if seq := d.stays[p.uid]; seq > 0 && x.code/100 == 2 {
+				found = append(found, fmt.Sprintf("pod %s was deleted by %s, and entry %d says that it stays", p.name,
+					x.user, seq))
+			}
+		}
+	}
+	return found
+}
+
 // CheckDecisions finds each bind that a scheduler asked for without a decision of its log before it, and each pod that
-// it bound, as the audit log has it, whose log says that the bind failed. slack is how much later than the request a
+// it bound, as the audit log has it, whose log says that the bind failed; and the same of evictions. slack is how much later than the
+// request a
 // decision's time may be: 0 if both clocks are the same.
 func (a *Account) CheckDecisions(d *Decisions, o Options, slack time.Duration) (found []string) {
 	for _, p := range a.order {
@@ -126,7 +180,7 @@ func (a *Account) CheckDecisions(d *Decisions, o Options, slack time.Duration) (
 				p.name, p.node, results[k-1]))
 		}
 	}
-	return found
+	return append(found, a.checkEvictions(d, o, slack)...)
 }
 
 // missing says what the log lacks for a bind; empty if it lacks nothing.

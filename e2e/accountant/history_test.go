@@ -116,6 +116,13 @@ func (h *history) remove(name string, graceful bool) {
 	}
 }
 
+// evict has a scheduler delete a pod, with 30 seconds for its end.
+func (h *history) evict(user, name string) {
+	m := h.pods[name]["metadata"].(object)
+	m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = h.now, 30
+	h.request(user, "delete", "pods", name, 200, nil, h.pods[name])
+}
+
 // look makes a quiescent point.
 func (h *history) look() {
 	var items []object

@@ -123,13 +123,23 @@ func isRefusal(err error) bool {
 	return false
 }
 
+// isFailure reports whether the API server has failed at a call. It may have carried it out.
+func isFailure(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
+}
+
+// longestPutOff is how long a call is put off at the most, whatever the answer asks for: a webhook, or something
+// between here and the API server, may ask for days, and capacity stays reserved meanwhile.
+const longestPutOff = time.Minute
+
 // putOff returns for how long the API server, which has more calls than it takes, has put this one off.
 func putOff(err error) (time.Duration, bool) {
 	if !apierrors.IsTooManyRequests(err) {
 		return 0, false
 	}
 	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return max(time.Duration(seconds)*time.Second, firstBackoff), true
+	return min(max(time.Duration(seconds)*time.Second, firstBackoff), longestPutOff), true
 }
 
 // Between tries the time doubles from firstBackoff to lastBackoff.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,10 @@ type Request struct {
 	// Earlier says that the decision is of an earlier epoch, which may have carried it out: the pod is looked at before
 	// anything is sent.
 	Earlier bool
+	// MakesRoom says, of an eviction, that pods wait for the room: it is given up after a while.
+	MakesRoom bool
+	// Withdrawn says, of an eviction, that nobody waits for the room any more: it is not sent.
+	Withdrawn bool
 	// Decision is, of an eviction, the decision that asks for it; nil if it is not known.
 	Decision *eventlog.Decision
 	// Scheduler is, of an eviction, the name of the scheduler that the preemptor names; "" if it is not known.
@@ -97,6 +102,8 @@ type task struct {
 	due bool
 	// idle says that it waits for what others do.
 	idle bool
+	// withdrawn says, of an eviction, that it is not to be sent any more.
+	withdrawn *atomic.Bool
 }
 
 // A step makes the calls of one stage and says how the task goes on.
@@ -110,7 +117,7 @@ type turn struct {
 	after time.Duration
 	// idle says that until then the task waits for what others do: a drain does not wait for it.
 	idle bool
-	// result is what has come of an effect that has ended; nil if there is nothing to tell.
+	// result is what has come of the effect, which has ended or waits; nil if there is nothing to tell.
 	result eventlog.Payload
 }
 
@@ -167,7 +174,7 @@ func (e *Effects) Run(ctx context.Context) {
 }
 
 // Carry takes effects on. It never blocks. Every one must be of a decision that is durable. One that is being carried
-// out already is passed over; so is an eviction of a pod that is being evicted for another decision.
+// out already is passed over.
 func (e *Effects) Carry(requests []Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,17 +190,40 @@ func (e *Effects) carry(r Request) {
 		e.lanes[r.UID] = l
 	}
 	for _, t := range l.tasks {
-		if t.Kind == r.Kind && (t.Seq == r.Seq || r.Kind == scheduler.Evict) {
+		if t.Kind == r.Kind && t.Seq == r.Seq {
 			return
 		}
 	}
-	l.tasks = append(l.tasks, &task{Request: r, step: e.start(r), due: true})
+	t := &task{Request: r, due: true, withdrawn: new(atomic.Bool)}
+	t.withdrawn.Store(r.Withdrawn)
+	t.step = e.start(t)
+	l.tasks = append(l.tasks, t)
 	e.counts.Outstanding++
 	e.offer(l)
 }
 
+// Withdraw has evictions not be sent any more, because nobody waits for the room. One that was sent already ends as it
+// would have. It never blocks; those that are not being carried out are passed over.
+func (e *Effects) Withdraw(evictions []scheduler.Effect) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, x := range evictions {
+		l := e.lanes[x.UID]
+		if l == nil {
+			continue
+		}
+		for _, t := range l.tasks {
+			if t.Kind == x.Kind && t.Seq == x.Seq && t.withdrawn.CompareAndSwap(false, true) && !l.running {
+				t.due = true // it waits no longer for its next try
+			}
+		}
+		e.offer(l)
+	}
+}
+
 // start returns the first step of an effect.
-func (e *Effects) start(r Request) step {
+func (e *Effects) start(t *task) step {
+	r := t.Request
 	switch r.Kind {
 	case scheduler.Bind:
 		b := &binding{Effects: e, Request: r}
@@ -202,7 +232,7 @@ func (e *Effects) start(r Request) step {
 		}
 		return b.reserveClaims
 	case scheduler.Evict:
-		v := &eviction{Effects: e, Request: r}
+		v := &eviction{Effects: e, Request: r, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
 		return v.look
 	}
 	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", r.Kind, r.Namespace, r.Name))
@@ -335,20 +365,24 @@ func (e *Effects) conclude(uid types.UID, l *lane, t *task, turn turn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.running = false
+	if turn.result != nil {
+		e.results = append(e.results, turn.result)
+		select {
+		case e.finished <- struct{}{}:
+		default:
+		}
+	}
 	switch {
 	case turn.next == nil:
-		if turn.result != nil {
-			e.results = append(e.results, turn.result)
-			select {
-			case e.finished <- struct{}{}:
-			default:
-			}
-		}
 		e.remove(uid, l, t)
 	case turn.idle && e.draining:
 		e.remove(uid, l, t)
 	default:
 		t.step, t.idle = turn.next, turn.idle
+		if turn.idle && t.withdrawn.Load() { // meanwhile
+			t.due = true
+			break
+		}
 		e.opts.Clock.AfterFunc(turn.after, func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()

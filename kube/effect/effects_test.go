@@ -23,8 +23,17 @@ import (
 // run starts Effects on the server.
 func run(t reporter, s *server, opts effect.Options) *running {
 	t.Helper()
-	r := &running{clock: &jumpingClock{now: time.Unix(1000, 0)}}
-	opts.Client, opts.Clock = s.client(), r.clock
+	clock := &jumpingClock{now: time.Unix(1000, 0)}
+	r := runBy(t, s, opts, clock)
+	r.clock = clock
+	return r
+}
+
+// runBy is run by another clock.
+func runBy(t reporter, s *server, opts effect.Options, clock effect.Clock) *running {
+	t.Helper()
+	r := &running{}
+	opts.Client, opts.Clock = s.client(), clock
 	opts.Report = func(message string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -264,8 +273,8 @@ func TestWhatIsGoneIsNotSent(t *testing.T) {
 	if got := r.results(t, bind("b", "v", "n1"))[0].(*eventlog.BindResult); got.Outcome != eventlog.BindBound {
 		t.Errorf("the result is %v %q", got.Outcome, got.Message)
 	}
-	if got := r.results(t, evict("c", "w")); got != nil {
-		t.Errorf("results of an eviction: %v", got)
+	if got := r.results(t, evict("c", "w"))[0].(*eventlog.EvictResult); got.Outcome != eventlog.EvictGone {
+		t.Errorf("the result of an eviction is %v %q", got.Outcome, got.Message)
 	}
 	for _, request := range s.requests {
 		if !strings.HasPrefix(request, "GET") {
@@ -301,8 +310,8 @@ func TestEffectsOfOnePodAreCarriedOutOneAfterTheOther(t *testing.T) {
 	requests[1].Seq = 9
 	r.Carry([]effect.Request{requests[0]}) // again: it is being carried out
 	got := r.results(t, requests...)
-	if len(got) != 3 {
-		t.Errorf("%d results, want one of each bind: %v", len(got), got)
+	if len(got) != 4 {
+		t.Errorf("%d results, want one of each effect: %v", len(got), got)
 	}
 	if len(s.binds["u"]) > 1 || s.deletes["u"] != 1 {
 		t.Errorf("pod a was bound to %v and deleted %d times", s.binds["u"], s.deletes["u"])
@@ -345,8 +354,9 @@ func TestAnEvictionDoesNotWaitForABindThatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := e.Take()
-	if len(got) != 1 || got[0].(*eventlog.BindResult).Outcome != eventlog.BindConflict {
-		t.Errorf("results %v, want a conflict", got)
+	if len(got) != 2 || got[0].(*eventlog.EvictResult).Outcome != eventlog.EvictDone ||
+		got[1].(*eventlog.BindResult).Outcome != eventlog.BindConflict {
+		t.Errorf("results %v, want the eviction and a conflict", got)
 	}
 	cancel()
 	<-done
@@ -439,5 +449,30 @@ func TestOverARealSocket(t *testing.T) {
 				t.Errorf("the calls are %v", counts.Calls)
 			}
 		})
+	}
+}
+
+// Whoever answers may ask for days: capacity is not reserved for so long without another look.
+func TestNothingIsPutOffForLong(t *testing.T) {
+	for _, seconds := range []int{0, 7, 60, 1_000_000} {
+		s := newServer(t)
+		s.addPod("a", "u")
+		s.addPod("b", "v")
+		s.fault = func(request string) fault {
+			if s.binds["u"] == nil && len(s.requests) < 3 && strings.HasPrefix(request, "POST") ||
+				len(s.requests) < 8 && strings.HasPrefix(request, "DELETE") {
+				return fault{code: 429, seconds: seconds}
+			}
+			return fault{}
+		}
+		r := run(t, s, effect.Options{})
+		r.results(t, bind("a", "u", "n1"))
+		r.results(t, evict("b", "v"))
+		want := min(max(time.Duration(seconds)*time.Second, 100*time.Millisecond), time.Minute)
+		waits := r.clock.waited()
+		if len(waits) == 0 || slices.Max(waits) != want || slices.Min(waits) != want {
+			t.Errorf("asked to wait for %d s: waited for %v", seconds, waits)
+		}
+		r.stop()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,38 +15,75 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// An eviction that was answered with errors manyRefusals times, which is after about 35 s, is tried once in slowTry
-// from then on, and that is reported. It is not given up: the log has no entry that says so, and the room of the victim
-// is kept for its preemptor as long as the victim is there.
+// The rule by which an eviction is tried again, and given up. An answer of the API server to the patch or the delete
+// that is an error is a refusal:
+//
+//   - one that says that the same would be refused again (400, 403, 405, 406, 413, 415, 422), as webhooks and missing
+//     rights do: the third such refusal ends it, 2 s after the first;
+//   - any other one (404, 409, 500, 503 and so on): the tenth refusal ends it, about 35 s after the first;
+//   - 429 is none: the API server has put the call off, for as long as it says. It is one after maxPutOff.
+//
+// No answer is no refusal either: what stands is read, as often as it takes.
+//
+// An eviction for which nobody waits, of the rest of a gang that has fallen below its minimum, is never given up. It is
+// tried more and more seldom, until it is once in slowestTry.
 const (
-	manyRefusals = 10
-	slowTry      = time.Minute
+	lastingRefusals = 3
+	manyRefusals    = 10
+	maxPutOff       = 10 * time.Minute
+	slowTry         = time.Minute
+	slowestTry      = 10 * time.Minute
+	// longWait is from when on a wait for the next try is told, by a result, and not waited for by a drain.
+	longWait = time.Second
 )
 
 // eviction is an eviction on its way: the condition DisruptionTarget is written, then the pod is deleted, as
 // kube-scheduler does it (pkg/scheduler/framework/preemption/executor.go). In difference to it both calls have the UID
-// as a precondition. Each try begins with reading the pod: it may be gone.
+// as a precondition. Each try begins with reading the pod: it may be gone, and what came of an earlier try is seen.
 type eviction struct {
 	*Effects
 	Request
-	refused int // how often the API server has answered with an error
-	unread  int // how often no answer came, since one last did
+	withdrawn *atomic.Bool
+	began     time.Time
+	sent      bool  // the pod may have been deleted by this process
+	refused   int   // how often the API server has answered with an error
+	unread    int   // how often it could not be read, or no answer came, since that last went well
+	cause     error // the last refusal
+	final     bool  // it is not sent again
 }
 
 // look reads the pod and evicts it if it is there and not leaving already.
 func (v *eviction) look(ctx context.Context) turn {
-	if v.opts.Still(v.Effect) != nil {
-		return ended(nil)
+	if err := v.opts.Still(v.Effect); err != nil {
+		return v.end(eventlog.EvictGone, "%v", err)
 	}
 	pod, err := v.readPod(ctx, v.Request)
 	switch {
 	case apierrors.IsNotFound(err):
-		return ended(nil)
+		return v.gone("is gone")
 	case err != nil:
-		return v.again(err)
-	case pod.UID != v.UID, pod.DeletionTimestamp != nil, isFinished(pod):
-		return ended(nil)
+		return v.unanswered(err)
+	case pod.UID != v.UID:
+		return v.gone("is another one (UID %s)", pod.UID)
+	case pod.DeletionTimestamp != nil:
+		return v.gone("is being deleted")
+	case isFinished(pod):
+		return v.gone("has finished (%s)", pod.Status.Phase)
 	}
+	v.unread = 0
+	if v.withdrawn.Load() {
+		return v.end(eventlog.EvictWithdrawn, "nobody waits for the room of pod %s/%s any more", v.Namespace, v.Name)
+	}
+	if v.final {
+		v.opts.Report(fmt.Sprintf("pod %s/%s (%s): its eviction, asked for by entry %d, is given up: %v", v.Namespace,
+			v.Name, v.UID, v.Seq, v.cause))
+		return v.end(eventlog.EvictGivenUp, "%v", v.cause)
+	}
+	return v.send(ctx, pod)
+}
+
+// send writes the condition and deletes the pod.
+func (v *eviction) send(ctx context.Context, pod *v1.Pod) turn {
 	if patch := v.condition(pod); patch != nil {
 		err := v.call(ctx, CallCondition, func(ctx context.Context) error {
 			_, err := v.opts.Client.CoreV1().Pods(v.Namespace).Patch(ctx, v.Name, types.StrategicMergePatchType, patch,
@@ -56,40 +94,89 @@ func (v *eviction) look(ctx context.Context) turn {
 			return v.again(err)
 		}
 	}
-	err = v.call(ctx, CallDelete, func(ctx context.Context) error {
+	if v.withdrawn.Load() {
+		return v.end(eventlog.EvictWithdrawn, "nobody waits for the room of pod %s/%s any more", v.Namespace, v.Name)
+	}
+	err := v.call(ctx, CallDelete, func(ctx context.Context) error {
 		return v.opts.Client.CoreV1().Pods(v.Namespace).Delete(ctx, v.Name,
 			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.UID))})
 	})
 	if err != nil {
+		v.sent = v.sent || !isAnswer(err) || isFailure(err)
 		return v.again(err)
 	}
-	return ended(nil)
+	return v.end(eventlog.EvictDone, "")
 }
 
 func isFinished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// again tries the eviction again later. A drain does not wait for that: the next process tries it, too.
+// gone ends an eviction that has nothing left to do. If the pod goes because of an earlier try, it is done.
+func (v *eviction) gone(format string, args ...any) turn {
+	message := fmt.Sprintf("pod %s/%s ", v.Namespace, v.Name) + fmt.Sprintf(format, args...)
+	if v.sent {
+		return v.end(eventlog.EvictDone, "%s", message)
+	}
+	return v.end(eventlog.EvictGone, "%s", message)
+}
+
+// end is the eviction's last result.
+func (v *eviction) end(outcome eventlog.EvictOutcome, format string, args ...any) turn {
+	return ended(v.result(outcome, fmt.Sprintf(format, args...)))
+}
+
+func (v *eviction) result(outcome eventlog.EvictOutcome, message string) *eventlog.EvictResult {
+	return &eventlog.EvictResult{UID: v.UID, Outcome: outcome, Message: message, Decision: v.Seq}
+}
+
+// again says how an eviction goes on after its patch or its delete has ended in an error.
 func (v *eviction) again(err error) turn {
+	if _, off := putOff(err); !isAnswer(err) || off && v.opts.Clock.Now().Sub(v.began) < maxPutOff {
+		return v.unanswered(err)
+	}
+	v.refused++
+	v.cause = err
+	most := manyRefusals
+	if isRefusal(err) {
+		most = lastingRefusals
+	}
+	if v.MakesRoom && v.refused >= most {
+		v.final = true
+		return turn{next: v.look} // the call may have been carried out all the same
+	}
+	v.retried()
+	wait := v.patience(err)
+	if wait < longWait {
+		return turn{next: v.look, after: wait}
+	}
+	v.trouble(v.Request, fmt.Sprintf("its eviction, asked for by entry %d, is refused", v.Seq), err)
+	r := v.result(eventlog.EvictRefused, err.Error())
+	r.RetryAfter = wait
+	return turn{next: v.look, after: wait, idle: true, result: r}
+}
+
+// patience is how long to wait after a refusal.
+func (v *eviction) patience(err error) time.Duration {
+	switch over := v.refused - manyRefusals; {
+	case over >= 0:
+		return min(slowTry<<min(over, 10), slowestTry)
+	case isRefusal(err) && v.refused > 1: // after the first one it is seen at once if the pod is another one
+		return min(longWait<<min(v.refused-1, 10), lastBackoff)
+	}
+	return backoff(v.refused)
+}
+
+// unanswered tries again after a call that no answer came for, or that was put off.
+func (v *eviction) unanswered(err error) turn {
 	wait, off := putOff(err)
-	switch {
-	case apierrors.IsNotFound(err):
-		return ended(nil)
-	case off:
-	case isAnswer(err):
-		v.refused, v.unread = v.refused+1, 0
-		if wait = backoff(v.refused); v.refused >= manyRefusals {
-			wait = slowTry
-			v.trouble(v.Request, fmt.Sprintf("its eviction, asked for by entry %d, is refused", v.Seq), err)
-		}
-	default:
+	if !off {
 		v.unread++
 		wait = backoff(v.unread)
 		v.trouble(v.Request, "it cannot be evicted", err)
 	}
 	v.retried()
-	return turn{next: v.look, after: wait, idle: v.refused >= manyRefusals}
+	return turn{next: v.look, after: wait}
 }
 
 // condition returns the patch that adds the condition DisruptionTarget; nil if the pod has it already.

@@ -2,7 +2,7 @@ package effect_test
 
 import (
 	"fmt"
-	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
@@ -31,9 +32,7 @@ func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
 		r := run(t, s, effect.Options{})
 		request := evict("a", "u")
 		request.Decision, request.Scheduler = c.decision, "batch"
-		if got := r.results(t, request); got != nil {
-			t.Errorf("results %v", got)
-		}
+		wantEvictions(t, "", r.results(t, request), "Done ")
 		r.stop()
 		pod := s.pods["a"]
 		want := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: 3,
@@ -52,17 +51,18 @@ func TestAnEvictedPodHasTheConditionAndIsDeleted(t *testing.T) {
 // An eviction that stands already, or is needless, asks for nothing.
 func TestAnEvictionThatIsNeedlessAsksForNothing(t *testing.T) {
 	for name, change := range map[string]func(*server){
-		"gone":        func(s *server) { delete(s.pods, "a") },
-		"another pod": func(s *server) { s.pods["a"].UID = "v" },
-		"terminating": func(s *server) { s.pods["a"].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
-		"finished":    func(s *server) { s.pods["a"].Status.Phase = v1.PodSucceeded },
+		"is gone":                  func(s *server) { delete(s.pods, "a") },
+		"is another one (UID v)":   func(s *server) { s.pods["a"].UID = "v" },
+		"is being deleted":         func(s *server) { s.terminate("a") },
+		"has finished (Succeeded)": func(s *server) { s.pods["a"].Status.Phase = v1.PodSucceeded },
 	} {
 		s := newServer(t)
 		s.addPod("a", "u")
 		change(s)
 		r := run(t, s, effect.Options{})
-		if got := r.results(t, evict("a", "u")); got != nil || len(s.requests) != 1 {
-			t.Errorf("%s: results %v, requests %q", name, got, s.requests)
+		wantEvictions(t, name, r.results(t, evict("a", "u")), "Gone pod ns/a "+name)
+		if len(s.requests) != 1 {
+			t.Errorf("%s: requests %q", name, s.requests)
 		}
 		r.stop()
 	}
@@ -79,7 +79,11 @@ func TestAnEvictionThatIsTriedAgainEndsInOneDeletion(t *testing.T) {
 				s.addPod("a", "u")
 				s.fault = times(3, on.method, on.end, fault{code: code, after: after})
 				r := run(t, s, effect.Options{})
-				r.results(t, evict("a", "u"))
+				want := eventlog.EvictDone
+				if on.method == "DELETE" && after && (code == 409 || code == 429 || code == 403) {
+					want = eventlog.EvictGone // an API server that says so has not deleted it
+				}
+				wantLast(t, name, r.all(evict("a", "u")), want)
 				if s.deletes["u"] != 1 || len(r.reports) > 1 {
 					t.Errorf("%s: deleted %d times, reports %q", name, s.deletes["u"], r.reports)
 				}
@@ -102,7 +106,7 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 			}
 		}
 		r := run(t, s, effect.Options{})
-		r.results(t, evict("a", "u"))
+		wantEvictions(t, at, r.results(t, evict("a", "u")), "Gone pod ns/a is another one (UID v)")
 		if pod := s.pods["a"]; s.deletes["v"] != 0 || len(pod.Status.Conditions) > 0 {
 			t.Errorf("%s: the other pod is %+v", at, pod)
 		}
@@ -110,36 +114,219 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	}
 }
 
-// There is no entry that would say that an eviction was given up. One that is refused is tried seldom, and reported; a
-// drain leaves it to the next process.
-func TestAnEvictionThatIsRefusedIsTriedSeldom(t *testing.T) {
-	s := newServer(t)
-	s.addPod("a", "u")
-	s.fault = times(14, "DELETE", "/pods/a", fault{code: 403})
-	r := run(t, s, effect.Options{})
-	defer r.stop()
-	r.Carry([]effect.Request{evict("a", "u"), evict("a", "u")})
-	r.Carry([]effect.Request{bind("b", "v", "n1")}) // to be told of the end of something
-	<-r.Finished()
-	for s.deleted("u") == 0 {
-		runtime.Gosched()
+// wantEvictions compares results of evictions, each as its outcome and its message.
+func wantEvictions(t *testing.T, name string, results []eventlog.Payload, want ...string) {
+	t.Helper()
+	var got []string
+	for _, p := range results {
+		r := p.(*eventlog.EvictResult)
+		if r.UID != "u" || r.Decision != 8 {
+			t.Errorf("%s: a result of pod %s and decision %d", name, r.UID, r.Decision)
+		}
+		text := fmt.Sprintf("%s %s", r.Outcome, r.Message)
+		if r.RetryAfter > 0 {
+			text = fmt.Sprintf("%s %s", r.Outcome, r.RetryAfter)
+		} else if r.Outcome == eventlog.EvictGivenUp {
+			text = "GivenUp" // by the words of the API server
+		}
+		if r.Outcome == eventlog.EvictRefused || r.Outcome == eventlog.EvictGivenUp {
+			if !strings.Contains(r.Message, "server") && r.Message != "no" {
+				t.Errorf("%s: the API server's words are %q", name, r.Message)
+			}
+		}
+		got = append(got, text)
 	}
-	minutes := 0
-	for _, wait := range r.clock.waited() {
-		if wait == time.Minute {
-			minutes++
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: results\n%q, want\n%q", name, got, want)
+	}
+}
+
+// wantLast checks the last result of an eviction; those before it say that it was refused.
+func wantLast(t *testing.T, name string, results []eventlog.Payload, want eventlog.EvictOutcome) {
+	t.Helper()
+	for i, p := range results {
+		r := p.(*eventlog.EvictResult)
+		if last := i == len(results)-1; last && r.Outcome != want || !last && r.Outcome != eventlog.EvictRefused {
+			t.Errorf("%s: result %d of %d is %+v", name, i+1, len(results), r)
 		}
 	}
-	if minutes != 5 || s.count("DELETE", "/pods/a") != 15 {
-		t.Errorf("waits %v, %d tries", r.clock.waited(), s.count("DELETE", "/pods/a"))
+	if len(results) == 0 {
+		t.Errorf("%s: no result", name)
 	}
-	if n := len(r.reports); n != 5 || !strings.Contains(r.reports[0], "asked for by entry 8, is refused") {
+}
+
+// The rule by which an eviction for which pods wait is given up: see evict.go.
+func TestARefusedEvictionIsGivenUpByRule(t *testing.T) {
+	lasting := []string{"Refused 2s", "GivenUp"}
+	passing := []string{"Refused 1.6s", "Refused 3.2s", "Refused 6.4s", "Refused 10s", "Refused 10s", "GivenUp"}
+	for _, c := range []struct {
+		code  int
+		tries int // how often the pod is deleted in vain
+		want  []string
+	}{
+		{400, 3, lasting}, {403, 3, lasting}, {405, 3, lasting}, {413, 3, lasting}, {422, 3, lasting},
+		{404, 10, passing}, {409, 10, passing}, {500, 10, passing}, {503, 10, passing}, {504, 10, passing},
+	} {
+		for _, on := range []struct{ method, end string }{{"PATCH", "/pods/a/status"}, {"DELETE", "/pods/a"}} {
+			name := fmt.Sprintf("%s %d", on.method, c.code)
+			s := newServer(t)
+			s.addPod("a", "u")
+			s.fault = times(1000, on.method, on.end, fault{code: c.code})
+			r := run(t, s, effect.Options{})
+			request := evict("a", "u")
+			request.MakesRoom = true
+			wantEvictions(t, name, r.all(request), c.want...)
+			if n := s.count(on.method, on.end); n != c.tries || s.deletes["u"] != 0 {
+				t.Errorf("%s: %d tries, deleted %d times", name, n, s.deletes["u"])
+			}
+			if n := len(r.reports); n == 0 || !strings.Contains(r.reports[n-1], "asked for by entry 8, is given up: ") {
+				t.Errorf("%s: reports %q", name, r.reports)
+			}
+			r.stop()
+		}
+	}
+}
+
+// all carries a request out until it has its last result, and returns all of them.
+func (r *running) all(request effect.Request) (results []eventlog.Payload) {
+	r.Carry([]effect.Request{request})
+	for r.Counts().Outstanding > 0 {
+		<-r.Finished()
+		results = append(results, r.Take()...)
+	}
+	return append(results, r.Take()...)
+}
+
+// What was carried out although the answer was an error is seen, also when no more tries are left.
+func TestAnEvictionThatWasCarriedOutIsNotGivenUp(t *testing.T) {
+	s := newServer(t)
+	s.addPod("a", "u")
+	n := 0
+	s.fault = func(request string) fault {
+		if !strings.HasPrefix(request, "DELETE ") {
+			return fault{}
+		}
+		n++
+		return fault{code: 500, after: n == 10}
+	}
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	request := evict("a", "u")
+	request.MakesRoom = true
+	got := r.all(request)
+	wantLast(t, "", got, eventlog.EvictDone)
+	if s.deletes["u"] != 1 || n != 10 {
+		t.Errorf("deleted %d times in %d tries", s.deletes["u"], n)
+	}
+}
+
+// Calls that have no answer are no refusals, however many: what stands is read. Nor are those that the API server puts
+// off, for ten minutes.
+func TestWhatIsNotAnsweredIsNotRefused(t *testing.T) {
+	for _, code := range []int{-2, -1, 429} {
+		for _, on := range []struct{ method, end string }{
+			{"GET", "/pods/a"}, {"PATCH", "/pods/a/status"}, {"DELETE", "/pods/a"}} {
+			name := fmt.Sprintf("%s %d", on.method, code)
+			s := newServer(t)
+			s.addPod("a", "u")
+			s.fault = times(30, on.method, on.end, fault{code: code})
+			r := run(t, s, effect.Options{})
+			request := evict("a", "u")
+			request.MakesRoom = true
+			wantEvictions(t, name, r.all(request), "Done ")
+			r.stop()
+		}
+	}
+	s := newServer(t)
+	s.addPod("a", "u")
+	s.fault = times(1000, "DELETE", "/pods/a", fault{code: 429, seconds: 60})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	request := evict("a", "u")
+	request.MakesRoom = true
+	wantLast(t, "429 for long", r.all(request), eventlog.EvictGivenUp)
+}
+
+// Nobody waits for the room of the rest of a gang: such an eviction is tried for ever, more and more seldom. A drain
+// leaves it to the next process.
+func TestAnEvictionForNobodyIsNeverGivenUp(t *testing.T) {
+	s := newServer(t)
+	s.addPod("a", "u")
+	s.fault = times(30, "DELETE", "/pods/a", fault{code: 403})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.all(evict("a", "u"))
+	wantLast(t, "", got, eventlog.EvictDone)
+	if waits := r.clock.waited(); len(got) != 30 || slices.Max(waits) != 10*time.Minute || s.deletes["u"] != 1 {
+		t.Errorf("waits %v, %d results, deleted %d times", waits, len(got), s.deletes["u"])
+	}
+	if n := len(r.reports); n == 0 || !strings.Contains(r.reports[0], "asked for by entry 8, is refused") {
 		t.Errorf("reports %q", r.reports)
 	}
 	s.addPod("a", "u")
-	s.fault = times(1000, "DELETE", "/pods/a", fault{code: 403})
+	s.fault = times(1_000_000, "DELETE", "/pods/a", fault{code: 403})
 	r.Carry([]effect.Request{evict("a", "u")})
 	if err := r.Drain(t.Context()); err != nil || r.Counts().Outstanding != 0 {
 		t.Errorf("error %v, %d outstanding", err, r.Counts().Outstanding)
 	}
+	for _, p := range r.Take() {
+		if p.(*eventlog.EvictResult).Outcome != eventlog.EvictRefused {
+			t.Errorf("result %+v", p)
+		}
+	}
+}
+
+// An eviction that nobody waits for any more is not sent; the pod is read, because an earlier process may have sent it.
+func TestAnEvictionThatIsWithdrawnIsNotSent(t *testing.T) {
+	const withdrawn = "Withdrawn nobody waits for the room of pod ns/a any more"
+	s := newServer(t)
+	s.addPod("a", "u")
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	request := evict("a", "u")
+	request.MakesRoom, request.Withdrawn = true, true
+	wantEvictions(t, "from the beginning", r.all(request), withdrawn)
+	if s.deletes["u"] != 0 || s.count("PATCH", "") != 0 || len(s.requests) != 1 {
+		t.Errorf("requests %q", s.requests)
+	}
+	s.terminate("a")
+	wantEvictions(t, "sent by an earlier process", r.all(request), "Gone pod ns/a is being deleted")
+
+	for _, during := range []string{"GET", "PATCH"} {
+		s := newServer(t)
+		s.addPod("a", "u")
+		var r *running
+		s.before = func(got string) {
+			if strings.HasPrefix(got, during) {
+				r.Withdraw([]scheduler.Effect{evict("a", "u").Effect})
+			}
+		}
+		r = run(t, s, effect.Options{})
+		request.Withdrawn = false
+		wantEvictions(t, "during "+during, r.all(request), withdrawn)
+		if s.deletes["u"] != 0 {
+			t.Errorf("during %s: deleted", during)
+		}
+		r.stop()
+	}
+}
+
+// One that waits for its next try ends at once when it is withdrawn; one of another decision goes on.
+func TestAnEvictionThatWaitsIsWithdrawnAtOnce(t *testing.T) {
+	s := newServer(t)
+	s.addPod("a", "u")
+	s.fault = times(1000, "DELETE", "/pods/a", fault{code: 403})
+	r := runBy(t, s, effect.Options{}, &shortClock{})
+	defer r.stop()
+	request := evict("a", "u")
+	request.MakesRoom = true
+	r.Carry([]effect.Request{request})
+	<-r.Finished()
+	wantEvictions(t, "refused", r.Take(), "Refused 2s")
+	other := request.Effect
+	other.Seq++
+	r.Withdraw([]scheduler.Effect{other})
+	r.Withdraw([]scheduler.Effect{request.Effect})
+	<-r.Finished()
+	wantEvictions(t, "withdrawn", r.Take(), "Withdrawn nobody waits for the room of pod ns/a any more")
 }

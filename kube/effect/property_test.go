@@ -90,7 +90,9 @@ func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
 				requests = append(requests, bind(name, uid, "n1"))
 			}
 			if kind != "bind" {
-				requests = append(requests, evict(name, uid))
+				request := evict(name, uid)
+				request.MakesRoom = rapid.Bool().Draw(t, "makes room")
+				requests = append(requests, request)
 			}
 		}
 		events := map[place]string{}
@@ -113,7 +115,8 @@ func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
 				happenings[what](s, podOf(request))
 			}
 		}
-		var results = map[types.UID][]*eventlog.BindResult{}
+		results := outcomes{binds: map[types.UID][]*eventlog.BindResult{},
+			evictions: map[types.UID][]*eventlog.EvictResult{}}
 		for i := 0; ; i++ {
 			var stop place
 			if i < len(stops) {
@@ -135,13 +138,28 @@ func TestWhateverGoesWrongTheResultsSayWhatStands(t *testing.T) {
 	})
 }
 
+// outcomes are the results so far, by pod.
+type outcomes struct {
+	binds     map[types.UID][]*eventlog.BindResult
+	evictions map[types.UID][]*eventlog.EvictResult
+}
+
+// ended reports whether a request has its last result.
+func (o *outcomes) ended(r effect.Request) bool {
+	if r.Kind == scheduler.Bind {
+		return len(o.binds[r.UID]) > 0
+	}
+	n := len(o.evictions[r.UID])
+	return n > 0 && o.evictions[r.UID][n-1].Outcome != eventlog.EvictRefused
+}
+
 // carryOnce is one process, which carries out what has no result yet and may crash. It reports whether it came to the
 // end.
 func carryOnce(t *rapid.T, s *server, requests []effect.Request, crash <-chan struct{},
-	results map[types.UID][]*eventlog.BindResult) bool {
+	results outcomes) bool {
 	r := run(t, s, effect.Options{Workers: rapid.IntRange(1, 4).Draw(t, "workers")})
 	for _, request := range requests {
-		if request.Kind == scheduler.Evict || len(results[request.UID]) == 0 {
+		if !results.ended(request) {
 			r.Carry([]effect.Request{request})
 		}
 	}
@@ -158,14 +176,18 @@ func carryOnce(t *rapid.T, s *server, requests []effect.Request, crash <-chan st
 	}
 	r.stop()
 	for _, p := range r.Take() {
-		result := p.(*eventlog.BindResult)
-		results[result.UID] = append(results[result.UID], result)
+		switch p := p.(type) {
+		case *eventlog.BindResult:
+			results.binds[p.UID] = append(results.binds[p.UID], p)
+		case *eventlog.EvictResult:
+			results.evictions[p.UID] = append(results.evictions[p.UID], p)
+		}
 	}
 	return ended
 }
 
 // checkResults compares the results with what stands at the API server.
-func checkResults(t *rapid.T, s *server, requests []effect.Request, results map[types.UID][]*eventlog.BindResult) {
+func checkResults(t *rapid.T, s *server, requests []effect.Request, all outcomes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, nodes := range s.binds {
@@ -177,8 +199,10 @@ func checkResults(t *rapid.T, s *server, requests []effect.Request, results map[
 		pod := s.pods[r.Name]
 		there := pod != nil && pod.UID == r.UID
 		if r.Kind == scheduler.Evict {
-			continue // an eviction has no result; given up it may be
+			checkEviction(t, s, r, there && pod.DeletionTimestamp == nil, all)
+			continue
 		}
+		results := all.binds
 		if len(results[r.UID]) != 1 {
 			t.Fatalf("pod %s has %d results", r.UID, len(results[r.UID]))
 		}
@@ -192,5 +216,27 @@ func checkResults(t *rapid.T, s *server, requests []effect.Request, results map[
 			t.Fatalf("pod %s has the result %v %q, bound to %v, the pod there is %+v", r.UID, result.Outcome,
 				result.Message, s.binds[r.UID], pod)
 		}
+	}
+}
+
+// checkEviction compares the results of an eviction with what stands at the API server: stays says that the pod is
+// there and is not being deleted. A drain leaves what is refused to the next process.
+func checkEviction(t *rapid.T, s *server, r effect.Request, stays bool, all outcomes) {
+	results := all.evictions[r.UID]
+	if len(results) == 0 || !all.ended(r) {
+		return
+	}
+	for _, before := range results[:len(results)-1] {
+		if before.Outcome != eventlog.EvictRefused {
+			t.Fatalf("pod %s has results after %+v", r.UID, before)
+		}
+	}
+	last := results[len(results)-1]
+	switch gone := last.Outcome == eventlog.EvictDone || last.Outcome == eventlog.EvictGone; {
+	case gone && stays,
+		last.Outcome == eventlog.EvictGivenUp && (!r.MakesRoom || s.deletes[r.UID] > 0),
+		last.Outcome == eventlog.EvictWithdrawn:
+		t.Fatalf("pod %s has the result %v %q, was deleted %d times, and stays: %v", r.UID, last.Outcome, last.Message,
+			s.deletes[r.UID], stays)
 	}
 }

@@ -63,8 +63,9 @@ type fault struct {
 	code int
 	// after says that the request was carried out.
 	after bool
-	// wait is the header Retry-After.
-	wait string
+	// wait is the header Retry-After, seconds what the answer says of it.
+	wait    string
+	seconds int
 }
 
 func newServer(t reporter) *server {
@@ -120,7 +121,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f.wait != "" {
 		w.Header().Set("Retry-After", f.wait)
 	}
-	answer(w, apierrors.NewGenericServerResponse(f.code, r.Method, schema.GroupResource{}, "", "no", 0, true))
+	answer(w, apierrors.NewGenericServerResponse(f.code, r.Method, schema.GroupResource{}, "", "no", f.seconds, true))
 	return w.Result(), nil
 }
 
@@ -340,6 +341,16 @@ func (c *jumpingClock) AfterFunc(d time.Duration, f func()) {
 	c.now = c.now.Add(d)
 	c.waits = append(c.waits, d)
 	go f()
+}
+
+// shortClock never reaches the end of a wait of a second or more, and that of any other one at once.
+type shortClock struct{}
+
+func (*shortClock) Now() time.Time { return time.Unix(1000, 0) }
+func (*shortClock) AfterFunc(d time.Duration, f func()) {
+	if d < time.Second {
+		go f()
+	}
 }
 
 // running is Effects that run, until the test ends or stop is called.

@@ -37,12 +37,27 @@ var (
 		"Statuses and events that are to be written.", nil, nil)
 )
 
+// Leading returns a collector that says whether this process leads. It is for a process that may be on standby, which
+// has no other metrics of its own yet.
+func Leading(leads func() bool) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rollcall_leading",
+		Help: "1 if this process has the lease, or needs none; 0 on standby: it waits for the lease.",
+	}, func() float64 {
+		if leads() {
+			return 1
+		}
+		return 0
+	})
+}
+
 // Describe implements prometheus.Collector.
 func (x *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(x, ch) }
 
 // Collect implements prometheus.Collector.
 func (x *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range []prometheus.Collector{x.attempts, x.victims, x.entries, x.append, x.binds, x.placement} {
+	for _, c := range []prometheus.Collector{x.attempts, x.victims, x.entries, x.append, x.binds, x.evictions,
+		x.placement} {
 		c.Collect(ch)
 	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {

@@ -43,6 +43,7 @@ type Metrics struct {
 	entries   *prometheus.CounterVec
 	append    prometheus.Histogram
 	binds     *prometheus.CounterVec
+	evictions *prometheus.CounterVec
 	placement prometheus.Histogram
 
 	seq, nodes, pods atomic.Uint64
@@ -78,6 +79,12 @@ func New(sources Sources) *Metrics {
 			Help: "Binds that ended, by what came of them: bound, conflict (the pod is gone, is another one or has " +
 				"another node), failed.",
 		}, []string{"outcome"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rollcall_eviction_results_total",
+			Help: "What came of evictions: done (the API server has taken the deletion), gone (there was nothing left " +
+				"to evict), refused (it is tried again), givenup (it was refused, and the pod stays), withdrawn " +
+				"(nobody waited for the room any more). All but refused are the last result of an eviction.",
+		}, []string{"outcome"}),
 		placement: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "scheduler_pod_scheduling_sli_duration_seconds",
 			Help:    "Time from a pod's first entry to the entry that says that it is bound.",
@@ -103,6 +110,8 @@ func (x *Metrics) Observe(m *scheduler.Machine, c engine.Commit) {
 			x.arrives(m, e.Time, p)
 		case *eventlog.Deleted:
 			delete(x.arrived, p.UID)
+		case *eventlog.EvictResult:
+			x.evictions.WithLabelValues(strings.ToLower(p.Outcome.String())).Inc()
 		case *eventlog.BindResult:
 			x.binds.WithLabelValues(strings.ToLower(p.Outcome.String())).Inc()
 			if p.Outcome == eventlog.BindBound {

@@ -23,7 +23,7 @@ import (
 )
 
 // gathered returns what Prometheus would read, a line each: name{labels} value, of histograms the count and the sum.
-func gathered(t *testing.T, x *Metrics) []string {
+func gathered(t *testing.T, x prometheus.Collector) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry() // it refuses what does not fit together
 	if err := registry.Register(x); err != nil {
@@ -59,6 +59,17 @@ func pod(name, cpu string) eventlog.Payload {
 	return &eventlog.Upserted{Resource: eventlog.Pods, Object: p}
 }
 
+func TestAStandbySaysThatItIsOne(t *testing.T) {
+	leads := false
+	x := Leading(func() bool { return leads })
+	for _, want := range []string{"rollcall_leading{} 0", "rollcall_leading{} 1"} {
+		if got := gathered(t, x); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		leads = true
+	}
+}
+
 func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 	x := New(Sources{
 		Stage:   func() live.Stage { return live.Scheduling },
@@ -89,7 +100,8 @@ func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 	elsewhere.(*eventlog.Upserted).Object.(*corev1.Pod).Spec.NodeName = "n1"
 	for i, inputs := range [][]eventlog.Payload{
 		{&eventlog.Upserted{Resource: eventlog.Nodes, Object: n}, pod("a", "1"), pod("wide", "16")},
-		{&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindBound}, elsewhere},
+		{&eventlog.BindResult{UID: "uid-a", Node: "n1", Outcome: eventlog.BindBound}, elsewhere,
+			&eventlog.EvictResult{UID: "uid-a", Outcome: eventlog.EvictGivenUp, Decision: 5}},
 	} {
 		if _, err := e.Step(t.Context(), start.Add(time.Duration(i)*2*time.Second), inputs); err != nil {
 			t.Fatal(err)
@@ -111,7 +123,8 @@ func TestWhatHappensInTheLoopIsCounted(t *testing.T) {
 		"rollcall_log_entries_total{Decision} 2",
 		"rollcall_log_entries_total{BindResult} 1",
 		"rollcall_bind_results_total{bound} 1",
-		"rollcall_log_last_entry{} 8",
+		"rollcall_eviction_results_total{givenup} 1",
+		"rollcall_log_last_entry{} 9",
 		"rollcall_stage{scheduling} 1",
 		"rollcall_stage{draining} 0",
 		"rollcall_effects_outstanding{} 1",

@@ -314,7 +314,7 @@ func (pl *plan) findCandidates() bool {
 			pl.gone = append(pl.gone, going)
 		}
 		own := slices.ContainsFunc(u.pods, func(m *cluster.Pod) bool { return pl.ours[m.Object.UID] })
-		if stay != nil && u.priority < pl.priority && !own {
+		if stay != nil && u.priority < pl.priority && !own && !pl.p.spared(stay) {
 			pl.candidates = append(pl.candidates, stay)
 		}
 	}

@@ -186,7 +186,8 @@ func (p *Preemption) tryNode(
 	budgets []*policyv1.PodDisruptionBudget,
 ) (*candidate, error) {
 	priority := p.view.State().PriorityOf(pod)
-	targets := slices.DeleteFunc(p.targetsOn(node), func(u *target) bool { return u.priority >= priority })
+	stays := func(u *target) bool { return u.priority >= priority || p.spared(u) }
+	targets := slices.DeleteFunc(p.targetsOn(node), stays)
 	if p.beyondGang(pod) != nil {
 		targets = sparing(targets)
 	}

@@ -3,6 +3,7 @@ package preemption
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -152,6 +153,12 @@ func (p *Preemption) budgets() ([]*policyv1.PodDisruptionBudget, error) {
 // going says whether the pod was asked to leave for a preemptor's sake.
 func (p *Preemption) going(pod *v1.Pod) bool {
 	return p.view.Going(pod.UID) || terminatingByPreemption(pod)
+}
+
+// spared reports whether the eviction of one of the target's pods was refused a short while ago. It is no victim then,
+// so that a pod that waits for room finds other victims, or none.
+func (p *Preemption) spared(u *target) bool {
+	return slices.ContainsFunc(u.pods, func(pod *cluster.Pod) bool { return p.view.Spared(pod.Object.UID) })
 }
 
 // started returns when the pod started; for one that has not, the time is that of the cycle.

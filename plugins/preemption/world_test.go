@@ -55,6 +55,7 @@ func (w *world) DomainsAnew(*cluster.Group, []string) ([][]string, bool) {
 
 func (w *world) DomainsBelow(*cluster.Composite, []string) ([][]string, bool) { return nil, false }
 func (w *world) Going(types.UID) bool                                         { return false }
+func (w *world) Spared(types.UID) bool                                        { return false }
 func (w *world) PriorityOf(p *v1.Pod) int32                                   { return w.state.PriorityOf(p) }
 func (w *world) DeleteNominatedPodIfExists(*v1.Pod)                           {}
 func (w *world) NominatedNode(uid types.UID) string {

@@ -57,7 +57,8 @@ type gangHistory struct {
 	unreserved *answer.ReservationEnd
 
 	preempted, preemptedBy preemptions
-	lostTo                 *answer.Preemption // the last by which it lost members since it was placed
+	results                []*answer.EvictResult // what was last heard of each eviction that they asked for
+	lostTo                 *answer.Preemption    // the last by which it lost members since it was placed
 }
 
 // lasting is a code and since when it holds.
@@ -119,6 +120,8 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(),
 				pod: nameOf(pod.Object), by: by})
 		}
+	case *eventlog.EvictResult:
+		h.heard(e, p)
 	case *eventlog.BindResult:
 		pod := m.Cluster().Pod(p.UID)
 		failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed

@@ -108,9 +108,10 @@ type preemptions struct {
 }
 
 // asOf returns the list with what has become of the victims.
-func (p *preemptions) asOf(m *scheduler.Machine) []answer.Preemption {
+func (p *preemptions) asOf(m *scheduler.Machine, results []*answer.EvictResult) []answer.Preemption {
 	for i := range p.list {
 		countRemaining(m, &p.list[i])
+		addRefused(&p.list[i], results)
 	}
 	return p.list
 }
@@ -156,6 +157,42 @@ func (p *preemptions) merge(other *preemptions) {
 	}
 }
 
+// noteResult puts what was heard of an eviction in the place of what was heard of it before.
+func noteResult(results []*answer.EvictResult, x *answer.EvictResult) []*answer.EvictResult {
+	results = slices.DeleteFunc(results, func(old *answer.EvictResult) bool {
+		return old.UID == x.UID && old.Decision == x.Decision
+	})
+	return append(results, x)
+}
+
+// addRefused tells what of the results is of victims that have not gone by the preemption.
+func addRefused(x *answer.Preemption, results []*answer.EvictResult) {
+	x.Refused = nil
+	for _, r := range results {
+		if r.Decision != x.Seq || r.Outcome == eventlog.EvictDone.String() || r.Outcome == eventlog.EvictGone.String() {
+			continue
+		}
+		told := *r
+		for _, v := range x.Victims {
+			if v.UID == r.UID {
+				told.Pod = v.Pod
+			}
+		}
+		if len(x.Refused) == maxVictims {
+			x.Refused = x.Refused[1:]
+		}
+		x.Refused = append(x.Refused, told)
+	}
+}
+
+// heard notes, before an entry is applied, what came of an eviction by which the gang makes room, or loses members.
+func (h *gangHistory) heard(e eventlog.Entry, p *eventlog.EvictResult) {
+	of := func(x answer.Preemption) bool { return x.Seq == p.Decision }
+	if slices.ContainsFunc(h.preempted.list, of) || slices.ContainsFunc(h.preemptedBy.list, of) {
+		h.results = noteResult(h.results, evictResultOf(e, p))
+	}
+}
+
 // notePreemption notes, before a decision is applied, what the gang has evicted by it, or loses by it: then it returns
 // the preemption, and nil otherwise.
 func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *eventlog.Decision) *answer.Preemption {
@@ -181,6 +218,13 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 		countRemaining(r.machine, by)
 		x.PreemptedBy = by
 	}
+	for _, r := range s.results {
+		if r.UID == s.uid {
+			own := *r
+			own.Pod = s.name.String()
+			x.Eviction = &own
+		}
+	}
 	if s.evicted.exists() {
 		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
 			Why: whyEvicted(s.evicted.decision)}
@@ -189,6 +233,7 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
 			(d.decision.UID == s.uid || told.By.Group != "") {
 			countRemaining(r.machine, told)
+			addRefused(told, s.results)
 			x.Preempted = append(x.Preempted, *told)
 		}
 	}

@@ -25,6 +25,15 @@ func bindOf(e eventlog.Entry, p *eventlog.BindResult) *answer.Bind {
 	return &answer.Bind{Point: pointOf(e), Node: p.Node, Outcome: p.Outcome.String(), Message: p.Message}
 }
 
+func evictResultOf(e eventlog.Entry, p *eventlog.EvictResult) *answer.EvictResult {
+	x := &answer.EvictResult{Point: pointOf(e), UID: p.UID, Outcome: p.Outcome.String(), Message: p.Message,
+		Decision: p.Decision}
+	if p.RetryAfter > 0 {
+		x.RetryAt = answer.Instant(e.Time.Add(p.RetryAfter))
+	}
+	return x
+}
+
 // recorded is a decision with its place in the log; the zero value is none.
 type recorded struct {
 	at       answer.Point

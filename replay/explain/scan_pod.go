@@ -69,6 +69,8 @@ type podScan struct {
 	evicted          recorded   // the decision by which it was asked to go with the rest of its gang
 	preempted        []recorded // the last by which others were for it or its gang, at most maxPreemptions
 	earlierPreempted int        // how many came before those
+
+	results []*answer.EvictResult // what was last heard of each eviction that these decisions asked for
 }
 
 func newPodScan(namespace, name string) *podScan {
@@ -111,6 +113,8 @@ func (s *podScan) take(e eventlog.Entry) {
 		}
 	case *eventlog.Decision:
 		s.decided(recorded{pointOf(e), p})
+	case *eventlog.EvictResult:
+		s.heard(e, p)
 	case *eventlog.BindResult:
 		if s.seen && p.UID == s.uid && !s.isLate(p) {
 			s.bind = bindOf(e, p)
@@ -118,6 +122,14 @@ func (s *podScan) take(e eventlog.Entry) {
 				s.fail(answer.BindFailed, pointOf(e))
 			}
 		}
+	}
+}
+
+// heard notes what came of an eviction of the pod, or of one for it or its gang.
+func (s *podScan) heard(e eventlog.Entry, p *eventlog.EvictResult) {
+	own := p.UID == s.uid && (p.Decision == s.lostTo.at.Seq || p.Decision == s.evicted.at.Seq)
+	if own || slices.ContainsFunc(s.preempted, func(r recorded) bool { return r.at.Seq == p.Decision }) {
+		s.results = noteResult(s.results, evictResultOf(e, p))
 	}
 }
 

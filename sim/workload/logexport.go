@@ -114,6 +114,11 @@ func (r *recording) take(e eventlog.Entry) error {
 		if pod := r.pods[p.UID]; pod != nil && p.Outcome == eventlog.BindBound && !pod.bound {
 			pod.bound, pod.boundAt, pod.node = true, at, p.Node
 		}
+	case *eventlog.EvictResult:
+		stays := p.Outcome == eventlog.EvictGivenUp || p.Outcome == eventlog.EvictWithdrawn
+		if pod := r.pods[p.UID]; pod != nil && stays {
+			pod.evicted = false
+		}
 	case *eventlog.Decision:
 		for _, uid := range p.Victims {
 			if pod := r.pods[uid]; pod != nil {

@@ -123,6 +123,10 @@ func (a *auditor) entry(e *entry) error {
 		return a.decided(e.Decision)
 	case "BindResult":
 		a.bindResult(e)
+	case "EvictResult":
+		if e.Outcome == "GivenUp" || e.Outcome == "Withdrawn" {
+			delete(a.evictions, e.UID) // the pod stays
+		}
 	case "Tick":
 	default:
 		return fmt.Errorf("kind %q is not known", e.Kind)

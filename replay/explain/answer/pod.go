@@ -62,6 +62,8 @@ type Pod struct {
 	// AskedToGoBy is the entry by which it was asked to go, if that is before KnownFrom and its eviction is still
 	// outstanding; 0 for none.
 	AskedToGoBy uint64 `json:"askedToGoBy,omitempty"`
+	// Eviction is what was last heard of its eviction for PreemptedBy or Evicted.
+	Eviction *EvictResult `json:"eviction,omitempty"`
 	// Preempted are the decisions by which others had to go for it, or for its gang: the last ones, in order, at most
 	// 20; OmittedPreempted is how many came before them.
 	Preempted        []Preemption `json:"preempted,omitempty"`

@@ -18,6 +18,9 @@ type Preemption struct {
 	Own     []Victim `json:"own,omitempty"`
 	// Remaining counts the victims that still hold a node at the point in question, and not when it was decided.
 	Remaining int `json:"remaining,omitempty"`
+	// Refused is what was last heard of those victims whose eviction was refused, given up or withdrawn: the last 50
+	// of them, in the order in which it was heard.
+	Refused []EvictResult `json:"refused,omitempty"`
 
 	// UIDs are those of all victims.
 	UIDs []types.UID `json:"-"`
@@ -49,6 +52,21 @@ type Victim struct {
 	// Held says that the pod was held on its node by Permit: it was released and goes back to the queue. Another one
 	// is asked to end.
 	Held bool `json:"held,omitempty"`
+}
+
+// EvictResult is what came of an eviction.
+type EvictResult struct {
+	Point
+	// Pod is namespace/name; "" for one that is not known any more.
+	Pod string    `json:"pod,omitempty"`
+	UID types.UID `json:"uid"`
+	// Outcome is Done, Gone, Refused, GivenUp or Withdrawn; Message has the words of the API server.
+	Outcome string `json:"outcome"`
+	Message string `json:"message,omitempty"`
+	// RetryAt is when an eviction that was refused is tried again.
+	RetryAt Instant `json:"retryAt,omitzero"`
+	// Decision is the entry that asked for the eviction.
+	Decision uint64 `json:"decision"`
 }
 
 // Ends counts the pods of a gang that are gone, by how they went. One that was preempted or evicted and has ended

@@ -79,6 +79,9 @@ func podFacts(p *answer.Pod) facts {
 	if e := p.Evicted; e != nil {
 		f.add("evicted", "%s: with its gang, %s: %s", e.Point, Count(int64(e.Members), "pod", "pods"), e.Why)
 	}
+	if r := p.Eviction; r != nil {
+		f.add("eviction", "%s: %s", r.Point, evictResultText(r))
+	}
 	return f
 }
 
@@ -94,9 +97,38 @@ func podAnswer(p *answer.Pod) string {
 		return fmt.Sprintf("stands on %s, though the decision gave it %s", p.Node, d.Node)
 	}
 	if asked := askedToGo(p); asked != "" {
-		return fmt.Sprintf("%s, and has not left %s yet; it %s", asked, p.Node, podPlaced(p))
+		return fmt.Sprintf("%s, and has not left %s yet%s; it %s", asked, p.Node, refusedSoFar(p), podPlaced(p))
 	}
-	return podPlaced(p)
+	return podPlaced(p) + whyItStays(p)
+}
+
+// refusedSoFar says what the API server answered to the pod's eviction, and when it is tried again; "" if it did not
+// refuse it.
+func refusedSoFar(p *answer.Pod) string {
+	r := p.Eviction
+	if r == nil || r.Outcome != "Refused" {
+		return ""
+	}
+	return fmt.Sprintf(": the API server refused its eviction at %s (entry %d): %s; it is tried again at %s", r.Time,
+		r.Seq, r.Message, r.RetryAt)
+}
+
+// whyItStays says how the pod's eviction ended if it did not go by it; "" if nobody asked for it, or it was not told.
+func whyItStays(p *answer.Pod) string {
+	if !stays(p) {
+		return ""
+	}
+	r, what := p.Eviction, "was given up"
+	if r.Outcome == "Withdrawn" {
+		what = "was not sent"
+	}
+	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d): %s", r.Decision, what, r.Time, r.Seq,
+		r.Message)
+}
+
+// stays reports whether the pod's last eviction was given up or withdrawn.
+func stays(p *answer.Pod) bool {
+	return p.Eviction != nil && (p.Eviction.Outcome == "GivenUp" || p.Eviction.Outcome == "Withdrawn")
 }
 
 // allAnswered reports whether every node took the pod or refused it, so that none was left out.
@@ -111,7 +143,9 @@ func allAnswered(d *answer.Decision) bool {
 // askedToGo says by which decision the pod had to give up its node since it had it, and why, as far as that is known;
 // "" for none.
 func askedToGo(p *answer.Pod) string {
-	since := func(at answer.Point) bool { return p.Decision == nil || p.Decision.Seq < at.Seq }
+	since := func(at answer.Point) bool {
+		return (p.Decision == nil || p.Decision.Seq < at.Seq) && !(stays(p) && p.Eviction.Decision == at.Seq)
+	}
 	switch x, e := p.PreemptedBy, p.Evicted; {
 	case x != nil && since(x.Point) && (e == nil || x.Seq > e.Seq):
 		return fmt.Sprintf("was %s, at %s (entry %d)", LostTo(x), x.Time, x.Seq)

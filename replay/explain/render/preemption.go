@@ -1,7 +1,9 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -96,7 +98,26 @@ func (f *facts) preemptions(by, preempted []answer.Preemption, omittedBy, omitte
 	}
 	for _, x := range last(preempted, omitted, "preempted") {
 		f.add("preempted", "%s: %s%s", x.Point, victimsText(&x), remainingText(&x))
+		for _, r := range x.Refused[max(0, len(x.Refused)-textPreemptions):] {
+			f.add("eviction", "%s: of %s: %s", r.Point, cmp.Or(r.Pod, string(r.UID)), evictResultText(&r))
+		}
 	}
+}
+
+// evictResultText says what came of an eviction.
+func evictResultText(r *answer.EvictResult) string {
+	text := map[string]string{
+		"Done": "the API server has taken it", "Gone": "there was nothing left to evict",
+		"Refused": "the API server refused it", "GivenUp": "the API server refused it, and it was given up",
+		"Withdrawn": "it was not sent",
+	}[r.Outcome]
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	if r.RetryAt != 0 {
+		text += fmt.Sprintf("; it is tried again at %s", r.RetryAt)
+	}
+	return text
 }
 
 // remainingText says how many of the victims have gone.
@@ -112,10 +133,13 @@ func remainingText(x *answer.Preemption) string {
 
 // roomAwaited says, of what is pending and has a node kept for it, what had to go for it; "" if none is kept.
 func roomAwaited(nominated bool, preempted []answer.Preemption) string {
-	if len(preempted) == 0 || !nominated {
+	if len(preempted) == 0 {
 		return ""
 	}
 	x := preempted[len(preempted)-1]
+	if !nominated {
+		return refusedText(&x, "GivenUp")
+	}
 	text := fmt.Sprintf("; for its sake %s had to go at %s (entry %d)", Count(int64(x.Pods), "pod", "pods"),
 		x.Time, x.Seq)
 	if x.Remaining == x.Pods {
@@ -124,7 +148,23 @@ func roomAwaited(nominated bool, preempted []answer.Preemption) string {
 		text += fmt.Sprintf(", of which %d still %s", x.Remaining,
 			verb(x.Remaining, "holds its node", "hold their nodes"))
 	}
-	return text
+	return text + refusedText(&x, "Refused")
+}
+
+// refusedText says of the last of the victims whose eviction ended so what the API server said; "" for none.
+func refusedText(x *answer.Preemption, outcome string) string {
+	for _, r := range slices.Backward(x.Refused) {
+		if r.Outcome != outcome {
+			continue
+		}
+		text := fmt.Sprintf("; the API server refused to evict %s at %s (entry %d): %s", cmp.Or(r.Pod, string(r.UID)),
+			r.Time, r.Seq, r.Message)
+		if outcome == "Refused" {
+			return text + fmt.Sprintf("; it is asked again at %s", r.RetryAt)
+		}
+		return text + fmt.Sprintf("; so what entry %d had to go for is tried anew", x.Seq)
+	}
+	return ""
 }
 
 func verb(n int, one, many string) string {

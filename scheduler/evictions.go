@@ -1,0 +1,265 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// What comes of evictions. An eviction is an effect that ends with an EvictResult, or with the end of its pod:
+//
+//	Done, Gone        the pod is going: it is not asked for again, and counts as going until it is gone
+//	Refused           it is tried again: nothing changes
+//	GivenUp           the pod stays, and is no victim for a while; the room that was kept for the pods that it should
+//	                  have made room for is kept no more, and they are tried again
+//	Withdrawn         the pod stays: nobody needed the room any more before it was sent
+//
+// In epochs of behaviours before 5 the state knows none of that. Results change nothing there.
+
+// spareFor is for how long a pod is no victim after an eviction of it was given up.
+const spareFor = 5 * time.Minute
+
+// evictions are what is known of the outstanding effects that are evictions, besides the effects themselves.
+type evictions struct {
+	// answered are the pods whose eviction was taken by the API server, or was needless: they are going.
+	answered map[types.UID]bool
+	// preemptions are, by Decision, the evictions that make room for pods that wait for it.
+	preemptions map[uint64]*displacement
+	// refused are the pods whose eviction was given up, with the time until which they are no victims.
+	refused map[types.UID]eventlog.Time
+}
+
+func newEvictions() evictions {
+	return evictions{
+		answered: map[types.UID]bool{}, preemptions: map[uint64]*displacement{}, refused: map[types.UID]eventlog.Time{},
+	}
+}
+
+// displacement is a Decision by which pods have to go for others.
+type displacement struct {
+	// left are the evictions that have not ended.
+	left int
+	// preemptors are the pods that the Decision nominated, with their nodes.
+	preemptors []eventlog.Nomination
+}
+
+// end notes that an eviction is outstanding no more.
+func (e *evictions) end(uid types.UID, seq uint64) {
+	delete(e.answered, uid)
+	p := e.preemptions[seq]
+	if p == nil {
+		return
+	}
+	if p.left--; p.left == 0 {
+		delete(e.preemptions, seq)
+	}
+}
+
+// spared reports whether the pod is no victim now.
+func (e *evictions) spared(uid types.UID, now eventlog.Time) bool {
+	until, ok := e.refused[uid]
+	return ok && now < until
+}
+
+// spare has the pod be no victim for a while, and forgets those of which the while is over.
+func (e *evictions) spare(uid types.UID, now eventlog.Time) {
+	maps.DeleteFunc(e.refused, func(_ types.UID, until eventlog.Time) bool { return until <= now })
+	e.refused[uid] = now.Add(spareFor)
+}
+
+// noteVictims notes for whom the victims of a decision make room. The rest of a gang that has fallen below its minimum
+// makes room for nobody.
+func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
+	if !m.rules.hearsOfEvictions() || d.Outcome == eventlog.Evicted {
+		return
+	}
+	p := &displacement{}
+	for i, uid := range d.Victims {
+		if m.cluster.Pod(uid) != nil && !slices.Contains(d.Victims[:i], uid) {
+			p.left++
+		}
+	}
+	if d.Nominated != "" {
+		p.preemptors = append(p.preemptors, eventlog.Nomination{UID: d.UID, Node: d.Nominated})
+	}
+	for _, n := range d.Nominations {
+		if n.Node != "" {
+			p.preemptors = append(p.preemptors, n)
+		}
+	}
+	if p.left > 0 && len(p.preemptors) > 0 {
+		m.effects.preemptions[seq] = p
+	}
+}
+
+// MakesRoom reports whether an outstanding eviction is for pods that wait for the room. The others are for the rest of
+// a gang that has fallen below its minimum, or of a behaviour before 5.
+func (m *Machine) MakesRoom(x Effect) bool {
+	return x.Kind == Evict && m.effects.preemptions[x.Seq] != nil
+}
+
+// Wanted reports whether an outstanding effect still has a purpose. An eviction that makes room has none once none of
+// the pods that it is for is nominated any more to the node that the decision gave it, or waits for a node: they are
+// gone, were placed, or go elsewhere.
+func (m *Machine) Wanted(x Effect) bool {
+	p := m.effects.preemptions[x.Seq]
+	if x.Kind != Evict || p == nil {
+		return true
+	}
+	return slices.ContainsFunc(p.preemptors, func(n eventlog.Nomination) bool {
+		pod := m.cluster.Pod(n.UID)
+		return pod != nil && (pod.Stage == cluster.Pending || pod.Stage == cluster.Waiting) &&
+			m.nominated.nodeOf(n.UID) == n.Node
+	})
+}
+
+// Unwanted returns the outstanding evictions that are not wanted any more, in the order in which they were decided.
+func (m *Machine) Unwanted() []Effect {
+	if len(m.effects.preemptions) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(m.Effects(), m.Wanted)
+}
+
+// applyEvictResult takes in what came of an eviction. Results for pods that are gone, or of another decision than the
+// one that is outstanding, come late and change nothing.
+func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
+	if !m.rules.hearsOfEvictions() || r.Decision != m.effects.decisionOf(r.UID, Evict) || m.effects.answered[r.UID] {
+		return nil
+	}
+	switch r.Outcome {
+	case eventlog.EvictDone, eventlog.EvictGone:
+		m.effects.answered[r.UID] = true
+	case eventlog.EvictRefused:
+	case eventlog.EvictGivenUp:
+		p := m.effects.preemptions[r.Decision]
+		m.effects.spare(r.UID, m.at.now)
+		m.keep(r.UID)
+		if p != nil {
+			m.endPreemption(p)
+		}
+	case eventlog.EvictWithdrawn:
+		m.keep(r.UID)
+	default:
+		return fmt.Errorf("evict result of pod %s: unknown outcome %d", r.UID, r.Outcome)
+	}
+	return nil
+}
+
+// keep notes that a pod that was asked to go stays. If it lost its node meanwhile it is scheduled anew.
+func (m *Machine) keep(uid types.UID) {
+	m.effects.done(uid, Evict)
+	p := m.cluster.Pod(uid)
+	if p == nil {
+		return
+	}
+	var before gangFacts
+	if p.Group != nil {
+		before = m.entities.factsOf(p.Group.Key())
+	}
+	m.cluster.Staying(p)
+	if p.Stage == cluster.Pending {
+		m.entities.requeue(p, nil)
+	}
+	if p.Group != nil {
+		m.entities.recheckGang(p.Group.Key(), before)
+		m.entities.recheckGroup(p)
+	}
+}
+
+// endPreemption ends the nominations for which an eviction should have made room, and has the pods tried again.
+func (m *Machine) endPreemption(p *displacement) {
+	var keys []queue.Key
+	for _, n := range p.preemptors {
+		pod := m.cluster.Pod(n.UID)
+		if pod == nil || m.nominated.nodeOf(n.UID) != n.Node {
+			continue
+		}
+		m.nominated.set(n.UID, "")
+		if key := m.entities.keyOf(pod); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for _, key := range keys {
+		m.queue.Retry(key)
+	}
+}
+
+func (e *effects) appendEvictions(dst []byte) []byte {
+	dst = appendUIDs(dst, slices.Sorted(maps.Keys(e.answered)))
+	dst = binary.AppendUvarint(dst, uint64(len(e.preemptions)))
+	for _, seq := range slices.Sorted(maps.Keys(e.preemptions)) {
+		dst = binary.AppendUvarint(dst, seq)
+		preemptors := e.preemptions[seq].preemptors
+		dst = binary.AppendUvarint(dst, uint64(len(preemptors)))
+		for _, n := range preemptors {
+			dst = canonical.AppendString(dst, string(n.UID))
+			dst = canonical.AppendString(dst, n.Node)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(e.refused)))
+	for _, uid := range slices.Sorted(maps.Keys(e.refused)) {
+		dst = canonical.AppendString(dst, string(uid))
+		dst = binary.AppendVarint(dst, int64(e.refused[uid]))
+	}
+	return dst
+}
+
+func appendUIDs(dst []byte, uids []types.UID) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(uids)))
+	for _, uid := range uids {
+		dst = canonical.AppendString(dst, string(uid))
+	}
+	return dst
+}
+
+// restoreEvictions reads what appendEvictions wrote, after the effects themselves.
+func (e *effects) restoreEvictions(r *canonical.Reader) {
+	for range r.Count("answered evictions", 1) {
+		uid := types.UID(r.String("uid"))
+		if r.Err() == nil && !e.has(uid, Evict) {
+			r.Fail("uid", fmt.Errorf("no eviction of pod %q is outstanding", uid))
+		}
+		if r.Err() != nil {
+			return
+		}
+		e.answered[uid] = true
+	}
+	left := map[uint64]int{}
+	for _, x := range e.slots {
+		if x.Kind == Evict {
+			left[x.Seq]++
+		}
+	}
+	for range r.Count("preemptions", 2) {
+		seq, p := r.Uvarint("decision"), &displacement{}
+		for range r.Count("preemptors", 2) {
+			p.preemptors = append(p.preemptors,
+				eventlog.Nomination{UID: types.UID(r.String("uid")), Node: r.String("node")})
+		}
+		if p.left = left[seq]; r.Err() == nil && (p.left == 0 || len(p.preemptors) == 0) {
+			r.Fail("decision", errors.New("it evicts no pod, or for nobody"))
+		}
+		if r.Err() != nil {
+			return
+		}
+		e.preemptions[seq] = p
+	}
+	for range r.Count("refused evictions", 2) {
+		uid, until := types.UID(r.String("uid")), eventlog.Time(r.Varint("until"))
+		if r.Err() != nil {
+			return
+		}
+		e.refused[uid] = until
+	}
+}
