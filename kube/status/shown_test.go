@@ -347,12 +347,12 @@ func TestARetryDoesNotOverwriteWhatCameLater(t *testing.T) {
 		p.put("a", 1)
 		key, first := p.next()
 		p.put("a", 2)
-		_, second := p.next()
-		if second.value != 2 || p.ended(ctx, key, second, wrote) {
-			t.Errorf("the second one is %+v", second)
-		}
 		if p.ended(ctx, key, first, failed) {
 			t.Error("what was replaced counts as given up")
+		}
+		_, second := p.next()
+		if second == nil || second.value != 2 || p.ended(ctx, key, second, wrote) {
+			t.Fatalf("the second one is %+v", second)
 		}
 		time.Sleep(time.Hour)
 		if _, it := p.next(); it != nil {
