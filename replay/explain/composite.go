@@ -310,12 +310,16 @@ func (w *compositeWatch) attempts() (all []answer.GroupAttempt, omitted int) {
 // addPreemptions puts together what each gang knows of preemptions: a decision that several of them know is one.
 func (w *compositeWatch) addPreemptions(x *answer.GroupHistory, m *scheduler.Machine) {
 	var by, preempted preemptions
+	var results []*answer.EvictResult
 	for _, h := range w.gangs {
+		for _, r := range h.results {
+			results = noteResult(results, r)
+		}
 		by.merge(&h.preemptedBy)
 		preempted.merge(&h.preempted)
 	}
-	x.PreemptedBy, x.OmittedPreemptedBy = by.asOf(m), by.omitted
-	x.Preempted, x.OmittedPreempted = preempted.asOf(m), preempted.omitted
+	x.PreemptedBy, x.OmittedPreemptedBy = by.asOf(m, results), by.omitted
+	x.Preempted, x.OmittedPreempted = preempted.asOf(m, results), preempted.omitted
 }
 
 func compareNames(a, b types.NamespacedName) int {
