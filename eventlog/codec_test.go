@@ -320,7 +320,8 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"length beyond the end": {raw(eventlog.KindBindResult, 9, 'u'), "uid at byte 60: length 9 exceeds"},
 		"text not UTF-8": {raw(eventlog.KindBindResult, 1, 0xff, 1, 'n', 1, 0), "uid at byte 60: not valid " +
 			"UTF-8"},
-		"evict outcome": {raw(eventlog.KindEvictResult, 1, 'u', 6, 0, 1), "outcome at byte 64: unknown evict outcome 6"},
+		"evict outcome": {raw(eventlog.KindEvictResult, 1, 'u', 6, 0, 1), "outcome at byte 64: unknown evict " +
+			"outcome 6"},
 		"evicted by no decision": {raw(eventlog.KindEvictResult, 1, 'u', 1, 0, 0), "decision at byte 64: 0: an " +
 			"eviction is asked for by a decision"},
 		"refused for ever":     {raw(eventlog.KindEvictResult, 1, 'u', 3, 0, 1, 0), "retry after at byte 65: no time"},

@@ -47,7 +47,8 @@
 //	bound|failed|conflict|unknown NS/POD [node=NODE]
 //	                                  the outcome of a bind
 //	evict-done|evict-gone|evict-refused|evict-given-up|evict-withdrawn NS/POD [decision=N]
-//	                                  the outcome of an eviction, of the one that is outstanding if no decision is named
+//	                                  the outcome of an eviction, of the one that is outstanding if no decision is
+//	                                  named
 //	advance DURATION                  time passes, and a Tick says so
 //
 // # Commands that decide

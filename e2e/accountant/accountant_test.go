@@ -282,7 +282,8 @@ func TestEvictionsWithoutADecisionAreFound(t *testing.T) {
 		{"a decision that is later", "no decision to evict it is older", []string{decision("59:05.0", "a")}},
 		{"a result that says that it stays", "pod d/a was deleted by s, and entry 9 says that it stays",
 			[]string{decision("04:05.0", "a"), result(7, "Withdrawn")}},
-		{"it was decided again", "", []string{decision("04:05.0", "a"), result(7, "GivenUp"), decision("04:05.0", "a")}},
+		{"it was decided again", "",
+			[]string{decision("04:05.0", "a"), result(7, "GivenUp"), decision("04:05.0", "a")}},
 		{"a result of another decision", "which entry 6 did not ask for",
 			[]string{decision("04:05.0", "a"), result(6, "Done")}},
 	} {

@@ -126,8 +126,8 @@ func (d *Decisions) takeEvictResult(e *entry) {
 		asked = asked || x.seq == e.DecisionSeq
 	}
 	if !asked {
-		d.strange = append(d.strange, fmt.Sprintf("entry %d says that the eviction of pod %s is %s, which entry %d did "+
-			"not ask for", e.Seq, e.UID, e.Outcome, e.DecisionSeq))
+		d.strange = append(d.strange, fmt.Sprintf("entry %d says that the eviction of pod %s is %s, which entry %d "+
+			"did not ask for", e.Seq, e.UID, e.Outcome, e.DecisionSeq))
 	}
 	if e.Outcome == "Withdrawn" || e.Outcome == "GivenUp" {
 		d.stays[e.UID] = e.Seq
@@ -144,8 +144,8 @@ func (a *Account) checkEvictions(d *Decisions, o Options, slack time.Duration) (
 				continue
 			}
 			if all := d.evicted[p.uid]; len(all) == 0 || all[0].at.After(x.begun.Add(slack)) {
-				found = append(found, fmt.Sprintf("pod %s: %s asked at %s for its deletion: no decision to evict it is "+
-					"older", p.name, x.user, clock(x.begun)))
+				found = append(found, fmt.Sprintf("pod %s: %s asked at %s for its deletion: no decision to evict it "+
+					"is older", p.name, x.user, clock(x.begun)))
 			}
 			if seq := d.stays[p.uid]; seq > 0 && x.code/100 == 2 {
 				found = append(found, fmt.Sprintf("pod %s was deleted by %s, and entry %d says that it stays", p.name,
@@ -157,8 +157,8 @@ func (a *Account) checkEvictions(d *Decisions, o Options, slack time.Duration) (
 }
 
 // CheckDecisions finds each bind that a scheduler asked for without a decision of its log before it, and each pod that
-// it bound, as the audit log has it, whose log says that the bind failed; and the same of evictions. slack is how much later than the
-// request a
+// it bound, as the audit log has it, whose log says that the bind failed; and the same of evictions. slack is how much
+// later than the request a
 // decision's time may be: 0 if both clocks are the same.
 func (a *Account) CheckDecisions(d *Decisions, o Options, slack time.Duration) (found []string) {
 	for _, p := range a.order {

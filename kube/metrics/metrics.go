@@ -81,8 +81,8 @@ func New(sources Sources) *Metrics {
 		}, []string{"outcome"}),
 		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rollcall_eviction_results_total",
-			Help: "What came of evictions: done (the API server has taken the deletion), gone (there was nothing left " +
-				"to evict), refused (it is tried again), givenup (it was refused, and the pod stays), withdrawn " +
+			Help: "What came of evictions: done (the API server has taken the deletion), gone (there was nothing " +
+				"left to evict), refused (it is tried again), givenup (it was refused, and the pod stays), withdrawn " +
 				"(nobody waited for the room any more). All but refused are the last result of an eviction.",
 		}, []string{"outcome"}),
 		placement: prometheus.NewHistogram(prometheus.HistogramOpts{
