@@ -158,8 +158,7 @@ func (a *Account) checkEvictions(d *Decisions, o Options, slack time.Duration) (
 
 // CheckDecisions finds each bind that a scheduler asked for without a decision of its log before it, and each pod that
 // it bound, as the audit log has it, whose log says that the bind failed; and the same of evictions. slack is how much
-// later than the request a
-// decision's time may be: 0 if both clocks are the same.
+// later than the request a decision's time may be: 0 if both clocks are the same.
 func (a *Account) CheckDecisions(d *Decisions, o Options, slack time.Duration) (found []string) {
 	for _, p := range a.order {
 		for _, b := range p.binds {
