@@ -57,7 +57,8 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 		}
 	}
 	log := func(size, mode string) string {
-		return fmt.Sprintf(`{"log": {"size": %q, "accessMode": %q, "segmentSize": "1MiB", "retainSize": "1GiB"}}`, size, mode)
+		const format = `{"log": {"size": %q, "accessMode": %q, "segmentSize": "1MiB", "retainSize": "1GiB"}}`
+		return fmt.Sprintf(format, size, mode)
 	}
 	mistakes := map[string]string{
 		"a name that nothing reads":  `{"schedulerName": "a"}`,

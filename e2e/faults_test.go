@@ -74,8 +74,8 @@ func TestWhateverBecomesOfABindGangsAreBoundWhole(t *testing.T) {
 	})
 }
 
-// TestWhateverBecomesOfWatchesGangsAreBoundWhole has watches end, expire and lag while gangs come and go, until each has
-// happened often enough. Four gangs fill the nodes: the next one is placed only once the first one is seen to be gone.
+// TestWhateverBecomesOfWatchesGangsAreBoundWhole has watches end, expire and lag while gangs come and go, until each
+// has happened often enough. Four gangs fill the nodes: the next one is placed only once the first one is seen to be gone.
 func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 	late := time.Second
 	if times() > timesInCI {
@@ -85,7 +85,10 @@ func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 		rules := []faults.Rule{
 			{Kind: faults.Watches, Fault: faults.Watch410, Probability: 0.3, Most: times()},
 			{Kind: faults.Watches, Fault: faults.WatchLate, Probability: 0.5, Delay: late, Life: late, Most: times()},
-			{Kind: faults.Watches, Fault: faults.WatchClosed, Probability: 1, Delay: 300 * time.Millisecond, Most: times()},
+			{
+				Kind: faults.Watches, Fault: faults.WatchClosed, Probability: 1, Delay: 300 * time.Millisecond,
+				Most: times(),
+			},
 		}
 		p := w.behind(1, rules)
 		happened := func() (all bool) {

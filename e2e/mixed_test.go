@@ -81,8 +81,8 @@ func TestEachProfilePlacesThePodsOfItsName(t *testing.T) {
 	})
 }
 
-// TestPodsBoundByHandAtAnyTimeAreCounted has gangs bound while somebody else binds pods of another scheduler's name, and
-// members of the same gangs, to nodes that are chosen by chance. Everything fits, wherever it goes.
+// TestPodsBoundByHandAtAnyTimeAreCounted has gangs bound while somebody else binds pods of another scheduler's name,
+// and members of the same gangs, to nodes that are chosen by chance. Everything fits, wherever it goes.
 func TestPodsBoundByHandAtAnyTimeAreCounted(t *testing.T) {
 	gangsByEachAPI(t, func(w *world) {
 		w.start(w.options())
@@ -186,7 +186,8 @@ func TestStaticPodsAreCountedAndLeftAlone(t *testing.T) {
 	mirror := func(node, cpu string) *v1.Pod {
 		p := w.pod("static-"+node, "", cpu)
 		p.Annotations = map[string]string{
-			v1.MirrorPodAnnotationKey: "hash", "kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "hash",
+			v1.MirrorPodAnnotationKey: "hash", "kubernetes.io/config.hash": "hash",
+			"kubernetes.io/config.source": "file",
 		}
 		registered, err := w.client.CoreV1().Nodes().Get(w.Context(), node, metav1.GetOptions{})
 		if err != nil {

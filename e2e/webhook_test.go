@@ -97,8 +97,8 @@ func TestStatusesThatAWebhookRefusesHoldNothingUp(t *testing.T) {
 	})
 }
 
-// TestVictimsThatAWebhookKeepsAreTriedAgain has a webhook refuse the conditions and deletions of victims at first. Other
-// pods are bound meanwhile; in the end the preemptor has its node.
+// TestVictimsThatAWebhookKeepsAreTriedAgain has a webhook refuse the conditions and deletions of victims at first.
+// Other pods are bound meanwhile; in the end the preemptor has its node.
 func TestVictimsThatAWebhookKeepsAreTriedAgain(t *testing.T) {
 	for _, of := range []string{"pods", "pods/status"} {
 		t.Run(strings.ReplaceAll(of, "/", " "), func(t *testing.T) {

@@ -212,7 +212,8 @@ func (w *world) bind(pod, node string) error {
 func (w *world) priority(name string, value int32) {
 	w.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
-	if _, err := w.client.SchedulingV1().PriorityClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+	classes := w.client.SchedulingV1().PriorityClasses()
+	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -328,8 +328,8 @@ func (a *Account) takeNode(text json.RawMessage, at span) error {
 	return nil
 }
 
-// nodeGone books the deletion of a node: from then on it can be given nothing, until it comes back. An empty name stands
-// for all nodes.
+// nodeGone books the deletion of a node: from then on it can be given nothing, until it comes back. An empty name
+// stands for all nodes.
 func (a *Account) nodeGone(name string, at span) {
 	for _, known := range slices.Sorted(maps.Keys(a.nodes)) {
 		if name == "" || name == known {

@@ -207,8 +207,8 @@ func (n *Nodes) node(i int) *v1.Node {
 	}
 }
 
-// reportStatus writes the nodes' conditions with the time of now as their last heartbeat, one node after the other, evenly
-// over the time between two reports. What fails is tried again with the next report.
+// reportStatus writes the nodes' conditions with the time of now as their last heartbeat, one node after the other,
+// evenly over the time between two reports. What fails is tried again with the next report.
 func (n *Nodes) reportStatus(ctx context.Context) {
 	ticker := time.NewTicker(max(n.options.Report/time.Duration(max(len(n.names), 1)), time.Millisecond))
 	defer ticker.Stop()
