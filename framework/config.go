@@ -58,7 +58,8 @@ type ReadOptions struct {
 
 // LoadConfig is the function of that name with these options.
 func (o ReadOptions) LoadConfig(data []byte, name string) (*Config, error) {
-	cfg, err := loadConfig(data, o.FeatureGates, func(*configv1.KubeSchedulerConfiguration) {})
+	asTheyAre := func(named map[string]bool) map[string]bool { return named }
+	cfg, err := loadConfig(data, o.FeatureGates, asTheyAre, func(*configv1.KubeSchedulerConfiguration) {})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -70,9 +71,10 @@ func (o ReadOptions) DefaultConfig() (*Config, error) {
 	return completeUnder(o.FeatureGates, &configv1.KubeSchedulerConfiguration{})
 }
 
-// loadConfig reads a configuration, under the gates that it names and those that go before them.
+// loadConfig reads a configuration, under what all makes of the gates that it names and those that go before them.
 func loadConfig(
-	data []byte, first map[string]bool, adapt func(*configv1.KubeSchedulerConfiguration),
+	data []byte, first map[string]bool, all func(named map[string]bool) map[string]bool,
+	adapt func(*configv1.KubeSchedulerConfiguration),
 ) (*Config, error) {
 	if err := oneDocument(data); err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func loadConfig(
 		return nil, err
 	}
 	adapt(external)
-	return completeUnder(named, external)
+	return completeUnder(all(named), external)
 }
 
 // oneDocument refuses a file of several YAML documents: the decoder would pass over all but the first.

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,14 +78,52 @@ func TestGivenFeatureGatesGoBeforeThoseOfTheFile(t *testing.T) {
 		t.Errorf("the gates are %q, error %v", cfg.FeatureGates, err)
 	}
 	live := LiveOptions{FeatureGates: first, Note: func(string) {}}
-	if cfg, err = live.LoadConfig(file, "file"); err != nil || cfg.FeatureGates.String() != want {
+	const early = "SchedulerPopFromBackoffQ=true,StorageCapacityScoring=false"
+	cfg, err = live.LoadConfig(file, "file")
+	if err != nil || cfg.FeatureGates.String() != "GenericWorkload=true,"+early {
 		t.Errorf("of a live scheduler the gates are %q, error %v", cfg.FeatureGates, err)
 	}
-	if cfg, err = live.DefaultConfig(); err != nil || cfg.FeatureGates.String() != "StorageCapacityScoring=false" {
+	if cfg, err = live.DefaultConfig(); err != nil || cfg.FeatureGates.String() != early {
 		t.Errorf("of a live scheduler without a file the gates are %q, error %v", cfg.FeatureGates, err)
 	}
-	if first["GenericWorkload"] {
+	if first["GenericWorkload"] || len(first) != 2 {
 		t.Error("the caller's gates have changed")
+	}
+}
+
+// TestEarlyAttemptsAreOnInALiveSchedulerAlone is about the gate SchedulerPopFromBackoffQ: what a configuration says of
+// it, by name or as one of the beta gates, holds; if it says nothing, a live scheduler logs that it is on.
+func TestEarlyAttemptsAreOnInALiveSchedulerAlone(t *testing.T) {
+	for body, want := range map[string]struct{ live, other string }{
+		"": {live: "SchedulerPopFromBackoffQ=true"},
+		"featureGates: {SchedulerPopFromBackoffQ: true}": {
+			"SchedulerPopFromBackoffQ=true", "SchedulerPopFromBackoffQ=true"},
+		"featureGates: {SchedulerPopFromBackoffQ: false}": {},
+	} {
+		cfg, err := LiveOptions{Note: func(string) {}}.LoadConfig([]byte(header+body), "file")
+		if err != nil || cfg.FeatureGates.String() != want.live {
+			t.Errorf("%q: the gates of a live scheduler are %q, error %v, want %q", body, cfg.FeatureGates, err, want.live)
+		}
+		logged := encoded(t, cfg)
+		if again, err := LoadConfig([]byte(logged), "log"); err != nil || encoded(t, again) != logged {
+			t.Errorf("%q is another configuration when it is read back, error %v", body, err)
+		}
+		if got := load(t, body).FeatureGates.String(); got != want.other {
+			t.Errorf("%q: the gates are %q, want %q", body, got, want.other)
+		}
+	}
+	for _, on := range []bool{false, true} {
+		cfg := load(t, fmt.Sprintf("featureGates: {AllBeta: %t}", on))
+		if cfg.FeatureGates.On(gates.PopFromBackoffQ) != on {
+			t.Errorf("with AllBeta %t the gates are %q", on, cfg.FeatureGates)
+		}
+		live, err := LiveOptions{FeatureGates: map[string]bool{"AllBeta": on}, Note: func(string) {}}.DefaultConfig()
+		if err != nil || live.FeatureGates.On(gates.PopFromBackoffQ) != on {
+			t.Errorf("with AllBeta %t the gates of a live scheduler are %q, error %v", on, live.FeatureGates, err)
+		}
+	}
+	if all := load(t, "featureGates: {AllAlpha: false}"); all.FeatureGates.On(gates.PopFromBackoffQ) {
+		t.Errorf("it is on by AllAlpha: %s", all.FeatureGates)
 	}
 }
 

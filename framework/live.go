@@ -6,13 +6,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+
+	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
 // LiveOptions say how the configuration of a scheduler is read that runs in a cluster.
 type LiveOptions struct {
 	// RaiseZeroBackoff takes a backoff of 0 seconds, which validation refuses, for 1.
 	RaiseZeroBackoff bool
-	// FeatureGates go before those of the file.
+	// FeatureGates go before those of the file. If neither says anything of gates.PopFromBackoffQ, it is on, as with
+	// kube-scheduler.
 	FeatureGates map[string]bool
 	// Note is told of each change to what the file says.
 	Note func(message string)
@@ -22,7 +25,7 @@ type LiveOptions struct {
 // kube-scheduler in full is understood (adaptForeign), and there are defaults for how the API server is reached.
 func (o LiveOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	adapt := func(external *configv1.KubeSchedulerConfiguration) { o.adapt(external, name) }
-	cfg, err := loadConfig(data, o.FeatureGates, adapt)
+	cfg, err := loadConfig(data, o.FeatureGates, gates.WithPopFromBackoffQ, adapt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -39,7 +42,7 @@ func (o LiveOptions) DefaultConfig() (*Config, error) {
 		Profiles: []configv1.KubeSchedulerProfile{{SchedulerName: &name}},
 	}
 	o.adapt(external, "")
-	return completeUnder(o.FeatureGates, external)
+	return completeUnder(gates.WithPopFromBackoffQ(o.FeatureGates), external)
 }
 
 func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {

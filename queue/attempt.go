@@ -33,6 +33,7 @@ func (q *Queue) StartAttempt(key Key) {
 		return
 	}
 	e.attempts++
+	q.noteEarly(e)
 	e.startedAt = q.changes
 	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	for _, m := range e.members {
@@ -131,7 +132,7 @@ func (q *Queue) Finish(key Key) {
 		return
 	}
 	e.timestamp = q.now
-	e.unschedulableCount, e.errorCount, e.backoffUntil = 0, 0, 0
+	e.unschedulableCount, e.errorCount, e.backoffUntil, e.poppedEarly = 0, 0, 0, false
 	q.activate(e)
 }
 

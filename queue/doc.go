@@ -35,10 +35,11 @@
 //
 // # Where it differs from kube-scheduler, and why
 //
-//   - backoffQ is never popped early when activeQ is empty, and expiry is not rounded to whole seconds:
-//     both serve to keep a busy loop busy; here each attempt is a durable decision, so an early one costs
-//     more than it brings. A gang backs off as long as a pod does (upstream: maximum times the square root
-//     of its size, a float).
+//   - Expiry of a backoff is not rounded to whole seconds. A gang backs off as long as a pod does (upstream: maximum
+//     times the square root of its size, a float).
+//   - When activeQ is empty, backoffQ is popped early only if Options.PopEarly says so, which is off by default, and
+//     each entity at most once in the time of one backoff: see early.go. Upstream pops at once whatever is there, as
+//     often as it comes back; here each attempt is a durable decision.
 //   - The flush of what stayed unschedulable for long skips entities when nothing at all changed since
 //     their last attempt: from the same state the same decision follows. So an idle cluster with pending
 //     pods has no timers (see SetTime and Wake).

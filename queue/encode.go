@@ -11,10 +11,14 @@ import (
 //
 //	2  which entity that failed was picked for another attempt (ChooseHead) is part of the state: it is Active
 //	3  it is not (PickIsMemo): such an entity is Unschedulable and owed a retry
-const stateVersion, pickedStateVersion = 3, 2
+//	4  of each entity is known whether its last attempt was an early one; only with Options.PopEarly
+const earlyStateVersion, stateVersion, pickedStateVersion = 4, 3, 2
 
 func (q *Queue) stateVersion() byte {
-	if q.pickIsMemo {
+	switch {
+	case q.opts.PopEarly:
+		return earlyStateVersion
+	case q.pickIsMemo:
 		return stateVersion
 	}
 	return pickedStateVersion
@@ -47,7 +51,8 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	if picked {
 		state, owed = Unschedulable, true
 	}
-	dst = append(dst, byte(state), canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff))
+	flags := canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff, e.poppedEarly)
+	dst = append(dst, byte(state), flags)
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
 	dst = appendTime(dst, e.backoffUntil)

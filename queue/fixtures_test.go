@@ -181,6 +181,12 @@ func checkPlaces(t tester, q *Queue) {
 	for _, c := range q.alike {
 		in(Unschedulable, c.entities)
 	}
+	for i, e := range q.early {
+		if e.state != Backoff || !e.isEarly || !q.mayPopEarly(e) || i > 0 && q.compareEarly(q.early[i-1], e) >= 0 {
+			t.Fatalf("%v, %v, is not to be attempted early, or out of order", e.key, e.state)
+		}
+	}
+	early := 0
 	lined := map[*Entity]bool{}
 	var last *Entity
 	for e := q.resting.first; e != nil; e = e.restedAfter {
@@ -199,6 +205,12 @@ func checkPlaces(t tester, q *Queue) {
 	pods := 0
 	for _, e := range q.sorted {
 		*counts.of(e.state)++
+		if e.isEarly {
+			early++
+		}
+		if e.isEarly != (e.state == Backoff && q.mayPopEarly(e)) {
+			t.Fatalf("%v, %v, is among those to be attempted early: %v", e.key, e.state, e.isEarly)
+		}
 		where := found[e]
 		if e.state == Placed {
 			where = append(where, Placed)
@@ -214,6 +226,9 @@ func checkPlaces(t tester, q *Queue) {
 		}
 		checkMembers(t, q, e)
 		pods += len(e.members)
+	}
+	if early != len(q.early) {
+		t.Fatalf("%d entities may be attempted early, %d are in order", early, len(q.early))
 	}
 	if counts != q.Counts() {
 		t.Fatalf("Counts %+v, counted %+v", q.Counts(), counts)

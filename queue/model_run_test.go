@@ -19,12 +19,14 @@ import (
 func TestTheQueueIsWhatTheModelSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{gated: map[types.UID]string{}, free: 2}
+		early := rapid.Bool().Draw(t, "early attempts")
 		room := func(o *Options) {
 			o.Room = func(e *Entity) bool { return e.NumReady() <= w.free }
+			o.PopEarly = early
 		}
 		r := &run{
 			t: t, w: w,
-			m: &model{world: w, now: epoch, entities: map[Key]*modelEntity{}},
+			m: &model{world: w, early: early, now: epoch, entities: map[Key]*modelEntity{}},
 			q: newQueue(t, w.profile(), room, func(o *Options) { o.RoomVersion = func() uint64 { return w.version } }),
 			// plain asks Room anew after every change: the version is a memo only.
 			plain: newQueue(t, w.profile(), room),

@@ -19,6 +19,7 @@ import (
 // when ChooseHead looked at it, and must not matter.
 type model struct {
 	world    *world
+	early    bool // Options.PopEarly
 	now      eventlog.Time
 	changes  int
 	changed  []eventlog.Time // when each change was
@@ -31,6 +32,7 @@ type modelEntity struct {
 	members                   map[types.UID]*modelMember
 	state                     State
 	failed, erred             bool
+	poppedEarly               bool
 	attempts, rejects, errors int
 	until, timestamp          eventlog.Time
 	failure                   Failure
@@ -258,6 +260,11 @@ func (m *model) startAttempt(key Key) {
 		return
 	}
 	e.attempts++
+	if m.early && e.state == Backoff {
+		e.poppedEarly = true
+	} else if e.until <= m.now {
+		e.poppedEarly = false
+	}
 	e.changesAtBegin, e.seen = m.changes, nil
 	e.failed, e.erred, e.failure = false, false, Failure{}
 	for _, mm := range e.members {
@@ -313,7 +320,7 @@ func (m *model) finish(key Key) {
 		m.rest(e)
 		return
 	}
-	e.timestamp, e.rejects, e.errors, e.until = m.now, 0, 0, 0
+	e.timestamp, e.rejects, e.errors, e.until, e.poppedEarly = m.now, 0, 0, 0, false
 	m.goTo(e, Active)
 }
 
@@ -461,18 +468,28 @@ func (m *model) head() string {
 	if len(m.flight) > 0 {
 		return m.flight[0].String()
 	}
-	var due []*modelEntity
+	var due, early []*modelEntity
 	for _, e := range m.entities {
 		ready, _, _ := e.count()
-		if e.state == Active && (!e.failed || ready <= m.world.free) {
+		switch {
+		case e.failed && ready > m.world.free:
+		case e.state == Active:
 			due = append(due, e)
+		case m.early && e.state == Backoff && !e.poppedEarly && e.errors == 0 &&
+			len(e.failure.Plugins)+len(e.failure.PendingPlugins) > 0:
+			early = append(early, e)
 		}
+	}
+	second := func(*modelEntity) eventlog.Time { return 0 }
+	if len(due) == 0 {
+		due, second = early, func(e *modelEntity) eventlog.Time { return e.until / sec }
 	}
 	if len(due) == 0 {
 		return "none"
 	}
 	return slices.MinFunc(due, func(a, b *modelEntity) int {
 		return cmp.Or(
+			cmp.Compare(second(a), second(b)),
 			cmp.Compare(b.priority(), a.priority()),
 			cmp.Compare(a.timestamp, b.timestamp),
 			CompareKeys(a.key, b.key),

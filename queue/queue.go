@@ -40,6 +40,7 @@ type Queue struct {
 	backoff entityHeap
 	flight  []*Entity        // in the order of StartAttempt
 	owed    []*Entity        // in queue order; see room.go
+	early   []*Entity        // those of backoff that may be attempted early, in the order of that; see early.go
 	alike   []*refusedAlike  // the other unschedulable ones by reason; see hints.go
 	lanes   map[string]*lane // by profile, of those that have one
 	lane    []*lane          // the same, by profile's name
@@ -55,6 +56,8 @@ type Queue struct {
 	// asked and roomVersion are a memo: at this RoomVersion, Room reports false for the first asked entities of owed.
 	asked       int
 	roomVersion uint64
+	earlyAsked  int       // the same of early
+	earlyHead   *Entity   // the one to be attempted early, nil for none; a memo of ChooseHead
 	pickIsMemo  bool      // see PickIsMemo
 	picks       []*Entity // that ChooseHead made active, if pickIsMemo
 	releases    uint64    // how often MarkPending gave a node back; part of the default RoomVersion
@@ -126,7 +129,7 @@ func (q *Queue) Inherit(old *Queue) {
 			e.setFirstActive(from.firstActive)
 		}
 		e.attempts, e.unschedulableCount, e.errorCount = from.attempts, from.unschedulableCount, from.errorCount
-		e.backoffUntil = from.backoffUntil
+		e.backoffUntil, e.poppedEarly = from.backoffUntil, from.poppedEarly
 		if e.ready > 0 {
 			q.requeue(e)
 		} else {
@@ -161,8 +164,9 @@ func (q *Queue) Len() int { return len(q.sorted) }
 // Counts returns how many entities are in each state.
 func (q *Queue) Counts() Counts { return q.counts }
 
-// Head returns the entity that the next decision is about: the one in flight, else the first of activeQ,
-// else nil. It changes nothing. With Options.Room, call ChooseHead first.
+// Head returns the entity that the next decision is about: the one in flight, else the first of activeQ, else the one
+// that ChooseHead found to be attempted early, else nil. It changes nothing. With Options.Room or PopEarly, call
+// ChooseHead first.
 func (q *Queue) Head() *Entity {
 	if len(q.flight) > 0 {
 		return q.flight[0]
@@ -172,6 +176,9 @@ func (q *Queue) Head() *Entity {
 		if e := l.head(q); e != nil && (head == nil || q.less(e, head)) {
 			head = e
 		}
+	}
+	if head == nil {
+		head = q.earlyHead
 	}
 	return head
 }
@@ -364,6 +371,9 @@ func (q *Queue) rest(e *Entity) {
 	if e.owed {
 		q.asked = 0 // the entity changed: Room may answer otherwise
 	}
+	if e.isEarly {
+		q.earlyAsked = 0
+	}
 	if e.lane != nil {
 		e.lane.asked = 0
 	}
@@ -453,6 +463,11 @@ func (q *Queue) reorder(e *Entity, change func()) {
 		change()
 		q.addOwed(e)
 		q.asked = 0
+	case e.isEarly:
+		q.removeEarly(e)
+		change()
+		q.addEarly(e)
+		q.earlyAsked = 0
 	default:
 		change()
 	}
@@ -473,6 +488,7 @@ func (q *Queue) put(e *Entity, s State) {
 		}
 	case Backoff:
 		q.backoff.push(e)
+		q.addEarly(e)
 	case InFlight:
 		q.flight = append(q.flight, e)
 	case Unschedulable:
@@ -507,6 +523,7 @@ func (q *Queue) take(e *Entity) {
 		}
 	case Backoff:
 		q.backoff.remove(e)
+		q.removeEarly(e)
 	case InFlight:
 		i := slices.Index(q.flight, e)
 		q.flight = slices.Delete(q.flight, i, i+1)

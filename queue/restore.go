@@ -74,8 +74,13 @@ func readNames(r *canonical.Reader, field string) []string {
 // readEntity reads what appendState wrote of one entity and of its members.
 func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*Entity, error) {
 	e := &Entity{key: readKey(r), profile: r.String("profile"), state: State(r.Byte("state"))}
-	bits := r.Flags("entity flags", 6)
+	flags := 6
+	if q.opts.PopEarly {
+		flags = 7
+	}
+	bits := r.Flags("entity flags", flags)
 	e.owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
+	e.poppedEarly = bits[6]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {
 		e.setFirstActive(t)
@@ -158,6 +163,7 @@ func (q *Queue) restorePlaces(flight []Key) error {
 			q.active.push(e)
 		case e.state == Backoff:
 			q.backoff.push(e)
+			q.addEarly(e)
 		}
 	}
 	for _, key := range flight {
@@ -185,6 +191,6 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		q.joinLane(e)
 	}
 	// Room is asked anew: no answer is remembered.
-	q.asked, q.roomVersion = 0, math.MaxUint64
+	q.asked, q.earlyAsked, q.roomVersion = 0, 0, math.MaxUint64
 	return nil
 }

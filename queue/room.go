@@ -4,7 +4,7 @@ import "slices"
 
 // ChooseHead makes the head of the queue an entity that is worth an attempt. It is called before Head, and Unpick takes
 // it back before the next entry is applied; see Options.Room for callers that never call Unpick. It does nothing while
-// an entity is in flight, and without Options.Room it looks at lanes only.
+// an entity is in flight, and without Options.Room it looks at lanes and early attempts only.
 //
 // An entity whose last attempt failed is not attempted while Room reports that it would certainly fail. Leaving the
 // attempt out loses nothing: it would change the entity's counters only, and its outcome is known. So when an event, a
@@ -23,6 +23,14 @@ func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return
 	}
+	q.chooseActive()
+	if q.opts.PopEarly {
+		q.chooseEarly()
+	}
+}
+
+// chooseActive is ChooseHead without early attempts.
+func (q *Queue) chooseActive() {
 	version := q.changes + q.releases
 	if q.opts.RoomVersion != nil {
 		version = q.opts.RoomVersion()
@@ -34,7 +42,7 @@ func (q *Queue) ChooseHead() {
 		return
 	}
 	if version != q.roomVersion {
-		q.roomVersion, q.asked = version, 0
+		q.roomVersion, q.asked, q.earlyAsked = version, 0, 0
 	}
 	head := q.active.top()
 	for ; head != nil && head.failed && !q.opts.Room(head); head = q.active.top() {
@@ -71,7 +79,8 @@ func (q *Queue) PickIsMemo(yes bool) {
 	}
 }
 
-// Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again.
+// Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again, and none is attempted
+// early.
 func (q *Queue) Unpick() {
 	for _, e := range q.picks {
 		if q.entities[e.key] == e && q.IsPicked(e) {
@@ -79,7 +88,7 @@ func (q *Queue) Unpick() {
 		}
 	}
 	clear(q.picks)
-	q.picks = q.picks[:0]
+	q.picks, q.earlyHead = q.picks[:0], nil
 }
 
 // IsPicked reports whether e is active only because ChooseHead picked it, and the pick is a memo: in the state e is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -89,6 +90,8 @@ var Behaviours = []Rules{
 			"refuses for good, or that nobody needs any more, ends: the pod stays. The first also ends the " +
 			"nominations of those pods to these nodes, has them tried again, and spares the pod that was to go for " +
 			"5 minutes.",
+		"Under the feature gate SchedulerPopFromBackoffQ, an entity that backs off is attempted early if nothing else " +
+			"is worth an attempt: once, until a backoff of its own has ended. The state knows that it was.",
 	}},
 }
 
@@ -180,6 +183,9 @@ func (r *rules) knowsLevels() bool { return r.behaviour >= 4 }
 // hearsOfEvictions reports whether the state knows for which pods evictions make room, and what came of them.
 func (r *rules) hearsOfEvictions() bool { return r.behaviour >= 5 }
 
+// knowsEarlyAttempts reports whether entities may be attempted before their backoff ends, and the state says which were.
+func (r *rules) knowsEarlyAttempts() bool { return r.behaviour >= 5 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -213,6 +219,11 @@ var searches = [Behaviour + 1]search{
 func (m *Machine) comparesTolerations() bool {
 	return m.rules.heedsComparisons() &&
 		utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
+}
+
+// popsEarly reports whether entities may be attempted before their backoff ends.
+func (m *Machine) popsEarly() bool {
+	return m.rules.knowsEarlyAttempts() && m.gates.On(gates.PopFromBackoffQ)
 }
 
 // useRules has what looks for something do so by the rules of the epoch's behaviour.

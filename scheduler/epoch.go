@@ -19,7 +19,7 @@ import (
 
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
-	before, compared := m.rules.ofState(), m.comparesTolerations()
+	before, compared, popped := m.rules.ofState(), m.comparesTolerations(), m.popsEarly()
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 			return &ConfigError{err}
 		}
 	case string(p.Config) != string(m.profiles.config) || before != m.rules.ofState() ||
-		compared != m.comparesTolerations():
+		compared != m.comparesTolerations() || popped != m.popsEarly():
 		if err := m.reconfigure(p.Config); err != nil {
 			return err
 		}
@@ -93,6 +93,7 @@ func (m *Machine) configure(data []byte) error {
 		Room:           room.has,
 		RoomVersion:    room.version,
 		Part:           m.entities.partOf,
+		PopEarly:       m.popsEarly(),
 		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
 		Overtaking:     func(first *queue.Entity) []*queue.Entity { return m.backfill.Overtaking(first) },
 	}

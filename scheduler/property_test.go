@@ -60,6 +60,12 @@ profiles:
       backfillHoldSeconds: 30
 `
 
+const earlyProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+featureGates: {SchedulerPopFromBackoffQ: true}
+`
+
 const approvingProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -119,6 +125,8 @@ func shapes() map[string]shape {
 		"CrowdedComposites":         {schedulers: one, crowded: true, composites: true, foreign: true},
 		"CrowdedTopology":           {schedulers: one, crowded: true, topology: true},
 		"CrowdedBackfill":           {schedulers: one, config: backfillProfile, crowded: true, durations: true},
+		"EarlyAttempts":             {schedulers: one, config: earlyProfile, composites: true, interrupts: true},
+		"CrowdedEarlyAttempts":      {schedulers: one, others: []string{earlyProfile}, crowded: true, foreign: true},
 		"TwoPermitPlugins":          {schedulers: one, config: approvingProfile, foreign: true, approval: true},
 		"TwoPermitsAndInterruption": {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}

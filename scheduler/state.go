@@ -17,7 +17,8 @@ import (
 //	4  pods are nominated to nodes, and know whether they are asked to go, and whether their gang needs them
 //	5  the behaviour is part of it; which entity of the queue is retried next is not
 //	6  a nomination says whether a Decision gave it
-//	7  evictions know for whom they make room, and what came of them
+//	7  evictions know for whom they make room, and what came of them; the queue knows which entities were attempted
+//	   before their backoff ended
 //
 // A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
 // 6 in those of behaviour 4, so that snapshots and hashes of theirs stay good.

@@ -5,6 +5,8 @@
 // Machines of different gates can take turns (each puts its own in force before it does anything, see Keep), but they
 // cannot work at the same time: a process that has two goroutines with a Machine each has to give them the same gates.
 // Nothing notices if it does not.
+//
+// One gate is another matter: PopFromBackoffQ.
 package gates
 
 import (
@@ -23,7 +25,7 @@ import (
 	metricsfeatures "k8s.io/component-base/metrics/features"
 	baseversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
-	_ "k8s.io/kubernetes/pkg/features" // adds the other gates
+	"k8s.io/kubernetes/pkg/features" // adds the other gates
 )
 
 // The gates of logging and of metrics are chosen with the same flag as the others, and AllAlpha stands for them too. So
@@ -70,6 +72,36 @@ const (
 	allBeta  = "AllBeta"
 )
 
+// PopFromBackoffQ is the gate that lets entities of the queue be attempted before their backoff ends. No plugin reads it
+// but the queue of the Machine alone: so its value is that of the Set, and the process's is never changed. In a Set it is
+// off unless it is said to be on, though Kubernetes has it on by default: in logs that do not name it, it was off.
+const PopFromBackoffQ = string(features.SchedulerPopFromBackoffQ)
+
+// On reports whether the Set says of a gate that it is on.
+func (s Set) On(name string) bool { return s.Map()[name] }
+
+// pops returns what the gates of a configuration say of PopFromBackoffQ, and whether they say anything of it.
+func pops(named map[string]bool) (on, said bool) {
+	if on, said = named[PopFromBackoffQ]; !said {
+		on, said = named[allBeta]
+	}
+	return on, said
+}
+
+// WithPopFromBackoffQ returns the gates of a configuration, which are not changed, with PopFromBackoffQ if they say
+// nothing of it.
+func WithPopFromBackoffQ(named map[string]bool) map[string]bool {
+	if _, said := pops(named); said {
+		return named
+	}
+	named = maps.Clone(named)
+	if named == nil {
+		named = map[string]bool{}
+	}
+	named[PopFromBackoffQ] = true
+	return named
+}
+
 // Resolve returns the Set of a configuration's gates. As with kube-scheduler's flag, AllAlpha and AllBeta stand for all
 // gates of their kind that are not named. An error names a gate that this Kubernetes version does not have, one that
 // cannot be changed any more, or one that is on while a gate that it needs is off.
@@ -92,7 +124,8 @@ func Resolve(named map[string]bool) (Set, error) {
 	if err := setIn(gate, named); err != nil {
 		return Set{}, fmt.Errorf("feature gates: %s", sorted(err))
 	}
-	return differing(gate, specs), nil
+	on, _ := pops(named)
+	return differing(gate, specs, on), nil
 }
 
 // sorted returns the messages of an error that may consist of several, which come in an order of chance.
@@ -129,16 +162,24 @@ func atDefaults() featuregate.MutableVersionedFeatureGate {
 	return gate
 }
 
-// differing returns the gates whose value in gate is not the default of specs.
-func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featuregate.FeatureSpec) Set {
+// differing returns the gates whose value in gate is not the default of specs, and PopFromBackoffQ if pops.
+func differing(gate featuregate.FeatureGate, specs map[featuregate.Feature]featuregate.FeatureSpec, pops bool) Set {
 	values := map[string]bool{}
+	if pops {
+		values[PopFromBackoffQ] = true
+	}
 	// any order: they go into a map, which setOf sorts
 	for name, spec := range specs {
-		if on := gate.Enabled(name); on != spec.Default && name != allAlpha && name != allBeta {
+		if on := gate.Enabled(name); on != spec.Default && !isApart(name) {
 			values[string(name)] = on
 		}
 	}
 	return setOf(values)
+}
+
+// isApart reports whether a gate is none of those that have a value of their own in the process and in a Set alike.
+func isApart(name featuregate.Feature) bool {
+	return name == allAlpha || name == allBeta || string(name) == PopFromBackoffQ
 }
 
 // setIn sets gates without the warnings that a user's flag leads to: a log's gates are nobody's choice any more.

@@ -79,7 +79,7 @@ func current() Set {
 	if now := checked.Load(); now != nil && now.seen == look() {
 		return now.set
 	}
-	return differing(utilfeature.DefaultMutableFeatureGate, atDefaults().GetAll())
+	return differing(utilfeature.DefaultMutableFeatureGate, atDefaults().GetAll(), false)
 }
 
 // look returns all that the value of the process's gates depends on.
@@ -108,7 +108,7 @@ func change(gate featuregate.MutableVersionedFeatureGate, s Set) error {
 		if !named {
 			value = spec.Default
 		}
-		if gate.Enabled(name) != value && name != allAlpha && name != allBeta {
+		if gate.Enabled(name) != value && !isApart(name) {
 			values[string(name)] = value
 		}
 	}

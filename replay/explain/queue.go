@@ -31,6 +31,10 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 		s.RetryAt = answer.Instant(at)
 	}
 	s.NextRetry = nextRetry(&s, answer.Instant(m.Now()))
+	if m.Queue().MayPopEarly(e) {
+		s.NextRetry = "as soon as there is room for all that it needs and nothing else is to be attempted; at the latest " +
+			s.NextRetry
+	}
 	if s.Owed && s.State == queue.Unschedulable.String() {
 		s.NextRetry += withinOneOf(m, e)
 	}
