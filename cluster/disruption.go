@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -61,6 +63,20 @@ func (s *State) KnowsLevels() bool { return s.knowsLevels }
 
 // GuardsGangs reports whether a pod beyond what its gang needs takes no victims that other gangs need.
 func (s *State) GuardsGangs() bool { return s.keepsVerdicts }
+
+// PreemptNodesFirst sets whether ChoosesNodesFirst may be true.
+func (s *State) PreemptNodesFirst(yes bool) { s.nodesFirst = yes }
+
+// ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes of
+// the members before the victims, as kube-scheduler 1.37 does: if a topology is asked for by the fields of
+// scheduling.k8s.io, which are kube-scheduler's, and not by annotations of ours.
+func (s *State) ChoosesNodesFirst(g *Group) bool {
+	return s.nodesFirst && slices.ContainsFunc(g.Unit(), func(each *Group) bool {
+		o := each.object()
+		return each.HasTopologyAbove() ||
+			o != nil && o.Spec.SchedulingConstraints != nil && len(o.Spec.SchedulingConstraints.Topology) > 0
+	})
+}
 
 // Independent reports whether g is a PodGroup of the basic policy: no pod of it needs another one.
 func (g *Group) Independent() bool {

@@ -49,6 +49,7 @@ type State struct {
 	boundsNumbers bool                            // see UseBehaviour
 	keepsVerdicts bool                            // see UseBehaviour
 	knowsLevels   bool                            // see UseBehaviour
+	nodesFirst    bool                            // see PreemptNodesFirst
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo

@@ -92,6 +92,9 @@ var Behaviours = []Rules{
 			"5 minutes.",
 		"Under the feature gate SchedulerPopFromBackoffQ, an entity that backs off is attempted early if nothing else " +
 			"is worth an attempt: once, until a backoff of its own has ended. The state knows that it was.",
+		"For a gang with a topology of scheduling.k8s.io, its own or of a CompositePodGroup above it, preemption chooses " +
+			"the members' nodes as if all pods of lower priority were gone, and then has those stay that leave them " +
+			"these nodes, as kube-scheduler 1.37 does. Before, it moved members to have fewer pods go.",
 	}},
 }
 
@@ -186,6 +189,9 @@ func (r *rules) hearsOfEvictions() bool { return r.behaviour >= 5 }
 // knowsEarlyAttempts reports whether entities may be attempted before their backoff ends, and the state says which were.
 func (r *rules) knowsEarlyAttempts() bool { return r.behaviour >= 5 }
 
+// choosesNodesFirst reports whether preemption chooses nodes before victims, see cluster.State.ChoosesNodesFirst.
+func (r *rules) choosesNodesFirst() bool { return r.behaviour >= 5 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -238,4 +244,5 @@ func (m *Machine) useRules() {
 	m.topology.projector.CompareTolerations(m.comparesTolerations())
 	m.queue.PickIsMemo(m.rules.recordsFacts())
 	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
+	m.cluster.PreemptNodesFirst(m.rules.choosesNodesFirst())
 }

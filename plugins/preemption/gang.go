@@ -19,7 +19,8 @@ import (
 
 // maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
 // Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed
-// once so many targets have been tried.
+// once so many targets have been tried. Where the nodes are chosen first, it is how often all members are looked at again
+// where they are; if that is not enough, the plan is made as for other gangs.
 const maxReplacements = 256
 
 // preemptForGang plans for all that the attempt on g was about.
@@ -177,6 +178,8 @@ type plan struct {
 	gone       []*target // pods that are on their way out anyway, however important, and the gang's own among them
 	counted    map[*target]int
 
+	nodesFirst   bool // see cluster.State.ChoosesNodesFirst
+	heeding      bool // members take notice of other pods
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
 
@@ -201,6 +204,8 @@ func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group)
 		whole:    g.Composite(),
 		ours:     map[types.UID]bool{},
 		priority: p.view.State().PriorityOf(pod),
+
+		nodesFirst: p.view.State().ChoosesNodesFirst(g),
 	}
 	for _, each := range pl.gangs {
 		for _, m := range each.Members() {
@@ -237,30 +242,42 @@ func (pl *plan) make() bool {
 		return false
 	}
 	pl.compareMembers()
-	n := 0
-	if !pl.tryFirst(0) {
-		// The fewer targets are gone, the less room there is: search the shortest list of them that is enough.
-		lowest, highest := 1, len(pl.candidates)
-		if highest == 0 || !pl.tryFirst(highest) {
-			return false
-		}
-		for lowest < highest {
-			if middle := (lowest + highest) / 2; pl.tryFirst(middle) {
-				highest = middle
-			} else {
-				lowest = middle + 1
-			}
-		}
-		n = highest
-	} else if len(pl.gone) == 0 {
+	n, enough := pl.fewest()
+	if !enough || n == 0 && len(pl.gone) == 0 {
 		return false
 	}
-	if pl.shorten(n); pl.alike && !pl.fits() {
-		pl.alike = false // a plugin minds where others are, whatever the members say
+	if pl.shorten(n); (pl.alike || pl.nodesFirst && !pl.heeding) && !pl.fits() {
+		pl.alike, pl.heeding = false, true // a plugin minds where others are, whatever the members say
+		pl.shorten(n)
+	}
+	if pl.nodesFirst && pl.replacements > maxReplacements {
+		pl.nodesFirst, pl.replacements = false, 0
+		n, _ = pl.fewest()
 		pl.shorten(n)
 	}
 	slices.SortFunc(pl.victims, moreImportant)
 	return len(pl.victims)+len(pl.gone) > 0
+}
+
+// fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where the
+// nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
+func (pl *plan) fewest() (n int, enough bool) {
+	if pl.tryFirst(0) {
+		return 0, true
+	}
+	// The fewer targets are gone, the less room there is: search the shortest list of them that is enough.
+	lowest, highest := 1, len(pl.candidates)
+	if highest == 0 || !pl.tryFirst(highest) {
+		return 0, false
+	}
+	for !pl.nodesFirst && lowest < highest {
+		if middle := (lowest + highest) / 2; pl.tryFirst(middle) {
+			highest = middle
+		} else {
+			lowest = middle + 1
+		}
+	}
+	return highest, true
 }
 
 // shorten places the members without the first n candidates and takes back those that need not go.
@@ -354,18 +371,20 @@ func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
 
 // compareMembers settles whether the members are alike.
 func (pl *plan) compareMembers() {
-	pl.alike = true
+	pl.alike, pl.heeding = true, false
 	var first *v1.Pod
 	for _, g := range pl.gangs {
 		for _, m := range pl.p.view.State().Placeable(g) {
 			if first == nil {
 				first = m.Object
 			}
-			pl.alike = pl.alike && !sociable(m.Object) && similar(first, m.Object)
+			pl.heeding = pl.heeding || sociable(m.Object)
+			pl.alike = pl.alike && similar(first, m.Object)
 		}
 	}
 	affine, err := pl.p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
-	pl.alike = pl.alike && err == nil && len(affine) == 0
+	pl.heeding = pl.heeding || err != nil || len(affine) > 0
+	pl.alike = pl.alike && !pl.heeding
 }
 
 // sociable says whether it may matter to the pod where others are.
@@ -380,7 +399,7 @@ func sociable(pod *v1.Pod) bool {
 		})
 }
 
-// similar compares pods that are not sociable.
+// similar compares pods. What it says of sociable ones is of no account.
 func similar(a, b *v1.Pod) bool {
 	x, y := a.Spec, b.Spec
 	x.Volumes, y.Volumes = nil, nil
@@ -540,8 +559,15 @@ func (pl *plan) lift(i int) {
 	pl.placed = slices.Delete(pl.placed, i, i+1)
 }
 
-// takeBack puts every target back that need not go, the most important first, until none is left that could stay.
+// takeBack puts every target back that need not go, the most important first, until none is left that could stay. Where
+// the nodes are chosen first, none could that was not put back at its turn.
 func (pl *plan) takeBack() {
+	if pl.nodesFirst && pl.heeding {
+		targets := slices.Clone(pl.victims)
+		slices.Reverse(targets)
+		pl.spareTogether(targets)
+		return
+	}
 	for {
 		kept := len(pl.victims)
 		for _, u := range slices.Backward(slices.Clone(pl.victims)) {
@@ -549,7 +575,7 @@ func (pl *plan) takeBack() {
 				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
 			}
 		}
-		if pl.alike || len(pl.victims) == kept {
+		if pl.alike || pl.nodesFirst || len(pl.victims) == kept {
 			return
 		}
 	}
@@ -557,7 +583,7 @@ func (pl *plan) takeBack() {
 
 // spare puts the target back if the members still fit then.
 func (pl *plan) spare(u *target) bool {
-	if pl.alike {
+	if pl.alike || pl.nodesFirst {
 		return pl.spareHere(u)
 	}
 	if pl.replacements++; pl.replacements > maxReplacements {
@@ -569,7 +595,7 @@ func (pl *plan) spare(u *target) bool {
 	if pl.placeAll() {
 		return true
 	}
-	pl.revert(u, before)
+	pl.revert(before, u)
 	return false
 }
 
@@ -582,8 +608,40 @@ func (pl *plan) liftFrom(i int) {
 	}
 }
 
+// spareTogether puts targets back, in their order, as long as the members still fit where they are: all of them at
+// once if they can stay, or else half of them and then the other half.
+func (pl *plan) spareTogether(targets []*target) {
+	if len(targets) == 0 || pl.replacements > maxReplacements {
+		return
+	}
+	if pl.replacements++; pl.spareInPlace(targets) {
+		pl.victims = slices.DeleteFunc(pl.victims, func(u *target) bool { return slices.Contains(targets, u) })
+	} else if half := len(targets) / 2; half > 0 {
+		pl.spareTogether(targets[:half])
+		pl.spareTogether(targets[half:])
+	}
+}
+
+// spareInPlace puts targets back if the members still fit then where they are, one after the other.
+func (pl *plan) spareInPlace(targets []*target) bool {
+	before := slices.Clone(pl.placed)
+	pl.liftAll()
+	for _, u := range targets {
+		pl.restore(u)
+	}
+	for _, m := range before {
+		if !pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
+			pl.revert(before, targets...)
+			return false
+		}
+		pl.put(m)
+	}
+	return true
+}
+
 // spareHere is spare for members that are alike: only those on the target's own nodes need another place, and if
-// there is none for one of them, no other order of placing would have found one.
+// there is none for one of them, no other order of placing would have found one. Where the nodes are chosen first, none
+// has another place.
 func (pl *plan) spareHere(u *target) bool {
 	before := slices.Clone(pl.placed)
 	var moved []member
@@ -604,8 +662,8 @@ func (pl *plan) spareHere(u *target) bool {
 		}
 	}
 	for _, m := range homeless {
-		if m.node = pl.search(m.pod, m.within); m.node == "" {
-			pl.revert(u, before)
+		if m.node = pl.elsewhere(m); m.node == "" {
+			pl.revert(before, u)
 			return false
 		}
 		pl.put(m)
@@ -613,10 +671,20 @@ func (pl *plan) spareHere(u *target) bool {
 	return true
 }
 
-// revert takes the target out again and puts the members where they were.
-func (pl *plan) revert(u *target, before []member) {
+// elsewhere returns another node for a member that must leave its own, "" for none.
+func (pl *plan) elsewhere(m member) string {
+	if pl.nodesFirst {
+		return ""
+	}
+	return pl.search(m.pod, m.within)
+}
+
+// revert takes targets out again and puts the members where they were.
+func (pl *plan) revert(before []member, targets ...*target) {
 	pl.liftAll()
-	pl.remove(u)
+	for _, u := range targets {
+		pl.remove(u)
+	}
 	for _, m := range before {
 		pl.put(m)
 	}
