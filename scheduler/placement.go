@@ -33,6 +33,7 @@ type placement struct {
 	room     *outlook.Room
 	trial    *outlook.Trial
 	avoiding bool // domains in which an attempt has failed are out
+	heldNone bool // members that have nodes leave the others no domain
 }
 
 // findByScore is find from behaviour 4 on.
@@ -44,6 +45,21 @@ func (s *domainSearch) findByScore() (d *domain, why string) {
 		d, why = p.descend()
 	}
 	return d, why
+}
+
+// MembersLeaveNoDomain reports whether no domain is left for members of the gang, because members that have nodes, its
+// own or of gangs that it must share a domain with, are in several domains or in none. No event but a change of those
+// helps then. kube-scheduler takes it for an error of scheduling.
+func (m *Machine) MembersLeaveNoDomain(g *cluster.Group) bool {
+	if !m.rules.knowsLevels() || !g.HasTopology() ||
+		!slices.ContainsFunc(g.Unit(), func(each *cluster.Group) bool { return each.Placed()+each.Waiting() > 0 }) {
+		return false
+	}
+	m.keepGates()
+	s := &domainSearch{topology: m.topology, g: g}
+	p := s.newPlacement()
+	_, why := p.descend()
+	return why != "" && p.heldNone
 }
 
 func (s *domainSearch) newPlacement() *placement {
@@ -168,6 +184,7 @@ func (p *placement) domainFor(l level, within *domain) (d *domain, why string) {
 	}
 	domains := p.split(labels, within, within.path())
 	if d, why, held := p.holdingOf(l, labels, domains); held {
+		p.heldNone = p.heldNone || why != ""
 		return d, why
 	}
 	if len(domains) == 0 {

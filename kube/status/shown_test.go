@@ -506,3 +506,39 @@ func TestAMemberThatComesToAGangThatFailedIsToldWhy(t *testing.T) {
 		t.Error("the condition of the pod that came later does not say why it has no node")
 	})
 }
+
+// TestMembersInSeveralDomainsAreAnErrorOfScheduling: a CompositePodGroup asks for one zone, and members of its gangs
+// run in two. kube-scheduler calls that an error, of the pods and of the PodGroups.
+func TestMembersInSeveralDomainsAreAnErrorOfScheduling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &schedulingv1alpha3.CompositePodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "c", UID: "composite-c"}}
+		c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: 2}
+		c.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{
+			Topology: []schedulingv1alpha3.TopologyConstraint{{Key: "zone"}}}
+		inputs := []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c}}
+		var objects []runtime.Object
+		for i, name := range []string{"a", "b"} {
+			g := podGroup(name, 2)
+			g.Spec.ParentCompositePodGroupName = &c.Name
+			objects = append(objects, g.DeepCopy())
+			n := node("n"+name, "4").(*eventlog.Upserted)
+			n.Object.SetLabels(map[string]string{"zone": fmt.Sprint("z", i)})
+			runs := pod(name+"-0", "1", name, 0).(*eventlog.Upserted)
+			runs.Object.(*corev1.Pod).Spec.NodeName = "n" + name
+			inputs = append(inputs, n, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g}, runs)
+		}
+		w := newWorld(t, objects...)
+		w.step(append(inputs, pod("a-1", "1", "a", 0), pod("b-1", "1", "b", 0))...)
+		told := 0
+		for _, line := range w.written() {
+			if strings.Contains(line, "PodScheduled=False SchedulerError: ") ||
+				strings.Contains(line, "PodGroupInitiallyScheduled=False SchedulerError: ") {
+				told++
+			}
+		}
+		if told != 4 {
+			t.Errorf("%d of 2 pods and 2 PodGroups are told of an error", told)
+		}
+	})
+}

@@ -269,6 +269,9 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	nodes, _ := state.List()
 	why := reasonOf(d, len(nodes))
 	if p := state.Pod(d.UID); p != nil {
+		if p.Group != nil && m.MembersLeaveNoDomain(p.Group) {
+			why.reason = corev1.PodReasonSchedulerError // as kube-scheduler says; it is tried again after events alone
+		}
 		s.refused(m, p, why)
 		if p.Group != nil {
 			s.together.remember(p.Group, why)
