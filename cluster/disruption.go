@@ -67,8 +67,8 @@ func (s *State) GuardsGangs() bool { return s.keepsVerdicts }
 // PreemptNodesFirst sets whether ChoosesNodesFirst may be true.
 func (s *State) PreemptNodesFirst(yes bool) { s.nodesFirst = yes }
 
-// ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes of
-// the members before the victims, as kube-scheduler 1.37 does: if a topology is asked for by the fields of
+// ChoosesNodesFirst reports whether preemption for g, or for all that it is admitted together with, chooses the nodes
+// of the members before the victims, as kube-scheduler 1.37 does: if a topology is asked for by the fields of
 // scheduling.k8s.io, which are kube-scheduler's, and not by annotations of ours.
 func (s *State) ChoosesNodesFirst(g *Group) bool {
 	return s.nodesFirst && slices.ContainsFunc(g.Unit(), func(each *Group) bool {

@@ -109,11 +109,12 @@ func TestWhatIsNeverAttemptedEarly(t *testing.T) {
 		failure Failure
 		room    bool
 	}{
-		"an error":                    {key: podKey("g-0"), failure: Failure{Error: true, Plugins: []string{"A"}}, room: true},
-		"a failure of no plugin":      {key: podKey("g-0"), room: true},
-		"without room":                {key: podKey("g-0"), failure: blaming("A")},
-		"a gang with its own backoff": {func(p *Profile) { p.GroupBackoff = time.Minute }, gangKey("g"), blaming("A"), true},
-		"in a lane":                   {func(p *Profile) { p.Lane = true }, podKey("g-0"), blaming("A"), true},
+		"an error":               {nil, podKey("g-0"), Failure{Error: true, Plugins: []string{"A"}}, true},
+		"a failure of no plugin": {key: podKey("g-0"), room: true},
+		"without room":           {key: podKey("g-0"), failure: blaming("A")},
+		"a gang with its own backoff": {
+			func(p *Profile) { p.GroupBackoff = time.Minute }, gangKey("g"), blaming("A"), true},
+		"in a lane": {func(p *Profile) { p.Lane = true }, podKey("g-0"), blaming("A"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := hintful()

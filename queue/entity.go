@@ -111,7 +111,8 @@ type Entity struct {
 	erred              bool // a member met with an error in the attempt under way
 	keptOff            bool // see KeptOff
 	backoffUntil       eventlog.Time
-	// poppedEarly: it was attempted early, and no backoff of its own has ended between two attempts since; see early.go.
+	// poppedEarly: it was attempted early, and no backoff of its own has ended between two attempts since; see
+	// early.go.
 	poppedEarly bool
 
 	// The plugins that rejected it in the attempt under way, or else in the last one: sorted, distinct.

@@ -68,13 +68,13 @@ type Options struct {
 	// moved by every event.
 	Profiles map[string]Profile
 
-	// PopEarly lets entities be attempted before their backoff ends when nothing else is worth an attempt, see early.go:
-	// the feature gate SchedulerPopFromBackoffQ.
+	// PopEarly lets entities be attempted before their backoff ends when nothing else is worth an attempt, see
+	// early.go: the feature gate SchedulerPopFromBackoffQ.
 	PopEarly bool
 
 	// Room is a cheap necessary condition for an attempt to succeed: false means that it would certainly
-	// fail now. It is asked, by ChooseHead, only for entities whose last attempt failed, whether they are due or to be attempted
-	// early. nil means always true.
+	// fail now. It is asked, by ChooseHead, only for entities whose last attempt failed, whether they are due or to be
+	// attempted early. nil means always true.
 	Room func(e *Entity) bool
 
 	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be

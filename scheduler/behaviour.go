@@ -90,11 +90,11 @@ var Behaviours = []Rules{
 			"refuses for good, or that nobody needs any more, ends: the pod stays. The first also ends the " +
 			"nominations of those pods to these nodes, has them tried again, and spares the pod that was to go for " +
 			"5 minutes.",
-		"Under the feature gate SchedulerPopFromBackoffQ, an entity that backs off is attempted early if nothing else " +
-			"is worth an attempt: once, until a backoff of its own has ended. The state knows that it was.",
-		"For a gang with a topology of scheduling.k8s.io, its own or of a CompositePodGroup above it, preemption chooses " +
-			"the members' nodes as if all pods of lower priority were gone, and then has those stay that leave them " +
-			"these nodes, as kube-scheduler 1.37 does. Before, it moved members to have fewer pods go.",
+		"Under the feature gate SchedulerPopFromBackoffQ, an entity that backs off is attempted early if nothing " +
+			"else is worth an attempt: once, until a backoff of its own has ended. The state knows that it was.",
+		"For a gang with a topology of scheduling.k8s.io, its own or of a CompositePodGroup above it, preemption " +
+			"chooses the members' nodes as if all pods of lower priority were gone, and then has those stay that " +
+			"leave them these nodes, as kube-scheduler 1.37 does. Before, it moved members to have fewer pods go.",
 	}},
 }
 
@@ -186,7 +186,8 @@ func (r *rules) knowsLevels() bool { return r.behaviour >= 4 }
 // hearsOfEvictions reports whether the state knows for which pods evictions make room, and what came of them.
 func (r *rules) hearsOfEvictions() bool { return r.behaviour >= 5 }
 
-// knowsEarlyAttempts reports whether entities may be attempted before their backoff ends, and the state says which were.
+// knowsEarlyAttempts reports whether entities may be attempted before their backoff ends, and the state says which
+// were.
 func (r *rules) knowsEarlyAttempts() bool { return r.behaviour >= 5 }
 
 // choosesNodesFirst reports whether preemption chooses nodes before victims, see cluster.State.ChoosesNodesFirst.

@@ -72,9 +72,10 @@ const (
 	allBeta  = "AllBeta"
 )
 
-// PopFromBackoffQ is the gate that lets entities of the queue be attempted before their backoff ends. No plugin reads it
-// but the queue of the Machine alone: so its value is that of the Set, and the process's is never changed. In a Set it is
-// off unless it is said to be on, though Kubernetes has it on by default: in logs that do not name it, it was off.
+// PopFromBackoffQ is the gate that lets entities of the queue be attempted before their backoff ends. No plugin reads
+// it but the queue of the Machine alone: so its value is that of the Set, and the process's is never changed. In a Set
+// it is off unless it is said to be on, though Kubernetes has it on by default: in logs that do not name it, it was
+// off.
 const PopFromBackoffQ = string(features.SchedulerPopFromBackoffQ)
 
 // On reports whether the Set says of a gate that it is on.

@@ -23,8 +23,8 @@
 // For a gang with a topology by the fields of scheduling.k8s.io the nodes come first, as in kube-scheduler 1.37
 // (framework/preemption/podgrouppreemption.go, selectVictimsOnDomain): all candidates of the domain are thought away,
 // the members are placed once, where scores have them, and candidates are taken back in the same order as long as the
-// members still fit on these very nodes. A pod so may have to go although a member would fit elsewhere in the domain. If
-// the members fit without any candidate's going, none goes.
+// members still fit on these very nodes. A pod so may have to go although a member would fit elsewhere in the domain.
+// If the members fit without any candidate's going, none goes.
 //
 // In both cases:
 //

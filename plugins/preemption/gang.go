@@ -19,8 +19,8 @@ import (
 
 // maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
 // Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed
-// once so many targets have been tried. Where the nodes are chosen first, it is how often all members are looked at again
-// where they are; if that is not enough, the plan is made as for other gangs.
+// once so many targets have been tried. Where the nodes are chosen first, it is how often all members are looked at
+// again where they are; if that is not enough, the plan is made as for other gangs.
 const maxReplacements = 256
 
 // preemptForGang plans for all that the attempt on g was about.
@@ -259,8 +259,8 @@ func (pl *plan) make() bool {
 	return len(pl.victims)+len(pl.gone) > 0
 }
 
-// fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where the
-// nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
+// fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where
+// the nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
 func (pl *plan) fewest() (n int, enough bool) {
 	if pl.tryFirst(0) {
 		return 0, true

@@ -32,8 +32,8 @@ func queuePlace(m *scheduler.Machine, e *queue.Entity) answer.QueuePlace {
 	}
 	s.NextRetry = nextRetry(&s, answer.Instant(m.Now()))
 	if m.Queue().MayPopEarly(e) {
-		s.NextRetry = "as soon as there is room for all that it needs and nothing else is to be attempted; at the latest " +
-			s.NextRetry
+		s.NextRetry = "as soon as there is room for all that it needs and nothing else is to be attempted; " +
+			"at the latest " + s.NextRetry
 	}
 	if s.Owed && s.State == queue.Unschedulable.String() {
 		s.NextRetry += withinOneOf(m, e)
