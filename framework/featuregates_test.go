@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -112,18 +111,14 @@ func TestEarlyAttemptsAreOnInALiveSchedulerAlone(t *testing.T) {
 			t.Errorf("%q: the gates are %q, want %q", body, got, want.other)
 		}
 	}
-	for _, on := range []bool{false, true} {
-		cfg := load(t, fmt.Sprintf("featureGates: {AllBeta: %t}", on))
-		if cfg.FeatureGates.On(gates.PopFromBackoffQ) != on {
-			t.Errorf("with AllBeta %t the gates are %q", on, cfg.FeatureGates)
-		}
-		live, err := LiveOptions{FeatureGates: map[string]bool{"AllBeta": on}, Note: func(string) {}}.DefaultConfig()
-		if err != nil || live.FeatureGates.On(gates.PopFromBackoffQ) != on {
-			t.Errorf("with AllBeta %t the gates of a live scheduler are %q, error %v", on, live.FeatureGates, err)
+	all := map[string]bool{"AllBeta": false}
+	for _, named := range []map[string]bool{all, gates.WithPopFromBackoffQ(all)} {
+		if set, err := gates.Resolve(named); err != nil || set.On(gates.PopFromBackoffQ) {
+			t.Errorf("with %v the gates are %q, error %v", named, set, err)
 		}
 	}
-	if all := load(t, "featureGates: {AllAlpha: false}"); all.FeatureGates.On(gates.PopFromBackoffQ) {
-		t.Errorf("it is on by AllAlpha: %s", all.FeatureGates)
+	if set, err := gates.Resolve(map[string]bool{"AllAlpha": false}); err != nil || set.On(gates.PopFromBackoffQ) {
+		t.Errorf("it is on by AllAlpha: %q, error %v", set, err)
 	}
 }
 
