@@ -75,7 +75,8 @@ func TestWhateverBecomesOfABindGangsAreBoundWhole(t *testing.T) {
 }
 
 // TestWhateverBecomesOfWatchesGangsAreBoundWhole has watches end, expire and lag while gangs come and go, until each
-// has happened often enough. Four gangs fill the nodes: the next one is placed only once the first one is seen to be gone.
+// has happened often enough. Four gangs fill the nodes: the next one is placed only once the first one is seen to be
+// gone.
 func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 	late := time.Second
 	if times() > timesInCI {
