@@ -45,6 +45,14 @@ func (p *Planner) KeepBeyond(yes bool) {
 	}
 }
 
+// SayAhead sets in which words nodes are refused that are for the first of a lane.
+func (p *Planner) SayAhead(yes bool) {
+	if p.saysAhead != yes {
+		p.saysAhead = yes
+		p.changes++
+	}
+}
+
 // Overtaking returns the entities that may be attempted before the first of a lane, which lets none pass.
 func (p *Planner) Overtaking(first *queue.Entity) []*queue.Entity {
 	if p.lanes[first.Profile()] == nil {
@@ -188,12 +196,16 @@ func (p *Planner) keptAloneRefusal(pod *cluster.Pod) func(info fwk.NodeInfo) (wh
 		if info.Node().Name == own {
 			return ""
 		}
-		return "node(s) are for " + nameOf(first.Key()) + notKept
+		if p.saysAhead {
+			return "node(s) are kept for " + nameOf(first.Key()) + isAhead
+		}
+		return "node(s) are for " + nameOf(first.Key()) + ", which comes first, and not kept for the pod"
 	}
 }
 
-// notKept is how the refusals of keptAloneRefusal end. It is recorded: IsKeptAlone reads it.
-const notKept = ", which comes first, and not kept for the pod"
+// isAhead is how the refusals of keptAloneRefusal end with SayAhead. It is recorded: IsKeptAlone reads it.
+const isAhead = ", which is ahead in the queue"
 
-// IsKeptAlone reports whether a reason that a Decision records says that nodes are for an entity that was overtaken.
-func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, notKept) }
+// IsKeptAlone reports whether a reason that a Decision records, in the words of SayAhead, says that nodes are for an
+// entity that was overtaken.
+func IsKeptAlone(reason string) bool { return strings.HasSuffix(reason, isAhead) }

@@ -114,6 +114,7 @@ type Planner struct {
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	useless      eventlog.Ending                                // see EndUseless
 	keptAlone    bool                                           // see UseKeptAlone
+	saysAhead    bool                                           // see SayAhead
 	keptBeyond   bool                                           // see KeepBeyond
 	overtakes    map[overtakes]bool                             // a memo, see ForgetOvertaking
 	changes      uint64

@@ -95,6 +95,8 @@ var Behaviours = []Rules{
 		"For a gang with a topology of scheduling.k8s.io, its own or of a CompositePodGroup above it, preemption " +
 			"chooses the members' nodes as if all pods of lower priority were gone, and then has those stay that " +
 			"leave them these nodes, as kube-scheduler 1.37 does. Before, it moved members to have fewer pods go.",
+		"A node that an entity is refused which overtakes the first of its lane is said to be kept for that one, " +
+			"which is ahead in the queue.",
 	}},
 }
 
@@ -176,6 +178,9 @@ func (r *rules) notesKeptOff() bool { return r.behaviour >= 5 }
 // are kept for them.
 func (r *rules) keepsBeyond() bool { return r.behaviour >= 5 }
 
+// saysAhead reports whether nodes that are for the first of a lane are refused in plain words.
+func (r *rules) saysAhead() bool { return r.behaviour >= 5 }
+
 // heedsComparisons reports whether the feature gate TaintTolerationComparisonOperators is heeded by all that looks for
 // room, and not by plugins alone.
 func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
@@ -240,6 +245,7 @@ func (m *Machine) useRules() {
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
 	m.backfill.UseKeptAlone(m.rules.keepsAlone())
+	m.backfill.SayAhead(m.rules.saysAhead())
 	m.backfill.KeepBeyond(m.rules.keepsBeyond())
 	m.backfill.CompareTolerations(m.comparesTolerations())
 	m.topology.projector.CompareTolerations(m.comparesTolerations())

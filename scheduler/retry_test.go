@@ -18,7 +18,7 @@ func TestWhatOvertookNothingIsNotRetriedWithoutAnEvent(t *testing.T) {
 	reserved := eventlog.Rejection{Plugin: "Coscheduling", Code: "Unschedulable", Nodes: 1,
 		Reason: "node(s) were reserved for ml/other from 2026-01-01T00:00:00Z on"}
 	keptOff := eventlog.Rejection{Plugin: "Coscheduling", Code: "Unschedulable", Nodes: 1,
-		Reason: "node(s) are for ml/other, which comes first, and not kept for the pod"}
+		Reason: "node(s) are kept for ml/other, which is ahead in the queue"}
 	for _, c := range []struct {
 		name      string
 		behaviour uint32
