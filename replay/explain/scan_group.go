@@ -60,7 +60,7 @@ func (s *groupScan) startFrom(m *scheduler.Machine) {
 	}
 	s.first = &answer.Point{}
 	for _, p := range g.Members() {
-		s.members[p.Object.UID] = &end{}
+		s.members[p.Object.UID] = &end{asked: m.AskedBy(p.Object.UID, scheduler.Evict) > 0}
 	}
 }
 
@@ -115,6 +115,7 @@ type end struct {
 	gone               bool
 	phase              v1.PodPhase // "" for one that was deleted before it had ended
 	preempted, evicted bool        // it was asked to go
+	asked              bool        // so it was, by a decision that is not known
 }
 
 // noteVictims notes members that a decision asks to go.
@@ -136,6 +137,8 @@ func (s *groupScan) ends() (n answer.Ends) {
 			n.Preempted++
 		case member.evicted:
 			n.Evicted++
+		case member.asked:
+			n.AskedToGo++
 		case member.phase == v1.PodSucceeded:
 			n.Succeeded++
 		case member.phase == v1.PodFailed:

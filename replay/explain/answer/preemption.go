@@ -77,6 +77,8 @@ type Ends struct {
 	// Preempted had to go for pods of higher priority; Evicted went because their gang fell below its minimum.
 	Preempted int `json:"preempted,omitempty"`
 	Evicted   int `json:"evicted,omitempty"`
+	// AskedToGo had been asked to go, for pods or with their gang, before the first entry that is known.
+	AskedToGo int `json:"askedToGo,omitempty"`
 	// Deleted were deleted by somebody else.
 	Deleted int `json:"deleted,omitempty"`
 }

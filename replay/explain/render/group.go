@@ -192,6 +192,9 @@ func groupGone(g *answer.Group) string {
 		}
 		return text + fmt.Sprintf("; it was placed at %s", p.Time)
 	}
+	if g.KnownFrom > 0 && g.History.FirstSeen.Seq == 0 {
+		return text + fmt.Sprintf("; whether it was placed before entry %d is not known", g.KnownFrom)
+	}
 	return text + "; it was never placed"
 }
 

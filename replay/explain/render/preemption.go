@@ -181,7 +181,8 @@ func endsText(n *answer.Ends) string {
 		n   int
 		how string
 	}{{n.Succeeded, "ended well"}, {n.Failed, "failed"}, {n.Preempted, "preempted"},
-		{n.Evicted, "evicted with their gang"}, {n.Deleted, "deleted"}} {
+		{n.Evicted, "evicted with their gang"}, {n.AskedToGo, "asked to go before what is known begins"},
+		{n.Deleted, "deleted"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.how))
 		}
