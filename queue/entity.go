@@ -90,6 +90,7 @@ type Entity struct {
 	profile  string
 	state    State
 	owed     bool // Unschedulable, and to be retried when there is room; see room.go
+	resize   bool // see Resize
 	priority int32
 
 	// Each member is counted as exactly one of ready, gated and placed. untried counts the ready members that the
@@ -149,6 +150,14 @@ func (e *Entity) Type() fwk.EntityKeyType { return e.key.Type }
 
 // Profile returns the scheduler name of the pod that made the entity.
 func (e *Entity) Profile() string { return e.profile }
+
+// Resize reports whether the entity is a pod that is on its node already, and waits there for a resize. No PreEnqueue
+// plugin keeps it out, it is in no lane, and it does not wait for room.
+func (e *Entity) Resize() bool { return e.resize }
+
+// isResize reports whether a pod that comes into the queue is on its node: no other pod that does has a node by its
+// object.
+func isResize(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
 // State returns the place in the queue that the entity is in.
 func (e *Entity) State() State { return e.state }

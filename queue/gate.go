@@ -12,7 +12,7 @@ import (
 // last, which is the likeliest to do so again, then to the others in their order. The first that does not
 // answer Success gates it.
 func (q *Queue) test(m *member) {
-	if m.placed {
+	if m.placed || m.entity.resize {
 		return
 	}
 	plugins := q.opts.Profiles[m.pod.Spec.SchedulerName].PreEnqueue

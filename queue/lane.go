@@ -106,8 +106,13 @@ func (q *Queue) worthAttempt(e *Entity) bool {
 
 func (q *Queue) letsPass(e *Entity) bool { return q.opts.Passes == nil || q.opts.Passes(e) }
 
-// laneOf returns the lane of e's profile, nil if it has none.
-func (q *Queue) laneOf(e *Entity) *lane { return q.lanes[e.profile] }
+// laneOf returns the lane of e's profile, nil if it has none, or if e needs no node.
+func (q *Queue) laneOf(e *Entity) *lane {
+	if e.resize {
+		return nil
+	}
+	return q.lanes[e.profile]
+}
 
 // FirstInLane returns the first entity, in queue order, of those of a profile with a lane that wait for their turn and
 // are as wanted; nil for none.

@@ -183,7 +183,8 @@ func (q *Queue) Head() *Entity {
 	return head
 }
 
-// Add tells of a new unscheduled pod: an entity of its own, or a member of a gang, as key says. PreEnqueue
+// Add tells of a new unscheduled pod: an entity of its own, or a member of a gang, as key says; or, under a key of its
+// own, of a pod on a node that waits for a resize there (see Entity.Resize). PreEnqueue
 // decides whether it is gated. A new entity becomes Active or Gated; a gang that is Gated or Placed becomes
 // active if the new member is ready; in every other state it stays where it is, as upstream, and
 // the event that tells of the new pod (see Move) is what may retry it. A pod that is known already is
@@ -199,7 +200,7 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 	q.changed()
 	e := q.entities[key]
 	if e == nil {
-		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now}
+		e = &Entity{key: key, profile: pod.Spec.SchedulerName, timestamp: q.now, resize: isResize(pod)}
 		q.entities[key] = e
 		i, _ := slices.BinarySearchFunc(q.sorted, e, func(a, b *Entity) int { return CompareKeys(a.key, b.key) })
 		q.sorted = slices.Insert(q.sorted, i, e)
@@ -428,7 +429,7 @@ func (q *Queue) activateTested(e *Entity) {
 	case e.ready == 0:
 		q.take(e)
 		q.rest(e)
-	case e.failed && q.opts.Room != nil:
+	case e.failed && q.opts.Room != nil && !e.resize:
 		q.owe(e)
 	default:
 		q.put(e, Active)

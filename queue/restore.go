@@ -110,6 +110,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 			return nil, err
 		}
 	}
+	e.resize = isResize(e.members[0].pod)
 	e.priority = q.priorityOf(e)
 	e.gatingPlugin, e.gatingMessage = gatingPlugin, gatingMessage
 	return e, nil

@@ -94,7 +94,7 @@ func (q *Queue) Unpick() {
 // IsPicked reports whether e is active only because ChooseHead picked it, and the pick is a memo: in the state e is
 // owed a retry.
 func (q *Queue) IsPicked(e *Entity) bool {
-	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil
+	return q.pickIsMemo && e.state == Active && e.failed && q.opts.Room != nil && !e.resize
 }
 
 // pick makes an owed entity active.

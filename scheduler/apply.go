@@ -233,10 +233,12 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
 		// Assumed: what changed will be looked at when its wait or bind ends.
 		m.queue.Refresh(obj)
+		m.entities.followResize(p, old)
 	case obj.Spec.NodeName == "":
 		m.nominated.followObject(old, obj)
 		m.entities.requeue(p, old)
 	case stage == cluster.Bound:
+		m.entities.followResize(p, old)
 		for _, event := range upstream.PodSchedulingPropertiesChange(obj, old, false) {
 			m.queue.Move(event, old, obj)
 		}
@@ -256,6 +258,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		if stage != cluster.Binding {
 			m.entities.retryGang(p) // it needs one member less
 		}
+		m.entities.followResize(p, nil)
 	}
 	return nil
 }
@@ -334,6 +337,7 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		}
 		m.stopScheduling(p, cluster.Binding)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, p.Object)
+		m.entities.followResize(p, nil)
 		return nil
 	case eventlog.BindConflict, eventlog.BindFailed:
 		m.effects.done(r.UID, Bind)

@@ -42,6 +42,9 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 	case eventlog.Reserved:
 		return m.applyReserved(p, d)
 	}
+	if p.Stage == cluster.Bound && m.rules.attemptsResizes() {
+		return m.applyResize(seq, p, d)
+	}
 	return m.applyCycle(seq, p, d)
 }
 
@@ -164,6 +167,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 				},
 			)
 			m.cluster.Evicting(p)
+			m.entities.followResize(p, nil)
 		}
 	}
 	return nil

@@ -97,6 +97,8 @@ var Behaviours = []Rules{
 			"leave them these nodes, as kube-scheduler 1.37 does. Before, it moved members to have fewer pods go.",
 		"A node that an entity is refused which overtakes the first of its lane is said to be kept for that one, " +
 			"which is ahead in the queue.",
+		"Under the feature gate InPlacePodVerticalScalingSchedulerPreemption, pods are preempted for a running pod " +
+			"whose resize is deferred.",
 	}},
 }
 
@@ -197,6 +199,10 @@ func (r *rules) knowsEarlyAttempts() bool { return r.behaviour >= 5 }
 
 // choosesNodesFirst reports whether preemption chooses nodes before victims, see cluster.State.ChoosesNodesFirst.
 func (r *rules) choosesNodesFirst() bool { return r.behaviour >= 5 }
+
+// attemptsResizes reports whether running pods whose resize is deferred are attempted, where the feature gate
+// InPlacePodVerticalScalingSchedulerPreemption is on.
+func (r *rules) attemptsResizes() bool { return r.behaviour >= 5 }
 
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }

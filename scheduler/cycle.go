@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
@@ -34,6 +35,9 @@ func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 
 func (c *cycle) run() eventlog.Decision {
 	m, pod, waiting := c.m, c.pod, c.m.waits.pods
+	if m.cluster.Pod(pod.UID).Stage == cluster.Bound {
+		return c.runResize()
+	}
 	m.profiles.forgetVolumes(c.profile)
 	waiting.StartCycle()
 	if why := m.cluster.Informers().Undecidable(pod); why != "" {
@@ -69,15 +73,23 @@ func (c *cycle) refuse(placement framework.Placement) {
 		return
 	}
 	c.d.Outcome = eventlog.Unschedulable
-	result, status := c.profile.PostFilter(c.m.ctx, c.state, c.pod, placement.Statuses, c.trace)
+	result, status := c.postFilter(placement)
 	if result != nil && result.Mode() == fwk.ModeOverride {
 		c.d.Nominated = result.NominatedNodeName
 	}
-	c.propose()
-	if status.IsSuccess() { // the reasons are those of plugins that could not help
-		status = fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())
+	if c.propose() {
+		c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)
+}
+
+// postFilter asks the PostFilter plugins. The status has the reasons of those that could not help.
+func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult, *fwk.Status) {
+	result, status := c.profile.PostFilter(c.m.ctx, c.state, c.pod, placement.Statuses, c.trace)
+	if status.IsSuccess() {
+		status = fwk.NewStatus(fwk.Unschedulable, status.Reasons()...).WithPlugin(status.Plugin())
+	}
+	return result, status
 }
 
 // admit takes a pod with a node through Reserve and Permit.
@@ -117,11 +129,12 @@ func (c *cycle) waitOf(waits []framework.Wait) (plugins []string, until eventlog
 }
 
 // propose writes into the decision what a PostFilter plugin proposed: the victims that are not leaving already, and the
-// nominations of other pods. The gang's waiting members are released, because its attempt ends.
-func (c *cycle) propose() {
+// nominations of other pods. It reports whether one did: then the gang's waiting members are to be released, because its
+// attempt ends.
+func (c *cycle) propose() bool {
 	proposal := preemption.Proposed(c.state)
 	if proposal == nil {
-		return
+		return false
 	}
 	for _, uid := range proposal.Victims {
 		if p := c.m.cluster.Pod(uid); p != nil && p.Object.DeletionTimestamp == nil && !c.m.effects.has(uid, Evict) {
@@ -131,7 +144,7 @@ func (c *cycle) propose() {
 	for _, n := range proposal.Nominations {
 		c.d.Nominations = append(c.d.Nominations, eventlog.Nomination(n))
 	}
-	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+	return true
 }
 
 // withNomination returns the pod as plugins see it: with the nomination of the state, and not that of its object. If

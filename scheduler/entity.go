@@ -19,9 +19,10 @@ type entities struct {
 	cluster  *cluster.State
 	queue    *queue.Queue
 	profiles *profiles
+	rules    *rules
 }
 
-// keyOf returns the key of the pod's entity.
+// keyOf returns the key of the entity in which the pod is placed; see resizeKey.
 func (n *entities) keyOf(p *cluster.Pod) queue.Key {
 	if p.Group != nil && plansGangs(n.profiles.of(p.Object)) {
 		return keyOfGang(p.Group)
@@ -141,7 +142,7 @@ func (n *entities) rekey(g *cluster.Group) {
 	}
 	for _, p := range g.Members() {
 		e := n.queue.Find(p.Object.UID)
-		if e == nil {
+		if e == nil || e.Resize() {
 			continue
 		}
 		if key := n.keyOf(p); key != e.Key() {

@@ -35,6 +35,7 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 		}
 	default:
 		m.useRules()
+		m.entities.followResizes()
 	}
 	if !m.rules.knowsOwnNominations() {
 		clear(m.nominated.own)
@@ -79,7 +80,7 @@ func (m *Machine) configure(data []byte) error {
 	m.waits = newWaits(m.cluster, &m.effects, m.Now)
 	m.cluster.UseBehaviour(m.rules.behaviour)
 	m.profiles = noProfiles(data)
-	m.entities = &entities{cluster: m.cluster, profiles: m.profiles}
+	m.entities = &entities{cluster: m.cluster, profiles: m.profiles, rules: &m.rules}
 	profiles, err := m.newProfiles(cfg.KubeSchedulerConfiguration)
 	if err != nil {
 		return err
@@ -149,6 +150,9 @@ func (m *Machine) reconfigure(data []byte) error {
 	}
 	m.queue.SetTime(m.at.now)
 	for _, p := range m.cluster.AllPods() {
+		if m.entities.awaitsResize(p) {
+			m.queue.Add(resizeKey(p), p.Object)
+		}
 		if p.Stage == cluster.Bound || m.profiles.of(p.Object) == nil ||
 			p.Stage == cluster.Pending && !m.cluster.MayBePlaced(p) {
 			continue

@@ -106,7 +106,12 @@ func (v planView) KeptFor(key queue.Key) []backfill.Kept {
 }
 
 // EntityOf implements backfill.View.
-func (v planView) EntityOf(p *cluster.Pod) *queue.Entity { return v.entities.queue.Find(p.Object.UID) }
+func (v planView) EntityOf(p *cluster.Pod) *queue.Entity {
+	if e := v.entities.queue.Find(p.Object.UID); e != nil && !e.Resize() {
+		return e
+	}
+	return nil
+}
 
 // StandsBefore implements backfill.View.
 func (v planView) StandsBefore(a, b *queue.Entity) bool { return v.entities.queue.StandsBefore(a, b) }
@@ -287,6 +292,9 @@ func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 // reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
 // any.
 func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
+	if pod.Spec.NodeName != "" {
+		return nil // what it requests is counted on its node already
+	}
 	refusal := planner.Refusal(pod.UID)
 	if refusal == nil {
 		return nil

@@ -22,6 +22,7 @@
 // Each makes one entry, which is printed with its number and time.
 //
 //	node NAME [cpu=4] [memory=8Gi] [gpu=8] [pods=110] [label=k:v] [labels=(k:v,...)] [taint=KEY] [cordoned]
+//	    [noresize]  noresize: nothing is preempted on it for resizes
 //	group NS/NAME [min=3] [api=x-k8s.io] [below=Evict] [annotations=(k:v,...)]
 //	    A PodGroup of scheduling.k8s.io, or with api=x-k8s.io one of scheduling.x-k8s.io.
 //	    Of scheduling.k8s.io only: [priority=10] [topology=LABEL] [disruption=all] [preemptionPolicy=Never]
@@ -41,6 +42,10 @@
 //	placed NS/POD node=NODE           another scheduler binds the pod
 //	reschedule NS/POD scheduler=NAME  the pod names another scheduler, which the API forbids
 //	ungate NS/POD                     the pod's scheduling gates are removed
+//	resize NS/POD [cpu=2] [memory=1Gi] [gpu=1] [deferred] [infeasible]
+//	                                  a pod on its node requests other amounts, or goes on requesting its own, and the
+//	                                  kubelet has not looked at that yet, has put it off, or has refused it
+//	resized NS/POD                    the kubelet has given the pod what it requests
 //	terminate NS/POD                  the pod's deletion begins
 //	finish NS/POD [phase=Failed]      the pod has ended, Succeeded if nothing else is said
 //	delete RESOURCE [NS/]NAME         the object is gone

@@ -43,7 +43,7 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		obj := eventlog.NewObject(res)
 		p.must(yaml.UnmarshalStrict([]byte(d.Input), obj))
 		return upsert(res, obj)
-	case "placed", "reschedule", "ungate", "terminate", "finish":
+	case "placed", "reschedule", "ungate", "terminate", "finish", "resize", "resized":
 		return upsert(eventlog.Pods, p.changedPod(d))
 	case "delete":
 		return []eventlog.Payload{p.deletion(d)}
@@ -122,6 +122,11 @@ func (p *Player) changedPod(d *datadriven.TestData) *v1.Pod {
 	case "ungate":
 		p.allow(d, 1)
 		pod.Spec.SchedulingGates = nil
+	case "resize":
+		p.resize(d, pod)
+	case "resized":
+		p.allow(d, 1)
+		pod.Status.Conditions, pod.Status.ContainerStatuses = nil, nil
 	case "terminate":
 		p.allow(d, 1)
 		pod.DeletionTimestamp = &metav1.Time{Time: p.now.Std()}

@@ -48,12 +48,15 @@ func optional(d *datadriven.TestData, key string) *int32 {
 
 func (p *Player) node(d *datadriven.TestData) *v1.Node {
 	p.t.Helper()
-	p.allow(d, 1, "cpu", "memory", "gpu", "pods", "label", "labels", "taint", "cordoned")
+	p.allow(d, 1, "cpu", "memory", "gpu", "pods", "label", "labels", "taint", "cordoned", "noresize")
 	name := d.CmdArgs[0].Key
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
 	n.Spec.Unschedulable = arg(d, "cordoned", "") != ""
 	if key := arg(d, "taint", ""); key != "" {
 		n.Spec.Taints = []v1.Taint{{Key: key, Effect: v1.TaintEffectNoSchedule}}
+	}
+	if arg(d, "noresize", "") != "" {
+		n.Spec.PodPreemptionPolicy = &v1.NodePodPreemptionPolicy{DisableResizePreemption: []string{"operator"}}
 	}
 	n.Status.Allocatable = resources(d)
 	n.Status.Allocatable[v1.ResourcePods] = resource.MustParse(arg(d, "pods", "110"))
@@ -200,4 +203,30 @@ func (p *Player) podSpec(d *datadriven.TestData, spec *v1.PodSpec) {
 	if claim := arg(d, "devices", ""); claim != "" {
 		spec.ResourceClaims = []v1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim}}
 	}
+}
+
+// resize has a pod on its node request other amounts, and says what the kubelet makes of it.
+func (p *Player) resize(d *datadriven.TestData, pod *v1.Pod) {
+	p.t.Helper()
+	p.allow(d, 1, "cpu", "memory", "gpu", "deferred", "infeasible")
+	main := &pod.Spec.Containers[0]
+	if len(pod.Status.ContainerStatuses) == 0 {
+		has := main.Resources.Requests.DeepCopy()
+		pod.Status.ContainerStatuses = []v1.ContainerStatus{{
+			Name: main.Name, AllocatedResources: has, Resources: &v1.ResourceRequirements{Requests: has.DeepCopy()},
+		}}
+	}
+	if wanted := resources(d); len(wanted) > 0 {
+		main.Resources.Requests = wanted
+	}
+	pod.Status.Conditions = nil
+	pending := func(argument, reason string) {
+		if arg(d, argument, "") != "" {
+			pod.Status.Conditions = []v1.PodCondition{
+				{Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: reason},
+			}
+		}
+	}
+	pending("deferred", v1.PodReasonDeferred)
+	pending("infeasible", v1.PodReasonInfeasible)
 }

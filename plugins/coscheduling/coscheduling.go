@@ -74,7 +74,7 @@ func (c *Coscheduling) Name() string { return Name }
 // Members of a NonStrict gang need not wait for each other here: they do so on their nodes.
 func (c *Coscheduling) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	g := c.groups.GroupOf(pod)
-	if g == nil {
+	if g == nil || isOnNode(pod) {
 		return nil
 	}
 	if why := g.Refusal(); why != "" {
@@ -128,7 +128,7 @@ func (c *Coscheduling) PreFilter(
 	_ []fwk.NodeInfo,
 ) (*fwk.PreFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil {
+	if g == nil || isOnNode(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	if why := c.hopeless(g); why != "" {
@@ -145,6 +145,10 @@ func (c *Coscheduling) PreFilter(
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }
+
+// isOnNode reports whether the cycle is that of a member that keeps its node, and is resized there: it is no matter of
+// its gang.
+func isOnNode(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
 // hopeless says why the member's cycle need not look at nodes, "" if it must.
 func (c *Coscheduling) hopeless(g *cluster.Group) string {
@@ -195,7 +199,7 @@ func (c *Coscheduling) PostFilter(
 	_ fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	g := c.groups.GroupOf(pod)
-	if g == nil || !anyWaits(g) {
+	if g == nil || isOnNode(pod) || !anyWaits(g) {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	u := c.tally(g)

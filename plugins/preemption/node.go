@@ -62,6 +62,9 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 		return "its pod group has its minimum only until the others are bound"
 	}
 	nominated := pod.Status.NominatedNodeName
+	if isResized(pod) {
+		nominated = pod.Spec.NodeName
+	}
 	if nominated == "" || statuses.Get(nominated).Code() == fwk.UnschedulableAndUnresolvable {
 		return ""
 	}
@@ -82,7 +85,7 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 // whose rules do not ask.
 func (p *Preemption) beyondGang(pod *v1.Pod) *cluster.Group {
 	g := p.view.State().GroupOf(pod)
-	if g == nil || g.Independent() || p.view.GangPlugin() == "" || !p.view.State().GuardsGangs() {
+	if g == nil || isResized(pod) || g.Independent() || p.view.GangPlugin() == "" || !p.view.State().GuardsGangs() {
 		return nil
 	}
 	return g
@@ -190,6 +193,9 @@ func (p *Preemption) tryNode(
 	targets := slices.DeleteFunc(p.targetsOn(node), stays)
 	if p.beyondGang(pod) != nil {
 		targets = sparing(targets)
+	}
+	if own := p.view.State().GroupOf(pod); own != nil && isResized(pod) {
+		targets = slices.DeleteFunc(targets, func(u *target) bool { return u.has(own) })
 	}
 	if len(targets) == 0 {
 		return nil, nil

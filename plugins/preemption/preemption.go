@@ -114,7 +114,7 @@ func (p *Preemption) PostFilter(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" {
+	if gangPlugin := p.view.GangPlugin(); gangPlugin != "" && !isResized(pod) {
 		if g := p.view.State().GroupOf(pod); g != nil && !g.Suffices(gang.OnNodes) {
 			refused := statuses.Get("").Plugin() == gangPlugin
 			if !refused && !p.endsAttempt(g) {
@@ -125,6 +125,9 @@ func (p *Preemption) PostFilter(
 	}
 	return p.preemptForPod(ctx, state, pod, statuses)
 }
+
+// isResized reports whether the cycle is that of a pod that is on its node, and is to be resized there.
+func isResized(pod *v1.Pod) bool { return pod.Spec.NodeName != "" }
 
 // endsAttempt reports whether the gang, which has not its minimum on nodes, and all that it might be admitted without,
 // cannot be completed any more now that a member of it has found no node.

@@ -50,6 +50,11 @@ func (p *Preemption) targetOf(pod *cluster.Pod) *target {
 	return u
 }
 
+// has reports whether a pod of the gang is among those of the target.
+func (u *target) has(g *cluster.Group) bool {
+	return slices.ContainsFunc(u.pods, func(p *cluster.Pod) bool { return p.Group == g })
+}
+
 // moreImportant orders targets, the most important first: kube-scheduler's MoreImportantVictim, and then by name.
 func moreImportant(a, b *target) int {
 	return cmp.Or(

@@ -109,7 +109,7 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
 		by := h.notePreemption(m, pointOf(e), p)
-		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) {
+		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) && !ofResize(pod, p) {
 			h.held = pod.Stage == cluster.Waiting
 			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
 		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool {
@@ -234,7 +234,7 @@ func (h *gangHistory) touchedBy(m *scheduler.Machine, at answer.Point, payload e
 		return false
 	case *eventlog.Decision:
 		pod := m.Cluster().Pod(p.UID)
-		if h.concerns(m, pod) {
+		if h.concerns(m, pod) && !ofResize(pod, p) {
 			h.decided(m, at, p, pod)
 			return true
 		}

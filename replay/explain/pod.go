@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
+	"github.com/rollcall-sched/rollcall/replay/explain/render"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -22,7 +23,7 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		return nil, err
 	}
 	rerun := newRerun(opts, at)
-	rerun.explain(scan.placed, scan.last)
+	rerun.explain(scan.placed, scan.last, scan.resized)
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)
 	}
@@ -82,6 +83,11 @@ func podExplanation(s *podScan, r *rerun, gang *gangHistory) *answer.Pod {
 		x.Gang = gangNumbersOf(p.Group)
 	}
 	e := m.Queue().Find(s.uid)
+	if e != nil && e.Resize() {
+		x.Resize, e = resizeOf(s, r, e), nil
+		x.Resize.Predicate = render.Resize(x)
+		x.Resize.Message = "The resize of pod " + x.Pod + " " + x.Resize.Predicate
+	}
 	if e != nil {
 		place := s.place(m, e, gang)
 		x.Queue, x.Attempts, x.FirstQueued = &place, e.Attempts(), answer.Instant(e.FirstActive())

@@ -26,7 +26,8 @@ func preempts(d *eventlog.Decision) bool {
 		return false
 	}
 	return len(d.Victims) > 0 || len(d.Rejected) > 0 && (d.Nominated != "" ||
-		slices.ContainsFunc(d.Nominations, func(n eventlog.Nomination) bool { return n.Node != "" }))
+		slices.ContainsFunc(d.Nominations, func(n eventlog.Nomination) bool { return n.Node != "" }) ||
+		d.Group == "" && !slices.Contains(d.Rejected, d.UID)) // for a resize no node is kept
 }
 
 // mayPreempt reports whether the decision may have the pod give up its node: whether it does is known with the state.
@@ -43,7 +44,7 @@ func preemptionOf(m *scheduler.Machine, at answer.Point, d *eventlog.Decision, o
 		return nil
 	}
 	x := &answer.Preemption{Point: at, By: answer.Preemptor{Pod: decidedPod(d), Nominated: d.Nominated,
-		Priority: m.Cluster().PriorityOf(pod.Object)}}
+		Priority: m.Cluster().PriorityOf(pod.Object), Resize: ofResize(pod, d)}}
 	if g := pod.Group; g != nil && isGang(m.Queue().Find(d.UID)) && g.Lacking(gang.Assigned) > 0 {
 		x.By.Group = g.String()
 		if c := g.Composite(); c != nil && c.Namespace != "" && gangsLacking(c, gang.Assigned) > 0 {
@@ -202,7 +203,7 @@ func (h *gangHistory) notePreemption(m *scheduler.Machine, at answer.Point, d *e
 	x := preemptionOf(m, at, d, h.isMember)
 	switch {
 	case x == nil:
-	case h.concerns(m, m.Cluster().Pod(d.UID)):
+	case !x.By.Resize && h.concerns(m, m.Cluster().Pod(d.UID)):
 		h.preempted.add(x)
 	case x.OwnPods > 0:
 		h.preemptedBy.add(x)

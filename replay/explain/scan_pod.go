@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -62,6 +63,7 @@ type podScan struct {
 	failedAs     answer.Code // how the pod by itself was refused last, "" if it was not since it had a node
 	failedSince  answer.Instant
 	failedAt     answer.Point
+	resized      recorded    // the last decision on a resize that the kubelet has put off since
 	unreserved   *answer.ReservationEnd
 	lastNode     string // where it stood, when last seen in the cluster
 
@@ -160,6 +162,9 @@ func (s *podScan) upserted(e eventlog.Entry, pod *v1.Pod) {
 		s.group, _ = cluster.GroupName(pod)
 	}
 	s.object = pod
+	if !resource.IsPodResizeDeferred(pod) {
+		s.resized = recorded{}
+	}
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		s.ended(e, string(pod.Status.Phase))
 	}
@@ -189,6 +194,10 @@ func (s *podScan) decided(r recorded) {
 	}
 	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted {
 		return // no cycle of a pod's
+	}
+	if d.UID == s.uid && r.failed() && s.object.Spec.NodeName != "" {
+		s.resized = r
+		return
 	}
 	if d.UID == s.uid {
 		s.failedIn(r, s.last)
@@ -261,7 +270,7 @@ func (s *podScan) noteStanding(m *scheduler.Machine) {
 	if p := m.Cluster().Pod(s.uid); p != nil {
 		s.lastNode = p.Node
 	}
-	if entity := m.Queue().Find(s.uid); entity != nil {
+	if entity := m.Queue().Find(s.uid); entity != nil && !entity.Resize() {
 		s.attempts, s.firstQueued = entity.Attempts(), entity.FirstActive()
 	}
 }

@@ -543,8 +543,8 @@ func (l *line) touch(a *auditor, key queue.Key) {
 	}
 	delete(l.idle, key)
 	e := a.m.Queue().Get(key)
-	if e == nil || e.State() == queue.Placed {
-		return
+	if e == nil || e.State() == queue.Placed || e.Resize() {
+		return // it needs no node
 	}
 	p := a.placeOf(e)
 	if p.time == 0 {

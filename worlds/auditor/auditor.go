@@ -193,6 +193,10 @@ func (a *auditor) decided(d *decision) error {
 		a.find("effects", "the Decision on pod %s, UID %s, is of a pod that is not there", d.Pod, d.UID)
 		return nil
 	}
+	if a.awaitsResize(p) && (d.Outcome == "Unschedulable" || d.Outcome == "Error") {
+		a.resized(p, d)
+		return nil
+	}
 	if d.Group != p.gang {
 		a.find("gang-minimum", "pod %s is of the gang %q, and the Decision says %q", p.name, p.gang, d.Group)
 	}

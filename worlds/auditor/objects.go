@@ -37,6 +37,7 @@ type podObject struct {
 	Status   struct {
 		Phase             string `json:"phase"`
 		NominatedNodeName string `json:"nominatedNodeName"`
+		Conditions        []struct{ Type, Reason string }
 	} `json:"status"`
 }
 

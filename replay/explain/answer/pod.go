@@ -31,6 +31,9 @@ type Pod struct {
 	// Gone is where the pod was deleted or finished, and GoneHow how: Deleted, Succeeded or Failed.
 	Gone    *Point `json:"gone,omitempty"`
 	GoneHow string `json:"goneHow,omitempty"`
+	// Resize is how far a resize of the pod has come that the kubelet has put off; nil if there is none, or if the
+	// configuration has nobody preempted for one.
+	Resize *Resize `json:"resize,omitempty"`
 	// Queue is where the pod, or its gang, stands in the queue; nil if it does not: it is bound or gone, or
 	// another scheduler's.
 	Queue *QueuePlace `json:"queue,omitempty"`
@@ -73,6 +76,22 @@ type Pod struct {
 
 	// Gang is how far the pod's gang has come; nil for a pod of no gang.
 	Gang *GangNumbers `json:"-"`
+}
+
+// Resize is the resize of a pod on its node that the kubelet has put off for want of room.
+type Resize struct {
+	// Message says how far it has come, as one sentence.
+	Message string `json:"message"`
+	// Fits says that the node had room for it when that was last looked at: the kubelet is waited for.
+	Fits bool `json:"fits"`
+	// Attempts counts how often room was looked for since the kubelet has put it off.
+	Attempts int        `json:"attempts"`
+	Queue    QueuePlace `json:"queue"`
+	// Decision is the last one on it; nil if there is none yet.
+	Decision *Decision `json:"decision,omitempty"`
+
+	// Predicate is Message without its subject.
+	Predicate string `json:"-"`
 }
 
 // GangNumbers are how far a gang has come.

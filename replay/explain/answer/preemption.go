@@ -37,6 +37,8 @@ type Preemptor struct {
 	Composite string `json:"composite,omitempty"`
 	// Priority is the one that counts: of a gang's member that of the gang, where it has one.
 	Priority int32 `json:"priority"`
+	// Resize says that the pod was on its node, and room was made there for a resize that the kubelet had put off.
+	Resize bool `json:"resize,omitempty"`
 	// Nominated is the node that is kept for the pod.
 	Nominated string `json:"nominated,omitempty"`
 }

@@ -51,6 +51,7 @@ func podFacts(p *answer.Pod) facts {
 		f.add("gang", "%s: minimum %d; %d placed, %d held, %d ready", p.Group, g.Min, g.Assigned, g.Waiting, g.Ready)
 	}
 	f.queue(p.Queue, p.Reason, p.Attempts, p.FirstQueued)
+	f.resize(p.Resize)
 	if p.GatingPlugin != "" && (p.GatingPlugin != gangPlugin || !ofGang(p)) {
 		f.add("gated by", "%s: %s", p.GatingPlugin, p.GatingMessage)
 	}
@@ -99,7 +100,11 @@ func podAnswer(p *answer.Pod) string {
 	if asked := askedToGo(p); asked != "" {
 		return fmt.Sprintf("%s, and has not left %s yet%s; it %s", asked, p.Node, refusedSoFar(p), podPlaced(p))
 	}
-	return podPlaced(p) + whyItStays(p)
+	text := podPlaced(p) + whyItStays(p)
+	if p.Resize != nil {
+		text += "; its resize " + p.Resize.Predicate
+	}
+	return text
 }
 
 // refusedSoFar says what the API server answered to the pod's eviction, and when it is tried again; "" if it did not

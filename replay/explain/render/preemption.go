@@ -17,6 +17,9 @@ func Preemptor(by *answer.Preemptor) string {
 	if by.Group != "" {
 		return fmt.Sprintf("gang %s (priority %d)", by.Group, by.Priority)
 	}
+	if by.Resize {
+		return fmt.Sprintf("the resize of pod %s (priority %d)", by.Pod, by.Priority)
+	}
 	return fmt.Sprintf("pod %s (priority %d)", by.Pod, by.Priority)
 }
 

@@ -1,0 +1,90 @@
+package framework
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// Refit asks whether a pod that is on its node would fit there by what it requests now: PreFilter, and Filter of that
+// node as if the pod were not on it. No other node is looked at, and for PostFilter plugins no other node can help. No
+// room is kept from the pod by a reservation, because the node counts what it requests already.
+//
+// The answer is that of Place. state is empty before and belongs to the pod's cycle after.
+func (p *Profile) Refit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) Placement {
+	c := &p.search
+	c.setPod(ctx, state, pod, trace)
+	c.reserved = nil
+	return c.refit()
+}
+
+// refit is Refit once the search has begun.
+func (c *search) refit() (out Placement) {
+	nodes, err := c.p.stage.NodeInfos().List()
+	if err != nil {
+		return c.fail(fwk.AsStatus(fmt.Errorf("list nodes: %w", err)), out)
+	}
+	if status := c.preFilter(nodes); !status.IsSuccess() {
+		if status.IsError() {
+			return c.fail(status, out)
+		}
+		c.absent = status
+		return c.refuse(status, out)
+	}
+	name := c.pod.Spec.NodeName
+	own, err := c.p.stage.NodeInfos().Get(name)
+	if err != nil {
+		return c.refuseNode(fmt.Sprintf("node %q of the pod is not there", name), out)
+	}
+	if !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(name) {
+		return c.refuseAll(out) // preFilter has told by which plugins
+	}
+	node, err := c.withoutPod(own)
+	if err != nil {
+		return c.fail(fwk.AsStatus(err), out)
+	}
+	status := c.filterNode(node)
+	switch {
+	case status.IsSuccess():
+		out.Evaluated, out.Feasible, out.Node = 1, 1, name
+		return out
+	case status.IsError():
+		return c.fail(status, out)
+	}
+	out.Evaluated = 1
+	c.refused = append(c.refused, refusal{node, status})
+	c.tally.add(status, 1)
+	c.trace.refused(c.refused)
+	return c.refuseAll(out)
+}
+
+// refuseNode ends a search for a pod on a node in that the node is out of the question.
+func (c *search) refuseNode(why string, out Placement) Placement {
+	status := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DeferredPodScheduling)
+	c.tally.add(status, 0)
+	c.plugins = append(c.plugins, names.DeferredPodScheduling)
+	return c.refuse(status, out)
+}
+
+// withoutPod returns a copy of the node without the pod, which the plugins' state in the cycle does without as well.
+func (c *search) withoutPod(node fwk.NodeInfo) (fwk.NodeInfo, error) {
+	copied := node.Snapshot()
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		if pod.UID != c.pod.UID {
+			continue
+		}
+		if err := copied.RemovePod(klog.Logger{}, pod); err != nil {
+			return nil, err
+		}
+		if removed := c.p.world.Removed; removed != nil {
+			removed(copied, pod)
+		}
+		return copied, c.p.handle.RunPreFilterExtensionRemovePod(c.ctx, c.state, c.pod, info, copied).AsError()
+	}
+	return copied, nil
+}

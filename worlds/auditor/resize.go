@@ -1,0 +1,75 @@
+package auditor
+
+import "slices"
+
+// awaitsResize reports whether a pod is on its node, and its resize is put off by the kubelet and a matter of the
+// scheduler: its profile has the plugin that the feature gate brings.
+func (s *state) awaitsResize(p *pod) bool {
+	profile := s.profiles[p.object.Spec.SchedulerName]
+	return p.stage == bound && !p.leaving && p.object.Metadata.DeletionTimestamp == nil &&
+		profile != nil && profile.plugins["DeferredPodScheduling"] &&
+		slices.ContainsFunc(p.object.Status.Conditions, func(c struct{ Type, Reason string }) bool {
+			return c.Type == "PodResizePending" && c.Reason == "Deferred"
+		})
+}
+
+// resized takes in a Decision on a pod that keeps its node, and checks whom it evicts: less important pods of that node,
+// without which the pod has room there for what it requests, and of which none could stay.
+func (a *auditor) resized(p *pod, d *decision) {
+	const check = "preemption"
+	if d.Group != "" || d.Nominated != "" {
+		a.find(check, "the Decision on the resize of pod %s names the gang %q and the node %q", p.name, d.Group,
+			d.Nominated)
+	}
+	a.checkTurnedAway(p, d)
+	for _, uid := range d.Rejected {
+		a.rejected(uid)
+	}
+	if len(d.Victims) > 0 {
+		a.checkResizeVictims(p, d)
+	}
+	a.carryOut(d)
+	a.noteComplete()
+}
+
+func (a *auditor) checkResizeVictims(p *pod, d *decision) {
+	const check = "preemption"
+	a.asked(check)
+	if a.neverPreempts(p) {
+		a.find("never", "pods are preempted for the resize of %s, which never preempts", p.name)
+	}
+	victims := without{}
+	for _, v := range d.Victims {
+		victims[v.UID] = true
+		victim, err := a.podOf(v.UID)
+		switch {
+		case err != nil:
+			a.find(check, "a victim of the resize of %s: %v", p.name, err)
+			return
+		case victim.node != p.node:
+			a.find(check, "pod %s, a victim of the resize of %s, is not on node %s", victim.name, p.name, p.node)
+		case a.priorityOf(victim) >= a.priorityOf(p):
+			a.find("priority", "pod %s of priority %d is preempted for the resize of %s of priority %d", victim.name,
+				a.priorityOf(victim), p.name, a.priorityOf(p))
+		}
+	}
+	node := a.nodes[p.node]
+	if node == nil {
+		a.find(check, "pods are preempted for the resize of %s, whose node %s is gone", p.name, p.node)
+		return
+	}
+	a.asked("victims-needed")
+	if why := a.overCapacity(p, node, a.leavingToo(victims)); why != "" {
+		a.find("victims-needed", "the resize of pod %s does not fit without its victims: %s", p.name, why)
+	}
+	for uid := range victims {
+		kept := without{}
+		for other := range victims {
+			kept[other] = other != uid
+		}
+		g := a.groups[a.pods[uid].gang]
+		if (g == nil || !a.terms(g).whole) && a.overCapacity(p, node, kept) == "" {
+			a.find("victims-needed", "pod %s need not go for the resize of %s", a.pods[uid].name, p.name)
+		}
+	}
+}
