@@ -36,12 +36,14 @@ func (c *search) refit() (out Placement) {
 		return c.refuse(status, out)
 	}
 	name := c.pod.Spec.NodeName
+	if !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(name) {
+		return c.refuse(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "PreFilter left the pod's node out"), out)
+	}
+	c.tally.reset() // plugins that left other nodes out, such as NodeName, have refused nothing
+	c.plugins = c.plugins[:0]
 	own, err := c.p.stage.NodeInfos().Get(name)
 	if err != nil {
 		return c.refuseNode(fmt.Sprintf("node %q of the pod is not there", name), out)
-	}
-	if !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(name) {
-		return c.refuseAll(out) // preFilter has told by which plugins
 	}
 	node, err := c.withoutPod(own)
 	if err != nil {

@@ -129,8 +129,8 @@ func (c *cycle) waitOf(waits []framework.Wait) (plugins []string, until eventlog
 }
 
 // propose writes into the decision what a PostFilter plugin proposed: the victims that are not leaving already, and the
-// nominations of other pods. It reports whether one did: then the gang's waiting members are to be released, because its
-// attempt ends.
+// nominations of other pods. It reports whether one did: then the gang's waiting members are to be released, because
+// its attempt ends.
 func (c *cycle) propose() bool {
 	proposal := preemption.Proposed(c.state)
 	if proposal == nil {

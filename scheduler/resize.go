@@ -18,11 +18,11 @@ import (
 // Running pods whose resize is deferred (the feature gate InPlacePodVerticalScalingSchedulerPreemption).
 //
 // A pod may be resized in place: its object requests more, and the kubelet gives it that where it is. If the node has
-// too little, the kubelet puts that off, and gives the pod the condition PodResizePending with the reason Deferred. Such
-// a pod is an entity of the queue by itself, also if it belongs to a gang. Its cycle looks at its own node alone. If
-// what the pod requests fits there beside the other pods, the kubelet is waited for; if not, pods of lower priority on
-// that node are preempted, if enough room comes of it. Whatever the cycle finds, its outcome is Unschedulable (or Error)
-// and the pod stays in the queue: it leaves when the kubelet takes the condition away.
+// too little, the kubelet puts that off, and gives the pod the condition PodResizePending with the reason Deferred.
+// Such a pod is an entity of the queue by itself, also if it belongs to a gang. Its cycle looks at its own node alone.
+// If what the pod requests fits there beside the other pods, the kubelet is waited for; if not, pods of lower priority
+// on that node are preempted, if enough room comes of it. Whatever the cycle finds, its outcome is Unschedulable (or
+// Error) and the pod stays in the queue: it leaves when the kubelet takes the condition away.
 //
 // Example: a node has 4 cpus, a pod of 1 cpu and one of 3 with a lower priority. The first one is resized to 2. The
 // node counts 5 cpus as requested from then on, so that no other pod comes to it. The kubelet defers the resize, the

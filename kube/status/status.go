@@ -268,7 +268,7 @@ func (s *Status) decided(m *scheduler.Machine, d *eventlog.Decision) {
 	}
 	nodes, _ := state.List()
 	why := reasonOf(d, len(nodes))
-	if p := state.Pod(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // not for want of a resize
+	if p := state.Pod(d.UID); p != nil && !(p.Stage == cluster.Bound && d.Group == "") { // no status tells of a resize
 		if p.Group != nil && m.MembersLeaveNoDomain(p.Group) {
 			why.reason = corev1.PodReasonSchedulerError // as kube-scheduler says; it is tried again after events alone
 		}

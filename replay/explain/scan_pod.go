@@ -63,7 +63,7 @@ type podScan struct {
 	failedAs     answer.Code // how the pod by itself was refused last, "" if it was not since it had a node
 	failedSince  answer.Instant
 	failedAt     answer.Point
-	resized      recorded    // the last decision on a resize that the kubelet has put off since
+	resized      recorded // the last decision on a resize that the kubelet has put off since
 	unreserved   *answer.ReservationEnd
 	lastNode     string // where it stood, when last seen in the cluster
 

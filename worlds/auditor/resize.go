@@ -13,7 +13,7 @@ func (s *state) awaitsResize(p *pod) bool {
 		})
 }
 
-// resized takes in a Decision on a pod that keeps its node, and checks whom it evicts: less important pods of that node,
+// resized takes in a Decision on a pod that keeps its node, and checks its victims: less important pods of that node,
 // without which the pod has room there for what it requests, and of which none could stay.
 func (a *auditor) resized(p *pod, d *decision) {
 	const check = "preemption"
