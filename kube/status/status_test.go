@@ -42,6 +42,12 @@ type world struct {
 // newWorld must be called in a bubble of synctest: what is written is waited for there.
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
+	return newWorldOf(t, framework.DefaultConfig(), objects...)
+}
+
+// newWorldOf is newWorld with a configuration.
+func newWorldOf(t *testing.T, cfg *framework.Config, objects ...runtime.Object) *world {
+	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{},
 	}
@@ -58,7 +64,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 			return p, ok
 		},
 	})
-	config, err := framework.EncodeConfig(framework.DefaultConfig())
+	config, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
