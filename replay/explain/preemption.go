@@ -26,8 +26,7 @@ func preempts(d *eventlog.Decision) bool {
 		return false
 	}
 	return len(d.Victims) > 0 || len(d.Rejected) > 0 && (d.Nominated != "" ||
-		slices.ContainsFunc(d.Nominations, func(n eventlog.Nomination) bool { return n.Node != "" }) ||
-		d.Group == "" && !slices.Contains(d.Rejected, d.UID)) // for a resize no node is kept
+		slices.ContainsFunc(d.Nominations, func(n eventlog.Nomination) bool { return n.Node != "" }))
 }
 
 // mayPreempt reports whether the decision may have the pod give up its node: whether it does is known with the state.
