@@ -115,7 +115,7 @@ func (m *Machine) applyResize(seq uint64, p *cluster.Pod, d *eventlog.Decision) 
 	if err := m.applyVerdicts(seq, d); err != nil {
 		return err
 	}
-	m.queue.Park(key, failureOf(d))
+	m.queue.Park(key, m.failureOf(d))
 	m.nominated.apply(key, d)
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
