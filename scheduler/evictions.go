@@ -49,7 +49,8 @@ func newEvictions() evictions {
 type displacement struct {
 	// left are the evictions that have not ended.
 	left int
-	// preemptors are the pods that the Decision nominated, with their nodes.
+	// preemptors are the pods that the Decision nominated, with their nodes; or the pod whose resize is deferred, with
+	// the node on which it is.
 	preemptors []eventlog.Nomination
 }
 
@@ -97,6 +98,9 @@ func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
 			p.preemptors = append(p.preemptors, n)
 		}
 	}
+	if pod := m.cluster.Pod(d.UID); pod != nil && m.entities.awaitsResize(pod) {
+		p.preemptors = append(p.preemptors, eventlog.Nomination{UID: d.UID, Node: pod.Node})
+	}
 	if p.left > 0 && len(p.preemptors) > 0 {
 		m.effects.preemptions[seq] = p
 	}
@@ -110,7 +114,7 @@ func (m *Machine) MakesRoom(x Effect) bool {
 
 // Wanted reports whether an outstanding effect still has a purpose. An eviction that makes room has none once none of
 // the pods that it is for is nominated any more to the node that the decision gave it, or waits for a node: they are
-// gone, were placed, or go elsewhere.
+// gone, were placed, or go elsewhere. For a pod on its node it has none once its resize is deferred no more.
 func (m *Machine) Wanted(x Effect) bool {
 	p := m.effects.preemptions[x.Seq]
 	if x.Kind != Evict || p == nil {
@@ -118,8 +122,14 @@ func (m *Machine) Wanted(x Effect) bool {
 	}
 	return slices.ContainsFunc(p.preemptors, func(n eventlog.Nomination) bool {
 		pod := m.cluster.Pod(n.UID)
-		return pod != nil && (pod.Stage == cluster.Pending || pod.Stage == cluster.Waiting) &&
-			m.nominated.nodeOf(n.UID) == n.Node
+		switch {
+		case pod == nil:
+			return false
+		case pod.Stage == cluster.Pending || pod.Stage == cluster.Waiting:
+			return m.nominated.nodeOf(n.UID) == n.Node
+		default:
+			return pod.Node == n.Node && m.entities.awaitsResize(pod)
+		}
 	})
 }
 
@@ -171,22 +181,32 @@ func (m *Machine) keep(uid types.UID) {
 	if p.Stage == cluster.Pending {
 		m.entities.requeue(p, nil)
 	}
+	m.entities.followResize(p, nil)
 	if p.Group != nil {
 		m.entities.recheckGang(p.Group.Key(), before)
 		m.entities.recheckGroup(p)
 	}
 }
 
-// endPreemption ends the nominations for which an eviction should have made room, and has the pods tried again.
+// endPreemption ends the nominations for which an eviction should have made room, and has the pods tried again, those
+// whose resize is deferred as well.
 func (m *Machine) endPreemption(p *displacement) {
 	var keys []queue.Key
 	for _, n := range p.preemptors {
 		pod := m.cluster.Pod(n.UID)
-		if pod == nil || m.nominated.nodeOf(n.UID) != n.Node {
+		var key queue.Key
+		switch {
+		case pod == nil:
+			continue
+		case m.entities.awaitsResize(pod):
+			key = resizeKey(pod)
+		case m.nominated.nodeOf(n.UID) == n.Node:
+			m.nominated.set(n.UID, "")
+			key = m.entities.keyOf(pod)
+		default:
 			continue
 		}
-		m.nominated.set(n.UID, "")
-		if key := m.entities.keyOf(pod); !slices.Contains(keys, key) {
+		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
