@@ -104,7 +104,7 @@ func TestVictimsThatAWebhookKeepsAreTriedAgain(t *testing.T) {
 		t.Run(strings.ReplaceAll(of, "/", " "), func(t *testing.T) {
 			needsRollcall(t, "kube-scheduler's preemptor waits for minutes")
 			w := newWorldOf(t, true, cluster.Options{}, nodes.Options{
-				Count: 4, Capacity: nodes.Capacity("4", "64Gi", "110"),
+				Count: 6, Capacity: nodes.Capacity("4", "64Gi", "110"),
 			})
 			hook := webhook.ForTest(t, w.c, once(2, func(r webhook.Request) bool {
 				return r.Resource == of && (r.Operation == admissionv1.Delete || of != "pods") &&
@@ -113,7 +113,7 @@ func TestVictimsThatAWebhookKeepsAreTriedAgain(t *testing.T) {
 			w.start(w.options())
 			w.priority("high", 1000)
 			var preemptors []*v1.Pod
-			kinds := []string{"c403", "c409", "c500", "down"}
+			kinds := []string{"c403", "c404", "c409", "c422", "c500", "down"}
 			for i, kind := range kinds {
 				low := w.pod(kind+"-low", "", "3")
 				high := w.pod(kind+"-high", "", "3")
@@ -143,7 +143,7 @@ func TestVictimsThatAWebhookKeepsAreTriedAgain(t *testing.T) {
 			if refused < 2*len(kinds) {
 				t.Errorf("%d requests were refused, wanted %d: %v", refused, 2*len(kinds), hook.Refused())
 			}
-			w.audit(9)
+			w.audit(2*len(kinds) + 1)
 		})
 	}
 }

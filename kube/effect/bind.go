@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -69,7 +68,7 @@ func (b *binding) fail(err error) turn {
 func (b *binding) look(ctx context.Context) turn {
 	pod, err := b.readPod(ctx, b.Request)
 	switch {
-	case apierrors.IsNotFound(err):
+	case isGone(err, b.Name):
 		return b.end(eventlog.BindConflict, "pod %s/%s is gone", b.Namespace, b.Name)
 	case err != nil:
 		b.unread++

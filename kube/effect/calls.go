@@ -109,6 +109,18 @@ func isAnswer(err error) bool {
 	return errors.As(err, &status)
 }
 
+// isGone reports whether the API server has answered to reading an object that there is none of the name. A 404 of
+// something between here and the API server does not say so, and the object may be there.
+func isGone(err error, name string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonNotFound {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name &&
+		!apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // isRefusal reports whether the API server has refused a call, and would again. It did not carry it out.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus

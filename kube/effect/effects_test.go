@@ -208,7 +208,7 @@ func TestABindOfAnEarlierEpochIsLookedAtFirst(t *testing.T) {
 }
 
 func TestABindWhoseOutcomeCannotBeReadIsReadUntilItCan(t *testing.T) {
-	for _, code := range []int{-1, -2, 403, 500} {
+	for _, code := range []int{-1, -2, 403, 404, 500} {
 		s := newServer(t)
 		s.addPod("a", "u")
 		n := 50

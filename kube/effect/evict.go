@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,7 +58,7 @@ func (v *eviction) look(ctx context.Context) turn {
 	}
 	pod, err := v.readPod(ctx, v.Request)
 	switch {
-	case apierrors.IsNotFound(err):
+	case isGone(err, v.Name):
 		return v.gone("is gone")
 	case err != nil:
 		return v.unanswered(err)

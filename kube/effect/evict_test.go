@@ -237,10 +237,16 @@ func TestWhatIsNotAnsweredIsNotRefused(t *testing.T) {
 			r.stop()
 		}
 	}
-	s := newServer(t)
+	s := newServer(t) // a 404 that does not name the pod, as of a proxy, does not say that it is gone
+	s.addPod("a", "u")
+	s.fault = times(30, "GET", "/pods/a", fault{code: 404})
+	r := run(t, s, effect.Options{})
+	wantEvictions(t, "GET 404", r.all(evict("a", "u")), "Done ")
+	r.stop()
+	s = newServer(t)
 	s.addPod("a", "u")
 	s.fault = times(1000, "DELETE", "/pods/a", fault{code: 429, seconds: 60})
-	r := run(t, s, effect.Options{})
+	r = run(t, s, effect.Options{})
 	defer r.stop()
 	request := evict("a", "u")
 	request.MakesRoom = true

@@ -84,7 +84,8 @@ func (s *Status) writeEvent(ctx context.Context, key eventKey, e event) (outcome
 // eventFailed says whether an event is tried again: not if that is of no use. In a namespace that is being removed,
 // none is taken.
 func eventFailed(err error) outcome {
-	if lasting(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsConflict(err) ||
+		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return lost
 	}
 	return failed

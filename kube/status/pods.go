@@ -3,6 +3,8 @@ package status
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +57,17 @@ func (s *Status) writePod(ctx context.Context, uid types.UID, want podStatus) (o
 	return failed, err
 }
 
-// lasting reports whether the same request would fail again: the object is gone or another one, or may not be written.
+// lasting reports whether the same request would fail again: the object is gone or another one. A webhook or a policy
+// that refuses it may answer with the codes of these, and take it later; it names no object, or no UID that is wrong.
 func lasting(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Name == "" {
+		return false
+	}
+	return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) &&
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+			return c.Field == "metadata.uid"
+		})
 }
 
 // ownPods are the pods of which this process has written the status, as the API server answered: the watch tells of

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ktesting "k8s.io/client-go/testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -203,6 +205,21 @@ func TestAGangThatPreemptsSaysSoOnBothSides(t *testing.T) {
 	})
 }
 
+// refusedWith is how the API server passes on that a webhook refuses a request with a code.
+func refusedWith(code int32, reason metav1.StatusReason) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: `admission webhook "w.example.org" denied the request: no`}}
+}
+
+// policyRefusal is how the API server refuses a request because of a ValidatingAdmissionPolicy.
+func policyRefusal() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+		Message: `pods "wide" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`,
+		Details: &metav1.StatusDetails{Name: "wide", Kind: "pods", Causes: []metav1.StatusCause{{Message: "no"}}},
+	}}
+}
+
 func TestWhatCannotBeWrittenIsTriedAgainAndGivenUp(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -211,7 +228,11 @@ func TestWhatCannotBeWrittenIsTriedAgainAndGivenUp(t *testing.T) {
 	}{
 		{"a server that is out of order", errors.New("connection refused"), maxTries},
 		{"a pod that is gone", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "wide"), 1},
-		{"another pod of the name", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wide", nil), 1},
+		{"another pod of the name", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wide", field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), "u", "field is immutable")}), 1},
+		{"a webhook that says 404", refusedWith(http.StatusNotFound, metav1.StatusReasonNotFound), maxTries},
+		{"a webhook that says 422", refusedWith(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid), maxTries},
+		{"a policy that says 422", policyRefusal(), maxTries},
 		{"a pod that goes on changing", apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "wide", nil),
 			maxTries},
 	} {
