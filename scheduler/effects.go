@@ -17,7 +17,7 @@ const (
 	// Bind asks to bind the pod to Node; its result comes back as a BindResult entry with the decision's number.
 	Bind EffectKind = 1
 	// Evict asks to delete the pod gracefully; its result comes back as an EvictResult entry with the decision's
-	// number, and its deletion as a Deleted entry. In a world where a pod is gone at once, the Deleted entry alone comes.
+	// number, and its deletion as a Deleted entry. Where a pod is gone at once, the Deleted entry alone comes.
 	Evict EffectKind = 2
 )
 

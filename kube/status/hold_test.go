@@ -36,7 +36,8 @@ func TestEventsWaitWhileBindsAreQueued(t *testing.T) {
 				synctest.Wait()
 				begun := time.Now()
 				for _, uid := range []types.UID{"a", "b", "c"} {
-					s.tell(event{regarding: ref{namespace: "default", name: string(uid), uid: uid}, reason: "Scheduled"})
+					pod := ref{namespace: "default", name: string(uid), uid: uid}
+					s.tell(event{regarding: pod, reason: "Scheduled"})
 				}
 				time.AfterFunc(test.crowded, func() { crowded.Store(false) })
 				for len(client.Actions()) == 0 {
