@@ -50,13 +50,16 @@ bench-curve: ## Pods a second as nodes and shapes grow in number: docs/PERFORMAN
 	$(GO) run ./bench curve --into docs/PERFORMANCE.md --chart docs/curve.svg $(BENCH)
 
 # The module e2e has the real API server and etcd as dependencies. The first run builds them, which takes several minutes.
-# A test that needs a program which is not there, such as helm, is skipped: -v has its reason in the output.
+# A test that needs a program which is not there (kubectl), or cannot be downloaded (helm), is skipped: -v has its reason
+# in the output.
 PROGRAMS = go.etcd.io/etcd/server/v3 k8s.io/kubernetes/cmd/kube-apiserver \
 	k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 .PHONY: e2e
 e2e: ## Run "rollcall run" against a real API server: 12 minutes at most once its programs are built
 	@echo "compiling etcd and Kubernetes; this takes minutes at the first time"
 	@cd e2e && $(GO) list -export -deps $(PROGRAMS) >/dev/null # so that no test waits for a compiler
+	@cd e2e/helm && $(GO) list -export -deps helm.sh/helm/v4/cmd/helm >/dev/null || \
+		echo "helm cannot be built: if its modules cannot be downloaded, the tests that render the chart are skipped"
 	cd e2e && $(GO) test -v -p 1 -timeout 60m ./...
 
 .PHONY: soak-e2e

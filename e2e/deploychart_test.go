@@ -21,6 +21,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rollcall-sched/rollcall/e2e/binaries"
 )
 
 // chart is the folder of the Helm chart.
@@ -128,13 +130,16 @@ func TestTheChartHasTheRightsOfTheBase(t *testing.T) {
 	}
 }
 
-// helmPrints runs helm and returns its standard output. Without helm the test is skipped: the schema, the rights and
-// the form of the templates are checked without it.
+// helmPrints runs helm, which is built at the first use, and returns its standard output. The test is skipped only when
+// helm's modules cannot be downloaded: the schema, the rights and the form of the templates are checked without it.
 func helmPrints(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
-	helm, err := exec.LookPath("helm")
+	helm, err := binaries.Path(t.Context(), binaries.Helm)
+	if errors.Is(err, binaries.ErrNotDownloaded) {
+		t.Skipf("the chart is not rendered, because helm is not there: %v", err)
+	}
 	if err != nil {
-		t.Skip("helm is not installed: the chart's templates are parsed only")
+		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), helm, args...)
 	home := t.TempDir() // nothing of the user's own settings

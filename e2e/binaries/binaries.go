@@ -5,6 +5,7 @@
 package binaries
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -24,9 +25,14 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	KubeScheduler     = "kube-scheduler"
+	// Helm is of the module in helm/, so that what it needs changes nothing of the others.
+	Helm = "helm"
 	// Rollcall is the product, of the checkout that this module lies in. Each process builds it when it first uses it.
 	Rollcall = "rollcall"
 )
+
+// ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
+var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 
 // kubernetesVersion is what the programs of Kubernetes say of themselves.
 const kubernetesVersion = "v1.37.0"
@@ -43,6 +49,7 @@ var packages = map[string]string{
 	APIServer:         "k8s.io/kubernetes/cmd/kube-apiserver",
 	ControllerManager: "k8s.io/kubernetes/cmd/kube-controller-manager",
 	KubeScheduler:     "k8s.io/kubernetes/cmd/kube-scheduler",
+	Helm:              "helm.sh/helm/v4/cmd/helm",
 }
 
 // modulePath is the name of this module in its go.mod.
@@ -79,12 +86,20 @@ func Path(ctx context.Context, name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no program is named %s", name)
 	}
+	if name == Helm {
+		module = filepath.Join(module, "helm")
+	}
 	key, err := buildKey(module)
 	if err != nil {
 		return "", err
 	}
 	if was, err := os.ReadFile(file + ".key"); err == nil && string(was) == key && exists(file) {
 		return file, nil
+	}
+	if name == Helm {
+		if err := download(ctx, module); err != nil {
+			return "", err
+		}
 	}
 	fmt.Fprintf(os.Stderr, "building %s; this takes minutes at the first time\n", name)
 	if err := build(ctx, module, file, pkg, linkFlags()); err != nil {
@@ -99,6 +114,21 @@ func linkFlags() string {
 	const version = "k8s.io/component-base/version"
 	return fmt.Sprintf("-s -w -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=37",
 		version, kubernetesVersion)
+}
+
+// download gets the modules of the module in dir. A module that has other contents than go.sum says is no matter of the
+// network, hence not ErrNotDownloaded.
+func download(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	if bytes.Contains(out, []byte("SECURITY ERROR")) {
+		return fmt.Errorf("download the modules of %s: %w\n%s", dir, err, out)
+	}
+	return fmt.Errorf("%w: go mod download in %s: %w\n%s", ErrNotDownloaded, dir, err, out)
 }
 
 // build runs go build in dir. The file is replaced in one step: a program that runs keeps its old one.
