@@ -112,6 +112,16 @@ func (m *Machine) MakesRoom(x Effect) bool {
 	return x.Kind == Evict && m.effects.preemptions[x.Seq] != nil
 }
 
+// MakesRoomFor returns the pods for which the outstanding evictions of a decision make room.
+func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
+	if p := m.effects.preemptions[seq]; p != nil {
+		for _, n := range p.preemptors {
+			uids = append(uids, n.UID)
+		}
+	}
+	return uids
+}
+
 // Wanted reports whether an outstanding effect still has a purpose. An eviction that makes room has none once none of
 // the pods that it is for is nominated any more to the node that the decision gave it, or waits for a node: they are
 // gone, were placed, or go elsewhere. For a pod on its node it has none once its resize is deferred no more.

@@ -319,28 +319,6 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 const nominatedDetail = "the lane let nothing pass, but room was kept on nodes for the one that was placed, and " +
 	"entities of its priority must leave it that"
 
-// shortfall says by how much all nodes together have less free than a gang needs; "" if they have enough.
-func (a *auditor) shortfall(e *queue.Entity) string {
-	key := e.Key()
-	if key.Type != fwk.PodGroupKeyType {
-		return ""
-	}
-	g := a.m.Cluster().Group(key.Namespace, key.Name)
-	if g == nil {
-		return ""
-	}
-	short, lacks := a.m.Cluster().Lacks(g)
-	if !lacks {
-		return ""
-	}
-	unit := ""
-	if short.Resource == v1.ResourceCPU {
-		unit = "m"
-	}
-	return fmt.Sprintf(" (it needed %d%s %s, and %d%s were free then)", short.Needed, unit, short.Resource, short.Free,
-		unit)
-}
-
 // judgeLane judges by the queue policy of the lane that both are in; "" if that lets others pass.
 func (a *auditor) judgeLane(other *queue.Entity, policy string) (Rule, string) {
 	if policy == strictFIFO {
@@ -436,6 +414,9 @@ func (a *auditor) keysOf(p eventlog.Payload) []queue.Key {
 		find(p.UID)
 	case *eventlog.BindResult:
 		find(p.UID)
+	case *eventlog.EvictResult: // a victim that stays may be scheduled anew, and what waits for its room be tried anew
+		find(p.UID)
+		find(a.m.MakesRoomFor(p.Decision)...)
 	case *eventlog.Decision:
 		find(p.UID)
 		find(p.Rejected...)

@@ -279,3 +279,46 @@ func TestAMemberThatIsTriedWhenTheOthersAreBoundIsJudged(t *testing.T) {
 		"ml/second before ml/first (the queue policy StrictFIFO lets none pass it; pod ml/second-2 went to node n3, "+
 		"where "+goesTo+")")
 }
+
+// stepped plays lines with the default configuration, and returns the entries.
+func stepped(t *testing.T, lines ...string) []eventlog.Entry {
+	t.Helper()
+	p := transcripts.New(t)
+	p.KeepBinds = true
+	p.Configure("")
+	for _, line := range lines {
+		p.Step(line)
+	}
+	return p.Entries()
+}
+
+// TestRoomThatIsKeptForOthersIsNotFree has room kept for a pod, which gangs of a lower priority do not get.
+func TestRoomThatIsKeptForOthersIsNotFree(t *testing.T) {
+	for cpu, want := range map[string]string{
+		"1": "(it needed 2000m cpu, and 1000m were free then; 1000m more were kept for others)",
+		"2": "(it needed 4000m cpu, and 1000m were free then; 1000m more were kept for others)",
+	} {
+		entries := stepped(t, "node n1 cpu=4", "node n2 cpu=4", "pod ml/low cpu=3 priority=1 node=n1",
+			"pod ml/other cpu=3 priority=9 node=n2", "pod ml/high cpu=4 priority=9",
+			"group ml/wide min=2 priority=5 preemptionPolicy=Never; pod ml/wide-0 cpu="+cpu+" group=wide; "+
+				"pod ml/wide-1 cpu="+cpu+" group=wide", "pod ml/small cpu=1")
+		got := judged(t, entries)
+		wantJudged(t, got, "ml/small before ml/high", "ml/small before ml/wide")
+		if !strings.Contains(got, want) {
+			t.Errorf("want %s:\n%s", want, got)
+		}
+	}
+}
+
+// TestAVictimThatStaysIsNotOvertaken has a victim lose its node while it is to be evicted, and come into the queue
+// because its eviction is withdrawn. Entries are altered: the pod behind it is placed first.
+func TestAVictimThatStaysIsNotOvertaken(t *testing.T) {
+	entries := transcripts.PlayFile(t, "testdata/victim_stays.txt")
+	wantJudged(t, judged(t, slices.Clone(entries)), "")
+	victim, small := at(t, entries, "victim"), at(t, entries, "small")
+	if small != victim+1 {
+		t.Fatalf("victim is placed at %d, small at %d", victim, small)
+	}
+	entries[victim], entries[small] = entries[small], entries[victim]
+	wantJudged(t, judged(t, entries), "VIOLATION Turn: ml/small before ml/victim")
+}

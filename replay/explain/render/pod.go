@@ -114,8 +114,8 @@ func refusedSoFar(p *answer.Pod) string {
 	if r == nil || r.Outcome != "Refused" {
 		return ""
 	}
-	return fmt.Sprintf(": the API server refused its eviction at %s (entry %d): %s; it is tried again at %s", r.Time,
-		r.Seq, r.Message, r.RetryAt)
+	return fmt.Sprintf(": the API server refused its eviction at %s (entry %d)%s; it is tried again at %s", r.Time,
+		r.Seq, inWords(r), r.RetryAt)
 }
 
 // whyItStays says how the pod's eviction ended if it did not go by it; "" if nobody asked for it, or it was not told.
@@ -127,8 +127,8 @@ func whyItStays(p *answer.Pod) string {
 	if r.Outcome == "Withdrawn" {
 		what = "was not sent"
 	}
-	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d): %s", r.Decision, what, r.Time, r.Seq,
-		r.Message)
+	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d)%s", r.Decision, what, r.Time, r.Seq,
+		inWords(r))
 }
 
 // stays reports whether the pod's last eviction was given up or withdrawn.

@@ -114,13 +114,19 @@ func evictResultText(r *answer.EvictResult) string {
 		"Refused": "the API server refused it", "GivenUp": "the API server refused it, and it was given up",
 		"Withdrawn": "it was not sent",
 	}[r.Outcome]
-	if r.Message != "" {
-		text += ": " + r.Message
-	}
+	text += inWords(r)
 	if r.RetryAt != 0 {
 		text += fmt.Sprintf("; it is tried again at %s", r.RetryAt)
 	}
 	return text
+}
+
+// inWords adds what is recorded of why an eviction ended so; "" for nothing.
+func inWords(r *answer.EvictResult) string {
+	if r.Message == "" {
+		return ""
+	}
+	return ": " + r.Message
 }
 
 // remainingText says how many of the victims have gone.
@@ -160,8 +166,8 @@ func refusedText(x *answer.Preemption, outcome string) string {
 		if r.Outcome != outcome {
 			continue
 		}
-		text := fmt.Sprintf("; the API server refused to evict %s at %s (entry %d): %s", cmp.Or(r.Pod, string(r.UID)),
-			r.Time, r.Seq, r.Message)
+		text := fmt.Sprintf("; the API server refused to evict %s at %s (entry %d)%s", cmp.Or(r.Pod, string(r.UID)),
+			r.Time, r.Seq, inWords(&r))
 		if outcome == "Refused" {
 			return text + fmt.Sprintf("; it is asked again at %s", r.RetryAt)
 		}
