@@ -100,7 +100,7 @@ func (b *binding) end(outcome eventlog.BindOutcome, format string, args ...any) 
 		UID:      b.UID,
 		Node:     b.Node,
 		Outcome:  outcome,
-		Message:  fmt.Sprintf(format, args...),
+		Message:  cut(fmt.Sprintf(format, args...)),
 		Decision: b.Seq,
 	})
 }

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,18 @@ type turn struct {
 	idle bool
 	// result is what has come of the effect, which has ended or waits; nil if there is nothing to tell.
 	result eventlog.Payload
+}
+
+// maxMessage is how long the message of a result is at the most, in bytes: a webhook may send any number.
+const maxMessage = 4 << 10
+
+// cut shortens a message that is too long for a result.
+func cut(message string) string {
+	const more = " ..."
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }
 
 // ended is the end of an effect.

@@ -46,7 +46,8 @@ type eviction struct {
 	began     time.Time
 	sent      bool  // the pod may have been deleted by this process
 	refused   int   // how often the API server has answered with an error
-	unread    int   // how often it could not be read, or no answer came, since that last went well
+	unread    int   // how often it could not be read, since that last went well
+	unheard   int   // how often no answer came to a patch or a delete, since one last did
 	cause     error // the last refusal
 	final     bool  // it is not sent again
 }
@@ -61,7 +62,7 @@ func (v *eviction) look(ctx context.Context) turn {
 	case isGone(err, v.Name):
 		return v.gone("is gone")
 	case err != nil:
-		return v.unanswered(err)
+		return v.unanswered(err, &v.unread)
 	case pod.UID != v.UID:
 		return v.gone("is another one (UID %s)", pod.UID)
 	case pod.DeletionTimestamp != nil:
@@ -126,14 +127,15 @@ func (v *eviction) end(outcome eventlog.EvictOutcome, format string, args ...any
 }
 
 func (v *eviction) result(outcome eventlog.EvictOutcome, message string) *eventlog.EvictResult {
-	return &eventlog.EvictResult{UID: v.UID, Outcome: outcome, Message: message, Decision: v.Seq}
+	return &eventlog.EvictResult{UID: v.UID, Outcome: outcome, Message: cut(message), Decision: v.Seq}
 }
 
 // again says how an eviction goes on after its patch or its delete has ended in an error.
 func (v *eviction) again(err error) turn {
 	if _, off := putOff(err); !isAnswer(err) || off && v.opts.Clock.Now().Sub(v.began) < maxPutOff {
-		return v.unanswered(err)
+		return v.unanswered(err, &v.unheard)
 	}
+	v.unheard = 0
 	v.refused++
 	v.cause = err
 	most := manyRefusals
@@ -166,12 +168,12 @@ func (v *eviction) patience(err error) time.Duration {
 	return backoff(v.refused)
 }
 
-// unanswered tries again after a call that no answer came for, or that was put off.
-func (v *eviction) unanswered(err error) turn {
+// unanswered tries again after a call that no answer came for, which is counted, or that was put off.
+func (v *eviction) unanswered(err error, count *int) turn {
 	wait, off := putOff(err)
 	if !off {
-		v.unread++
-		wait = backoff(v.unread)
+		*count++
+		wait = backoff(*count)
 		v.trouble(v.Request, "it cannot be evicted", err)
 	}
 	v.retried()

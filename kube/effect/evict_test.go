@@ -234,6 +234,9 @@ func TestWhatIsNotAnsweredIsNotRefused(t *testing.T) {
 			request := evict("a", "u")
 			request.MakesRoom = true
 			wantEvictions(t, name, r.all(request), "Done ")
+			if longest := slices.Max(r.clock.waited()); code < 0 && longest < 5*time.Second {
+				t.Errorf("%s: of 30 tries without an answer none waited longer than %v", name, longest)
+			}
 			r.stop()
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -29,8 +28,6 @@ type event struct {
 	eventtype, reason string
 	action, note      string
 	reporter          string
-	// told is when it was told.
-	told time.Time
 }
 
 // A series is an event that was written, and how often it came. The same event again makes the series longer, in place
@@ -55,7 +52,7 @@ func (s *Status) tell(e event) {
 	if s.quiet {
 		return
 	}
-	e.note, e.told = cutNote(e.note), time.Now()
+	e.note = cutNote(e.note)
 	s.event.put(eventKey{e.regarding.uid, e.reason}, e)
 }
 

@@ -50,6 +50,16 @@ func TestEventsWaitWhileBindsAreQueued(t *testing.T) {
 				if n := len(client.Actions()); n != 3 {
 					t.Errorf("%d events were written, want 3", n)
 				}
+				// One that is told again and again keeps its place, and the time for which it has waited.
+				crowded.Store(true)
+				client.ClearActions()
+				for range 3 {
+					s.tell(event{regarding: ref{namespace: "default", name: "a", uid: "a"}, reason: "Again"})
+					time.Sleep(eventPatience - time.Second)
+				}
+				if n := len(client.Actions()); n == 0 {
+					t.Errorf("an event that was told again every %v was not written", eventPatience-time.Second)
+				}
 				cancel()
 				<-done
 			})

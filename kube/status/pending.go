@@ -27,7 +27,8 @@ type pending[K comparable, V any] struct {
 // item is a value that waits to be written.
 type item[V any] struct {
 	value V
-	tries int // that have failed
+	tries int       // that have failed
+	since time.Time // when something for its key began to wait
 }
 
 func newPending[K comparable, V any](limit int) *pending[K, V] {
@@ -41,8 +42,10 @@ func newPending[K comparable, V any](limit int) *pending[K, V] {
 func (p *pending[K, V]) put(key K, value V) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, waits := p.values[key]; waits {
+	since := time.Now()
+	if old := p.values[key]; old != nil {
 		p.replaces++
+		since = old.since
 	} else {
 		if p.limit > 0 && len(p.values) >= p.limit {
 			p.dropOldest()
@@ -50,7 +53,7 @@ func (p *pending[K, V]) put(key K, value V) {
 		p.order = append(p.order, key)
 	}
 	delete(p.taken, key)
-	p.values[key] = &item[V]{value: value}
+	p.values[key] = &item[V]{value: value, since: since}
 	p.signal()
 }
 
@@ -118,17 +121,18 @@ func (p *pending[K, V]) next() (key K, it *item[V]) {
 	return key, nil
 }
 
-// first returns what would be taken out next; false if there is nothing.
-func (p *pending[K, V]) first() (value V, ok bool) {
+// waitsSince returns since when what would be taken out next has waited, also if it was replaced meanwhile; false if
+// there is nothing.
+func (p *pending[K, V]) waitsSince() (since time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.order) > 0 {
 		if it := p.values[p.order[0]]; it != nil {
-			return it.value, true
+			return it.since, true
 		}
 		p.order = p.order[1:]
 	}
-	return value, false
+	return since, false
 }
 
 // maxTries is how often something is tried to be written, and retryAfter how long after each try.

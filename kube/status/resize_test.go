@@ -30,6 +30,7 @@ func TestNoStatusTellsOfAResize(t *testing.T) {
 		low.Object.(*corev1.Pod).Spec.NodeName = "n1"
 		team := &eventlog.Upserted{Resource: eventlog.PodGroups, Object: podGroup("team", 3)}
 		w.step(node("n1", "4"), team, low, grows)
+		w.step(evicted("low", eventlog.EvictDone))
 		expect(t, w.written(),
 			"create event Normal Preempted of low by default-scheduler: Preempted by pod uid-a on node n1")
 	})

@@ -175,9 +175,63 @@ func TestPreemptionIsShownOnBothSides(t *testing.T) {
 		w.step(pod("high", "4", "", 100))
 		expect(t, w.written(),
 			"patch high/status of uid-high PodScheduled=False Unschedulable: "+tooWide+` nominated to "n1"`,
-			"create event Warning FailedScheduling of high by default-scheduler: "+tooWide,
+			"create event Warning FailedScheduling of high by default-scheduler: "+tooWide)
+		w.step(evicted("low", eventlog.EvictDone))
+		expect(t, w.written(),
 			"create event Normal Preempted of low by default-scheduler: Preempted by pod uid-high on node n1")
 	})
+}
+
+// evicted is what came of the eviction of a pod.
+func evicted(name string, outcome eventlog.EvictOutcome) *eventlog.EvictResult {
+	r := &eventlog.EvictResult{UID: types.UID("uid-" + name), Outcome: outcome, Message: "as it is", Decision: 1}
+	if outcome == eventlog.EvictRefused {
+		r.RetryAfter = time.Second
+	}
+	return r
+}
+
+// TestPreemptedIsToldOfPodsThatGo: a pod whose eviction is given up or withdrawn stays, and one that is refused may.
+func TestPreemptedIsToldOfPodsThatGo(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		results []eventlog.Payload
+		told    bool
+	}{
+		{"done", []eventlog.Payload{evicted("low", eventlog.EvictDone), evicted("low", eventlog.EvictDone)}, true},
+		{"gone", []eventlog.Payload{evicted("low", eventlog.EvictGone)}, true},
+		{"deleted before its result", []eventlog.Payload{
+			&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: "low", UID: "uid-low"},
+		}, true},
+		{"given up", []eventlog.Payload{evicted("low", eventlog.EvictGivenUp)}, false},
+		{"withdrawn, deleted later", []eventlog.Payload{
+			evicted("low", eventlog.EvictWithdrawn),
+			&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: "low", UID: "uid-low"},
+		}, false},
+		{"refused", []eventlog.Payload{evicted("low", eventlog.EvictRefused)}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.step(node("n1", "4"), pod("low", "4", "", 0))
+				w.step(bound("low", "n1"))
+				w.step(pod("high", "4", "", 100))
+				_ = w.written()
+				for _, r := range test.results {
+					w.step(r)
+				}
+				told := 0
+				for _, line := range w.written() {
+					if strings.Contains(line, "Preempted by pod uid-high") {
+						told++
+					}
+				}
+				if (told == 1) != test.told || told > 1 {
+					t.Errorf("it was told %d times, want %v", told, test.told)
+				}
+			})
+		})
+	}
 }
 
 func TestAGangThatPreemptsSaysSoOnBothSides(t *testing.T) {
@@ -189,6 +243,7 @@ func TestAGangThatPreemptsSaysSoOnBothSides(t *testing.T) {
 		_ = w.written()
 		w.step(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: group},
 			pod("high-0", "2", "high", 100), pod("high-1", "2", "high", 100))
+		w.step(evicted("low", eventlog.EvictDone))
 		var told []string
 		for _, line := range w.written() {
 			if strings.Contains(line, "Preempted") || strings.HasPrefix(line, "update PodGroup") {

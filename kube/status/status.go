@@ -87,10 +87,12 @@ type Status struct {
 
 	podsWritten, groupsWritten, eventsWritten, standing, failed atomic.Uint64
 
-	groups   groupWriter
-	events   eventWriter
-	own      ownPods
-	quiet    bool // no events are written of what is taken in; of the scheduler's loop
+	groups groupWriter
+	events eventWriter
+	own    ownPods
+	quiet  bool // no events are written of what is taken in; of the scheduler's loop
+	// victims are the events of pods that were asked to go and of which no more is known; of the scheduler's loop.
+	victims  map[types.UID]event
 	together together
 }
 
@@ -118,6 +120,7 @@ func New(opts Options) *Status {
 	s := &Status{
 		opts: opts, pods: newPending[types.UID, podStatus](0), group: newPending[groupKey, groupStatus](0),
 		event: newPending[eventKey, event](maxEvents), together: newTogether(),
+		victims: map[types.UID]event{},
 	}
 	if opts.Crowded != nil {
 		s.event.hold = s.letEffectsPass
@@ -128,8 +131,8 @@ func New(opts Options) *Status {
 // letEffectsPass waits while binds or evictions wait for others, unless an event has waited for too long.
 func (s *Status) letEffectsPass(ctx context.Context) {
 	for ctx.Err() == nil && s.opts.Crowded() {
-		e, ok := s.event.first()
-		if !ok || time.Since(e.told) >= eventPatience {
+		since, ok := s.event.waitsSince()
+		if !ok || time.Since(since) >= eventPatience {
 			return
 		}
 		select {
@@ -198,6 +201,10 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 			s.decided(m, p)
 		case *eventlog.BindResult:
 			s.answered(m, p)
+		case *eventlog.EvictResult:
+			s.leaves(p)
+		case *eventlog.Deleted:
+			s.left(p.UID)
 		case *eventlog.Upserted:
 			if pod, ok := p.Object.(*corev1.Pod); ok {
 				s.joined(m, pod.UID)
@@ -345,7 +352,8 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 	}
 }
 
-// preempted has events say of the victims by what they are preempted, beginning with the words of kube-scheduler.
+// preempted has events say of the victims by what they are preempted, beginning with the words of kube-scheduler. Like
+// kube-scheduler it says so when they go: an eviction may be given up, or withdrawn.
 func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 	for _, uid := range d.Victims {
 		victim := m.Cluster().Pod(uid)
@@ -357,10 +365,28 @@ func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 			note = "Preempted by podgroup " + d.Namespace + "/" + d.Group + " (pod " + string(by.uid) + ") on node " +
 				victim.Node
 		}
-		s.tell(event{
+		s.victims[uid] = event{
 			regarding: refOf(victim), related: &by, eventtype: corev1.EventTypeNormal, reason: "Preempted",
 			action: "Preempting", note: note, reporter: reporterOf(victim),
-		})
+		}
+	}
+}
+
+// leaves takes in what came of an eviction.
+func (s *Status) leaves(r *eventlog.EvictResult) {
+	switch r.Outcome {
+	case eventlog.EvictDone, eventlog.EvictGone:
+		s.left(r.UID)
+	case eventlog.EvictGivenUp, eventlog.EvictWithdrawn:
+		delete(s.victims, r.UID)
+	}
+}
+
+// left tells of a victim that it was preempted: it goes, or is gone.
+func (s *Status) left(uid types.UID) {
+	if e, ok := s.victims[uid]; ok {
+		delete(s.victims, uid)
+		s.tell(e)
 	}
 }
 
