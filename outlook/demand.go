@@ -56,7 +56,9 @@ func (d Demand) Same(o Demand) bool {
 
 // trimmed returns the demand without pods that cannot matter: of those that are alike, no more than are wanted. grows
 // says that if there is room for it at one time, there is at each later one, as far as that is relied on: no pod that
-// is left can be passed over, and where pods were left out that ask something of a node, there is one part only.
+// is left can be passed over, and where pods were left out of which some say anything about nodes, there is one part
+// only. With several parts one can take the room of another at a later time: which demands are searched by halves
+// decides what is found, in epochs of every behaviour.
 func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	if !d.Passing {
 		return d, true
@@ -72,7 +74,7 @@ func (d Demand) trimmed() (trimmed Demand, grows bool) {
 			continue
 		}
 		d.Parts[i].Pods = p.Pods[:p.Wanted]
-		asking = asking || !asksNothing(p.Pods[0].Object)
+		asking = asking || slices.ContainsFunc(p.Pods, func(p *cluster.Pod) bool { return !saysNothing(p.Object) })
 	}
 	return d, !spare && len(d.Parts) == d.Enough && (len(d.Parts) == 1 || !asking)
 }

@@ -32,6 +32,10 @@ func asksNothing(p *v1.Pod) bool {
 	return len(p.Spec.NodeSelector) == 0 && requiredAffinity(p) == nil && len(p.Spec.Tolerations) == 0
 }
 
+// saysNothing reports whether a pod says nothing at all about nodes: no preference and no affinity to pods either,
+// which change no answer of this package.
+func saysNothing(p *v1.Pod) bool { return asksNothing(p) && p.Spec.Affinity == nil }
+
 // sameNodes reports whether two pods ask the same of a node, so that mayRunOn has one answer for both. It compares all
 // that mayRunOn looks at, and nothing else: host ports, volumes, spreading and the affinity to other pods change no
 // answer of this package.

@@ -3,6 +3,7 @@ package outlook_test
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -17,36 +18,60 @@ import (
 	"github.com/rollcall-sched/rollcall/outlook"
 )
 
-// asks are what pods may ask of a node, and whether the nodes fast and tainted have it. Those that differ in nothing
-// that says on which nodes a pod may run are alike to an Outlook.
-var asks = []struct {
+// ask is what a pod may ask of a node, and whether the nodes fast and tainted have it. Pods that differ in nothing that
+// says on which nodes they may run are alike to an Outlook.
+type ask struct {
 	name          string
 	spec          func(s *v1.PodSpec)
 	fast, tainted bool // only on fast nodes; on tainted ones too
-}{
-	{"nothing", func(*v1.PodSpec) {}, false, false},
-	{"a selector", func(s *v1.PodSpec) { s.NodeSelector = map[string]string{"disk": "fast"} }, true, false},
-	{"a toleration", func(s *v1.PodSpec) {
-		s.Tolerations = []v1.Toleration{{Key: "t", Operator: v1.TolerationOpExists}}
-	}, false, true},
-	{"an affinity", func(s *v1.PodSpec) {
-		term := v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{
-			Key: "disk", Operator: v1.NodeSelectorOpIn, Values: []string{"fast"},
-		}}}
+	says          bool // anything about nodes, or by which pods it wants to be
+	group         int  // those that ask the same have the same
+}
+
+// as reports whether two ask the same of nodes.
+func (a ask) as(b ask) bool { return a.group == b.group }
+
+var asks = []ask{
+	{name: "a preference", spec: func(s *v1.PodSpec) {
 		s.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
-				NodeSelectorTerms: []v1.NodeSelectorTerm{term},
+			PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{
+				{Weight: 1, Preference: fastDisk},
 			},
 		}}
-	}, true, false},
-	{"a host port", func(s *v1.PodSpec) {
+	}, says: true},
+	{name: "a selector", spec: func(s *v1.PodSpec) {
+		s.NodeSelector = map[string]string{"disk": "fast"}
+	}, fast: true, says: true, group: 1},
+	{name: "nothing", spec: func(*v1.PodSpec) {}},
+	{name: "a toleration", spec: func(s *v1.PodSpec) {
+		s.Tolerations = []v1.Toleration{{Key: "t", Operator: v1.TolerationOpExists}}
+	}, tainted: true, says: true, group: 2},
+	{name: "an affinity", spec: func(s *v1.PodSpec) {
+		s.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{fastDisk},
+			},
+		}}
+	}, fast: true, says: true, group: 3},
+	{name: "no pods like it beside it", spec: func(s *v1.PodSpec) {
+		s.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{},
+			}},
+		}}
+	}, says: true},
+	{name: "a host port", spec: func(s *v1.PodSpec) {
 		s.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
-	}, false, false},
-	{"a volume", func(s *v1.PodSpec) {
+	}},
+	{name: "a volume", spec: func(s *v1.PodSpec) {
 		claim := &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}
 		s.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: claim}}}
-	}, false, false},
+	}},
 }
+
+var fastDisk = v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{
+	Key: "disk", Operator: v1.NodeSelectorOpIn, Values: []string{"fast"},
+}}}
 
 // naiveNode is a node as somebody sees it who tries each pod on each node.
 type naiveNode struct {
@@ -57,58 +82,119 @@ type naiveNode struct {
 	ending        map[int]int64 // by hour: how many of them end then
 }
 
-// TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould compares the Outlook of a gang, some of whose members are alike,
-// with trying each member on each node, at each time.
+// naivePart is a part of a demand, with what each of its pods asks.
+type naivePart struct {
+	outlook.Part
+	what []int
+}
+
+// TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould compares the Outlook of one gang to three, some of whose members
+// are alike, with trying each member on each node, at each time.
 func TestAnOutlookAnswersAsTryingEachPodAtEachTimeWould(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t, 0)
-		nodes := make([]naiveNode, rapid.IntRange(1, 4).Draw(rt, "nodes"))
+		parts := make([]naivePart, rapid.IntRange(1, 3).Draw(rt, "parts"))
+		maxNodes, maxCPU, most, kinds := 4, int64(6), 6-len(parts), len(asks)
+		if len(parts) > 1 && rapid.Bool().Draw(rt, "little room") {
+			maxNodes, maxCPU, most, kinds = 2, 3, 2, 2 // the parts take the room of each other
+		}
+		nodes := make([]naiveNode, rapid.IntRange(1, maxNodes).Draw(rt, "nodes"))
 		for i := range nodes {
-			nodes[i] = w.naive(rt, i)
+			nodes[i] = w.naive(rt, i, maxCPU)
 		}
-		var members []*cluster.Pod
-		var what []int
-		for i := range rapid.IntRange(1, 5).Draw(rt, "members") {
-			cpu := rapid.Int64Range(1, 3).Draw(rt, "member's cpu")
-			what = append(what, rapid.IntRange(0, len(asks)-1).Draw(rt, "asks"))
-			if i > 0 && rapid.Bool().Draw(rt, "like the one before") {
-				cpu, what[i] = members[i-1].Amount("cpu")/1000, what[i-1]
-			}
-			p := w.pod(fmt.Sprint("m", i), fmt.Sprint(cpu), 0)
-			asking := p.Object.DeepCopy()
-			asks[what[i]].spec(&asking.Spec)
-			if _, err := w.UpsertPod(asking); err != nil {
-				rt.Fatal(err)
-			}
-			members = append(members, w.Pod(p.Object.UID))
+		demand := outlook.Demand{Enough: len(parts), Passing: true}
+		if rapid.Bool().Draw(rt, "passes over a part") {
+			demand.Enough = rapid.IntRange(1, len(parts)).Draw(rt, "enough")
 		}
-		wanted := rapid.IntRange(1, len(members)).Draw(rt, "wanted")
-		demand := outlook.Demand{
-			Parts: []outlook.Part{{Pods: members, Wanted: wanted}}, Enough: 1, Passing: true,
+		for i := range parts {
+			parts[i] = w.naivePart(rt, i, most, kinds)
+			demand.Parts = append(demand.Parts, parts[i].Part)
 		}
 		at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
-		hour := 0
+		times := hoursOf(nodes)
 		var placed []eventlog.Place
-		for ; hour <= maxHours && len(placed) < wanted; hour++ {
-			placed = naively(nodes, members, what, wanted, hour)
+		fits := func(i int) bool {
+			found := naively(nodes, parts, demand.Enough, times[i])
+			if found != nil {
+				placed = found
+			}
+			return found != nil
 		}
-		if found := len(placed) == wanted; found != ok ||
-			found && (at != start.Add(time.Duration(hour-1)*time.Hour) || !slices.Equal(places, placed)) {
-			rt.Errorf("%d of %v on %+v: %v at %v, %t; want %v in hour %d", wanted, what, nodes, places, at, ok, placed,
-				hour-1)
+		i := 0
+		if byHalves(parts, demand.Enough) {
+			i = sort.Search(len(times), fits)
+		} else {
+			for i < len(times) && !fits(i) {
+				i++
+			}
+		}
+		if found := i < len(times); found != ok ||
+			found && (at != start.Add(time.Duration(times[i])*time.Hour) || !slices.Equal(places, placed)) {
+			rt.Errorf("%d of %+v on %+v: %v at %v, %t; want %v, the time %d of %v", demand.Enough, parts, nodes, places,
+				at, ok, placed, i, times)
 		}
 	})
+}
+
+// byHalves reports whether the time is searched by halves, as it was by the rules of behaviours 1 to 4: there must be
+// room for all parts, and for all their pods. Parts with pods to spare count as if they had none if their pods are
+// alike, and either there is no other part, or none of them says anything about nodes.
+func byHalves(parts []naivePart, enough int) bool {
+	for _, p := range parts {
+		for i, pod := range p.Pods {
+			first, ask := p.Pods[0], asks[p.what[i]]
+			switch {
+			case len(p.Pods) == p.Wanted:
+			case pod.Amount("cpu") != first.Amount("cpu") || !ask.as(asks[p.what[0]]):
+				return false
+			case len(parts) > 1 && ask.says:
+				return false
+			}
+		}
+	}
+	return enough == len(parts)
+}
+
+// naivePart adds the members of a gang, most of whom are like the one before, of the first kinds of asks.
+func (w world) naivePart(rt *rapid.T, part, most, kinds int) (n naivePart) {
+	for i := range rapid.IntRange(1, most).Draw(rt, "members") {
+		cpu := rapid.Int64Range(1, 3).Draw(rt, "member's cpu")
+		n.what = append(n.what, rapid.IntRange(0, kinds-1).Draw(rt, "asks"))
+		if i > 0 && rapid.IntRange(0, 3).Draw(rt, "unlike the one before") < 3 {
+			cpu, n.what[i] = n.Pods[i-1].Amount("cpu")/1000, n.what[i-1]
+		}
+		p := w.pod(fmt.Sprintf("m%d-%d", part, i), fmt.Sprint(cpu), 0)
+		asking := p.Object.DeepCopy()
+		asks[n.what[i]].spec(&asking.Spec)
+		if _, err := w.UpsertPod(asking); err != nil {
+			rt.Fatal(err)
+		}
+		n.Pods = append(n.Pods, w.Pod(p.Object.UID))
+	}
+	n.Wanted = rapid.IntRange(1, len(n.Pods)).Draw(rt, "wanted")
+	return n
+}
+
+// hoursOf returns now, and the hours at which pods end.
+func hoursOf(nodes []naiveNode) []int {
+	hours := []int{0}
+	for hour := 1; hour <= maxHours; hour++ {
+		if slices.ContainsFunc(nodes, func(n naiveNode) bool { return n.ending[hour] > 0 }) {
+			hours = append(hours, hour)
+		}
+	}
+	return hours
 }
 
 // maxHours is after how many hours all pods have ended that end.
 const maxHours = 3
 
 // naive adds a node, with pods that run there.
-func (w world) naive(rt *rapid.T, i int) naiveNode {
+func (w world) naive(rt *rapid.T, i int, maxCPU int64) naiveNode {
 	n := naiveNode{
 		fast: rapid.Bool().Draw(rt, "fast"), tainted: rapid.Bool().Draw(rt, "tainted"), ends: map[int]int64{},
 		ending: map[int]int64{},
-		free:   rapid.Int64Range(1, 6).Draw(rt, "cpu"),
+		free:   rapid.Int64Range(1, maxCPU).Draw(rt, "cpu"),
 	}
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{}}}
 	if n.fast {
@@ -144,9 +230,9 @@ type amount [2]int64
 
 func (a amount) covers(b amount) bool { return a[0] >= b[0] && a[1] >= b[1] }
 
-// naively places members, one after the other, each on the first node that has room for it of what has come free, or
-// else of all that is free.
-func naively(nodes []naiveNode, members []*cluster.Pod, what []int, wanted, hour int) (places []eventlog.Place) {
+// naively places members of enough parts, one after the other, each on the first node that has room for it of what has
+// come free, or else of all that is free. Parts that find room for too few are passed over. It returns nil for no room.
+func naively(nodes []naiveNode, parts []naivePart, enough, hour int) (places []eventlog.Place) {
 	now, coming := make([]amount, len(nodes)), make([]amount, len(nodes))
 	for i, n := range nodes {
 		now[i] = amount{n.free, int64(9 - n.running)}
@@ -154,8 +240,25 @@ func naively(nodes []naiveNode, members []*cluster.Pod, what []int, wanted, hour
 			coming[i] = amount{coming[i][0] + n.ends[at], coming[i][1] + n.ending[at]}
 		}
 	}
-	for m, p := range members {
-		need, ask := amount{p.Amount("cpu") / 1000, 1}, asks[what[m]]
+	for _, p := range parts {
+		nowBefore, comingBefore := slices.Clone(now), slices.Clone(coming)
+		placed := naivelyPart(nodes, p, now, coming)
+		if len(placed) < p.Wanted {
+			now, coming = nowBefore, comingBefore
+			continue
+		}
+		places = append(places, placed...)
+		if enough--; enough == 0 {
+			return places
+		}
+	}
+	return nil
+}
+
+// naivelyPart places as many members of a part as it wants, or as there is room for.
+func naivelyPart(nodes []naiveNode, part naivePart, now, coming []amount) (places []eventlog.Place) {
+	for m, p := range part.Pods {
+		need, ask := amount{p.Amount("cpu") / 1000, 1}, asks[part.what[m]]
 		fits := func(has func(i int) amount) int {
 			for i, n := range nodes {
 				if (n.fast || !ask.fast) && (!n.tainted || ask.tainted) && has(i).covers(need) {
@@ -168,12 +271,12 @@ func naively(nodes []naiveNode, members []*cluster.Pod, what []int, wanted, hour
 		if at < 0 {
 			at = fits(func(i int) amount { return amount{now[i][0] + coming[i][0], now[i][1] + coming[i][1]} })
 		}
-		if at < 0 || len(places) == wanted {
+		if at < 0 || len(places) == part.Wanted {
 			continue
 		}
 		for k := range need {
-			part := min(need[k], coming[at][k])
-			coming[at][k], now[at][k] = coming[at][k]-part, now[at][k]-(need[k]-part)
+			took := min(need[k], coming[at][k])
+			coming[at][k], now[at][k] = coming[at][k]-took, now[at][k]-(need[k]-took)
 		}
 		places = append(places, eventlog.Place{UID: p.Object.UID, Node: fmt.Sprintf("n%d", at)})
 	}

@@ -149,6 +149,51 @@ func TestTheEarliestTimeIsFoundThoughThereIsNoRoomLater(t *testing.T) {
 	}
 }
 
+// TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater has two gangs that fit now: the first on n1, and the
+// second on n0, which alone has a GPU. Once n0 is free, the first goes there and leaves the second no room. The first
+// has a member to spare, and its members say what they prefer, which changes no node for them.
+func TestTheEarliestTimeIsFoundThoughAnotherPartTakesTheRoomLater(t *testing.T) {
+	for name, affinities := range map[string][]*v1.Affinity{
+		"anti-affinity":      {{PodAntiAffinity: &v1.PodAntiAffinity{}}, {PodAntiAffinity: &v1.PodAntiAffinity{}}},
+		"that of the second": {nil, {PodAntiAffinity: &v1.PodAntiAffinity{}}},
+		"preferred nodes":    {{NodeAffinity: &v1.NodeAffinity{}}, {NodeAffinity: &v1.NodeAffinity{}}},
+	} {
+		w := newWorld(t, 0)
+		three, nine := resource.MustParse("3"), resource.MustParse("9")
+		for name, amounts := range map[string]v1.ResourceList{
+			"n0": {"cpu": three, "pods": nine, "x.com/gpu": resource.MustParse("1")},
+			"n1": {"cpu": three, "pods": nine},
+		} {
+			node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: amounts}}
+			if _, err := w.UpsertNode(node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.runs("runs", "1", time.Hour, "n0")
+		member := func(name, cpu string, change func(*v1.PodSpec)) *cluster.Pod {
+			pod := w.pod(name, cpu, 0).Object.DeepCopy()
+			change(&pod.Spec)
+			if _, err := w.UpsertPod(pod); err != nil {
+				t.Fatal(err)
+			}
+			return w.Pod(pod.UID)
+		}
+		demand := outlook.Demand{Parts: []outlook.Part{
+			{Pods: []*cluster.Pod{
+				member("a0", "3", func(s *v1.PodSpec) { s.Affinity = affinities[0] }),
+				member("a1", "3", func(s *v1.PodSpec) { s.Affinity = affinities[1] }),
+			}, Wanted: 1},
+			{Pods: []*cluster.Pod{member("b0", "2", func(s *v1.PodSpec) {
+				s.Containers[0].Resources.Requests["x.com/gpu"] = resource.MustParse("1")
+			})}, Wanted: 1},
+		}, Enough: 2, Passing: true}
+		at, places, _, ok := outlook.NewProjector(w).Outlook(start, demand, nil).Earliest()
+		if got := fmt.Sprint(places); !ok || at != start || got != "[{a0 n1} {b0 n0}]" {
+			t.Errorf("%s: %s at %v, %t", name, got, at, ok)
+		}
+	}
+}
+
 // TestADemandPassesOverWhatFindsNoRoom has gangs of which some members, or one whole gang, fit nowhere.
 func TestADemandPassesOverWhatFindsNoRoom(t *testing.T) {
 	w := newWorld(t, 2)
