@@ -3,6 +3,7 @@ package explain
 import (
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -170,7 +171,15 @@ func (r *rerun) addResources(x *answer.Decision, p *cluster.Pod, unusable func(s
 	if p == nil {
 		return
 	}
-	x.Resources = resourceUse(r.machine.Cluster(), podNeeds(p), nil, keptFrom(r.machine, p), unusable)
+	c := r.machine.Cluster()
+	if p.Stage == cluster.Bound { // a resize: what it needs has to be on the node that the pod has, beside the others
+		nodes, _ := c.List()
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return n.Node().Name != p.Node })
+		itself := func(o *cluster.Pod) bool { return o == p }
+		x.Resources = resourceUseOn(nodes, c, podNeeds(p), itself, keptFromResize(r.machine, p), unusable)
+		return
+	}
+	x.Resources = resourceUse(c, podNeeds(p), heldFor(nil), keptFrom(r.machine, p), unusable)
 	if e := r.machine.Queue().Find(p.Object.UID); isGang(e) {
 		x.Gang = gangNeeds(x.Point, r.machine, p.Group, unusable)
 	}

@@ -108,30 +108,11 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 	h.cause, h.held, h.ends, h.loses = "", false, false, false
 	switch p := e.Payload.(type) {
 	case *eventlog.Decision:
-		by := h.notePreemption(m, pointOf(e), p)
-		if pod := m.Cluster().Pod(p.UID); h.concerns(m, pod) && !ofResize(pod, p) {
-			h.held = pod.Stage == cluster.Waiting
-			h.beforeDecision(m, recorded{pointOf(e), p}, pod)
-		} else if i := slices.IndexFunc(p.Rejected, func(uid types.UID) bool {
-			return h.concerns(m,
-				m.Cluster().Pod(uid))
-		}); i >= 0 {
-			pod = m.Cluster().Pod(p.Rejected[i])
-			h.failed(failure{recorded: recorded{pointOf(e), p}, code: answer.BrokenOff, gang: pod.Group.Key(),
-				pod: nameOf(pod.Object), by: by})
-		}
+		h.beforeAnyDecision(m, recorded{pointOf(e), p})
 	case *eventlog.EvictResult:
 		h.heard(e, p)
 	case *eventlog.BindResult:
-		pod := m.Cluster().Pod(p.UID)
-		failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
-		late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
-		if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
-			bind := bindOf(e, p)
-			h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
-			h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
-				pod: nameOf(pod.Object), bind: bind})
-		}
+		h.beforeBindResult(m, e, p)
 	case *eventlog.Upserted:
 		if pod, ok := p.Object.(*v1.Pod); ok {
 			h.beforePod(m, pod)
@@ -144,6 +125,37 @@ func (h *gangHistory) before(m *scheduler.Machine, e eventlog.Entry) {
 		if pod := m.Cluster().Pod(p.UID); p.Resource == eventlog.Pods && h.isMember(pod) {
 			h.cause, h.ends = lost(m, pod, "was deleted"), isLast(pod, false)
 		}
+	}
+}
+
+// beforeAnyDecision looks at a decision, on whichever pod it is.
+func (h *gangHistory) beforeAnyDecision(m *scheduler.Machine, r recorded) {
+	d := r.decision
+	by := h.notePreemption(m, r.at, d)
+	if pod := m.Cluster().Pod(d.UID); h.concerns(m, pod) && !ofResize(pod, d) {
+		h.held = pod.Stage == cluster.Waiting
+		h.beforeDecision(m, r, pod)
+		return
+	}
+	for _, uid := range d.Rejected {
+		if pod := m.Cluster().Pod(uid); h.concerns(m, pod) {
+			h.failed(failure{recorded: r, code: answer.BrokenOff, gang: pod.Group.Key(), pod: nameOf(pod.Object),
+				by: by})
+			return
+		}
+	}
+}
+
+// beforeBindResult looks at what came of a bind.
+func (h *gangHistory) beforeBindResult(m *scheduler.Machine, e eventlog.Entry, p *eventlog.BindResult) {
+	pod := m.Cluster().Pod(p.UID)
+	failed := p.Outcome == eventlog.BindConflict || p.Outcome == eventlog.BindFailed
+	late := p.Decision != 0 && p.Decision != m.AskedBy(p.UID, scheduler.Bind)
+	if failed && !late && h.concerns(m, pod) && pod.Stage == cluster.Binding && pod.Node == p.Node {
+		bind := bindOf(e, p)
+		h.cause = fmt.Sprintf("binding %s to %s ended in %s", nameOf(pod.Object), p.Node, render.BindOutcome(bind))
+		h.failed(failure{recorded: recorded{at: pointOf(e)}, code: answer.BindFailed, gang: pod.Group.Key(),
+			pod: nameOf(pod.Object), bind: bind})
 	}
 }
 

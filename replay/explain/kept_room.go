@@ -20,10 +20,14 @@ type keptRoom struct {
 	// is free. The nominations of own are theirs.
 	asking []*cluster.Pod
 	own    map[*cluster.Pod]bool
-	// keeps are the answers about nominated pods so far; forFirst is nil if nothing is kept for the first of a lane.
-	keeps    map[*cluster.Pod]bool
-	forFirst *backfill.KeptRoom
-	any      bool
+	// keeps are the answers about nominated pods so far.
+	keeps map[*cluster.Pod]bool
+	any   bool
+	// forFirst is what is kept from each of asking for the first of the lane; nil if nothing is. A pod that is
+	// nominated to a node may have more there: forFirstOn is, by node, what is kept from those that are nominated to
+	// it.
+	forFirst   []*backfill.KeptRoom
+	forFirstOn map[string][]*backfill.KeptRoom
 }
 
 // keptFrom returns what is kept from pods that need room, each by itself or all together.
@@ -47,15 +51,41 @@ func keptFrom(m *scheduler.Machine, pods ...*cluster.Pod) *keptRoom {
 		}
 	}
 	k.any = m.AnyKept()
-	for i, p := range k.asking {
-		first := m.KeptFromPod(p.Object.UID)
-		if first == nil || i > 0 && first.First != k.forFirst.First {
-			k.forFirst = nil
-			break
-		}
-		k.forFirst = first
-	}
+	k.findForFirst(pods)
 	return k
+}
+
+// findForFirst finds out what is kept from all pods for the first of their lane: nothing if any of them may go
+// anywhere, or if what they leave is for different ones.
+func (k *keptRoom) findForFirst(pods []*cluster.Pod) {
+	var all []*backfill.KeptRoom
+	for _, p := range k.asking {
+		first := k.m.KeptFromPod(p.Object.UID)
+		if first == nil || len(all) > 0 && first.First != all[0].First {
+			return
+		}
+		all = append(all, first)
+	}
+	on := map[string][]*backfill.KeptRoom{}
+	for _, p := range pods {
+		node := k.m.NominatedNode(p.Object.UID)
+		if node == "" {
+			continue
+		}
+		first := k.m.KeptFromPod(p.Object.UID)
+		if first == nil || first.First != all[0].First {
+			return
+		}
+		on[node] = append(on[node], first)
+	}
+	k.forFirst, k.forFirstOn = all, on
+}
+
+// keptFromResize returns what is kept on its node from a pod that is to be resized there. The cycle for that keeps
+// nothing for the first of a lane.
+func keptFromResize(m *scheduler.Machine, p *cluster.Pod) *keptRoom {
+	return &keptRoom{m: m, asking: []*cluster.Pod{p}, own: map[*cluster.Pod]bool{p: true},
+		keeps: map[*cluster.Pod]bool{}, any: m.AnyKept()}
 }
 
 // keptFromGang returns what is kept from all members of gangs that have no node for good.
@@ -72,7 +102,7 @@ func keptFromGang(m *scheduler.Machine, gangs ...*cluster.Group) *keptRoom {
 }
 
 // nothing reports whether nothing is kept anywhere.
-func (k *keptRoom) nothing() bool { return !k.any && k.forFirst == nil }
+func (k *keptRoom) nothing() bool { return !k.any && len(k.forFirst) == 0 }
 
 // on returns how much is kept of an amount that no pod has requested of a node's resource, and adds it to those for
 // which it is kept: first the nominated pods, in the order in which they were nominated.
@@ -85,11 +115,23 @@ func (k *keptRoom) on(n fwk.NodeInfo, name v1.ResourceName, free int64, keepers 
 			}
 		}
 	}
-	if k.forFirst != nil {
-		if amount := k.forFirst.On(n, name, free-kept); amount > 0 {
+	if len(k.forFirst) > 0 {
+		if amount := k.leftToFirst(n, name, free-kept); amount > 0 {
 			kept += amount
-			keepers.add(holderOfEntity(k.forFirst.First), 0, amount)
+			keepers.add(holderOfEntity(k.forFirst[0].First), 0, amount)
 		}
+	}
+	return kept
+}
+
+// leftToFirst returns how much of a free amount is kept for the first of the lane from each of the pods that ask.
+func (k *keptRoom) leftToFirst(n fwk.NodeInfo, name v1.ResourceName, free int64) int64 {
+	kept := free
+	for _, first := range k.forFirst {
+		kept = min(kept, first.On(n, name, free))
+	}
+	for _, first := range k.forFirstOn[n.Node().Name] {
+		kept = min(kept, first.On(n, name, free))
 	}
 	return kept
 }

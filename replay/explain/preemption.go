@@ -218,17 +218,11 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 		countRemaining(r.machine, by)
 		x.PreemptedBy = by
 	}
-	for _, r := range s.results {
-		if r.UID == s.uid {
-			own := *r
-			own.Pod = s.name.String()
-			x.Eviction = &own
-		}
-	}
 	if s.evicted.exists() {
 		x.Evicted = &answer.Eviction{Point: s.evicted.at, Members: len(s.evicted.decision.Victims),
 			Why: whyEvicted(s.evicted.decision)}
 	}
+	addEviction(x, s, r.machine.AskedBy(s.uid, scheduler.Evict))
 	for _, d := range s.preempted {
 		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
 			(d.decision.UID == s.uid || told.By.Group != "") {
@@ -238,4 +232,23 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 		}
 	}
 	x.OmittedPreempted = s.earlierPreempted
+}
+
+// addEviction adds what was last heard of the pod's eviction: of the one that is outstanding, or else of the one that
+// was asked for last. What was heard of an earlier one says nothing of that.
+func addEviction(x *answer.Pod, s *podScan, outstanding uint64) {
+	last := outstanding
+	if last == 0 && x.PreemptedBy != nil {
+		last = x.PreemptedBy.Seq
+	}
+	if outstanding == 0 && x.Evicted != nil {
+		last = max(last, x.Evicted.Seq)
+	}
+	for _, r := range s.results {
+		if r.UID == s.uid && r.Decision >= last {
+			own := *r
+			own.Pod = s.name.String()
+			x.Eviction = &own
+		}
+	}
 }

@@ -61,7 +61,7 @@ func gangNeeds(asOf answer.Point, m *scheduler.Machine, g *cluster.Group,
 	if c := g.Composite(); c != nil {
 		together = c.Gangs() // they have their turn as one: none takes what is kept for another from it
 	}
-	uses := resourceUse(m.Cluster(), needs, g, keptFromGang(m, together...), unusable)
+	uses := resourceUse(m.Cluster(), needs, heldFor(g), keptFromGang(m, together...), unusable)
 	return &answer.GangNeeds{AsOf: asOf, Members: members, Resources: uses}
 }
 
@@ -81,31 +81,57 @@ func (h holders) add(key holderKey, pods int, amount int64) {
 	holder.Amount += amount
 }
 
-// resourceUse counts, for each resource that is needed, what there is, who has it, and for whom it is kept. The room of
-// waiting members of the gang except counts as free.
-func resourceUse(c *cluster.State, needs []cluster.Need, except *cluster.Group, kept *keptRoom,
+// heldFor returns a test for pods that are held on nodes for the gang: they give their room back if the rest finds
+// none. nil is no gang.
+func heldFor(g *cluster.Group) func(*cluster.Pod) bool {
+	return func(p *cluster.Pod) bool { return g != nil && p.Group == g && p.Stage == cluster.Waiting }
+}
+
+// merge adds what others have.
+func (h holders) merge(others holders) {
+	// any order: amounts are added up
+	for key, holder := range others {
+		h.add(key, holder.Pods, holder.Amount)
+	}
+}
+
+// resourceUse counts, for each resource that is needed, what there is, who has it, and for whom it is kept, on all
+// nodes. The room of pods that give it back counts as free.
+func resourceUse(c *cluster.State, needs []cluster.Need, givesBack func(*cluster.Pod) bool, kept *keptRoom,
 	unusable func(string) bool) []answer.ResourceUse {
-	var out []answer.ResourceUse
 	nodes, _ := c.List()
+	return resourceUseOn(nodes, c, needs, givesBack, kept, unusable)
+}
+
+// resourceUseOn is resourceUse for some nodes.
+func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need, givesBack func(*cluster.Pod) bool,
+	kept *keptRoom, unusable func(string) bool) []answer.ResourceUse {
+	var out []answer.ResourceUse
 	for _, need := range needs {
 		if need.Amount <= 0 {
 			continue
 		}
 		use := answer.ResourceUse{Resource: need.Resource, Needed: need.Amount}
-		having, keepers := holders{}, holders{}
+		having, keepers, onUsable := holders{}, holders{}, holders{}
 		for _, n := range nodes {
-			back := holdersOn(c, n, need.Resource, except, having)
+			back := holdersOn(c, n, need.Resource, givesBack, having)
 			allocatable, requested := cluster.AmountOn(n, need.Resource)
 			free := max(0, allocatable-requested+back)
-			onNode := kept.on(n, need.Resource, free, keepers)
+			usable, there := !unusable(n.Node().Name), holders{}
+			onNode := kept.on(n, need.Resource, free, there)
 			use.Kept += onNode
-			countNode(&use, n.Node().Name, allocatable, free-onNode, !unusable(n.Node().Name))
+			keepers.merge(there)
+			if usable {
+				onUsable.merge(there)
+			}
+			countNode(&use, n.Node().Name, allocatable, free-onNode, usable)
 		}
 		if need.Resource == resourcePods && use.Usable >= need.Amount {
 			continue
 		}
 		use.Holders, use.Others, use.OthersAmount = having.ranked()
 		use.KeptFor, use.KeptForOthers, use.KeptForOthersAmount = keepers.ranked()
+		use.KeptUsable.For, use.KeptUsable.Others, use.KeptUsable.OthersAmount = onUsable.ranked()
 		out = append(out, use)
 	}
 	return out
@@ -124,15 +150,15 @@ func countNode(u *answer.ResourceUse, node string, allocatable, free int64, usab
 	}
 }
 
-// holdersOn adds up who has the resource on a node, and returns what waiting members of except have of it.
-func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, except *cluster.Group,
+// holdersOn adds up who has the resource on a node, and returns how much of it comes back.
+func holdersOn(c *cluster.State, n fwk.NodeInfo, name v1.ResourceName, givesBack func(*cluster.Pod) bool,
 	having holders) (back int64) {
 	for _, info := range n.GetPods() {
 		amount := cluster.AmountOf(info.CalculateResource().Resource, name)
 		p := c.Pod(info.GetPod().UID)
 		switch {
 		case amount == 0 || p == nil:
-		case except != nil && p.Group == except && p.Stage == cluster.Waiting:
+		case givesBack(p):
 			back += amount
 		default:
 			having.add(holderOf(p), 1, amount)

@@ -129,7 +129,7 @@ func (s *podScan) take(e eventlog.Entry) {
 
 // heard notes what came of an eviction of the pod, or of one for it or its gang.
 func (s *podScan) heard(e eventlog.Entry, p *eventlog.EvictResult) {
-	own := p.UID == s.uid && (p.Decision == s.lostTo.at.Seq || p.Decision == s.evicted.at.Seq)
+	own := s.seen && p.UID == s.uid
 	if own || slices.ContainsFunc(s.preempted, func(r recorded) bool { return r.at.Seq == p.Decision }) {
 		s.results = noteResult(s.results, evictResultOf(e, p))
 	}

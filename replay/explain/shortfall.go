@@ -39,7 +39,8 @@ func shortNow(at answer.Point, m *scheduler.Machine, g *cluster.Group) []answer.
 	short, lacks := c.Lacks(g)
 	switch {
 	case lacks && short.Asked:
-		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), g, keptFromGang(m, g), unusable(nil)))
+		return shortRows(at, "MinResources", 0, resourceUse(c, needOf(short), heldFor(g), keptFromGang(m, g),
+			unusable(nil)))
 	case lacks:
 		needs := gangNeeds(at, m, g, unusable(nil))
 		if needs == nil {
@@ -59,7 +60,7 @@ func shortNow(at answer.Point, m *scheduler.Machine, g *cluster.Group) []answer.
 		members += max(0, each.Lacking(gang.Assigned))
 	}
 	kept := keptFromGang(m, unit.Gangs()...)
-	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), nil, kept, unusable(nil)))
+	return shortRows(at, "Unit", members, resourceUse(c, needOf(short), heldFor(nil), kept, unusable(nil)))
 }
 
 func needOf(short cluster.Shortfall) []cluster.Need {

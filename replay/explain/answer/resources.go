@@ -14,7 +14,8 @@ type GangNeeds struct {
 	Resources []ResourceUse `json:"resources,omitempty"`
 }
 
-// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes. Allocatable is
+// ResourceUse is one resource: what is needed, what there is, and who has it, summed over all nodes. Of the decision on
+// a pod's resize it is that of the pod's node alone; what the pod itself has there counts as free. Allocatable is
 // what there is: what Holders have and the others beside them, Kept, and Free together, as long as no node's pods
 // request more than it has.
 type ResourceUse struct {
@@ -35,10 +36,21 @@ type ResourceUse struct {
 	KeptFor             []Holder `json:"keptFor,omitempty"`
 	KeptForOthers       int      `json:"keptForOthers,omitempty"`
 	KeptForOthersAmount int64    `json:"keptForOthersAmount,omitempty"`
+	// KeptUsable is the part of Kept on nodes that no plugin other than NodeResourcesFit refused: the other part is not
+	// why a pod was refused.
+	KeptUsable Kept `json:"-"`
 	// Holders have the most, at most 5; Others is how many more there are, and OthersAmount what they have.
 	Holders      []Holder `json:"holders,omitempty"`
 	Others       int      `json:"others,omitempty"`
 	OthersAmount int64    `json:"othersAmount,omitempty"`
+}
+
+// Kept is for whom room is kept: For has those for which the most is kept, at most 5; Others is how many more there
+// are, and OthersAmount what is kept for them.
+type Kept struct {
+	For          []Holder
+	Others       int
+	OthersAmount int64
 }
 
 // Holder is a gang, or a pod of no gang, that has requested some of a resource on a node, or for which some is kept.

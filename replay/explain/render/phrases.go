@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
 
@@ -120,17 +122,21 @@ func sharesText(u *answer.ResourceUse, first, then string, holders []answer.Hold
 }
 
 // keptFromPod says, to follow why the pod was refused, what is kept of resources that no node has enough of free, and
-// for whom; "" if nothing is.
+// for whom; "" if nothing is. What is kept on nodes that refuse the pod for another reason is left out.
 func keptFromPod(d *answer.Decision) string {
 	var text strings.Builder
 	for i := range d.Resources {
 		u := &d.Resources[i]
-		if u.Kept == 0 || u.Needed <= u.LargestFree {
+		kept := &u.KeptUsable
+		if len(kept.For) == 0 || u.Needed <= u.LargestFree {
 			continue
 		}
-		shares := sharesText(u, string(u.Resource)+" kept for", "for", u.KeptFor, u.KeptForOthers,
-			u.KeptForOthersAmount)
-		text.WriteString(", with " + strings.TrimPrefix(shares, ", "))
+		with, what := ", with ", string(u.Resource)
+		if u.Resource == v1.ResourcePods {
+			with, what = ", with room for ", verb(int(kept.For[0].Amount), "pod", "pods")
+		}
+		shares := sharesText(u, what+" kept for", "for", kept.For, kept.Others, kept.OthersAmount)
+		text.WriteString(with + strings.TrimPrefix(shares, ", "))
 	}
 	return text.String()
 }
@@ -220,10 +226,13 @@ func reasonText(d *answer.Decision, r answer.Refusal) string {
 	if r.Plugin != gangPlugin || r.Nodes > 0 || d.Gang == nil || !strings.HasSuffix(r.Reason, " free") {
 		return r.Reason
 	}
+	words := strings.Fields(r.Reason)
 	for i := range d.Gang.Resources {
 		u := &d.Gang.Resources[i]
-		if u.Kept > 0 && strings.Contains(r.Reason, " "+string(u.Resource)) {
-			return r.Reason + ", of which " + strings.TrimPrefix(KeptRoom(u), ", ")
+		if u.Kept > 0 && slices.Contains(words, string(u.Resource)) {
+			shares := sharesText(u, string(u.Resource)+" are kept for", "for", u.KeptFor, u.KeptForOthers,
+				u.KeptForOthersAmount)
+			return r.Reason + ", of which " + strings.TrimPrefix(shares, ", ")
 		}
 	}
 	return r.Reason

@@ -80,10 +80,21 @@ func podFacts(p *answer.Pod) facts {
 	if e := p.Evicted; e != nil {
 		f.add("evicted", "%s: with its gang, %s: %s", e.Point, Count(int64(e.Members), "pod", "pods"), e.Why)
 	}
-	if r := p.Eviction; r != nil {
-		f.add("eviction", "%s: %s", r.Point, evictResultText(r))
-	}
+	f.eviction(p)
 	return f
+}
+
+// eviction says what came of the pod's eviction, and which entry asked for it if no fact above does.
+func (f *facts) eviction(p *answer.Pod) {
+	r := p.Eviction
+	if r == nil {
+		return
+	}
+	asked := fmt.Sprintf("asked for by entry %d: ", r.Decision)
+	if x := p.PreemptedBy; x != nil && x.Seq == r.Decision || p.Evicted != nil && p.Evicted.Seq == r.Decision {
+		asked = ""
+	}
+	f.add("eviction", "%s: %s%s", r.Point, asked, evictResultText(r))
 }
 
 // answer is the explanation in one sentence, to follow the pod's name.
@@ -127,8 +138,8 @@ func whyItStays(p *answer.Pod) string {
 	if r.Outcome == "Withdrawn" {
 		what = "was not sent"
 	}
-	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d)%s", r.Decision, what, r.Time, r.Seq,
-		inWords(r))
+	return fmt.Sprintf("; its eviction, asked for by entry %d, %s at %s (entry %d)%s", r.Decision, what, r.Time,
+		r.Seq, inWords(r))
 }
 
 // stays reports whether the pod's last eviction was given up or withdrawn.

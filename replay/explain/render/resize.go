@@ -20,7 +20,7 @@ func Resize(p *answer.Pod) string {
 		return fmt.Sprintf("waits for the kubelet: %s has room for it, as of %s (entry %d)", p.Node, d.Time, d.Seq)
 	}
 	text := fmt.Sprintf("is put off by the kubelet; at %s (entry %d) %s did not have room for it: %s", d.Time, d.Seq,
-		p.Node, Refusals(d.Refusals))
+		p.Node, Refusals(d.Refusals)) + keptFromPod(d)
 	if n := len(p.Preempted); n > 0 && p.Preempted[n-1].By.Resize {
 		text += roomAwaited(true, p.Preempted)
 	}
