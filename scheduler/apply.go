@@ -47,6 +47,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	was := m.backfill.Versions()
 	m.queue.SetTime(e.Time)
+	m.endSparing()
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/canonical"
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -72,10 +74,45 @@ func (e *evictions) spared(uid types.UID, now eventlog.Time) bool {
 	return ok && now < until
 }
 
-// spare has the pod be no victim for a while, and forgets those of which the while is over.
-func (e *evictions) spare(uid types.UID, now eventlog.Time) {
-	maps.DeleteFunc(e.refused, func(_ types.UID, until eventlog.Time) bool { return until <= now })
-	e.refused[uid] = now.Add(spareFor)
+// spare has the pod be no victim for a while.
+func (e *evictions) spare(uid types.UID, now eventlog.Time) { e.refused[uid] = now.Add(spareFor) }
+
+// sparedUntil returns when the first of the pods that are spared may be a victim again; ok is false if none is spared.
+func (e *evictions) sparedUntil() (at eventlog.Time, ok bool) {
+	// any order: the smallest is looked for
+	for _, until := range e.refused {
+		if !ok || until < at {
+			at, ok = until, true
+		}
+	}
+	return at, ok
+}
+
+// endSparing forgets the pods that may be victims again, and has tried again what they may make room for: entities
+// whose refusals the end of such a pod could satisfy. A gang may go as a whole, and then all that waits is tried again.
+func (m *Machine) endSparing() {
+	if at, ok := m.effects.sparedUntil(); !ok || at > m.at.now {
+		return
+	}
+	for _, uid := range slices.Sorted(maps.Keys(m.effects.refused)) {
+		if m.effects.refused[uid] > m.at.now {
+			continue
+		}
+		delete(m.effects.refused, uid)
+		switch p := m.cluster.Pod(uid); {
+		case p == nil || p.Node == "":
+		case p.Group != nil:
+			m.queue.Move(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, nil)
+		default:
+			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
+		}
+	}
+}
+
+// SparedUntil returns until when the pod is no victim, because its eviction was given up; ok is false if it may be one.
+func (m *Machine) SparedUntil(uid types.UID) (until eventlog.Time, ok bool) {
+	until, ok = m.effects.refused[uid]
+	return until, ok
 }
 
 // noteVictims notes for whom the victims of a decision make room. The rest of a gang that has fallen below its minimum

@@ -124,8 +124,8 @@ func (m *Machine) WaitingPods() *framework.WaitingPods { return m.waits.pods }
 // Config returns the effective configuration of the running epoch, as logged.
 func (m *Machine) Config() []byte { return m.profiles.config }
 
-// Wake returns when time alone will make work: a backoff or a wait ends, or a flush is due. ok is false if
-// it never will. Whoever drives the Machine then appends a Tick.
+// Wake returns when time alone will make work: a backoff or a wait ends, a flush is due, or a pod whose eviction was
+// given up may be a victim again. ok is false if it never will. Whoever drives the Machine then appends a Tick.
 func (m *Machine) Wake() (at time.Time, ok bool) {
 	if m.queue == nil {
 		return time.Time{}, false
@@ -133,6 +133,9 @@ func (m *Machine) Wake() (at time.Time, ok bool) {
 	wake, ok := m.queue.Wake()
 	if deadline, held := m.waits.pods.Deadline(); held && (!ok || deadline < wake) {
 		wake, ok = deadline, true
+	}
+	if until, spared := m.effects.sparedUntil(); spared && (!ok || until < wake) {
+		wake, ok = until, true
 	}
 	return wake.Std(), ok
 }

@@ -111,7 +111,7 @@ type preemptions struct {
 func (p *preemptions) asOf(m *scheduler.Machine, results []*answer.EvictResult) []answer.Preemption {
 	for i := range p.list {
 		countRemaining(m, &p.list[i])
-		addRefused(&p.list[i], results)
+		addRefused(m, &p.list[i], results)
 	}
 	return p.list
 }
@@ -166,13 +166,16 @@ func noteResult(results []*answer.EvictResult, x *answer.EvictResult) []*answer.
 }
 
 // addRefused tells what of the results is of victims that have not gone by the preemption.
-func addRefused(x *answer.Preemption, results []*answer.EvictResult) {
+func addRefused(m *scheduler.Machine, x *answer.Preemption, results []*answer.EvictResult) {
 	x.Refused = nil
 	for _, r := range results {
 		if r.Decision != x.Seq || r.Outcome == eventlog.EvictDone.String() || r.Outcome == eventlog.EvictGone.String() {
 			continue
 		}
 		told := *r
+		if until, ok := m.SparedUntil(r.UID); ok && r.Outcome == eventlog.EvictGivenUp.String() {
+			told.SparedUntil = answer.Instant(until)
+		}
 		for _, v := range x.Victims {
 			if v.UID == r.UID {
 				told.Pod = v.Pod
@@ -227,7 +230,7 @@ func addPreemptions(x *answer.Pod, s *podScan, r *rerun) {
 		if told := r.preemption(d); told != nil && told.OwnPods == 0 &&
 			(d.decision.UID == s.uid || told.By.Group != "") {
 			countRemaining(r.machine, told)
-			addRefused(told, s.results)
+			addRefused(r.machine, told, s.results)
 			x.Preempted = append(x.Preempted, *told)
 		}
 	}

@@ -67,6 +67,8 @@ type EvictResult struct {
 	Message string `json:"message,omitempty"`
 	// RetryAt is when an eviction that was refused is tried again.
 	RetryAt Instant `json:"retryAt,omitzero"`
+	// SparedUntil is until when the pod is no victim, if its eviction was given up and that time is not over.
+	SparedUntil Instant `json:"sparedUntil,omitzero"`
 	// Decision is the entry that asked for the eviction.
 	Decision uint64 `json:"decision"`
 }

@@ -118,7 +118,15 @@ func evictResultText(r *answer.EvictResult) string {
 	if r.RetryAt != 0 {
 		text += fmt.Sprintf("; it is tried again at %s", r.RetryAt)
 	}
-	return text
+	return text + sparedText(r)
+}
+
+// sparedText says until when a pod whose eviction was given up is no victim; "" if it may be one.
+func sparedText(r *answer.EvictResult) string {
+	if r.SparedUntil == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it is not chosen again before %s", r.SparedUntil)
 }
 
 // inWords adds what is recorded of why an eviction ended so; "" for nothing.
@@ -171,7 +179,7 @@ func refusedText(x *answer.Preemption, outcome string) string {
 		if outcome == "Refused" {
 			return text + fmt.Sprintf("; it is asked again at %s", r.RetryAt)
 		}
-		return text + fmt.Sprintf("; so what entry %d had to go for is tried anew", x.Seq)
+		return text + sparedText(&r)
 	}
 	return ""
 }
