@@ -248,3 +248,19 @@ func (s *State) dropImages(obj *v1.Node) {
 		}
 	}
 }
+
+// PodsOn returns the pods on a node, whether or not it is there, by name.
+func (s *State) PodsOn(node string) []*Pod {
+	n := s.nodes[node]
+	if n == nil {
+		return nil
+	}
+	pods := make([]*Pod, 0, len(n.info.Pods))
+	for _, info := range n.info.Pods {
+		if p := s.pods[info.GetPod().UID]; p != nil {
+			pods = append(pods, p)
+		}
+	}
+	slices.SortFunc(pods, comparePods)
+	return pods
+}

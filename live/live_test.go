@@ -337,6 +337,42 @@ func TestAnEvictionThatNobodyWaitsForIsWithdrawn(t *testing.T) {
 	}
 }
 
+// TestAnEvictionThatAnotherPodCountsOnIsNotWithdrawn deletes a preemptor after a more important pod has taken its
+// nomination over, or one as important has come to count on the same victim. Neither has a victim of its own.
+func TestAnEvictionThatAnotherPodCountsOnIsNotWithdrawn(t *testing.T) {
+	for _, priority := range []int32{9, 20} {
+		synctest.Test(t, func(t *testing.T) {
+			low, high, other := pod("low", "4").(*eventlog.Upserted), pod("high", "2").(*eventlog.Upserted),
+				pod("other", "2").(*eventlog.Upserted)
+			low.Object.(*corev1.Pod).Spec.NodeName = "n1"
+			high.Object.(*corev1.Pod).Spec.Priority = new(int32(9))
+			other.Object.(*corev1.Pod).Spec.Priority = &priority
+			s := begin(t, eventlog.NewMemory(), Options{})
+			close(s.world.synced)
+			s.world.put(node("n1", "4"), low, high)
+			synctest.Wait()
+			s.world.put(other)
+			synctest.Wait()
+			for _, name := range []string{"high", "other"} {
+				if len(s.effects.withdrawn) > 0 {
+					t.Errorf("priority %d: withdrawn %v before pod %s is deleted", priority, s.effects.withdrawn, name)
+				}
+				s.world.put(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: name,
+					UID: types.UID("uid-" + name)})
+				synctest.Wait()
+			}
+			s.end()
+			if err := <-s.ended; err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.effects.withdrawn, []string{"low"}) {
+				t.Errorf("priority %d: withdrawn %v once nobody waits", priority, s.effects.withdrawn)
+			}
+			identical(t, s.log)
+		})
+	}
+}
+
 // TestNothingIsCarriedOutOnceTheLeaseIsLost loses the lease while a bind is under way and another pod comes, in a run
 // that schedules and in one that is at its end already: the run ends at once, and the next one asks for the bind again.
 func TestNothingIsCarriedOutOnceTheLeaseIsLost(t *testing.T) {

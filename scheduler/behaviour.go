@@ -89,7 +89,8 @@ var Behaviours = []Rules{
 		"The state knows for which pods evictions make room, and what came of them. An eviction that the API server " +
 			"refuses for good, or that nobody needs any more, ends: the pod stays. The first also ends the " +
 			"nominations of those pods to these nodes, has them tried again, and spares the pod that was to go for " +
-			"5 minutes. Then what its end could make room for is tried again.",
+			"5 minutes. Then what its end could make room for is tried again. Others that wait for room on the node " +
+			"of a pod that stays are tried again as well.",
 		"Under the feature gate SchedulerPopFromBackoffQ, an entity that backs off is attempted early if nothing " +
 			"else is worth an attempt: once, until a backoff of its own has ended. The state knows that it was.",
 		"For a gang with a topology of scheduling.k8s.io, its own or of a CompositePodGroup above it, preemption " +

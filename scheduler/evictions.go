@@ -26,6 +26,9 @@ import (
 //	                  have made room for is kept no more, and they are tried again
 //	Withdrawn         the pod stays: nobody needed the room any more before it was sent
 //
+// Others may count on a pod that is going for somebody else: they wait for it, and have had nobody evicted. While there
+// are any the eviction is wanted. If the pod stays they are tried again.
+//
 // In epochs of behaviours before 5 the state knows none of that. Results change nothing there.
 
 // spareFor is for how long a pod is no victim after an eviction of it was given up.
@@ -51,6 +54,8 @@ func newEvictions() evictions {
 type displacement struct {
 	// left are the evictions that have not ended.
 	left int
+	// unanswered are the pods of those evictions of which no Done or Gone has come, in the order of the effects.
+	unanswered []types.UID
 	// preemptors are the pods that the Decision nominated, with their nodes; or the pod whose resize is deferred, with
 	// the node on which it is.
 	preemptors []eventlog.Nomination
@@ -63,9 +68,15 @@ func (e *evictions) end(uid types.UID, seq uint64) {
 	if p == nil {
 		return
 	}
+	p.answer(uid)
 	if p.left--; p.left == 0 {
 		delete(e.preemptions, seq)
 	}
+}
+
+// answer notes that the pod is known to go, or that its eviction has ended.
+func (p *displacement) answer(uid types.UID) {
+	p.unanswered = slices.DeleteFunc(p.unanswered, func(other types.UID) bool { return other == uid })
 }
 
 // spared reports whether the pod is no victim now.
@@ -125,6 +136,7 @@ func (m *Machine) noteVictims(seq uint64, d *eventlog.Decision) {
 	for i, uid := range d.Victims {
 		if m.cluster.Pod(uid) != nil && !slices.Contains(d.Victims[:i], uid) {
 			p.left++
+			p.unanswered = append(p.unanswered, uid)
 		}
 	}
 	if d.Nominated != "" {
@@ -159,33 +171,89 @@ func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
 	return uids
 }
 
-// Wanted reports whether an outstanding effect still has a purpose. An eviction that makes room has none once none of
-// the pods that it is for is nominated any more to the node that the decision gave it, or waits for a node: they are
-// gone, were placed, or go elsewhere. For a pod on its node it has none once its resize is deferred no more.
+// Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have none
+// once nobody waits for any of them: none of the pods that they are for, and none of the others that count on a pod
+// that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the node
+// that the decision gave it; a pod on its node when its resize is deferred no more.
 func (m *Machine) Wanted(x Effect) bool {
 	p := m.effects.preemptions[x.Seq]
-	if x.Kind != Evict || p == nil {
-		return true
+	return x.Kind != Evict || p == nil || m.isWanted(p)
+}
+
+func (m *Machine) isWanted(p *displacement) bool {
+	return slices.ContainsFunc(p.preemptors, m.waitsFor) || slices.ContainsFunc(p.unanswered, m.isCountedOn)
+}
+
+// waitsFor reports whether a pod still waits for the room on the node that was made for it.
+func (m *Machine) waitsFor(n eventlog.Nomination) bool {
+	pod := m.cluster.Pod(n.UID)
+	switch {
+	case pod == nil:
+		return false
+	case pod.Stage == cluster.Pending || pod.Stage == cluster.Waiting:
+		return m.nominated.nodeOf(n.UID) == n.Node
+	default:
+		return pod.Node == n.Node && m.entities.awaitsResize(pod)
 	}
-	return slices.ContainsFunc(p.preemptors, func(n eventlog.Nomination) bool {
-		pod := m.cluster.Pod(n.UID)
-		switch {
-		case pod == nil:
-			return false
-		case pod.Stage == cluster.Pending || pod.Stage == cluster.Waiting:
-			return m.nominated.nodeOf(n.UID) == n.Node
-		default:
-			return pod.Node == n.Node && m.entities.awaitsResize(pod)
-		}
+}
+
+// isCountedOn reports whether a more important pod waits for room on the node of a pod that is to go.
+func (m *Machine) isCountedOn(victim types.UID) bool {
+	v := m.cluster.Pod(victim)
+	return v != nil && slices.ContainsFunc(m.waitingBeside(v), func(p *cluster.Pod) bool {
+		return m.cluster.PriorityOf(p.Object) > m.cluster.PriorityOf(v.Object)
 	})
 }
 
-// Unwanted returns the outstanding evictions that are not wanted any more, in the order in which they were decided.
-func (m *Machine) Unwanted() []Effect {
+// waitingBeside returns the pods that wait for room on the node of a pod: those that are nominated to it, in the order
+// in which they were, and those on it whose resize is deferred, by name.
+func (m *Machine) waitingBeside(pod *cluster.Pod) (waiting []*cluster.Pod) {
+	if pod.Node == "" {
+		return nil
+	}
+	for _, uid := range m.nominated.byNode[pod.Node] {
+		if p := m.cluster.Pod(uid); p != pod && (p.Stage == cluster.Pending || p.Stage == cluster.Waiting) {
+			waiting = append(waiting, p)
+		}
+	}
+	if !m.rules.attemptsResizes() {
+		return waiting
+	}
+	for _, p := range m.cluster.PodsOn(pod.Node) {
+		if p != pod && m.entities.awaitsResize(p) {
+			waiting = append(waiting, p)
+		}
+	}
+	return waiting
+}
+
+// WaitingBeside returns the pods that wait for room on the node of a pod, and are tried again if it is to go and then
+// stays.
+func (m *Machine) WaitingBeside(uid types.UID) (uids []types.UID) {
+	if pod := m.cluster.Pod(uid); pod != nil {
+		for _, p := range m.waitingBeside(pod) {
+			uids = append(uids, p.Object.UID)
+		}
+	}
+	return uids
+}
+
+// Unwanted returns the outstanding evictions that are not wanted any more, in the order in which they were decided. It
+// looks at nothing but evictions that make room.
+func (m *Machine) Unwanted() (unwanted []Effect) {
 	if len(m.effects.preemptions) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(m.Effects(), m.Wanted)
+	for _, seq := range slices.Sorted(maps.Keys(m.effects.preemptions)) {
+		p := m.effects.preemptions[seq]
+		if len(p.unanswered) == 0 || m.isWanted(p) {
+			continue
+		}
+		for _, uid := range p.unanswered {
+			unwanted = append(unwanted, m.effects.slots[m.effects.at[effectKey{uid, Evict}]])
+		}
+	}
+	return unwanted
 }
 
 // applyEvictResult takes in what came of an eviction. Results for pods that are gone, or of another decision than the
@@ -197,6 +265,9 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 	switch r.Outcome {
 	case eventlog.EvictDone, eventlog.EvictGone:
 		m.effects.answered[r.UID] = true
+		if p := m.effects.preemptions[r.Decision]; p != nil {
+			p.answer(r.UID)
+		}
 	case eventlog.EvictRefused:
 	case eventlog.EvictGivenUp:
 		p := m.effects.preemptions[r.Decision]
@@ -205,8 +276,10 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 		if p != nil {
 			m.endPreemption(p)
 		}
+		m.retryBeside(r.UID)
 	case eventlog.EvictWithdrawn:
 		m.keep(r.UID)
+		m.retryBeside(r.UID)
 	default:
 		return fmt.Errorf("evict result of pod %s: unknown outcome %d", r.UID, r.Outcome)
 	}
@@ -262,6 +335,22 @@ func (m *Machine) endPreemption(p *displacement) {
 	}
 }
 
+// retryBeside has the pods tried again that may have counted on a pod that stays. Their nominations are left to their
+// attempts: other pods may be going for them.
+func (m *Machine) retryBeside(uid types.UID) {
+	pod := m.cluster.Pod(uid)
+	if pod == nil {
+		return
+	}
+	for _, p := range m.waitingBeside(pod) {
+		if m.entities.awaitsResize(p) {
+			m.queue.Retry(resizeKey(p))
+		} else {
+			m.queue.Retry(m.entities.keyOf(p))
+		}
+	}
+}
+
 func (e *effects) appendEvictions(dst []byte) []byte {
 	dst = appendUIDs(dst, slices.Sorted(maps.Keys(e.answered)))
 	dst = binary.AppendUvarint(dst, uint64(len(e.preemptions)))
@@ -302,10 +391,14 @@ func (e *effects) restoreEvictions(r *canonical.Reader) {
 		}
 		e.answered[uid] = true
 	}
-	left := map[uint64]int{}
+	left, unanswered := map[uint64]int{}, map[uint64][]types.UID{}
 	for _, x := range e.slots {
-		if x.Kind == Evict {
-			left[x.Seq]++
+		if x.Kind != Evict {
+			continue
+		}
+		left[x.Seq]++
+		if !e.answered[x.UID] {
+			unanswered[x.Seq] = append(unanswered[x.Seq], x.UID)
 		}
 	}
 	for range r.Count("preemptions", 2) {
@@ -314,6 +407,7 @@ func (e *effects) restoreEvictions(r *canonical.Reader) {
 			p.preemptors = append(p.preemptors,
 				eventlog.Nomination{UID: types.UID(r.String("uid")), Node: r.String("node")})
 		}
+		p.unanswered = unanswered[seq]
 		if p.left = left[seq]; r.Err() == nil && (p.left == 0 || len(p.preemptors) == 0) {
 			r.Fail("decision", errors.New("it evicts no pod, or for nobody"))
 		}

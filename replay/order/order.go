@@ -417,6 +417,7 @@ func (a *auditor) keysOf(p eventlog.Payload) []queue.Key {
 	case *eventlog.EvictResult: // a victim that stays may be scheduled anew, and what waits for its room be tried anew
 		find(p.UID)
 		find(a.m.MakesRoomFor(p.Decision)...)
+		find(a.m.WaitingBeside(p.UID)...)
 	case *eventlog.Decision:
 		find(p.UID)
 		find(p.Rejected...)
