@@ -274,12 +274,14 @@ func (m *Machine) applyEvictResult(r *eventlog.EvictResult) error {
 		m.effects.spare(r.UID, m.at.now)
 		m.keep(r.UID)
 		if p != nil {
-			m.endPreemption(p)
+			m.retry(m.endPreemption(p), m.entitiesBeside(r.UID))
 		}
-		m.retryBeside(r.UID)
 	case eventlog.EvictWithdrawn:
+		p := m.effects.preemptions[r.Decision]
 		m.keep(r.UID)
-		m.retryBeside(r.UID)
+		if p != nil {
+			m.retry(nil, m.entitiesBeside(r.UID))
+		}
 	default:
 		return fmt.Errorf("evict result of pod %s: unknown outcome %d", r.UID, r.Outcome)
 	}
@@ -308,10 +310,9 @@ func (m *Machine) keep(uid types.UID) {
 	}
 }
 
-// endPreemption ends the nominations for which an eviction should have made room, and has the pods tried again, those
-// whose resize is deferred as well.
-func (m *Machine) endPreemption(p *displacement) {
-	var keys []queue.Key
+// endPreemption ends the nominations for which an eviction should have made room, and returns the entities of the pods,
+// of those whose resize is deferred as well.
+func (m *Machine) endPreemption(p *displacement) (keys []queue.Key) {
 	for _, n := range p.preemptors {
 		pod := m.cluster.Pod(n.UID)
 		var key queue.Key
@@ -326,29 +327,37 @@ func (m *Machine) endPreemption(p *displacement) {
 		default:
 			continue
 		}
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
+		keys = append(keys, key)
 	}
-	for _, key := range keys {
-		m.queue.Retry(key)
+	return keys
+}
+
+// retry has each of the entities tried again.
+func (m *Machine) retry(some, others []queue.Key) {
+	retried := map[queue.Key]bool{}
+	for _, key := range slices.Concat(some, others) {
+		if !retried[key] {
+			retried[key] = true
+			m.queue.Retry(key)
+		}
 	}
 }
 
-// retryBeside has the pods tried again that may have counted on a pod that stays. Their nominations are left to their
-// attempts: other pods may be going for them.
-func (m *Machine) retryBeside(uid types.UID) {
+// entitiesBeside returns the entities of the pods that may have counted on a pod that stays. Their nominations are left
+// to their attempts: other pods may be going for them.
+func (m *Machine) entitiesBeside(uid types.UID) (keys []queue.Key) {
 	pod := m.cluster.Pod(uid)
 	if pod == nil {
-		return
+		return nil
 	}
 	for _, p := range m.waitingBeside(pod) {
 		if m.entities.awaitsResize(p) {
-			m.queue.Retry(resizeKey(p))
+			keys = append(keys, resizeKey(p))
 		} else {
-			m.queue.Retry(m.entities.keyOf(p))
+			keys = append(keys, m.entities.keyOf(p))
 		}
 	}
+	return keys
 }
 
 func (e *effects) appendEvictions(dst []byte) []byte {
