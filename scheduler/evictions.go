@@ -171,9 +171,9 @@ func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
 	return uids
 }
 
-// Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have none
-// once nobody waits for any of them: none of the pods that they are for, and none of the others that count on a pod
-// that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the node
+// Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have
+// none once nothing waits for any of them: none of the pods that they are for, and none of the others that count on a
+// pod that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the node
 // that the decision gave it; a pod on its node when its resize is deferred no more.
 func (m *Machine) Wanted(x Effect) bool {
 	p := m.effects.preemptions[x.Seq]
