@@ -173,8 +173,8 @@ func (m *Machine) MakesRoomFor(seq uint64) (uids []types.UID) {
 
 // Wanted reports whether an outstanding effect still has a purpose. The evictions of a decision that make room have
 // none once nothing waits for any of them: none of the pods that they are for, and none of the others that count on a
-// pod that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the node
-// that the decision gave it; a pod on its node when its resize is deferred no more.
+// pod that is to go. A pod waits no more for its room when it is gone, was placed, or is not nominated any more to the
+// node that the decision gave it; a pod on its node when its resize is deferred no more.
 func (m *Machine) Wanted(x Effect) bool {
 	p := m.effects.preemptions[x.Seq]
 	return x.Kind != Evict || p == nil || m.isWanted(p)
