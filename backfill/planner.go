@@ -113,6 +113,7 @@ type Planner struct {
 	reservations map[string]*reservation
 	search       func(p *Planner, profile string) *queue.Entity // see UseSearch
 	useless      eventlog.Ending                                // see EndUseless
+	needsPlaces  bool                                           // see NeedPlaces
 	keptAlone    bool                                           // see UseKeptAlone
 	saysAhead    bool                                           // see SayAhead
 	keptBeyond   bool                                           // see KeepBeyond

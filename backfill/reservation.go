@@ -115,6 +115,9 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	if !found {
 		ended = eventlog.NoTime
 	}
+	if found && p.needsPlaces && len(places) == 0 {
+		found, at, ended = false, 0, p.useless // as below
+	}
 	if found && at <= now && elsewhere && o.fitsNow() {
 		found = false // room is not what it waits for
 		if p.useless != 0 {

@@ -86,6 +86,8 @@ var Behaviours = []Rules{
 			"for the first of its lane, which it overtook. Before, any refusal by the gang plugin was enough.",
 		"Members beyond the minimum of a gang that overtook the first of its lane go to no other nodes than those " +
 			"kept for them, also if the members before them are bound meanwhile.",
+		"Under Backfill nothing is reserved for an entity that needs no place, since its pods wait for something " +
+			"else than room. Before, a reservation without places was decided for it without end.",
 		"The state knows for which pods evictions make room, and what came of them. An eviction that the API server " +
 			"refuses for good, or that nobody needs any more, ends: the pod stays. The first also ends the " +
 			"nominations of those pods to these nodes, has them tried again, and spares the pod that was to go for " +
@@ -177,6 +179,9 @@ func (r *rules) keepsAlone() bool { return r.behaviour >= 4 }
 // notesKeptOff reports whether the state says which attempts were refused nodes that are for an entity they overtook.
 func (r *rules) notesKeptOff() bool { return r.behaviour >= 5 }
 
+// needsPlaces reports whether nothing is reserved for an entity that needs no place.
+func (r *rules) needsPlaces() bool { return r.behaviour >= 5 }
+
 // keepsBeyond reports whether members beyond the minimum of an entity that overtakes are always bound to the nodes that
 // are kept for them.
 func (r *rules) keepsBeyond() bool { return r.behaviour >= 5 }
@@ -251,6 +256,7 @@ func (m *Machine) useRules() {
 	m.topology.find, m.rules.room.find = rules.domain, rules.room
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
+	m.backfill.NeedPlaces(m.rules.needsPlaces())
 	m.backfill.UseKeptAlone(m.rules.keepsAlone())
 	m.backfill.SayAhead(m.rules.saysAhead())
 	m.backfill.KeepBeyond(m.rules.keepsBeyond())
