@@ -183,7 +183,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"that something happened during an attempt is left out of it", "queue/encode.go",
-		"e.notedAll, e.notedAny))", "e.notedAll, false))",
+		"e.notedAll, e.notedAny, e.keptOff", "e.notedAll, false, e.keptOff",
 		"./queue", "TestEachFieldOfTheStateDecidesWhatComesAfterARestore", "notedAny",
 	},
 	{
