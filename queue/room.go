@@ -6,10 +6,10 @@ import "slices"
 // it back before the next entry is applied; see Options.Room for callers that never call Unpick. It does nothing while
 // an entity is in flight, and without Options.Room it looks at lanes and early attempts only.
 //
-// An entity whose last attempt failed is not attempted while Room reports that it would certainly fail; of a resize Room
-// is not asked. Leaving the attempt out loses nothing: it would change the entity's counters only, and its outcome is
-// known. So when an event, a backoff or a flush asks for a retry, the entity is owed one: it stays Unschedulable, with
-// the reasons of its last attempt, until it would be the head of the queue and Room reports true.
+// An entity whose last attempt failed is not attempted while Room reports that it would certainly fail; Room is not
+// asked of a resize. Leaving the attempt out loses nothing: it would change the entity's counters only, and its outcome
+// is known. So when an event, a backoff or a flush asks for a retry, the entity is owed one: it stays Unschedulable,
+// with the reasons of its last attempt, until it would be the head of the queue and Room reports true.
 //
 // Invariant: after ChooseHead the head is the first entity, in queue order, that is active or owed a retry, and for
 // which Room reports true if its last attempt failed. An entity that is owed a retry needs no further event, only room,
