@@ -128,8 +128,8 @@ func contains(got, want any) (at string, ok bool) {
 	return "", reflect.DeepEqual(got, want)
 }
 
-// wasKept reports whether the field of a resource is what is free now that room which is kept for others counts as kept.
-// Versions before counted it as free.
+// wasKept reports whether the field of a resource is what is free now that room kept for others is told apart. Versions
+// before counted it as free.
 func wasKept(got, want map[string]any, key string) bool {
 	kept, ok := got["kept"].(float64)
 	if !ok || kept <= 0 || want["kept"] != nil || want["resource"] == nil {
