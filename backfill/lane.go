@@ -85,9 +85,9 @@ func (p *Planner) CompareTolerations(yes bool) { p.projector.CompareTolerations(
 // reason than want of room. With 0 it is decided again.
 func (p *Planner) EndUseless(ended eventlog.Ending) { p.useless = ended }
 
-// NeedPlaces has nothing be reserved for an entity that needs no place: its pods wait for something else than room, such
-// as a Permit plugin. Otherwise a reservation without places is decided for it again and again, each of which says that
-// the one before it has to go.
+// NeedPlaces has nothing be reserved for an entity that needs no place: its pods wait for something else than room, as
+// for a Permit plugin. Otherwise a reservation without places is decided for it again and again, each of which says
+// that the one before it has to go.
 func (p *Planner) NeedPlaces(yes bool) { p.needsPlaces = yes }
 
 // FindFirst returns the first entity of a lane that lacks something it needs, of those that room can help; nil for

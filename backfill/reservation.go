@@ -112,13 +112,10 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	o := p.outlooksFor(e, needed)
 	at, places, until, found := o.earliest()
 	var ended eventlog.Ending
-	if !found {
+	switch {
+	case !found:
 		ended = eventlog.NoTime
-	}
-	if found && p.needsPlaces && len(places) == 0 {
-		found, at, ended = false, 0, p.useless // as below
-	}
-	if found && at <= now && elsewhere && o.fitsNow() {
+	case p.waitsForElse(places, at <= now && elsewhere && o.fitsNow()):
 		found = false // room is not what it waits for
 		if p.useless != 0 {
 			at, places, ended = 0, nil, p.useless
@@ -133,6 +130,12 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 		pod = p.view.Pod(places[0].UID)
 	}
 	return Proposal{Pod: pod, At: at, Places: places, Ended: ended}, true
+}
+
+// waitsForElse reports whether what was found says that an entity waits for something else than room: it was refused
+// for another reason although it fits now, or needs no place.
+func (p *Planner) waitsForElse(places []eventlog.Place, fits bool) bool {
+	return fits || p.needsPlaces && len(places) == 0
 }
 
 // isSame reports whether the reservation, nil for none, is what was found: the same places at the same time, or both

@@ -208,13 +208,26 @@ func (w *world) bind(pod, node string) error {
 	}, metav1.CreateOptions{})
 }
 
-// priority makes a PriorityClass.
+// priority makes a PriorityClass, and waits until the API server's admission knows it, which watches them.
 func (w *world) priority(name string, value int32) {
 	w.Helper()
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 	classes := w.client.SchedulingV1().PriorityClasses()
 	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
+	}
+	p := w.pod("knows-"+name, "", "1")
+	p.Spec.PriorityClassName = name
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	for tries := 0; ; tries++ {
+		_, err := w.client.CoreV1().Pods("default").Create(w.Context(), p, dry)
+		if err == nil {
+			return
+		}
+		if tries == 100 {
+			w.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 
