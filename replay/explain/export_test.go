@@ -4,6 +4,7 @@ import (
 	"context"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
@@ -46,4 +47,21 @@ func ReasonsAlong(read Reader, registry framework.Registry, tell func(m *schedul
 		}
 	}
 	return nil
+}
+
+// LeftFor returns, by node, whether all that a pod needs is free there and not kept from it.
+func LeftFor(m *scheduler.Machine, p *cluster.Pod) map[string]bool {
+	left := map[string]bool{}
+	nodes, _ := m.Cluster().List()
+	kept := keptFrom(m, p)
+	for _, n := range nodes {
+		enough := true
+		for _, need := range podNeeds(p) {
+			allocatable, requested := cluster.AmountOn(n, need.Resource)
+			free := max(0, allocatable-requested)
+			enough = enough && (need.Amount == 0 || need.Amount <= free-kept.on(n, need.Resource, free, holders{}))
+		}
+		left[n.Node().Name] = enough
+	}
+	return left
 }
