@@ -265,6 +265,9 @@ func (p *Player) Step(line string) {
 	p.step(inputs)
 }
 
+// mostDecisions is how many decisions follow from one step of a story at the most.
+const mostDecisions = 10_000
+
 // step does what package engine does with inputs, and what a cluster does that binds at once.
 func (p *Player) step(inputs []eventlog.Payload) {
 	p.t.Helper()
@@ -278,10 +281,13 @@ func (p *Player) step(inputs []eventlog.Payload) {
 	for i, input := range inputs {
 		p.take(input, i == 0 && p.settled)
 	}
-	for {
+	for n := 0; ; n++ {
 		d, ok := p.machine.Decide(nil)
 		if !ok {
 			break
+		}
+		if n == mostDecisions {
+			p.t.Fatalf("there is no end of decisions at one instant; the last one is %+v", d)
 		}
 		p.take(&d, false)
 	}
