@@ -3,22 +3,18 @@ package verify
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/localapi"
-	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/audit"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
-	"github.com/rollcall-sched/rollcall/proof"
 )
 
 // toldLog is a log that this process writes to and serves, changed on the way as change does it.
@@ -221,19 +217,6 @@ func TestVerifyDoesNotCallWholeWhatItCannotRead(t *testing.T) {
 }
 
 func TestACheckpointIsComparedWithWhatTheWriterTells(t *testing.T) {
-	key, err := proof.GenerateKey(rand.Reader, "example.org")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := proof.ReadSigner([]byte(key.Private))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	public := filepath.Join(dir, "k.pub")
-	if err := os.WriteFile(public, []byte(key.Public), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	another := logstest.WellFormed(40)
 	another[32].Time++ // and those behind it are at the same time or later
 	for name, tc := range map[string]struct {
@@ -250,24 +233,8 @@ func TestACheckpointIsComparedWithWhatTheWriterTells(t *testing.T) {
 		"one of the tail before it is another": {another, 32, whole, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log, err := logs.Options{}.Open(t.Context(), logstest.Segmented(t, tc.of, 10))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer log.Close()
-			msg, err := audit.Checkpoint(log, signer, tc.at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(t.TempDir(), "signed")
-			if err := os.WriteFile(file, msg, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			opts := optionsOf(new(strings.Builder))
-			if opts.Signed, err = audit.ReadSigned([]string{public}, []string{file}); err != nil {
-				t.Fatal(err)
-			}
-			report, err := Run(t.Context(), servedLog(t, logstest.WellFormed(40), 10, nil), opts)
+			report, err := Run(t.Context(), servedLog(t, logstest.WellFormed(40), 10, nil),
+				signedAt(t, tc.of, tc.at))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -94,29 +94,47 @@ func (s *state) standsWith(p *pod) int32 {
 	return s.priorityOf(p)
 }
 
+// lessImportant checks that pods may be preempted for p, which is called sake, and that the victims are less important
+// and stand where they may: misplaced says what is wrong with that of a victim. It returns the victims, and not ok if
+// one of them is not known.
+func (a *auditor) lessImportant(
+	p *pod, sake string, d *decision, misplaced func(*pod) string,
+) (victims without, ok bool) {
+	if a.neverPreempts(p) {
+		a.find("never", "pods are preempted for %s, which never preempts", sake)
+	}
+	victims = without{}
+	for _, v := range d.Victims {
+		victims[v.UID] = true
+		victim, err := a.podOf(v.UID)
+		if err != nil {
+			a.find("preemption", "a victim of %s: %v", sake, err)
+			return nil, false
+		}
+		if wrong := misplaced(victim); wrong != "" {
+			a.find("preemption", "pod %s, a victim of %s, %s", victim.name, sake, wrong)
+		} else if a.priorityOf(victim) >= a.priorityOf(p) {
+			a.find("priority", "pod %s of priority %d is preempted for %s of priority %d", victim.name,
+				a.priorityOf(victim), sake, a.priorityOf(p))
+		}
+	}
+	return victims, true
+}
+
 // checkPreemption checks the victims of a Decision: less important, on nodes, of use, and with whom they must go.
 func (a *auditor) checkPreemption(p *pod, d *decision) {
 	const check = "preemption"
 	a.asked(check)
 	a.asked("priority")
 	a.asked("never")
-	if a.neverPreempts(p) {
-		a.find("never", "pods are preempted for %s, which never preempts", p.name)
-	}
-	victims := without{}
-	for _, v := range d.Victims {
-		victims[v.UID] = true
-		victim, err := a.podOf(v.UID)
-		switch {
-		case err != nil:
-			a.find(check, "a victim of %s: %v", p.name, err)
-			return
-		case !victim.onNode():
-			a.find(check, "pod %s, a victim of %s, is on no node", victim.name, p.name)
-		case a.priorityOf(victim) >= a.priorityOf(p):
-			a.find("priority", "pod %s of priority %d is preempted for %s of priority %d", victim.name,
-				a.priorityOf(victim), p.name, a.priorityOf(p))
+	victims, ok := a.lessImportant(p, p.name, d, func(victim *pod) string {
+		if !victim.onNode() {
+			return "is on no node"
 		}
+		return ""
+	})
+	if !ok {
+		return
 	}
 	a.checkWhole(d, victims)
 	node := a.nodes[d.Nominated]

@@ -35,23 +35,14 @@ func (a *auditor) resized(p *pod, d *decision) {
 func (a *auditor) checkResizeVictims(p *pod, d *decision) {
 	const check = "preemption"
 	a.asked(check)
-	if a.neverPreempts(p) {
-		a.find("never", "pods are preempted for the resize of %s, which never preempts", p.name)
-	}
-	victims := without{}
-	for _, v := range d.Victims {
-		victims[v.UID] = true
-		victim, err := a.podOf(v.UID)
-		switch {
-		case err != nil:
-			a.find(check, "a victim of the resize of %s: %v", p.name, err)
-			return
-		case victim.node != p.node:
-			a.find(check, "pod %s, a victim of the resize of %s, is not on node %s", victim.name, p.name, p.node)
-		case a.priorityOf(victim) >= a.priorityOf(p):
-			a.find("priority", "pod %s of priority %d is preempted for the resize of %s of priority %d", victim.name,
-				a.priorityOf(victim), p.name, a.priorityOf(p))
+	victims, ok := a.lessImportant(p, "the resize of "+p.name, d, func(victim *pod) string {
+		if victim.node != p.node {
+			return "is not on node " + p.node
 		}
+		return ""
+	})
+	if !ok {
+		return
 	}
 	node := a.nodes[p.node]
 	if node == nil {
