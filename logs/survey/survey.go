@@ -34,7 +34,8 @@ type Report struct {
 	// Files is how many files the log has, Bytes how long they are together, without archived ones and snapshots.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// BytesPerDay is how fast the files grew, on average; 0 if they are of less than an hour, or part of what is read.
+	// BytesPerDay is how fast the files grew, on average; 0 if they are too young or too small to tell, or part of what
+	// is read.
 	BytesPerDay int64 `json:"bytesPerDay,omitempty"`
 	// Bundle is what a bundle says of itself.
 	Bundle *bundle.Manifest `json:"bundle,omitempty"`
@@ -104,11 +105,20 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	}
 	if r.Entries > 0 {
 		r.First, r.Last, r.Span = first.String(), end.String(), end.Sub(first).Seconds()
-		if r.Span >= time.Hour.Seconds() && size.First == r.FirstSeq && r.Bundle == nil {
-			r.BytesPerDay = int64(float64(r.Bytes) / r.Span * (24 * time.Hour).Seconds())
+		if size.First == r.FirstSeq && r.Bundle == nil {
+			r.BytesPerDay = perDay(r.Bytes, r.Span)
 		}
 	}
 	return r, nil
+}
+
+// perDay returns how many bytes a day a log grew that has so many after so many seconds; 0 if that cannot be told. A file
+// is up to 4 MiB longer than what was written to it: below ten times as much that would be more than a tenth.
+func perDay(bytes int64, seconds float64) int64 {
+	if seconds < time.Hour.Seconds() || bytes < 40<<20 {
+		return 0
+	}
+	return int64(float64(bytes) / seconds * (24 * time.Hour).Seconds())
 }
 
 func (r *Report) count(e eventlog.Entry) {

@@ -98,13 +98,26 @@ func TestASurveySaysHowLargeALogIs(t *testing.T) {
 	if r.Files != len(files) || r.Files < 5 || r.Bytes != bytes {
 		t.Errorf("%d bytes in %d files, want %d in %d", r.Bytes, r.Files, bytes, len(files))
 	}
-	days := entries[199].Time.Sub(entries[0].Time).Hours() / 24
-	want := int64(float64(bytes) / days)
-	if days < 1.0/24 {
-		want = 0
+	if r.BytesPerDay != 0 {
+		t.Errorf("%d bytes a day, of files that are longer than what is in them", r.BytesPerDay)
 	}
-	if r.BytesPerDay < want-1 || r.BytesPerDay > want+1 {
-		t.Errorf("%d bytes a day, want %d: %g days", r.BytesPerDay, want, days)
+}
+
+func TestGrowthIsToldOnceItIsKnown(t *testing.T) {
+	for _, test := range []struct {
+		bytes   int64
+		seconds float64
+		want    int64
+	}{
+		{300_000_000, 86_400, 300_000_000},
+		{100_000_000, 7_200, 1_200_000_000},
+		{100_000_000, 3_599, 0}, // too young
+		{4_239_360, 86_400, 0},  // a file's length says nothing yet
+		{0, 0, 0},
+	} {
+		if got := perDay(test.bytes, test.seconds); got != test.want {
+			t.Errorf("%d bytes in %g s: %d a day, want %d", test.bytes, test.seconds, got, test.want)
+		}
 	}
 }
 
