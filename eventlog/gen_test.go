@@ -130,7 +130,7 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 			Outcome:  eventlog.EvictOutcome(rapid.IntRange(1, 5).Draw(t, "outcome")),
 			Decision: rapid.Uint64Min(1).Draw(t, "decision")}
 		if p.Outcome == eventlog.EvictRefused {
-			p.RetryAfter = time.Duration(rapid.Int64Min(1).Draw(t, "retryAfter"))
+			p.RetryAfter = time.Duration(rapid.Int64Range(1, int64(eventlog.MaxRetryAfter)).Draw(t, "retryAfter"))
 		}
 		return p
 	}

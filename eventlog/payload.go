@@ -236,6 +236,8 @@ func (p *EvictResult) check() (field string, err error) {
 		return "decision", errors.New("0: an eviction is asked for by a decision")
 	case p.Outcome == EvictRefused && p.RetryAfter <= 0:
 		return "retry after", errors.New("no time: a refused eviction is tried again")
+	case p.RetryAfter > MaxRetryAfter:
+		return "retry after", fmt.Errorf("%v is longer than %v", p.RetryAfter, MaxRetryAfter)
 	case p.Outcome != EvictRefused && p.RetryAfter != 0:
 		return "retry after", fmt.Errorf("an eviction that is %s is not tried again", p.Outcome)
 	}
