@@ -38,6 +38,8 @@ type Group struct {
 	// away counts the members that the gang needs (see Pod.needed), and that have no node or are leaving theirs;
 	// counts.Missing are those of them that will have none again.
 	away int
+	// onlyAsked counts the leaving members that are only asked to go, and may stay after all.
+	onlyAsked int
 
 	// avoided are the domains in which an attempt has failed, sorted. It is emptied when no other domain is left to
 	// try, or when a member is placed for good. Example: with racks a and b it is [a] after a failure in a, and empty
@@ -346,10 +348,14 @@ func (s *State) tally(p *Pod, sign int) {
 	g := p.Group
 	if sign > 0 {
 		p.leaving = s.isLeaving(p)
+		p.onlyAsked = p.leaving && p.Object.DeletionTimestamp == nil && s.isThere(p.Node)
 		p.needed = p.needed || g.counts.Met && p.hasNode()
 	}
 	if p.leaving {
 		g.counts.Leaving += sign
+		if p.onlyAsked {
+			g.onlyAsked += sign
+		}
 	} else {
 		*g.counted(p.Stage) += sign
 	}
@@ -373,8 +379,13 @@ func (s *State) isLeaving(p *Pod) bool {
 	if p.Object.DeletionTimestamp != nil || p.evicted {
 		return true
 	}
-	n := s.nodes[p.Node]
-	return !s.withoutNodes && (n == nil || !n.exists)
+	return !s.isThere(p.Node)
+}
+
+// isThere reports whether the node is there; each is if the state is one without nodes.
+func (s *State) isThere(node string) bool {
+	n := s.nodes[node]
+	return s.withoutNodes || n != nil && n.exists
 }
 
 // Evicting notes that a pod is asked to go.

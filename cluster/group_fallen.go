@@ -37,7 +37,7 @@ func (s *State) observe(g *Group) {
 	}
 	known := g.known()
 	switch {
-	case known.Over():
+	case known.Over() && !(s.evictionsEnd && g.onlyAsked > 0):
 		g.startHistory(false)
 	case known.Complete():
 		ended := g.counts.Succeeded
@@ -48,6 +48,10 @@ func (s *State) observe(g *Group) {
 	}
 	s.judgeFallen(g)
 }
+
+// HearOfEvictions sets whether a pod that is asked to go may stay, so that its gang is not over before it is known to
+// go.
+func (s *State) HearOfEvictions(yes bool) { s.evictionsEnd = yes }
 
 // startHistory forgets the members that the gang has lost, and those that ended well. With met it has its minimum: from
 // now on it needs those members that have their node for good by now, and no others. Without, it needs none.

@@ -34,17 +34,11 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 		}
 		checkNeeded(t, again)
 		was, is := s.Group("ml", "a"), again.Group("ml", "a")
-		if was != nil &&
-			(is.away != was.away || is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
-			t.Fatalf(
-				"restored: %d away, %d missing, %d fallen; before: %d, %d, %d",
-				is.away,
-				is.counts.Missing,
-				len(again.fallen),
-				was.away,
-				was.counts.Missing,
-				len(s.fallen),
-			)
+		if was != nil && (is.away != was.away || is.onlyAsked != was.onlyAsked ||
+			is.counts.Missing != was.counts.Missing || len(again.fallen) != len(s.fallen)) {
+			t.Fatalf("restored: %d away, %d only asked, %d missing, %d fallen; before: %d, %d, %d, %d",
+				is.away, is.onlyAsked, is.counts.Missing, len(again.fallen),
+				was.away, was.onlyAsked, was.counts.Missing, len(s.fallen))
 		}
 	})
 }
@@ -73,6 +67,7 @@ func changeGang(t *rapid.T, s *State) {
 			"fail",
 			"terminate",
 			"evict",
+			"stay",
 			"end",
 		},
 	).Draw(
@@ -120,6 +115,10 @@ func changeGang(t *rapid.T, s *State) {
 		if p != nil {
 			s.Evicting(p)
 		}
+	case "stay":
+		if p != nil {
+			s.Staying(p)
+		}
 	case "end":
 		if rapid.Bool().Draw(t, "well") {
 			s.Succeeded(uid)
@@ -134,10 +133,13 @@ func checkNeeded(t *rapid.T, s *State) {
 	if g == nil {
 		return
 	}
-	placed, away, missing := 0, 0, 0
+	placed, away, missing, asked := 0, 0, 0, 0
 	for _, p := range g.Members() {
 		onNode := p.Stage == Binding || p.Stage == Bound
 		goes := p.Object.DeletionTimestamp != nil || p.evicted || onNode && s.Node(p.Node) == nil
+		if onNode && p.evicted && p.Object.DeletionTimestamp == nil && s.Node(p.Node) != nil {
+			asked++
+		}
 		if onNode && !goes {
 			placed++
 		}
@@ -162,8 +164,55 @@ func checkNeeded(t *rapid.T, s *State) {
 			missing,
 		)
 	}
+	if g.onlyAsked != asked {
+		t.Fatalf("%d only asked to go; counted anew: %d", g.onlyAsked, asked)
+	}
 	fallen := g.counts.Met && g.counts.Lost+missing > 0 && g.Evicts() && placed+g.counts.Succeeded < g.Min()
 	if s.fallen[g] != fallen {
 		t.Fatalf("fallen: %v; should be %v", s.fallen[g], fallen)
+	}
+}
+
+// TestAGangThatWasOnlyAskedToGoIsNotForgotten has one of three members end well and the others be asked to go, of which
+// one goes and the other one stays.
+func TestAGangThatWasOnlyAskedToGoIsNotForgotten(t *testing.T) {
+	for _, hears := range []bool{false, true} {
+		s := New()
+		s.UseBehaviour(LatestBehaviour)
+		s.HearOfEvictions(hears)
+		must := func(_ any, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		group := "a"
+		g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: group,
+			Annotations: map[string]string{belowMinimum: "Evict"}}}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
+		must(s.Upsert(eventlog.PodGroups, g))
+		must(s.UpsertNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+		for _, uid := range []types.UID{"a-0", "a-1", "a-2"} {
+			obj := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: string(uid), UID: uid}}
+			obj.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+			obj.Spec.NodeName = "n"
+			must(s.UpsertPod(obj))
+		}
+		s.Succeeded("a-0")
+		must(s.DeletePod("a-0"))
+		s.Evicting(s.Pod("a-1"))
+		s.Evicting(s.Pod("a-2"))
+		s.Staying(s.Pod("a-2"))
+		if n, guarded := s.Group("ml", group).CanSpare(); guarded != hears || hears && n != 0 {
+			t.Errorf("hears of evictions: %t: %d can be spared, guarded: %t", hears, n, guarded)
+		}
+		s.Evicting(s.Pod("a-2"))
+		must(s.DeletePod("a-1"))
+		if met := s.Group("ml", group).Met(); met != hears {
+			t.Errorf("hears of evictions: %t: the gang is known to have had its minimum: %t", hears, met)
+		}
+		s.DeleteNode("n")
+		if s.Group("ml", group).Met() {
+			t.Errorf("hears of evictions: %t: the gang is not over with its node", hears)
+		}
 	}
 }

@@ -53,6 +53,7 @@ type Pod struct {
 	succeeded       bool          // it is about to go, having ended well
 	evicted         bool          // a decision evicts it
 	leaving         bool          // it is counted as leaving in its group's counts, see Leaving
+	onlyAsked       bool          // it is counted so in its group, see Group.onlyAsked
 	countedPriority int32         // the priority with which it is counted in State.holdings
 	// needed: the pod had a node when its group had its minimum, or got one while it had. If it goes without having
 	// ended well, its group misses a member and may fall below its minimum.
@@ -68,6 +69,9 @@ func (p *Pod) Placed() *v1.Pod { return p.info.Pod }
 // Leaving reports whether the pod has a node and is about to lose it: it is being deleted or evicted, or its node is
 // gone.
 func (p *Pod) Leaving() bool { return p.leaving }
+
+// OnlyAsked reports whether a member of a gang is leaving its node for no other reason than that it was asked to.
+func (p *Pod) OnlyAsked() bool { return p.onlyAsked }
 
 // MayBePlaced reports whether a cycle could still place a pod that has no node: it is not being deleted, and was not
 // asked to go while it had one. Example: a victim of preemption loses its node because its bind failed; its eviction is

@@ -50,6 +50,7 @@ type State struct {
 	keepsVerdicts bool                            // see UseBehaviour
 	knowsLevels   bool                            // see UseBehaviour
 	nodesFirst    bool                            // see PreemptNodesFirst
+	evictionsEnd  bool                            // see HearOfEvictions
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo

@@ -265,4 +265,5 @@ func (m *Machine) useRules() {
 	m.queue.PickIsMemo(m.rules.recordsFacts())
 	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
 	m.cluster.PreemptNodesFirst(m.rules.choosesNodesFirst())
+	m.cluster.HearOfEvictions(m.rules.hearsOfEvictions())
 }

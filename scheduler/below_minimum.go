@@ -13,10 +13,16 @@ import (
 // evictFallen decides that the rest of a gang is evicted which had its minimum, has lost members, and wants that; ok is
 // false if there is none of which a member is left that is not asked to go already. Members whose bind is under way
 // follow when it is known what came of it.
+//
+// Members that were asked to go for pods that wait no more may stay. While they would be enough with those that do stay,
+// what comes of their evictions is waited for.
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	for _, g := range m.cluster.Fallen() {
 		if g.Refusal() != "" {
 			continue // its minimum is not known
+		}
+		if n := m.mayStay(g); n > 0 && g.Placed()+g.Succeeded()+n >= g.Min() {
+			continue
 		}
 		for _, p := range g.Members() {
 			if p.Stage != cluster.Bound || p.Object.DeletionTimestamp != nil || m.effects.has(p.Object.UID, Evict) ||
@@ -37,6 +43,17 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 		}
 	}
 	return eventlog.Decision{}, false
+}
+
+// mayStay counts the members that are asked to go, that nobody wants to go any more, and of which it is not known
+// whether they do.
+func (m *Machine) mayStay(g *cluster.Group) (n int) {
+	for _, x := range m.Unwanted() {
+		if p := m.cluster.Pod(x.UID); p != nil && p.Group == g && p.OnlyAsked() {
+			n++
+		}
+	}
+	return n
 }
 
 func whyFallen(g *cluster.Group) string {

@@ -79,7 +79,7 @@ func (b *books) remember() {
 		for _, p := range b.pods {
 			if p.group == group {
 				members++
-				if p.given() && b.goes(p) {
+				if p.given() && b.goes(p) && (p.object.DeletionTimestamp != nil || b.nodes[p.node] == nil) {
 					going++
 				}
 			}
@@ -106,6 +106,12 @@ var groupNamesOfAll = []string{"g0", "g1", "g2", "g3"}
 func (h *history) fallen(group string) (members []types.UID) {
 	terms := h.terms(group)
 	left := len(h.keptPlaces(group)) + len(h.eras[group].well)
+	for _, x := range h.m.Unwanted() { // these may stay
+		if p := h.pods[x.UID]; p != nil && p.group == group && p.given() && p.object.DeletionTimestamp == nil &&
+			h.nodes[p.node] != nil {
+			left++
+		}
+	}
 	if !terms.declared || !terms.evicts || h.refused(group) || h.missed(group) == 0 || left >= terms.min {
 		return nil
 	}
