@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -29,6 +30,8 @@ type binding struct {
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
 
+	offSince time.Time // since when the server has put off every call; zero if it has not put off the last one
+
 	settled  int       // how many of Volumes are written
 	written  []written // what was written
 	deadline time.Time // until when claims have to be bound
@@ -49,13 +52,29 @@ func (b *binding) send(ctx context.Context) turn {
 	if err == nil {
 		return b.end(eventlog.BindBound, "")
 	}
-	if wait, ok := putOff(err); ok {
+	if wait, ok := b.putOff(err); ok {
 		b.retried()
 		return turn{next: b.send, after: wait}
 	}
 	b.sent++
-	b.cause, b.final = err, isRefusal(err)
+	b.cause, b.final = err, isRefusal(err) || apierrors.IsTooManyRequests(err)
 	return turn{next: b.look}
+}
+
+// putOff is putOff of an error until the server, or a webhook in its name, has put off all calls for maxPutOff. After
+// that it is a refusal: others get the capacity, and the pod another try.
+func (b *binding) putOff(err error) (time.Duration, bool) {
+	wait, ok := putOff(err)
+	now := b.opts.Clock.Now()
+	switch {
+	case !ok:
+		b.offSince = time.Time{}
+	case b.offSince.IsZero():
+		b.offSince = now
+	case now.Sub(b.offSince) >= maxPutOff:
+		return 0, false
+	}
+	return wait, ok
 }
 
 // fail ends the bind without sending it, once it is sure that the pod is not bound already.
@@ -107,11 +126,12 @@ func (b *binding) end(outcome eventlog.BindOutcome, format string, args ...any) 
 
 // again makes a step before the bind once more after an error that may pass, and fails after too many.
 func (b *binding) again(s step, err error) turn {
-	wait, off := putOff(err)
+	wait, off := b.putOff(err)
 	var inconsistent *inconsistentError
 	switch {
 	case off:
-	case errors.As(err, &inconsistent), isRefusal(err), b.tries >= maxBinds && isAnswer(err):
+	case apierrors.IsTooManyRequests(err), errors.As(err, &inconsistent), isRefusal(err),
+		b.tries >= maxBinds && isAnswer(err):
 		return b.fail(err)
 	default:
 		b.tries++

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -31,7 +32,7 @@ func (b *binding) reserveClaims(ctx context.Context) turn {
 			return b.again(b.reserveClaims, fmt.Errorf("reserve ResourceClaim %s: %w", name, err))
 		}
 	}
-	b.tries = 0
+	b.tries, b.offSince = 0, time.Time{}
 	return turn{next: b.bindVolumes}
 }
 

@@ -476,3 +476,24 @@ func TestNothingIsPutOffForLong(t *testing.T) {
 		r.stop()
 	}
 }
+
+// A webhook may put off every bind. Its capacity is for others after ten minutes, and the pod is tried anew.
+func TestABindIsNotPutOffForEver(t *testing.T) {
+	s := newServer(t)
+	s.addPod("a", "u")
+	s.fault = times(1000, "POST", "/pods/a/binding", fault{code: 429, seconds: 60})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.results(t, bind("a", "u", "n1"))
+	result, ok := got[0].(*eventlog.BindResult)
+	if len(got) != 1 || !ok || result.Outcome != eventlog.BindFailed || !strings.Contains(result.Message, "too many requests") {
+		t.Errorf("results %+v", result)
+	}
+	var waited time.Duration
+	for _, d := range r.clock.waited() {
+		waited += d
+	}
+	if waited != 10*time.Minute {
+		t.Errorf("put off for %v", waited)
+	}
+}

@@ -32,7 +32,7 @@ func (b *binding) bindVolumes(ctx context.Context) turn {
 			b.readBack = true
 			return b.again(b.bindVolumes, fmt.Errorf("binding volumes: %w", err))
 		}
-		b.readBack, b.tries = false, 0
+		b.readBack, b.tries, b.offSince = false, 0, time.Time{}
 	}
 	b.deadline = b.opts.Clock.Now().Add(b.opts.BindTimeout)
 	return turn{next: b.awaitVolumes}
@@ -106,13 +106,13 @@ func (b *binding) awaitVolumes(ctx context.Context) turn {
 		if done {
 			continue
 		}
-		b.readBack, b.tries = false, 0
+		b.readBack, b.tries, b.offSince = false, 0, time.Time{}
 		if b.opts.Clock.Now().Before(b.deadline) {
 			return turn{next: b.awaitVolumes, after: pollVolumes, idle: true}
 		}
 		return b.fail(fmt.Errorf("binding volumes: %w", context.DeadlineExceeded))
 	}
-	b.tries = 0
+	b.tries, b.offSince = 0, time.Time{}
 	return turn{next: b.send}
 }
 
