@@ -117,8 +117,11 @@ func typed[L runtime.Object](c lister[L]) source {
 	return source{list, c.Watch}
 }
 
-// asListWatch returns the source as a reflector wants it, of which told learns how every request went.
-func (s source) asListWatch(client any, told func(verb string, streamed bool, err error)) cache.ListerWatcher {
+// asListWatch returns the source as a reflector wants it, of which told learns how every request went, and ended that a
+// watch has.
+func (s source) asListWatch(
+	client any, told func(verb string, streamed bool, err error), ended func(),
+) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.list(ctx, opts)
@@ -128,7 +131,22 @@ func (s source) asListWatch(client any, told func(verb string, streamed bool, er
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error) {
 			w, err := s.watch(ctx, opts)
 			told("watch", opts.SendInitialEvents != nil && *opts.SendInitialEvents, err)
-			return w, err
+			if err != nil {
+				return nil, err
+			}
+			return endingWatch{w, ended}, nil
 		},
 	}, client)
+}
+
+// endingWatch tells when nothing more is read of a watch: a reflector stops it then.
+type endingWatch struct {
+	apiwatch.Interface
+	ended func()
+}
+
+// Stop implements watch.Interface.
+func (w endingWatch) Stop() {
+	w.ended()
+	w.Interface.Stop()
 }

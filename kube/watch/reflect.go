@@ -24,10 +24,12 @@ type timing struct {
 	retry, most time.Duration
 	// healthy is how long a watch has to have lasted for its end to count as a first failure.
 	healthy time.Duration
+	// together is how long what has changed waits for resources of which nothing is told since a break.
+	together time.Duration
 }
 
 var usualTiming = timing{poll: 10 * time.Second, retry: 200 * time.Millisecond, most: 20 * time.Second,
-	healthy: time.Minute}
+	healthy: time.Minute, together: 15 * time.Second}
 
 // goneAnswers is how often in a row the API server must say that it does not have a resource before the objects that
 // the log has of it count as deleted.
@@ -45,10 +47,11 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 		if ctx.Err() != nil {
 			return
 		}
+		w.contact.heard(!isUnreachable(err))
 		w.told(place, "discover", err)
 		switch {
 		case err != nil:
-			sleep(ctx, delay.Step())
+			w.sleep(ctx, delay.Step())
 		case !found:
 			absent++
 			w.lacks(s, absent)
@@ -60,7 +63,7 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 			if w.follow(ctx, s) {
 				delay = w.timing.backoff()
 			}
-			sleep(ctx, delay.Step())
+			w.sleep(ctx, delay.Step())
 		}
 	}
 }
@@ -70,11 +73,15 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 	src, client := s.kind.of(w.opts.Client, w.custom)
 	var gone atomic.Bool
-	lw := src.asListWatch(client, func(verb string, streamed bool, err error) {
+	told := func(verb string, streamed bool, err error) {
+		if ctx.Err() == nil {
+			w.contact.heard(!isUnreachable(err))
+		}
 		switch {
 		case ctx.Err() != nil:
 		case apierrors.IsNotFound(err):
 			gone.Store(true)
+			w.back(s.place)
 		case streamed && err != nil && !isUnreachable(err) && !apierrors.IsTooManyRequests(err):
 			// A list follows, and says what there is to say.
 		case err == nil && streamed:
@@ -82,11 +89,15 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 			w.told(s.place, "watch", nil)
 		case !isExpired(err):
 			w.told(s.place, verb, err)
+			if err == nil && verb == "watch" {
+				w.back(s.place)
+			}
 		}
-	})
+	}
+	lw := src.asListWatch(client, told, func() { w.contact.ended(s.place) })
 	r := cache.NewReflectorWithOptions(lw, s.kind.example(), s, cache.ReflectorOptions{
 		Name:    "rollcall-" + string(s.kind.resource),
-		Clock:   endingClock{ctx: ctx},
+		Clock:   wakingClock{sleep: func(d time.Duration) { w.sleep(ctx, d) }},
 		Backoff: w.timing.backoff(),
 	})
 	delay := w.timing.backoff()
@@ -98,7 +109,7 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 			delay, healthy = w.timing.backoff(), true
 		}
 		if !gone.Load() {
-			sleep(ctx, delay.Step())
+			w.sleep(ctx, delay.Step())
 		}
 	}
 	return healthy
@@ -155,18 +166,35 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// endingClock is the real clock, but whoever waits by it goes on when ctx ends. A reflector waits before it tries a
-// watch again, and would hold Run up for as long.
-type endingClock struct {
+// sleep waits for d before something is tried again, until ctx ends, or until the API server answers that did not.
+func (w *Watch) sleep(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-w.contact.answers():
+	}
+}
+
+// back notes that it is known what there is of a resource, and what will change.
+func (w *Watch) back(place int) {
+	if w.contact.back(place) {
+		w.changed()
+	}
+}
+
+// wakingClock is the real clock, but sleep says how long is waited by it. A reflector waits before it tries a watch
+// again, would hold Run up for as long, and would go on waiting when the API server is there again.
+type wakingClock struct {
 	clock.RealClock
-	ctx context.Context
+	sleep func(time.Duration)
 }
 
 // After implements clock.Clock.
-func (c endingClock) After(d time.Duration) <-chan time.Time {
+func (c wakingClock) After(d time.Duration) <-chan time.Time {
 	at := make(chan time.Time, 1)
 	go func() {
-		sleep(c.ctx, d)
+		c.sleep(d)
 		at <- time.Now()
 	}()
 	return at

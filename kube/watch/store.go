@@ -118,6 +118,7 @@ func (s *store) Replace(objects []any, _ string) error {
 	}
 	s.watch.ledger.listed(s.place, len(arrivals))
 	s.watch.listed(s.place)
+	s.watch.contact.back(s.place)
 	s.watch.changed()
 	return nil
 }

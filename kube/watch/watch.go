@@ -51,6 +51,7 @@ type Watch struct {
 	unlisted  map[eventlog.Resource]bool // resources whose first list is not in
 	reporting sync.Mutex
 	troubles  troubles
+	contact   *contact
 	served    served
 }
 
@@ -66,6 +67,7 @@ func New(opts Options) (*Watch, error) {
 		synced:   make(chan struct{}),
 		unlisted: map[eventlog.Resource]bool{},
 	}
+	w.contact = newContact(&w.timing, w.changed)
 	w.opts.Report = func(message string) {
 		w.reporting.Lock()
 		defer w.reporting.Unlock()
@@ -130,13 +132,22 @@ func (w *Watch) Changed() <-chan struct{} { return w.wake }
 
 // Take returns what has changed since the last call, as inputs: Upserted and Deleted. From then on the log has it:
 // the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
-// to what the cluster has.
+// to what the cluster has. After a break, such as a restart of the API server, there is nothing either until all
+// resources are told of again, for 15 s at most: what has changed meanwhile comes at once.
 func (w *Watch) Take() []eventlog.Payload {
+	if !w.ready() {
+		return nil
+	}
+	return w.ledger.take()
+}
+
+// ready reports whether there may be something to take.
+func (w *Watch) ready() bool {
 	select {
 	case <-w.synced:
-		return w.ledger.take()
+		return !w.contact.waits()
 	default:
-		return nil
+		return false
 	}
 }
 
@@ -189,12 +200,7 @@ func (w *Watch) Waiting() int { return w.ledger.waits() }
 
 // changed says that there may be something to take.
 func (w *Watch) changed() {
-	select {
-	case <-w.synced:
-	default:
-		return
-	}
-	if w.ledger.waits() == 0 {
+	if !w.ready() || w.ledger.waits() == 0 {
 		return
 	}
 	select {
