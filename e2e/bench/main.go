@@ -29,6 +29,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rollcall-sched/rollcall/e2e/binaries"
 	"github.com/rollcall-sched/rollcall/e2e/cluster"
 	"github.com/rollcall-sched/rollcall/e2e/nodes"
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
@@ -93,6 +94,14 @@ func run(ctx context.Context) (err error) {
 		}
 		if p.report == 0 {
 			p.report = 5 * time.Minute
+		}
+	}
+	for _, choice := range p.schedulers {
+		if choice != binaries.Rollcall && choice != binaries.KubeScheduler {
+			continue
+		}
+		if _, err := binaries.Path(ctx, choice); err != nil { // no measurement waits for a compiler
+			return err
 		}
 	}
 	b := &bench{plan: p}
