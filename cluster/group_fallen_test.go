@@ -19,7 +19,8 @@ import (
 // that is restored counts the same.
 func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New()
+		s, hears := New(), rapid.Bool().Draw(t, "hears of evictions")
+		s.HearOfEvictions(hears)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			changeGang(t, s)
 			checkNeeded(t, s)
@@ -29,6 +30,7 @@ func TestTheCountsOfAGangAreThoseOfCountingAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := New()
+		again.HearOfEvictions(hears)
 		if err := again.Restore(canonical.NewReader(state)); err != nil {
 			t.Fatal(err)
 		}

@@ -17,11 +17,16 @@ import (
 // Members that were asked to go for pods that wait no more may stay. While they would be enough with those that do stay,
 // what comes of their evictions is waited for.
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
-	for _, g := range m.cluster.Fallen() {
+	fallen := m.cluster.Fallen()
+	if len(fallen) == 0 {
+		return eventlog.Decision{}, false
+	}
+	mayStay := m.mayStay()
+	for _, g := range fallen {
 		if g.Refusal() != "" {
 			continue // its minimum is not known
 		}
-		if n := m.mayStay(g); n > 0 && g.Placed()+g.Succeeded()+n >= g.Min() {
+		if n := mayStay[g]; n > 0 && g.Placed()+g.Succeeded()+n >= g.Min() {
 			continue
 		}
 		for _, p := range g.Members() {
@@ -45,15 +50,16 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// mayStay counts the members that are asked to go, that nobody wants to go any more, and of which it is not known
-// whether they do.
-func (m *Machine) mayStay(g *cluster.Group) (n int) {
+// mayStay counts the members of each gang that are asked to go, that nobody wants to go any more, and of which it is not
+// known whether they do.
+func (m *Machine) mayStay() map[*cluster.Group]int {
+	counts := map[*cluster.Group]int{}
 	for _, x := range m.Unwanted() {
-		if p := m.cluster.Pod(x.UID); p != nil && p.Group == g && p.OnlyAsked() {
-			n++
+		if p := m.cluster.Pod(x.UID); p != nil && p.Group != nil && p.OnlyAsked() {
+			counts[p.Group]++
 		}
 	}
-	return n
+	return counts
 }
 
 func whyFallen(g *cluster.Group) string {

@@ -24,7 +24,7 @@ type binding struct {
 	*Effects
 	Request
 
-	sent   int   // how often the bind was sent, without those that the server put off
+	sent   int   // how often the bind was sent, without those that were to be sent later
 	tries  int   // of the step before that, since it last succeeded
 	unread int   // how often the pod could not be read, since it last could
 	cause  error // why the pod is read
@@ -67,6 +67,7 @@ func (b *binding) putOff(err error) (time.Duration, bool) {
 	wait, ok := putOff(err)
 	now := b.opts.Clock.Now()
 	switch {
+	case !ok && !isAnswer(err):
 	case !ok:
 		b.offSince = time.Time{}
 	case b.offSince.IsZero():

@@ -5,110 +5,144 @@ import (
 	"time"
 )
 
-// contact knows which watches have ended and do not go on yet, so that what has changed meanwhile is taken in as one.
-// After an API server has restarted, or this process was suspended, resources are listed one by one: a pod of the first
-// list must not be placed by what was known of nodes before.
+// contact knows which watches have ended and do not go on yet, so that what has changed during a break is taken in as
+// one. After an API server has restarted, or this process was suspended, resources are listed one by one: a pod of the
+// first list must not be placed by what was known of nodes before.
 //
-// One watch that ends is nothing of note: the API server ends each every few minutes, and it goes on at once.
+// A watch that ends is nothing of note: the API server ends each every few minutes, and it goes on. A break begins when
+// one cannot go on, because a request fails, and another one has ended, too.
 type contact struct {
 	timing *timing
-	wake   func() // called when a wait may be over by time
+	wake   func() // called when a wait is over
 
 	mu     sync.Mutex
-	lost   map[int]*loss // by the resource's place
-	broken bool          // several were lost at the same time, and not all are back
-	silent bool          // the last request got no answer
-
-	again chan struct{} // closed when the API server answers again, see waiters
-	told  time.Time     // when it was closed last
+	ended  map[int]time.Time // when a watch ended that does not go on yet, by the resource's place
+	phase  phase
+	until  time.Time     // the end of broken, and of returning
+	failed bool          // the last request failed
+	again  chan struct{} // closed when a request succeeds after others failed
+	closed time.Time     // when again was closed last
+	timer  *time.Timer   // closes it later; nil for none
 }
 
-// loss is a watch that does not go on yet.
-type loss struct {
-	until time.Time // how long the others wait for it
-	twice bool      // they have begun to wait anew, because the API server was not there at first
-}
+// phase is how far a break has come.
+type phase uint8
+
+const (
+	whole     phase = iota // there is no break
+	broken                 // what has changed waits; none of the watches goes on yet
+	lapsed                 // it does not wait any more, and none goes on yet
+	returning              // what has changed waits; some go on
+)
 
 // leastBetween is the least time between two closings of contact.again, for a server that comes and goes.
 const leastBetween = time.Second
 
 func newContact(timing *timing, wake func()) *contact {
-	return &contact{timing: timing, wake: wake, lost: map[int]*loss{}, again: make(chan struct{})}
+	return &contact{timing: timing, wake: wake, ended: map[int]time.Time{}, again: make(chan struct{})}
 }
 
-// ended notes that a watch has ended.
-func (c *contact) ended(place int) {
+// end notes that a watch has ended.
+func (c *contact) end(place int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost[place] != nil {
+	c.ended[place] = time.Now()
+}
+
+// fail notes that a request for a resource has failed.
+func (c *contact) fail(place int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = true
+	at, ok := c.ended[place]
+	switch {
+	case !ok || c.phase != whole:
+	case time.Since(at) > c.timing.together: // it fails by itself: others do not wait for it
+		delete(c.ended, place)
+	case len(c.ended) > 1:
+		c.enter(broken)
+	}
+}
+
+// enter begins a phase that ends by time. The caller holds mu.
+func (c *contact) enter(p phase) {
+	c.phase, c.until = p, time.Now().Add(c.timing.together)
+	time.AfterFunc(c.timing.together, c.expire)
+}
+
+// expire ends a phase whose time is over. An API server that is away for long has all come back together later; what
+// does not come back with the others is not waited for again.
+func (c *contact) expire() {
+	c.mu.Lock()
+	if time.Now().Before(c.until) {
+		c.mu.Unlock()
 		return
 	}
-	c.lost[place] = &loss{until: time.Now().Add(c.timing.together)}
-	c.broken = c.broken || len(c.lost) > 1
-	time.AfterFunc(c.timing.together, c.wake)
+	switch c.phase {
+	case broken:
+		c.phase = lapsed
+	case returning:
+		c.phase = whole
+		clear(c.ended)
+	}
+	c.mu.Unlock()
+	c.wake()
 }
 
-// back notes that it is known again what there is of a resource, and what will change; it reports whether that ends a
-// wait.
-func (c *contact) back(place int) (over bool) {
+// comes notes that what there is of a resource is about to be told. From the first one on the others have their time.
+func (c *contact) comes(place int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lost[place] == nil {
-		return false
-	}
-	delete(c.lost, place)
-	over = c.broken && len(c.lost) == 0
-	c.broken = c.broken && !over
-	return over
-}
-
-// heard notes whether the API server has answered a request. With the first answer after none, all that wait to try
-// again do so now, and the time begins anew within which they have to be back.
-func (c *contact) heard(answered bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.silent
-	c.silent = !answered
-	if !answered || !was {
-		return
-	}
-	now := time.Now()
-	// any order: each is changed alike
-	for _, l := range c.lost {
-		if !l.twice {
-			l.twice, l.until = true, now.Add(c.timing.together)
-		}
-	}
-	if len(c.lost) > 0 {
-		time.AfterFunc(c.timing.together, c.wake)
-	}
-	if now.Sub(c.told) >= leastBetween {
-		c.told = now
-		close(c.again)
-		c.again = make(chan struct{})
+	if _, ok := c.ended[place]; ok && (c.phase == broken || c.phase == lapsed) {
+		c.enter(returning)
 	}
 }
 
-// answers returns a channel that is closed when the API server answers for the first time after it did not.
-func (c *contact) answers() <-chan struct{} {
+// back notes that it is known again what there is of a resource, and that what changes will be told.
+func (c *contact) back(place int) {
+	c.comes(place)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.again
+	delete(c.ended, place)
+	over := c.phase != whole && len(c.ended) == 0
+	if over {
+		c.phase = whole
+	}
+	c.mu.Unlock()
+	if over {
+		c.wake()
+	}
 }
 
 // waits reports whether what has changed has to wait for resources that are not back.
 func (c *contact) waits() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.broken {
-		return false
+	return (c.phase == broken || c.phase == returning) && time.Now().Before(c.until)
+}
+
+// succeed notes that a request has succeeded. After others that failed, all that wait to try again do so now.
+func (c *contact) succeed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.failed {
+		return
 	}
-	now := time.Now()
-	// any order: it is asked whether there is one
-	for _, l := range c.lost {
-		if now.Before(l.until) {
-			return true
-		}
+	c.failed = false
+	if c.timer == nil {
+		c.timer = time.AfterFunc(leastBetween-time.Since(c.closed), func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.timer, c.closed = nil, time.Now()
+			close(c.again)
+			c.again = make(chan struct{})
+		})
 	}
-	return false
+}
+
+// answers returns a channel that is closed when a request succeeds after others that failed, and whether that has
+// happened so lately that a request which has failed may have been sent before it.
+func (c *contact) answers() (again <-chan struct{}, lately bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.again, time.Since(c.closed) < leastBetween
 }

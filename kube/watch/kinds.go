@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,12 +135,12 @@ func (s source) asListWatch(
 			if err != nil {
 				return nil, err
 			}
-			return endingWatch{w, ended}, nil
+			return endingWatch{w, sync.OnceFunc(ended)}, nil
 		},
 	}, client)
 }
 
-// endingWatch tells when nothing more is read of a watch: a reflector stops it then.
+// endingWatch tells when nothing more is read of a watch: a reflector stops it then, and maybe once more later.
 type endingWatch struct {
 	apiwatch.Interface
 	ended func()

@@ -24,7 +24,7 @@ type timing struct {
 	retry, most time.Duration
 	// healthy is how long a watch has to have lasted for its end to count as a first failure.
 	healthy time.Duration
-	// together is how long what has changed waits for resources of which nothing is told since a break.
+	// together is how long, after a break, what has changed of some resources waits for the others.
 	together time.Duration
 }
 
@@ -47,11 +47,13 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.contact.heard(!isUnreachable(err))
+		w.heard(place, err)
 		w.told(place, "discover", err)
 		switch {
 		case err != nil:
-			w.sleep(ctx, delay.Step())
+			if w.sleep(ctx, delay.Step()) {
+				delay = w.timing.backoff()
+			}
 		case !found:
 			absent++
 			w.lacks(s, absent)
@@ -63,7 +65,9 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 			if w.follow(ctx, s) {
 				delay = w.timing.backoff()
 			}
-			w.sleep(ctx, delay.Step())
+			if w.sleep(ctx, delay.Step()) {
+				delay = w.timing.backoff()
+			}
 		}
 	}
 }
@@ -74,14 +78,14 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 	src, client := s.kind.of(w.opts.Client, w.custom)
 	var gone atomic.Bool
 	told := func(verb string, streamed bool, err error) {
-		if ctx.Err() == nil {
-			w.contact.heard(!isUnreachable(err))
+		if ctx.Err() != nil {
+			return
 		}
+		w.heard(s.place, err)
 		switch {
-		case ctx.Err() != nil:
 		case apierrors.IsNotFound(err):
 			gone.Store(true)
-			w.back(s.place)
+			w.contact.back(s.place)
 		case streamed && err != nil && !isUnreachable(err) && !apierrors.IsTooManyRequests(err):
 			// A list follows, and says what there is to say.
 		case err == nil && streamed:
@@ -90,14 +94,18 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		case !isExpired(err):
 			w.told(s.place, verb, err)
 			if err == nil && verb == "watch" {
-				w.back(s.place)
+				w.contact.back(s.place)
 			}
 		}
 	}
-	lw := src.asListWatch(client, told, func() { w.contact.ended(s.place) })
+	lw := src.asListWatch(client, told, func() {
+		if ctx.Err() == nil {
+			w.contact.end(s.place)
+		}
+	})
 	r := cache.NewReflectorWithOptions(lw, s.kind.example(), s, cache.ReflectorOptions{
 		Name:    "rollcall-" + string(s.kind.resource),
-		Clock:   wakingClock{sleep: func(d time.Duration) { w.sleep(ctx, d) }},
+		Clock:   wakingClock{sleep: func(d time.Duration) { _ = w.sleep(ctx, d) }},
 		Backoff: w.timing.backoff(),
 	})
 	delay := w.timing.backoff()
@@ -108,8 +116,8 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		if time.Since(began) > w.timing.healthy {
 			delay, healthy = w.timing.backoff(), true
 		}
-		if !gone.Load() {
-			w.sleep(ctx, delay.Step())
+		if !gone.Load() && w.sleep(ctx, delay.Step()) {
+			delay = w.timing.backoff()
 		}
 	}
 	return healthy
@@ -140,6 +148,7 @@ func (w *Watch) has(ctx context.Context, k kind) (bool, error) {
 // lacks takes in that the API server has said so many times in a row that it does not have a resource.
 func (w *Watch) lacks(s *store, times int) {
 	w.noteServed(s.kind.resource, false)
+	w.contact.back(s.place)
 	known := len(w.ledger.names(s.place))
 	if known == 0 || times < goneAnswers {
 		w.listed(s.place) // it holds nothing up: what the log has stands until it is certain
@@ -166,20 +175,30 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// sleep waits for d before something is tried again, until ctx ends, or until the API server answers that did not.
-func (w *Watch) sleep(ctx context.Context, d time.Duration) {
+// heard notes whether a request has succeeded.
+func (w *Watch) heard(place int, err error) {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		w.contact.succeed()
+	default:
+		w.contact.fail(place)
+	}
+}
+
+// sleep waits for d before something is tried again, until ctx ends, or until requests succeed that did not. It reports
+// whether they do.
+func (w *Watch) sleep(ctx context.Context, d time.Duration) bool {
+	again, lately := w.contact.answers()
+	if lately {
+		d = min(d, leastBetween)
+	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	select {
 	case <-ctx.Done():
-	case <-w.contact.answers():
-	}
-}
-
-// back notes that it is known what there is of a resource, and what will change.
-func (w *Watch) back(place int) {
-	if w.contact.back(place) {
-		w.changed()
+		return false
+	case <-again:
+		return true
 	}
 }
 

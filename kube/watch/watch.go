@@ -45,6 +45,7 @@ type Watch struct {
 	whole []cache.Indexer
 
 	started   atomic.Bool
+	taken     atomic.Bool // Take has given what there was at first
 	wake      chan struct{}
 	synced    chan struct{}
 	first     sync.Mutex
@@ -132,20 +133,22 @@ func (w *Watch) Changed() <-chan struct{} { return w.wake }
 
 // Take returns what has changed since the last call, as inputs: Upserted and Deleted. From then on the log has it:
 // the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
-// to what the cluster has. After a break, such as a restart of the API server, there is nothing either until all
-// resources are told of again, for 15 s at most: what has changed meanwhile comes at once.
+// to what the cluster has. Later, after a break such as a restart of the API server, there is nothing until all
+// resources are told of again: what has changed meanwhile comes at once. From the first one on the others have 15 s.
 func (w *Watch) Take() []eventlog.Payload {
 	if !w.ready() {
 		return nil
 	}
+	w.taken.Store(true)
 	return w.ledger.take()
 }
 
-// ready reports whether there may be something to take.
+// ready reports whether there may be something to take. The first call of Take gets all that there is: decisions follow
+// it.
 func (w *Watch) ready() bool {
 	select {
 	case <-w.synced:
-		return !w.contact.waits()
+		return !w.taken.Load() || !w.contact.waits()
 	default:
 		return false
 	}
