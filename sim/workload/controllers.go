@@ -114,6 +114,8 @@ type ownership struct {
 	owned map[ownerKey]int
 	// pods are one pod of each controller, for messages.
 	pods map[ownerKey]string
+	// parts are one object, other than a pod, that makes pods and names a controller, of each controller.
+	parts map[ownerKey]string
 	// orphans are the living pods that name none, by namespace.
 	orphans map[string][]*corev1.Pod
 	// sets are the file's ReplicaSets.
@@ -122,8 +124,14 @@ type ownership struct {
 
 // newOwnership looks through all sources of pods.
 func newOwnership(sources []podSource) *ownership {
-	o := &ownership{owned: map[ownerKey]int{}, pods: map[ownerKey]string{}, orphans: map[string][]*corev1.Pod{}}
+	o := &ownership{owned: map[ownerKey]int{}, pods: map[ownerKey]string{}, parts: map[ownerKey]string{},
+		orphans: map[string][]*corev1.Pod{}}
 	for _, s := range sources {
+		if object, name := s.maker(); object != nil {
+			if key, ok := controllerOf(object); ok {
+				o.parts[key] = name
+			}
+		}
 		if s.replicated != nil && s.replicated.kind.Kind == "ReplicaSet" {
 			o.sets = append(o.sets, s.replicated)
 		}
@@ -138,6 +146,19 @@ func newOwnership(sources []podSource) *ownership {
 		}
 	}
 	return o
+}
+
+// maker returns the object that makes pods, and its kind and name; nil for a pod.
+func (s podSource) maker() (object metav1.Object, name string) {
+	switch {
+	case s.job != nil:
+		return s.job, jobKind.Kind + " " + ObjectName(s.job)
+	case s.replicated != nil:
+		return s.replicated.object, s.replicated.String()
+	case s.owner != nil:
+		return &s.owner.meta, s.owner.String()
+	}
+	return nil, ""
 }
 
 // hasEnded reports whether a pod runs no more.
@@ -211,7 +232,7 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 	}
 	plan.Template = template
 	for k := there; k < int(count); k++ {
-		if plan.Name, err = m.generatedName(r, k); err != nil {
+		if plan.Name, err = m.generatedName(r.String(), plan.Namespace, r.object.GetName()+"-", k); err != nil {
 			return d.errorf("", "%w", err)
 		}
 		if err := m.addReplica(d, plan); err != nil {
@@ -317,36 +338,6 @@ func (m *manifest) replicaPod(d *document, r *replicated, plan PodPlan) (*corev1
 		return nil, err
 	}
 	return pod, nil
-}
-
-// The lengths of generated names: the API server cuts the base so that a random part of five letters makes 63.
-const (
-	generatedBase   = 58
-	validNameLength = 253
-)
-
-// generatedLetters are those of which the API server makes the random part of a name.
-const generatedLetters = "bcdfghjklmnpqrstvwxz2456789"
-
-// generatedName makes the k-th pod's name as the API server does, but that the last part follows from the object's name
-// and k, and not from chance.
-func (m *manifest) generatedName(r *replicated, k int) (string, error) {
-	base := r.object.GetName() + "-"
-	base = base[:min(len(base), generatedBase)]
-	for attempt := range 1000 {
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%s\x00%d\x00%d", r, k, attempt)
-		n, suffix := h.Sum64(), [5]byte{}
-		for i := range suffix {
-			suffix[i] = generatedLetters[n%uint64(len(generatedLetters))]
-			n /= uint64(len(generatedLetters))
-		}
-		name := base + string(suffix[:])
-		if _, taken := m.lines[string(eventlog.Pods)+" "+r.object.GetNamespace()+"/"+name]; !taken {
-			return name, nil
-		}
-	}
-	return "", fmt.Errorf("%s: no name is free for pod %d", r, k)
 }
 
 // addStatefulPods adds the pods of a StatefulSet that are not in the file, and their claims. They come all at once, in

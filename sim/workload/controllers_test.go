@@ -149,13 +149,41 @@ func TestJobsThatHaveEndedMakeNoPods(t *testing.T) {
 	}
 }
 
+// ownerOf is an object of a kind of the table podKinds with a count of n, and how many pods that makes.
+func ownerOf(version, kind, name string, n int) (text string, pods int) {
+	const template = "template: {spec: {containers: [{name: c}]}}"
+	spec, pods := "", n
+	switch kind {
+	case "JobSet":
+		spec = fmt.Sprintf("replicatedJobs: [{name: a, replicas: %d, template: {spec: {parallelism: 2, %s}}}]", n,
+			template)
+		pods = 2 * n
+	case "LeaderWorkerSet":
+		spec = fmt.Sprintf("replicas: 2, leaderWorkerTemplate: {size: %d, workerT%s}", n+1, template[1:])
+		pods = 2 * (n + 1)
+	case "VolcanoJob":
+		kind, spec = "Job", fmt.Sprintf("tasks: [{replicas: %d, %s}, {replicas: 1, %s}]", n, template, template)
+		pods = n + 1
+	case "TFJob":
+		spec = fmt.Sprintf("tfReplicaSpecs: {PS: {%s}, Worker: {replicas: %d, %s}}", template, n, template)
+		pods = n + 1
+	case "RayCluster":
+		spec = fmt.Sprintf("headGroupSpec: {%s}, workerGroupSpecs: [{groupName: w, replicas: %d, numOfHosts: 2, %s}]",
+			template, n, template)
+		pods = 2*n + 1
+	}
+	return fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {%s}\n", version, kind, name, spec), pods
+}
+
 // TestNoPodOfAFileDisappears: however many objects of whatever kinds ask for pods, as many are known, or the file is
 // refused.
 func TestNoPodOfAFileDisappears(t *testing.T) {
 	kinds := []struct{ version, kind string }{
 		{"apps/v1", "ReplicaSet"}, {"apps/v1", "StatefulSet"}, {"apps/v1", "Deployment"}, {"v1",
 			"ReplicationController"},
-		{"batch/v1", "Job"}, {"v1", "Pod"}, {"apps/v1", "DaemonSet"}, {"jobset.x-k8s.io/v1alpha2", "JobSet"},
+		{"batch/v1", "Job"}, {"v1", "Pod"}, {"apps/v1", "DaemonSet"}, {"ray.io/v1", "RayService"},
+		{"jobset.x-k8s.io/v1alpha2", "JobSet"}, {"leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"},
+		{"batch.volcano.sh/v1alpha1", "VolcanoJob"}, {"kubeflow.org/v1", "TFJob"}, {"ray.io/v1", "RayCluster"},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
@@ -173,7 +201,11 @@ func TestNoPodOfAFileDisappears(t *testing.T) {
 			case "Pod":
 				fmt.Fprintf(&text, "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n%s", name, podTail)
 				want++
-			case "DaemonSet", "JobSet":
+			case "JobSet", "LeaderWorkerSet", "VolcanoJob", "TFJob", "RayCluster":
+				made, pods := ownerOf(k.version, k.kind, name, n)
+				text.WriteString(made)
+				want += pods
+			case "DaemonSet", "RayService":
 				fmt.Fprintf(&text, "apiVersion: %s\nkind: %s\nmetadata: {name: %s}\n", k.version, k.kind, name)
 				if refused == "" {
 					refused = name

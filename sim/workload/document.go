@@ -26,6 +26,20 @@ type document struct {
 	body         []byte
 	// tree is the object as YAML, for the lines of its fields; nil if they are not known.
 	tree *yamlv3.Node
+	// base is the path, with a dot behind it, of the part of the object that body is; "" for the whole of it.
+	base string
+}
+
+// part returns the part of the object that stands at a path, and is value.
+func (d *document) part(path string, value any) (*document, error) {
+	part := *d
+	part.base = d.base + path + "."
+	body, err := json.Marshal(value)
+	if err != nil {
+		return nil, d.errorf(path, "%s: %w", path, err)
+	}
+	part.body = body
+	return &part, nil
 }
 
 // errorf says what is wrong with the field of that path ("" for the object as a whole), on the field's line or
@@ -33,9 +47,13 @@ type document struct {
 func (d *document) errorf(fieldPath, format string, args ...any) error {
 	line := d.line
 	if d.tree != nil {
-		line = d.offset + deepest(d.tree, splitPath(fieldPath)).Line
+		line = d.offset + deepest(d.tree, splitPath(d.base+fieldPath)).Line
 	}
-	return &InputError{Path: d.path, Line: line, Err: fmt.Errorf(format, args...)}
+	err := fmt.Errorf(format, args...)
+	if d.base != "" {
+		err = fmt.Errorf("%s: %w", strings.TrimSuffix(d.base, "."), err)
+	}
+	return &InputError{Path: d.path, Line: line, Err: err}
 }
 
 // decode decodes the object strictly.

@@ -19,29 +19,29 @@ const (
 
 // kindAdvice says what to do about a kind that is not read; "" for any version and kind of a group.
 var kindAdvice = map[schema.GroupKind]string{
-	{Group: "apps", Kind: "DaemonSet"}:                           asNode,
-	{Group: "batch", Kind: "CronJob"}:                            asJobs,
-	{Group: "batch.volcano.sh", Kind: "Job"}:                     asPods,
-	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                   asPods,
-	{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: asPods,
-	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                  asPods,
-	{Group: "kubeflow.org"}:                                      asPods,
-	{Group: "trainer.kubeflow.org"}:                              asPods,
-	{Group: "ray.io"}:                                            asPods,
-	{Group: "sparkoperator.k8s.io"}:                              asPods,
-	{Group: "argoproj.io"}:                                       asPods,
-	{Group: "workload.codeflare.dev"}:                            asPods,
-	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:           asOwnGroup,
-	{Group: "scheduling.run.ai", Kind: "PodGroup"}:               asOwnGroup,
-	{Group: "scheduling.sigs.k8s.io", Kind: "PodGroup"}:          asOwnGroup,
-	{Group: "scheduling.koordinator.sh", Kind: "Reservation"}:    "put a Pod that holds the room into the file",
-	{Group: "kubescheduler.config.k8s.io"}:                       "give it with --config",
-	{Group: "scheduling.godel.kubewharf.io", Kind: "PodGroup"}:   asOwnGroup,
-	{Group: "scheduling.k8s.io", Kind: "Workload"}:               asOwnGroup,
-	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:              asOwnGroup,
-	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:               asOwnGroup,
-	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:             asOwnGroup,
-	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:    "put the ResourceClaims into the file",
+	{Group: "apps", Kind: "DaemonSet"}:                         asNode,
+	{Group: "batch", Kind: "CronJob"}:                          asJobs,
+	{Group: "batch.volcano.sh"}:                                asPods,
+	{Group: "jobset.x-k8s.io"}:                                 asPods,
+	{Group: "leaderworkerset.x-k8s.io"}:                        asPods,
+	{Group: "kueue.x-k8s.io", Kind: "Workload"}:                asPods,
+	{Group: "kubeflow.org"}:                                    asPods,
+	{Group: "trainer.kubeflow.org"}:                            asPods,
+	{Group: "ray.io"}:                                          asPods,
+	{Group: "sparkoperator.k8s.io"}:                            asPods,
+	{Group: "argoproj.io"}:                                     asPods,
+	{Group: "workload.codeflare.dev"}:                          asPods,
+	{Group: "scheduling.volcano.sh", Kind: "PodGroup"}:         asOwnGroup,
+	{Group: "scheduling.run.ai", Kind: "PodGroup"}:             asOwnGroup,
+	{Group: "scheduling.sigs.k8s.io", Kind: "PodGroup"}:        asOwnGroup,
+	{Group: "scheduling.koordinator.sh", Kind: "Reservation"}:  "put a Pod that holds the room into the file",
+	{Group: "kubescheduler.config.k8s.io"}:                     "give it with --config",
+	{Group: "scheduling.godel.kubewharf.io", Kind: "PodGroup"}: asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "Workload"}:             asOwnGroup,
+	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:            asOwnGroup,
+	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:             asOwnGroup,
+	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:           asOwnGroup,
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:  "put the ResourceClaims into the file",
 }
 
 const asOwnGroup = "put a PodGroup of scheduling.k8s.io/v1beta1 or scheduling.x-k8s.io/v1alpha1 into the file"
@@ -100,6 +100,9 @@ var foreign = []struct{ key, scheduler, advice string }{
 	{"kueue.x-k8s.io/podset-slice-*", "Kueue", asTopology},
 	{"yunikorn.apache.org/task-group*", "YuniKorn", asGang},
 	{"godel.bytedance.com/pod-group-name", "Gödel", asGang},
+	{"alpha.jobset.sigs.k8s.io/exclusive-topology", "JobSet", asTopology},
+	{"leaderworkerset.sigs.k8s.io/exclusive-topology", "LeaderWorkerSet", asTopology},
+	{"leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology", "LeaderWorkerSet", asTopology},
 }
 
 // foreignResources are the resources by which other schedulers are asked for a part of a device: how much of it a node
@@ -123,13 +126,8 @@ func matchesKey(key, name string) bool {
 
 // checkForeign refuses a pod that asks another scheduler for what this one would not give it.
 func (d *document) checkForeign(pod *corev1.Pod, prefix string) error {
-	for _, name := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		for _, f := range foreign {
-			if matchesKey(f.key, name) {
-				return d.errorf(prefix+"metadata.annotations."+name, "annotation %s: %s asks %s for something %s",
-					cut(name, 60), podName(pod, prefix), f.scheduler, f.advice)
-			}
-		}
+	if err := d.checkForeignAnnotations(pod.Annotations, prefix, podName(pod, prefix)); err != nil {
+		return err
 	}
 	for _, list := range []struct {
 		path       string
@@ -139,6 +137,20 @@ func (d *document) checkForeign(pod *corev1.Pod, prefix string) error {
 			path := fmt.Sprintf("%s%s[%d].resources", prefix, list.path, i)
 			if err := d.checkForeignResources(pod, prefix, path, c.Resources); err != nil {
 				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkForeignAnnotations refuses annotations that ask another scheduler, or a controller, for what pods would not get.
+// object is what has them.
+func (d *document) checkForeignAnnotations(annotations map[string]string, prefix, object string) error {
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		for _, f := range foreign {
+			if matchesKey(f.key, name) {
+				return d.errorf(prefix+"metadata.annotations."+name, "annotation %s: %s asks %s for something %s",
+					cut(name, 60), object, f.scheduler, f.advice)
 			}
 		}
 	}

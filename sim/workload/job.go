@@ -39,7 +39,7 @@ func (m *manifest) addJob(d *document) error {
 // nowhere.
 func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	if jobHasEnded(job) {
-		m.endedJobs++
+		m.endedOwners[jobKind.Kind]++
 		return nil
 	}
 	key := ownerKey{jobKind.GroupKind(), types.NamespacedName{Namespace: job.Namespace, Name: job.Name}}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	schedulinghelpers "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -56,16 +57,22 @@ type manifest struct {
 	fallback *schedulingv1.PriorityClass
 	// ownership is known once all documents are read.
 	ownership *ownership
-	// ended and endedJobs count what is left out.
-	ended, endedJobs int
+	// ended counts the pods that are left out, endedOwners by kind what would make pods.
+	ended       int
+	endedOwners map[string]int
+	// generated counts, by resource and generateName, the objects that were given a name.
+	generated map[string]int
+	// made are the PodGroups that are not in the file, by what makes them.
+	made map[types.NamespacedName]string
 }
 
-// podSource is a Pod, a Job, or what asks for replicas of a pod.
+// podSource is a Pod, a Job, what asks for replicas of a pod, or an object of a kind of the table podKinds.
 type podSource struct {
 	doc        *document
 	pod        *corev1.Pod
 	job        *batchv1.Job
 	replicated *replicated
+	owner      *podOwner
 }
 
 // readYAML reads Kubernetes YAML of any number of documents. Objects are decoded strictly and given the API's
@@ -88,7 +95,8 @@ func readManifest(in *input, path string, r io.Reader,
 	}
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, lines: map[string]int{},
-		classes: map[string]*schedulingv1.PriorityClass{},
+		classes: map[string]*schedulingv1.PriorityClass{}, endedOwners: map[string]int{},
+		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
 	for _, res := range eventlog.Resources() {
 		m.kinds[eventlog.KindFor(res)] = res
@@ -109,8 +117,8 @@ func readManifest(in *input, path string, r io.Reader,
 	if m.ended > 0 {
 		in.note("%d pods that have ended are left out", m.ended)
 	}
-	if m.endedJobs > 0 {
-		in.note("%d Jobs that have ended are left out", m.endedJobs)
+	for _, kind := range slices.Sorted(maps.Keys(m.endedOwners)) {
+		in.note("%d %ss that have ended are left out", m.endedOwners[kind], kind)
 	}
 	return nil
 }
@@ -133,6 +141,11 @@ func (m *manifest) add(d *document) error {
 		return m.addJob(d)
 	case deploymentKind:
 		return m.addDeployment(d)
+	case volcanoGroupKind:
+		return m.addVolcanoGroup(d)
+	}
+	if row := podKindOf(kind); row != nil {
+		return m.addOwner(d, row)
 	}
 	res, known := m.kinds[kind]
 	if !known {
@@ -180,6 +193,13 @@ func (m *manifest) addList(d *document) error {
 func (m *manifest) identify(d *document, resource string, o metav1.Object, namespaced bool) error {
 	if namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(metav1.NamespaceDefault)
+	}
+	if o.GetName() == "" && o.GetGenerateName() != "" && namespaced {
+		name, err := m.nameFor(resource, o.GetNamespace(), o.GetGenerateName())
+		if err != nil {
+			return d.errorf("metadata.generateName", "%w", err)
+		}
+		o.SetName(name)
 	}
 	if o.GetName() == "" {
 		return d.errorf("metadata", "metadata.name is missing")
@@ -306,6 +326,8 @@ func (m *manifest) addPods(s podSource) error {
 		return m.addJobPods(s.doc, s.job)
 	case s.replicated != nil:
 		return m.addReplicas(s.doc, s.replicated)
+	case s.owner != nil:
+		return m.addOwnersPods(s.doc, s.owner)
 	}
 	if hasEnded(s.pod) {
 		m.ended++

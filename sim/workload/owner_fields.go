@@ -1,0 +1,176 @@
+package workload
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// fieldAt returns the value that stands below value at a path of keys, nil if there is none.
+func fieldAt(value any, path string) any {
+	for key := range strings.SplitSeq(path, ".") {
+		mapping, _ := value.(map[string]any)
+		value = mapping[key]
+	}
+	return value
+}
+
+// number reads a whole number between low and high; absent if there is none.
+func (d *document) number(path string, value any, absent, low, high int) (int, error) {
+	var n int64
+	switch v := value.(type) {
+	case nil:
+		return absent, nil
+	case int64:
+		n = v
+	default:
+		return 0, d.errorf(path, "%s: %s is not a whole number", path, cut(fmt.Sprint(value), 40))
+	}
+	if n < int64(low) || n > int64(high) {
+		return 0, d.errorf(path, "%s: %d lies outside %d and %d", path, n, low, high)
+	}
+	return int(n), nil
+}
+
+// fieldUse says what is done with a field of a kind of the table.
+type fieldUse uint8
+
+const (
+	fieldUnknown fieldUse = iota
+	// fieldInner: other fields that are known stand below it.
+	fieldInner
+	// fieldWhole: it is taken or passed over with all that stands below it.
+	fieldWhole
+)
+
+// fields returns the uses of the fields of a kind, by path.
+func (k *podKind) fields() map[string]fieldUse {
+	uses := map[string]fieldUse{"apiVersion": fieldWhole, "kind": fieldWhole, "metadata": fieldWhole,
+		"status": fieldWhole}
+	known := slices.Concat(k.passed, []string{k.suspend, k.deadline, k.priority, k.scheduler, k.gang.asked + ".",
+		k.gang.minimum, k.gang.timeout, k.gang.resources})
+	for _, r := range k.refused {
+		known = append(known, r.path)
+	}
+	for i := range k.sets {
+		s := &k.sets[i]
+		known = append(known, s.otherwise, s.only)
+		if !s.job {
+			known = append(known, s.groups)
+		}
+		below := append([]string{s.key, s.template, s.count, s.lowest, s.highest, s.times, s.off, s.least}, s.passed...)
+		if s.job {
+			below = append(below, s.groups)
+		}
+		for _, field := range below {
+			if field != "" {
+				known = append(known, s.at+"."+field)
+			}
+		}
+	}
+	for _, path := range known {
+		if !strings.HasSuffix(path, ".") && path != "" {
+			uses[path] = fieldWhole
+		}
+		for at := strings.LastIndexByte(path, '.'); at > 0; at = strings.LastIndexByte(path, '.') {
+			path = path[:at]
+			if uses[path] == fieldUnknown {
+				uses[path] = fieldInner
+			}
+			if inner, isList := strings.CutSuffix(path, "[]"); isList {
+				uses[inner] = fieldInner
+			}
+		}
+	}
+	return uses
+}
+
+// checkFields refuses fields that are unknown, and those that are not carried out.
+func (k *podKind) checkFields(d *document, tree map[string]any) error {
+	return k.checkBelow(d, k.fields(), "", "", tree)
+}
+
+// checkBelow looks at the fields of a mapping that stands at path, which in the table is pattern.
+func (k *podKind) checkBelow(d *document, uses map[string]fieldUse, path, pattern string,
+	mapping map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(mapping)) {
+		at, as := path+key, pattern+key
+		for _, r := range k.refused {
+			if r.path == as && !r.allows(mapping[key]) {
+				return d.errorf(at, "%s: it is not carried out in a simulation: %s", at, r.advice)
+			}
+		}
+		use, value := uses[as], mapping[key]
+		switch {
+		case use == fieldUnknown:
+			return d.errorf(at, "unknown field %q", cut(at, 80))
+		case use == fieldWhole || value == nil:
+			continue
+		}
+		if _, isList := uses[as+"[]"]; !isList {
+			inner, ok := value.(map[string]any)
+			if !ok {
+				return d.errorf(at, "%s: an object is expected", at)
+			}
+			if err := k.checkBelow(d, uses, at+".", as+".", inner); err != nil {
+				return err
+			}
+			continue
+		}
+		list, ok := value.([]any)
+		if !ok {
+			return d.errorf(at, "%s: a list is expected", at)
+		}
+		for i, element := range list {
+			at := fmt.Sprintf("%s[%d]", at, i)
+			inner, ok := element.(map[string]any)
+			if !ok {
+				return d.errorf(at, "%s: an object is expected", at)
+			}
+			if err := k.checkBelow(d, uses, at+".", as+"[].", inner); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// allows reports whether the field's value changes nothing.
+func (r *refusal) allows(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == "" || r.except != "" && slices.Contains(strings.Split(r.except, "|"), v)
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// submitter is the template of the pod by which KubeRay submits a RayJob whose object has none.
+func submitter() *corev1.PodTemplateSpec {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{
+			Name:      "ray-job-submitter",
+			Resources: corev1.ResourceRequirements{Requests: list("500m", "200Mi"), Limits: list("1", "1Gi")},
+		}},
+	}}
+}
+
+// mostMembers is the most that a minimum can be.
+const mostMembers = math.MaxInt32
