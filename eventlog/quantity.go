@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -136,7 +137,8 @@ func (w *quantityWalk) children(open json.Delim, quantity bool) error {
 				return err
 			}
 			name, _ := key.(string)
-			step, below = "."+name, quantity || quantityMembers[strings.ToLower(name)]
+			lower := strings.ToLower(name)
+			step, below = "."+name, quantity || quantityMembers[lower] && !textMembers[w.parent()+"."+lower]
 		}
 		w.path = append(w.path, step)
 		if err := w.value(below); err != nil {
@@ -149,6 +151,16 @@ func (w *quantityWalk) children(open json.Delim, quantity bool) error {
 		return nil
 	}
 	return err
+}
+
+// parent is the name, in lower case, of the member that the object or list which is being read is in; "" for none.
+func (w *quantityWalk) parent() string {
+	for _, step := range slices.Backward(w.path) {
+		if name, member := strings.CutPrefix(step, "."); member {
+			return strings.ToLower(name)
+		}
+	}
+	return ""
 }
 
 // quantityMembers are the names, in lower case, of the members of the log's objects that hold quantities.
@@ -174,6 +186,44 @@ func findQuantities(t reflect.Type, names map[string]bool, seen map[reflect.Type
 			names[strings.ToLower(name)] = true
 		}
 		findQuantities(field.Type, names, seen)
+	}
+}
+
+// textMembers are the members, in lower case and with the one that they are in, that are called as one that holds
+// quantities and hold texts: env.value beside capacity.value. Any text can be there.
+var textMembers = func() map[string]bool {
+	kinds, seen := map[string]map[bool]bool{}, map[string]bool{}
+	for i := range registry {
+		findTexts(reflect.TypeOf(registry[i].object()), "", kinds, seen)
+	}
+	texts := map[string]bool{}
+	for name, is := range kinds { // any order: a set
+		texts[name] = is[true] && !is[false]
+	}
+	return texts
+}()
+
+// findTexts notes of each member below a type whether it is a text in some objects, and something else in others.
+func findTexts(t reflect.Type, parent string, kinds map[string]map[bool]bool, seen map[string]bool) {
+	t = elementOf(t)
+	key := parent + " " + t.PkgPath() + "." + t.Name()
+	if t.Kind() != reflect.Struct || t == quantityType || seen[key] {
+		return
+	}
+	seen[key] = true
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name = strings.ToLower(name); name == "" { // inlined
+			findTexts(field.Type, parent, kinds, seen)
+			continue
+		}
+		member := parent + "." + name
+		if kinds[member] == nil {
+			kinds[member] = map[bool]bool{}
+		}
+		kinds[member][elementOf(field.Type).Kind() == reflect.String] = true
+		findTexts(field.Type, name, kinds, seen)
 	}
 }
 

@@ -70,3 +70,31 @@ func TestQuantitiesAreFoundWhereverTheyStandInAnObject(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsThatAreCalledAsQuantitiesAreNotTakenForThem: a container's variables and the values of tolerations may be
+// any text of any length.
+func TestTextsThatAreCalledAsQuantitiesAreNotTakenForThem(t *testing.T) {
+	const costly = `"1e99999"`
+	for _, object := range []string{
+		`{"spec":{"containers":[{"env":[{"name":"COMMIT","value":"12e45678"}]}]}}`,
+		`{"spec":{"containers":[{"env":[{"name":"CONFIG","value":"` + strings.Repeat("x", 300) + `"}]}]}}`,
+		`{"spec":{"template":{"spec":{"initContainers":[{"env":[{"value":"echo\nhello 12345"}]}]}}}}`,
+		`{"spec":{"tolerations":[{"key":"a","value":` + costly + `}]}}`,
+		`{"spec":{"taints":[{"key":"a","value":` + costly + `}]}}`,
+	} {
+		if err := eventlog.CheckQuantities([]byte(object)); err != nil {
+			t.Errorf("%.80s: %v", object, err)
+		}
+	}
+	for _, object := range []string{
+		`{"spec":{"devices":[{"capacity":{"memory":{"value":` + costly + `}}}]}}`,
+		`{"spec":{"devices":[{"capacity":{"env":{"value":` + costly + `}}}]}}`,
+		`{"spec":{"sharedCounters":[{"counters":{"a":{"value":` + costly + `}}}]}}`,
+		`{"spec":{"containers":[{"env":[{"value":"a"}],"resources":{"requests":{"value":` + costly + `}}}]}}`,
+	} {
+		var bad *eventlog.QuantityError
+		if err := eventlog.CheckQuantities([]byte(object)); !errors.As(err, &bad) {
+			t.Errorf("%.80s: %v, want an error", object, err)
+		}
+	}
+}

@@ -4,8 +4,8 @@
 // and goes. It owns the formats too:
 //
 //   - Kubernetes YAML and JSON: Node, Pod, Job, PodGroup, volumes and claims, priority classes. Annotations such as
-//     rollcall.dev/arrival and rollcall.dev/duration give virtual times. The jobs of other projects are rows of the table
-//     podKinds in kinds.go: where their pod templates and counts are, and which of their pods are a gang.
+//     rollcall.dev/arrival and rollcall.dev/duration give virtual times. The jobs of other projects are rows of the
+//     table podKinds in kinds.go: where their pod templates and counts are, and which of their pods are a gang.
 //   - The two CSV files of the Alibaba "openb" GPU trace.
 //   - The Standard Workload Format (SWF): a job of N processors is a gang of N pods.
 //   - Exports of a log of Rollcall, one JSON object a line: its inputs happen again, without its decisions.
