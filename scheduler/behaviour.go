@@ -186,6 +186,9 @@ func (r *rules) needsPlaces() bool { return r.behaviour >= 5 }
 // are kept for them.
 func (r *rules) keepsBeyond() bool { return r.behaviour >= 5 }
 
+// keepsApart reports whether pods that a nominated pod must not be beside are kept out of its topology.
+func (r *rules) keepsApart() bool { return r.behaviour >= 5 }
+
 // saysAhead reports whether nodes that are for the first of a lane are refused in plain words.
 func (r *rules) saysAhead() bool { return r.behaviour >= 5 }
 

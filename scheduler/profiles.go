@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
@@ -73,6 +74,7 @@ func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framew
 func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile, error) {
 	// Whether NodeResourcesFit filters is known only once the profile is there, and the plugins are made with it.
 	view := &gangsOfProfile{machine: m}
+	var apart bool
 	prof, err := framework.NewProfile(m.ctx, m.registry, cfg.Profiles[i], framework.World{
 		Lister:    m.cluster,
 		Informers: m.cluster.Informers().Factory(),
@@ -84,7 +86,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Changed:   m.cluster.ChangedSince,
 		Removed:   m.cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
-		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return reservedFrom(m.backfill, pod) },
+		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
 	})
@@ -100,6 +102,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 			"want %d "+
 			"or less", prof.Name(), plugin.MostSeconds(), mostSeconds)
 	}
+	apart = m.rules.keepsApart() && prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
 	m.profiles.roomChecked[prof.Name()] = view.fits

@@ -289,8 +289,29 @@ func (m *Machine) failedAttempt(entry eventlog.Entry) (key queue.Key, ok bool) {
 	return m.entities.keyOf(p), true
 }
 
-// reservedFrom is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
-// any.
+// refusalOf is the framework's Reserved: why the pod must not go to a node that has room for it; nil if it may go to
+// any. With apart it must not go where it would be in the way of a nominated pod.
+func (m *Machine) refusalOf(pod *v1.Pod, apart bool) func(fwk.NodeInfo) *fwk.Status {
+	reserved := reservedFrom(m.backfill, pod)
+	if !apart {
+		return reserved
+	}
+	from := m.nominated.apartFrom(pod, m.cluster.Informers().Factory().Core().V1().Namespaces().Lister())
+	switch {
+	case from == nil:
+		return reserved
+	case reserved == nil:
+		return from
+	}
+	return func(info fwk.NodeInfo) *fwk.Status {
+		if status := reserved(info); status != nil {
+			return status
+		}
+		return from(info)
+	}
+}
+
+// reservedFrom is refusalOf by what is reserved, and by what comes first.
 func reservedFrom(planner *backfill.Planner, pod *v1.Pod) func(info fwk.NodeInfo) *fwk.Status {
 	if pod.Spec.NodeName != "" {
 		return nil // what it requests is counted on its node already

@@ -159,7 +159,7 @@ func (p *Player) composite(d *datadriven.TestData) eventlog.Object {
 func (p *Player) pod(d *datadriven.TestData, namespace, name string) *v1.Pod {
 	p.t.Helper()
 	p.allow(d, 1, "cpu", "memory", "gpu", "count", "group", "xgroup", "node", "gate", "priority", "preemptionPolicy",
-		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices")
+		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices", "apart", "from")
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: p.podUID(name)}}
 	pod.Labels = pair(d, "label")
 	if g := arg(d, "xgroup", ""); g != "" {
@@ -196,6 +196,11 @@ func (p *Player) podSpec(d *datadriven.TestData, spec *v1.PodSpec) {
 		spec.SchedulingGates = []v1.PodSchedulingGate{{Name: g}}
 	}
 	spec.NodeSelector = pair(d, "selector")
+	if key := arg(d, "apart", ""); key != "" {
+		term := v1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: pair(d, "from")}}
+		spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}}}
+	}
 	if claim := arg(d, "volume", ""); claim != "" {
 		source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
 		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}
