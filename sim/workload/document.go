@@ -94,6 +94,18 @@ func (d *document) named() string {
 	return " (" + cut(strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), 80) + ")"
 }
 
+// annotated reports whether the object has an annotation of that name.
+func (d *document) annotated(name string) bool {
+	var object struct {
+		Metadata struct{ Annotations map[string]any }
+	}
+	if err := json.Unmarshal(d.body, &object); err != nil {
+		return false
+	}
+	_, given := object.Metadata.Annotations[name]
+	return given
+}
+
 // invalid turns the first of the API's own complaints into an error; nil if there is none. prefix is put before
 // the path of a complaint about what stands deeper in the object.
 func (d *document) invalid(list field.ErrorList, prefix string) error {

@@ -14,13 +14,14 @@ import (
 const (
 	asPods = "put its pods into the file instead, and a PodGroup for each gang of them"
 	asJobs = "put a Job with the annotation rollcall.dev/arrival into the file for each of its runs"
+	asRuns = asJobs + ", or give it the annotation rollcall.dev/runs with their number"
 	asNode = "put a Pod with the node's name in spec.nodeName into the file for each node that has one"
 )
 
 // kindAdvice says what to do about a kind that is not read; "" for any version and kind of a group.
 var kindAdvice = map[schema.GroupKind]string{
 	{Group: "apps", Kind: "DaemonSet"}:                         asNode,
-	{Group: "batch", Kind: "CronJob"}:                          asJobs,
+	{Group: "batch", Kind: "CronJob"}:                          asRuns,
 	{Group: "batch.volcano.sh"}:                                asPods,
 	{Group: "jobset.x-k8s.io"}:                                 asPods,
 	{Group: "leaderworkerset.x-k8s.io"}:                        asPods,

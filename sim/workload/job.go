@@ -117,7 +117,8 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 // jobSize returns how many pods a Job makes and how many of them exist at a time.
 func jobSize(d *document, job *batchv1.Job) (count, parallelism int32, err error) {
 	if s := job.Spec.Suspend; s != nil && *s {
-		return 0, 0, d.errorf("spec.suspend", "spec.suspend: a suspended Job makes no pods")
+		return 0, 0, d.errorf("spec.suspend", "spec.suspend: a suspended Job makes no pods: resume it, or leave it "+
+			"out")
 	}
 	parallelism = 1
 	if p := job.Spec.Parallelism; p != nil {

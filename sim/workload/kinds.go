@@ -12,6 +12,8 @@ import (
 // them has a meaning for scheduling. Paths are those of fields in the object; [] stands for each element of a list.
 type podKind struct {
 	kind schema.GroupKind
+	// needs is the annotation without which objects of the kind are not read.
+	needs string
 	// called is the kind in messages, if that is not its name.
 	called string
 	// versions are those that are read.
@@ -54,8 +56,10 @@ type podSet struct {
 	lowest, highest, times, off string
 	// least is the field below at by which the set has a minimum of its own in the gang.
 	least string
-	// job says that the template is that of a Job.
-	job bool
+	// job says that the template is that of a Job; indexed, that the Job is Indexed unless it says otherwise.
+	job, indexed bool
+	// schedule is the field below at with the times of a CronJob, each of which makes a group: $run is its time.
+	schedule string
 	// only is a field, and the values of it with which there are such pods; missing makes the template that counts if
 	// the object has none.
 	only    string
@@ -104,6 +108,9 @@ type gangRule struct {
 // GangAnnotation, with the value "true", asks for a gang where the controller's configuration does so in a cluster.
 const GangAnnotation = "rollcall.dev/gang"
 
+// RunsAnnotation is how often a CronJob runs, from its arrival on.
+const RunsAnnotation = "rollcall.dev/runs"
+
 const volcanoGroup = "scheduling.k8s.io/group-name"
 
 // What to do about fields that are not carried out.
@@ -117,10 +124,23 @@ const (
 // podKinds is the table.
 var podKinds = slices.Concat(kubeflowKinds(), rayKinds(), []podKind{
 	{
+		kind: schema.GroupKind{Group: "batch", Kind: "CronJob"}, versions: []string{"v1"}, needs: RunsAnnotation,
+		sets: []podSet{{at: "spec", name: "run", template: "jobTemplate", schedule: "schedule", job: true,
+			pod: "$name-$run"}},
+		suspend: "spec.suspend",
+		passed: []string{"spec.startingDeadlineSeconds", "spec.successfulJobsHistoryLimit",
+			"spec.failedJobsHistoryLimit"},
+		refused: []refusal{
+			{"spec.concurrencyPolicy", "Allow", asJobs},
+			{"spec.timeZone", "Etc/UTC|UTC", "write the schedule in UTC"},
+		},
+	},
+	{
 		kind: schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}, versions: []string{"v1alpha2"},
 		sets: []podSet{{
-			at: "spec.replicatedJobs[]", key: "name", template: "template", groups: "replicas", job: true,
-			pod: "$name-$set-$group", passed: []string{"groupName"}, labels: map[string]string{
+			at: "spec.replicatedJobs[]", key: "name", template: "template", groups: "replicas",
+			job: true, indexed: true, pod: "$name-$set-$group", passed: []string{"groupName"},
+			labels: map[string]string{
 				"jobset.sigs.k8s.io/jobset-name":        "$name",
 				"jobset.sigs.k8s.io/replicatedjob-name": "$set",
 				"jobset.sigs.k8s.io/job-index":          "$group",

@@ -144,7 +144,7 @@ func (m *manifest) add(d *document) error {
 	case volcanoGroupKind:
 		return m.addVolcanoGroup(d)
 	}
-	if row := podKindOf(kind); row != nil {
+	if row := podKindOf(kind); row != nil && (row.needs == "" || d.annotated(row.needs)) {
 		return m.addOwner(d, row)
 	}
 	res, known := m.kinds[kind]

@@ -108,6 +108,8 @@ type sizedSet struct {
 	body     any
 	// count is how many pods each of the groups has, least how many of them the gang needs.
 	count, groups, least int
+	// runs are the times of a CronJob.
+	runs []time.Duration
 	// leastSaid says that the object gives least.
 	leastSaid bool
 }
@@ -155,6 +157,9 @@ func (m *manifest) addOwnersPods(d *document, o *podOwner) error {
 // plan returns what the plans of all pods of the object have in common.
 func (o *podOwner) plan(d *document) (plan PodPlan, err error) {
 	says := []string{}
+	if o.row.needs != "" {
+		says = append(says, o.row.needs)
+	}
 	if o.row.gang.name != "" {
 		says = append(cluster.OwnAnnotations(), GangAnnotation)
 	}
@@ -236,7 +241,10 @@ func (o *podOwner) size(d *document, s *sizedSet, element any, k int) (there boo
 		return false, d.errorf(s.path, "%s: %s has no template to make pods of", strings.TrimSuffix(s.template, "."), o)
 	}
 	groups := s.podSet.groups
-	if s.job {
+	if s.schedule != "" {
+		s.runs, err = o.runs(d, s.path+"."+s.schedule, fieldAt(element, s.schedule))
+		s.groups = len(s.runs)
+	} else if s.job {
 		groups = s.path + "." + groups
 		s.groups, err = d.number(groups, fieldAt(element, s.podSet.groups), 1, 0, MaxPods)
 	} else {
@@ -421,7 +429,7 @@ func (m *manifest) addSetOfJobs(d *document, o *podOwner, s *sizedSet, plan PodP
 	if err := part.checkForeignAnnotations(template.Annotations, "", "the template of the Jobs"); err != nil {
 		return err
 	}
-	if template.Spec.CompletionMode == nil {
+	if s.indexed && template.Spec.CompletionMode == nil {
 		indexed := batchv1.IndexedCompletion
 		template.Spec.CompletionMode = &indexed
 	}
@@ -440,6 +448,10 @@ func (m *manifest) addSetOfJobs(d *document, o *podOwner, s *sizedSet, plan PodP
 			if text, given := o.meta.Annotations[name]; given && job.Annotations[name] == "" {
 				metav1.SetMetaDataAnnotation(&job.ObjectMeta, name, text)
 			}
+		}
+		if s.runs != nil {
+			job.Name = strings.ReplaceAll(job.Name, "$run", runName(s.runs[group]))
+			metav1.SetMetaDataAnnotation(&job.ObjectMeta, ArrivalAnnotation, s.runs[group].String())
 		}
 		if err := m.identify(part, "jobs.batch", job, true); err != nil {
 			return err

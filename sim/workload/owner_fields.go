@@ -63,7 +63,8 @@ func (k *podKind) fields() map[string]fieldUse {
 		if !s.job {
 			known = append(known, s.groups)
 		}
-		below := append([]string{s.key, s.template, s.count, s.lowest, s.highest, s.times, s.off, s.least}, s.passed...)
+		below := slices.Concat(s.passed, []string{s.key, s.schedule, s.template, s.count, s.lowest, s.highest, s.times,
+			s.off, s.least})
 		if s.job {
 			below = append(below, s.groups)
 		}

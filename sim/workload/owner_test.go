@@ -291,6 +291,20 @@ spec:
   submissionMode: HTTPMode
   rayClusterSpec: {headGroupSpec: {template: {spec: {containers: [{name: ray-head}]}}}}
 `, nil, "podgroups.scheduling.x-k8s.io default/rj-GGGGG minMember 1\nrj-GGGGG-head-GGGGG of RayCluster rj-GGGGG in rj-GGGGG\n"},
+		{"CronJob", `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, annotations: {rollcall.dev/runs: "2", rollcall.dev/arrival: 1h, rollcall.dev/duration: 5m}}
+spec:
+  schedule: "30 1,3 * * *"
+  concurrencyPolicy: Allow
+  successfulJobsHistoryLimit: 3
+  jobTemplate: {spec: {parallelism: 2, template: {spec: {containers: [{name: c}]}}}}
+`, []string{"job-name"}, `nightly-29453850-0 nightly-29453850
+nightly-29453850-1 nightly-29453850
+nightly-29453970-0 nightly-29453970
+nightly-29453970-1 nightly-29453970
+`},
 		{"a Kueue pod group with generated names", `
 apiVersion: v1
 kind: Pod
@@ -382,6 +396,20 @@ spec: {replicatedJobs: [{name: a, template: {spec: {template: {spec: {containers
 	}
 }
 
+func TestACronJobRunsAtTheTimesOfItsSchedule(t *testing.T) {
+	_, w := parse(t, "apiVersion: batch/v1\nkind: CronJob\n"+
+		"metadata: {name: c, annotations: {rollcall.dev/runs: '3'}}\n"+
+		"spec: {schedule: '0 */6 * * *', jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}}\n")
+	var at []string
+	for i := range w.Pods {
+		at = append(at, w.Pods[i].Arrival.String())
+	}
+	// The first time is after the start, which is one of the schedule's.
+	if !slices.Equal(at, []string{"6h0m0s", "12h0m0s", "18h0m0s"}) {
+		t.Errorf("the runs: %v", at)
+	}
+}
+
 func TestOwnersThatHaveEndedMakeNoPods(t *testing.T) {
 	_, w := parse(t, pod+podTail+"---\n"+`
 apiVersion: jobset.x-k8s.io/v1alpha2
@@ -433,6 +461,9 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		"    Worker:\n      replicas: 2\n      template:\n        spec: {containers: [{name: c}]}\n"
 	ray := "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\nspec:\n  rayClusterSpec:\n" +
 		"    headGroupSpec: {template: {spec: {containers: [{name: c}]}}}\n"
+	const cronJob = "apiVersion: batch/v1\nkind: CronJob\n" +
+		"metadata: {name: c, annotations: {rollcall.dev/runs: '2'}}\nspec:\n  schedule: '1 2 3 * *'\n" +
+		"  jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}\n"
 	const tensorflow = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: p}\n"
 	const volcano = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: g}\n"
 	for _, c := range []struct {
@@ -482,7 +513,8 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		{"workers that wait for their leader", lws + "  startupPolicy: LeaderReady\n", "F:7: ",
 			"the workers come with their leader"},
 		{"gang or not", strings.Replace(lws, "  name: l\n",
-			"  name: l\n  annotations:\n    rollcall.dev/gang: maybe\n", 1), "F:6: ", `annotation rollcall.dev/gang: "maybe": want "true"`},
+			"  name: l\n  annotations:\n    rollcall.dev/gang: maybe\n", 1), "F:6: ",
+			`annotation rollcall.dev/gang: "maybe": want "true"`},
 		{"a minimum above the pods", volcanoJob + "  minAvailable: 5\n", "F:12: ",
 			"spec.minAvailable: 5 is above the 4 pods of Volcano Job default/v"},
 		{"a task's minimum above its pods", volcanoJob + "    minAvailable: 3\n", "F:12: ",
@@ -514,6 +546,21 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 			"JobSet default/j and Job default/j-a-0, which it made, are both in the file"},
 		{"a name that is too long", strings.Replace(volcanoJob, "{name: v}", "{name: "+strings.Repeat("v", 250)+"}", 1),
 			"F:3: ", "must be no more than"},
+		{"a cron job without an end", strings.Replace(cronJob, "{rollcall.dev/runs: '2'}", "{}", 1), "F:2: ",
+			"or give it the annotation rollcall.dev/runs with their number"},
+		{"no number of runs", strings.Replace(cronJob, "'2'", "two", 1), "F:3: ",
+			`annotation rollcall.dev/runs: "two"`},
+		{"runs without end", strings.Replace(cronJob, "'2'", "'100001'", 1), "F:3: ",
+			"100001 lies outside 1 and 100000"},
+		{"no schedule", strings.Replace(cronJob, "'1 2 3 * *'", "at noon", 1), "F:5: ", `spec.schedule: "at noon": `},
+		{"a schedule with a time zone", strings.Replace(cronJob, "'1", "'TZ=UTC 1", 1), "F:5: ",
+			"is not a schedule such as"},
+		{"no schedule at all", strings.Replace(cronJob, "  schedule: '1 2 3 * *'\n", "", 1), "F:4: ",
+			`spec.schedule: "" is not a schedule`},
+		{"a schedule of no day", strings.Replace(cronJob, "1 2 3 *", "1 2 30 2", 1), "F:5: ", "comes only 0 times"},
+		{"a time zone", cronJob + "  timeZone: Europe/Berlin\n", "F:7: ", "spec.timeZone: it is not carried out"},
+		{"one run at a time", cronJob + "  concurrencyPolicy: Forbid\n", "F:7: ", "spec.concurrencyPolicy: it is not"},
+		{"suspended cron job", cronJob + "  suspend: true\n", "F:7: ", "a suspended CronJob makes no pods"},
 		{"tasks of a volcano group", volcano +
 			"spec:\n  minMember: 3\n  minTaskMember: {a: 1}\n", "F:6: ", "a minimum for each task is not carried out"},
 		{"topology of a volcano group", volcano +

@@ -496,6 +496,8 @@ var Seeds = []string{
 	`{"seq":1,"epoch":1,"time":"2026-01-02T03:04:05.000000006Z","kind":"Tick"}` + "\n",
 	"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {rollcall.dev/duration: 1s}}\nspec: " +
 		"{parallelism: 2, template: {spec: {containers: [{name: c}]}}}\n",
+	"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c, annotations: {rollcall.dev/runs: '2'}}\n" +
+		"spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}}\n",
 	volcanoJob, ownersText("jobset.x-k8s.io/v1alpha2", "JobSet"), ownersText("ray.io/v1", "RayCluster"),
 	ownersText("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"), ownersText("kubeflow.org/v1", "TFJob"),
 	"apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n" + podTail,
