@@ -145,7 +145,8 @@ func TestEntriesThatCannotBeWritten(t *testing.T) {
 		"done and tried again": {eventlog.Entry{Seq: 1, Payload: &eventlog.EvictResult{Outcome: 1, Decision: 1,
 			RetryAfter: 1}}, "retry after: an eviction that is Done is not tried again"},
 		"tried again in years": {eventlog.Entry{Seq: 1, Payload: &eventlog.EvictResult{Outcome: eventlog.EvictRefused,
-			Decision: 1, RetryAfter: eventlog.MaxRetryAfter + 1}}, "retry after: 24h0m0.000000001s is longer than 24h0m0s"},
+			Decision: 1, RetryAfter: eventlog.MaxRetryAfter + 1}},
+			"retry after: 24h0m0.000000001s is longer than 24h0m0s"},
 		"no bind outcome": {eventlog.Entry{Seq: 1, Payload: &eventlog.BindResult{Outcome: 9}}, "unknown bind " +
 			"outcome 9"},
 		"unknown resource": {eventlog.Entry{Seq: 1, Payload: &eventlog.Deleted{Resource: "unicorns"}}, `unknown resource "unicorns"`},

@@ -181,8 +181,8 @@ type EvictResult struct {
 	// Decision is the sequence number of the Decision that asked for the eviction, never 0. A result of a Decision that
 	// is not outstanding is a fact that changes nothing.
 	Decision uint64
-	// RetryAfter is how long after this entry the eviction is tried again, MaxRetryAfter at the most. EvictRefused alone
-	// has it, and always does.
+	// RetryAfter is how long after this entry the eviction is tried again, MaxRetryAfter at the most. EvictRefused
+	// alone has it, and always does.
 	RetryAfter time.Duration
 }
 

@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,17 +32,15 @@ func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLis
 		return nil
 	}
 	var taken []area
-	for _, name := range slices.Sorted(maps.Keys(n.byNode)) {
-		node := n.entities.cluster.Node(name)
-		for _, uid := range n.byNode[name] {
-			other := n.entities.cluster.Pod(uid)
-			if node == nil || !n.keepsApart(other, p) {
-				continue
-			}
-			for _, key := range keysApart(other, p, namespaces) {
-				if value, ok := node.Labels[key]; ok {
-					taken = append(taken, area{key, value})
-				}
+	// any order: each area is refused for the same reason
+	for uid := range n.own {
+		other, node := n.entities.cluster.Pod(uid), n.entities.cluster.Node(n.nodes[uid])
+		if other == nil || node == nil {
+			continue
+		}
+		for _, key := range keysApart(other, p, namespaces) {
+			if value, ok := node.Labels[key]; ok && n.keepsFrom(other, p) {
+				taken = append(taken, area{key, value})
 			}
 		}
 	}
@@ -62,11 +57,11 @@ func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLis
 	}
 }
 
-// keepsApart reports whether another pod must not be beside a pod that was nominated, as far as priorities and queues
-// say. Members of one gang are looked at where their gang is placed.
-func (n *nominations) keepsApart(nominated, other *cluster.Pod) bool {
-	return nominated != nil && n.own[nominated.Object.UID] && n.counts(nominated.Object.UID) &&
-		n.entities.keyOf(nominated) != n.entities.keyOf(other) && n.KeepsFrom(nominated.Object, other.Object)
+// keepsFrom reports whether what is kept for a nominated pod is not free for another one, which is of no gang with it:
+// members of one gang are looked at where their gang is placed.
+func (n *nominations) keepsFrom(nominated, other *cluster.Pod) bool {
+	return n.counts(nominated.Object.UID) && n.entities.keyOf(nominated) != n.entities.keyOf(other) &&
+		n.KeepsFrom(nominated.Object, other.Object)
 }
 
 // keysApart returns the topology keys by which one of two pods must not be beside the other one.

@@ -14,8 +14,8 @@ import (
 // false if there is none of which a member is left that is not asked to go already. Members whose bind is under way
 // follow when it is known what came of it.
 //
-// Members that were asked to go for pods that wait no more may stay. While they would be enough with those that do stay,
-// what comes of their evictions is waited for.
+// Members that were asked to go for pods that wait no more may stay. While they would be enough with those that do
+// stay, what comes of their evictions is waited for.
 func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	fallen := m.cluster.Fallen()
 	if len(fallen) == 0 {
@@ -50,8 +50,8 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	return eventlog.Decision{}, false
 }
 
-// mayStay counts the members of each gang that are asked to go, that nobody wants to go any more, and of which it is not
-// known whether they do.
+// mayStay counts the members of each gang that are asked to go, that nobody wants to go any more, and of which it is
+// not known whether they do.
 func (m *Machine) mayStay() map[*cluster.Group]int {
 	counts := map[*cluster.Group]int{}
 	for _, x := range m.Unwanted() {

@@ -486,7 +486,8 @@ func TestABindIsNotPutOffForEver(t *testing.T) {
 	defer r.stop()
 	got := r.results(t, bind("a", "u", "n1"))
 	result, ok := got[0].(*eventlog.BindResult)
-	if len(got) != 1 || !ok || result.Outcome != eventlog.BindFailed || !strings.Contains(result.Message, "too many requests") {
+	if len(got) != 1 || !ok || result.Outcome != eventlog.BindFailed ||
+		!strings.Contains(result.Message, "too many requests") {
 		t.Errorf("results %+v", result)
 	}
 	var waited time.Duration

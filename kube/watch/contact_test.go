@@ -25,8 +25,8 @@ func (s *apiServer) refuse(resources ...eventlog.Resource) {
 	})
 }
 
-// brokenServer is a server with a node and a pod, and a Watch of it. While the watches of these resources are broken and
-// refused, the node goes and a pod comes.
+// brokenServer is a server with a node and a pod, and a Watch of it. While the watches of these resources are broken
+// and refused, the node goes and a pod comes.
 func brokenServer(t *testing.T, resources ...eventlog.Resource) (*apiServer, *watched) {
 	s := newServer(t)
 	s.put(node("n1", "u1"), pod("a", "a1"))

@@ -112,8 +112,8 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	return r, nil
 }
 
-// perDay returns how many bytes a day a log grew that has so many after so many seconds; 0 if that cannot be told. A file
-// is up to 4 MiB longer than what was written to it: below ten times as much that would be more than a tenth.
+// perDay returns how many bytes a day a log grew that has so many after so many seconds; 0 if that cannot be told. A
+// file is up to 4 MiB longer than what was written to it: below ten times as much that would be more than a tenth.
 func perDay(bytes int64, seconds float64) int64 {
 	if seconds < time.Hour.Seconds() || bytes < 40<<20 {
 		return 0
