@@ -64,7 +64,7 @@ func (d *document) decode(into any) error {
 	strict, err := sigsjson.UnmarshalStrict(d.body, into)
 	if err != nil {
 		if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return d.errorf(t.Field, "%s: %s where %s is expected", t.Field, t.Value, t.Type)
+			return d.errorf(t.Field, "%s where %s is expected", strings.TrimPrefix(t.Field+": "+t.Value, ": "), t.Type)
 		}
 		if bad, reason := badQuantity(d.tree); bad != nil {
 			return &InputError{d.path, d.offset + bad.Line, fmt.Errorf("quantity %q: %w", cut(bad.Value, 40), reason)}

@@ -27,6 +27,9 @@ func told(w *Workload, labels ...string) string {
 				q := g.Spec.MinResources[name]
 				fmt.Fprintf(&b, " %s %s", name, q.String())
 			}
+			for _, name := range slices.Sorted(maps.Keys(g.Annotations)) {
+				fmt.Fprintf(&b, " %s=%s", name, g.Annotations[name])
+			}
 			b.WriteString("\n")
 		}
 	}
@@ -118,8 +121,8 @@ apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
 metadata: {name: v, annotations: {rollcall.dev/gang: "true", rollcall.dev/below-minimum: Evict}}
 spec: {replicas: 2, leaderWorkerTemplate: {size: 2, workerTemplate: {spec: {containers: [{name: c}]}}}}
-`, nil, `podgroups.scheduling.x-k8s.io default/v-0 minMember 2
-podgroups.scheduling.x-k8s.io default/v-1 minMember 2
+`, nil, `podgroups.scheduling.x-k8s.io default/v-0 minMember 2 rollcall.dev/below-minimum=Evict
+podgroups.scheduling.x-k8s.io default/v-1 minMember 2 rollcall.dev/below-minimum=Evict
 v-0 of StatefulSet v in v-0
 v-1 of StatefulSet v in v-1
 v-0-1 of StatefulSet v-0 in v-0
@@ -485,6 +488,7 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 			"TFJob default/p has no template to make pods of"},
 		{"no template", strings.Replace(pytorch, "      template:\n        spec: {containers: [{name: c}]}\n", "", 1),
 			"F:6: ", "spec.pytorchReplicaSpecs.Worker.template: PyTorchJob default/p has no template"},
+		{"metadata that is none", strings.Replace(pytorch, "{name: p}", "3", 1), "F:3: ", "metadata: number where"},
 		{"no number", strings.Replace(pytorch, "replicas: 2", "replicas: two", 1), "F:7: ",
 			"spec.pytorchReplicaSpecs.Worker.replicas: two is not a whole number"},
 		{"negative", strings.Replace(pytorch, "replicas: 2", "replicas: -1", 1), "F:7: ", "-1 lies outside 0 and"},
