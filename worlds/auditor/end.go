@@ -45,7 +45,10 @@ func (a *auditor) checkRefused(p *pod, d *decision) {
 	a.asked(check)
 	for _, name := range a.sortedNodes() {
 		node := a.nodes[name]
-		if len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
+		unsure := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
+			return o != p && o.nominated == name && a.isAdmittedWithOthers(o) // it may keep room there, or not
+		})
+		if !unsure && len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
 			a.find(check, "no node was found for pod %s, and nothing forbids %s", p.name, name)
 			return
 		}
@@ -66,6 +69,11 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 			!a.standingOf(o).before(a.standingOf(p)) && a.keepsNothingInLane(o, p)) {
 			o.nominated = ""
 			defer func() { o.nominated = d.Node }()
+		}
+	}
+	if node != nil {
+		for _, o := range a.obstaclesApart(p, node, nil) {
+			a.find(check, "pod %s is placed on %s, where nominated pods must not be beside it: %s", p.name, d.Node, o.why)
 		}
 	}
 	if node == nil || !kept {

@@ -126,19 +126,30 @@ func (s *state) keptForAll(p *pod) bool {
 	return good+held >= t.minimum
 }
 
-// keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: its gang
-// is nominated in part, so that it cannot pass what comes first, or the auditor is not sure of that.
+// isAdmittedWithOthers reports whether a pod's gang is admitted together with others. The auditor does not count what
+// they need at once.
+func (s *state) isAdmittedWithOthers(p *pod) bool {
+	g := s.groups[p.gang]
+	return g != nil && (len(s.terms(g).together) > 0 || g.core != nil && g.core.Spec.Parent != "")
+}
+
+// keepsNothingInLane reports whether a nominated pod keeps no room from one that stands before it in its lane: it has a
+// lower priority than what comes first, or its gang is nominated in part, so that it cannot pass, or the auditor is not
+// sure of that.
 func (s *state) keepsNothingInLane(nominated, p *pod) bool {
 	profile := s.profiles[p.object.Spec.SchedulerName]
-	g := s.groups[nominated.gang]
-	if g == nil || profile == nil || profile.policy == "BestEffort" ||
+	if profile == nil || profile.policy == "BestEffort" ||
 		nominated.object.Spec.SchedulerName != p.object.Spec.SchedulerName {
 		return false
 	}
-	t := s.terms(g)
-	if len(t.together) > 0 || g.core != nil && g.core.Spec.Parent != "" {
+	g := s.groups[nominated.gang]
+	if s.priorityOf(nominated) < s.standingOf(p).priority || s.isAdmittedWithOthers(nominated) {
 		return true
 	}
+	if g == nil {
+		return false
+	}
+	t := s.terms(g)
 	good, held, _ := s.tally(g)
 	for _, o := range s.members(g.name) {
 		if o.stage == pending && o.nominated != "" {

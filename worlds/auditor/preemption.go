@@ -231,7 +231,27 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 			defer func() { other.stage, other.node = pending, "" }()
 		}
 	}
-	return s.obstacles(p, node, gone)
+	if found := s.obstacles(p, node, gone); len(found) > 0 {
+		return found
+	}
+	return s.obstaclesApart(p, node, gone)
+}
+
+// obstaclesApart is what required anti-affinity has against a node if pods of other entities that are nominated anywhere
+// were where they are nominated, as far as they keep room from the pod.
+func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []obstacle) {
+	for _, other := range s.pods {
+		if other != p && other.nominated != "" && s.keepsRoom(other, p) && s.entityOf(other) != s.entityOf(p) {
+			other.stage, other.node = going, other.nominated
+			defer func() { other.stage, other.node = pending, "" }()
+		}
+	}
+	for _, o := range s.obstacles(p, node, gone) {
+		if o.check == "pod-affinity" {
+			found = append(found, o)
+		}
+	}
+	return found
 }
 
 // keepsRoom reports whether a pod keeps the room where it is nominated from another: it is as important, and does not
