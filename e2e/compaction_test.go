@@ -1,8 +1,11 @@
 package e2e_test
 
 import (
+	"bytes"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -49,8 +52,12 @@ func TestASuspendedSchedulerListsAgainWhatWasCompacted(t *testing.T) {
 		if err := w.c.APIServer.Restart(w.Context()); err != nil {
 			w.Fatal(err)
 		}
-		w.replace("a", "c")
-		w.remove("b-0") // of this gang there are too few now
+		for _, name := range []string{"a-0", "a-1", "a-2", "a-3", "b-0"} {
+			w.remove(name) // of b there are too few now
+		}
+		// The resources are listed one after the other. Of equal nodes c takes the first ones by name: not the one that
+		// goes, nor the one that comes.
+		w.gang("c", 3, "4")
 		lost := w.nodes.Names()[3]
 		node, err := w.client.CoreV1().Nodes().Get(w.Context(), lost, metav1.GetOptions{})
 		if err != nil {
@@ -59,7 +66,7 @@ func TestASuspendedSchedulerListsAgainWhatWasCompacted(t *testing.T) {
 		if err := w.client.CoreV1().Nodes().Delete(w.Context(), lost, metav1.DeleteOptions{}); err != nil {
 			w.Fatal(err)
 		}
-		node.ResourceVersion, node.UID, node.Name = "", "", "instead"
+		node.ResourceVersion, node.UID, node.Name = "", "", "the-new-one"
 		if _, err := w.client.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{}); err != nil {
 			w.Fatal(err)
 		}
@@ -67,13 +74,33 @@ func TestASuspendedSchedulerListsAgainWhatWasCompacted(t *testing.T) {
 		if err := w.scheduler.Resume(); err != nil {
 			w.Fatal(err)
 		}
-		w.waitFor("c-", 4, bound)
+		w.waitFor("c-", 3, bound)
 		w.none("b-", bound)
 		if n := w.lists(w.scheduler.User); n <= before {
 			w.Errorf("the scheduler has listed the pods %d times, as before, and has seen what was compacted", n)
 		}
+		w.untilLogged("the-new-one")
+		w.create(w.pod("d-0", "", "4"))
+		w.waitFor("d-", 1, bound)
+		if on := w.on("d-")["d-0"]; on != "the-new-one" {
+			w.Errorf("pod d-0 is on node %q, wanted the one that came", on)
+		}
 		w.audit(8)
 	})
+}
+
+// untilLogged waits until the scheduler's log has an object of such a name.
+func (w *world) untilLogged(name string) {
+	w.Helper()
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		log, err := w.scheduler.Rollcall(w.Context(), "log", "cat", w.scheduler.Log)
+		if err == nil && bytes.Contains(log, []byte(strconv.Quote(name))) {
+			return
+		}
+		if time.Since(begun) > patience {
+			w.Fatalf("the log has no %q within %v; the last error: %v", name, patience, err)
+		}
+	}
 }
 
 // compacted compacts etcd and starts both servers again: nobody knows of earlier revisions any more.

@@ -16,9 +16,6 @@
 // (Options.Known) and the cluster: resources in a fixed order, what others refer to first, then nodes, then pods, each
 // by namespace and name.
 //
-// After a break of several watches nothing is taken until each of them goes on or its resource is listed, see
-// contact.go.
-//
 // A finished pod holds nothing, and the state forgets it. So it makes one last entry, Upserted with its final phase,
 // if the log knows it, and none otherwise: neither at a restart nor when it is deleted. A pod of which the last watch
 // event says that it was deleted after it had finished is logged as finished.

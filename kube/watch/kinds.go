@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,11 +117,8 @@ func typed[L runtime.Object](c lister[L]) source {
 	return source{list, c.Watch}
 }
 
-// asListWatch returns the source as a reflector wants it, of which told learns how every request went, and ended that a
-// watch has.
-func (s source) asListWatch(
-	client any, told func(verb string, streamed bool, err error), ended func(),
-) cache.ListerWatcher {
+// asListWatch returns the source as a reflector wants it, of which told learns how every request went.
+func (s source) asListWatch(client any, told func(verb string, streamed bool, err error)) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.list(ctx, opts)
@@ -132,22 +128,7 @@ func (s source) asListWatch(
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (apiwatch.Interface, error) {
 			w, err := s.watch(ctx, opts)
 			told("watch", opts.SendInitialEvents != nil && *opts.SendInitialEvents, err)
-			if err != nil {
-				return nil, err
-			}
-			return endingWatch{w, sync.OnceFunc(ended)}, nil
+			return w, err
 		},
 	}, client)
-}
-
-// endingWatch tells when nothing more is read of a watch: a reflector stops it then, and maybe once more later.
-type endingWatch struct {
-	apiwatch.Interface
-	ended func()
-}
-
-// Stop implements watch.Interface.
-func (w endingWatch) Stop() {
-	w.ended()
-	w.Interface.Stop()
 }

@@ -24,12 +24,10 @@ type timing struct {
 	retry, most time.Duration
 	// healthy is how long a watch has to have lasted for its end to count as a first failure.
 	healthy time.Duration
-	// together is how long, after a break, what has changed of some resources waits for the others.
-	together time.Duration
 }
 
 var usualTiming = timing{poll: 10 * time.Second, retry: 200 * time.Millisecond, most: 20 * time.Second,
-	healthy: time.Minute, together: 15 * time.Second}
+	healthy: time.Minute}
 
 // goneAnswers is how often in a row the API server must say that it does not have a resource before the objects that
 // the log has of it count as deleted.
@@ -47,13 +45,10 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.heard(place, err)
 		w.told(place, "discover", err)
 		switch {
 		case err != nil:
-			if w.sleep(ctx, delay.Step()) {
-				delay = w.timing.backoff()
-			}
+			sleep(ctx, delay.Step())
 		case !found:
 			absent++
 			w.lacks(s, absent)
@@ -65,9 +60,7 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 			if w.follow(ctx, s) {
 				delay = w.timing.backoff()
 			}
-			if w.sleep(ctx, delay.Step()) {
-				delay = w.timing.backoff()
-			}
+			sleep(ctx, delay.Step())
 		}
 	}
 }
@@ -77,15 +70,11 @@ func (w *Watch) reflect(ctx context.Context, place int) {
 func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 	src, client := s.kind.of(w.opts.Client, w.custom)
 	var gone atomic.Bool
-	told := func(verb string, streamed bool, err error) {
-		if ctx.Err() != nil {
-			return
-		}
-		w.heard(s.place, err)
+	lw := src.asListWatch(client, func(verb string, streamed bool, err error) {
 		switch {
+		case ctx.Err() != nil:
 		case apierrors.IsNotFound(err):
 			gone.Store(true)
-			w.contact.back(s.place)
 		case streamed && err != nil && !isUnreachable(err) && !apierrors.IsTooManyRequests(err):
 			// A list follows, and says what there is to say.
 		case err == nil && streamed:
@@ -93,19 +82,11 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 			w.told(s.place, "watch", nil)
 		case !isExpired(err):
 			w.told(s.place, verb, err)
-			if err == nil && verb == "watch" {
-				w.contact.back(s.place)
-			}
-		}
-	}
-	lw := src.asListWatch(client, told, func() {
-		if ctx.Err() == nil {
-			w.contact.end(s.place)
 		}
 	})
 	r := cache.NewReflectorWithOptions(lw, s.kind.example(), s, cache.ReflectorOptions{
 		Name:    "rollcall-" + string(s.kind.resource),
-		Clock:   wakingClock{sleep: func(d time.Duration) { _ = w.sleep(ctx, d) }},
+		Clock:   endingClock{ctx: ctx},
 		Backoff: w.timing.backoff(),
 	})
 	delay := w.timing.backoff()
@@ -116,8 +97,8 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 		if time.Since(began) > w.timing.healthy {
 			delay, healthy = w.timing.backoff(), true
 		}
-		if !gone.Load() && w.sleep(ctx, delay.Step()) {
-			delay = w.timing.backoff()
+		if !gone.Load() {
+			sleep(ctx, delay.Step())
 		}
 	}
 	return healthy
@@ -148,7 +129,6 @@ func (w *Watch) has(ctx context.Context, k kind) (bool, error) {
 // lacks takes in that the API server has said so many times in a row that it does not have a resource.
 func (w *Watch) lacks(s *store, times int) {
 	w.noteServed(s.kind.resource, false)
-	w.contact.back(s.place)
 	known := len(w.ledger.names(s.place))
 	if known == 0 || times < goneAnswers {
 		w.listed(s.place) // it holds nothing up: what the log has stands until it is certain
@@ -175,45 +155,18 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// heard notes whether a request has succeeded.
-func (w *Watch) heard(place int, err error) {
-	switch {
-	case err == nil, apierrors.IsNotFound(err):
-		w.contact.succeed()
-	default:
-		w.contact.fail(place)
-	}
-}
-
-// sleep waits for d before something is tried again, until ctx ends, or until requests succeed that did not. It reports
-// whether they do.
-func (w *Watch) sleep(ctx context.Context, d time.Duration) bool {
-	again, lately := w.contact.answers()
-	if lately {
-		d = min(d, leastBetween)
-	}
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-again:
-		return true
-	}
-}
-
-// wakingClock is the real clock, but sleep says how long is waited by it. A reflector waits before it tries a watch
-// again, would hold Run up for as long, and would go on waiting when the API server is there again.
-type wakingClock struct {
+// endingClock is the real clock, but whoever waits by it goes on when ctx ends. A reflector waits before it tries a
+// watch again, and would hold Run up for as long.
+type endingClock struct {
 	clock.RealClock
-	sleep func(time.Duration)
+	ctx context.Context
 }
 
 // After implements clock.Clock.
-func (c wakingClock) After(d time.Duration) <-chan time.Time {
+func (c endingClock) After(d time.Duration) <-chan time.Time {
 	at := make(chan time.Time, 1)
 	go func() {
-		c.sleep(d)
+		sleep(c.ctx, d)
 		at <- time.Now()
 	}()
 	return at

@@ -104,7 +104,6 @@ func (s *store) Replace(objects []any, _ string) error {
 		objects[i] = nil // the object is not needed any more
 	}
 	slices.SortFunc(arrivals, func(a, b *arrival) int { return compareNames(a.name, b.name) })
-	s.watch.contact.comes(s.place)
 	s.keepAll(arrivals)
 	for _, name := range s.watch.ledger.names(s.place) {
 		_, found := slices.BinarySearchFunc(arrivals, name, func(a *arrival, name types.NamespacedName) int {
@@ -119,7 +118,6 @@ func (s *store) Replace(objects []any, _ string) error {
 	}
 	s.watch.ledger.listed(s.place, len(arrivals))
 	s.watch.listed(s.place)
-	s.watch.contact.back(s.place)
 	s.watch.changed()
 	return nil
 }

@@ -45,14 +45,12 @@ type Watch struct {
 	whole []cache.Indexer
 
 	started   atomic.Bool
-	taken     atomic.Bool // Take has given what there was at first
 	wake      chan struct{}
 	synced    chan struct{}
 	first     sync.Mutex
 	unlisted  map[eventlog.Resource]bool // resources whose first list is not in
 	reporting sync.Mutex
 	troubles  troubles
-	contact   *contact
 	served    served
 }
 
@@ -68,7 +66,6 @@ func New(opts Options) (*Watch, error) {
 		synced:   make(chan struct{}),
 		unlisted: map[eventlog.Resource]bool{},
 	}
-	w.contact = newContact(&w.timing, w.changed)
 	w.opts.Report = func(message string) {
 		w.reporting.Lock()
 		defer w.reporting.Unlock()
@@ -133,24 +130,13 @@ func (w *Watch) Changed() <-chan struct{} { return w.wake }
 
 // Take returns what has changed since the last call, as inputs: Upserted and Deleted. From then on the log has it:
 // the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
-// to what the cluster has. Later, after a break such as a restart of the API server, there is nothing until all
-// resources are told of again: what has changed meanwhile comes at once. From the first one on the others have 15 s.
+// to what the cluster has.
 func (w *Watch) Take() []eventlog.Payload {
-	if !w.ready() {
-		return nil
-	}
-	w.taken.Store(true)
-	return w.ledger.take()
-}
-
-// ready reports whether there may be something to take. The first call of Take gets all that there is: decisions follow
-// it.
-func (w *Watch) ready() bool {
 	select {
 	case <-w.synced:
-		return !w.taken.Load() || !w.contact.waits()
+		return w.ledger.take()
 	default:
-		return false
+		return nil
 	}
 }
 
@@ -203,7 +189,12 @@ func (w *Watch) Waiting() int { return w.ledger.waits() }
 
 // changed says that there may be something to take.
 func (w *Watch) changed() {
-	if !w.ready() || w.ledger.waits() == 0 {
+	select {
+	case <-w.synced:
+	default:
+		return
+	}
+	if w.ledger.waits() == 0 {
 		return
 	}
 	select {

@@ -40,12 +40,6 @@ type watched struct {
 // watchServer runs a Watch that begins with what is known.
 func watchServer(t testing.TB, s *apiServer, known *logState) *watched {
 	t.Helper()
-	return watchServerWith(t, s, known, func(*timing) {})
-}
-
-// watchServerWith is watchServer with another timing.
-func watchServerWith(t testing.TB, s *apiServer, known *logState, with func(*timing)) *watched {
-	t.Helper()
 	w := &watched{t: t, state: known}
 	if known == nil {
 		w.state = newLogState(t)
@@ -60,7 +54,6 @@ func watchServerWith(t testing.TB, s *apiServer, known *logState, with func(*tim
 		t.Fatal(err)
 	}
 	w.timing = hasty
-	with(&w.timing)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()

@@ -73,7 +73,8 @@ func (a *auditor) checkNominations(p *pod, d *decision) {
 	}
 	if node != nil {
 		for _, o := range a.obstaclesApart(p, node, nil) {
-			a.find(check, "pod %s is placed on %s, where nominated pods must not be beside it: %s", p.name, d.Node, o.why)
+			a.find(check, "pod %s is placed on %s, where a nominated pod must not be beside it: %s", p.name, d.Node,
+				o.why)
 		}
 	}
 	if node == nil || !kept {

@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// notBeside is why a pod's required affinity does not hold.
+const notBeside = "the pods that it wants to be with are not there"
+
 // The rules that depend on which pods are on other nodes: affinity between pods, and topology spread.
 
 // matches reports whether a term of pod owner's affinity is about pod p.
@@ -81,7 +84,7 @@ func (s *state) companyMissing(p *pod, node *nodeObject, others []*pod) string {
 	if isCompany(p) && !anywhere {
 		return ""
 	}
-	return "the pods that it wants to be with are not there"
+	return notBeside
 }
 
 // spreadBroken forbids a node where the pod would make a spread constraint's skew too large.

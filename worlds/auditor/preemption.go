@@ -237,9 +237,10 @@ func (s *state) obstaclesBeside(p *pod, node *nodeObject, gone without) []obstac
 	return s.obstaclesApart(p, node, gone)
 }
 
-// obstaclesApart is what required anti-affinity has against a node if pods of other entities that are nominated anywhere
-// were where they are nominated, as far as they keep room from the pod.
+// obstaclesApart is what required anti-affinity has against a node besides if pods of other entities that are nominated
+// anywhere were where they are nominated, as far as they keep room from the pod.
 func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []obstacle) {
+	already := s.obstacles(p, node, gone)
 	for _, other := range s.pods {
 		if other != p && other.nominated != "" && s.keepsRoom(other, p) && s.entityOf(other) != s.entityOf(p) {
 			other.stage, other.node = going, other.nominated
@@ -247,7 +248,7 @@ func (s *state) obstaclesApart(p *pod, node *nodeObject, gone without) (found []
 		}
 	}
 	for _, o := range s.obstacles(p, node, gone) {
-		if o.check == "pod-affinity" {
+		if o.check == "pod-affinity" && o.why != notBeside && !slices.Contains(already, o) {
 			found = append(found, o)
 		}
 	}
