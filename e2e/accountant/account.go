@@ -34,6 +34,8 @@ type Account struct {
 	Binds map[int]int
 	// Requests counts all requests by verb and resource, such as "create pods/binding".
 	Requests map[string]int
+
+	early map[string][]bind // binds that were answered before what shows their pods, by UID
 }
 
 // pod is one pod: another one of the same name is another pod.
@@ -100,10 +102,14 @@ type standing struct {
 func Read(r io.Reader) (*Account, error) {
 	a := &Account{
 		pods: map[string]*pod{}, byName: map[string][]*pod{}, nodes: map[string]*node{}, groups: map[string]*group{},
-		Binds: map[int]int{}, Requests: map[string]int{},
+		Binds: map[int]int{}, Requests: map[string]int{}, early: map[string][]bind{},
 	}
 	if err := readEvents(r, a.take); err != nil {
 		return nil, err
+	}
+	for _, uid := range slices.Sorted(maps.Keys(a.early)) {
+		return nil, fmt.Errorf("a bind of a pod with UID %q to node %s succeeded, and nothing shows such a pod",
+			uid, a.early[uid][0].node)
 	}
 	a.settle()
 	return a, nil
@@ -177,6 +183,10 @@ func (a *Account) see(o *v1.Pod, at span) *pod {
 		a.pods[p.uid] = p
 		a.byName[p.name] = append(a.byName[p.name], p)
 		a.order = append(a.order, p)
+		for _, b := range a.early[p.uid] {
+			p.take(b)
+		}
+		delete(a.early, p.uid)
 	}
 	// A resize: what it has for certain is the less of both.
 	for r, n := range requestsOf(o) {
@@ -254,17 +264,23 @@ func (a *Account) takeBind(e *event, at span) error {
 	if uid == "" {
 		p = a.named(e.name(), at.ended)
 	}
-	if p == nil {
-		if b.code/100 == 2 {
-			return fmt.Errorf("a bind of pod %s with UID %q succeeded, and nothing shows such a pod", e.name(), uid)
-		}
-		return nil
-	}
-	p.binds = append(p.binds, b)
-	if b.code/100 == 2 && p.by == "" {
-		p.node, p.by, p.bound = b.node, b.user, at
+	switch {
+	case p != nil:
+		p.take(b)
+	case b.code/100 != 2:
+	case uid == "":
+		return fmt.Errorf("a bind of pod %s succeeded, and nothing shows such a pod", e.name())
+	default:
+		a.early[uid] = append(a.early[uid], b)
 	}
 	return nil
+}
+
+func (p *pod) take(b bind) {
+	p.binds = append(p.binds, b)
+	if b.code/100 == 2 && p.by == "" {
+		p.node, p.by, p.bound = b.node, b.user, b.span
+	}
 }
 
 // takeDelete books a deletion. A pod that has no node, has ended, or is given no time, is gone at once.

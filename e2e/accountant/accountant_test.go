@@ -318,3 +318,26 @@ func TestTornLinesOfAKilledServerAreRead(t *testing.T) {
 		t.Error("a line that is no Event was read")
 	}
 }
+
+// TestABindMayBeAnsweredBeforeItsPodsCreation reads a log of a busy API server: a pod's bind is answered before the
+// request that created the pod. A bind of a pod that nothing shows is an error.
+func TestABindMayBeAnsweredBeforeItsPodsCreation(t *testing.T) {
+	pod := `{"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"someone"},` +
+		`"objectRef":{"resource":"pods","namespace":"ns","name":"a"},"responseStatus":{"code":201},"responseObject":` +
+		`{"kind":"Pod","metadata":{"namespace":"ns","name":"a","uid":"u"}}}` + "\n"
+	bind := `{"kind":"Event","stage":"ResponseComplete","verb":"create","user":{"username":"scheduler"},` +
+		`"objectRef":{"resource":"pods","subresource":"binding","namespace":"ns","name":"a"},` +
+		`"responseStatus":{"code":201},"requestObject":{"metadata":{"uid":"u"},"target":{"name":"n"}}}` + "\n"
+	for _, text := range []string{pod + bind, bind + pod} {
+		a, err := accountant.Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := a.Bound("scheduler"); n != 1 {
+			t.Errorf("%d bound", n)
+		}
+	}
+	if _, err := accountant.Read(strings.NewReader(bind)); err == nil {
+		t.Error("a bind of a pod that nothing shows was read")
+	}
+}
