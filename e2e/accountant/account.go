@@ -107,9 +107,10 @@ func Read(r io.Reader) (*Account, error) {
 	if err := readEvents(r, a.take); err != nil {
 		return nil, err
 	}
-	for _, uid := range slices.Sorted(maps.Keys(a.early)) {
+	if len(a.early) > 0 {
+		uids := slices.Sorted(maps.Keys(a.early))
 		return nil, fmt.Errorf("a bind of a pod with UID %q to node %s succeeded, and nothing shows such a pod",
-			uid, a.early[uid][0].node)
+			uids[0], a.early[uids[0]][0].node)
 	}
 	a.settle()
 	return a, nil
