@@ -23,6 +23,7 @@ build: ## Build bin/rollcall, and bin/kubectl-rollcall for "kubectl rollcall"
 .PHONY: test
 test: ## Run all tests, with invariant checks
 	$(GO) test -tags invariants -timeout 15m ./...
+	cd examples/rack-limit && $(GO) test -tags invariants ./...
 
 # The whole workloads of ../shared/data, under each queue policy too, 1,000 kills, at least 50,000 crash states, every bit
 # of a log, 50,000 histories of gangs (2,300 of each of 22 shapes) and 20,000 with a restart in their midst, 300 random
@@ -32,9 +33,10 @@ test: ## Run all tests, with invariant checks
 SOAK = ROLLCALL_SOAK=1 $(GO) test -count 1 -timeout 180m -v
 .PHONY: soak
 soak: ## What make test runs, at length: real workloads, kills, crash states, histories, planted faults
-	$(SOAK) -run '^TestSoakRealWorkloads' ./cmd/rollcall
-	$(SOAK) -tags invariants -run '^(TestKilledAtAnyMoment|TestOnAFullDisk|TestAtTheLimitOfAFilesSize|TestAfterAFailedSync)' ./cmd/rollcall
-	$(SOAK) -tags invariants -run '^TestAnAuditorFindsNothingInRandomWorlds$$' ./cmd/rollcall
+	$(SOAK) -run '^TestSoakRealWorkloads' ./cmd/rollcall/app
+	$(SOAK) -tags invariants \
+		-run '^(TestKilledAtAnyMoment|TestOnAFullDisk|TestAtTheLimitOfAFilesSize|TestAfterAFailedSync)' ./cmd/rollcall/app
+	$(SOAK) -tags invariants -run '^TestAnAuditorFindsNothingInRandomWorlds$$' ./cmd/rollcall/app
 	$(SOAK) -tags invariants -run '^(TestEveryCrashStateRecovers|TestEveryDamagedByteIsFoundOrUnused)$$' ./eventlog/boltlog
 	$(SOAK) -tags invariants -run TestInvariantsHoldInGeneratedHistories ./scheduler -rapid.checks=2300
 	$(SOAK) -tags invariants -run TestRestoredMachinesGoOnAsTheOriginal ./scheduler -rapid.checks=900
@@ -103,6 +105,7 @@ lint-vet:
 	$(GO) vet -tags invariants ./...
 	$(GO) vet $(UNTAGGED) ./cmd/...
 	cd e2e && $(GO) vet ./...
+	cd examples/rack-limit && $(GO) vet -tags invariants ./...
 
 .PHONY: lint-staticcheck
 lint-staticcheck:

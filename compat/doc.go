@@ -24,7 +24,7 @@
 //	mkdir stories && go test ./transcripts -story-logs "$PWD/stories"
 //	STORIES=$PWD/stories compat/generate.sh ./rollcall compat/testdata/behaviourN
 //
-// The tests here look at entries and states. What the commands print is tested in cmd/rollcall.
+// The tests here look at entries and states. What the commands print is tested in cmd/rollcall/app.
 //
 // Start reading at Each, in logs.go.
 package compat

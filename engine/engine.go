@@ -111,6 +111,7 @@ type Engine struct {
 	failed   error // why the engine has stopped; nil while it works
 	closed   bool
 
+	unkept       bool          // no snapshots are made: a plugin has a memory that they do not hold
 	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
 	snapshotTime eventlog.Time // that entry's; without one, the first entry's
 	writing      *writing      // the snapshot under way
@@ -151,6 +152,10 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 	}
 	if err := e.hand(); err != nil {
 		return nil, err
+	}
+	if err := e.machine.Restorable(); err != nil && opts.Snapshots != nil {
+		e.unkept = true
+		e.report(err.Error())
 	}
 	return e, e.writer.await(e.machine.Seq())
 }

@@ -27,7 +27,7 @@ func (e *Engine) snapshotIfDue() error {
 	if e.snapshotTime == 0 {
 		e.snapshotTime = e.machine.Now()
 	}
-	if e.opts.Snapshots == nil || e.writing != nil || !e.isDue() {
+	if e.opts.Snapshots == nil || e.unkept || e.writing != nil || !e.isDue() {
 		return nil
 	}
 	seq := e.machine.Seq()

@@ -18,10 +18,11 @@ import (
 //	4  a BindResult may end in its Decision
 //	5  a Decision's Ended may be OtherReason
 //	6  there are EvictResults
+//	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 6
+const FormatVersion = 7
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -171,6 +172,8 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
+		case len(p.Activated) > 0:
+			return 7
 		case p.Ended > NoTime:
 			return 5
 		case p.hasFacts():
@@ -179,7 +182,10 @@ func versionFor(p Payload) byte {
 			return 2
 		}
 	case *BindResult:
-		if p.Decision > 0 {
+		switch {
+		case p.Plugin != "":
+			return 7
+		case p.Decision > 0:
 			return 4
 		}
 	case *EvictResult:

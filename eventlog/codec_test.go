@@ -289,7 +289,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 7), "an entry has format 7, written by a newer version of Rollcall"},
+		"version":   {change(0, 8), "an entry has format 8, written by a newer version of Rollcall"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
 			"1"},
@@ -314,8 +314,16 @@ func TestRecordsThatAreRefused(t *testing.T) {
 			"at byte 0, but what it holds is written in version 4"},
 		"decision 0": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 0)...), "decision at byte 66: 0 is " +
 			"left out"},
-		"trailing byte": {raw(eventlog.KindBindResult, append(bytes.Clone(bind), 7, 0)...), "1 bytes too many at " +
-			"byte 66"},
+		"trailing byte": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 5, 'E', 'r', 'r',
+			'o', 'r', 0), "1 bytes too many at byte 75"},
+		"no plugin": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 0, 5, 'E', 'r', 'r', 'o', 'r'),
+			"plugin at byte"},
+		"plugin of a bind that stands": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 1, 1, 'm', 7, 1, 'p', 5, 'E', 'r',
+			'r', 'o', 'r'), "only Failed can have one"},
+		"code of a plugin": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 1, 'E'),
+			"want one of"},
+		"plugin in version 1": {raw(eventlog.KindBindResult, 1, 'u', 1, 'n', 3, 1, 'm', 7, 1, 'p', 5, 'E', 'r', 'r',
+			'o', 'r'), "format version 1 at byte 0, but what it holds is written in version 7"},
 		"long varint": {raw(eventlog.KindBindResult, 0x81, 0x00, 'u', 1, 'n', 1, 0), "uid at byte 59: " +
 			"varint is longer"},
 		"endless varint": {raw(eventlog.KindBindResult, bytes.Repeat([]byte{0xff}, 11)...), "varint exceeds " +

@@ -74,10 +74,15 @@ type Decision struct {
 	Elsewhere bool
 	// Ended says, of a Reserved outcome without Places, why the reservation of the pod's lane ends.
 	Ended Ending
+	// Activated are the pods that plugins want tried at once, sorted: those of Handle.Activate and, of a cycle that
+	// gives its pod a node, of PodsToActivate. It is recorded from behaviour 6 on.
+	Activated []types.UID
 }
 
-// hasFacts reports whether the decision has a field of format version 3.
-func (d *Decision) hasFacts() bool { return d.Domain != "" || d.Elsewhere || d.Ended != 0 }
+// hasFacts reports whether the decision has a field of format version 3 or later.
+func (d *Decision) hasFacts() bool {
+	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated) > 0
+}
 
 // Ending is why a reservation ends that still has an entity.
 type Ending uint8

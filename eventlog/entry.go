@@ -1,6 +1,9 @@
 package eventlog
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,7 +152,32 @@ type BindResult struct {
 	// outstanding for the pod: the results in logs from before there were numbers have none. A result of a Decision
 	// that is not outstanding is a fact that changes nothing.
 	Decision uint64
+	// Plugin is, of BindFailed, the PreBind or Bind plugin that did not succeed; "" if none was asked, or all did. Then
+	// Decision is not 0.
+	Plugin string
+	// Code is the framework's name of the plugin's status code: Unschedulable, UnschedulableAndUnresolvable, Pending or
+	// Error; "" without a Plugin.
+	Code string
 }
+
+// check returns the field that is wrong, and what is wrong with it.
+func (r *BindResult) check() (field string, err error) {
+	switch {
+	case r.Plugin == "" && r.Code == "":
+	case r.Plugin == "":
+		return "code", fmt.Errorf("it is %q, and there is no plugin", r.Code)
+	case r.Outcome != BindFailed:
+		return "plugin", fmt.Errorf("only %s can have one", BindFailed)
+	case r.Decision == 0:
+		return "plugin", errors.New("it needs a decision")
+	case !slices.Contains(bindCodes, r.Code):
+		return "code", fmt.Errorf("it is %q: want one of %q", r.Code, bindCodes)
+	}
+	return "", nil
+}
+
+// bindCodes are the framework's names of the codes by which a plugin refuses a bind.
+var bindCodes = []string{"Unschedulable", "UnschedulableAndUnresolvable", "Pending", "Error"}
 
 // EvictOutcome is what became of an attempt to evict a pod.
 type EvictOutcome uint8

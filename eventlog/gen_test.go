@@ -73,6 +73,9 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 				Reason: text.Draw(t, "reason"), Nodes: rapid.Int64().Draw(t, "nodes")},
 		)
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "activated") {
+		d.Activated = append(d.Activated, types.UID(text.Draw(t, "uid")))
+	}
 	for range rapid.IntRange(0, 2).Draw(t, "approvals") {
 		d.Approvals = append(
 			d.Approvals,
@@ -134,9 +137,16 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		}
 		return p
 	}
-	return &eventlog.BindResult{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node"),
+	p := &eventlog.BindResult{UID: types.UID(text.Draw(t, "uid")), Node: text.Draw(t, "node"),
 		Outcome: eventlog.BindOutcome(rapid.IntRange(1, 4).Draw(t, "outcome")), Message: text.Draw(t, "message"),
 		Decision: rapid.Uint64().Draw(t, "decision")}
+	if p.Outcome == eventlog.BindFailed && p.Decision > 0 {
+		if p.Plugin = text.Draw(t, "plugin"); p.Plugin != "" {
+			p.Code = rapid.SampledFrom([]string{"Unschedulable", "UnschedulableAndUnresolvable", "Pending", "Error"}).
+				Draw(t, "code")
+		}
+	}
+	return p
 }
 
 func drawEntry(t *rapid.T) eventlog.Entry {

@@ -208,6 +208,9 @@ func (w *jsonWriter) bindResult(p *BindResult) {
 	if p.Decision > 0 {
 		w.uint("decisionSeq", p.Decision)
 	}
+	w.fail(p.check())
+	w.strIfSet("plugin", p.Plugin)
+	w.strIfSet("code", p.Code)
 	w.pod(p.UID)
 }
 
@@ -292,9 +295,11 @@ func (w *jsonWriter) decision(d *Decision) {
 	}
 	w.fail("ended", checkEnding(d.Ended))
 	w.strIfSet("ended", d.Ended.String())
+	w.uids("activated", d.Activated)
 	w.pods("allowedPods", d.Allowed)
 	w.pods("rejectedPods", d.Rejected)
 	w.pods("victimPods", d.Victims)
+	w.pods("activatedPods", d.Activated)
 	w.close('}')
 }
 

@@ -188,6 +188,8 @@ type jsonBindResult struct {
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message"`
 	Decision uint64    `json:"decisionSeq"`
+	Plugin   string    `json:"plugin"`
+	Code     string    `json:"code"`
 	Pod      string    `json:"pod"` // not part of the entry
 }
 
@@ -196,7 +198,12 @@ func (j *jsonBindResult) payload() (Payload, error) {
 	if outcome == 0 {
 		return nil, fmt.Errorf("outcome: unknown outcome %q", j.Outcome)
 	}
-	return &BindResult{UID: j.UID, Node: j.Node, Outcome: outcome, Message: j.Message, Decision: j.Decision}, nil
+	p := &BindResult{UID: j.UID, Node: j.Node, Outcome: outcome, Message: j.Message, Decision: j.Decision,
+		Plugin: j.Plugin, Code: j.Code}
+	if field, err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return p, nil
 }
 
 type jsonEvictResult struct {
@@ -257,11 +264,14 @@ type jsonDecision struct {
 	Domain      string           `json:"domain"`
 	Elsewhere   bool             `json:"elsewhere"`
 	Ended       string           `json:"ended"`
+	Activated   []types.UID      `json:"activated"`
 
 	// The names of pods beside their UIDs: no part of the entry.
 	AllowedPods  []string `json:"allowedPods"`
 	RejectedPods []string `json:"rejectedPods"`
 	VictimPods   []string `json:"victimPods"`
+
+	ActivatedPods []string `json:"activatedPods"`
 }
 
 type jsonRejection struct {
@@ -311,6 +321,7 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		Score: j.Score, Evaluated: j.Evaluated, Feasible: j.Feasible, WaitFor: j.WaitFor,
 		Allowed: j.Allowed, Rejected: j.Rejected, Victims: j.Victims, Nominated: j.Nominated,
 		Domain: j.Domain, Elsewhere: j.Elsewhere, Ended: Ending(numberOf(endingNames, j.Ended)),
+		Activated: j.Activated,
 	}
 	if j.Ended != "" && d.Ended == 0 {
 		return nil, fmt.Errorf("ended: unknown ending %q", j.Ended)

@@ -179,8 +179,13 @@ func (w *payloadWriter) bindResult(p *BindResult) {
 	w.fail("outcome", checkBindOutcome(p.Outcome))
 	w.b = append(w.b, byte(p.Outcome))
 	w.str("message", strings.ToValidUTF8(p.Message, "\uFFFD"))
+	w.fail(p.check())
 	if p.Decision > 0 { // as before version 4 otherwise
 		w.uvarint(p.Decision)
+	}
+	if p.Plugin != "" { // as before version 7 otherwise
+		w.str("plugin", p.Plugin)
+		w.str("code", p.Code)
 	}
 }
 
@@ -193,6 +198,15 @@ func (r *payloadReader) bindResult() *BindResult {
 	}
 	if p.Decision = r.uvarint("decision"); r.err == nil && p.Decision == 0 {
 		r.fail("decision", errors.New("0 is left out"))
+	}
+	if r.err != nil || r.at == len(r.text) {
+		return p
+	}
+	if p.Plugin, p.Code = r.str("plugin"), r.str("code"); r.err == nil && p.Plugin == "" {
+		r.fail("plugin", errors.New("an empty one is left out"))
+	}
+	if r.err == nil {
+		r.fail(p.check())
 	}
 	return p
 }

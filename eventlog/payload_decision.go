@@ -72,6 +72,9 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
+	if len(d.Activated) > 0 { // as before version 7 otherwise
+		w.uids("activated", d.Activated)
+	}
 }
 
 func (w *payloadWriter) uids(field string, uids []types.UID) {
@@ -142,6 +145,11 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 	d.Elsewhere = elsewhere == 1
 	d.Ended = Ending(r.byte("ended"))
 	r.fail("ended", checkEnding(d.Ended))
+	if r.err == nil && r.at < len(r.text) {
+		if d.Activated = r.uids("activated"); r.err == nil && len(d.Activated) == 0 {
+			r.fail("activated", errors.New("an empty list is left out"))
+		}
+	}
 	if r.err == nil && !d.hasFacts() {
 		r.fail("domain", errors.New("empty fields at the end are left out"))
 	}

@@ -54,12 +54,21 @@ type Config struct {
 type ReadOptions struct {
 	// FeatureGates go before those of the file.
 	FeatureGates map[string]bool
+	// Note is told of each setting that has no effect where no API server is reached; nil is not told.
+	Note func(message string)
 }
 
 // LoadConfig is the function of that name with these options.
 func (o ReadOptions) LoadConfig(data []byte, name string) (*Config, error) {
 	asTheyAre := func(named map[string]bool) map[string]bool { return named }
-	cfg, err := loadConfig(data, o.FeatureGates, asTheyAre, func(*configv1.KubeSchedulerConfiguration) {})
+	cfg, err := loadConfig(data, o.FeatureGates, asTheyAre, func(external *configv1.KubeSchedulerConfiguration) {
+		if o.Note == nil {
+			return
+		}
+		note := func(format string, args ...any) { o.Note(name + ": " + fmt.Sprintf(format, args...)) }
+		noteParallelism(external, note)
+		noteConnection(external, note)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -3,12 +3,10 @@ package framework
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -73,8 +71,8 @@ func (p *Profile) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.P
 	}
 }
 
-// TakeBack is Unreserve for a pod that keeps its place: it undoes what Reserve did inside plugins, whose
-// lasting part comes with the applied decision. Plugins that say they reserve nothing are left out.
+// TakeBack is Unreserve for a pod that keeps its place: it undoes what Reserve did inside plugins whose lasting part
+// comes with the applied decision. Plugins that say they reserve nothing are left out.
 func (p *Profile) TakeBack(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
 	for _, e := range slices.Backward(p.reserve) {
 		if _, nothing := e.plugin.(ReservesNothing); !nothing {
@@ -118,7 +116,7 @@ func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 			w.heldInCycle = len(waits) > 0
 		}
 		s, timeout := e.plugin.Permit(ctx, state, pod, node)
-		trace.permit(e.name, s)
+		trace.permit(e.name, s, timeout)
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -130,70 +128,6 @@ func (p *Profile) Permit(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	}
 	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Compare(a.Plugin, b.Plugin) })
 	return status, waits
-}
-
-// PreBindPreFlight asks the PreBind plugins whether they have anything to do for the pod. The status is nil
-// if one has, Skip if none has, Error if one fails. PreBind then leaves out those that have nothing to do.
-func (p *Profile) PreBindPreFlight(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	skip, parallel := sets.New[string](), sets.New[string]()
-	status := fwk.NewStatus(fwk.Skip)
-	for _, e := range p.preBind {
-		result, s := e.plugin.PreBindPreFlight(ctx, state, pod, node)
-		if result != nil && result.AllowParallel {
-			parallel.Insert(e.name)
-		}
-		switch {
-		case s.IsError():
-			return failed("PreBindPreFlight", e.name, s)
-		case s.IsSuccess():
-			status = nil
-		case s.IsSkip():
-			skip.Insert(e.name)
-		default:
-			return fwk.AsStatus(fmt.Errorf("PreBindPreFlight of plugin %q answers %s: "+
-				"only Success, Skip and Error have a meaning there",
-				e.name, s.Code())).WithPlugin(e.name)
-		}
-	}
-	state.SetSkipPreBindPlugins(skip)
-	state.SetParallelPreBindPlugins(parallel)
-	return status
-}
-
-// PreBind runs the PreBind plugins in order until one does not succeed.
-func (p *Profile) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	skip := state.GetSkipPreBindPlugins()
-	for _, e := range p.preBind {
-		if skip.Has(e.name) {
-			continue
-		}
-		if status := e.plugin.PreBind(ctx, state, pod, node); !status.IsSuccess() {
-			return rejectedOrFailed("PreBind", e.name, status)
-		}
-	}
-	return nil
-}
-
-// Bind runs the Bind plugins in order until one takes the pod. The status is Skip if none does.
-func (p *Profile) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	for _, e := range p.bind {
-		status := e.plugin.Bind(ctx, state, pod, node)
-		switch {
-		case status.IsSkip():
-		case status.IsSuccess():
-			return status
-		default:
-			return rejectedOrFailed("Bind", e.name, status)
-		}
-	}
-	return fwk.NewStatus(fwk.Skip, "")
-}
-
-// PostBind tells the PostBind plugins that the pod is bound.
-func (p *Profile) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) {
-	for _, e := range p.postBind {
-		e.plugin.PostBind(ctx, state, pod, node)
-	}
 }
 
 // rejectedOrFailed names the plugin in its rejection, or makes an error of any other status.

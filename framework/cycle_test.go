@@ -178,10 +178,11 @@ func TestPreBindLeavesOutPluginsThatHaveNothingToDo(t *testing.T) {
 		preBinder{bare{&script{name: "a", log: &log, preFlight: fwk.NewStatus(fwk.Skip)}}},
 		preBinder{bare{&script{name: "b", log: &log}}})
 	ctx, state, pod := context.Background(), NewCycleState(), podNamed("p")
-	if s := p.PreBindPreFlight(ctx, state, pod, "n"); s != nil {
+	b := &Binding{Profile: p, Pod: pod, Node: "n", State: state}
+	if s := b.PreFlight(ctx); s != nil {
 		t.Errorf("%v", s)
 	}
-	if s := p.PreBind(ctx, state, pod, "n"); s != nil {
+	if s := b.PreBind(ctx, InOrder); s != nil {
 		t.Errorf("%v", s)
 	}
 	if s := strings.Join(log, " "); s != "a.PreBindPreFlight b.PreBindPreFlight b.PreBind" {
@@ -200,7 +201,8 @@ func TestPreBindPreFlightSaysWhetherThereIsAnythingToDo(t *testing.T) {
 		{unschedulable("no"), fwk.Error},
 	} {
 		p := profileOf(t, World{}, preBinder{bare{&script{name: "a", preFlight: tt.answer}}})
-		if s := p.PreBindPreFlight(context.Background(), NewCycleState(), podNamed("p"), "n"); s.Code() != tt.code {
+		b := &Binding{Profile: p, Pod: podNamed("p"), Node: "n", State: NewCycleState()}
+		if s := b.PreFlight(context.Background()); s.Code() != tt.code {
 			t.Errorf("%v: %v, want %v", tt.answer.Code(), s.Code(), tt.code)
 		}
 	}
@@ -214,7 +216,7 @@ func TestBindGoesOnWhileItIsSkipped(t *testing.T) {
 	}{
 		{nil, nil, fwk.Success, "a.Bind"},
 		{fwk.NewStatus(fwk.Skip), nil, fwk.Success, "a.Bind b.Bind"},
-		{fwk.NewStatus(fwk.Skip), fwk.NewStatus(fwk.Skip), fwk.Skip, "a.Bind b.Bind"},
+		{fwk.NewStatus(fwk.Skip), fwk.NewStatus(fwk.Skip), fwk.Error, "a.Bind b.Bind"},
 		{unschedulable("no"), nil, fwk.Unschedulable, "a.Bind"},
 		{fwk.AsStatus(errors.New("boom")), nil, fwk.Error, "a.Bind"},
 	} {
@@ -222,8 +224,10 @@ func TestBindGoesOnWhileItIsSkipped(t *testing.T) {
 		p := profileOf(t, World{}, binder{bare{&script{name: "a", log: &log, bind: tt.a}}},
 			binder{bare{&script{name: "b", log: &log, bind: tt.b}}})
 		p.bind = p.bind[:2] // without the fixture's own
-		if s := p.Bind(context.Background(), NewCycleState(), podNamed("p"), "n"); s.Code() != tt.code ||
-			strings.Join(log, " ") != tt.calls {
+		cycle := &Binding{Profile: p, Pod: podNamed("p"), Node: "n", State: NewCycleState()}
+		by, s := cycle.Bind(context.Background())
+		taken := tt.code == fwk.Success
+		if s.Code() != tt.code || (by != "") != taken || strings.Join(log, " ") != tt.calls {
 			t.Errorf("%v after %v, want %v after %s", s.Code(), log, tt.code, tt.calls)
 		}
 	}

@@ -3,10 +3,6 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"net/http"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -43,8 +39,9 @@ type World struct {
 	// there, and names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is
 	// asked anew in every cycle. A nil Reserved lets all pods pass.
 	Reserved func(pod *v1.Pod) func(node fwk.NodeInfo) *fwk.Status
-	// Activate is told the pods (namespace/name, sorted) that a plugin wants tried at once; nil ignores it.
-	Activate func(keys []string)
+	// Activate is told the pods that a plugin wants tried at once, in any order, maybe from another goroutine; nil
+	// ignores it.
+	Activate func(pods map[string]*v1.Pod)
 	// Version returns a number that changes with everything that what plugins say of a node may depend on besides the
 	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
 	// of what plugins said of nodes.
@@ -62,8 +59,8 @@ type World struct {
 	Evictions Evictions
 }
 
-// Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed: nothing
-// behind it reaches an API server, starts work beside the cycle, or reads a clock of its own.
+// Handle is what plugins get. It is kube-scheduler's Handle with the doors to the outside closed within a cycle:
+// nothing behind it reaches an API server then, starts work beside the cycle, or reads a clock of its own.
 type Handle interface {
 	fwk.Handle
 	// Gangs returns what a gang plugin asks of the state, nil if the World has no such view.
@@ -90,25 +87,12 @@ type handle struct {
 
 var _ Handle = (*handle)(nil)
 
-// errOutside is what every request of a plugin to the API server comes back with.
-var errOutside = errors.New("plugins cannot reach the API server: what a cycle reads must come from the log, " +
-	"and what it asks for leaves as an effect")
-
-type closedDoor struct{}
-
-// RoundTrip fails.
-func (closedDoor) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, errOutside)
-}
-
-func newHandle(p *Profile) (*handle, error) {
-	// QPS -1: no rate limiter, which would wait by the wall clock before failing.
-	cfg := &restclient.Config{Host: "https://no-api-server.invalid", QPS: -1, Transport: closedDoor{}}
-	client, err := clientset.NewForConfig(cfg)
+func newHandle(p *Profile, outside *restclient.Config) (*handle, error) {
+	clients, cfg, err := client(outside)
 	if err != nil {
-		return nil, fmt.Errorf("make the client that reaches nothing: %w", err)
+		return nil, err
 	}
-	return &handle{p: p, client: client, rest: cfg}, nil
+	return &handle{p: p, client: clients, rest: cfg}, nil
 }
 
 // Gangs returns the World's Gangs.
@@ -144,7 +128,7 @@ func (h *handle) SharedDRAManager() fwk.SharedDRAManager { return h.p.world.DRA 
 // SharedCSIManager returns the World's CSI.
 func (h *handle) SharedCSIManager() fwk.CSIManager { return h.p.world.CSI }
 
-// ClientSet returns a client every request of which fails.
+// ClientSet returns a client. A request fails within a cycle, and everywhere if there is no API server.
 func (h *handle) ClientSet() clientset.Interface { return h.client }
 
 // KubeConfig returns a configuration of which the same holds as of ClientSet.
@@ -203,7 +187,7 @@ func (h *handle) RemovePodInPreBind(types.UID) {}
 // Activate tells the World which pods are to be tried at once.
 func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
 	if h.p.world.Activate != nil {
-		h.p.world.Activate(slices.Sorted(maps.Keys(pods)))
+		h.p.world.Activate(pods)
 	}
 }
 

@@ -17,7 +17,7 @@ type LiveOptions struct {
 	// FeatureGates go before those of the file. If neither says anything of gates.PopFromBackoffQ, it is on, as with
 	// kube-scheduler.
 	FeatureGates map[string]bool
-	// Note is told of each change to what the file says.
+	// Note is told of each change to what the file says, and of settings that have no effect.
 	Note func(message string)
 }
 
@@ -47,7 +47,9 @@ func (o LiveOptions) DefaultConfig() (*Config, error) {
 
 func (o LiveOptions) adapt(external *configv1.KubeSchedulerConfiguration, name string) {
 	setConnectionDefaults(external)
-	adaptForeign(external, func(format string, args ...any) { o.Note(name + ": " + fmt.Sprintf(format, args...)) })
+	note := func(format string, args ...any) { o.Note(name + ": " + fmt.Sprintf(format, args...)) }
+	adaptForeign(external, note)
+	noteParallelism(external, note)
 	if !o.RaiseZeroBackoff {
 		return
 	}

@@ -42,6 +42,7 @@ func (c *search) filterNodes(nodes []fwk.NodeInfo, start, limit int) *fwk.Status
 			continue
 		}
 		if status.IsError() {
+			c.trace.failed("Filter", node.Node().Name, status)
 			return status
 		}
 		c.refused = append(c.refused, refusal{node, status})
@@ -123,6 +124,7 @@ func (c *search) scoreNodes(scorers []scorer, nodes []fwk.NodeInfo, lists []fwk.
 			at = c.feasibleAt[i]
 		}
 		if status := c.scoreAt(scorers, at, node, raw); status != nil {
+			c.trace.failed("Score", node.Node().Name, status)
 			return status
 		}
 		name := node.Node().Name

@@ -122,6 +122,7 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, trace *Trace) Placement {
 	c := &p.search
 	c.setPod(ctx, state, pod, trace)
+	trace.begin()
 	return c.place(start)
 }
 
@@ -147,6 +148,7 @@ func (c *search) place(start int) Placement {
 	}
 	if c.nominated() {
 		out.Evaluated, out.Feasible = 1, 1
+		c.trace.feasible(c.feasible)
 		return c.choose(out)
 	}
 	c.classify(len(nodes))
@@ -161,6 +163,7 @@ func (c *search) place(start int) Placement {
 		c.tally.add(r.status, 1)
 	}
 	c.trace.refused(c.refused)
+	c.trace.feasible(c.feasible)
 	if status != nil {
 		return c.fail(status, out)
 	}

@@ -22,6 +22,9 @@ func (c *search) preFilter(nodes []fwk.NodeInfo) *fwk.Status {
 			c.filters = append(c.filters, f)
 		}
 	}
+	if status.IsSuccess() {
+		c.trace.filters(c.p.filter, c.skip)
+	}
 	return status
 }
 
@@ -88,6 +91,7 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 		if now < left {
 			reason := "node(s) didn't satisfy plugin " + e.name
 			c.tally.count(rejectionKey{e.name, fwk.UnschedulableAndUnresolvable.String(), reason}, left-now)
+			c.traceLeftOut(nodes, e.name, reason)
 		}
 		left = now
 	}
@@ -99,6 +103,13 @@ func (c *search) runPreFilters(nodes []fwk.NodeInfo) *fwk.Status {
 		c.plugins = append(c.plugins, unschedulable.Plugin())
 	}
 	return unschedulable
+}
+
+// traceLeftOut notes in the trace which nodes the plugin has left out, of which the tally has the number.
+func (c *search) traceLeftOut(nodes []fwk.NodeInfo, plugin, reason string) {
+	if c.trace != nil {
+		c.trace.leftOut(nodes, c.narrowed, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason).WithPlugin(plugin))
+	}
 }
 
 // runPreFilter asks the plugin, or recalls what it answered for another pod of the template.

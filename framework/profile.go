@@ -32,6 +32,7 @@ type Profile struct {
 	preScore   []entry[fwk.PreScorePlugin]
 	score      []scorer
 	reserve    []entry[fwk.ReservePlugin]
+	lasting    []entry[fwk.ReservePlugin] // of reserve, those that keep what they reserve
 	permit     []entry[fwk.PermitPlugin]
 	preBind    []entry[fwk.PreBindPlugin]
 	bind       []entry[fwk.BindPlugin]
@@ -39,10 +40,11 @@ type Profile struct {
 	signers    []entry[fwk.SignPlugin]
 	unsigned   []int // ids of plugins that cannot sign: with any, no pod is signed
 
-	ids      map[string]int // plugin ids by name
-	prepared []bool         // by plugin id: in preparesByTemplate
-	apart    []bool         // by plugin id: the plugin stands apart from every class
-	unranked bool           // what some plugin says of a node may change though the node does not
+	ids          map[string]int // plugin ids by name
+	prepared     []bool         // by plugin id: in preparesByTemplate
+	apart        []bool         // by plugin id: the plugin stands apart from every class
+	bindingCycle bool           // some plugin takes part in binding cycles
+	unranked     bool           // what some plugin says of a node may change though the node does not
 
 	stage   stage
 	search  search
@@ -66,7 +68,7 @@ type scorer struct {
 }
 
 // NewProfile builds the plugins of cfg, which LoadConfig returned, with the registry's factories, in the
-// order of their names. ctx is for the time of the call; see Quiet. It fails as kube-scheduler does: on a
+// order of their names. ctx is for the life of the plugins; see Quiet. It fails as kube-scheduler does: on a
 // plugin that does not exist or fails to start, one enabled twice or where it does not belong, repeated
 // arguments, weights that could overflow, no or several QueueSort plugins, no Bind plugin.
 func NewProfile(ctx context.Context, registry Registry, cfg config.KubeSchedulerProfile, world World) (*Profile,
@@ -98,7 +100,7 @@ func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedule
 		p.percentage = *cfg.PercentageOfNodesToScore
 	}
 	var err error
-	if p.handle, err = newHandle(p); err != nil {
+	if p.handle, err = newHandle(p, registry.Outside); err != nil {
 		return nil, err
 	}
 	if err := p.build(ctx, registry, cfg); err != nil {
@@ -107,6 +109,7 @@ func newProfile(ctx context.Context, registry Registry, cfg *config.KubeSchedule
 	if err := p.arrange(cfg.Plugins); err != nil {
 		return nil, err
 	}
+	p.bindingCycle = len(p.lasting) > 0 || p.Uncalled() != nil
 	p.prepareClasses(registry.NoClasses)
 	p.findSigners()
 	p.search.init(p)
@@ -178,6 +181,7 @@ func (p *Profile) arrange(cfg *config.Plugins) error {
 		return err
 	}
 	p.orderPermit()
+	p.findLasting()
 	for _, e := range preEnqueue {
 		p.preEnqueue = append(p.preEnqueue, e.plugin)
 	}
@@ -309,6 +313,10 @@ func (p *Profile) Hints() (map[string][]fwk.ClusterEventWithHint, error) {
 		ext, ok := plugin.(fwk.EnqueueExtensions)
 		switch plugin.(type) {
 		case fwk.PreEnqueuePlugin, fwk.PreFilterPlugin, fwk.FilterPlugin, fwk.ReservePlugin, fwk.PermitPlugin:
+		case fwk.PreBindPlugin, fwk.BindPlugin:
+			if p.isCarriedOut(name) {
+				continue
+			}
 		case fwk.PostFilterPlugin:
 			if !ok {
 				continue

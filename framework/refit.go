@@ -18,6 +18,7 @@ import (
 func (p *Profile) Refit(ctx context.Context, state fwk.CycleState, pod *v1.Pod, trace *Trace) Placement {
 	c := &p.search
 	c.setPod(ctx, state, pod, trace)
+	trace.begin()
 	c.reserved = nil
 	return c.refit()
 }
@@ -39,6 +40,7 @@ func (c *search) refit() (out Placement) {
 	if !c.preFilters.AllNodes() && !c.preFilters.NodeNames.Has(name) {
 		return c.refuse(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "PreFilter left the pod's node out"), out)
 	}
+	c.trace.forgetLeftOut()
 	c.tally.reset() // plugins that left other nodes out, such as NodeName, have refused nothing
 	c.plugins = c.plugins[:0]
 	own, err := c.p.stage.NodeInfos().Get(name)
@@ -53,8 +55,10 @@ func (c *search) refit() (out Placement) {
 	switch {
 	case status.IsSuccess():
 		out.Evaluated, out.Feasible, out.Node = 1, 1, name
+		c.trace.feasible([]fwk.NodeInfo{node})
 		return out
 	case status.IsError():
+		c.trace.failed("Filter", name, status)
 		return c.fail(status, out)
 	}
 	out.Evaluated = 1

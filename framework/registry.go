@@ -1,6 +1,7 @@
 package framework
 
 import (
+	restclient "k8s.io/client-go/rest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
@@ -13,4 +14,6 @@ type Registry struct {
 	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
 	// scored anew. That takes longer. See classes.go.
 	NoClasses bool
+	// Outside says how plugins reach the API server beside cycles, nil that there is none.
+	Outside *restclient.Config
 }

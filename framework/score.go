@@ -162,7 +162,11 @@ func (c *search) rate() *fwk.Status {
 		return status
 	}
 	c.trace.raw(c.scorers, c.lists)
-	return c.p.normalize(c.ctx, c.state, c.pod, c.scorers, c.lists)
+	status := c.p.normalize(c.ctx, c.state, c.pod, c.scorers, c.lists)
+	if status != nil {
+		c.trace.failed("NormalizeScore", "", status)
+	}
+	return status
 }
 
 // preScore runs the PreScore plugins and decides which Score plugins are to run.
@@ -177,6 +181,7 @@ func (c *search) preScore() *fwk.Status {
 	}
 	for _, e := range c.p.preScore {
 		status := c.runPreScore(e)
+		c.trace.preScore(e.name, status)
 		switch {
 		case status.IsSkip() && isOwn:
 			c.skip[e.id] = true
@@ -197,6 +202,7 @@ func (c *search) preScore() *fwk.Status {
 			c.scorers = append(c.scorers, s)
 		}
 	}
+	c.trace.scorers(c.p.score, c.skip)
 	return nil
 }
 

@@ -1,10 +1,14 @@
 package framework
 
 import (
+	"maps"
 	"slices"
+	"sync/atomic"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // CycleState is what plugins hand from one extension point to the next within one pod's cycle. It is not
@@ -14,6 +18,8 @@ import (
 // read it several times per node.
 type CycleState struct {
 	data []stateEntry
+	// toActivate is what stands under upstream's PodsToActivateKey, nil before it is asked for.
+	toActivate atomic.Pointer[upstream.PodsToActivate]
 
 	skipFilter, skipScore, skipPreBind, parallelPreBind nameSet
 }
@@ -33,20 +39,37 @@ func NewCycleState() *CycleState { return &CycleState{} }
 func (c *CycleState) Reset() {
 	clear(c.data)
 	c.data = c.data[:0]
+	c.toActivate.Store(nil)
 	c.skipFilter.reset()
 	c.skipScore.reset()
 	c.skipPreBind.reset()
 	c.parallelPreBind.reset()
 }
 
-// Read returns the data written under key, or fwk.ErrNotFound.
+// Read returns the data written under key, or fwk.ErrNotFound. Under upstream's PodsToActivateKey there always is a
+// *PodsToActivate, as in kube-scheduler.
 func (c *CycleState) Read(key fwk.StateKey) (fwk.StateData, error) {
 	for i := range c.data {
 		if c.data[i].key == key {
 			return c.data[i].data, nil
 		}
 	}
+	if key == upstream.PodsToActivateKey {
+		c.toActivate.CompareAndSwap(nil, upstream.NewPodsToActivate())
+		return c.toActivate.Load(), nil
+	}
 	return nil, fwk.ErrNotFound
+}
+
+// ToActivate returns the pods that plugins have stashed for activation; nil for none.
+func (c *CycleState) ToActivate() map[string]*v1.Pod {
+	stash := c.toActivate.Load()
+	if stash == nil {
+		return nil
+	}
+	stash.Lock()
+	defer stash.Unlock()
+	return maps.Clone(stash.Map)
 }
 
 // Write stores data under key, in place of what was there.
@@ -80,6 +103,7 @@ func (c *CycleState) Clone() fwk.CycleState {
 	for i, e := range c.data {
 		out.data[i] = stateEntry{e.key, e.data.Clone()}
 	}
+	out.toActivate.Store(c.toActivate.Load()) // a clone is it itself, as upstream's is
 	return out
 }
 

@@ -3,6 +3,7 @@ package framework
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -12,15 +13,34 @@ import (
 // Trace collects what one cycle saw, for people to read: more than the log records, and at a cost. A nil
 // *Trace collects nothing. Nothing in it may reach a decision.
 type Trace struct {
+	// Searched says that plugins were asked for a node. A decision without a scheduling cycle leaves it false.
+	Searched bool
 	// PreFilter has an answer of every PreFilter plugin that ran, in the order in which they ran.
 	PreFilter []PreFilterAnswer
+	// LeftOut are the nodes that PreFilter plugins left out, each with the first plugin that did, sorted by name. Nodes
+	// are not in it if nothing was left in the end: then the pod was refused, and no node.
+	LeftOut []NodeRefusal
+	// Filters are the Filter plugins that were asked, in the profile's order, and SkippedFilters those whose PreFilter
+	// answered Skip.
+	Filters, SkippedFilters []string
 	// Refused are the nodes that a Filter plugin refused, sorted by name.
 	Refused []NodeRefusal
+	// Feasible are the nodes that all Filter plugins took, sorted by name. A nominated node that takes the pod is the
+	// only one.
+	Feasible []string
+	// PreScore has an answer of every PreScore plugin that ran, in the order in which they ran.
+	PreScore []Answer
+	// SkippedScores are the Score plugins whose PreScore answered Skip, in the profile's order.
+	SkippedScores []string
 	// Scored are the feasible nodes, best first (total score, then name): the first is the one chosen. A
 	// node that was the only feasible one has no scores.
 	Scored []ScoredNode
+	// Failed is the error of a Filter, Score or NormalizeScore plugin that ended the cycle, nil for none.
+	Failed *Failure
 	// Reserve, Permit and PostFilter have an answer of every plugin that ran, in the order in which they ran.
 	Reserve, Permit, PostFilter []Answer
+
+	left sets.Set[string] // the nodes that PreFilter has left so far, nil for all
 }
 
 // Answer is what one plugin answered.
@@ -30,6 +50,8 @@ type Answer struct {
 	Code string
 	// Reasons are the plugin's own words, errors included, sorted: some plugins give them in map order.
 	Reasons []string
+	// Timeout is how long the plugin holds the pod, of a Permit plugin that answers Wait.
+	Timeout time.Duration
 }
 
 // PreFilterAnswer is what one PreFilter plugin answered.
@@ -43,6 +65,15 @@ type PreFilterAnswer struct {
 
 // NodeRefusal is why a node was refused.
 type NodeRefusal struct {
+	Node string
+	Answer
+}
+
+// Failure is an error of a plugin while nodes were filtered or scored.
+type Failure struct {
+	// Point is Filter, Score or NormalizeScore.
+	Point string
+	// Node is the node that the plugin was asked about, "" if it was asked about all of them.
 	Node string
 	Answer
 }
@@ -90,6 +121,78 @@ func answerOf(plugin string, status *fwk.Status) Answer {
 	return s
 }
 
+// begin notes that a search begins.
+func (t *Trace) begin() {
+	if t != nil {
+		t.Searched = true
+	}
+}
+
+// leftOut notes the nodes that are not among those that PreFilter has left any more, and the status that says so of
+// each.
+func (t *Trace) leftOut(nodes, left []fwk.NodeInfo, status *fwk.Status) {
+	if t == nil {
+		return
+	}
+	names := sets.New[string]()
+	for _, n := range left {
+		names.Insert(n.Node().Name)
+	}
+	for _, n := range nodes {
+		if name := n.Node().Name; (t.left == nil || t.left.Has(name)) && !names.Has(name) {
+			t.LeftOut = append(t.LeftOut, NodeRefusal{name, answerOf(status.Plugin(), status)})
+		}
+	}
+	t.left = names
+	slices.SortFunc(t.LeftOut, func(a, b NodeRefusal) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+// forgetLeftOut is for a search that does not look at other nodes anyway.
+func (t *Trace) forgetLeftOut() {
+	if t != nil {
+		t.LeftOut, t.left = nil, nil
+	}
+}
+
+// filters notes which of the Filter plugins are asked, given those to skip by id.
+func (t *Trace) filters(all []entry[fwk.FilterPlugin], skip []bool) {
+	if t == nil {
+		return
+	}
+	for _, f := range all {
+		if skip[f.id] {
+			t.SkippedFilters = append(t.SkippedFilters, f.name)
+		} else {
+			t.Filters = append(t.Filters, f.name)
+		}
+	}
+}
+
+// scorers notes which of the Score plugins are skipped, given those to skip by id.
+func (t *Trace) scorers(all []scorer, skip []bool) {
+	if t == nil {
+		return
+	}
+	for _, s := range all {
+		if skip[s.id] {
+			t.SkippedScores = append(t.SkippedScores, s.name)
+		}
+	}
+}
+
+func (t *Trace) preScore(plugin string, status *fwk.Status) {
+	if t != nil {
+		t.PreScore = append(t.PreScore, answerOf(plugin, status))
+	}
+}
+
+// failed notes the error of a plugin, at a node or, with "", at all of them.
+func (t *Trace) failed(point, node string, status *fwk.Status) {
+	if t != nil {
+		t.Failed = &Failure{point, node, answerOf(status.Plugin(), status)}
+	}
+}
+
 func (t *Trace) preFilter(plugin string, result *fwk.PreFilterResult, status *fwk.Status) {
 	if t == nil {
 		return
@@ -109,6 +212,16 @@ func (t *Trace) refused(refused []refusal) {
 		t.Refused = append(t.Refused, NodeRefusal{r.node.Node().Name, answerOf(r.status.Plugin(), r.status)})
 	}
 	slices.SortFunc(t.Refused, func(a, b NodeRefusal) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+func (t *Trace) feasible(nodes []fwk.NodeInfo) {
+	if t == nil {
+		return
+	}
+	for _, n := range nodes {
+		t.Feasible = append(t.Feasible, n.Node().Name)
+	}
+	slices.Sort(t.Feasible)
 }
 
 func (t *Trace) only(node *v1.Node) {
@@ -160,10 +273,15 @@ func (t *Trace) reserve(plugin string, status *fwk.Status) {
 	}
 }
 
-func (t *Trace) permit(plugin string, status *fwk.Status) {
-	if t != nil {
-		t.Permit = append(t.Permit, answerOf(plugin, status))
+func (t *Trace) permit(plugin string, status *fwk.Status, timeout time.Duration) {
+	if t == nil {
+		return
 	}
+	s := answerOf(plugin, status)
+	if status.IsWait() {
+		s.Timeout = min(timeout, maxPermitWait)
+	}
+	t.Permit = append(t.Permit, s)
 }
 
 func (t *Trace) postFilter(plugin string, status *fwk.Status) {

@@ -15,7 +15,12 @@ var carriedOut = map[ExtensionPoint][]string{
 	Bind:    {names.DefaultBinder},
 }
 
-// UncalledError says that a profile enables a plugin that is never called.
+// isCarriedOut reports whether a plugin is called at no extension point behind a cycle, because effects do its work.
+func (p *Profile) isCarriedOut(name string) bool {
+	return slices.Contains(carriedOut[PreBind], name) || slices.Contains(carriedOut[Bind], name)
+}
+
+// UncalledError says that a profile enables a plugin that is never called, by the rules of before behaviour 6.
 type UncalledError struct {
 	Profile string
 	Point   ExtensionPoint
@@ -30,7 +35,7 @@ func (e *UncalledError) Error() string {
 }
 
 // Uncalled returns an *UncalledError for a plugin of PreBind, Bind or PostBind that the profile enables and that
-// nothing stands in for; nil if there is none.
+// nothing stands in for; nil if there is none. Such plugins are called from behaviour 6 on.
 func (p *Profile) Uncalled() error {
 	for _, point := range []ExtensionPoint{PreBind, Bind, PostBind} {
 		for _, name := range p.at[point] {

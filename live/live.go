@@ -265,6 +265,9 @@ func (r *run) request(e scheduler.Effect) effect.Request {
 		if p := state.Pod(e.UID); p != nil {
 			request.Claims = effect.ClaimsOf(p.Object)
 		}
+		if cycle := r.engine.Machine().BindingCycle(e.UID); cycle != nil {
+			request.Plugins = cycle
+		}
 		return request
 	}
 	request.MakesRoom, request.Withdrawn = r.engine.Machine().MakesRoom(e), !r.engine.Machine().Wanted(e)

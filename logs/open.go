@@ -8,17 +8,16 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
-// Options say how a log is opened for reading. The zero value opens it silently.
+// Options say how a log is opened for reading. The zero value opens it silently, and has no plugins.
 type Options struct {
 	// Archives are directories with archived segments, searched before those that the log names. If there are any,
 	// it is an error that an archived segment is not found.
 	Archives []string
-	// Registry holds the plugins that the log's configurations may name; one without any stands for those of
-	// package plugins.
+	// Registry holds the plugins that the log's configurations may name. Without one of them no state can be made and
+	// no snapshot used: the log can be read, and that is all.
 	Registry framework.Registry
 	// Report, if it is not nil, is told what a person should know and what is no error, a sentence at a time.
 	Report func(message string)
@@ -40,14 +39,6 @@ func (o *Options) progress(work string, at, last uint64) {
 	if o.Progress != nil {
 		o.Progress(work, at, last)
 	}
-}
-
-// registry returns the plugins.
-func (o *Options) registry() framework.Registry {
-	if o.Registry.Factories == nil {
-		return plugins.NewRegistry()
-	}
-	return o.Registry
 }
 
 // Open opens an existing log or a bundle. If a scheduler is writing to the log it is read as far as it goes by now,
@@ -84,7 +75,7 @@ func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, erro
 	} else if err := s.openDirectory(ctx); err != nil {
 		return nil, err
 	}
-	s.snapshots = snapshot.Series{Store: store, Position: s.positionIn(ctx), Registry: o.registry()}
+	s.snapshots = snapshot.Series{Store: store, Position: s.positionIn(ctx), Registry: o.Registry}
 	return s, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -42,6 +43,9 @@ var (
 	_ reader          = (*bundle.Bundle)(nil)
 	_ eventlog.Reader = (*Source)(nil)
 )
+
+// Registry returns the plugins with which states of the log are made.
+func (s *Source) Registry() framework.Registry { return s.opts.Registry }
 
 // Path returns where the log is.
 func (s *Source) Path() string { return s.path }

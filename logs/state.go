@@ -78,7 +78,7 @@ func (s *Source) StateAfter(ctx context.Context, at uint64) (*scheduler.Machine,
 		return nil, err
 	}
 	if m == nil {
-		m = scheduler.New(s.opts.registry())
+		m = scheduler.New(s.opts.Registry)
 	}
 	return m, s.apply(ctx, m, at)
 }
@@ -107,7 +107,7 @@ func (s *Source) Confirm(ctx context.Context, m *scheduler.Machine) error {
 	if err != nil || at == base {
 		return err
 	}
-	made := scheduler.New(s.opts.registry())
+	made := scheduler.New(s.opts.Registry)
 	if base > 0 {
 		var refused []error
 		if made, refused = s.snapshots.Newest(base, base); made == nil {

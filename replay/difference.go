@@ -44,6 +44,7 @@ var decisionFields = []decisionField{
 	{"domain", func(d *eventlog.Decision) string { return strconv.Quote(d.Domain) }},
 	{"elsewhere", func(d *eventlog.Decision) string { return strconv.FormatBool(d.Elsewhere) }},
 	{"ended", func(d *eventlog.Decision) string { return strconv.Quote(d.Ended.String()) }},
+	{"activated", func(d *eventlog.Decision) string { return uids(d.Activated) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
@@ -91,5 +92,6 @@ func sameLists(a, b *eventlog.Decision) bool {
 		slices.Equal(a.Rejected, b.Rejected) && slices.Equal(a.Victims, b.Victims) &&
 		slices.Equal(a.Volumes, b.Volumes) &&
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
-		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended
+		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended &&
+		slices.Equal(a.Activated, b.Activated)
 }

@@ -39,6 +39,7 @@ var otherValues = []struct {
 	{"Domain", "domain", func(d *eventlog.Decision) { d.Domain = "" }},
 	{"Elsewhere", "elsewhere", func(d *eventlog.Decision) { d.Elsewhere = false }},
 	{"Ended", "ended", func(d *eventlog.Decision) { d.Ended = eventlog.NoTime }},
+	{"Activated", "activated", func(d *eventlog.Decision) { d.Activated[0] += "x" }},
 }
 
 // fullDecision has no field that is empty.
@@ -55,6 +56,7 @@ func fullDecision() *eventlog.Decision {
 		Places:      []eventlog.Place{{UID: "p", Node: "n3"}},
 		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
 		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
+		Activated: []types.UID{"uid-h"},
 	}
 }
 

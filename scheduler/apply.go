@@ -250,6 +250,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		if stage != cluster.Binding || node != p.Node {
 			p.Since = m.at.now
 		}
+		m.bindings.end(p, node == p.Node)
 		m.stopScheduling(p, stage)
 		m.queue.Move(upstream.EventAssignedPodAdd, nil, obj)
 		if stage != cluster.Pending && node != p.Node {
@@ -296,6 +297,7 @@ func (m *Machine) deletePod(uid types.UID) error {
 	if p.Group != nil {
 		before = m.entities.factsOf(p.Group.Key())
 	}
+	m.bindings.end(p, false)
 	m.stopScheduling(p, stage)
 	m.effects.done(uid, Evict)
 	delete(m.effects.refused, uid)
@@ -333,6 +335,7 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	case eventlog.BindUnknown:
 		return nil // its capacity stays reserved until that is resolved
 	case eventlog.BindBound:
+		m.bindings.end(p, true)
 		if err := m.cluster.Confirm(p); err != nil {
 			return err
 		}
@@ -342,6 +345,7 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		return nil
 	case eventlog.BindConflict, eventlog.BindFailed:
 		m.effects.done(r.UID, Bind)
+		m.bindings.end(p, false)
 		placed := p.Placed()
 		if err := m.cluster.Release(p); err != nil {
 			return err
@@ -349,10 +353,19 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		m.queue.Move(upstream.EventAssignedPodDelete, placed, nil)
 		key := m.entities.keyOf(p)
 		m.entities.markPending(key, p)
-		m.queue.Park(key, errorFailure())
+		m.queue.Park(key, m.failureOfBind(r))
 		return nil
 	}
 	return fmt.Errorf("bind result of pod %s/%s: unknown outcome %d", p.Object.Namespace, p.Object.Name, r.Outcome)
+}
+
+// failureOfBind returns what the queue has to know of a bind that failed: that there was an error, or which plugin of
+// the binding cycle has refused the pod.
+func (m *Machine) failureOfBind(r *eventlog.BindResult) queue.Failure {
+	if r.Plugin == "" || r.Code == fwk.Error.String() || !m.rules.namesBinders() {
+		return errorFailure()
+	}
+	return queue.Failure{UID: r.UID, Plugins: []string{r.Plugin}}
 }
 
 // errUnknownPod is what a decision about a pod that is not there means: the log is not this scheduler's.

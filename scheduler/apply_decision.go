@@ -75,6 +75,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
+	m.activate(d)
 	if limited {
 		m.topology.judge(key, g, tried, d)
 	}
@@ -174,6 +175,7 @@ func (m *Machine) applyVerdicts(seq uint64, d *eventlog.Decision) error {
 }
 
 func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
+	m.bindings.begin(p, d.Node)
 	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
 		return err
 	}

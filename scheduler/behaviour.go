@@ -14,7 +14,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 5
+const Behaviour = 6
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -103,6 +103,14 @@ var Behaviours = []Rules{
 		"Under the feature gate InPlacePodVerticalScalingSchedulerPreemption, pods are preempted for a running pod " +
 			"whose resize is deferred.",
 	}},
+	{Number: 6, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"What a plugin of others reserves in Reserve stays until the pod is bound, or loses its node. Before, it was " +
+			"taken back when the cycle ended. A pod that is refused before Reserve is not unreserved.",
+		"PreBind, Bind and PostBind plugins of others are called. A pod that one of them refuses is tried again " +
+			"after its backoff, with the plugin as the reason. Before, an epoch with such a plugin was refused.",
+		"The pods that a plugin wants tried at once (Handle.Activate within a cycle, PodsToActivate) are, and the " +
+			"Decision records them. Before, they were not.",
+	}},
 }
 
 // BehaviourError says that an epoch, or a snapshot's state, is of a behaviour that this version does not know.
@@ -142,8 +150,16 @@ func (r *rules) set(behaviour uint32) error {
 // recordsFacts reports whether decisions record what they found, so that Apply searches for nothing.
 func (r *rules) recordsFacts() bool { return r.behaviour >= 2 }
 
-// refusesUncalled reports whether an epoch is refused whose configuration enables a plugin that is never called.
-func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 }
+// refusesUncalled reports whether an epoch is refused whose configuration enables a PreBind, Bind or PostBind plugin
+// that is never called. Before behaviour 3 none is; from 6 on, all are called.
+func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 && r.behaviour < 6 }
+
+// recordsActivated reports whether a Decision records the pods that plugins want tried at once, which are tried then.
+func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
+
+// namesBinders reports whether the queue knows which plugin refused a pod behind its Decision. Before, no such plugin
+// was called.
+func (r *rules) namesBinders() bool { return r.behaviour >= 6 }
 
 // keepsNominated reports whether lanes and reservations take the room that is kept for nominated pods into account.
 func (r *rules) keepsNominated() bool { return r.behaviour >= 3 }
@@ -213,6 +229,9 @@ func (r *rules) choosesNodesFirst() bool { return r.behaviour >= 5 }
 // InPlacePodVerticalScalingSchedulerPreemption is on.
 func (r *rules) attemptsResizes() bool { return r.behaviour >= 5 }
 
+// keepsReserved reports whether what plugins reserve stays until the binding cycle ends, and is part of the state.
+func (r *rules) keepsReserved() bool { return r.behaviour >= 6 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -239,6 +258,7 @@ var searches = [Behaviour + 1]search{
 	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.

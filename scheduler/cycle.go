@@ -15,11 +15,11 @@ import (
 )
 
 // cycle is one scheduling cycle: find a node, reserve, permit. Whatever plugins reserve is taken back before it ends;
-// only Apply of its Decision changes the state.
+// only Apply of its Decision changes the state, and has plugins reserve for good (bindingCycles).
 type cycle struct {
 	m       *Machine
 	profile *framework.Profile
-	state   fwk.CycleState
+	state   *framework.CycleState
 	pod     *v1.Pod // as plugins see it
 	trace   *framework.Trace
 	d       eventlog.Decision
@@ -29,7 +29,7 @@ func newCycle(m *Machine, pod *v1.Pod, trace *framework.Trace) *cycle {
 	c := &cycle{m: m, profile: m.profiles.of(pod), state: framework.NewCycleState(), trace: trace}
 	c.d = m.decisionOn(m.cluster.Pod(pod.UID))
 	c.d.Nominated = m.nominated.nodeOf(pod.UID)
-	c.pod = c.withNomination(pod)
+	c.pod = m.asNominated(pod)
 	return c
 }
 
@@ -40,25 +40,28 @@ func (c *cycle) run() eventlog.Decision {
 	}
 	m.profiles.forgetVolumes(c.profile)
 	waiting.StartCycle()
+	m.wanted.begin()
 	if why := m.cluster.Informers().Undecidable(pod); why != "" {
 		c.d.Outcome = eventlog.Unschedulable
 		code := fwk.UnschedulableAndUnresolvable.String()
 		c.d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: code, Reason: why}}
-		c.profile.Unreserve(m.ctx, c.state, pod, "") // its gang's waiting members cannot go on without it
+		c.giveUp() // its gang's waiting members cannot go on without it
 	} else if placement := c.profile.Place(m.ctx, c.state, pod, m.at.start, c.trace); placement.Status != nil {
 		c.refuse(placement)
 	} else {
 		c.admit(placement)
 	}
 	m.waits.takeVerdicts(&c.d)
+	c.noteActivated()
 	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
 	if c.d.Node != "" {
 		c.d.Nominated = "" // the decision does not change the nomination
 		// What the plugins reserved is taken back, because only Apply changes the state. Unreserve of the gang plugin
 		// rejects waiting pods; here that is dropped, because the pod keeps its node.
 		waiting.StartCycle()
-		c.profile.TakeBack(m.ctx, c.state, pod, c.d.Node)
+		c.profile.TakeBack(m.ctx, c.state, c.placed(c.d.Node), c.d.Node)
 		waiting.EndCycle()
+		m.bindings.decided = c.d.Cycle
 	}
 	return c.d
 }
@@ -69,7 +72,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 	c.d.Rejections = withBlamed(placement)
 	if !placement.Status.IsRejected() {
 		c.d.Outcome = eventlog.Error
-		c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+		c.giveUp()
 		return
 	}
 	c.d.Outcome = eventlog.Unschedulable
@@ -78,7 +81,7 @@ func (c *cycle) refuse(placement framework.Placement) {
 		c.d.Nominated = result.NominatedNodeName
 	}
 	if c.propose() {
-		c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+		c.giveUp()
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)
 }
@@ -92,14 +95,25 @@ func (c *cycle) postFilter(placement framework.Placement) (*fwk.PostFilterResult
 	return result, status
 }
 
+// giveUp tells the gang plugin that the pod was refused before Reserve. Before behaviour 6, all Reserve plugins were
+// told.
+func (c *cycle) giveUp() {
+	if c.m.rules.keepsReserved() {
+		c.profile.Refused(c.m.ctx, c.state, c.pod, "")
+		return
+	}
+	c.profile.Unreserve(c.m.ctx, c.state, c.pod, "")
+}
+
 // admit takes a pod with a node through Reserve and Permit.
 func (c *cycle) admit(placement framework.Placement) {
+	pod := c.placed(placement.Node)
 	c.d.Evaluated, c.d.Feasible, c.d.Rejections = placement.Evaluated, placement.Feasible, placement.Rejections
-	status := c.profile.Reserve(c.m.ctx, c.state, c.pod, placement.Node, c.trace)
+	status := c.profile.Reserve(c.m.ctx, c.state, pod, placement.Node, c.trace)
 	if status.IsSuccess() {
 		var waits []framework.Wait
 		c.d.Volumes = c.m.profiles.volumesReserved(c.profile)
-		status, waits = c.profile.Permit(c.m.ctx, c.state, c.pod, placement.Node, c.trace)
+		status, waits = c.profile.Permit(c.m.ctx, c.state, pod, placement.Node, c.trace)
 		if status.IsSuccess() || status.IsWait() {
 			c.d.Outcome, c.d.Node, c.d.Score = eventlog.Scheduled, placement.Node, placement.Score
 			if status.IsWait() {
@@ -109,7 +123,7 @@ func (c *cycle) admit(placement framework.Placement) {
 			return
 		}
 	}
-	c.profile.Unreserve(c.m.ctx, c.state, c.pod, placement.Node)
+	c.profile.Unreserve(c.m.ctx, c.state, pod, placement.Node)
 	c.d.Volumes = nil
 	c.d.Outcome = eventlog.Unschedulable
 	if !status.IsRejected() {
@@ -147,12 +161,20 @@ func (c *cycle) propose() bool {
 	return true
 }
 
-// withNomination returns the pod as plugins see it: with the nomination of the state, and not that of its object. If
+// placed returns the pod as plugins see it from Reserve on.
+func (c *cycle) placed(node string) *v1.Pod {
+	if c.m.bindings.of(c.pod) == nil {
+		return c.pod
+	}
+	return onNode(c.pod, node)
+}
+
+// asNominated returns the pod as plugins see it: with the nomination of the state, and not that of its object. If
 // the nominated node is outside of the domain of the pod's gang, plugins see none.
-func (c *cycle) withNomination(pod *v1.Pod) *v1.Pod {
-	node := c.m.nominated.nodeOf(pod.UID)
-	if g := c.m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
-		if d, why := c.m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
+func (m *Machine) asNominated(pod *v1.Pod) *v1.Pod {
+	node := m.nominated.nodeOf(pod.UID)
+	if g := m.cluster.GroupOf(pod); node != "" && g != nil && g.HasTopology() {
+		if d, why := m.topology.domainOf(g, false); why != "" || d != nil && !d.nodes[node] {
 			node = ""
 		}
 	}

@@ -20,6 +20,7 @@ import (
 // startEpoch begins an epoch. If the configuration is another one than before, plugins are made anew.
 func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	before, compared, popped := m.rules.ofState(), m.comparesTolerations(), m.popsEarly()
+	kept := m.rules.keepsReserved()
 	if err := m.rules.set(p.Behaviour); err != nil {
 		return err
 	}
@@ -36,6 +37,9 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	default:
 		m.useRules()
 		m.entities.followResizes()
+		if kept != m.rules.keepsReserved() {
+			m.bindings.reopen(true)
+		}
 	}
 	if !m.rules.knowsOwnNominations() {
 		clear(m.nominated.own)
@@ -77,7 +81,7 @@ func (m *Machine) configure(data []byte) error {
 	}
 	m.gates = cfg.FeatureGates
 	m.cluster = cluster.New()
-	m.waits = newWaits(m.cluster, &m.effects, m.Now)
+	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
 	m.cluster.UseBehaviour(m.rules.behaviour)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles, rules: &m.rules}
@@ -165,6 +169,7 @@ func (m *Machine) reconfigure(data []byte) error {
 	}
 	m.queue.Inherit(old)
 	m.nominated.forgetStrangers()
+	m.bindings.reopen(true)
 	return nil
 }
 

@@ -36,6 +36,9 @@ type Machine struct {
 	profiles *profiles
 	entities *entities
 	topology *topology
+	bindings *bindingCycles
+	wanted   *wanted
+	unmake   func() // ends the context of the plugins
 }
 
 // position is how far the log is applied.
@@ -63,7 +66,9 @@ func New(registry framework.Registry) *Machine {
 		rules:     rules{behaviour: 1, searches: searches},
 	}
 	m.nominated.rules = &m.rules
-	m.waits = newWaits(m.cluster, &m.effects, m.Now)
+	m.wanted = &wanted{}
+	m.bindings = &bindingCycles{m: m, open: map[types.UID]*bindingCycle{}}
+	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
 	return m
 }
 

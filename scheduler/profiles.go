@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -58,24 +59,32 @@ func (all *profiles) uncalled() error {
 // of returns the profile that schedules pod, nil if that is another scheduler's.
 func (all *profiles) of(pod *v1.Pod) *framework.Profile { return all.byName[pod.Spec.SchedulerName] }
 
-// newProfiles makes the plugins of all profiles of a configuration.
+// newProfiles makes the plugins of all profiles of a configuration. The context that they are made with ends when
+// others are made in their place.
 func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framework.Profile, error) {
+	if m.unmake != nil {
+		m.unmake()
+	}
+	made, unmake := context.WithCancel(m.ctx)
+	m.unmake = unmake
 	profiles := make([]*framework.Profile, len(cfg.Profiles))
 	for i := range cfg.Profiles {
 		var err error
-		if profiles[i], err = m.newProfile(cfg, i); err != nil {
+		if profiles[i], err = m.newProfile(made, cfg, i); err != nil {
 			return nil, err
 		}
 	}
 	return profiles, sameQueueSort(profiles, cfg)
 }
 
-// newProfile makes the i-th profile's plugins and gives them the Machine's state to look at.
-func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile, error) {
+// newProfile makes the i-th profile's plugins and gives them the Machine's state to look at. made is for the life of
+// the plugins.
+func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConfiguration, i int) (*framework.Profile,
+	error) {
 	// Whether NodeResourcesFit filters is known only once the profile is there, and the plugins are made with it.
 	view := &gangsOfProfile{machine: m}
 	var apart bool
-	prof, err := framework.NewProfile(m.ctx, m.registry, cfg.Profiles[i], framework.World{
+	prof, err := framework.NewProfile(made, m.registry, cfg.Profiles[i], framework.World{
 		Lister:    m.cluster,
 		Informers: m.cluster.Informers().Factory(),
 		CSI:       m.cluster.Informers().CSI(),
@@ -89,6 +98,7 @@ func (m *Machine) newProfile(cfg *config.KubeSchedulerConfiguration, i int) (*fr
 		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
+		Activate:  m.wanted.tell,
 	})
 	if err != nil {
 		return nil, err

@@ -586,7 +586,7 @@ func (b *books) pending() map[string][]*bookedPod {
 
 // checkPlaced: nothing pends that certainly fits, unless it is for somebody's approval that never comes.
 func (h *history) checkPlaced() {
-	if h.shape.approval || h.policy != "" && len(h.pending()) > 1 {
+	if h.shape.approval || h.shape.racks || h.policy != "" && len(h.pending()) > 1 {
 		return // in a line, one may wait for another
 	}
 	// any order: each is looked at

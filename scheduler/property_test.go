@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/utils/ptr"
@@ -77,6 +78,18 @@ profiles:
       - name: Approval
 `
 
+// racksProfile has a plugin that keeps what it reserves in its own memory.
+const racksProfile = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled:
+      - name: RackLimit
+`
+
 // TestInvariantsHoldInGeneratedHistories plays generated histories on a Machine and checks, after every entry,
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
 // for a soak run: go test ./scheduler -run TestInvariantsHoldInGeneratedHistories -rapid.checks=2300.
@@ -114,20 +127,23 @@ func shapes() map[string]shape {
 			durations:  true,
 			foreign:    true,
 		},
-		"Backfill":                  {schedulers: one, config: backfillProfile, foreign: true, durations: true},
-		"BackfillInterrupted":       {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
-		"Topology":                  {schedulers: one, topology: true, foreign: true},
-		"TopologyInterrupted":       {schedulers: one, topology: true, composites: true, interrupts: true},
-		"Composites":                {schedulers: one, composites: true, foreign: true},
-		"CompositesInterrupted":     {schedulers: two, config: packingProfile, composites: true, interrupts: true},
-		"Crowded":                   {schedulers: one, crowded: true},
-		"CrowdedAndInterrupted":     {schedulers: one, crowded: true, interrupts: true},
-		"CrowdedComposites":         {schedulers: one, crowded: true, composites: true, foreign: true},
-		"CrowdedTopology":           {schedulers: one, crowded: true, topology: true},
-		"CrowdedBackfill":           {schedulers: one, config: backfillProfile, crowded: true, durations: true},
-		"EarlyAttempts":             {schedulers: one, config: earlyProfile, composites: true, interrupts: true},
-		"CrowdedEarlyAttempts":      {schedulers: one, others: []string{earlyProfile}, crowded: true, foreign: true},
-		"TwoPermitPlugins":          {schedulers: one, config: approvingProfile, foreign: true, approval: true},
+		"Backfill":              {schedulers: one, config: backfillProfile, foreign: true, durations: true},
+		"BackfillInterrupted":   {schedulers: one, config: backfillProfile, interrupts: true, durations: true},
+		"Topology":              {schedulers: one, topology: true, foreign: true},
+		"TopologyInterrupted":   {schedulers: one, topology: true, composites: true, interrupts: true},
+		"Composites":            {schedulers: one, composites: true, foreign: true},
+		"CompositesInterrupted": {schedulers: two, config: packingProfile, composites: true, interrupts: true},
+		"Crowded":               {schedulers: one, crowded: true},
+		"CrowdedAndInterrupted": {schedulers: one, crowded: true, interrupts: true},
+		"CrowdedComposites":     {schedulers: one, crowded: true, composites: true, foreign: true},
+		"CrowdedTopology":       {schedulers: one, crowded: true, topology: true},
+		"CrowdedBackfill":       {schedulers: one, config: backfillProfile, crowded: true, durations: true},
+		"EarlyAttempts":         {schedulers: one, config: earlyProfile, composites: true, interrupts: true},
+		"CrowdedEarlyAttempts":  {schedulers: one, others: []string{earlyProfile}, crowded: true, foreign: true},
+		"TwoPermitPlugins":      {schedulers: one, config: approvingProfile, foreign: true, approval: true},
+		"RackLimit":             {schedulers: one, config: racksProfile, foreign: true, racks: true},
+		"RackLimitAndInterruption": {schedulers: one, config: racksProfile, interrupts: true, racks: true,
+			others: []string{approvingProfile}},
 		"TwoPermitsAndInterruption": {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
 }
@@ -405,6 +421,9 @@ func (h *history) replay() {
 			if !ok {
 				h.fatalf("entry %d is not decided on replay", e.Seq)
 			}
+			if i%16 == 0 {
+				h.checkTraced(again, &d)
+			}
 			decided, err = eventlog.AppendRecord(
 				decided[:0],
 				eventlog.Entry{Seq: e.Seq, Epoch: e.Epoch, Time: e.Time, Payload: &d},
@@ -420,6 +439,18 @@ func (h *history) replay() {
 		if again.Hash() != h.hashes[i] || follower.Hash() != h.hashes[i] {
 			h.fatalf("after entry %d the state differs on replay", e.Seq)
 		}
+	}
+}
+
+// checkTraced decides once more with a trace, which changes nothing and has all that the decision counts.
+func (h *history) checkTraced(m *scheduler.Machine, d *eventlog.Decision) {
+	trace := &framework.Trace{}
+	traced, ok := m.Decide(trace)
+	if diff := gocmp.Diff(*d, traced); !ok || diff != "" {
+		h.fatalf("cycle %d is decided otherwise with a trace (- without, + with):\n%s", d.Cycle, diff)
+	}
+	if wrong := wrongTrace(d, trace); wrong != "" {
+		h.fatalf("cycle %d: %s\n%+v\n%+v", d.Cycle, wrong, d, trace)
 	}
 }
 

@@ -37,6 +37,7 @@ type shape struct {
 	durations  bool     // pods mostly declare one
 	composites bool     // gangs are admitted with others
 	crowded    bool     // the nodes are full of unimportant pods, and gangs are important
+	racks      bool     // some nodes are in racks, which the plugin RackLimit limits
 	approval   bool     // the Permit plugin Approval holds some pods as well
 }
 
@@ -67,7 +68,7 @@ func (h *history) joinNode() {
 func (h *history) nodeEntry(name string, cpus, gpus int64, cordoned bool) eventlog.Payload {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name)}}
 	n.Spec.Unschedulable = cordoned
-	if rack := racks[name]; h.shape.topology && rack != "" {
+	if rack := racks[name]; (h.shape.topology || h.shape.racks) && rack != "" {
 		n.Labels = map[string]string{"rack": rack}
 	}
 	n.Status.Allocatable = v1.ResourceList{

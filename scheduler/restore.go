@@ -48,29 +48,49 @@ func Restore(registry framework.Registry, state []byte) (*Machine, error) {
 // the Machine that they make would not be the one that was written down.
 var ErrNotTheSame = errors.New("what was restored is not what was written down")
 
-func (m *Machine) restore(r *canonical.Reader) error {
+// ConfigOf returns the configuration in a state, nil if no epoch had begun, and the number of the behaviour, 0 for the
+// first. No plugin is needed for it.
+func ConfigOf(state []byte) (config []byte, behaviour uint32, err error) {
+	m := &Machine{}
+	config, begun, err := m.restoreBeginning(canonical.NewReader(state))
+	if err != nil || !begun {
+		return nil, 0, err
+	}
+	return bytes.Clone(config), m.rules.behaviour, nil
+}
+
+// restoreBeginning reads what a state has before the parts that need plugins. begun is false if no epoch had begun:
+// then the state ends there.
+func (m *Machine) restoreBeginning(r *canonical.Reader) (config []byte, begun bool, err error) {
 	v := r.Byte("version")
 	if r.Err() == nil && (v < firstStateVersion || v > stateVersion) {
-		return &VersionError{Version: v, Highest: stateVersion}
+		return nil, false, &VersionError{Version: v, Highest: stateVersion}
 	}
 	if v >= behaviourStateVersion {
 		behaviour := r.Uvarint("behaviour")
 		if err := m.rules.set(uint32(min(behaviour, math.MaxUint32))); err != nil {
-			return err
+			return nil, false, err
 		}
 	}
 	m.at.seq, m.at.epoch, m.at.now = r.Uvarint("seq"), r.Uvarint("epoch"), eventlog.Time(r.Varint("time"))
 	m.at.cycle, m.at.start = r.Uvarint("cycle"), r.Int("start")
-	begun := r.Flags("begun", 1)[0]
-	if !begun {
-		return r.End()
+	if begun = r.Flags("begun", 1)[0]; !begun {
+		return nil, false, r.End()
 	}
-	config := r.Bytes("configuration")
-	if r.Err() != nil {
-		return r.Err()
+	config = r.Bytes("configuration")
+	return config, begun, r.Err()
+}
+
+func (m *Machine) restore(r *canonical.Reader) error {
+	config, begun, err := m.restoreBeginning(r)
+	if err != nil || !begun {
+		return err
 	}
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
 	if err := m.configure(bytes.Clone(config)); err != nil {
+		return err
+	}
+	if err := m.Restorable(); err != nil {
 		return err
 	}
 	if err := m.cluster.Restore(r); err != nil {
@@ -88,5 +108,11 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.nominated.restore(r)
+	if m.rules.keepsReserved() {
+		if err := m.restorePlugins(r); err != nil {
+			return err
+		}
+	}
+	m.bindings.reopen(false)
 	return r.End()
 }

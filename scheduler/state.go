@@ -19,16 +19,25 @@ import (
 //	6  a nomination says whether a Decision gave it
 //	7  evictions know for whom they make room, and what came of them; the queue knows which entities were attempted
 //	   before their backoff ended
+//	8  plugins have states of their own
 //
 // A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
-// 6 in those of behaviour 4, so that snapshots and hashes of theirs stay good.
-const stateVersion, nominationStateVersion, behaviourStateVersion, firstStateVersion = 7, 6, 5, 4
+// 6 in those of behaviour 4, in version 7 in those of behaviour 5, so that snapshots and hashes of theirs stay good.
+const (
+	stateVersion           = 8
+	evictionStateVersion   = 7
+	nominationStateVersion = 6
+	behaviourStateVersion  = 5
+	firstStateVersion      = 4
+)
 
 // stateVersion returns the version in which states of the epoch's behaviour are written.
 func (r *rules) stateVersion() byte {
 	switch {
-	case r.hearsOfEvictions():
+	case r.keepsReserved():
 		return stateVersion
+	case r.hearsOfEvictions():
+		return evictionStateVersion
 	case r.knowsOwnNominations():
 		return nominationStateVersion
 	case r.recordsFacts():
@@ -75,5 +84,9 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	dst = m.cluster.Waits().AppendState(dst)
 	dst = m.backfill.AppendState(dst)
 	dst = m.queue.AppendState(dst)
-	return m.nominated.appendState(dst), nil
+	dst = m.nominated.appendState(dst)
+	if m.rules.keepsReserved() {
+		dst = m.appendPlugins(dst)
+	}
+	return dst, nil
 }

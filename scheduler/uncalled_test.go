@@ -31,6 +31,7 @@ func (beyond) Bind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status
 
 func (beyond) PostBind(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
+// TestPluginsThatWouldNeverBeCalledAreRefusedByName is about the epochs of behaviours 3 to 5.
 func TestPluginsThatWouldNeverBeCalledAreRefusedByName(t *testing.T) {
 	registry := plugins.NewRegistry()
 	registry.Factories["Beyond"] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
@@ -52,12 +53,14 @@ func TestPluginsThatWouldNeverBeCalledAreRefusedByName(t *testing.T) {
 				Payload: &eventlog.EpochStarted{ID: "e", Version: "v", Behaviour: behaviour, Config: config}})
 		}
 		var uncalled *framework.UncalledError
-		if err := start(scheduler.Behaviour); !errors.As(err, &uncalled) || uncalled.Plugin != "Beyond" ||
+		if err := start(5); !errors.As(err, &uncalled) || uncalled.Plugin != "Beyond" ||
 			uncalled.Profile != "x" {
 			t.Errorf("%s: the epoch starts with %v", point, err)
 		}
-		if err := start(2); err != nil {
-			t.Errorf("%s: an epoch of behaviour 2 is refused: %v", point, err)
+		for _, behaviour := range []uint32{2, 6, scheduler.Behaviour} {
+			if err := start(behaviour); err != nil {
+				t.Errorf("%s: an epoch of behaviour %d is refused: %v", point, behaviour, err)
+			}
 		}
 	}
 }

@@ -23,6 +23,7 @@ type waits struct {
 	pods     *framework.WaitingPods
 	entities *entities
 	effects  *effects
+	bindings *bindingCycles
 	now      func() eventlog.Time
 
 	// A memo of broken: unless doubtful, no waiting pod is broken before until.
@@ -31,8 +32,8 @@ type waits struct {
 	noneOverdue bool // a memo of overdue
 }
 
-func newWaits(c *cluster.State, e *effects, now func() eventlog.Time) *waits {
-	s := &waits{pods: framework.NewWaitingPods(c.Waits()), effects: e, now: now}
+func newWaits(c *cluster.State, e *effects, b *bindingCycles, now func() eventlog.Time) *waits {
+	s := &waits{pods: framework.NewWaitingPods(c.Waits()), effects: e, bindings: b, now: now}
 	s.forgetMemos()
 	return s
 }
@@ -292,6 +293,7 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 	if !s.entities.queue.PlacedByAttempt(uid) {
 		freed = p.Placed()
 	}
+	s.bindings.end(p, false)
 	if err := s.entities.cluster.Release(p); err != nil {
 		return queue.Key{}, nil, err
 	}
@@ -301,6 +303,7 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 
 // hold makes a pod wait on the node that its decision gives it.
 func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) error {
+	s.bindings.begin(p, d.Node)
 	wait := cluster.Wait{Seq: seq, Until: d.WaitUntil, Plugins: d.WaitFor}
 	if err := s.entities.cluster.Hold(p, d.Node, d.Volumes, wait); err != nil {
 		return err

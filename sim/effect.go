@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -65,6 +67,21 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	if err != nil {
 		return answer(eventlog.BindFailed, "%v", err)
 	}
+	cycle := c.scheduler.BindingCycle(e.UID)
+	if cycle != nil {
+		// The virtual cluster binds the pod, whether DefaultBinder or another Bind plugin took it.
+		if _, status := cycle.Run(quiet, framework.InOrder); status != nil {
+			result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq}
+			framework.BindFailure(result, status)
+			return append(inputs, result)
+		}
+	}
 	c.start(i, node)
+	if cycle != nil {
+		cycle.PostBind(quiet)
+	}
 	return append(inputs, answer(eventlog.BindBound, "")...)
 }
+
+// quiet is the context of plugins.
+var quiet = framework.Quiet(context.Background())

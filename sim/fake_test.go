@@ -15,6 +15,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -28,6 +29,8 @@ func (blank) PodAttempts(string, string) int     { return 0 }
 func (blank) Priority(types.UID) (int32, bool)   { return 0, false }
 func (blank) Eviction(uint64) *eventlog.Decision { return nil }
 func (blank) Reservations() []report.Reservation { return nil }
+
+func (blank) BindingCycle(types.UID) *framework.Binding { return nil }
 
 // firstFit is a scheduler for tests: it binds every pod, in order of arrival, to the first node by name that has
 // room; a gang only as a whole. It asserts what a Cluster promises and writes down what it is told.

@@ -98,6 +98,15 @@ func (r *Resumption) view() View {
 	return viewOf(func() *scheduler.Machine { return r.machine })
 }
 
+// BindingCycle implements Scheduler. Plugins are asked again what came of a bind that the log has: they have to answer
+// the same.
+func (r *Resumption) BindingCycle(uid types.UID) *framework.Binding {
+	if r.live != nil {
+		return r.live.BindingCycle(uid)
+	}
+	return r.machine.BindingCycle(uid)
+}
+
 // GangAttempts implements Scheduler.
 func (r *Resumption) GangAttempts(namespace, name string) int {
 	return r.view().GangAttempts(namespace, name)

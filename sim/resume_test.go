@@ -15,16 +15,17 @@ import (
 	"pgregory.net/rapid"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/replay"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
+	"github.com/rollcall-sched/rollcall/transcripts"
 )
 
 // story is a simulation that can be begun, stopped and resumed.
@@ -58,7 +59,7 @@ func troubledDemo(t testing.TB) story {
 }
 
 func (s story) engine(log engine.Log, now time.Time) (*engine.Engine, error) {
-	opts := engine.Options{Registry: plugins.NewRegistry(), Config: s.config, Version: "test"}
+	opts := engine.Options{Registry: transcripts.Registry(), Config: s.config, Version: "test"}
 	if s.ahead {
 		opts.Release = engine.WhenDecided
 	}
@@ -96,7 +97,7 @@ func (s story) run(t testing.TB) (*eventlog.Memory, report.Summary) {
 func (s story) resume(t testing.TB, log engine.Log) (report.Summary, error) {
 	t.Helper()
 	var eng *engine.Engine
-	r := sim.Resume(log.Read(context.Background(), 1), scheduler.New(plugins.NewRegistry()), s.config,
+	r := sim.Resume(log.Read(context.Background(), 1), scheduler.New(transcripts.Registry()), s.config,
 		func(now time.Time) (_ sim.Scheduler, err error) {
 			eng, err = s.engine(log, now)
 			if s.ahead {
@@ -150,7 +151,7 @@ func told(t testing.TB, log engine.Log) []string {
 // outstanding or pods wait, which at the end of a simulation is not so.
 func state(t testing.TB, log engine.Log) []byte {
 	t.Helper()
-	m := scheduler.New(plugins.NewRegistry())
+	m := scheduler.New(transcripts.Registry())
 	for e, err := range log.Read(context.Background(), 1) {
 		if err == nil {
 			err = m.Apply(e)
@@ -207,7 +208,7 @@ func wantSameEnd(t testing.TB, whole ending, resumed engine.Log) {
 	report, err := replay.Verify(
 		context.Background(),
 		resumed.Read(context.Background(), 1),
-		replay.Options{Registry: plugins.NewRegistry()},
+		replay.Options{Registry: transcripts.Registry()},
 	)
 	if err != nil || !report.Identical() {
 		t.Fatalf("the replay of the resumed log: %v, %v", err, report.Divergences)
@@ -551,6 +552,59 @@ func TestALogThatHasCredentialsIsResumed(t *testing.T) {
 		record, err := eventlog.AppendRecord(nil, e, [32]byte{})
 		if err != nil || bytes.Contains(record, []byte("hunter2")) || bytes.Contains(record, []byte("/home/me/admin")) {
 			t.Errorf("entry %d has a credential, error %v", e.Seq, err)
+		}
+	}
+}
+
+// TestASimulationWithAPluginInBindingCyclesIsResumed has a plugin with a memory of its own limit the pods of a rack,
+// and refuse binds. It answers the same when it is asked again.
+func TestASimulationWithAPluginInBindingCyclesIsResumed(t *testing.T) {
+	s := troubledDemo(t)
+	cfg, err := framework.LoadConfig([]byte(`{"apiVersion":"kubescheduler.config.k8s.io/v1",
+		"kind":"KubeSchedulerConfiguration","profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"RackLimit"}]}}}]}`),
+		"test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.config, err = framework.EncodeConfig(cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.until = 12 * time.Minute // what is refused is refused for ever
+	for i := range s.nodes[:4] {
+		s.nodes[i].Node = s.nodes[i].Node.DeepCopy()
+		metav1.SetMetaDataLabel(&s.nodes[i].Node.ObjectMeta, "rack", fmt.Sprint("r", i/2))
+	}
+	for i := range s.work.Pods {
+		if i%5 == 0 {
+			s.work.Pods[i].Template = s.work.Pods[i].Template.DeepCopy()
+			metav1.SetMetaDataLabel(&s.work.Pods[i].Template.ObjectMeta, "bind",
+				[]string{"refused", "broken", "own"}[i/5%3])
+		}
+	}
+	whole, want := s.run(t)
+	refused := 0
+	for e, err := range whole.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result, ok := e.Payload.(*eventlog.BindResult); ok && result.Plugin == "RackLimit" {
+			refused++
+		}
+	}
+	if refused < 10 {
+		t.Errorf("%d binds were refused", refused)
+	}
+	for n := 0; n <= last(t, whole); n += 1 + last(t, whole)/7 {
+		log := cut(t, whole, n)
+		sum, err := s.resume(t, log)
+		if err != nil {
+			t.Fatalf("resumed after entry %d: %v", n, err)
+		}
+		if got, want := fmt.Sprintf("%+v", sum), fmt.Sprintf("%+v", want); got != want {
+			t.Errorf("resumed after entry %d, the summary is\n%s, without a stop\n%s", n, got, want)
+		}
+		if !slices.Equal(told(t, log), told(t, whole)) {
+			t.Errorf("resumed after entry %d, the log is another one", n)
 		}
 	}
 }

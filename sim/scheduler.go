@@ -11,6 +11,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -29,6 +30,9 @@ type Scheduler interface {
 	// Eviction returns the decision at entry seq, which asked for an eviction that the last step returned; nil if it is
 	// not known.
 	Eviction(seq uint64) *eventlog.Decision
+	// BindingCycle returns the binding cycle of a pod whose bind the last step returned, nil if no plugin takes part in
+	// it.
+	BindingCycle(uid types.UID) *framework.Binding
 	View
 }
 
@@ -64,6 +68,9 @@ type driven struct {
 func (d driven) Step(ctx context.Context, now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
 	return d.step(ctx, now, inputs)
 }
+
+// BindingCycle implements Scheduler.
+func (d driven) BindingCycle(uid types.UID) *framework.Binding { return d.Machine().BindingCycle(uid) }
 
 // viewOf is the View of the Machine that the function returns.
 type viewOf func() *scheduler.Machine

@@ -100,11 +100,14 @@ type Snapshot struct {
 	state []byte
 }
 
-// Capture copies the Machine's state. What remains to be done to it, Snapshot.Encode, needs the Machine no
-// more and may be done elsewhere while the Machine goes on. position is a hash by which whoever restores the
-// snapshot will recognise the log that it belongs to: that of the record of entry m.Seq(). The state is
-// written over scratch if it fits; nil will do.
+// Capture copies the Machine's state. What remains to be done to it, Snapshot.Encode, needs the Machine no more and may
+// be done elsewhere while the Machine goes on. position is a hash by which whoever restores the snapshot will recognise
+// the log that it belongs to: that of the record of entry m.Seq(). The state is written over scratch if it fits; nil
+// will do. The error wraps a *scheduler.NotStatefulError for a state that no snapshot can hold.
 func Capture(m *scheduler.Machine, position [32]byte, scratch []byte) (*Snapshot, error) {
+	if err := m.Restorable(); err != nil {
+		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
+	}
 	state, err := m.AppendState(scratch[:0])
 	if err != nil {
 		return nil, fmt.Errorf("snapshot at entry %d: %w", m.Seq(), err)
@@ -239,6 +242,12 @@ func checkFrame(data []byte) error {
 		return &NewerFormatError{Version: v, Highest: FormatVersion}
 	}
 	return nil
+}
+
+// Config returns the configuration that the Machine had, nil if no epoch had begun, and the number of its behaviour, 0
+// for the first. Unlike Restore, it needs no plugins.
+func (s *Snapshot) Config() (config []byte, behaviour uint32, err error) {
+	return scheduler.ConfigOf(s.state)
 }
 
 // Restore makes the Machine. The registry holds the plugins that its configuration may name. The error wraps

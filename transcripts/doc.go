@@ -3,8 +3,8 @@
 // and may ask package replay/explain to explain it.
 //
 // Tests of other packages may play lines of the dialect too, to make a log (New, Player.Step). The package never
-// stubs the scheduler: plugins, queue and cluster are the real ones. The two plugins that exist for stories alone are
-// in plugins.go.
+// stubs the scheduler: plugins, queue and cluster are the real ones. The plugins that exist for stories alone are in
+// plugins.go and racklimit.go.
 //
 // Start reading at testdata/bind/one_pod.txt and testdata/gang/fits.txt.
 //
@@ -76,4 +76,6 @@
 //	    What package replay/explain says of a pod, a gang or a composite: after an entry (at), or a time after the
 //	    start (after). from: as if the log were known from behind that entry on. json, history, reason: all of it, or
 //	    one part, as JSON.
+//	explain pod NS/NAME trace [at=ENTRY] [from=ENTRY] [nodes=NAME+NAME] [allnodes] [json]
+//	    What the pod's cycles showed, without the rest of the answer; with json all of it.
 package transcripts

@@ -22,7 +22,7 @@ import (
 // explain answers the command of that name.
 func (p *Player) explain(d *datadriven.TestData) string {
 	p.t.Helper()
-	p.allow(d, 2, "at", "after", "from", "runnersup", "json", "history", "reason")
+	p.allow(d, 2, "at", "after", "from", "runnersup", "json", "history", "reason", "trace", "nodes", "allnodes")
 	namespace, name, _ := strings.Cut(d.CmdArgs[1].Key, "/")
 	x, err := p.explained(d.CmdArgs[0].Key, namespace, name, p.explainOptions(d))
 	if err != nil {
@@ -38,8 +38,16 @@ func (p *Player) explain(d *datadriven.TestData) string {
 		part = reasonOf(x)
 	default:
 		var b strings.Builder
-		p.must(writeText(&b, x))
-		return b.String()
+		if !d.HasArg("trace") {
+			p.must(writeText(&b, x))
+			return b.String()
+		}
+		nodes := render.TracedNodes{All: d.HasArg("allnodes")}
+		if names := arg(d, "nodes", ""); names != "" {
+			nodes.Names = strings.Split(names, "+")
+		}
+		p.must(render.Trace(&b, x.(*answer.Pod), nodes))
+		return strings.TrimPrefix(b.String(), "\n")
 	}
 	b, err := json.MarshalIndent(part, "", " ")
 	p.must(err)
@@ -70,7 +78,8 @@ func (p *Player) explainOptions(d *datadriven.TestData) explain.Options {
 		p.must(err)
 		return n
 	}
-	opts := explain.Options{Registry: Registry(), AtSeq: whole("at"), RunnersUp: int(whole("runnersup"))}
+	opts := explain.Options{Registry: Registry(), AtSeq: whole("at"), RunnersUp: int(whole("runnersup")),
+		Trace: d.HasArg("trace")}
 	if after := arg(d, "after", ""); after != "" {
 		by, err := time.ParseDuration(after)
 		p.must(err)

@@ -295,14 +295,29 @@ func (p *Player) step(inputs []eventlog.Payload) {
 	var answers []eventlog.Payload
 	for _, x := range p.machine.EffectsAfter(p.seen) {
 		if x.Kind == scheduler.Bind && !p.KeepBinds {
-			answers = append(answers, &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound,
-				Decision: x.Seq})
+			answers = append(answers, p.bind(x))
 		}
 	}
 	p.seen = p.machine.Seq()
 	if len(answers) > 0 {
 		p.step(answers)
 	}
+}
+
+// bind binds a pod at once, unless a plugin refuses it.
+func (p *Player) bind(x scheduler.Effect) *eventlog.BindResult {
+	result := &eventlog.BindResult{UID: x.UID, Node: x.Node, Outcome: eventlog.BindBound, Decision: x.Seq}
+	cycle := p.machine.BindingCycle(x.UID)
+	if cycle == nil {
+		return result
+	}
+	ctx := framework.Quiet(context.Background())
+	if _, status := cycle.Run(ctx, framework.InOrder); status != nil {
+		framework.BindFailure(result, status)
+		return result
+	}
+	cycle.PostBind(ctx)
+	return result
 }
 
 // replay applies the entries to a Machine of its own: every state and every decision is the same.

@@ -12,7 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// Registry holds the real plugins, and two for stories: Approval and Faulty. A story enables them in its config.
+// Registry holds the real plugins, and some for stories: Approval, Faulty, RackLimit and ForgetfulRackLimit. A story
+// enables them in its config.
 func Registry() framework.Registry {
 	r := plugins.NewRegistry()
 	r.Factories["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -21,6 +22,8 @@ func Registry() framework.Registry {
 	r.Factories["Faulty"] = func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
 		return faulty{}, nil
 	}
+	r.Factories["RackLimit"] = newRackLimit
+	r.Factories["ForgetfulRackLimit"] = newForgetfulRackLimit
 	return r
 }
 

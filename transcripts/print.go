@@ -22,6 +22,10 @@ func (p *Player) print(e eventlog.Entry) string {
 	case *eventlog.Decision:
 		return fmt.Sprintf("%d %s %s\n", e.Seq, clock(e.Time), p.printDecision(payload))
 	case *eventlog.BindResult:
+		if payload.Plugin != "" {
+			return fmt.Sprintf("%d %s %s %s by %s %s: %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome,
+				payload.Plugin, payload.Code, payload.Message)
+		}
 		return fmt.Sprintf("%d %s %s %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome)
 	case *eventlog.EvictResult:
 		return fmt.Sprintf("%d %s %s %s", e.Seq, clock(e.Time), e.Kind(), payload.Outcome)
@@ -78,6 +82,9 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	}
 	if d.Nominated != "" {
 		fmt.Fprintf(&b, "\n     is nominated to %s", d.Nominated)
+	}
+	if len(d.Activated) > 0 {
+		fmt.Fprintf(&b, "\n     activates %s", p.names(d.Activated))
 	}
 	if d.Ended != 0 {
 		fmt.Fprintf(&b, "\n     the reservation ends: %s", d.Ended)

@@ -8,7 +8,7 @@
 //
 // The package only writes files. It knows no package of the product and imports the standard library only, so that what
 // it takes for possible is not what the product happens to do. Package worlds/auditor checks what the program makes of
-// a world; cmd/rollcall has the test that brings the two together.
+// a world; cmd/rollcall/app has the test that brings the two together.
 //
 // Start reading at world.go.
 package worlds

@@ -1,92 +1,10 @@
-// Command rollcall is the gang scheduler that can be rewound, as a command line: simulate a workload, replay
-// a log, explain a decision. Each subcommand has a file of its own; this one turns errors into exit codes.
-//
-// Start reading at root.go.
+// Command rollcall is the gang scheduler that can be rewound. Its commands are in package app.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-
-	"github.com/rollcall-sched/rollcall/bundle"
-	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/logs/audit"
-	"github.com/rollcall-sched/rollcall/snapshot"
+	"github.com/rollcall-sched/rollcall/cmd/rollcall/app"
 )
 
-// The exit codes; each is documented in the help text of the root command.
-const (
-	exitDone     = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitDiverged = 3
-	exitDamaged  = 4
-	exitRules    = 5
-)
-
-// errDiverged is returned by a command that has already reported a divergence.
-var errDiverged = errors.New("the log diverged from its replay")
-
-// errOtherRules is returned by a command that has already reported decisions that differ only because rules were
-// changed.
-var errOtherRules = errors.New("the log was decided by rules that this version has not kept")
-
-// usageError is bad usage: a flag or argument that is missing, unknown or wrong.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func main() { os.Exit(run()) }
-
-func run() int {
-	klog.SetLogger(logr.Discard()) // what Kubernetes' packages would say of a configuration is in our errors
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it is at
-	root := newRoot()
-	err := root.ExecuteContext(ctx)
-	switch {
-	case err == nil, errors.Is(err, errDiverged), errors.Is(err, errOtherRules), errors.Is(err, errViolated):
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintf(os.Stderr, "rollcall: interrupted: %v\n", err)
-	default:
-		fmt.Fprintf(os.Stderr, "rollcall: %v\n", err)
-	}
-	if isUsage(err) {
-		fmt.Fprintln(os.Stderr, "Run the command with --help for its usage and an example.")
-	}
-	return exitCode(err)
-}
-
-func exitCode(err error) int {
-	var unreadable *eventlog.UnreadableError
-	var damaged *eventlog.DamagedError
-	var damagedBundle *bundle.DamagedError
-	var mismatch *audit.MismatchError
-	switch {
-	case err == nil:
-		return exitDone
-	case errors.Is(err, errDiverged):
-		return exitDiverged
-	case errors.Is(err, errOtherRules):
-		return exitRules
-	case errors.As(err, &mismatch): // whatever else there is that could not be read
-		return exitDamaged
-	case errors.As(err, &unreadable):
-		return exitFailed
-	case errors.As(err, &damaged), errors.As(err, &damagedBundle),
-		errors.Is(err, snapshot.ErrNotTheEntries):
-		return exitDamaged
-	case isUsage(err):
-		return exitUsage
-	}
-	return exitFailed
-}
+func main() { os.Exit(app.Run(app.NewCommand())) }

@@ -29,6 +29,8 @@ const (
 	Helm = "helm"
 	// Rollcall is the product, of the checkout that this module lies in. Each process builds it when it first uses it.
 	Rollcall = "rollcall"
+	// Plugin is the product with a plugin of its own (e2e/plugin). It is built like Rollcall.
+	Plugin = "rollcall-with-plugin"
 )
 
 // ErrNotDownloaded is returned for Helm when its modules are not in the module cache and cannot be downloaded.
@@ -37,11 +39,14 @@ var ErrNotDownloaded = errors.New("its modules cannot be downloaded")
 // kubernetesVersion is what the programs of Kubernetes say of themselves.
 const kubernetesVersion = "v1.37.0"
 
-// product is the build of Rollcall, of which each process makes one: its tests are all of the same program.
-var product struct {
+// once is the build of a program, of which each process makes one: its tests are all of the same program.
+type once struct {
 	sync.Once
 	err error
 }
+
+// product and withPlugin are the builds of Rollcall and Plugin.
+var product, withPlugin once
 
 // packages are where the programs of other projects lie.
 var packages = map[string]string{
@@ -62,7 +67,7 @@ func Path(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	bin := os.Getenv("ROLLCALL_E2E_BIN")
-	if bin == "" || name == Rollcall {
+	if bin == "" || name == Rollcall || name == Plugin {
 		bin = filepath.Join(module, "bin")
 	}
 	if err := os.MkdirAll(bin, 0o755); err != nil {
@@ -81,6 +86,10 @@ func Path(ctx context.Context, name string) (string, error) {
 	if name == Rollcall {
 		product.Do(func() { product.err = build(ctx, filepath.Dir(module), file, "./cmd/rollcall", "-s -w") })
 		return file, product.err
+	}
+	if name == Plugin {
+		withPlugin.Do(func() { withPlugin.err = build(ctx, filepath.Join(module, "plugin"), file, ".", "-s -w") })
+		return file, withPlugin.err
 	}
 	pkg, ok := packages[name]
 	if !ok {

@@ -55,8 +55,32 @@ func TestRulesHoldInTheModule(t *testing.T) {
 }
 
 // TestRulesHoldInTheModuleOfTheTests holds the rules that are no matter of floors over the module e2e.
-func TestRulesHoldInTheModuleOfTheTests(t *testing.T) {
-	module, err := readTree(filepath.Join(absRoot(t), "e2e"))
+func TestRulesHoldInTheModuleOfTheTests(t *testing.T) { checkModule(t, "e2e") }
+
+// TestRulesHoldInTheExamples holds them over each module in examples.
+func TestRulesHoldInTheExamples(t *testing.T) {
+	for _, dir := range examples(t) {
+		checkModule(t, dir)
+	}
+}
+
+// examples returns the modules in the folder examples.
+func examples(t *testing.T) (dirs []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(absRoot(t), "examples", "*", "go.mod"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples are found (%v)", err)
+	}
+	for _, file := range files {
+		dirs = append(dirs, filepath.Join("examples", filepath.Base(filepath.Dir(file))))
+	}
+	return dirs
+}
+
+// checkModule holds the rules that are no matter of floors over a module inside of this one.
+func checkModule(t *testing.T, dir string) {
+	t.Helper()
+	module, err := readTree(filepath.Join(absRoot(t), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +92,7 @@ func TestRulesHoldInTheModuleOfTheTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range sorted(append(found, long...)) {
-		t.Errorf("e2e/%v", f)
+		t.Errorf("%s/%v", dir, f)
 	}
 }
 

@@ -53,6 +53,29 @@ func TestDocsNameOnlyTestsAndStoriesThatExist(t *testing.T) {
 	}
 }
 
+// TestEveryRowOfTheFrameworksPageNamesATest looks at the tables of docs/FRAMEWORK.md.
+func TestEveryRowOfTheFrameworksPageNamesATest(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(absRoot(t), "docs", "FRAMEWORK.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(b)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		heading := strings.HasPrefix(line, "|---") || strings.TrimSpace(cells[0]) == "The point"
+		if !strings.HasPrefix(line, "|") || heading {
+			continue
+		}
+		rows++
+		if tests := cells[len(cells)-1]; len(cells) != 3 || !mention.MatchString(tests) && !story.MatchString(tests) {
+			t.Errorf("this row has not a point, what is done about it, and a test: %s", line)
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%d rows were found: the page is not read as it is written", rows)
+	}
+}
+
 // pagesOf returns the files that name tests: README, CHANGELOG, the Makefile, and the pages in docs and below it.
 func pagesOf(t *testing.T, root string) []string {
 	t.Helper()
@@ -77,8 +100,8 @@ func pagesOf(t *testing.T, root string) []string {
 func testNames(t *testing.T, root string) []string {
 	t.Helper()
 	var names []string
-	for _, dir := range []string{root, filepath.Join(root, "e2e")} {
-		module, err := readTree(dir)
+	for _, dir := range append(examples(t), ".", "e2e") {
+		module, err := readTree(filepath.Join(root, dir))
 		if err != nil {
 			t.Fatal(err)
 		}

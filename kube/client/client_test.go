@@ -1,10 +1,45 @@
 package client
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
+	componentbaseconfig "k8s.io/component-base/config"
 )
+
+// TestTheConnectionIsAsConfigured reads each field of clientConnection, and what stands for one that is not given.
+func TestTheConnectionIsAsConfigured(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"contexts":[{"name":"c","context":{"cluster":"k"}}],
+		"clusters":[{"name":"k","cluster":{"server":"https://of-the-file:1"}}]}`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := componentbaseconfig.ClientConnectionConfiguration{Kubeconfig: kubeconfig, QPS: 5.5, Burst: 7}
+	got, err := Config(c, "", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Host != "https://of-the-file:1" || got.QPS != 5.5 || got.Burst != 7 || got.ContentType != protobuf ||
+		got.AcceptContentTypes != contentTypes || got.UserAgent == "" {
+		t.Errorf("the connection is %+v", got)
+	}
+	c.ContentType, c.AcceptContentTypes = "application/json", "application/cbor"
+	if got, err = Config(c, "https://given:2", "agent"); err != nil {
+		t.Fatal(err)
+	}
+	if got.Host != "https://given:2" || got.ContentType != c.ContentType ||
+		got.AcceptContentTypes != c.AcceptContentTypes {
+		t.Errorf("the connection is %+v", got)
+	}
+	c.Kubeconfig = kubeconfig + "-gone"
+	if _, err := Config(c, "", "agent"); err == nil {
+		t.Error("a kubeconfig that is not there is no error")
+	}
+}
 
 // TestAllClientsTogetherKeepTheRate asks for as many requests as there are at once, by three clients.
 func TestAllClientsTogetherKeepTheRate(t *testing.T) {

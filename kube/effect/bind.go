@@ -9,16 +9,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // maxBinds is how often a pod is sent that is seen unbound afterwards. With the time between them the last one is sent
 // about 3 s after the first.
 const maxBinds = 6
 
-// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, send and look; one of an
-// earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
+// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, preBind, send and look; one of
+// an earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
 // process, may have bound the pod.
 type binding struct {
 	*Effects
@@ -29,6 +31,8 @@ type binding struct {
 	unread int   // how often the pod could not be read, since it last could
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
+
+	refused *fwk.Status // by a plugin
 
 	offSince time.Time // since when the server has put off every call; zero if it has not put off the last one
 
@@ -50,7 +54,7 @@ func (b *binding) send(ctx context.Context) turn {
 		}, metav1.CreateOptions{})
 	})
 	if err == nil {
-		return b.end(eventlog.BindBound, "")
+		return b.bound(ctx)
 	}
 	if wait, ok := b.putOff(err); ok {
 		b.retried()
@@ -100,7 +104,7 @@ func (b *binding) look(ctx context.Context) turn {
 	case pod.UID != b.UID:
 		return b.end(eventlog.BindConflict, "pod %s/%s is another one (UID %s)", b.Namespace, b.Name, pod.UID)
 	case pod.Spec.NodeName == b.Node:
-		return b.end(eventlog.BindBound, "")
+		return b.bound(ctx)
 	case pod.Spec.NodeName != "":
 		return b.end(eventlog.BindConflict, "pod %s/%s is bound to node %s", b.Namespace, b.Name, pod.Spec.NodeName)
 	case pod.DeletionTimestamp != nil:
@@ -116,13 +120,18 @@ func (b *binding) look(ctx context.Context) turn {
 
 // end is the bind's result.
 func (b *binding) end(outcome eventlog.BindOutcome, format string, args ...any) turn {
-	return ended(&eventlog.BindResult{
+	result := &eventlog.BindResult{
 		UID:      b.UID,
 		Node:     b.Node,
 		Outcome:  outcome,
 		Message:  cut(fmt.Sprintf(format, args...)),
 		Decision: b.Seq,
-	})
+	}
+	if b.refused != nil && outcome == eventlog.BindFailed {
+		framework.BindFailure(result, b.refused)
+		result.Message = cut(result.Message)
+	}
+	return ended(result)
 }
 
 // again makes a step before the bind once more after an error that may pass, and fails after too many.

@@ -10,8 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -29,9 +31,22 @@ type Request struct {
 	Decision *eventlog.Decision
 	// Scheduler is, of an eviction, the name of the scheduler that the preemptor names; "" if it is not known.
 	Scheduler string
+	// Plugins are, of a bind, those of the pod's binding cycle; nil if there are none.
+	Plugins Plugins
 	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
 	// ClaimsOf of the pod.
 	Claims []string
+}
+
+// Plugins are what plugins do in the binding cycle of a pod. The methods are called one after the other, each at most
+// once in a try.
+type Plugins interface {
+	// Before has them do what comes before the bind. A status that is not nil ends the bind.
+	Before(ctx context.Context, together framework.Together) *fwk.Status
+	// Bind has one bind the pod, and names it. "" says that none takes it: Effects bind it.
+	Bind(ctx context.Context) (by string, status *fwk.Status)
+	// PostBind tells them that the pod is bound.
+	PostBind(ctx context.Context)
 }
 
 // Options is what Effects work with. The zero value of everything but Client stands for its default.
@@ -84,6 +99,7 @@ type Effects struct {
 	ready    []*lane // those whose next task may go on, in order
 	drains   []chan struct{}
 	results  []eventlog.Payload
+	plugins  sync.WaitGroup // those at work
 	counts   Counts
 	troubles troubles
 }
@@ -116,6 +132,8 @@ type turn struct {
 	next step
 	// after is when.
 	after time.Duration
+	// until, if it is not nil, says by its end when: a plugin is at work.
+	until <-chan struct{}
 	// idle says that until then the task waits for what others do: a drain does not wait for it.
 	idle bool
 	// result is what has come of the effect, which has ended or waits; nil if there is nothing to tell.
@@ -184,6 +202,7 @@ func (e *Effects) Run(ctx context.Context) {
 		workers.Go(func() { e.work(ctx) })
 	}
 	workers.Wait()
+	e.awaitPlugins()
 }
 
 // Carry takes effects on. It never blocks. Every one must be of a decision that is durable. One that is being carried
@@ -308,7 +327,7 @@ func (e *Effects) work(ctx context.Context) {
 			return
 		}
 		turn := t.step(ctx)
-		for ctx.Err() == nil && turn.next != nil && turn.after == 0 {
+		for ctx.Err() == nil && turn.next != nil && turn.after == 0 && turn.until == nil {
 			turn = turn.next(ctx)
 		}
 		if ctx.Err() != nil {
@@ -396,12 +415,20 @@ func (e *Effects) conclude(uid types.UID, l *lane, t *task, turn turn) {
 			t.due = true
 			break
 		}
-		e.opts.Clock.AfterFunc(turn.after, func() {
+		goOn := func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			t.due = true
 			e.offer(l)
-		})
+		}
+		if turn.until == nil {
+			e.opts.Clock.AfterFunc(turn.after, goOn)
+			break
+		}
+		go func() {
+			<-turn.until
+			goOn()
+		}()
 	}
 	e.offer(l)
 }

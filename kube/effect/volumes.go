@@ -25,7 +25,7 @@ type written struct{ volume, claim, version string }
 // provisioned gets the node. The PersistentVolume controller does the rest.
 func (b *binding) bindVolumes(ctx context.Context) turn {
 	if len(b.Volumes) == 0 {
-		return turn{next: b.send}
+		return turn{next: b.preBind}
 	}
 	for ; b.settled < len(b.Volumes); b.settled++ {
 		if err := b.settleVolume(ctx, b.Volumes[b.settled]); err != nil {
@@ -113,7 +113,7 @@ func (b *binding) awaitVolumes(ctx context.Context) turn {
 		return b.fail(fmt.Errorf("binding volumes: %w", context.DeadlineExceeded))
 	}
 	b.tries, b.offSince = 0, time.Time{}
-	return turn{next: b.send}
+	return turn{next: b.preBind}
 }
 
 // isSettled reports whether the claim is bound, with the checks and the words of kube-scheduler's checkBindings.

@@ -121,18 +121,18 @@ func (p *pending[K, V]) next() (key K, it *item[V]) {
 	return key, nil
 }
 
-// waitsSince returns since when what would be taken out next has waited, also if it was replaced meanwhile; false if
-// there is nothing.
-func (p *pending[K, V]) waitsSince() (since time.Time, ok bool) {
+// waitsSince returns since when what would be taken out next has waited, also if it was replaced meanwhile, and how
+// many things wait.
+func (p *pending[K, V]) waitsSince() (since time.Time, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.order) > 0 {
 		if it := p.values[p.order[0]]; it != nil {
-			return it.since, true
+			return it.since, len(p.values)
 		}
 		p.order = p.order[1:]
 	}
-	return since, false
+	return since, 0
 }
 
 // maxTries is how often something is tried to be written, and retryAfter how long after each try.

@@ -103,7 +103,8 @@ const eventWriters = 2
 // the log has what it says.
 const maxEvents = 20_000
 
-// eventPatience is how long an event lets binds and evictions pass, and holdStep how often it looks for them.
+// eventPatience is how long an event lets all binds and evictions pass, and holdStep how often it looks for them. While
+// they go on after that, each of the writers writes one event in each holdStep, so that most calls are still theirs.
 const (
 	eventPatience = 10 * time.Second
 	holdStep      = 50 * time.Millisecond
@@ -128,13 +129,15 @@ func New(opts Options) *Status {
 	return s
 }
 
-// letEffectsPass waits while binds or evictions wait for others, unless an event has waited for too long.
+// letEffectsPass waits while binds or evictions wait for others, or for a holdStep if an event has waited for too long.
+// It does not wait if so many events wait that the oldest would soon be dropped.
 func (s *Status) letEffectsPass(ctx context.Context) {
-	for ctx.Err() == nil && s.opts.Crowded() {
-		since, ok := s.event.waitsSince()
-		if !ok || time.Since(since) >= eventPatience {
+	for late := false; !late && ctx.Err() == nil && s.opts.Crowded(); {
+		since, n := s.event.waitsSince()
+		if n == 0 || n > maxEvents/2 {
 			return
 		}
+		late = time.Since(since) >= eventPatience
 		select {
 		case <-ctx.Done():
 		case <-time.After(holdStep):

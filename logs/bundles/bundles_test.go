@@ -53,9 +53,12 @@ func recorded(t *testing.T) string {
 	return path
 }
 
+// withPlugins returns options with the plugins that the logs were decided with.
+func withPlugins() logs.Options { return logs.Options{Registry: plugins.NewRegistry()} }
+
 func open(t *testing.T, path string) *logs.Source {
 	t.Helper()
-	log, err := logs.Options{}.Open(t.Context(), path)
+	log, err := withPlugins().Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func TestABundleAndTheLogMadeOfItAreTheRangeOfTheLog(t *testing.T) {
 			t.Errorf("from %d: the bundle has other entries than the log", from)
 		}
 		dir := filepath.Join(t.TempDir(), "b.log")
-		back, err := Import(t.Context(), file, "file://"+dir, nil)
+		back, err := Import(t.Context(), file, "file://"+dir, withPlugins())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,10 +262,10 @@ func TestNothingIsImportedOverWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var request *logs.RequestError
-	if _, err := Import(t.Context(), file, path, nil); !errors.As(err, &request) {
+	if _, err := Import(t.Context(), file, path, withPlugins()); !errors.As(err, &request) {
 		t.Errorf("over a log: want a RequestError, got %v", err)
 	}
-	_, err := Import(t.Context(), "nats://host/stream", filepath.Join(t.TempDir(), "b"), nil)
+	_, err := Import(t.Context(), "nats://host/stream", filepath.Join(t.TempDir(), "b"), withPlugins())
 	if !errors.As(err, &request) {
 		t.Errorf("of a stream: want a RequestError, got %v", err)
 	}
@@ -275,7 +278,7 @@ func TestNothingIsImportedOverWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if _, err := Import(t.Context(), file, filepath.Join(dir, "b"), nil); err == nil {
+	if _, err := Import(t.Context(), file, filepath.Join(dir, "b"), withPlugins()); err == nil {
 		t.Error("a bundle that was changed was imported")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -311,7 +314,7 @@ func TestABundleWhoseSnapshotCannotBeRestoredIsNotImported(t *testing.T) {
 			t.Fatalf("%s: the bundle by itself: %v", name, err)
 		}
 		dir := t.TempDir()
-		_, err := Import(t.Context(), file, filepath.Join(dir, "b"), nil)
+		_, err := Import(t.Context(), file, filepath.Join(dir, "b"), withPlugins())
 		left, rerr := os.ReadDir(dir)
 		if good := cut == 0; good != (err == nil) || rerr != nil || good != (len(left) == 1) {
 			t.Errorf("%s: error %v, %d files left behind (%v)", name, err, len(left), rerr)

@@ -11,8 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/durable"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
-	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -28,8 +28,9 @@ type Imported struct {
 
 // Import makes a new log, of a bundle. Both are named as logs are (logs.Path), and the log must not exist. The bundle
 // is checked from end to end before, and the log's chain and hash tree are compared with it after: the log appears
-// whole, or not at all.
-func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imported, error) {
+// whole, or not at all. Of the options it heeds Registry, by which the state of the bundle's snapshot is made, and
+// Progress.
+func Import(ctx context.Context, file, log string, opts logs.Options) (*Imported, error) {
 	path, err := logs.Path(file)
 	if err != nil {
 		return nil, err
@@ -41,6 +42,7 @@ func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imp
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, logs.Refuse("%s is there already: remove it, or name another directory", dir)
 	}
+	progress := opts.Progress
 	if progress == nil {
 		progress = func(string, uint64, uint64) {}
 	}
@@ -49,7 +51,7 @@ func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imp
 		return nil, err
 	}
 	defer b.Close()
-	if err := restorable(b); err != nil {
+	if err := restorable(b, opts.Registry); err != nil {
 		return nil, err
 	}
 	// All is made under another name, so that what has the name is whole.
@@ -76,7 +78,7 @@ func Import(ctx context.Context, file, log string, progress logs.Progress) (*Imp
 }
 
 // restorable returns an error unless the snapshot of a bundle gives the state that was written down.
-func restorable(b *bundle.Bundle) error {
+func restorable(b *bundle.Bundle, registry framework.Registry) error {
 	data, err := b.Snapshot()
 	if err != nil || len(data) == 0 {
 		return err
@@ -85,7 +87,7 @@ func restorable(b *bundle.Bundle) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Restore(plugins.NewRegistry())
+	_, err = s.Restore(registry)
 	return err
 }
 

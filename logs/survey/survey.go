@@ -14,12 +14,14 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/plugins"
 )
 
 // A Report says what a log holds.
@@ -47,7 +49,10 @@ type Report struct {
 	Kinds     map[string]uint64 `json:"kinds"`
 	Resources map[string]uint64 `json:"resources"`
 	Outcomes  map[string]uint64 `json:"outcomes"`
-	Epochs    []Epoch           `json:"epochs"`
+	// Before is the epoch that had begun before the first entry that can be read, as far as a snapshot tells: without
+	// its entry, its time, its ID, its version and its format. nil if there is none.
+	Before *Epoch  `json:"before,omitempty"`
+	Epochs []Epoch `json:"epochs"`
 }
 
 // An Epoch is one epoch of a log, from the entry that begins it.
@@ -62,6 +67,12 @@ type Epoch struct {
 	Behaviour uint32 `json:"behaviour"`
 	// FeatureGates are Kubernetes' feature gates that were not at their defaults.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// Plugins are those that the epoch's configuration enables, sorted, and AddedPlugins those among them that Rollcall
+	// does not have itself. MissingPlugins are those that the configuration names and this program does not have: with
+	// any, the epoch can be read, and cannot be replayed or explained.
+	Plugins        []string `json:"plugins,omitempty"`
+	AddedPlugins   []string `json:"addedPlugins,omitempty"`
+	MissingPlugins []string `json:"missingPlugins,omitempty"`
 }
 
 // Take reads a log from end to end.
@@ -100,9 +111,10 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 			first = e.Time
 		}
 		end, r.LastSeq = e.Time, e.Seq
-		r.count(e)
+		r.count(e, log.Registry())
 		log.Progress("", e.Seq, last)
 	}
+	r.lookBefore(log)
 	if r.Entries > 0 {
 		r.First, r.Last, r.Span = first.String(), end.String(), end.Sub(first).Seconds()
 		if size.First == r.FirstSeq && r.Bundle == nil {
@@ -121,7 +133,8 @@ func perDay(bytes int64, seconds float64) int64 {
 	return int64(float64(bytes) / seconds * (24 * time.Hour).Seconds())
 }
 
-func (r *Report) count(e eventlog.Entry) {
+// count counts an entry in, for a program that has some plugins.
+func (r *Report) count(e eventlog.Entry, has framework.Registry) {
 	r.Kinds[e.Kind().String()]++
 	switch p := e.Payload.(type) {
 	case *eventlog.Upserted:
@@ -129,11 +142,48 @@ func (r *Report) count(e eventlog.Entry) {
 	case *eventlog.Decision:
 		r.Outcomes[p.Outcome.String()]++
 	case *eventlog.EpochStarted:
-		r.Epochs = append(r.Epochs, Epoch{
+		epoch := Epoch{
 			Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
-			Behaviour: max(1, p.Behaviour), FeatureGates: framework.LoggedFeatureGates(p.Config),
-		})
+			Behaviour: max(1, p.Behaviour),
+		}
+		epoch.configured(p.Config, has)
+		r.Epochs = append(r.Epochs, epoch)
 	}
+}
+
+// configured notes what an epoch's configuration says, to a program that has some plugins.
+func (e *Epoch) configured(config []byte, has framework.Registry) {
+	e.FeatureGates, e.Plugins = framework.LoggedFeatureGates(config), framework.LoggedPlugins(config)
+	e.MissingPlugins = has.Missing(config)
+	rollcalls := plugins.NewRegistry()
+	for _, name := range e.Plugins {
+		if rollcalls.Factories[name] == nil {
+			e.AddedPlugins = append(e.AddedPlugins, name)
+		}
+	}
+}
+
+// lookBefore looks for the epoch that had begun before the first entry, in the first snapshot.
+func (r *Report) lookBefore(log *logs.Source) {
+	i := slices.IndexFunc(r.Snapshots, func(seq uint64) bool { return seq+1 >= r.FirstSeq })
+	if r.FirstSeq <= 1 || i < 0 {
+		return
+	}
+	snap, err := log.Snapshots().Load(r.Snapshots[i])
+	if err == nil && slices.ContainsFunc(r.Epochs, func(e Epoch) bool { return e.Epoch == snap.Epoch }) {
+		return // it began behind the first entry
+	}
+	var config []byte
+	var behaviour uint32
+	if err == nil {
+		config, behaviour, err = snap.Config()
+	}
+	if err != nil {
+		log.Report("the epoch before entry %d is not known: snapshot of entry %d: %v", r.FirstSeq, r.Snapshots[i], err)
+		return
+	}
+	r.Before = &Epoch{Epoch: snap.Epoch, Behaviour: max(1, behaviour)}
+	r.Before.configured(config, log.Registry())
 }
 
 // WriteText writes the report for people.
@@ -180,18 +230,40 @@ func (r *Report) writeCounts(w io.Writer) {
 }
 
 func (r *Report) writeEpochs(w io.Writer) error {
-	for _, e := range r.Epochs {
-		_, err := fmt.Fprintf(w,
-			"\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
-			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour)
-		if err != nil {
+	if b := r.Before; b != nil {
+		fmt.Fprintf(w, "\nepoch %d began before entry %d\n  behaviour %d\n", b.Epoch, r.FirstSeq, b.Behaviour)
+		if err := b.writeConfigured(w); err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
-			if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {
-				return err
-			}
+	}
+	for _, e := range r.Epochs {
+		fmt.Fprintf(w, "\nepoch %d began at entry %d, %s\n  id %s, written by %s, format %d, behaviour %d\n",
+			e.Epoch, e.Seq, e.Time, e.ID, e.Version, e.Format, e.Behaviour)
+		if err := e.writeConfigured(w); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// writeConfigured writes what an epoch's configuration says.
+func (e *Epoch) writeConfigured(w io.Writer) error {
+	for _, name := range slices.Sorted(maps.Keys(e.FeatureGates)) {
+		if _, err := fmt.Fprintf(w, "  feature gate %s=%t\n", name, e.FeatureGates[name]); err != nil {
+			return err
+		}
+	}
+	if err := writeNames(w, "added plugins", e.AddedPlugins); err != nil {
+		return err
+	}
+	return writeNames(w, "NOT COMPILED INTO THIS PROGRAM", e.MissingPlugins)
+}
+
+// writeNames writes a line about names, if there are any.
+func writeNames(w io.Writer, about string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "  %s: %s\n", about, strings.Join(names, ", "))
+	return err
 }

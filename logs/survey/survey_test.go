@@ -3,15 +3,21 @@ package survey
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/plugins"
 )
 
 // taken returns the survey of a log of the entries.
@@ -136,6 +142,66 @@ func TestTheTextHasEveryCount(t *testing.T) {
 	}
 	if n := strings.Count(text.String(), "\nepoch "); n != len(r.Epochs) {
 		t.Errorf("%d epochs are in the text, want %d", n, len(r.Epochs))
+	}
+}
+
+// TestASurveySaysWhichPluginsEachEpochHad has an epoch with plugins of Rollcall's alone, one with two more, of which
+// one is compiled into this program, and one whose configuration cannot be read.
+func TestASurveySaysWhichPluginsEachEpochHad(t *testing.T) {
+	configs := []string{
+		`{"profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"NodeName"},{"name":"Coscheduling"}]}}}]}`,
+		`{"profiles":[{"plugins":{"multiPoint":{"enabled":[{"name":"NodeName"},{"name":"Row"}]},` +
+			`"filter":{"enabled":[{"name":"Rack"}],"disabled":[{"name":"Door"},{"name":"*"}]}}},` +
+			`{"plugins":{"score":{"enabled":[{"name":"Row"},{"name":"ImageLocality"}]}}}]}`,
+		`{"profiles":5}`,
+	}
+	entries := logstest.WellFormed(200)
+	n := 0
+	for i, e := range entries {
+		p, ok := e.Payload.(*eventlog.EpochStarted)
+		if !ok {
+			continue
+		}
+		with := *p
+		with.Config = []byte(configs[min(n, 2)])
+		entries[i].Payload = &with
+		n++
+	}
+	registry, err := plugins.With(frameworkruntime.Registry{
+		"Row": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil },
+	})
+	if err != nil || n < 3 {
+		t.Fatalf("%d epochs, %v", n, err)
+	}
+	log, err := logs.Options{Registry: registry}.Open(t.Context(), logstest.Segmented(t, entries, 40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	r, err := Take(t.Context(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"[Coscheduling NodeName] [] []", "[ImageLocality NodeName Rack Row] [Rack Row] [Door Rack]", "[] [] []",
+	} {
+		e := r.Epochs[i]
+		if got := fmt.Sprint(e.Plugins, e.AddedPlugins, e.MissingPlugins); got != want {
+			t.Errorf("epoch %d: plugins, those added, those missing: %s, want %s", e.Epoch, got, want)
+		}
+	}
+	var text strings.Builder
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	_, second, _ := strings.Cut(text.String(), "\nepoch 2 ")
+	second, _, _ = strings.Cut(second, "\nepoch 3 ")
+	const want = "\n  added plugins: Rack, Row\n  NOT COMPILED INTO THIS PROGRAM: Door, Rack\n"
+	if !strings.HasSuffix(second, want) {
+		t.Errorf("the text of epoch 2 is %q, want %q at its end", second, want)
+	}
+	if strings.Count(text.String(), "plugins") != 1 {
+		t.Errorf("plugins of the other epochs are in the text:\n%s", text.String())
 	}
 }
 

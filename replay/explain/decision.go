@@ -24,6 +24,9 @@ func (r *rerun) again(rec recorded) *answer.Decision {
 	}
 	x := r.told(rec, trace)
 	x.Diverged = diverged
+	if r.opts.Trace {
+		r.addWholeTrace(x, rec, trace)
+	}
 	return x
 }
 
@@ -129,7 +132,10 @@ func errorWords(plugin string, trace *framework.Trace) string {
 	for _, n := range trace.Refused {
 		answers = append(answers, n.Answer)
 	}
-	for _, s := range slices.Concat(answers, trace.Reserve, trace.Permit, trace.PostFilter) {
+	if trace.Failed != nil {
+		answers = append(answers, trace.Failed.Answer)
+	}
+	for _, s := range slices.Concat(answers, trace.PreScore, trace.Reserve, trace.Permit, trace.PostFilter) {
 		if s.Plugin == plugin && s.Code == "Error" && len(s.Reasons) > 0 {
 			return s.Reasons[0]
 		}

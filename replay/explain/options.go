@@ -24,6 +24,8 @@ type Options struct {
 	// RunnersUp is how many of the nodes that came next after the chosen one are shown; 0 means 5, and a
 	// negative number none.
 	RunnersUp int
+	// Trace has each decision that is explained on a pod tell all that its cycle showed, for every node and plugin.
+	Trace bool
 	// Progress is called now and then with the last entry read; nil is not called. The log is read twice.
 	Progress func(seq uint64)
 	// Base is the entry behind which the log is known, 0 for a log that has its first entry. What was before is

@@ -54,6 +54,9 @@ func Pod(ctx context.Context, read Reader, namespace, name string, opts Options)
 		return nil, err
 	}
 	x := podExplanation(scan, rerun, gang)
+	if opts.Trace {
+		x.Untraced = untraced(x)
+	}
 	return x, rerun.failed
 }
 

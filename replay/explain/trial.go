@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"errors"
+
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,9 +38,14 @@ type trial struct {
 	unusable func(node string) bool
 }
 
-// try makes a trial of the entity that has the pod; nil if there is nothing to try.
+// try makes a trial of the entity that has the pod; nil if there is nothing to try, or if a plugin has a memory that
+// cannot be copied.
 func (r *rerun) try(uid types.UID) (*trial, error) {
 	now, err := r.machine.Trial(uid)
+	var forgetful *scheduler.NotStatefulError
+	if errors.As(err, &forgetful) {
+		return nil, nil
+	}
 	if err != nil || now == nil {
 		return nil, err
 	}

@@ -245,8 +245,10 @@ func (m *manifest) addReplicas(d *document, r *replicated) error {
 // planReplicas checks an object and returns what the plans of its pods have in common, and its selector.
 func (m *manifest) planReplicas(d *document, r *replicated) (plan PodPlan, selector labels.Selector, err error) {
 	plan.Namespace = r.object.GetNamespace()
-	if n := r.size(); n < 0 || n > MaxPods {
-		return plan, nil, d.errorf("spec.replicas", "spec.replicas: %d lies outside 0 and %d", n, MaxPods)
+	if n := r.size(); n < 0 || n > MaxObjectPods {
+		return plan, nil, d.errorf("spec.replicas", "spec.replicas: %d lies outside 0 and %d", n, MaxObjectPods)
+	} else if err := m.checkRoom(d, "spec.replicas", r.String(), int64(n)); err != nil {
+		return plan, nil, err
 	}
 	if r.template == nil {
 		return plan, nil, d.errorf("spec", "spec.template: %s has no template to make pods of", r)

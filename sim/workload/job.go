@@ -66,17 +66,12 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	if err != nil {
 		return err
 	}
-	var deadline time.Duration
-	if s := job.Spec.ActiveDeadlineSeconds; s != nil {
-		if *s < 1 || *s > maxSeconds {
-			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: %d lies outside 1 and %d", *s,
-				maxSeconds)
-		}
-		deadline = times[ArrivalAnnotation] + time.Duration(*s)*time.Second
-		if deadline > MaxOffset {
-			return d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: the deadline lies beyond %s",
-				MaxOffset)
-		}
+	if err := m.checkRoom(d, "spec", "Job "+ObjectName(job), int64(count)); err != nil {
+		return err
+	}
+	deadline, err := jobDeadline(d, job, times[ArrivalAnnotation])
+	if err != nil {
+		return err
 	}
 	var batch *Batch
 	if parallelism < count {
@@ -114,6 +109,24 @@ func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	return nil
 }
 
+// jobDeadline returns when the pods that a Job has left are deleted; 0 is never.
+func jobDeadline(d *document, job *batchv1.Job, arrival time.Duration) (time.Duration, error) {
+	s := job.Spec.ActiveDeadlineSeconds
+	if s == nil {
+		return 0, nil
+	}
+	if *s < 1 || *s > maxSeconds {
+		return 0, d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: %d lies outside 1 and %d", *s,
+			maxSeconds)
+	}
+	deadline := arrival + time.Duration(*s)*time.Second
+	if deadline > MaxOffset {
+		return 0, d.errorf("spec.activeDeadlineSeconds", "spec.activeDeadlineSeconds: the deadline lies beyond %s",
+			MaxOffset)
+	}
+	return deadline, nil
+}
+
 // jobSize returns how many pods a Job makes and how many of them exist at a time.
 func jobSize(d *document, job *batchv1.Job) (count, parallelism int32, err error) {
 	if s := job.Spec.Suspend; s != nil && *s {
@@ -124,13 +137,15 @@ func jobSize(d *document, job *batchv1.Job) (count, parallelism int32, err error
 	if p := job.Spec.Parallelism; p != nil {
 		parallelism = *p
 	}
-	if parallelism < 1 || parallelism > MaxPods {
-		return 0, 0, d.errorf("spec.parallelism", "spec.parallelism: %d lies outside 1 and %d", parallelism, MaxPods)
+	if parallelism < 1 || parallelism > MaxObjectPods {
+		return 0, 0, d.errorf("spec.parallelism", "spec.parallelism: %d lies outside 1 and %d", parallelism,
+			MaxObjectPods)
 	}
 	count = parallelism
 	if c := job.Spec.Completions; c != nil {
-		if count = *c; count < 1 || count > MaxPods {
-			return 0, 0, d.errorf("spec.completions", "spec.completions: %d lies outside 1 and %d", count, MaxPods)
+		if count = *c; count < 1 || count > MaxObjectPods {
+			return 0, 0, d.errorf("spec.completions", "spec.completions: %d lies outside 1 and %d", count,
+				MaxObjectPods)
 		}
 	}
 	return count, min(parallelism, count), nil

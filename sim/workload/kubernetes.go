@@ -355,6 +355,19 @@ func (m *manifest) addPod(d *document, plan PodPlan) error {
 	return nil
 }
 
+// checkRoom refuses an object that makes more pods than one can, or than the workload has room for. It is asked before
+// the pods are made. field is where their number stands.
+func (m *manifest) checkRoom(d *document, field, object string, pods int64) error {
+	if pods > MaxObjectPods {
+		return d.errorf(field, "%s: %s makes %d pods: one object can make %d", field, object, pods, MaxObjectPods)
+	}
+	if there := len(m.in.workload.Pods); pods > MaxPods-int64(there) {
+		return d.errorf(field, "%s: %s makes %d pods, and there are %d before: a workload can have %d", field, object,
+			pods, there, MaxPods)
+	}
+	return nil
+}
+
 // finishPod gives a pod what admission would give it, and checks it. prefix is where the pod stands in the
 // document.
 func (m *manifest) finishPod(d *document, pod *corev1.Pod, prefix string) error {

@@ -26,6 +26,8 @@ type podOwner struct {
 	tree    map[string]any
 	// cluster is the name of the Ray cluster.
 	cluster string
+	// pods is how many its sets make together, as far as they were counted.
+	pods int64
 }
 
 // podKindOf returns the row of the table, nil if the kind has none.
@@ -133,6 +135,13 @@ func (m *manifest) addOwnersPods(d *document, o *podOwner) error {
 	sets, err := o.sizes(d)
 	if err != nil {
 		return err
+	}
+	for i := range sets {
+		if s := &sets[i]; !s.job {
+			if err := o.makes(m, d, s, s.count); err != nil {
+				return err
+			}
+		}
 	}
 	plan, err := o.plan(d)
 	if err != nil {
@@ -281,8 +290,8 @@ func (o *podOwner) count(d *document, s *sizedSet, element any) error {
 	if s.off != "" && fieldAt(element, s.off) == true {
 		s.count = 0
 	}
-	if total := int64(s.count) * int64(s.groups); total > MaxPods {
-		return d.errorf(s.path, "%s: %d pods: a workload has at most %d pods", s.path, total, MaxPods)
+	if s.count > MaxObjectPods {
+		return d.errorf(s.path, "%s: %d pods: one object can make %d", s.path, s.count, MaxObjectPods)
 	}
 	least, err := number(s.podSet.least, s.count)
 	if err != nil {
@@ -347,6 +356,12 @@ func (m *manifest) addSet(d *document, o *podOwner, s *sizedSet, plan PodPlan, g
 		}
 	}
 	return nil
+}
+
+// makes counts the pods of one more set of the object, of which each group has as many as given.
+func (o *podOwner) makes(m *manifest, d *document, s *sizedSet, each int) error {
+	o.pods += int64(s.groups) * int64(each)
+	return m.checkRoom(d, s.path, o.String(), o.pods)
 }
 
 // decode decodes the pod template of a set.
@@ -427,6 +442,13 @@ func (m *manifest) addSetOfJobs(d *document, o *podOwner, s *sizedSet, plan PodP
 		return err
 	}
 	if err := part.checkForeignAnnotations(template.Annotations, "", "the template of the Jobs"); err != nil {
+		return err
+	}
+	each, _, err := jobSize(part, &batchv1.Job{Spec: template.Spec})
+	if err != nil {
+		return err
+	}
+	if err := o.makes(m, d, s, int(each)); err != nil {
 		return err
 	}
 	if s.indexed && template.Spec.CompletionMode == nil {

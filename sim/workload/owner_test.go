@@ -493,7 +493,7 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 			"spec.pytorchReplicaSpecs.Worker.replicas: two is not a whole number"},
 		{"negative", strings.Replace(pytorch, "replicas: 2", "replicas: -1", 1), "F:7: ", "-1 lies outside 0 and"},
 		{"too many pods", strings.Replace(lws, "size: 2", "size: 5000", 1) + "  replicas: 5000\n", "F:6: ",
-			"24995000 pods: a workload has at most"},
+			"LeaderWorkerSet default/l makes 25000000 pods: one object can make 1000000"},
 		{"unnamed jobs", strings.Replace(jobSet, "- name: a\n    template", "- template", 1), "F:7: ",
 			"spec.replicatedJobs[0].name: it is missing"},
 		{"suspended job set", jobSet + "  suspend: true\n", "F:11: ", "spec.suspend: a suspended JobSet makes no pods"},

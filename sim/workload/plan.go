@@ -32,6 +32,8 @@ const (
 	MaxNodes = 200_000
 	// MaxPods is how many pods a workload can have.
 	MaxPods = 10_000_000
+	// MaxObjectPods is how many pods one object of Kubernetes can make. It is counted before any is made.
+	MaxObjectPods = 1_000_000
 )
 
 // NodePlan is the life of one node.

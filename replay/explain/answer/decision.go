@@ -40,6 +40,9 @@ type Decision struct {
 	Resources []ResourceUse `json:"resources,omitempty"`
 	// Gang is the same for all members that the pod's gang still lacked; nil if it had its minimum.
 	Gang *GangNeeds `json:"gang,omitempty"`
+	// Trace is all that the cycle showed, if that was asked for; Untraced says why there is nothing to show.
+	Trace    *Trace `json:"trace,omitempty"`
+	Untraced string `json:"untraced,omitempty"`
 	// Diverged says that this program decides otherwise; what was recorded is explained.
 	Diverged *replay.Divergence `json:"diverged,omitempty"`
 }

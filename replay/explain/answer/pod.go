@@ -71,6 +71,8 @@ type Pod struct {
 	// 20; OmittedPreempted is how many came before them.
 	Preempted        []Preemption `json:"preempted,omitempty"`
 	OmittedPreempted int          `json:"omittedPreempted,omitempty"`
+	// Untraced says, if a trace was asked for, why there is no decision that has one.
+	Untraced string `json:"untraced,omitempty"`
 	// Reason is why it is pending, or why its gang is; nil if it is not.
 	Reason *Reason `json:"reason,omitempty"`
 

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/bench/throughput"
+)
+
+// coreBench is "rollcall bench".
+type coreBench struct {
+	throughput.Options
+	out                 output
+	shapes              string
+	classes             classes
+	cpuProfile, memFile string
+}
+
+func newBench() *cobra.Command {
+	b := &coreBench{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast this machine schedules, the log included",
+		Long: `Schedules pods of one GPU each on nodes of 96 CPUs, 768 GiB and 8 GPUs, as fast as it goes. The log stands in a
+temporary directory on disk; every event and every decision is durable before anything comes of it. A bind does nothing, and
+is answered at once. The workload is the same in every run.
+
+If there are more pods than GPUs, the oldest end as new ones come. The time in which the nodes are taken in is told apart.
+The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
+NodeResourcesBalancedAllocation give them by default, of 200.
+
+"rollcall bench log" measures the log alone.`,
+		Example: `  rollcall bench
+  rollcall bench --nodes 15000 --shapes 20
+  rollcall bench --gang 512 --classes off -o json
+  rollcall bench --idle 500 --cpuprofile cpu.prof
+  rollcall bench log --dir /var/lib/rollcall`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
+	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
+	f.IntVar(&b.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
+	f.StringVar(&b.shapes, "shapes", "1",
+		"how many different requests for CPU and memory there are; all: every pod has its own")
+	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
+	b.classes.register(cmd)
+	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
+	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
+	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
+	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
+	f.DurationVar(&b.Limit, "limit",
+		0, "end after this much time, with the pods that are placed by then; 0: when all are")
+	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
+	f.StringVar(&b.memFile, "memprofile", "",
+		"write a profile of what was allocated by the end of the measured time to this file")
+	b.out.register(cmd)
+	_ = cmd.MarkFlagDirname("dir")
+	cmd.AddCommand(newBenchLog())
+	return cmd
+}
+
+func (b *coreBench) run(cmd *cobra.Command) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	p := newProgress()
+	b.Version = version().Version
+	b.Progress = func(doing string, done, of int) { p.show("%s: %d of %d", doing, done, of) }
+	var profile *os.File
+	b.Started = func() (err error) {
+		if b.cpuProfile == "" {
+			return nil
+		}
+		if profile, err = os.Create(b.cpuProfile); err != nil {
+			return err
+		}
+		return pprof.StartCPUProfile(profile)
+	}
+	b.Stopped = func() error {
+		if profile != nil {
+			pprof.StopCPUProfile()
+			if err := profile.Close(); err != nil {
+				return err
+			}
+		}
+		return writeMemProfile(b.memFile)
+	}
+	r, err := throughput.Run(cmd.Context(), b.Options)
+	p.done()
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	facts := benchFacts{r, runtime.GOMAXPROCS(0)}
+	if err := b.out.write(cmd.OutOrStdout(), facts, facts.writeText); err != nil {
+		return err
+	}
+	if !r.Complete && b.Limit == 0 {
+		return fmt.Errorf("bench: only %d of %d pods were placed", r.Placed, r.Pods)
+	}
+	return nil
+}
+
+// check reads the flags that are words.
+func (b *coreBench) check() error {
+	if err := b.classes.check(); err != nil {
+		return err
+	}
+	b.WithoutClasses = b.classes == "off"
+	if b.Shapes = b.Pods; !strings.EqualFold(b.shapes, "all") {
+		n, err := strconv.Atoi(b.shapes)
+		if err != nil {
+			return usageError{fmt.Errorf("--shapes is %q: want a number from 1, or all", b.shapes)}
+		}
+		b.Shapes = n
+	}
+	if b.Batch < 1 {
+		return usageError{fmt.Errorf("batches of %d pods: want at least 1", b.Batch)}
+	}
+	if b.Limit < 0 {
+		return usageError{errors.New("--limit is below zero")}
+	}
+	if err := b.Check(); err != nil {
+		return usageError{err}
+	}
+	return b.out.check()
+}
+
+// writeMemProfile writes what was allocated so far, and what of it is still in use; nothing if there is no path.
+func writeMemProfile(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
+}
+
+// benchFacts is what "rollcall bench" prints.
+type benchFacts struct {
+	*throughput.Result
+	Cores int `json:"cores"`
+}
+
+func (f benchFacts) writeText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("workload", "%s", f.Text)
+	row("placed", "%d of %d pods, by %d decisions", f.Placed, f.Pods, f.Decisions)
+	row("time", "%.3fs, %.3fs of CPU on %d cores; %.3fs before that for the nodes", f.WallSeconds, f.CPUSeconds,
+		f.Cores, f.LoadSeconds)
+	row("rate", "%.0f pods/s, %.0f decisions/s", f.PodsPerSecond, f.DecisionsPerSecond)
+	row("latency", "p50 %s, p99 %s, from input to durable decision", millis(f.LatencyP50), millis(f.LatencyP99))
+	if f.IdlePods > 0 {
+		row("when idle", "p50 %s, p99 %s, %d pods one at a time", millis(f.IdleP50), millis(f.IdleP99), f.IdlePods)
+	}
+	row("log", "%.0f bytes a pod; its files grew by %.0f a pod", f.BytesPerPod, f.FileBytesPerPod)
+	row("memory", "peak %.0f MiB; live heap %.1f KiB a node, %.1f KiB a pod", float64(f.PeakRSS)/(1<<20),
+		f.HeapPerNode/1024, f.HeapPerPod/1024)
+	row("mean score", "%.2f of %d", f.MeanScore, f.MaxScore)
+	return t.Flush()
+}
+
+func millis(seconds float64) string { return fmt.Sprintf("%.2fms", 1000*seconds) }

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/bench/lograte"
+)
+
+func newBenchLog() *cobra.Command {
+	var out output
+	var opts lograte.Options
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Measure how fast entries become durable, compared with the disk",
+		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a plain file with a sync
+after each batch: what the file system can do at best. The two take turns, so that what else the machine
+does meets both. Then the log is read, from the page cache and with every check. All that is written is
+removed at the end.`,
+		Example: "  rollcall bench log --dir /var/lib/rollcall\n  rollcall bench log -o json | jq '.batches[].ratio'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if opts.Rounds < 1 {
+				return usageError{fmt.Errorf("--rounds is %d: want at least 1", opts.Rounds)}
+			}
+			if opts.Each <= 0 {
+				return usageError{fmt.Errorf("--time is %s: want more than none", opts.Each)}
+			}
+			p := newProgress()
+			opts.Version = version().Version
+			opts.Progress = func(doing string) { p.show("%s", doing) }
+			result, err := lograte.Run(cmd.Context(), opts)
+			p.done()
+			if err != nil {
+				return fmt.Errorf("bench log: %w", err)
+			}
+			return out.write(cmd.OutOrStdout(), result, result.WriteText)
+		},
+	}
+	cmd.Flags().StringVar(&opts.Dir, "dir", ".", "a directory on the file system to measure")
+	cmd.Flags().IntVar(&opts.Rounds, "rounds", 7, "how often the log and the file take turns")
+	cmd.Flags().DurationVar(&opts.Each, "time", 300*time.Millisecond, "how long each of them appends in one round")
+	out.register(cmd)
+	return cmd
+}

@@ -1,0 +1,278 @@
+//go:build linux
+
+package app
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rollcall-sched/rollcall/internal/fixedseed"
+)
+
+// Each of these tests has 15 simulations stopped by their disk, or 50 (fixedseed.Whole), each at a random point. Every
+// time the process has to stop with exit code 1 and say what to do; what it told of effects has to be in the log that
+// it leaves, which is whole and replays; and once the disk is in order, --resume comes to the end of a simulation left
+// alone.
+var diskFailures = fixedseed.Of(50, 15)
+
+// TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn gives a simulation a file system that is too small for its log.
+func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
+	t.Parallel()
+	onAFullDisk(t, newSurvivor(t, 30, "98304"), diskFailures)
+}
+
+// TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn has one that tells of no effects, and so is
+// ahead of the disk when that is full.
+func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *testing.T) {
+	t.Parallel()
+	whole := newSurvivor(t, 60, "98304")
+	whole.quiet = true
+	onAFullDisk(t, whole, diskFailures/3)
+}
+
+func onAFullDisk(t *testing.T, whole *survivor, stops int) {
+	t.Helper()
+	disk := newSmallDisk(t)
+	room := disk.measure(t, whole)
+	stopAndResume(t, whole, stops, func(s *survivor, random *rand.Rand) *process {
+		if !strings.HasPrefix(s.log, disk.root) {
+			s.log = disk.fresh(t)
+			disk.resize(t, 4096+random.Int64N(room))
+		} // else it is tried on the disk as it is
+		p := s.start(t, s.command())
+		s.ended(t, p)
+		return p
+	}, func(*survivor) { disk.resize(t, 64<<20) })
+}
+
+// TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn sets RLIMIT_FSIZE for a process at work, so that a
+// write in the middle of a commit is cut short or refused. The limit is never within a file's first two pages, of which
+// a disk writes the part that matters, one sector, wholly or not at all: to cut them anywhere is damage.
+func TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn(t *testing.T) {
+	t.Parallel()
+	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
+		p := s.start(t, s.command())
+		s.acknowledge(t, p, max(0, random.IntN(150)-25))
+		limit := unix.Rlimit{Cur: uint64(8<<10 + random.Int64N(88<<10)), Max: math.MaxUint64}
+		if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.ended(t, p)
+		return p
+	}, func(*survivor) {})
+}
+
+// TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn has every fsync and fdatasync fail from one on.
+func TestAfterAFailedSyncNothingIsReleasedAndLaterItGoesOn(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command(
+		"strace",
+		"-f",
+		"--seccomp-bpf",
+		"-qq",
+		"-e",
+		"inject=fsync:error=EIO",
+		"true",
+	).CombinedOutput(); err != nil {
+		t.Skipf("skipped: it takes strace, and the right to trace: %v %s", err, out)
+	}
+	stopAndResume(t, newSurvivor(t, 30, "98304"), diskFailures, func(s *survivor, random *rand.Rand) *process {
+		args := []string{"-f", "--seccomp-bpf", "-qq", "-o", os.DevNull,
+			"-e", fmt.Sprintf("inject=fsync,fdatasync:error=EIO:when=%d+", 1+random.IntN(120)), "rollcall"}
+		p := s.start(t, exec.Command("strace", append(args, s.args()...)...))
+		s.ended(t, p)
+		return p
+	}, func(*survivor) {})
+}
+
+// stopAndResume has stop run simulations that their disk stops, and mend put the disk in order.
+func stopAndResume(
+	t *testing.T,
+	whole *survivor,
+	stops int,
+	stop func(*survivor, *rand.Rand) *process,
+	mend func(*survivor),
+) {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	var unborn, entries, told, again, spared int
+	for stopped := 0; stopped < stops; {
+		s := whole.fresh(t)
+		p := stop(s, random)
+		if p.cmd.ProcessState.ExitCode() == exitDone {
+			s.wantSameEnd(t, p.stdout.String()) // it ended before it could be stopped
+			if spared++; spared > stops+20 {
+				t.Fatal("the disk hardly ever stops it")
+			}
+			continue
+		}
+		stopped++
+		s.wantStopped(t, p)
+		left := s.wantBeginning(t)
+		if entries += left; left == 0 {
+			unborn++
+		}
+		told += len(s.acknowledged)
+		if random.IntN(3) == 0 && left > 0 { // it is tried before the disk is in order
+			again++
+			p = stop(s, random)
+			if p.cmd.ProcessState.ExitCode() != exitDone {
+				s.wantStopped(t, p)
+				s.wantBeginning(t)
+			}
+		}
+		mend(s)
+		p = s.start(t, s.command())
+		s.ended(t, p)
+		if p.cmd.ProcessState.ExitCode() != exitDone {
+			t.Fatalf("with the disk in order it stops again:\n%s", p.stderr.String())
+		}
+		s.wantSameEnd(t, p.stdout.String())
+	}
+	t.Logf(
+		"seed %d: %d stops, %d before the log had an entry, %d tried again at once; %d entries left and %d steps "+
+			"with effects told of on average; %d ended before the disk was full",
+		seed,
+		stops,
+		unborn,
+		again,
+		entries/stops,
+		told/stops,
+		spared,
+	)
+	if unborn > stops/2 || (told == 0) != whole.quiet {
+		t.Error("too little happened: nothing was tested")
+	}
+}
+
+// ended waits for the end of a process and takes in what it told.
+func (s *survivor) ended(t testing.TB, p *process) {
+	t.Helper()
+	s.acknowledge(t, p, math.MaxInt)
+	_ = p.wait() // its state says it too
+}
+
+// wantStopped checks how a process went that its disk has stopped.
+func (s *survivor) wantStopped(t testing.TB, p *process) {
+	t.Helper()
+	said := p.stderr.String()
+	if code := p.cmd.ProcessState.ExitCode(); code != exitFailed {
+		t.Fatalf("the process ends with %s, want exit code %d:\n%s", p.cmd.ProcessState, exitFailed, said)
+	}
+	if p.stdout.Len() > 0 {
+		t.Fatalf("it printed a summary:\n%s", p.stdout.String())
+	}
+	const advice = "See that the disk is in order and has room, then run the same command"
+	_, err := os.Stat(s.log)
+	if !strings.Contains(said, advice) || strings.Contains(said, advice+" with --resume") != (err == nil) {
+		t.Fatalf("the log is there: %v, and the process says:\n%s", err == nil, said)
+	}
+}
+
+// smallDisk is a file system in memory, of a size that can be changed, in a mount namespace that goes with
+// the process that holds it.
+type smallDisk struct {
+	root    string // where it is seen from here
+	sizes   io.Writer
+	answers *bufio.Reader
+	logs    int
+}
+
+func newSmallDisk(t *testing.T) *smallDisk {
+	t.Helper()
+	const hold = `mount -t tmpfs -o size=64m tmpfs "$1" && echo mounted && while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
+	at := t.TempDir()
+	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hold, "sh", at)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Skipf("skipped: it takes unshare(1): %v", err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	d := &smallDisk{
+		root:    filepath.Join(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid), at),
+		sizes:   in,
+		answers: bufio.NewReader(out),
+	}
+	if said, _ := d.answers.ReadString('\n'); said != "mounted\n" {
+		t.Skip("skipped: it takes the right to mount a tmpfs in a namespace of one's own")
+	}
+	return d
+}
+
+func (d *smallDisk) resize(t testing.TB, size int64) {
+	t.Helper()
+	fmt.Fprintln(d.sizes, size)
+	if said, _ := d.answers.ReadString('\n'); said != "resized\n" {
+		t.Fatalf("the small disk does not take the size %d", size)
+	}
+}
+
+// fresh empties the disk and returns where a log can stand on it.
+func (d *smallDisk) fresh(t testing.TB) string {
+	t.Helper()
+	for _, old := range d.entries(t) {
+		if err := os.RemoveAll(old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.logs++
+	return filepath.Join(d.root, fmt.Sprintf("log-%d.db", d.logs))
+}
+
+func (d *smallDisk) entries(t testing.TB) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(d.root, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// measure returns how much room the whole log takes.
+func (d *smallDisk) measure(t testing.TB, whole *survivor) int64 {
+	t.Helper()
+	s := whole.fresh(t)
+	s.log = d.fresh(t)
+	s.ended(t, s.start(t, s.command()))
+	var used int64
+	err := filepath.WalkDir(s.log, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		used += info.Sys().(*syscall.Stat_t).Blocks * 512
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}

@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/logs/bundles"
+)
+
+// export is what the export command is asked to do.
+type export struct {
+	reading
+	file           string
+	into           io.Writer // instead of a file; nil where there is one
+	from, to, upTo logs.Moment
+	out            output
+}
+
+func newLogExport(registry framework.Registry) *cobra.Command {
+	x := export{reading: reading{registry: registry}}
+	cmd := &cobra.Command{
+		Use:   "export LOG --out FILE",
+		Short: "Write a range of a log to one file, the incident bundle",
+		Long: `Writes the entries of a range, the state that they begin from, the configuration, and the place of both in the log's
+chain and hash tree to one compressed file. replay, explain, log cat and log info read the file as it is, and log import
+makes a log of it.
+
+The file begins behind the newest snapshot that is old enough, hence somewhat before --from, or with entry 1 if there is
+no such snapshot. The snapshot is compared with the state that the entries make, from the log's first entry on, with
+archived ones, or from the first snapshot on if earlier entries are not found. This takes most of the time for a
+large log. If the state differs, the snapshot is named, and the exit code is 4. If entries are damaged, export says that it
+has not compared.
+
+With --out - the bundle is written to standard output, and what is said of it to standard error: the way out of a
+container. If the command fails, what came is no bundle, and no command takes it for one.
+
+With --to the whole range must be there. With --up-to the file ends before the damage if the log is damaged before that
+entry: it carries what is good, and says why it ends there.`,
+		Example: `  rollcall log export jobs.db --out incident.bundle --from 2026-01-03T13:30:00Z --to 2026-01-03T14:30:00Z
+  rollcall log export damaged.db --up-to 4710 --out good.bundle
+  kubectl exec rollcall-0 -- rollcall log export /var/lib/rollcall/log --from -2h --out - > incident.bundle`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := x.check(); err != nil {
+				return err
+			}
+			said := cmd.OutOrStdout()
+			if x.file == "-" {
+				x.into, said = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			}
+			made, err := x.run(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return x.out.write(said, made, func(w io.Writer) error { return writeExported(w, made) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&x.file, "out", "", "the new file to write; \"-\" is standard output")
+	f.Var(&x.from, "from", "the first `entry`, or a time such as 2026-01-03T14:03:00Z or 14:03 (UTC); "+
+		"default: the first there is")
+	f.Var(&x.to, "to", "the last `entry`, or a time; default: the log's last")
+	f.Var(&x.upTo, "up-to", "as --to, but end before damage if there is any")
+	x.reading.register(cmd)
+	x.out.register(cmd)
+	return cmd
+}
+
+func (x *export) check() error {
+	switch {
+	case x.file == "":
+		return usageError{errors.New("--out is needed: the file to write")}
+	case x.to.Given() && x.upTo.Given():
+		return usageError{errors.New("--to and --up-to exclude each other")}
+	}
+	if x.file == "-" {
+		if term.IsTerminal(int(os.Stdout.Fd())) {
+			return usageError{errors.New("--out - writes a compressed file, and standard output is a terminal: " +
+				"name a file, or redirect the output")}
+		}
+		return x.out.check()
+	}
+	if _, err := os.Lstat(x.file); err == nil {
+		return usageError{fmt.Errorf("%s is there already: remove it, or name another file", x.file)}
+	}
+	return x.out.check()
+}
+
+func (x *export) run(ctx context.Context, name string) (*bundles.Exported, error) {
+	log, err := x.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	opts := bundles.ExportOptions{File: x.file, Into: x.into, Version: version().String()}
+	if opts.From, err = placeIn(ctx, log.Source, x.from); err != nil {
+		return nil, err
+	}
+	if opts.UntilDamage = x.upTo.Given(); opts.UntilDamage {
+		x.to = x.upTo
+	}
+	if opts.To, err = placeIn(ctx, log.Source, x.to); err != nil {
+		return nil, err
+	}
+	made, err := bundles.Export(ctx, log.Source, opts)
+	if err != nil {
+		return nil, err
+	}
+	return made, log.ReportRange(ctx, &x.from, &x.to, made.From, made.Last)
+}
+
+// placeIn returns where a moment is in a log.
+func placeIn(ctx context.Context, log *logs.Source, m logs.Moment) (p bundles.Place, err error) {
+	p.Seq, p.Time, err = m.In(ctx, log)
+	return p, err
+}
+
+func writeExported(w io.Writer, x *bundles.Exported) error {
+	path := x.Path
+	if path == "" {
+		path = "standard output"
+	}
+	fmt.Fprintf(w, "file      %s, %d bytes\nentries   %d to %d", path, x.Bytes, x.First, x.Last)
+	if x.From > x.First {
+		fmt.Fprintf(w, "; asked for from %d on, and the state is that of entry %d", x.From, x.First-1)
+	}
+	_, err := fmt.Fprintf(w, "\ntimes     %s to %s\nchain     %x to %s\ntree      %s\n",
+		x.FirstTime, x.LastTime, x.Origin.Hash, x.LastHash, x.Root)
+	return err
+}

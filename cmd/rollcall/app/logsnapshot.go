@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/logs"
+)
+
+// newLogSnapshot writes a snapshot of a log that has none where one is needed.
+func newLogSnapshot(registry framework.Registry) *cobra.Command {
+	var at logs.Moment
+	open := reading{registry: registry}
+	var out output
+	cmd := &cobra.Command{
+		Use:   "snapshot LOG [--at SEQ]",
+		Short: "Write a snapshot of the state after an entry into a log's directory",
+		Long: `Reads the log from the newest snapshot before the entry on, or from its first entry, and writes the state after that
+entry to the log's directory. No command needs a snapshot: it saves reading, and allows the entries before it to be
+archived. A scheduler that writes a log writes snapshots by itself.`,
+		Example: "  rollcall log snapshot jobs.db --at 2000000",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			taken, err := takeSnapshot(cmd.Context(), open, args[0], at)
+			if err != nil {
+				return err
+			}
+			return out.write(cmd.OutOrStdout(), taken, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "snapshot  %s, %d bytes\nentry     %d\nstate     %s\n",
+					taken.Path, taken.Bytes, taken.Seq, taken.Hash)
+				return err
+			})
+		},
+	}
+	cmd.Flags().Var(&at, "at", "the `entry`, or a time, which is the last entry not after it; default: the log's last")
+	open.register(cmd)
+	out.register(cmd)
+	return cmd
+}
+
+func takeSnapshot(ctx context.Context, open reading, name string, asked logs.Moment) (*logs.Taken, error) {
+	log, err := open.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	at, err := asked.Entry(ctx, log.Source)
+	if err != nil {
+		return nil, err
+	}
+	return log.TakeSnapshot(ctx, at)
+}

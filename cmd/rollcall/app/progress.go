@@ -1,0 +1,43 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress shows on a terminal how far long work has come, on one line that it draws again and again. In a
+// pipe it is silent.
+type progress struct {
+	w     io.Writer // nil when silent
+	began time.Time
+	drawn time.Time
+}
+
+func newProgress() *progress {
+	p := &progress{began: time.Now()}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		p.w = os.Stderr
+	}
+	return p
+}
+
+// show draws the line, at most ten times a second.
+func (p *progress) show(format string, args ...any) {
+	if p.w == nil || time.Since(p.drawn) < 100*time.Millisecond {
+		return
+	}
+	p.drawn = time.Now()
+	fmt.Fprintf(p.w, "\r\x1b[K%s", fmt.Sprintf(format, args...))
+}
+
+// done takes the line away and returns how long the work took.
+func (p *progress) done() time.Duration {
+	if p.w != nil && !p.drawn.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	return time.Since(p.began)
+}

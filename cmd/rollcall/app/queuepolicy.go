@@ -1,0 +1,100 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
+)
+
+// queuePolicy is the value of --queue-policy: who may pass a gang that does not fit; "" to leave it to the
+// configuration.
+type queuePolicy string
+
+// queuePolicies are the values that it can have.
+var queuePolicies = []string{"BestEffort", "StrictFIFO", "Backfill"}
+
+// queuePolicyArg is the argument of the plugin Coscheduling that it stands for.
+const queuePolicyArg = "queuePolicy"
+
+func (q *queuePolicy) register(cmd *cobra.Command) {
+	cmd.Flags().Var(enumValue{(*string)(q), queuePolicies}, "queue-policy",
+		"who may pass a gang that does not fit: all (BestEffort, the default), nobody (StrictFIFO), or whoever does "+
+			"not delay it (Backfill); sets "+
+			queuePolicyArg+" of Coscheduling in every profile")
+	_ = cmd.RegisterFlagCompletionFunc("queue-policy",
+		cobra.FixedCompletions(queuePolicies, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (q queuePolicy) check() error {
+	if q != "" && !slices.Contains(queuePolicies, string(q)) {
+		return usageError{fmt.Errorf("--queue-policy is %q: want one of %q", string(q), queuePolicies)}
+	}
+	return nil
+}
+
+// into sets the policy in every profile of a configuration, which came from the file at path if that is not "".
+func (q queuePolicy) into(cfg *config.KubeSchedulerConfiguration, path string) error {
+	if q == "" {
+		return nil
+	}
+	for i := range cfg.Profiles {
+		if err := q.intoProfile(&cfg.Profiles[i]); err != nil {
+			return usageError{
+				fmt.Errorf("--queue-policy %s: profile %q of %s %w", q, cfg.Profiles[i].SchedulerName, path, err)}
+		}
+	}
+	return nil
+}
+
+// intoProfile returns what the profile says or lacks, to go on behind its name.
+func (q queuePolicy) intoProfile(p *config.KubeSchedulerProfile) error {
+	if !runsCoscheduling(p) {
+		return fmt.Errorf("does not run the plugin %s, which has queue policies", coscheduling.Name)
+	}
+	for i := range p.PluginConfig {
+		if c := &p.PluginConfig[i]; c.Name == coscheduling.Name {
+			args, err := q.intoArgs(c.Args)
+			c.Args = args
+			return err
+		}
+	}
+	args, err := q.intoArgs(nil)
+	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: coscheduling.Name, Args: args})
+	return err
+}
+
+func runsCoscheduling(p *config.KubeSchedulerProfile) bool {
+	if p.Plugins == nil {
+		return false
+	}
+	return slices.ContainsFunc(slices.Concat(p.Plugins.MultiPoint.Enabled, p.Plugins.QueueSort.Enabled),
+		func(e config.Plugin) bool {
+			return e.Name == coscheduling.Name
+		})
+}
+
+// intoArgs returns Coscheduling's arguments, which a configuration holds as they were written, with the policy among
+// them.
+func (q queuePolicy) intoArgs(given runtime.Object) (runtime.Object, error) {
+	fields := map[string]any{}
+	if raw, ok := given.(*runtime.Unknown); ok {
+		if err := json.Unmarshal(raw.Raw, &fields); err != nil {
+			return given, fmt.Errorf("has arguments of %s that cannot be read: %w", coscheduling.Name, err)
+		}
+	}
+	if other, set := fields[queuePolicyArg]; set && other != string(q) {
+		return given, fmt.Errorf("says %s %v: leave one of them out", queuePolicyArg, other)
+	}
+	fields[queuePolicyArg] = string(q)
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return given, err
+	}
+	return &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}, nil
+}

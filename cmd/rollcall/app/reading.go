@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/logs"
+)
+
+// reading is how a log is opened for reading.
+type reading struct {
+	registry framework.Registry // the plugins of the program
+	archives []string           // directories with archived segments, beside those that the log names
+}
+
+func (r *reading) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&r.archives, "archive", nil, "a directory with archived segments of the log, "+
+		"to be searched before those where they were archived; may be given more than once")
+	_ = cmd.MarkFlagDirname("archive")
+}
+
+// options returns how packages are to open the log; what they tell on the way is shown on stderr, progress by p.
+func (r reading) options(p *progress) logs.Options {
+	return logs.Options{
+		Archives: r.archives, Registry: r.registry,
+		Report: func(message string) {
+			p.done()
+			printNote(message)
+		},
+		Progress: func(work string, at, last uint64) {
+			switch {
+			case last == 0:
+				p.show("%s: entry %d", work, at)
+			case work == "":
+				p.show("entry %d of %d", at, last)
+			default:
+				p.show("%s: entry %d of %d", work, at, last)
+			}
+		},
+	}
+}
+
+// printNote tells a person on stderr what is no error.
+func printNote(message string) { fmt.Fprintf(os.Stderr, "rollcall: %s\n", message) }
+
+// A source is a log or a bundle that is being read, with what is shown of that.
+type source struct {
+	*logs.Source
+	shown *progress
+}
+
+// open opens a log or a bundle, by its path or URL.
+func (r reading) open(ctx context.Context, name string) (*source, error) {
+	p := newProgress()
+	opts := r.options(p)
+	return openWith(ctx, name, opts, p)
+}
+
+// openWith opens a log or a bundle with options that p shows the progress of.
+func openWith(ctx context.Context, name string, opts logs.Options, p *progress) (*source, error) {
+	s, err := opts.Open(ctx, name)
+	p.done()
+	if err != nil {
+		return nil, err
+	}
+	return &source{s, p}, nil
+}
+
+// Close takes the line of progress away, too.
+func (s *source) Close() error {
+	s.shown.done()
+	return s.Source.Close()
+}
+
+// isUsage reports whether it is the command line that has to change.
+func isUsage(err error) bool {
+	var usage usageError
+	var request *logs.RequestError
+	return errors.As(err, &usage) || errors.As(err, &request)
+}

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReadmeShowsWhatTheDemoPrints compares all of it but the speed of the machine.
+func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	must(t, err)
+	_, shown, _ := strings.Cut(string(readme), "It prints:\n\n```\n")
+	shown, _, _ = strings.Cut(shown, "```\n")
+	printed, err := exec.Command("rollcall", "demo").Output()
+	must(t, err)
+	speed := regexp.MustCompile(`(?m)( in [0-9.]+s of real time: [0-9]+ a second| [0-9.]+m?s \([0-9]+ decisions/s\))$`)
+	want, got := speed.ReplaceAllString(shown, ""), speed.ReplaceAllString(string(printed), "")
+	if diff := cmp.Diff(
+		strings.Split(strings.TrimSpace(want), "\n"),
+		strings.Split(strings.TrimSpace(got), "\n"),
+	); diff != "" {
+		t.Errorf("README shows another demo (- README, + rollcall demo):\n%s", diff)
+	}
+}
+
+// TestReadmeShowsTheDemosPlot compares the picture in docs with what the demo draws.
+func TestReadmeShowsTheDemosPlot(t *testing.T) {
+	shown, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "demo.svg"))
+	must(t, err)
+	drawn := filepath.Join(t.TempDir(), "demo.svg")
+	out, err := exec.Command("rollcall", "demo", "--plot", drawn).CombinedOutput()
+	if err != nil {
+		t.Fatalf("rollcall demo --plot: %v\n%s", err, out)
+	}
+	got, err := os.ReadFile(drawn)
+	must(t, err)
+	if diff := cmp.Diff(string(shown), string(got)); diff != "" {
+		t.Errorf("docs/demo.svg is another plot (- docs, + rollcall demo --plot docs/demo.svg):\n%s", diff)
+	}
+}
+
+// TestReadmesCommandsWork runs what README has under "Use it", line by line, but for the measurement at its end.
+func TestReadmesCommandsWork(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	must(t, err)
+	_, section, _ := strings.Cut(string(readme), "\n## Use it\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	dir := t.TempDir()
+	var jobs strings.Builder
+	for i := range 200 { // more than 4711 entries, in more than three days
+		fmt.Fprintf(&jobs, "%d %d -1 1200 %d -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n", i+1, 1500*i, 1+i%16)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "jobs.swf"), []byte(jobs.String()), 0o600))
+	ran := 0
+	for line := range strings.Lines(section) {
+		command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    rollcall ")
+		if _, err := exec.LookPath(
+			"jq",
+		); !ok || strings.HasPrefix(command, "bench ") ||
+			err != nil && strings.Contains(command, "| jq ") {
+			continue
+		}
+		sh := exec.Command("sh", "-c", "rollcall "+command)
+		sh.Dir = dir
+		if out, err := sh.CombinedOutput(); err != nil {
+			t.Errorf("rollcall %s: %v\n%s", command, err, out)
+		}
+		ran++
+	}
+	if ran < 15 {
+		t.Errorf("README has %d commands", ran)
+	}
+}

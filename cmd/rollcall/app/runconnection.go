@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/client"
+	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/kube/metrics"
+	"github.com/rollcall-sched/rollcall/kube/status"
+	"github.com/rollcall-sched/rollcall/kube/watch"
+	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// connection is what goes between the scheduler and its API server.
+type connection struct {
+	*clusterProcess
+	effects *effect.Effects
+	status  *status.Status
+	watcher atomic.Pointer[watch.Watch] // nil before the state is recovered
+}
+
+// Of the requests that the scheduler may make in a second, statuses of pods and groups have a quarter at the most, and
+// events an eighth: binds, evictions and watches have the rest, and all if nothing is to be shown.
+const (
+	statusShare = 4
+	eventShare  = 8
+)
+
+func (c *connection) connect() error {
+	statuses, err := slower(c.rest, statusShare)
+	if err != nil {
+		return err
+	}
+	events, err := slower(c.rest, eventShare)
+	if err != nil {
+		return err
+	}
+	c.effects = effect.New(effect.Options{
+		Client: c.client, Workers: bindWorkers, Whole: c.whole, BindTimeout: volumeTimeout(c.config),
+		Still: c.still, Report: logNote,
+	})
+	c.status = status.New(status.Options{
+		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
+		Crowded: c.effects.Crowded,
+	})
+	return nil
+}
+
+// volumeTimeout is how long a pod waits for its volumes: the longest of all profiles; 0 if none says.
+func volumeTimeout(cfg *framework.Config) (longest time.Duration) {
+	for _, profile := range cfg.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*config.VolumeBindingArgs); ok {
+				longest = max(longest, time.Duration(args.BindTimeoutSeconds)*time.Second)
+			}
+		}
+	}
+	return longest
+}
+
+// whole is a volume or a claim as the API server told it last.
+func (c *connection) whole(res eventlog.Resource, namespace, name string) eventlog.Object {
+	w := c.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	return w.Whole(res, namespace, name)
+}
+
+// slower returns a client with a part of the rate.
+func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
+	made, err := kubernetes.NewForConfig(client.Part(config, share))
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return made, nil
+}
+
+// watch returns the watches, over the state that was recovered.
+func (c *connection) watch(recovered *scheduler.Machine) (*watch.Watch, error) {
+	w, err := watch.New(watch.Options{
+		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.watcher.Store(w)
+	return w, nil
+}
+
+// recoveredEntries is how many of the log's last entries are looked at for statuses that were not written before the
+// process ended. Reading them takes the loop some 50 ms.
+const recoveredEntries = 20_000
+
+// recover has the statuses written that earlier processes have not, of the state after the log's last entry.
+func (c *connection) recover(m *scheduler.Machine, log engine.Log) {
+	last := m.Seq()
+	entries := log.Read(context.Background(), max(last, recoveredEntries)-recoveredEntries+1)
+	if err := c.status.Recover(m, upTo(last, entries)); err != nil {
+		logNote(fmt.Sprintf("statuses that were not written before are written with the next decisions: %v", err))
+	}
+}
+
+// upTo ends with entry last, without waiting for more.
+func upTo(last uint64, entries iter.Seq2[eventlog.Entry, error]) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range entries {
+			if !yield(e, err) || err != nil || e.Seq >= last {
+				return
+			}
+		}
+	}
+}
+
+// seen is what the API server says of a pod.
+func (c *connection) seen(uid types.UID) (status.Pod, bool) {
+	w := c.watcher.Load()
+	if w == nil {
+		return status.Pod{}, false
+	}
+	p, ok := w.Pod(uid)
+	return status.Pod{
+		NodeName: p.NodeName, NominatedNodeName: p.NominatedNodeName, Scheduled: p.Scheduled,
+		Generation: p.Generation, ResourceVersion: p.ResourceVersion, Terminating: p.Terminating,
+	}, ok
+}
+
+// still says why an effect need not be sent any more.
+func (c *connection) still(e scheduler.Effect) error {
+	w := c.watcher.Load()
+	if w == nil {
+		return nil
+	}
+	p, ok := w.Pod(e.UID)
+	return fits(e, p, ok, w.Node(e.Node))
+}
+
+// fits says why an effect need not be sent any more, by what the API server told last of its pod and its node.
+func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
+	switch {
+	case !there:
+		return errors.New("the pod is gone")
+	case e.Kind == scheduler.Evict:
+		return nil
+	case p.Terminating:
+		return errors.New("the pod is being deleted")
+	case p.NodeName != "":
+		return fmt.Errorf("the pod is on node %s", p.NodeName)
+	case !node:
+		return fmt.Errorf("node %s is gone", e.Node)
+	}
+	return nil
+}
+
+// metrics counts what goes on.
+func (c *connection) metrics() *metrics.Metrics {
+	return metrics.New(metrics.Sources{
+		Watch: c.watcher.Load, Effects: c.effects.Counts, Status: c.status.Counts,
+		Stage: func() live.Stage { return live.Stage(c.stage.Load()) },
+	})
+}

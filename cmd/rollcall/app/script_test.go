@@ -1,0 +1,106 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rollcall-sched/rollcall/plugins"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"rollcall":      func() { os.Exit(Run(NewCommand())) },
+		"rollcall-site": func() { os.Exit(Run(NewCommand(WithPlugin("SiteFilter", newSiteFilter)))) },
+	})
+}
+
+// TestScripts runs the command lines in testdata/script. Each rollcall there is a process of its own.
+// Besides testscript's own commands there are:
+//
+//	exits CODE rollcall ARG...   the command exits with that code
+//	samelog FILE FILE            two outputs of log cat are the same but for the epochs' UUIDs
+//	explained, placement, jumps, tampered, figures
+//	                             answers compared with a naive reading of log cat; see their comments
+//
+// and the condition [queue-policies]: the plugin Coscheduling has them.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"samelog": sameLog,
+			// The users' journeys: oncall.txt, auditor.txt, platform.txt.
+			"explained": explained,
+			"preemptor": preemptor,
+			"placement": placement,
+			"jumps":     jumps,
+			"tampered":  tampered,
+			"figures":   figures,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "queue-policies" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			_, err := readConfig(plugins.NewRegistry(), "", "StrictFIFO", nil)
+			return err == nil, nil
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code is %d, want %d", got, want)
+	}
+}
+
+func sameLog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: samelog FILE FILE")
+	}
+	a, b := withoutIDs(ts.ReadFile(args[0])), withoutIDs(ts.ReadFile(args[1]))
+	if len(a) == 0 || a != b {
+		ts.Fatalf("%s and %s differ (%d and %d bytes)", args[0], args[1], len(a), len(b))
+	}
+}
+
+var epochID = regexp.MustCompile(`("kind":"EpochStarted","id":)"[0-9a-f-]{36}"`)
+
+// withoutIDs takes the epochs' UUIDs out of an output of log cat.
+func withoutIDs(cat string) string { return epochID.ReplaceAllString(cat, `$1""`) }
+
+// catLines parses an output of log cat.
+func catLines(t testing.TB, cat []byte) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	for line := range bytes.Lines(cat) {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			t.Fatalf("log cat printed %q: %v", line, err)
+		}
+		lines = append(lines, fields)
+	}
+	return lines
+}

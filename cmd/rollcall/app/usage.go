@@ -1,0 +1,134 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// What is said of a command line that is wrong: what was expected, with an example, or what may have been meant.
+
+// helpWithArgs has cmd, and all below it, say what arguments are expected where others are given.
+func helpWithArgs(cmd *cobra.Command) {
+	for _, cmd := range commands(cmd) {
+		cmd.SuggestionsMinimumDistance = 2
+		accepts := cmd.Args
+		if accepts == nil {
+			continue
+		}
+		cmd.Args = func(cmd *cobra.Command, given []string) error {
+			if err := accepts(cmd, given); err != nil {
+				return usageError{wrongArgs(cmd, given, err)}
+			}
+			return nil
+		}
+	}
+}
+
+// wrongArgs says what a command expects instead of the arguments given.
+func wrongArgs(cmd *cobra.Command, given []string, err error) error {
+	if cmd.HasSubCommands() && len(given) > 0 {
+		text := fmt.Sprintf("unknown command %q of %s", given[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+			return fmt.Errorf("%s; did you mean %s?", text, strings.Join(near, " or "))
+		}
+		return errors.New(text)
+	}
+	_, wanted, ok := strings.Cut(cmd.Use, " ")
+	if !ok {
+		return fmt.Errorf("%s takes no argument, and %q was given", cmd.CommandPath(), strings.Join(given, " "))
+	}
+	text := fmt.Sprintf("%s: want %s, and %s given", cmd.CommandPath(), wanted, countArgs(given))
+	if example := firstExample(cmd); example != "" {
+		return fmt.Errorf("%s; for example: %s", text, example)
+	}
+	return fmt.Errorf("%s: %w", text, err)
+}
+
+func countArgs(given []string) string {
+	switch len(given) {
+	case 0:
+		return "no argument was"
+	case 1:
+		return "1 argument was"
+	}
+	return fmt.Sprintf("%d arguments were", len(given))
+}
+
+func firstExample(cmd *cobra.Command) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	return first
+}
+
+// flagError says of a flag that is not known which one may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usageError{err}
+	}
+	name := unknown.GetSpecifiedName()
+	var near []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && len(name) > 1 && (distance(name, f.Name) <= 2 || strings.HasPrefix(f.Name, name)) {
+			near = append(near, "--"+f.Name)
+		}
+	})
+	if len(near) == 0 {
+		return usageError{err}
+	}
+	return usageError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))}
+}
+
+// distance is how many letters have to be added, left out or replaced to make a of b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			above := row[j+1]
+			row[j+1] = min(above+1, row[j]+1)
+			if a[i] == b[j] {
+				row[j+1] = min(row[j+1], before)
+			} else {
+				row[j+1] = min(row[j+1], before+1)
+			}
+			before = above
+		}
+	}
+	return row[len(b)]
+}
+
+// enumValue is the value of a flag that is one of some words. Set takes them in any case; what is none of them is kept,
+// for the command to refuse by name.
+type enumValue struct {
+	to     *string
+	values []string
+}
+
+// String implements pflag.Value.
+func (e enumValue) String() string {
+	if e.to == nil {
+		return ""
+	}
+	return *e.to
+}
+
+// Type implements pflag.Value.
+func (e enumValue) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (e enumValue) Set(given string) error {
+	*e.to = given
+	if i := slices.IndexFunc(e.values, func(v string) bool { return strings.EqualFold(v, given) }); i >= 0 {
+		*e.to = e.values[i]
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// versionFacts is what "rollcall version" prints.
+type versionFacts struct {
+	Version    string `json:"version"`
+	Revision   string `json:"revision,omitempty"`
+	Modified   bool   `json:"modified,omitempty"`
+	Format     int    `json:"logFormat"`
+	Behaviour  int    `json:"behaviour"`
+	Kubernetes string `json:"kubernetes"`
+	Go         string `json:"go"`
+	// BuiltIn is the module that was built, with its version, if that is not Rollcall's; Revision and Modified are its.
+	BuiltIn string `json:"builtIn,omitempty"`
+	// Added are the plugins that options of NewCommand have added.
+	Added []string `json:"addedPlugins,omitempty"`
+}
+
+func newVersion(added []string) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of the binary, of the log format and of kube-scheduler's plugins",
+		Example: "  rollcall version -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			v := version()
+			v.Added = added
+			return out.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
+				fmt.Fprintf(w, "rollcall %s\nlog format %d, behaviour %d\nkube-scheduler plugins %s\n", v, v.Format,
+					v.Behaviour, v.Kubernetes)
+				if len(v.Added) > 0 {
+					fmt.Fprintf(w, "added plugins: %s\n", strings.Join(v.Added, ", "))
+				}
+				_, err := fmt.Fprintln(w, v.Go)
+				return err
+			})
+		},
+	}
+	out.register(cmd)
+	return cmd
+}
+
+// version reads what the toolchain built into the binary.
+func version() versionFacts {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{Main: debug.Module{Path: modulePath}}
+	}
+	return versionOf(info)
+}
+
+// modulePath is the path of Rollcall's module. A program that has plugins of others is built in a module of theirs.
+const modulePath = "github.com/rollcall-sched/rollcall"
+
+// versionOf returns the version of a program from what the toolchain says of it.
+func versionOf(info *debug.BuildInfo) versionFacts {
+	v := versionFacts{
+		Version:   versionOfModule(&info.Main),
+		Format:    eventlog.FormatVersion,
+		Behaviour: scheduler.Behaviour,
+		Go:        runtime.Version(),
+	}
+	if info.Main.Path != modulePath {
+		v.Version, v.BuiltIn = develVersion, info.Main.Path+" "+v.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	for _, m := range info.Deps {
+		switch m.Path {
+		case "k8s.io/kubernetes":
+			v.Kubernetes = m.Version
+		case modulePath:
+			v.Version = versionOfModule(m)
+		}
+	}
+	return v
+}
+
+// develVersion stands for the version of a module that was built from a directory.
+const develVersion = "devel"
+
+func versionOfModule(m *debug.Module) string {
+	if m.Replace != nil {
+		m = m.Replace
+	}
+	if m.Version == "" || m.Version == "(devel)" {
+		return develVersion
+	}
+	return m.Version
+}
+
+// String is the version as a log's epoch carries it.
+func (v versionFacts) String() string {
+	s := v.Version
+	if v.BuiltIn != "" {
+		s += " in " + v.BuiltIn
+	}
+	if v.Revision != "" {
+		s += "+" + v.Revision[:min(12, len(v.Revision))]
+	}
+	if v.Modified {
+		s += "-modified"
+	}
+	// Scores of some of kube-scheduler's plugins are floats, which processors round in their own ways.
+	return s + " " + runtime.GOARCH
+}

@@ -1,0 +1,68 @@
+package framework
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// loggedProfiles are the profiles of a logged configuration, as far as they name plugins. They are read without the
+// rest, which this program may not know.
+type loggedProfiles struct {
+	Profiles []struct {
+		Plugins map[string]struct {
+			Enabled, Disabled []struct{ Name string }
+		}
+		PluginConfig []struct{ Name string }
+	}
+}
+
+// LoggedPlugins returns the names of the plugins that a logged configuration enables, sorted, whether or not this
+// program has them; nil if the configuration cannot be read.
+func LoggedPlugins(logged []byte) []string {
+	names := map[string]bool{}
+	var config loggedProfiles
+	if err := json.Unmarshal(logged, &config); err != nil {
+		return nil
+	}
+	for _, profile := range config.Profiles {
+		for _, set := range profile.Plugins { // any order: they are sorted
+			for _, plugin := range set.Enabled {
+				names[plugin.Name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Missing returns the names of the plugins that a logged configuration names and the registry does not have, sorted. If
+// there are any, the configuration cannot be started (MissingPluginError), also if they are only disabled or given
+// arguments; but those may be disabled that kube-scheduler has.
+func (r Registry) Missing(logged []byte) []string {
+	missing := map[string]bool{}
+	var config loggedProfiles
+	if err := json.Unmarshal(logged, &config); err != nil {
+		return nil
+	}
+	note := func(name string) {
+		if r.Factories[name] == nil {
+			missing[name] = true
+		}
+	}
+	for _, profile := range config.Profiles {
+		for _, set := range profile.Plugins { // any order: they are sorted
+			for _, plugin := range set.Enabled {
+				note(plugin.Name)
+			}
+			for _, plugin := range set.Disabled {
+				if plugin.Name != "*" && !inTree(plugin.Name) {
+					note(plugin.Name)
+				}
+			}
+		}
+		for _, plugin := range profile.PluginConfig {
+			note(plugin.Name)
+		}
+	}
+	return slices.Sorted(maps.Keys(missing))
+}

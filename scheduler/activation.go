@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// wanted are the pods that plugins want tried at once: what Handle.Activate is told within a cycle. What it is told at
+// another time, or beside a cycle by another goroutine, is dropped: no entry would say so.
+type wanted struct {
+	mu    sync.Mutex
+	cycle bool // one is under way
+	pods  map[types.UID]bool
+}
+
+// begin starts a cycle.
+func (w *wanted) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cycle = true
+	clear(w.pods)
+}
+
+// tell implements framework.World.Activate.
+func (w *wanted) tell(pods map[string]*v1.Pod) {
+	if framework.InsideCycle() {
+		w.add(pods)
+	}
+}
+
+func (w *wanted) add(pods map[string]*v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.cycle {
+		return
+	}
+	if w.pods == nil {
+		w.pods = map[types.UID]bool{}
+	}
+	for _, pod := range pods { // any order: a set
+		if pod != nil {
+			w.pods[pod.UID] = true
+		}
+	}
+}
+
+// end ends the cycle and returns the pods, sorted.
+func (w *wanted) end() []types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cycle = false
+	return slices.Sorted(maps.Keys(w.pods))
+}
+
+// noteActivated writes into the decision which pods plugins want tried at once. Those of PodsToActivate count if the
+// pod has a node, as in kube-scheduler. Pods of the cycle's own entity do not: a plugin that wants its pod tried again
+// each time it fails would have it tried without end.
+func (c *cycle) noteActivated() {
+	own := c.m.entities.keyOf(c.m.cluster.Pod(c.pod.UID))
+	if c.d.Node != "" {
+		c.m.wanted.add(c.state.ToActivate())
+	}
+	for _, uid := range c.m.wanted.end() {
+		p := c.m.cluster.Pod(uid)
+		if p != nil && c.m.entities.keyOf(p) != own && c.m.rules.recordsActivated() {
+			c.d.Activated = append(c.d.Activated, uid)
+		}
+	}
+}
+
+// activate has the pods that plugins wanted tried at once be so.
+func (m *Machine) activate(d *eventlog.Decision) {
+	for _, uid := range d.Activated {
+		if p := m.cluster.Pod(uid); p != nil {
+			m.queue.Activate(m.entities.keyOf(p))
+		}
+	}
+}
