@@ -51,11 +51,14 @@ func (w *wanted) add(pods map[string]*v1.Pod) {
 	}
 }
 
-// end ends the cycle and returns the pods, sorted.
+// end ends the cycle and returns the pods, sorted. It allocates nothing where there are none, as nearly always.
 func (w *wanted) end() []types.UID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cycle = false
+	if len(w.pods) == 0 {
+		return nil
+	}
 	return slices.Sorted(maps.Keys(w.pods))
 }
 
@@ -63,11 +66,15 @@ func (w *wanted) end() []types.UID {
 // pod has a node, as in kube-scheduler. Pods of the cycle's own entity do not: a plugin that wants its pod tried again
 // each time it fails would have it tried without end.
 func (c *cycle) noteActivated() {
-	own := c.m.entities.keyOf(c.m.cluster.Pod(c.pod.UID))
 	if c.d.Node != "" {
 		c.m.wanted.add(c.state.ToActivate())
 	}
-	for _, uid := range c.m.wanted.end() {
+	pods := c.m.wanted.end()
+	if len(pods) == 0 {
+		return
+	}
+	own := c.m.entities.keyOf(c.m.cluster.Pod(c.pod.UID))
+	for _, uid := range pods {
 		p := c.m.cluster.Pod(uid)
 		if p != nil && c.m.entities.keyOf(p) != own && c.m.rules.recordsActivated() {
 			c.d.Activated = append(c.d.Activated, uid)
