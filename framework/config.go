@@ -10,6 +10,7 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -102,11 +103,25 @@ func loadConfig(
 	if !ok {
 		return nil, fmt.Errorf("it is a %s, not a KubeSchedulerConfiguration of %s", gvk, configv1.SchemeGroupVersion)
 	}
-	if err := external.DecodeNestedObjects(runtime.WithoutVersionDecoder{Decoder: decoder}); err != nil {
+	if err := external.DecodeNestedObjects(ownArgs{runtime.WithoutVersionDecoder{Decoder: decoder}}); err != nil {
 		return nil, err
 	}
 	adapt(external)
 	return completeUnder(all(named), external)
+}
+
+// ownArgs leaves the gang plugin's arguments as they are written, whatever types of others are in the scheme: the module
+// scheduler-plugins has a plugin of that name, and whoever takes any plugin of it registers the arguments of all.
+type ownArgs struct{ runtime.Decoder }
+
+// Decode implements runtime.Decoder.
+func (d ownArgs) Decode(
+	data []byte, kind *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
+	if kind != nil && kind.Kind == coscheduling+"Args" {
+		return nil, nil, runtime.NewNotRegisteredErrForKind("framework", *kind)
+	}
+	return d.Decoder.Decode(data, kind, into)
 }
 
 // oneDocument refuses a file of several YAML documents: the decoder would pass over all but the first.
@@ -164,6 +179,7 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	named := namedGangPlugins(external)
 	scheme.Scheme.Default(external)
 	dropDefaultGangPlugins(external, named)
+	dropTypedGangArgs(external)
 	completeProfiles(external)
 
 	cfg := &config.KubeSchedulerConfiguration{}

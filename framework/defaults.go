@@ -122,6 +122,18 @@ func lists(plugins []configv1.Plugin, name string) bool {
 	return slices.ContainsFunc(plugins, func(p configv1.Plugin) bool { return p.Name == name })
 }
 
+// dropTypedGangArgs takes out the arguments that the scheme's defaults have given to the gang plugin: they are those of
+// another plugin of its name, see ownArgs.
+func dropTypedGangArgs(cfg *configv1.KubeSchedulerConfiguration) {
+	for i := range cfg.Profiles {
+		p := &cfg.Profiles[i]
+		p.PluginConfig = slices.DeleteFunc(p.PluginConfig, func(c configv1.PluginConfig) bool {
+			_, asWritten := c.Args.Object.(*runtime.Unknown)
+			return c.Name == coscheduling && c.Args.Object != nil && !asWritten
+		})
+	}
+}
+
 // completeProfiles makes every profile of a defaulted configuration independent of later defaults: it gets its own
 // percentage, and "*" disabled at multiPoint, where the list has all that is enabled now. Without that, a later version
 // with other default plugins would read something else out of an old log.
