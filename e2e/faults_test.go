@@ -87,8 +87,9 @@ func TestWhateverBecomesOfWatchesGangsAreBoundWhole(t *testing.T) {
 			{Kind: faults.Watches, Fault: faults.Watch410, Probability: 0.3, Most: times()},
 			{Kind: faults.Watches, Fault: faults.WatchLate, Probability: 0.5, Delay: late, Life: late, Most: times()},
 			{
+				// More often than is asked for: a watch that lives makes no request to which 410 can be the answer.
 				Kind: faults.Watches, Fault: faults.WatchClosed, Probability: 1, Delay: 300 * time.Millisecond,
-				Most: times(),
+				Most: 10 * times(),
 			},
 		}
 		p := w.behind(1, rules)
