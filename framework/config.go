@@ -110,8 +110,8 @@ func loadConfig(
 	return completeUnder(all(named), external)
 }
 
-// ownArgs leaves the gang plugin's arguments as they are written, whatever types of others are in the scheme: the module
-// scheduler-plugins has a plugin of that name, and whoever takes any plugin of it registers the arguments of all.
+// ownArgs leaves the gang plugin's arguments as they are written, whatever types of others are in the scheme. The
+// module scheduler-plugins has a plugin of that name, and a program with any of its plugins has the arguments of all.
 type ownArgs struct{ runtime.Decoder }
 
 // Decode implements runtime.Decoder.
