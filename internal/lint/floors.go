@@ -38,7 +38,7 @@ var rooms = []room{
 	{dir: "gang", floor: 0},
 	{dir: "internal/regular", floor: 0},
 	{dir: "eventlog/boltlog", floor: 1},
-	{dir: "eventlog/jetstream", floor: 1, planned: true},
+	{dir: "eventlog/jetstream", floor: 1},
 	{dir: "proof", floor: 1},
 	{dir: "cluster", floor: 1},
 	{dir: "queue", floor: 1},
@@ -140,6 +140,7 @@ type backendUser struct{ backend, user, reason string }
 var backends = []backendUser{
 	{"eventlog/boltlog", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "logs/...", "segments, archives and the structure of files are boltlog's alone"},
+	{"eventlog/jetstream", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "bench/throughput", "it measures this backend"},
 	{"eventlog/boltlog", "bench/lograte", "it measures this backend"},
 }

@@ -1,0 +1,203 @@
+package jetstream
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// DefaultReplicas is how many servers keep a stream unless an Address says otherwise: what is acknowledged survives
+	// the loss of one of three.
+	DefaultReplicas = 3
+	// DefaultPatience is how long servers that do not answer are waited for: longer than the election of a leader, and
+	// than the restart of a server.
+	DefaultPatience = 30 * time.Second
+)
+
+// An Address is where a log is in NATS, and how its servers are reached. It is made by Parse. What it prints has no
+// secret.
+type Address struct {
+	// Servers are hosts with their ports.
+	Servers []string
+	// TLS says that servers without TLS are refused.
+	TLS bool
+	// Stream is the stream's name.
+	Stream string
+	// Replicas is how many servers keep the stream.
+	Replicas int
+	// Domain is the JetStream domain; "" for that of the servers.
+	Domain string
+	// User and Password, or Token, or the files Creds (JWT and seed) or NKey (seed), say who asks.
+	User, Password, Token, Creds, NKey string
+	// CA, Cert and Key are PEM files: whom to trust, and who asks.
+	CA, Cert, Key string
+	// Patience is how long servers are waited for that do not answer, when an append is made and when the log is read.
+	Patience time.Duration
+
+	dialer func(role string) nats.CustomDialer // in tests; nil for the network
+}
+
+// String returns the address without anything that is secret.
+func (a *Address) String() string {
+	scheme := "nats"
+	if a.TLS {
+		scheme = "tls"
+	}
+	return scheme + "://" + strings.Join(a.Servers, ",") + "/" + a.Stream
+}
+
+// Is reports whether a name is that of a log in NATS.
+func Is(name string) bool {
+	return strings.HasPrefix(name, "nats://") || strings.HasPrefix(name, "tls://")
+}
+
+// Redact returns a name of a log in NATS without what may be secret in it, whether it can be parsed or not.
+func Redact(name string) string {
+	scheme, rest, _ := strings.Cut(name, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		rest = rest[at+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// Form says how the name of a log in NATS is written.
+const Form = "nats://HOST:PORT/STREAM or tls://HOST:PORT/STREAM, with several HOST:PORT between commas, USER:PASSWORD@ or " +
+	"TOKEN@ before them, and behind a ? any of replicas=N, creds=FILE, nkey=FILE, user=NAME, password=TEXT, ca=FILE, " +
+	"cert=FILE, key=FILE, domain=NAME, patience=30s"
+
+// Parse reads the name of a log in NATS (Form). The error repeats nothing that may be secret.
+func Parse(name string) (*Address, error) {
+	a, err := parse(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want %s", Redact(name), err, Form)
+	}
+	return a, nil
+}
+
+func parse(name string) (*Address, error) {
+	scheme, rest, _ := strings.Cut(name, "://")
+	a := &Address{TLS: scheme == "tls", Replicas: DefaultReplicas, Patience: DefaultPatience}
+	if strings.Contains(rest, "#") {
+		return nil, errors.New("it has a fragment (#)")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		if err := a.setUser(rest[:at]); err != nil {
+			return nil, err
+		}
+		rest = rest[at+1:]
+	}
+	hosts, stream, _ := strings.Cut(rest, "/")
+	if err := a.setServers(hosts); err != nil {
+		return nil, err
+	}
+	if a.Stream = stream; stream == "" {
+		return nil, errors.New("it names no stream")
+	}
+	if i := strings.IndexFunc(stream, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\%`, r) }); i >= 0 {
+		return nil, fmt.Errorf("a stream's name has no %q", stream[i])
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, errors.New("what is behind the ? cannot be read")
+	}
+	for key, value := range values { // any order: each sets a field of its own
+		if len(value) != 1 {
+			return nil, fmt.Errorf("%s is said twice", key)
+		}
+		if err := a.set(key, value[0]); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.check()
+}
+
+// setUser takes what is before the @.
+func (a *Address) setUser(info string) error {
+	user, password, both := strings.Cut(info, ":")
+	user, err := url.PathUnescape(user)
+	if err != nil {
+		return errors.New("the user before the @ cannot be read")
+	}
+	if password, err = url.PathUnescape(password); err != nil {
+		return errors.New("the password before the @ cannot be read")
+	}
+	if both {
+		a.User, a.Password = user, password
+	} else {
+		a.Token = user
+	}
+	return nil
+}
+
+// setServers takes the hosts.
+func (a *Address) setServers(hosts string) error {
+	for host := range strings.SplitSeq(hosts, ",") {
+		u := url.URL{Host: host}
+		if u.Hostname() == "" || strings.ContainsAny(host, " %") {
+			return errors.New("it names no server")
+		}
+		port := u.Port()
+		if port == "" {
+			host, port = host+":4222", "4222"
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("the port of %s is none", host)
+		}
+		a.Servers = append(a.Servers, host)
+	}
+	return nil
+}
+
+// set takes one parameter.
+func (a *Address) set(key, value string) (err error) {
+	texts := map[string]*string{
+		"creds": &a.Creds, "nkey": &a.NKey, "user": &a.User, "password": &a.Password, "ca": &a.CA, "cert": &a.Cert,
+		"key": &a.Key, "domain": &a.Domain,
+	}
+	switch text := texts[key]; {
+	case text != nil && *text != "":
+		return fmt.Errorf("%s is said twice", key)
+	case text != nil && value == "":
+		return fmt.Errorf("%s is empty", key)
+	case text != nil:
+		*text = value
+	case key == "replicas":
+		if a.Replicas, err = strconv.Atoi(value); err != nil || a.Replicas < 1 || a.Replicas > 5 {
+			return errors.New("replicas is none of 1 to 5")
+		}
+	case key == "patience":
+		if a.Patience, err = time.ParseDuration(value); err != nil || a.Patience <= 0 {
+			return errors.New("patience is no time above zero")
+		}
+	default:
+		return fmt.Errorf("there is no parameter %q", key)
+	}
+	return nil
+}
+
+// check says what does not fit together.
+func (a *Address) check() error {
+	ways := 0
+	for _, way := range []string{a.User, a.Token, a.Creds, a.NKey} {
+		if way != "" {
+			ways++
+		}
+	}
+	switch {
+	case ways > 1:
+		return errors.New("of user, token, creds and nkey one says who asks")
+	case a.Password != "" && a.User == "":
+		return errors.New("there is a password without a user")
+	case (a.Cert == "") != (a.Key == ""):
+		return errors.New("cert and key go together")
+	}
+	return nil
+}

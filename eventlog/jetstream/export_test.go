@@ -1,0 +1,23 @@
+package jetstream
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// AddressOf returns where a log is.
+func AddressOf(log eventlog.Log) *Address { return log.(*Log).at }
+
+// SetDialer lets connections of a log that is opened at a be made by dialer.
+func SetDialer(a *Address, dialer func(role string) nats.CustomDialer) { a.dialer = dialer }
+
+// Hasten lets a log wait no longer than d for what its appends ask.
+func Hasten(log eventlog.Log, d time.Duration) {
+	l := log.(*Log)
+	hasty := *l.at
+	hasty.Patience = d
+	l.writes.at = &hasty
+}

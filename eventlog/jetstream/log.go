@@ -1,0 +1,404 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/merkle"
+)
+
+// A Log is a log in a stream. It is safe for concurrent use: entries may be read while others are appended.
+type Log struct {
+	at       *Address
+	path     string // the address without secrets
+	readOnly bool
+	reads    *conn
+	writes   *conn // nil if the log is only read
+	subject  string
+	created  time.Time // the stream's
+	limit    eventlog.Limit
+	piece    int             // how many bytes of records one message has at the most
+	origin   eventlog.Origin // what the first entry follows
+	damage   error           // what reading ends with; nil for a whole log
+
+	appending  sync.Mutex            // held by Append and Close; guards what follows, and writes of what mu guards
+	treeAt     uint64                // the last message with a tree
+	treeSize   uint64                // and that tree's
+	tree       merkle.Tree           // over all entries
+	unknown    *eventlog.Attempt     // the append that has failed with unknown outcome
+	superseded error                 // another writer has appended, or the stream is not what it was
+	batch      eventlog.Batch        // scratch of Append
+	packed     []byte                // scratch of Append
+	seen       uint64                // reconnects of writes after which the stream's end was looked at
+
+	mark eventlog.Mark // of the last durable entry, until Close
+
+	mu sync.Mutex // never held while an answer is waited for
+	place
+	closed bool
+}
+
+var _ eventlog.Log = (*Log)(nil)
+
+const (
+	// mostBytes is how much one Append takes: a reader has to have all of an append before it sees any of it.
+	mostBytes = 32 << 20
+	// mostPiece is how many bytes a message has at the most, whatever the servers would take.
+	mostPiece = 1 << 20
+	// leastPayload is the smallest max_payload of servers with which a log can be kept: a record fits in a batch.
+	leastPayload = 64 << 10
+	// headerRoom is what the headers of a publish take at the most.
+	headerRoom = 1 << 10
+	// treeEvery is after how many entries a frame carries the tree.
+	treeEvery = 4096
+)
+
+// Create makes a log, which begins behind origin, in a stream that does not exist or is empty. The error wraps
+// fs.ErrExist if there is a log.
+func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, error) {
+	if err := origin.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", a, err)
+	}
+	l, info, err := a.connect(ctx, false, true)
+	if err != nil {
+		return nil, err
+	}
+	if info.State.LastSeq > 0 {
+		l.disconnect()
+		return nil, fmt.Errorf("%s: there is a log already: %w", a, fs.ErrExist)
+	}
+	l.origin = origin.Clone()
+	first := frame{kind: kindOrigin, part: 1, parts: 1, before: origin.Seq, last: origin.Seq, hash: origin.Hash, treeAt: 1,
+		tree: &l.origin.Tree}
+	if err := l.begin(ctx, first.append(nil)); err != nil {
+		l.disconnect()
+		return nil, err
+	}
+	l.treeAt, l.treeSize, l.tree = 1, origin.Seq, origin.Tree.Clone()
+	l.place = place{origin.End(), 1}
+	l.mark.Raise(origin.Seq)
+	return l, nil
+}
+
+// begin publishes the stream's first message. If no answer comes what stands there is looked at.
+func (l *Log) begin(ctx context.Context, first []byte) error {
+	err := l.publish(ctx, [][]byte{first}, 0)
+	if err == nil {
+		return nil
+	}
+	m, gerr := l.writes.get(ctx, 1)
+	switch {
+	case gerr == nil && string(m.data) == string(first): // which two with the same origin may say
+		if hasCode(err, conflictCodes...) {
+			return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
+		}
+		return nil
+	case gerr == nil:
+		return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
+	}
+	return fmt.Errorf("%s: begin the log: %w", l.path, err)
+}
+
+// Open opens a log for appending. The error wraps fs.ErrNotExist if there is none. Whoever has it open for appending is
+// superseded with the first append.
+func (a *Address) Open(ctx context.Context) (*Log, error) { return a.open(ctx, false) }
+
+// OpenReadOnly opens a log for reading. If it is damaged, it can be read up to there.
+func (a *Address) OpenReadOnly(ctx context.Context) (*Log, error) { return a.open(ctx, true) }
+
+func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
+	l, info, err := a.connect(ctx, readOnly, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.load(ctx, info); err != nil {
+		l.disconnect()
+		return nil, err
+	}
+	return l, nil
+}
+
+// connect connects to the servers and checks the stream, which it makes if that is asked for and there is none.
+func (a *Address) connect(ctx context.Context, readOnly, create bool) (*Log, *jetstream.StreamInfo, error) {
+	l := &Log{at: a, path: a.String(), readOnly: readOnly}
+	info, err := l.meet(ctx, create)
+	if err != nil {
+		l.disconnect()
+		return nil, nil, err
+	}
+	return l, info, nil
+}
+
+func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo, err error) {
+	if l.reads, err = l.at.dial("reads"); err != nil {
+		return nil, err
+	}
+	if !l.readOnly {
+		if l.writes, err = l.at.dial("writes"); err != nil {
+			return nil, err
+		}
+	}
+	info, err = l.reads.info(ctx)
+	if errors.Is(err, fs.ErrNotExist) && create {
+		info, err = l.writes.create(ctx)
+		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // somebody else was first
+			info, err = l.reads.info(ctx)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := l.at.checkStream(&info.Config, !l.readOnly); err != nil {
+		return nil, err
+	}
+	l.subject, l.created = info.Config.Subjects[0], info.Created
+	return info, l.setLimit(&info.Config)
+}
+
+// setLimit finds out how much one append takes.
+func (l *Log) setLimit(c *jetstream.StreamConfig) error {
+	payload, setting := l.reads.nc.MaxPayload(), "max_payload (of the servers)"
+	if c.MaxMsgSize > 0 && int64(c.MaxMsgSize) < payload {
+		payload, setting = int64(c.MaxMsgSize), "max_msg_size"
+	}
+	if payload < leastPayload {
+		return &SettingError{Path: l.path, Setting: setting, Has: fmt.Sprint(payload), Want: fmt.Sprint(leastPayload) + " or more"}
+	}
+	l.piece = int(min(payload, mostPiece)) - frameMax - headerRoom
+	l.limit = eventlog.WideLimit
+	l.limit.Bytes = min(mostBytes, l.piece*maxParts)
+	l.limit.Record = min(eventlog.MaxRecord, l.limit.Bytes)
+	return nil
+}
+
+// load finds the log's beginning and end.
+func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
+	tail := info.State.LastSeq
+	switch {
+	case tail == 0:
+		return &NoStreamError{Path: l.path, Empty: true}
+	case info.State.FirstSeq != 1:
+		return &eventlog.DamagedError{Path: l.path, Seq: 1,
+			Err: fmt.Errorf("the stream begins with message %d: those before were removed", info.State.FirstSeq)}
+	}
+	first, err := l.reads.frameAt(ctx, 1)
+	if err != nil {
+		return l.explainOpen(ctx, 1, err)
+	}
+	if first.tree == nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: errors.New("the stream's first message has no hash tree")}
+	}
+	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
+	if err := l.origin.Check(); err != nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: err}
+	}
+	if err := l.loadEnd(ctx, tail); err != nil {
+		return err
+	}
+	l.mark.Raise(l.end.Seq)
+	if l.readOnly {
+		return nil
+	}
+	l.seen = l.writes.reconnects.Load()
+	return l.loadTree(ctx)
+}
+
+// loadEnd finds the last append that is complete, from message tail backwards. A log for reading ends before what is
+// none of its messages.
+func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
+	for at := tail; at > 1; {
+		f, err := l.reads.frameAt(ctx, at)
+		switch {
+		case err != nil:
+			err = l.explainOpen(ctx, 0, err)
+			if !l.readOnly || !errors.As(err, new(*eventlog.DamagedError)) {
+				return err
+			}
+			l.damage = err
+			at--
+		case f.part < f.parts:
+			at -= uint64(f.part)
+		default:
+			return l.loadLast(ctx, at-uint64(f.part)+1, at, f.treeAt)
+		}
+	}
+	l.place, l.treeAt = place{l.origin.End(), 1}, 1
+	l.placeDamage()
+	return nil
+}
+
+// loadLast reads the last append, which checks it.
+func (l *Log) loadLast(ctx context.Context, start, at, treeAt uint64) error {
+	first, err := l.reads.frameAt(ctx, start)
+	if err != nil {
+		return l.explainOpen(ctx, 0, err)
+	}
+	chain, err := l.reads.before(ctx, start, first.before)
+	if err != nil {
+		return l.explainOpen(ctx, first.before+1, err)
+	}
+	var a assembly
+	for m, err := range l.reads.messages(ctx, start, at) {
+		complete := false
+		if err == nil {
+			if complete, err = a.take(m); err != nil {
+				err = &chainError{err}
+			}
+		}
+		if err == nil && complete {
+			err = a.records(&chain, func(rec []byte) error {
+				_, err := chain.Record(rec)
+				if err != nil {
+					return &chainError{err}
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			return l.explainOpen(ctx, chain.Seq+1, err)
+		}
+	}
+	l.place, l.treeAt = place{chain, at}, treeAt
+	l.placeDamage()
+	return nil
+}
+
+// placeDamage lets what was found behind the log's end be damage of the entry there.
+func (l *Log) placeDamage() {
+	var damage *eventlog.DamagedError
+	if errors.As(l.damage, &damage) {
+		l.damage = &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1, Err: damage.Err}
+	}
+}
+
+// explainOpen is explainRead with what can be done about a log to which something else has published.
+func (l *Log) explainOpen(ctx context.Context, seq uint64, err error) error {
+	if errors.Is(err, errForeign) {
+		err = &chainError{fmt.Errorf("%w; the stream keeps it for good: copy the log up to there to a new stream (rollcall log "+
+			"copy --up-to), and let nobody else publish to %s", err, l.subject)}
+	}
+	return l.explainRead(ctx, seq, err)
+}
+
+// loadTree makes the tree over all entries, of the last one in a frame and the records since.
+func (l *Log) loadTree(ctx context.Context) error {
+	f, err := l.reads.frameAt(ctx, l.treeAt)
+	if err != nil {
+		return l.explainOpen(ctx, 0, err)
+	}
+	if f.tree == nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
+			Err: fmt.Errorf("message %d of the stream has no hash tree", l.treeAt)}
+	}
+	l.tree, l.treeSize = f.tree.Clone(), f.tree.Size
+	if l.treeSize == l.end.Seq {
+		return nil
+	}
+	for r, err := range l.Records(ctx, l.treeSize+1) {
+		if err != nil {
+			return err
+		}
+		l.tree.Add(r.Hash)
+	}
+	return nil
+}
+
+// Path returns the log's address, without anything that is secret.
+func (l *Log) Path() string { return l.path }
+
+// Size returns how many messages the log's stream has, and how many bytes they take on one server.
+func (l *Log) Size(ctx context.Context) (messages, bytes uint64, err error) {
+	info, err := l.reads.info(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return info.State.Msgs, info.State.Bytes, nil
+}
+
+// Limit implements eventlog.Log.
+func (l *Log) Limit() eventlog.Limit { return l.limit }
+
+// First implements eventlog.Log.
+func (l *Log) First() uint64 { return l.origin.Seq + 1 }
+
+// Last implements eventlog.Log.
+func (l *Log) Last() (uint64, error) {
+	at, err := l.known()
+	return at.end.Seq, err
+}
+
+// Close implements eventlog.Log.
+func (l *Log) Close() error {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.mu.Lock()
+	closed := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if closed {
+		return eventlog.ErrClosed
+	}
+	l.mark.End(eventlog.ErrClosed)
+	l.disconnect()
+	l.batch, l.packed = eventlog.Batch{}, nil
+	return nil
+}
+
+func (l *Log) disconnect() {
+	l.reads.close()
+	l.writes.close()
+}
+
+// Reopen implements eventlog.Log.
+func (l *Log) Reopen(ctx context.Context) (eventlog.Log, eventlog.Reopened, error) {
+	again, found, err := l.reopen(ctx)
+	if err != nil {
+		return nil, found, fmt.Errorf("reopen log %s: %w", l.path, err)
+	}
+	return again, found, nil
+}
+
+func (l *Log) reopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
+	if ctx.Err() != nil {
+		return nil, eventlog.Reopened{}, context.Cause(ctx)
+	}
+	_ = l.Close() // or it was closed before
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	waiting, cancel := within(ctx, l.at.Patience)
+	defer cancel()
+	var pauses backoff
+	for {
+		again, found, err := l.tryReopen(ctx)
+		// A leader that was cut off may not know yet what was acknowledged by the others.
+		if err == nil || !errors.As(err, new(*eventlog.DamagedError)) || found.Last >= l.end.Seq || !pauses.wait(waiting) {
+			return again, found, err
+		}
+	}
+}
+
+func (l *Log) tryReopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
+	again, err := l.at.open(ctx, l.readOnly)
+	if err != nil {
+		return nil, eventlog.Reopened{Last: l.end.Seq}, err
+	}
+	if l.readOnly {
+		return again, eventlog.Reopened{Expected: l.end.Seq, Last: again.end.Seq}, nil
+	}
+	attempt := eventlog.Attempt{Before: l.end, After: l.end}
+	if l.unknown != nil {
+		attempt = *l.unknown
+	}
+	found, err := attempt.Find(ctx, again)
+	if err != nil {
+		return nil, found, errors.Join(err, again.Close())
+	}
+	return again, found, nil
+}

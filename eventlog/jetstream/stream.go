@@ -1,0 +1,264 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A SettingError says that a stream is not one that a log can be kept in.
+type SettingError struct {
+	// Path is the stream's address.
+	Path string
+	// Setting is the setting as the servers call it, Has what it is, and Want what a log needs.
+	Setting, Has, Want string
+}
+
+// Error implements error.
+func (e *SettingError) Error() string {
+	text := fmt.Sprintf("%s: the stream's %s is %s, and a log needs %s: ", e.Path, e.Setting, e.Has, e.Want)
+	if e.Setting == "num_replicas" {
+		return text + "change the stream (nats stream edit --replicas), or say ?replicas=" + e.Has
+	}
+	return text + "name another stream, which is made as it must be if it does not exist, or change this one"
+}
+
+// NoStreamError says that there is no log at an address. It is fs.ErrNotExist.
+type NoStreamError struct {
+	// Path is the address.
+	Path string
+	// Empty says that there is a stream, without any message.
+	Empty bool
+}
+
+// Error implements error.
+func (e *NoStreamError) Error() string {
+	if e.Empty {
+		return fmt.Sprintf("no log at %s: the stream is empty: begin one with rollcall simulate --log", e.Path)
+	}
+	return fmt.Sprintf("no log at %s: there is no such stream: make one with rollcall simulate --log", e.Path)
+}
+
+// Is reports whether target is fs.ErrNotExist.
+func (e *NoStreamError) Is(target error) bool { return target == fs.ErrNotExist }
+
+// newConfig returns the settings of a stream that is made for a log. Its subject has an identity of its own: who
+// publishes to a stream that was deleted does not reach the one that was made in its place.
+func (a *Address) newConfig() jetstream.StreamConfig {
+	id := strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
+	return jetstream.StreamConfig{
+		Name: a.Stream, Description: "a log of Rollcall", Subjects: []string{"rollcall." + a.Stream + "." + id},
+		Retention: jetstream.LimitsPolicy, MaxConsumers: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1,
+		MaxMsgSize: -1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: a.Replicas,
+		DenyDelete: true, DenyPurge: true, AllowDirect: true, AllowAtomicPublish: true,
+	}
+}
+
+// checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an append
+// could be torn.
+func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error {
+	limit := func(n int64) string { return strconv.FormatInt(n, 10) }
+	yes := strconv.FormatBool
+	subject := ""
+	if len(c.Subjects) == 1 && !strings.ContainsAny(c.Subjects[0], "*>") {
+		subject = c.Subjects[0]
+	}
+	for _, s := range []struct {
+		name, has, want string
+		good            bool
+	}{
+		{"subjects", fmt.Sprint(c.Subjects), "one without * and >", subject != ""},
+		{"storage", c.Storage.String(), "File", c.Storage == jetstream.FileStorage},
+		{"retention", c.Retention.String(), "Limits", c.Retention == jetstream.LimitsPolicy},
+		{"max_msgs", limit(c.MaxMsgs), "-1 (no limit)", c.MaxMsgs <= 0},
+		{"max_bytes", limit(c.MaxBytes), "-1 (no limit)", c.MaxBytes <= 0},
+		{"max_age", c.MaxAge.String(), "0 (no limit)", c.MaxAge == 0},
+		{"max_msgs_per_subject", limit(c.MaxMsgsPerSubject), "-1 (no limit)", c.MaxMsgsPerSubject <= 0},
+		{"deny_delete", yes(c.DenyDelete), "true", c.DenyDelete},
+		{"deny_purge", yes(c.DenyPurge), "true", c.DenyPurge},
+		{"allow_rollup_hdrs", yes(c.AllowRollup), "false", !c.AllowRollup},
+		{"allow_msg_ttl", yes(c.AllowMsgTTL), "false", !c.AllowMsgTTL},
+		{"allow_msg_counter", yes(c.AllowMsgCounter), "false", !c.AllowMsgCounter},
+		{"allow_msg_schedules", yes(c.AllowMsgSchedules), "false", !c.AllowMsgSchedules},
+		{"allow_direct", yes(c.AllowDirect), "true", c.AllowDirect},
+		{"no_ack", yes(c.NoAck), "false", !c.NoAck},
+		{"persist_mode", c.PersistMode.String(), "default", c.PersistMode == jetstream.DefaultPersistMode},
+		{"mirror", "set", "none", c.Mirror == nil},
+		{"sources", "set", "none", len(c.Sources) == 0},
+		{"subject_transform", "set", "none", c.SubjectTransform == nil},
+		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
+		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
+		{"sealed", yes(c.Sealed), "false", !c.Sealed || !forWriting},
+		{"num_replicas", limit(int64(c.Replicas)), limit(int64(a.Replicas)) + " or more, as the address says or by default",
+			c.Replicas >= a.Replicas || !forWriting},
+	} {
+		if !s.good {
+			return &SettingError{Path: a.String(), Setting: s.name, Has: s.has, Want: s.want}
+		}
+	}
+	return nil
+}
+
+// info returns what the stream's leader says of it.
+func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	var info jetstream.StreamInfo
+	err := c.ask(ctx, "ask for the stream", "STREAM.INFO."+c.at.Stream, struct{}{}, &info)
+	if hasCode(err, jetstream.JSErrCodeStreamNotFound) {
+		return nil, &NoStreamError{Path: c.at.String()}
+	}
+	return &info, err
+}
+
+const (
+	codeNoResources     = 10023 // insufficient resources
+	codeNoPeers         = 10005 // no suitable peers for placement
+	codeReplicasAlone   = 10074 // replicas > 1 not supported in non-clustered mode
+	codeStorageExceeded = 10047 // insufficient storage resources available
+)
+
+// create makes the stream.
+func (c *conn) create(ctx context.Context) (*jetstream.StreamInfo, error) {
+	var info jetstream.StreamInfo
+	err := c.ask(ctx, "make the stream", "STREAM.CREATE."+c.at.Stream, c.at.newConfig(), &info)
+	if hasCode(err, codeNoPeers, codeReplicasAlone, codeNoResources) {
+		err = fmt.Errorf("%w: the stream is to be kept by %d servers: see that as many run with JetStream and have room, or "+
+			"say ?replicas=1 for a log that does not survive the loss of its server", err, c.at.Replicas)
+	}
+	return &info, err
+}
+
+// A message is one of the stream.
+type message struct {
+	seq  uint64
+	data []byte
+}
+
+// errNoMessage says that there is no such message.
+var errNoMessage = errors.New("there is no such message")
+
+// get returns a message as the stream's leader has it.
+func (c *conn) get(ctx context.Context, seq uint64) (message, error) {
+	var out struct {
+		Message struct {
+			Seq  uint64 `json:"seq"`
+			Data []byte `json:"data"`
+		} `json:"message"`
+	}
+	err := c.ask(ctx, fmt.Sprintf("read message %d", seq), "STREAM.MSG.GET."+c.at.Stream,
+		map[string]uint64{"seq": seq}, &out)
+	if hasCode(err, jetstream.JSErrCodeMessageNotFound) {
+		err = fmt.Errorf("%s: message %d: %w", c.at, seq, errNoMessage)
+	}
+	return message{seq, out.Message.Data}, err
+}
+
+const (
+	rangeMessages = 256
+	rangeBytes    = 4 << 20
+)
+
+// some appends messages from one to another to dst, as many as one request gives, from any replica: none if that has
+// none of them yet.
+func (c *conn) some(ctx context.Context, from, to uint64, dst []message) ([]message, error) {
+	body, err := json.Marshal(map[string]uint64{
+		"seq": from, "batch": min(to-from+1, rangeMessages), "max_bytes": rangeBytes,
+	})
+	if err != nil {
+		return dst, err
+	}
+	subject := c.api + "DIRECT.GET." + c.at.Stream
+	ctx, cancel := within(ctx, min(answerTime, c.at.Patience))
+	defer cancel()
+	ctx, done := c.asking(ctx, subject)
+	defer done()
+	sub, err := c.nc.SubscribeSync(c.nc.NewInbox())
+	if err != nil {
+		return dst, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest(subject, sub.Subject, body); err != nil {
+		return dst, err
+	}
+	for next := from; next <= to; next++ {
+		m, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return dst, err
+		}
+		if status := m.Header.Get("Status"); status == "503" {
+			return dst, nats.ErrNoResponders
+		} else if status != "" { // the end of the range, or of what this replica has
+			return dst, nil
+		}
+		if seq := m.Header.Get("Nats-Sequence"); seq != strconv.FormatUint(next, 10) {
+			return dst, fmt.Errorf("%s: message %d: %w: %s comes next", c.at, next, errNoMessage, seq)
+		}
+		dst = append(dst, message{next, m.Data})
+	}
+	return dst, nil
+}
+
+// messages yields the messages from one to another, all of which the stream's leader has, or had. It waits for replicas
+// that have less, or do not answer, for as long as patience lasts.
+func (c *conn) messages(ctx context.Context, from, to uint64) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		var got []message
+		for next := from; next <= to; {
+			var err error
+			if got, err = c.patiently(ctx, next, to, got[:0]); err != nil {
+				yield(message{}, err)
+				return
+			}
+			for _, m := range got {
+				if !yield(m, nil) {
+					return
+				}
+				next++
+			}
+		}
+	}
+}
+
+// patiently is some, again and again until there is one.
+func (c *conn) patiently(ctx context.Context, from, to uint64, dst []message) ([]message, error) {
+	waiting, cancel := within(ctx, c.at.Patience)
+	defer cancel()
+	var pauses backoff
+	for {
+		got, err := c.some(waiting, from, to, dst)
+		var denied *deniedError
+		if len(got) > 0 || errors.As(err, &denied) || errors.Is(err, errNoMessage) ||
+			errors.Is(err, nats.ErrConnectionClosed) {
+			if len(got) > 0 {
+				err = nil // what is missing behind them comes next
+			}
+			return got, err
+		}
+		if err == nil { // the replica has none: the leader does, or nobody
+			m, gerr := c.get(waiting, from)
+			if gerr == nil {
+				return append(got, m), nil
+			}
+			if err = gerr; errors.Is(err, errNoMessage) {
+				return got, err
+			}
+		}
+		if !pauses.wait(waiting) {
+			if ctx.Err() != nil {
+				return got, context.Cause(ctx)
+			}
+			return got, fmt.Errorf("%s: read message %d: %w: this does not say that the log is damaged: see that the "+
+				"servers run, and try again", c.at, from, err)
+		}
+	}
+}
