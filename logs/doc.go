@@ -3,7 +3,12 @@
 //
 //	jobs.log, /var/lib/rollcall/jobs.log, file:///var/lib/rollcall/jobs.log
 //	               the directory of a log, or a bundle, which is one file
-//	nats://...     a log in NATS JetStream: refused for now
+//	nats://host:4222/NAME, tls://host:4222/NAME
+//	               a log in a stream of NATS JetStream; what else such a name may say is in package jetstream. It has
+//
+// no
+//
+//	files and, so far, no snapshots
 //
 // For reading, Open returns a Source: the log with its snapshots, as far as it can be read. Beside a writer that is
 // up to the last entry that this writer tells (package localapi), or the last sealed one if it tells nothing. A

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
 // A RequestError says that what was asked for cannot be, whatever the state of the log: the request has to change.
@@ -22,8 +24,28 @@ func Refuse(format string, args ...any) error { return &RequestError{fmt.Errorf(
 // scheme matches the beginning of a URL.
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 
-// Path resolves a name to a path in the file system. A name without a scheme is a path as it is. Errors are
-// *RequestErrors.
+// InStream reports whether a name is that of a log in NATS JetStream, which has no path in the file system.
+func InStream(name string) bool { return jetstream.Is(name) }
+
+// Shown returns a name as it may be printed and logged: without a password or a token.
+func Shown(name string) string {
+	if InStream(name) {
+		return jetstream.Redact(name)
+	}
+	return name
+}
+
+// streamAt returns the address of a log in NATS JetStream. The error is a *RequestError.
+func streamAt(name string) (*jetstream.Address, error) {
+	at, err := jetstream.Parse(name)
+	if err != nil {
+		return nil, &RequestError{err}
+	}
+	return at, nil
+}
+
+// Path resolves a name to a path in the file system, for those who work on the files of a log. A name without a scheme
+// is a path as it is. Errors are *RequestErrors.
 func Path(name string) (string, error) {
 	match := scheme.FindStringSubmatch(name)
 	if match == nil {
@@ -36,13 +58,13 @@ func Path(name string) (string, error) {
 			return "", Refuse("%s: %w", name, err)
 		}
 		return path, nil
-	case "nats":
-		return "", Refuse(
-			"%s: logs in NATS JetStream (nats://) cannot be opened yet: name the directory of a log, or a bundle",
-			name,
-		)
+	case "nats", "tls":
+		return "", Refuse("%s: this works on the files of a log, and a log in NATS JetStream has none: make a "+
+			"directory of it "+
+			"with rollcall log copy", Shown(name))
 	}
-	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file://", name, match[1])
+	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file:// or nats://", name,
+		match[1])
 }
 
 // filePath returns the path in a file URL.

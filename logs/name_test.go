@@ -29,8 +29,9 @@ func TestANameIsAPathOrAFileURL(t *testing.T) {
 
 func TestANameThatNamesNoFileIsRefusedWithTheReason(t *testing.T) {
 	for name, reason := range map[string]string{
-		"nats://host/stream":        "logs in NATS JetStream (nats://) cannot be opened yet: name the directory",
-		"s3://bucket/jobs":          "there are no logs of the scheme s3://: name a path, or a URL with file://",
+		"nats://host/stream": "this works on the files of a log, and a log in NATS JetStream has none",
+		"s3://bucket/jobs": "there are no logs of the scheme s3://: name a path, or a URL with file:// or " +
+			"nats://",
 		"file://elsewhere/jobs.log": `it names the machine "elsewhere"`,
 		"file://":                   "it has no path",
 		"file:///jobs.log?a=b":      "want file:///PATH and nothing else",
@@ -58,15 +59,15 @@ func TestWhoeverOpensALogResolvesItsName(t *testing.T) {
 		name string
 		open func(name string) error
 	}{
-		{"create", func(name string) error { return closed(KeepOptions{}.Create(name)) }},
-		{"continue", func(name string) error { return closed(KeepOptions{}.Continue(name)) }},
+		{"create", func(name string) error { return closed(KeepOptions{}.Create(t.Context(), name)) }},
+		{"continue", func(name string) error { return closed(KeepOptions{}.Continue(t.Context(), name)) }},
 		{"read", func(name string) error { return closed(Options{}.Open(t.Context(), name)) }},
 		{"list files", func(name string) error { _, err := Options{}.Files(name); return err }},
 	}
 	for _, way := range ways {
 		var request *RequestError
-		if err := way.open("nats://host/stream"); !errors.As(err, &request) {
-			t.Errorf("%s nats://host/stream: want a RequestError, got %v", way.name, err)
+		if err := way.open("s3://host/stream"); !errors.As(err, &request) {
+			t.Errorf("%s s3://host/stream: want a RequestError, got %v", way.name, err)
 		}
 		if err := way.open(url); err != nil {
 			t.Errorf("%s %s: %v", way.name, url, err)

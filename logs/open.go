@@ -60,6 +60,9 @@ func (o Options) Open(ctx context.Context, name string) (*Source, error) {
 // OpenUnexamined is Open for a reader that looks for damage itself: damage of archived segments is no error, and
 // Report is not told how far the log can be read beside its writer.
 func (o Options) OpenUnexamined(ctx context.Context, name string) (*Source, error) {
+	if InStream(name) {
+		return o.openStream(ctx, name)
+	}
 	path, err := Path(name)
 	if err != nil {
 		return nil, err

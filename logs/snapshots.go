@@ -43,6 +43,23 @@ func (b bundled) List() ([]uint64, error) {
 // Get implements snapshot.Store.
 func (b bundled) Get(uint64) ([]byte, error) { return b.Snapshot() }
 
+// unkept is where no snapshots are kept.
+type unkept struct{}
+
+var _ snapshot.Store = unkept{}
+
+// Put implements snapshot.Store.
+func (unkept) Put(uint64, []byte) error { return eventlog.ErrReadOnly }
+
+// Drop implements snapshot.Store.
+func (unkept) Drop(uint64) error { return eventlog.ErrReadOnly }
+
+// List implements snapshot.Store.
+func (unkept) List() ([]uint64, error) { return nil, nil }
+
+// Get implements snapshot.Store.
+func (unkept) Get(uint64) ([]byte, error) { return nil, fs.ErrNotExist }
+
 // Snapshots returns a copy of the log's series of snapshots, which the caller may change.
 func (s *Source) Snapshots() *snapshot.Series {
 	series := s.snapshots
@@ -136,6 +153,11 @@ func (s *Source) EncodeSnapshot(m *scheduler.Machine) ([]byte, error) {
 func (s *Source) MayTakeSnapshots() error {
 	if s.IsBundle() {
 		return Refuse("%s is a bundle: make a log of it with rollcall log import", s.path)
+	}
+	if s.IsStream() {
+		return Refuse("%s is in NATS JetStream, where no snapshots are kept yet: make a directory of it with "+
+			"rollcall log copy",
+			s.path)
 	}
 	if s.live {
 		return errors.New("the log is being written to: its writer writes snapshots, too")

@@ -10,6 +10,7 @@ import (
 	"github.com/rollcall-sched/rollcall/bundle"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -27,6 +28,7 @@ type Source struct {
 	bundle   *bundle.Bundle   // nil unless it is one
 	stored   *boltlog.Log     // the log as far as it is sealed, or all of it without a writer; nil for a bundle
 	joined   *localapi.Joined // nil unless the writer tells the rest
+	stream   *jetstream.Log   // nil unless it is in NATS JetStream
 	live     bool             // a writer has it
 	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
 }
@@ -41,6 +43,7 @@ var (
 	_ reader          = (*boltlog.Log)(nil)
 	_ reader          = (*localapi.Joined)(nil)
 	_ reader          = (*bundle.Bundle)(nil)
+	_ reader          = (*jetstream.Log)(nil)
 	_ eventlog.Reader = (*Source)(nil)
 )
 
@@ -52,6 +55,7 @@ func (s *Source) Path() string { return s.path }
 
 // A Size is how much a log or a bundle takes, without archived files and snapshots.
 type Size struct {
+	// Files is how many there are; of a log in a stream, how many messages.
 	Files int
 	// Bytes is how long the files are together. A log's last one is up to 4 MiB longer than what was written to it.
 	Bytes int64
@@ -61,6 +65,10 @@ type Size struct {
 
 // Size returns how much the log or the bundle takes.
 func (s *Source) Size() (Size, error) {
+	if s.stream != nil {
+		messages, bytes, err := s.stream.Size(context.Background())
+		return Size{int(messages), int64(bytes), s.First()}, err
+	}
 	info, err := os.Stat(s.path)
 	if err != nil {
 		return Size{}, err
@@ -84,6 +92,9 @@ func (s *Source) Report(format string, args ...any) { s.opts.report(format, args
 
 // Progress tells how far work on the log has come, by Options.Progress.
 func (s *Source) Progress(work string, at, last uint64) { s.opts.progress(work, at, last) }
+
+// IsStream reports whether it is in NATS JetStream.
+func (s *Source) IsStream() bool { return s.stream != nil }
 
 // IsBundle reports whether it is a bundle.
 func (s *Source) IsBundle() bool { return s.bundle != nil }

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/localapi"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
@@ -38,12 +40,17 @@ type Kept struct {
 	eventlog.Log
 	path   string
 	opts   KeepOptions
-	stored *boltlog.Log
+	stored *boltlog.Log     // nil for a log in a stream
 	server *localapi.Server // nil if it cannot be served
 }
 
 // Create makes a new log. The error wraps fs.ErrExist if there is something of that name already.
-func (o KeepOptions) Create(name string) (*Kept, error) {
+func (o KeepOptions) Create(ctx context.Context, name string) (*Kept, error) {
+	if InStream(name) {
+		return o.keepStream(name, func(at *jetstream.Address) (*jetstream.Log, error) {
+			return at.Create(ctx, eventlog.Origin{})
+		})
+	}
 	path, err := Path(name)
 	if err != nil {
 		return nil, err
@@ -60,7 +67,10 @@ func (o KeepOptions) Create(name string) (*Kept, error) {
 
 // Continue opens a log that was written before. A log that has lost its end is damaged, unless its lost entries are
 // given up. The error wraps fs.ErrNotExist if there is no log.
-func (o KeepOptions) Continue(name string) (*Kept, error) {
+func (o KeepOptions) Continue(ctx context.Context, name string) (*Kept, error) {
+	if InStream(name) {
+		return o.keepStream(name, func(at *jetstream.Address) (*jetstream.Log, error) { return at.Open(ctx) })
+	}
 	path, err := Path(name)
 	if err != nil {
 		return nil, err
@@ -130,7 +140,7 @@ func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
 	return k
 }
 
-// Path returns the log's directory.
+// Path returns the log's directory, or the address of its stream without secrets.
 func (k *Kept) Path() string { return k.path }
 
 // GiveUp removes the snapshots of entries behind KeepOptions.GiveUpAfter, if that is not 0.
@@ -164,8 +174,12 @@ const (
 	olderSnapshots = 10
 )
 
-// Snapshots returns where snapshots of the log are written that are spacing entries apart.
-func (k *Kept) Snapshots(spacing uint64) *snapshot.Dir {
+// Snapshots returns where snapshots of the log are written that are spacing entries apart; nil if there is no such
+// place: a log in a stream is read from its first entry.
+func (k *Kept) Snapshots(spacing uint64) snapshot.Store {
+	if k.stored == nil {
+		return nil
+	}
 	dir := snapshot.NewDir(filepath.Join(k.path, SnapshotDir), keptSnapshots)
 	dir.Spacing = spacing * olderSnapshots
 	dir.Held = k.stored.Held

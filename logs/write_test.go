@@ -9,6 +9,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/logs/logstest"
+	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // snapshotSeqs returns the entries of which a log has snapshots.
@@ -25,12 +26,12 @@ func snapshotSeqs(t testing.TB, log string) []uint64 {
 // drops snapshots as ever.
 func TestAWriterKeepsTheSnapshotThatAnArchiveMadeMeanwhileDependsOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
-	log, err := logs.KeepOptions{SegmentBytes: 1}.Create(path)
+	log, err := logs.KeepOptions{SegmentBytes: 1}.Create(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	snapshots := log.Snapshots(50)
+	snapshots := log.Snapshots(50).(*snapshot.Dir)
 	entries := logstest.WellFormed(400)
 	write := func(from, to int) {
 		t.Helper()

@@ -68,7 +68,8 @@ func Redact(name string) string {
 }
 
 // Form says how the name of a log in NATS is written.
-const Form = "nats://HOST:PORT/STREAM or tls://HOST:PORT/STREAM, with several HOST:PORT between commas, USER:PASSWORD@ or " +
+const Form = "nats://HOST:PORT/STREAM or tls://HOST:PORT/STREAM, with several HOST:PORT between commas, " +
+	"USER:PASSWORD@ or " +
 	"TOKEN@ before them, and behind a ? any of replicas=N, creds=FILE, nkey=FILE, user=NAME, password=TEXT, ca=FILE, " +
 	"cert=FILE, key=FILE, domain=NAME, patience=30s"
 
@@ -101,7 +102,9 @@ func parse(name string) (*Address, error) {
 	if a.Stream = stream; stream == "" {
 		return nil, errors.New("it names no stream")
 	}
-	if i := strings.IndexFunc(stream, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\%`, r) }); i >= 0 {
+	if i := strings.IndexFunc(stream, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\%`, r)
+	}); i >= 0 {
 		return nil, fmt.Errorf("a stream's name has no %q", stream[i])
 	}
 	values, err := url.ParseQuery(query)

@@ -149,7 +149,8 @@ func (l *Log) giveUp(ctx context.Context, p *pending, err error) error {
 		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	l.unknown = &p.attempt
-	return &eventlog.UnknownOutcomeError{Path: l.path, First: p.attempt.Before.Seq + 1, Last: p.attempt.After.Seq, Err: err}
+	return &eventlog.UnknownOutcomeError{Path: l.path, First: p.attempt.Before.Seq + 1, Last: p.attempt.After.Seq,
+		Err: err}
 }
 
 // refused returns the error for an answer that says that nothing was added; nil for others.
@@ -254,14 +255,16 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 		case answer.Error != nil:
 			return answer.Error
 		case answer.Stream != l.at.Stream || answer.Seq != last:
-			return fmt.Errorf("the answer names message %d of stream %q, want message %d", answer.Seq, answer.Stream, last)
+			return fmt.Errorf("the answer names message %d of stream %q, want message "+
+				"%d", answer.Seq, answer.Stream, last)
 		}
 		return nil
 	}
 }
 
 // settle looks at what stands behind the log's end, and reports whether it is the append. If it is neither that nor
-// parts of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed stay
+// parts of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed
+// stay
 // where they are: the next try goes behind them.
 func (l *Log) settle(ctx context.Context, p *pending) (stored bool, err error) {
 	var pauses backoff
@@ -290,7 +293,8 @@ func (l *Log) settle(ctx context.Context, p *pending) (stored bool, err error) {
 // madeAgain is the error for a stream that is not the one that was opened.
 func (l *Log) madeAgain(why error) error {
 	return &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
-		Err: fmt.Errorf("the stream is not the one that was opened: it was deleted or made again while it was written to (%w): "+
+		Err: fmt.Errorf("the stream is not the one that was opened: it was deleted or made again while it was "+
+			"written to (%w): "+
 			"nothing is appended any more; restore it, or begin a new log", why)}
 }
 

@@ -126,15 +126,12 @@ func (a *Address) options(role string, c *conn) ([]nats.Option, error) {
 
 // explainConnect says what to do about an error of connecting.
 func (a *Address) explainConnect(err error) error {
-	switch {
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
 		return fmt.Errorf("%s: the server refuses who asks (%w): say who that is with creds=FILE, nkey=FILE, or "+
 			"USER:PASSWORD@ before the host", a, err)
-	case errors.Is(err, nats.ErrNoServers):
-		return fmt.Errorf("%s: no server answers (%w): see that the address is right and that a NATS server runs there",
-			a, err)
 	}
-	return fmt.Errorf("%s: connect: %w", a, err)
+	return fmt.Errorf("%s: no server answers (%w): see that the address is right and that a NATS server runs "+
+		"there", a, err)
 }
 
 // failed is told what a server says beside answers: it ends requests whose subject is denied.
@@ -224,11 +221,13 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 			return err
 		}
 		if errors.Is(err, nats.ErrNoResponders) && c.nc.IsConnected() && !c.hasJetStream(ctx) {
-			return fmt.Errorf("%s: the servers have no JetStream for this user: enable it in their configuration, and for "+
+			return fmt.Errorf("%s: the servers have no JetStream for this user: enable it in their configuration, "+
+				"and for "+
 				"the user's account", c.at)
 		}
 		if !pauses.wait(ctx) {
-			return fmt.Errorf("%s: %s: %w: see that the servers run, that most of them reach one another, and that %s is "+
+			return fmt.Errorf("%s: %s: %w: see that the servers run, that most of them reach one another, and that "+
+				"%s is "+
 				"allowed to its user", c.at, what, err, c.api+subject)
 		}
 	}

@@ -1,7 +1,8 @@
 // Package jetstream is the log of several machines: an eventlog.Log in a stream of NATS JetStream.
 //
 // It owns how records are packed into messages, how an append becomes one atomic publish that only the writer who knows
-// the stream's end can make, what is asked of a stream's settings, and what is done when no answer comes. It never looks
+// the stream's end can make, what is asked of a stream's settings, and what is done when no answer comes. It never
+// looks
 // into what an entry means, never changes or removes a message, and trusts neither the server's deduplication nor a
 // clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
 //
@@ -25,7 +26,8 @@
 //
 // When no answer comes, or one that leaves open what became of the append, the writer looks at what stands behind its
 // last entry, and compares it with what it has published, by content. If it is there, the append has succeeded. If
-// nothing is there, the same is published again, with the same expected sequence: of all these tries the stream can take
+// nothing is there, the same is published again, with the same expected sequence: of all these tries the stream can
+// take
 // one. That goes on for as long as Address.Patience says; then the outcome is unknown (eventlog.ErrUnknownOutcome).
 //
 // # Reading

@@ -98,7 +98,8 @@ func TestConformsWithFaults(t *testing.T) {
 	})
 }
 
-// An answer that is lost leaves the outcome open. With patience left, what stands in the stream is compared with what was
+// An answer that is lost leaves the outcome open. With patience left, what stands in the stream is compared with what
+// was
 // published, and the append has succeeded, once.
 func TestAnAppendWhoseAnswerIsLostIsFoundAndNotMadeAgain(t *testing.T) {
 	s := startServer(t, nil)
@@ -146,6 +147,7 @@ func wantSameAsMemory(t *testing.T, log eventlog.Log, n int) {
 	got, err := eventlog.OriginAt(t.Context(), log, uint64(n))
 	must(t, err)
 	if got.End() != want.End() || !got.Tree.Equal(want.Tree) {
-		t.Errorf("the log ends at %v with tree %x, want %v and %x", got.End(), got.Tree.Root(), want.End(), want.Tree.Root())
+		t.Errorf("the log ends at %v with tree %x, want %v and "+
+			"%x", got.End(), got.Tree.Root(), want.End(), want.Tree.Root())
 	}
 }

@@ -28,15 +28,15 @@ type Log struct {
 	origin   eventlog.Origin // what the first entry follows
 	damage   error           // what reading ends with; nil for a whole log
 
-	appending  sync.Mutex            // held by Append and Close; guards what follows, and writes of what mu guards
-	treeAt     uint64                // the last message with a tree
-	treeSize   uint64                // and that tree's
-	tree       merkle.Tree           // over all entries
-	unknown    *eventlog.Attempt     // the append that has failed with unknown outcome
-	superseded error                 // another writer has appended, or the stream is not what it was
-	batch      eventlog.Batch        // scratch of Append
-	packed     []byte                // scratch of Append
-	seen       uint64                // reconnects of writes after which the stream's end was looked at
+	appending  sync.Mutex        // held by Append and Close; guards what follows, and writes of what mu guards
+	treeAt     uint64            // the last message with a tree
+	treeSize   uint64            // and that tree's
+	tree       merkle.Tree       // over all entries
+	unknown    *eventlog.Attempt // the append that has failed with unknown outcome
+	superseded error             // another writer has appended, or the stream is not what it was
+	batch      eventlog.Batch    // scratch of Append
+	packed     []byte            // scratch of Append
+	seen       uint64            // reconnects of writes after which the stream's end was looked at
 
 	mark eventlog.Mark // of the last durable entry, until Close
 
@@ -75,8 +75,9 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 		return nil, fmt.Errorf("%s: there is a log already: %w", a, fs.ErrExist)
 	}
 	l.origin = origin.Clone()
-	first := frame{kind: kindOrigin, part: 1, parts: 1, before: origin.Seq, last: origin.Seq, hash: origin.Hash, treeAt: 1,
-		tree: &l.origin.Tree}
+	first := frame{kind: kindOrigin, part: 1, parts: 1, before: origin.Seq, last: origin.Seq, hash: origin.Hash,
+		treeAt: 1,
+		tree:   &l.origin.Tree}
 	if err := l.begin(ctx, first.append(nil)); err != nil {
 		l.disconnect()
 		return nil, err
@@ -169,7 +170,8 @@ func (l *Log) setLimit(c *jetstream.StreamConfig) error {
 		payload, setting = int64(c.MaxMsgSize), "max_msg_size"
 	}
 	if payload < leastPayload {
-		return &SettingError{Path: l.path, Setting: setting, Has: fmt.Sprint(payload), Want: fmt.Sprint(leastPayload) + " or more"}
+		return &SettingError{Path: l.path, Setting: setting, Has: fmt.Sprint(payload),
+			Want: fmt.Sprint(leastPayload) + " or more"}
 	}
 	l.piece = int(min(payload, mostPiece)) - frameMax - headerRoom
 	l.limit = eventlog.WideLimit
@@ -193,7 +195,8 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 		return l.explainOpen(ctx, 1, err)
 	}
 	if first.tree == nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: errors.New("the stream's first message has no hash tree")}
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: errors.New("the stream's first message has no hash " +
+			"tree")}
 	}
 	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
 	if err := l.origin.Check(); err != nil {
@@ -281,7 +284,8 @@ func (l *Log) placeDamage() {
 // explainOpen is explainRead with what can be done about a log to which something else has published.
 func (l *Log) explainOpen(ctx context.Context, seq uint64, err error) error {
 	if errors.Is(err, errForeign) {
-		err = &chainError{fmt.Errorf("%w; the stream keeps it for good: copy the log up to there to a new stream (rollcall log "+
+		err = &chainError{fmt.Errorf("%w; the stream keeps it for good: copy the log up to there to a new stream "+
+			"(rollcall log "+
 			"copy --up-to), and let nobody else publish to %s", err, l.subject)}
 	}
 	return l.explainRead(ctx, seq, err)
@@ -378,7 +382,8 @@ func (l *Log) reopen(ctx context.Context) (*Log, eventlog.Reopened, error) {
 	for {
 		again, found, err := l.tryReopen(ctx)
 		// A leader that was cut off may not know yet what was acknowledged by the others.
-		if err == nil || !errors.As(err, new(*eventlog.DamagedError)) || found.Last >= l.end.Seq || !pauses.wait(waiting) {
+		lags := errors.As(err, new(*eventlog.DamagedError)) && found.Last < l.end.Seq
+		if !lags || !pauses.wait(waiting) {
 			return again, found, err
 		}
 	}

@@ -36,7 +36,8 @@ func (a *assembly) take(m message) (complete bool, err error) {
 		a.parts++
 		a.body = append(a.body, rest...)
 	default:
-		return false, fmt.Errorf("message %d of the stream: it is part %d of an append of which part %d is not before it",
+		return false, fmt.Errorf("message %d of the stream: it is part %d of an append of which part %d is not "+
+			"before it",
 			m.seq, f.part, f.part-1)
 	}
 	if a.parts < f.parts {
@@ -63,7 +64,8 @@ func (a *assembly) records(chain *eventlog.Chain, f func(rec []byte) error) (err
 		}
 	}
 	if want := (eventlog.Chain{Seq: a.head.last, Hash: a.head.hash}); *chain != want {
-		return &chainError{fmt.Errorf("the append in message %d of the stream ends with entry %d and hash %x, want %d and %x",
+		return &chainError{fmt.Errorf("the append in message %d of the stream ends with entry %d and hash %x, want "+
+			"%d and %x",
 			a.at, chain.Seq, chain.Hash, want.Seq, want.Hash)}
 	}
 	return nil
@@ -419,7 +421,8 @@ func (l *Log) endsFollowing(ctx, waiting context.Context, err error) error {
 	case errors.As(err, &denied), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, errNoMessage):
 		return err
 	case waiting.Err() != nil && ctx.Err() == nil:
-		return fmt.Errorf("%s: %w: this does not say that the log is damaged: see that the servers run, and that the stream "+
+		return fmt.Errorf("%s: %w: this does not say that the log is damaged: see that the servers run, and that "+
+			"the stream "+
 			"is there", l.path, err)
 	}
 	return nil

@@ -62,7 +62,8 @@ func (a *Address) newConfig() jetstream.StreamConfig {
 	}
 }
 
-// checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an append
+// checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an
+// append
 // could be torn.
 func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error {
 	limit := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -97,7 +98,8 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
 		{"sealed", yes(c.Sealed), "false", !c.Sealed || !forWriting},
-		{"num_replicas", limit(int64(c.Replicas)), limit(int64(a.Replicas)) + " or more, as the address says or by default",
+		{"num_replicas", limit(int64(c.Replicas)), limit(int64(a.Replicas)) + " or more, as the address says or by " +
+			"default",
 			c.Replicas >= a.Replicas || !forWriting},
 	} {
 		if !s.good {
@@ -129,7 +131,8 @@ func (c *conn) create(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := c.ask(ctx, "make the stream", "STREAM.CREATE."+c.at.Stream, c.at.newConfig(), &info)
 	if hasCode(err, codeNoPeers, codeReplicasAlone, codeNoResources) {
-		err = fmt.Errorf("%w: the stream is to be kept by %d servers: see that as many run with JetStream and have room, or "+
+		err = fmt.Errorf("%w: the stream is to be kept by %d servers: see that as many run with JetStream and have "+
+			"room, or "+
 			"say ?replicas=1 for a log that does not survive the loss of its server", err, c.at.Replicas)
 	}
 	return &info, err

@@ -48,6 +48,9 @@ type Progress struct {
 // signed checkpoints to compare with, there is a Report in any case, which names each of them; an error is then that of
 // a name that cannot be meant, or of ctx.
 func Run(ctx context.Context, name string, opts Options) (*Report, error) {
+	if logs.InStream(name) {
+		return runStream(ctx, name, opts)
+	}
 	path, err := logs.Path(name)
 	if err != nil {
 		return nil, err

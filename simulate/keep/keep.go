@@ -70,7 +70,7 @@ func Run(ctx context.Context, cluster *sim.Cluster, o Options) (report.Summary, 
 	if o.Log == "" {
 		return o.runOn(ctx, cluster, nil)
 	}
-	log, err := o.openLog()
+	log, err := o.openLog(ctx)
 	if err != nil {
 		return report.Summary{}, o.explainStop(err)
 	}
@@ -131,22 +131,25 @@ func (o *Options) writeSnapshots(opts *engine.Options, log *logs.Kept) {
 }
 
 // openLog makes a new log, or opens the one that a simulation left.
-func (o *Options) openLog() (*logs.Kept, error) {
+func (o *Options) openLog(ctx context.Context) (*logs.Kept, error) {
 	opts := logs.KeepOptions{
 		SegmentBytes: o.SegmentBytes, Archives: o.Archives, GiveUpAfter: o.GiveUpAfter,
 		Version: o.Engine.Version, Report: o.Report,
 	}
 	if !o.Resume {
-		log, err := opts.Create(o.Log)
+		log, err := opts.Create(ctx, o.Log)
 		if errors.Is(err, fs.ErrExist) {
 			return nil, logs.Refuse("%s is there already: go on with its simulation with --resume, remove it, or "+
-				"name another directory", o.Log)
+				"name another directory", logs.Shown(o.Log))
 		}
 		return log, err
 	}
-	log, err := opts.Continue(o.Log)
+	log, err := opts.Continue(ctx, o.Log)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return log, err
+	}
+	if logs.InStream(o.Log) {
+		return nil, logs.Refuse("%w: there is nothing to resume; begin without --resume", err)
 	}
 	path, perr := logs.Path(o.Log)
 	if perr != nil {

@@ -121,7 +121,7 @@ func TestASimulationIsKeptAndCannotBeBegunOrResumedInTheWrongPlace(t *testing.T)
 	}
 	absent, elsewhere := opts, opts
 	absent.Log, absent.Resume = filepath.Join(t.TempDir(), "absent"), true
-	elsewhere.Log = "nats://host/stream"
+	elsewhere.Log = "s3://bucket/jobs"
 	url := absent
 	url.Log = "file://" + absent.Log
 	for _, tc := range []struct {
@@ -132,7 +132,7 @@ func TestASimulationIsKeptAndCannotBeBegunOrResumedInTheWrongPlace(t *testing.T)
 		{"begun where a log is", opts, "is there already: go on with its simulation with --resume"},
 		{"resumed where none is", absent, "no log at " + absent.Log + ": there is nothing to resume"},
 		{"resumed where none is, by a URL", url, "no log at " + url.Log + ": there is nothing to resume"},
-		{"kept in no directory", elsewhere, "logs in NATS JetStream"},
+		{"kept in no directory", elsewhere, "there are no logs of the scheme s3://"},
 	} {
 		cluster, _ := demonstrated(t)
 		_, err := Run(t.Context(), cluster, tc.opts)

@@ -17,12 +17,13 @@ func (o *Options) explainStop(err error) error {
 	var appending *engine.AppendError
 	var other *sim.OtherSimulationError
 	var displaced *eventlog.DisplacedError
+	var superseded *eventlog.SupersededError
 	var archived *eventlog.ArchivedError
 	var damaged *eventlog.DamagedError
 	var lost *snapshot.LostError
 	switch {
 	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
-		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(o.Log, 1, damaged.Seq))
+		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(logs.Shown(o.Log), 1, damaged.Seq))
 	case errors.As(err, &archived) && len(archived.Dirs) > 0:
 		return fmt.Errorf(
 			"cannot resume: the whole log is needed to make the cluster again, but %w; say with --archive where they "+
@@ -30,6 +31,10 @@ func (o *Options) explainStop(err error) error {
 	case errors.As(err, &other):
 		return logs.Refuse("cannot resume: %w; give the nodes, workload, configuration, --until and --requeue "+
 			"that it was begun with", err)
+	case errors.As(err, &superseded) && errors.As(err, &appending):
+		return fmt.Errorf("%w\nAnother simulation has taken the log over. Nothing that was decided here in entries "+
+			"%d and on "+
+			"has left this process", err, appending.First)
 	case errors.As(err, &displaced) && errors.As(err, &appending):
 		return fmt.Errorf("%w\nNothing that was decided in entries %d and on has left this process, and every entry "+
 			"before them is safe in the files that were there. Then run the same command with --resume",
@@ -51,6 +56,9 @@ func (o *Options) explainStop(err error) error {
 
 // advice is what to do when the disk has failed.
 func (o *Options) advice() string {
+	if logs.InStream(o.Log) {
+		return "See that the NATS servers run and have room, then run the same command with --resume"
+	}
 	const advice = "See that the disk is in order and has room, then run the same command"
 	if _, err := os.Stat(o.Log); o.Resume || err == nil {
 		return advice + " with --resume"

@@ -18,6 +18,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
 	"github.com/rollcall-sched/rollcall/kube/serving"
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/simulate/keep"
 )
 
@@ -46,9 +47,10 @@ const inMemory = "memory"
 func newRun(registry framework.Registry) *cobra.Command {
 	r := &running{registry: registry, serving: serving.NewOptions()}
 	cmd := &cobra.Command{
-		Use:   "run --log DIR",
+		Use:   "run --log DIR|nats://HOST/STREAM",
 		Short: "Schedule the pods of a Kubernetes cluster",
-		Long: `Schedule the pods of a Kubernetes cluster, beside kube-scheduler or in its place. Every event that scheduling
+		Long: `Schedule the pods of a Kubernetes cluster,
+			beside kube-scheduler or in its place. Every event that scheduling
 reads and every decision is in the log before anything is asked of the cluster, so that all other commands work on the
 log: "rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall replay DIR" at any time.
 
@@ -58,7 +60,8 @@ in a profile: the lease is kube-scheduler's then, unless you name one, so that t
 
 The log is a directory of files that one scheduler writes at a time. It must outlive the process: in a cluster, put it
 on a persistent volume. It is kept within --retain-size: of what is older the oldest files go, once a snapshot that was
-compared with the entries stands for them. With --log memory nothing is kept: it is for trying things out.
+compared with the entries stands for them. With --log nats://HOST/STREAM it is a stream of NATS JetStream, which is kept
+whole, and survives the loss of a machine (docs/HA.md). With --log memory nothing is kept: it is for trying things out.
 
 On SIGTERM nothing more is decided; the binds that are under way are waited for, and the log is closed. A second signal
 ends the process at once; that loses nothing either: the next start asks the API server what came of them.`,
@@ -70,7 +73,8 @@ ends the process at once; that loses nothing either: the next start asks the API
 	}
 	r.flags = cmd
 	f := cmd.Flags()
-	f.StringVar(&r.log, "log", "", "the log: a directory, which is made if there is none, or memory; needed")
+	f.StringVar(&r.log, "log", "", "the log: a directory or nats://HOST/STREAM, which is made if there is none, or "+
+		"memory; needed")
 	f.StringVar(&r.config, "config", "",
 		"a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1); default: the scheduler's name is rollcall, "+
 			"gang scheduling, every node scored")
@@ -168,5 +172,19 @@ func (r *running) configuration() (*framework.Config, error) {
 	if r.log == inMemory && len(r.archives) > 0 {
 		return nil, usageError{fmt.Errorf("--archive with --log %s: nothing of it is archived", inMemory)}
 	}
-	return cfg, nil
+	return cfg, r.checkStream()
+}
+
+// checkStream refuses flags about the files of a log, if it is in NATS JetStream.
+func (r *running) checkStream() error {
+	if !logs.InStream(r.log) {
+		return nil
+	}
+	for _, flag := range []string{"archive", "segment-size", "retain", "retain-size", "retain-to"} {
+		if r.flags.Flags().Changed(flag) {
+			return usageError{fmt.Errorf("--%s with --log %s: it is about a log's files, and there are none", flag,
+				logs.Shown(r.log))}
+		}
+	}
+	return nil
 }

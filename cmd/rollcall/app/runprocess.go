@@ -136,7 +136,7 @@ func (p *clusterProcess) readiness() error {
 func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err error) {
 	p.leads.Store(true)
 	p.running.retain(ctx, p.running.log) // before it is opened: its disk may be full
-	log, snapshots, err := p.open()
+	log, snapshots, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 				c.recover(recovered, log)
 			}
 			p.stage.Store(int32(s))
-			slog.Info("The scheduler is "+s.String(), "log", p.running.log)
+			slog.Info("The scheduler is "+s.String(), "log", logs.Shown(p.running.log))
 		},
 	}))
 }
@@ -211,12 +211,18 @@ func (p *clusterProcess) engine(snapshots snapshot.Store) engine.Options {
 func (p *clusterProcess) adviseOnStop(err error) error {
 	var appending *engine.AppendError
 	var displaced *eventlog.DisplacedError
+	var superseded *eventlog.SupersededError
 	var damaged *eventlog.DamagedError
 	var lost *snapshot.LostError
 	const again = "Then start it again: the next start asks the API server what came of the binds that were under way"
 	switch {
 	case errors.As(err, &damaged) && damaged.Seq > 1 && !errors.As(err, &lost): // of which logs has said it
-		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(p.running.log, 1, damaged.Seq))
+		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(logs.Shown(p.running.log), 1, damaged.Seq))
+	case errors.As(err, &superseded) && errors.As(err, &appending):
+		return fmt.Errorf("%w\nAnother scheduler has taken the log over and decides now. Nothing that was decided "+
+			"here in "+
+			"entries %d and on has left this process. Start it again to have it ready to take over in its turn", err,
+			appending.First)
 	case errors.As(err, &displaced):
 		return fmt.Errorf("%w\nEvery entry that was acknowledged is in the files that were there. %s", err, again)
 	case errors.As(err, &appending):
@@ -238,7 +244,7 @@ type closing interface {
 }
 
 // open opens the log, or makes it if there is none, and returns the place of its snapshots.
-func (p *clusterProcess) open() (closing, snapshot.Store, error) {
+func (p *clusterProcess) open(ctx context.Context) (closing, snapshot.Store, error) {
 	r := p.running
 	if r.log == inMemory {
 		return eventlog.NewMemory(), nil, nil
@@ -246,9 +252,9 @@ func (p *clusterProcess) open() (closing, snapshot.Store, error) {
 	opts := logs.KeepOptions{
 		SegmentBytes: int64(r.segmentSize), Archives: r.archives, Version: version().String(), Report: logNote,
 	}
-	log, err := opts.Continue(r.log)
+	log, err := opts.Continue(ctx, r.log)
 	if errors.Is(err, fs.ErrNotExist) {
-		log, err = opts.Create(r.log)
+		log, err = opts.Create(ctx, r.log)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -50,7 +50,7 @@ func (r *retention) check() error {
 // retain removes, or moves away, what the log at path is not to keep any more. That it cannot is no reason to stop
 // scheduling: the next call tries again.
 func (r *running) retain(ctx context.Context, path string) {
-	if path == inMemory || r.retention.age == 0 && r.retention.bytes == 0 {
+	if path == inMemory || logs.InStream(path) || r.retention.age == 0 && r.retention.bytes == 0 {
 		return
 	}
 	report, err := archive.Retain(ctx, path, r.retained())

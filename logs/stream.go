@@ -1,0 +1,49 @@
+package logs
+
+import (
+	"context"
+
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// openStream opens a log in NATS JetStream for reading. Whoever appends to it goes on, and is not asked.
+func (o Options) openStream(ctx context.Context, name string) (*Source, error) {
+	at, err := streamAt(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Archives) > 0 {
+		return nil, Refuse("%s: a log in NATS JetStream has no archives: leave --archive out", at)
+	}
+	log, err := at.OpenReadOnly(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{path: at.String(), opts: o, reader: log, stream: log}
+	s.snapshots = snapshot.Series{Store: unkept{}, Position: s.positionIn(ctx), Registry: o.Registry}
+	return s, nil
+}
+
+// keepStream opens a log in NATS JetStream for appending. It needs no lock, and is not served: the stream keeps writers
+// apart, and readers read it.
+func (o KeepOptions) keepStream(
+	name string, open func(at *jetstream.Address) (*jetstream.Log, error),
+) (*Kept, error) {
+	at, err := streamAt(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.SegmentBytes > 0:
+		return nil, Refuse("%s: a log in NATS JetStream has no segments: leave --segment-size out", at)
+	case len(o.Archives) > 0:
+		return nil, Refuse("%s: a log in NATS JetStream has no archives: leave --archive out", at)
+	case o.GiveUpAfter > 0:
+		return nil, Refuse("%s: of a log in NATS JetStream nothing can be given up: leave --give-up-after out", at)
+	}
+	log, err := open(at)
+	if err != nil {
+		return nil, err
+	}
+	return &Kept{Log: log, path: at.String(), opts: o}, nil
+}
