@@ -182,6 +182,7 @@ func (m *Machine) upsertNode(obj *v1.Node) error {
 		return err
 	}
 	if old == nil {
+		m.nominated.joinNode(obj.Name)
 		m.queue.Move(fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, nil, obj)
 		return nil
 	}
@@ -230,6 +231,9 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		return err
 	}
 	p := m.cluster.Pod(obj.UID)
+	if obj.Spec.NodeName == "" {
+		m.nominated.noteNamed(obj)
+	}
 	switch {
 	case obj.Spec.NodeName == "" && stage != cluster.Pending:
 		// Assumed: what changed will be looked at when its wait or bind ends.
@@ -280,6 +284,7 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
+	delete(m.nominated.named, uid)
 	if stage == cluster.Binding {
 		m.effects.done(uid, Bind)
 	}

@@ -161,6 +161,10 @@ func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
 // was called.
 func (r *rules) namesBinders() bool { return r.behaviour >= 6 }
 
+// awaitsNodes reports whether the node that a pod's object names counts once it joins. Before, a node that was not
+// there when the object came never counted.
+func (r *rules) awaitsNodes() bool { return r.behaviour >= 6 }
+
 // keepsNominated reports whether lanes and reservations take the room that is kept for nominated pods into account.
 func (r *rules) keepsNominated() bool { return r.behaviour >= 3 }
 

@@ -35,6 +35,9 @@ type nominations struct {
 	byNode   map[string][]types.UID // in the order in which they came
 	// own are the pods that a Decision nominated to the node. It is empty in epochs whose rules do not ask.
 	own map[types.UID]bool
+	// named are the nodes that objects of pods without a node name in their status, also those that are not there: a
+	// memo for joinNode.
+	named map[types.UID]string
 	// index is what byEntity returns, nil if it is to be made again: a memo.
 	index *nominatedEntities
 	// overtaking are the entities that might overtake when that was last looked at: a memo.
@@ -57,7 +60,7 @@ var _ fwk.PodNominator = (*nominations)(nil)
 func newNominations() *nominations {
 	return &nominations{
 		nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{},
-		priorities: map[types.UID]int32{}, own: map[types.UID]bool{},
+		priorities: map[types.UID]int32{}, own: map[types.UID]bool{}, named: map[types.UID]string{},
 	}
 }
 
@@ -332,6 +335,38 @@ func (n *nominations) followObject(old, pod *v1.Pod) {
 	}
 }
 
+// noteNamed notes which node the object of a pod without a node names.
+func (n *nominations) noteNamed(pod *v1.Pod) {
+	if node := pod.Status.NominatedNodeName; node != "" {
+		n.named[pod.UID] = node
+	} else {
+		delete(n.named, pod.UID)
+	}
+}
+
+// joinNode nominates the pods to a node that has joined whose objects name it, if no Decision has nominated them
+// elsewhere: an autoscaler may name a node before it is there.
+func (n *nominations) joinNode(name string) {
+	if !n.rules.awaitsNodes() {
+		return
+	}
+	var pods []types.UID
+	// any order: sorted right below
+	for uid, node := range n.named {
+		if node == name && n.nodeOf(uid) == "" {
+			pods = append(pods, uid)
+		}
+	}
+	slices.Sort(pods)
+	for _, uid := range pods {
+		p := n.entities.cluster.Pod(uid)
+		if p != nil && p.Stage == cluster.Pending && n.entities.cluster.MayBePlaced(p) &&
+			n.entities.profiles.of(p.Object) != nil {
+			n.set(uid, name)
+		}
+	}
+}
+
 // forgetNode ends the nominations to a node that is gone, and has the pods tried again.
 func (n *nominations) forgetNode(name string) {
 	for _, uid := range slices.Clone(n.byNode[name]) {
@@ -386,6 +421,16 @@ func (n *nominations) restore(r *canonical.Reader) {
 				n.own[uid] = true
 			}
 			n.notePriority(uid)
+		}
+	}
+	n.restoreNamed()
+}
+
+// restoreNamed makes named of the pods that were restored.
+func (n *nominations) restoreNamed() {
+	for _, p := range n.entities.cluster.AllPods() {
+		if p.Object.Spec.NodeName == "" {
+			n.noteNamed(p.Object)
 		}
 	}
 }
