@@ -262,10 +262,11 @@ func (t *claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error 
 func (t *claimTracker) AssumedClaimRestore(string, string) {}
 
 // Undecidable says why a pod cannot be decided yet because of the devices that it asks for, in words for its
-// owner; "" if it can. Claims that stand allocated can be: the DynamicResources plugin only compares nodes
-// with them. It cannot allocate devices here (it would invent a UID, and give up after a time on the wall
-// clock), nor judge devices with binding conditions (it would read that clock).
-func (f *Informers) Undecidable(pod *v1.Pod) string {
+// owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and only
+// claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
+//
+// It cannot judge devices with binding conditions (the plugin would read the clock on the wall).
+func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil {
@@ -276,6 +277,9 @@ func (f *Informers) Undecidable(pod *v1.Pod) string {
 			continue
 		}
 		if claim.Status.Allocation == nil {
+			if allocates {
+				continue
+			}
 			return fmt.Sprintf("resourceclaim %q is not allocated, and allocating devices is not supported yet", *name)
 		}
 		for _, r := range claim.Status.Allocation.Devices.Results {
@@ -287,6 +291,11 @@ func (f *Informers) Undecidable(pod *v1.Pod) string {
 			}
 		}
 	}
+	return f.standsForDevices(pod)
+}
+
+// standsForDevices says why a pod cannot be decided that requests devices by the name of a resource; "" if it does not.
+func (f *Informers) standsForDevices(pod *v1.Pod) string {
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for _, name := range slices.Sorted(maps.Keys(containers[i].Resources.Requests)) {

@@ -142,7 +142,7 @@ func TestUndecidableNamesWhatWouldNeedAnAllocation(t *testing.T) {
 		"a class by its name": {asking("deviceclass.resource.kubernetes.io/gpus"), `stands for device class "gpus"`},
 		"a common resource":   {asking("nvidia.com/gpu"), ""},
 	} {
-		if got := f.Undecidable(c.pod); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+		if got := f.Undecidable(c.pod, false); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

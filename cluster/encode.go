@@ -45,7 +45,7 @@ func (s *State) AppendState(dst []byte) ([]byte, error) {
 // appendPlace appends everything about the pod but its object.
 func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 	dst = canonical.AppendString(dst, p.groupName()) // what its label says now may be another name
-	dst = append(dst, byte(p.Stage), canonical.Flags(p.evicted, p.needed))
+	dst = append(dst, byte(p.Stage), canonical.Flags(p.evicted, p.needed, len(p.Devices) > 0))
 	dst = canonical.AppendString(dst, p.Node)
 	if p.Node != "" {
 		for _, slot := range at {
@@ -58,7 +58,10 @@ func (p *Pod) appendPlace(dst []byte, at slots) []byte {
 		dst = canonical.AppendString(dst, v.Claim)
 		dst = canonical.AppendString(dst, v.Volume)
 	}
-	return dst
+	if len(p.Devices) == 0 {
+		return dst // as before behaviour 6
+	}
+	return appendDeviceClaims(dst, p.Devices)
 }
 
 // slots are a pod's places in the lists of its NodeInfo: of all pods, of those with affinity, of those with

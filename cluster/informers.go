@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,6 +31,10 @@ type Informers struct {
 	overlays map[volumeKey]*volumeOverlay
 	// held are the overlays that each pod holds, sorted.
 	held map[types.UID][]volumeKey
+	// devices are the ResourceClaims to which decisions have allocated devices; see AssumeDevices.
+	devices map[types.NamespacedName]*assumedDevices
+	// deviceClaims are those of them that each pod holds, sorted.
+	deviceClaims map[types.UID][]types.NamespacedName
 }
 
 // NewInformers returns informers that hold nothing yet.
@@ -42,6 +47,9 @@ func NewInformers() *Informers {
 		names:    eventlog.Resources(),
 		overlays: map[volumeKey]*volumeOverlay{},
 		held:     map[types.UID][]volumeKey{},
+
+		devices:      map[types.NamespacedName]*assumedDevices{},
+		deviceClaims: map[types.UID][]types.NamespacedName{},
 	}
 	for _, name := range f.names {
 		informer := newLogInformer(reflect.TypeOf(eventlog.NewObject(name)))
@@ -80,6 +88,9 @@ func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old even
 			return kept, nil
 		}
 	}
+	if len(f.devices) > 0 && res == eventlog.ResourceClaims {
+		obj = f.withDevices(obj.(*resourcev1.ResourceClaim))
+	}
 	old, err = informer.put(obj)
 	if err != nil {
 		return nil, fmt.Errorf("upsert %s: %w", res, err)
@@ -96,6 +107,9 @@ func (f *Informers) Delete(res eventlog.Resource, namespace, name string) (old e
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	f.dropOverlay(volumeKey{res, key})
+	if res == eventlog.ResourceClaims {
+		f.dropDevices(key)
+	}
 	return informer.remove(key)
 }
 
@@ -118,7 +132,7 @@ func (f *Informers) List(res eventlog.Resource) []eventlog.Object {
 }
 
 // AppendState appends the canonical form of all objects but pods and nodes: by resource, namespace, name,
-// each as it was logged, then what decisions assumed of volumes. Equal states give equal bytes whatever way
+// each as it was logged, then what decisions assumed of volumes and devices. Equal states give equal bytes whatever way
 // they came about, and restore makes the state of them again.
 func (f *Informers) AppendState(dst []byte) []byte {
 	for _, res := range f.names {
@@ -131,6 +145,8 @@ func (f *Informers) AppendState(dst []byte) []byte {
 		for _, obj := range objects {
 			if overlay, ok := f.overlays[volumeKey{res, keyOf(obj)}]; ok {
 				obj = overlay.logged
+			} else if assumed, ok := f.devices[keyOf(obj)]; ok && res == eventlog.ResourceClaims {
+				obj = assumed.logged
 			}
 			dst = mustAppendObject(dst, obj)
 		}

@@ -46,6 +46,8 @@ type Pod struct {
 	Since eventlog.Time
 	// Volumes are the claims that its placement binds to volumes, while it is Waiting or Binding.
 	Volumes []eventlog.VolumeClaim
+	// Devices are the claims that its placement allocates devices to, while it is Waiting or Binding.
+	Devices []eventlog.DeviceClaim
 	// Group is the gang that it belongs to, nil for none.
 	Group *Group
 
@@ -142,7 +144,7 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {
 		node, stage = obj.Spec.NodeName, Bound
-		p.Volumes = nil
+		p.Volumes, p.Devices = nil, nil
 	}
 	if p.Node != "" {
 		if err := s.displace(p); err != nil {
@@ -175,6 +177,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 		}
 	}
 	s.informers.ForgetVolumes(uid)
+	s.freed = append(s.freed, s.informers.ForgetDevices(uid)...)
 	s.waits.release(uid)
 	s.leave(p)
 	delete(s.pods, uid)
@@ -206,6 +209,30 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 	return nil
 }
 
+// AssumeDevices allocates devices to claims of a pod that was just assumed, as AssumeDevices of Informers says.
+func (s *State) AssumeDevices(p *Pod, devices []eventlog.DeviceClaim) error {
+	if err := s.informers.AssumeDevices(p.Object, devices); err != nil {
+		return err
+	}
+	p.Devices = devices
+	return nil
+}
+
+// TakeFreed returns the claims whose devices have come free, since it was called last, because pods that were to have
+// them were released or have gone. Claims that the log itself says to be without devices now are not among them.
+func (s *State) TakeFreed() []FreedClaim {
+	freed := s.freed
+	s.freed = nil
+	return freed
+}
+
+// PutFreed puts claims before those that TakeFreed returns.
+func (s *State) PutFreed(earlier []FreedClaim) {
+	if len(earlier) > 0 {
+		s.freed = append(earlier, s.freed...)
+	}
+}
+
 // Allow makes a Waiting pod Binding.
 func (s *State) Allow(p *Pod) {
 	s.allowed++
@@ -215,19 +242,20 @@ func (s *State) Allow(p *Pod) {
 // Confirm makes a pod that was being bound Bound on its node.
 func (s *State) Confirm(p *Pod) error {
 	bound := onNode(p.info, p.Node)
-	p.Object, p.Volumes = bound.Pod, nil
+	p.Object, p.Volumes, p.Devices = bound.Pod, nil, nil
 	s.setStage(p, Bound)
 	_, err := s.informers.Upsert(eventlog.Pods, p.Object)
 	return err
 }
 
-// Release makes a Waiting or Binding pod Pending again: its capacity and volumes are free.
+// Release makes a Waiting or Binding pod Pending again: its capacity, volumes and devices are free.
 func (s *State) Release(p *Pod) error {
 	if err := s.displace(p); err != nil {
 		return err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	p.info, p.Volumes, p.Since = withPod(p.info, p.Object), nil, 0
+	s.freed = append(s.freed, s.informers.ForgetDevices(p.Object.UID)...)
+	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)
 	return nil
 }

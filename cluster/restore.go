@@ -18,7 +18,7 @@ import (
 // Restore reads what AppendState wrote into s, which must be as New made it, but for handlers and indexes on
 // its informers: those are told of every object as if it were logged just now. They hear of what others refer
 // to first: claims, volumes, groups and so on by resource, namespace and name; what decisions assumed of
-// volumes; nodes; pods. After an error s is of no use.
+// volumes and devices; nodes; pods. After an error s is of no use.
 //
 // It checks what it needs in order not to panic. Whether the bytes are the very ones that AppendState would
 // write again is for the caller to compare.
@@ -93,6 +93,12 @@ func (s *State) restoreObjects(r *canonical.Reader) error {
 func (f *Informers) restoreOverlays(r *canonical.Reader) error {
 	for range r.Count("assumed volumes", 1) {
 		res := eventlog.Resource(r.String("resource"))
+		if res == eventlog.ResourceClaims {
+			if err := f.restoreDevices(r); err != nil {
+				return err
+			}
+			continue
+		}
 		if res != eventlog.PersistentVolumes && res != eventlog.PersistentVolumeClaims {
 			r.Fail("assumed volumes", fmt.Errorf("resource %q", res))
 			return r.Err()
@@ -158,7 +164,7 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 		p := &Pod{Object: obj.(*v1.Pod)}
 		group := r.String("group")
 		p.Stage = Stage(r.Byte("stage"))
-		flags := r.Flags("pod's flags", 2)
+		flags := r.Flags("pod's flags", 3)
 		p.evicted, p.needed = flags[0], flags[1]
 		p.Node = r.String("node")
 		if p.Stage > Bound || (p.Stage == Pending) != (p.Node == "") {
@@ -173,6 +179,9 @@ func (s *State) readPods(r *canonical.Reader) ([]restoredPod, error) {
 		}
 		for range r.Count("volumes", 2) {
 			p.Volumes = append(p.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
+		}
+		if flags[2] {
+			p.Devices = readDevices(r)
 		}
 		if r.Err() != nil {
 			return nil, r.Err()

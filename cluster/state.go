@@ -54,6 +54,8 @@ type State struct {
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
+
+	freed []FreedClaim // see TakeFreed; no state: Apply takes what it has caused
 }
 
 // New returns the state before the first entry: nothing.

@@ -19,6 +19,7 @@ import (
 //	5  a Decision's Ended may be OtherReason
 //	6  there are EvictResults
 //	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated
+//	   and Devices
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
@@ -172,7 +173,7 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
-		case len(p.Activated) > 0:
+		case len(p.Activated)+len(p.Devices) > 0:
 			return 7
 		case p.Ended > NoTime:
 			return 5

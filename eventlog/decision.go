@@ -77,11 +77,15 @@ type Decision struct {
 	// Activated are the pods that plugins want tried at once, sorted: those of Handle.Activate and, of a cycle that
 	// gives its pod a node, of PodsToActivate. It is recorded from behaviour 6 on.
 	Activated []types.UID
+	// Devices are the claims that the pod's placement allocates devices to, in the order in which the pod names them.
+	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them. It is
+	// recorded from behaviour 6 on.
+	Devices []DeviceClaim
 }
 
 // hasFacts reports whether the decision has a field of format version 3 or later.
 func (d *Decision) hasFacts() bool {
-	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated) > 0
+	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated) > 0 || len(d.Devices) > 0
 }
 
 // Ending is why a reservation ends that still has an entity.

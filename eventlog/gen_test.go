@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,6 +77,9 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	for range rapid.IntRange(0, 2).Draw(t, "activated") {
 		d.Activated = append(d.Activated, types.UID(text.Draw(t, "uid")))
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "devices") {
+		d.Devices = append(d.Devices, drawDevices(t))
+	}
 	for range rapid.IntRange(0, 2).Draw(t, "approvals") {
 		d.Approvals = append(
 			d.Approvals,
@@ -102,6 +106,27 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 		d.Ended = eventlog.Ending(rapid.IntRange(0, 3).Draw(t, "ended"))
 	}
 	return d
+}
+
+func drawDevices(t *rapid.T) eventlog.DeviceClaim {
+	claim := &resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{
+		Allocation: &resourcev1.AllocationResult{}}}
+	claim.Name, claim.UID = text.Draw(t, "claim"), types.UID(text.Draw(t, "uid"))
+	for range rapid.IntRange(0, 3).Draw(t, "results") {
+		r := resourcev1.DeviceRequestAllocationResult{Request: "r", Driver: "d", Pool: "p", Device: "gpu"}
+		if rapid.Bool().Draw(t, "shared") {
+			id := types.UID("share")
+			r.ShareID, r.ConsumedCapacity = &id, map[resourcev1.QualifiedName]resource.Quantity{
+				"memory": resource.MustParse("1Gi"), "cores": resource.MustParse("1500m"),
+			}
+		}
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, r)
+	}
+	devices, err := eventlog.NewDeviceClaim(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices
 }
 
 func drawPayload(t *rapid.T) eventlog.Payload {

@@ -296,6 +296,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.fail("ended", checkEnding(d.Ended))
 	w.strIfSet("ended", d.Ended.String())
 	w.uids("activated", d.Activated)
+	w.devices(d.Devices)
 	w.pods("allowedPods", d.Allowed)
 	w.pods("rejectedPods", d.Rejected)
 	w.pods("victimPods", d.Victims)

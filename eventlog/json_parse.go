@@ -265,6 +265,7 @@ type jsonDecision struct {
 	Elsewhere   bool             `json:"elsewhere"`
 	Ended       string           `json:"ended"`
 	Activated   []types.UID      `json:"activated"`
+	Devices     []jsonDevices    `json:"devices"`
 
 	// The names of pods beside their UIDs: no part of the entry.
 	AllowedPods  []string `json:"allowedPods"`
@@ -358,6 +359,13 @@ func (j *jsonDecision) decision() (*Decision, error) {
 	}
 	for _, n := range j.Nominations {
 		d.Nominations = append(d.Nominations, Nomination{UID: n.UID, Node: n.Node})
+	}
+	for i := range j.Devices {
+		c, err := j.Devices[i].claim()
+		if err != nil {
+			return nil, fmt.Errorf("devices[%d].allocation: %w", i, err)
+		}
+		d.Devices = append(d.Devices, c)
 	}
 	return d, nil
 }

@@ -385,6 +385,14 @@ func (r *payloadReader) str(field string) string {
 	return s
 }
 
+// bytes is str of what need not be UTF-8.
+func (r *payloadReader) bytes(field string) string {
+	n := r.length(field, 1)
+	b := r.text[r.at : r.at+n]
+	r.at += n
+	return b
+}
+
 func (r *payloadReader) uid(field string) types.UID { return types.UID(r.str(field)) }
 
 func (r *payloadReader) resource() Resource {

@@ -72,8 +72,11 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
-	if len(d.Activated) > 0 { // as before version 7 otherwise
+	if len(d.Activated)+len(d.Devices) > 0 { // as before version 7 otherwise
 		w.uids("activated", d.Activated)
+	}
+	if len(d.Devices) > 0 {
+		w.devices(d.Devices)
 	}
 }
 
@@ -146,7 +149,10 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 	d.Ended = Ending(r.byte("ended"))
 	r.fail("ended", checkEnding(d.Ended))
 	if r.err == nil && r.at < len(r.text) {
-		if d.Activated = r.uids("activated"); r.err == nil && len(d.Activated) == 0 {
+		d.Activated = r.uids("activated")
+		if r.err == nil && r.at < len(r.text) {
+			d.Devices = r.devices()
+		} else if r.err == nil && len(d.Activated) == 0 {
 			r.fail("activated", errors.New("an empty list is left out"))
 		}
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,9 +46,28 @@ var decisionFields = []decisionField{
 	{"elsewhere", func(d *eventlog.Decision) string { return strconv.FormatBool(d.Elsewhere) }},
 	{"ended", func(d *eventlog.Decision) string { return strconv.Quote(d.Ended.String()) }},
 	{"activated", func(d *eventlog.Decision) string { return uids(d.Activated) }},
+	{"devices", func(d *eventlog.Decision) string { return devices(d.Devices) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
+
+// devices shows the allocation of each claim.
+func devices(list []eventlog.DeviceClaim) string {
+	var b strings.Builder
+	for i := range list {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		text := strconv.Quote(list[i].Allocation)
+		if result, err := list[i].Result(); err == nil {
+			if known, err := json.Marshal(result); err == nil {
+				text = string(known)
+			}
+		}
+		fmt.Fprintf(&b, "{claim:%q uid:%q allocation:%s}", list[i].Claim, list[i].UID, text)
+	}
+	return "[" + b.String() + "]"
+}
 
 func rejections(list []eventlog.Rejection) string {
 	var b strings.Builder
@@ -93,5 +113,5 @@ func sameLists(a, b *eventlog.Decision) bool {
 		slices.Equal(a.Volumes, b.Volumes) &&
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
 		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended &&
-		slices.Equal(a.Activated, b.Activated)
+		slices.Equal(a.Activated, b.Activated) && slices.Equal(a.Devices, b.Devices)
 }

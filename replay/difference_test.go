@@ -40,6 +40,7 @@ var otherValues = []struct {
 	{"Elsewhere", "elsewhere", func(d *eventlog.Decision) { d.Elsewhere = false }},
 	{"Ended", "ended", func(d *eventlog.Decision) { d.Ended = eventlog.NoTime }},
 	{"Activated", "activated", func(d *eventlog.Decision) { d.Activated[0] += "x" }},
+	{"Devices", "devices", func(d *eventlog.Decision) { d.Devices[0].Allocation += "x" }},
 }
 
 // fullDecision has no field that is empty.
@@ -57,6 +58,7 @@ func fullDecision() *eventlog.Decision {
 		Nominations: []eventlog.Nomination{{UID: "uid-g", Node: "n3"}},
 		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
 		Activated: []types.UID{"uid-h"},
+		Devices:   []eventlog.DeviceClaim{{Claim: "c", UID: "uid-c", Allocation: "a"}},
 	}
 }
 

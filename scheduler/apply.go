@@ -51,6 +51,9 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
+	for _, claim := range m.cluster.TakeFreed() {
+		tellMoved(m.queue, eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
+	}
 	m.nominated.followGroup(e)
 	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
@@ -115,6 +118,10 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 		action = fwk.Add
 	}
 	m.entities.regroup(p.Resource, object.GetNamespace(), object.GetName(), before)
+	if p.Resource == eventlog.ResourceClaims {
+		// Decisions may have allocated devices to it.
+		object = m.cluster.Informers().Get(p.Resource, object.GetNamespace(), object.GetName())
+	}
 	tellMoved(m.queue, p.Resource, action, old, object)
 	return nil
 }

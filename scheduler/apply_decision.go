@@ -179,6 +179,9 @@ func (m *Machine) bindPod(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog
 	if err := m.cluster.Assume(p, d.Node, cluster.Binding, d.Volumes); err != nil {
 		return err
 	}
+	if err := m.cluster.AssumeDevices(p, d.Devices); err != nil {
+		return err
+	}
 	p.Since = m.at.now
 	m.effects.add(
 		Effect{

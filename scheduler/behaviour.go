@@ -110,6 +110,8 @@ var Behaviours = []Rules{
 			"after its backoff, with the plugin as the reason. Before, an epoch with such a plugin was refused.",
 		"The pods that a plugin wants tried at once (Handle.Activate within a cycle, PodsToActivate) are, and the " +
 			"Decision records them. Before, they were not.",
+		"Devices are allocated to ResourceClaims, and the Decision records which. Before, a pod with a claim that had " +
+			"to be allocated was refused.",
 	}},
 }
 
@@ -156,6 +158,9 @@ func (r *rules) refusesUncalled() bool { return r.behaviour >= 3 && r.behaviour 
 
 // recordsActivated reports whether a Decision records the pods that plugins want tried at once, which are tried then.
 func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
+
+// allocatesDevices reports whether Decisions allocate devices to claims.
+func (r *rules) allocatesDevices() bool { return r.behaviour >= 6 }
 
 // namesBinders reports whether the queue knows which plugin refused a pod behind its Decision. Before, no such plugin
 // was called.

@@ -41,7 +41,7 @@ func (c *cycle) run() eventlog.Decision {
 	m.profiles.forgetVolumes(c.profile)
 	waiting.StartCycle()
 	m.wanted.begin()
-	if why := m.cluster.Informers().Undecidable(pod); why != "" {
+	if why := m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()); why != "" {
 		c.d.Outcome = eventlog.Unschedulable
 		code := fwk.UnschedulableAndUnresolvable.String()
 		c.d.Rejections = []eventlog.Rejection{{Plugin: names.DynamicResources, Code: code, Reason: why}}
@@ -111,6 +111,9 @@ func (c *cycle) admit(placement framework.Placement) {
 	c.d.Evaluated, c.d.Feasible, c.d.Rejections = placement.Evaluated, placement.Feasible, placement.Rejections
 	status := c.profile.Reserve(c.m.ctx, c.state, pod, placement.Node, c.trace)
 	if status.IsSuccess() {
+		status = c.noteDevices(pod)
+	}
+	if status.IsSuccess() {
 		var waits []framework.Wait
 		c.d.Volumes = c.m.profiles.volumesReserved(c.profile)
 		status, waits = c.profile.Permit(c.m.ctx, c.state, pod, placement.Node, c.trace)
@@ -124,12 +127,25 @@ func (c *cycle) admit(placement framework.Placement) {
 		}
 	}
 	c.profile.Unreserve(c.m.ctx, c.state, pod, placement.Node)
-	c.d.Volumes = nil
+	c.d.Volumes, c.d.Devices = nil, nil
 	c.d.Outcome = eventlog.Unschedulable
 	if !status.IsRejected() {
 		c.d.Outcome = eventlog.Error
 	}
 	c.d.Rejections = addRejection(c.d.Rejections, status)
+}
+
+// noteDevices writes into the decision which devices DynamicResources has reserved for the pod.
+func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
+	if len(pod.Spec.ResourceClaims) == 0 || !c.m.rules.allocatesDevices() {
+		return nil
+	}
+	devices, why := c.m.cluster.Informers().ReservedDevices(pod)
+	if why != "" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DynamicResources)
+	}
+	c.d.Devices = devices
+	return nil
 }
 
 func (c *cycle) waitOf(waits []framework.Wait) (plugins []string, until eventlog.Time) {

@@ -34,6 +34,8 @@ type Effect struct {
 	Node string
 	// Volumes are the claims that must be bound or provisioned before the pod is.
 	Volumes []eventlog.VolumeClaim
+	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod.
+	Devices []eventlog.DeviceClaim
 }
 
 // effectKey tells effects apart: a pod has at most one of each kind.

@@ -147,7 +147,7 @@ func (m *Machine) Wake() (at time.Time, ok bool) {
 
 // Effects returns what decisions have asked of the outside world and no result has come for yet, in the
 // order in which they were decided.
-func (m *Machine) Effects() []Effect { return m.effects.after(0) }
+func (m *Machine) Effects() []Effect { return m.EffectsAfter(0) }
 
 // AskedBy returns the decision that asked for the pod's outstanding effect of that kind; 0 if there is none.
 func (m *Machine) AskedBy(uid types.UID, kind EffectKind) uint64 {
@@ -155,7 +155,17 @@ func (m *Machine) AskedBy(uid types.UID, kind EffectKind) uint64 {
 }
 
 // EffectsAfter returns the part of Effects that was decided after entry seq.
-func (m *Machine) EffectsAfter(seq uint64) []Effect { return m.effects.after(seq) }
+func (m *Machine) EffectsAfter(seq uint64) []Effect {
+	effects := m.effects.after(seq)
+	for i := range effects {
+		if x := &effects[i]; x.Kind == Bind {
+			if p := m.cluster.Pod(x.UID); p != nil {
+				x.Devices = p.Devices
+			}
+		}
+	}
+	return effects
+}
 
 // GangEntity returns what stands in the queue for the gang of that name: itself, or all that are admitted with it; nil
 // if no member does.

@@ -294,9 +294,14 @@ func (s *waits) release(uid types.UID) (key queue.Key, freed *v1.Pod, err error)
 		freed = p.Placed()
 	}
 	s.bindings.end(p, false)
+	earlier := s.entities.cluster.TakeFreed()
 	if err := s.entities.cluster.Release(p); err != nil {
 		return queue.Key{}, nil, err
 	}
+	if freed == nil {
+		s.entities.cluster.TakeFreed() // nobody has missed these devices
+	}
+	s.entities.cluster.PutFreed(earlier)
 	s.entities.markPending(key, p)
 	return key, freed, nil
 }
@@ -306,6 +311,9 @@ func (s *waits) hold(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Deci
 	s.bindings.begin(p, d.Node)
 	wait := cluster.Wait{Seq: seq, Until: d.WaitUntil, Plugins: d.WaitFor}
 	if err := s.entities.cluster.Hold(p, d.Node, d.Volumes, wait); err != nil {
+		return err
+	}
+	if err := s.entities.cluster.AssumeDevices(p, d.Devices); err != nil {
 		return err
 	}
 	p.Since = s.now()

@@ -77,6 +77,7 @@ type Cluster struct {
 	groups     []groupState
 	groupIndex map[types.NamespacedName]int32
 	store      storage
+	devices    devices
 
 	// answers are the inputs that carried-out effects cause, for a step at the same instant.
 	answers []eventlog.Payload
@@ -199,6 +200,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
+		devices:    newDevices(work),
 		account:    report.NewAccount(),
 	}
 	if opts.Singles {
@@ -295,6 +297,9 @@ func (c *Cluster) planPods() error {
 	for i := range c.work.Pods {
 		p := &c.work.Pods[i]
 		if err := p.Check(); err != nil {
+			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
+		}
+		if err := c.devices.check(p.Namespace, p.Template); err != nil {
 			return fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err)
 		}
 		state := &c.pods[i]
@@ -490,7 +495,7 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	case podArrives:
 		return c.podArrives(e.index)
 	case podChanges:
-		return c.podChanges(e.index, e.sub), nil
+		return c.podChanges(e.index, e.sub)
 	case podEnds:
 		return c.endPod(e.index, ending{how: c.plannedEnd(e.index)}), nil
 	case podDeadline:

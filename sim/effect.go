@@ -67,13 +67,24 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 	if err != nil {
 		return answer(eventlog.BindFailed, "%v", err)
 	}
+	claims := c.withClaims(i, c.name(i).Name)
+	if claims != nil {
+		allocated, err := c.devices.bind(claims, e.Devices)
+		if err != nil {
+			return append(inputs, answer(eventlog.BindFailed, "%v", err)...)
+		}
+		inputs = append(inputs, allocated...)
+	}
 	cycle := c.scheduler.BindingCycle(e.UID)
 	if cycle != nil {
 		// The virtual cluster binds the pod, whether DefaultBinder or another Bind plugin took it.
 		if _, status := cycle.Run(quiet, framework.InOrder); status != nil {
 			result := &eventlog.BindResult{UID: e.UID, Node: e.Node, Decision: e.Seq}
 			framework.BindFailure(result, status)
-			return append(inputs, result)
+			if inputs = append(inputs, result); claims != nil {
+				inputs = append(inputs, c.devices.release(claims, false)...)
+			}
+			return inputs
 		}
 	}
 	c.start(i, node)

@@ -82,6 +82,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 			c.groups[g].withdraw(plan.Resource)
 		}
 		c.store.forget(plan.Resource, key.Namespace, key.Name)
+		c.devices.forget(plan.Resource, key)
 		return []eventlog.Payload{
 			&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
 	}
@@ -100,6 +101,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 		c.checkGang(g)
 	}
 	c.store.remember(object)
+	c.devices.remember(object)
 	return []eventlog.Payload{upserted(plan.Resource, object)}
 }
 
@@ -147,7 +149,30 @@ func (c *Cluster) podArrives(i int32) ([]eventlog.Payload, error) {
 	if node != nil {
 		c.start(i, node)
 	}
-	return []eventlog.Payload{upserted(eventlog.Pods, c.build(i, name.Name))}, nil
+	return c.tellPod(i, name.Name)
+}
+
+// tellPod tells of a pod as it is now, after the claims that are made for it.
+func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
+	pod := c.build(i, name)
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return []eventlog.Payload{upserted(eventlog.Pods, pod)}, nil
+	}
+	inputs, err := c.devices.makeClaims(pod)
+	if err != nil {
+		return nil, err
+	}
+	return append(inputs, upserted(eventlog.Pods, pod)), nil
+}
+
+// withClaims returns the pod as it is now with the names of the claims that were made for it; nil if it has no claim.
+func (c *Cluster) withClaims(i int32, name string) *corev1.Pod {
+	if len(c.pods[i].template.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	pod := c.build(i, name)
+	c.devices.nameClaims(pod)
+	return pod
 }
 
 // planChanges queues what is planned for a pod that arrives, at its deadline and before. It holds for a pod that comes
@@ -186,10 +211,9 @@ func (c *Cluster) build(i int32, name string) *corev1.Pod {
 }
 
 // podChanges carries out a planned change of a pod.
-func (c *Cluster) podChanges(i, k int32) []eventlog.Payload {
+func (c *Cluster) podChanges(i, k int32) ([]eventlog.Payload, error) {
 	c.pods[i].template = c.work.Pods[i].Updates[k].Pod
-	name := c.name(i)
-	return []eventlog.Payload{upserted(eventlog.Pods, c.build(i, name.Name))}
+	return c.tellPod(i, c.name(i).Name)
 }
 
 // start lets a pod run on a node.
@@ -319,7 +343,7 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 		run := c.now - p.bound
 		c.account.JobCompleted(report.SinglePod, c.now-c.submitted(i)-run, run)
 	}
-	uid := p.uid
+	uid, claims := p.uid, c.withClaims(i, name.Name)
 	delete(c.live, uid)
 	p.phase, p.node, p.uid, p.ended = gone, nil, "", end.how
 	c.leaveName(name)
@@ -340,6 +364,9 @@ func (c *Cluster) endPod(i int32, end ending) []eventlog.Payload {
 	}
 	inputs = append(inputs,
 		&eventlog.Deleted{Resource: eventlog.Pods, Namespace: plan.Namespace, Name: name.Name, UID: uid})
+	if claims != nil {
+		inputs = append(inputs, c.devices.release(claims, true)...)
+	}
 	return append(inputs, c.leaveGroup(p, end.how, ran, again)...)
 }
 

@@ -43,6 +43,9 @@ func writeEffect(b *strings.Builder, x scheduler.Effect) {
 	for _, v := range x.Volumes {
 		fmt.Fprintf(b, ", claim %s", v.Claim)
 	}
+	for _, c := range x.Devices {
+		fmt.Fprintf(b, ", devices of claim %s", c.Claim)
+	}
 	b.WriteByte('\n')
 }
 
@@ -71,6 +74,14 @@ func (p *Player) printDecision(d *eventlog.Decision) string {
 	}
 	for _, v := range d.Volumes {
 		fmt.Fprintf(&b, "\n     claim %s gets %s", v.Claim, cmp.Or(v.Volume, "a new volume"))
+	}
+	for _, c := range d.Devices {
+		result, err := c.Result()
+		p.must(err)
+		fmt.Fprintf(&b, "\n     claim %s gets", c.Claim)
+		for _, r := range result.Devices.Results {
+			fmt.Fprintf(&b, " %s/%s", r.Pool, r.Device)
+		}
 	}
 	for _, pods := range []struct {
 		verb string

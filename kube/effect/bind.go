@@ -110,7 +110,7 @@ func (b *binding) look(ctx context.Context) turn {
 	case pod.DeletionTimestamp != nil:
 		return b.end(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)
 	case len(pod.Spec.SchedulingGates) > 0, b.final, b.sent >= maxBinds:
-		return b.end(eventlog.BindFailed, "%v", b.cause)
+		return b.giveBackClaims(b.end(eventlog.BindFailed, "%v", b.cause))
 	case b.cause == nil: // an earlier process has not bound it
 		return turn{next: b.reserveClaims}
 	}

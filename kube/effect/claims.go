@@ -10,6 +10,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // ClaimsOf returns the names of the ResourceClaims that have to be reserved for the pod, for Request.Claims.
@@ -24,8 +26,8 @@ func ClaimsOf(pod *v1.Pod) []string {
 	return names
 }
 
-// reserveClaims reserves the pod's ResourceClaims for it, as DynamicResources does in PreBind. Their devices are
-// allocated already: pods that need an allocation are not decided.
+// reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
+// DynamicResources does in PreBind (bindClaim in dynamicresources.go).
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	for _, name := range b.Claims {
 		if err := b.reserveClaim(ctx, name); err != nil {
@@ -37,28 +39,204 @@ func (b *binding) reserveClaims(ctx context.Context) turn {
 }
 
 func (b *binding) reserveClaim(ctx context.Context, name string) error {
-	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
-	var claim *resourcev1.ResourceClaim
-	err := b.call(ctx, CallReadDevices, func(ctx context.Context) (err error) {
-		claim, err = claims.Get(ctx, name, metav1.GetOptions{})
+	claim, err := b.readDevices(ctx, name)
+	if err != nil {
 		return err
-	})
+	}
+	devices := b.devicesOf(name)
 	switch {
-	case err != nil:
-		return err
-	case slices.ContainsFunc(claim.Status.ReservedFor, b.isPod):
-		return nil
+	case devices != nil && claim.UID != devices.UID:
+		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, name)
-	case claim.Status.Allocation == nil:
+	case claim.Status.Allocation == nil && devices == nil:
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
+	case claim.Status.Allocation != nil && devices != nil && !hasDevices(claim, devices):
+		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
+	case claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.ReservedFor, b.isPod):
+		return nil
 	}
-	claim.Status.ReservedFor = append(claim.Status.ReservedFor,
-		resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: b.Name, UID: b.UID})
-	return b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
-		_, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	if claim.Status.Allocation == nil {
+		if claim, err = b.allocate(ctx, claim, devices); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(claim.Status.ReservedFor, b.isPod) {
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
+			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: b.Name, UID: b.UID})
+	}
+	return b.updateDevices(ctx, claim)
+}
+
+// allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. What is
+// written next says of which version of the claim it is, so that it is refused if somebody else has changed the claim.
+func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
+	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
+			claim, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("add finalizer: %w", err)
+		}
+	}
+	result, err := devices.Result()
+	if err != nil {
+		return nil, &inconsistentError{err}
+	}
+	if result.Devices.Config, err = b.configure(ctx, claim, result); err != nil {
+		return nil, err
+	}
+	result.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
+	claim.Status.Allocation = result
+	return claim, nil
+}
+
+// hasDevices reports whether the claim has the devices that the decision gives it.
+func hasDevices(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) bool {
+	has, err := eventlog.NewDeviceClaim(claim)
+	return err == nil && has.Allocation == devices.Allocation
+}
+
+// devicesOf returns what the decision says of a claim; nil if nothing, because the claim was allocated before.
+func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
+	for i := range b.Devices {
+		if b.Devices[i].Claim == claim {
+			return &b.Devices[i]
+		}
+	}
+	return nil
+}
+
+// giveBackClaims ends a bind that has failed: the pod gives its claims back, and a claim that was allocated for it and
+// that nobody else uses its devices. It is tried once; what stands then is found by the pod's next bind.
+func (b *binding) giveBackClaims(failed turn) turn {
+	if len(b.Claims) == 0 {
+		return failed
+	}
+	return turn{next: func(ctx context.Context) turn {
+		for _, name := range b.Claims {
+			if err := b.giveBackClaim(ctx, name); err != nil {
+				b.trouble(b.Request, "ResourceClaim "+name+" stays reserved for the pod, which is not bound", err)
+			}
+		}
+		return failed
+	}}
+}
+
+func (b *binding) giveBackClaim(ctx context.Context, name string) error {
+	claim, err := b.readDevices(ctx, name)
+	if isGone(err, name) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before := len(claim.Status.ReservedFor)
+	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, b.isPod)
+	if len(claim.Status.ReservedFor) == before {
+		return nil
+	}
+	if devices := b.devicesOf(name); len(claim.Status.ReservedFor) == 0 && devices != nil && hasDevices(claim, devices) {
+		claim.Status.Allocation, claim.Status.Devices = nil, nil
+	}
+	return b.updateDevices(ctx, claim)
+}
+
+func (b *binding) readDevices(ctx context.Context, name string) (claim *resourcev1.ResourceClaim, err error) {
+	err = b.call(ctx, CallReadDevices, func(ctx context.Context) (err error) {
+		claim, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return err
 	})
+	return claim, err
+}
+
+func (b *binding) updateDevices(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+	return b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
+		_, err := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// configure returns the configurations of the devices, as the allocator of Kubernetes puts them together (Allocate in
+// k8s.io/dynamic-resource-allocation/structured): those of the classes, then those of the claim. They are read now,
+// because the log has none: what is in them is the drivers' own.
+func (b *binding) configure(ctx context.Context, claim *resourcev1.ResourceClaim,
+	result *resourcev1.AllocationResult) (configs []resourcev1.DeviceAllocationConfiguration, err error) {
+	chosen := chosenRequests(claim, result)
+	classes := map[string]bool{}
+	for _, request := range chosen {
+		if classes[request.class] {
+			continue
+		}
+		classes[request.class] = true
+		var class *resourcev1.DeviceClass
+		err := b.call(ctx, CallReadDevices, func(ctx context.Context) (err error) {
+			class, err = b.opts.Client.ResourceV1().DeviceClasses().Get(ctx, request.class, metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("device class %s: %w", request.class, err)
+		}
+		for _, config := range class.Spec.Config {
+			configs = append(configs, resourcev1.DeviceAllocationConfiguration{
+				Source: resourcev1.AllocationConfigSourceClass, Requests: ofClass(chosen, request.class),
+				DeviceConfiguration: config.DeviceConfiguration,
+			})
+		}
+	}
+	for _, config := range claim.Spec.Devices.Config {
+		applies := func(r chosenRequest) bool {
+			return slices.Contains(config.Requests, r.name) || slices.Contains(config.Requests, r.ref)
+		}
+		if len(config.Requests) == 0 || slices.ContainsFunc(chosen, applies) {
+			configs = append(configs, resourcev1.DeviceAllocationConfiguration{
+				Source: resourcev1.AllocationConfigSourceClaim, Requests: config.Requests,
+				DeviceConfiguration: config.DeviceConfiguration,
+			})
+		}
+	}
+	for i := range configs {
+		missing := func(r chosenRequest) bool {
+			return !slices.Contains(configs[i].Requests, r.name) && !slices.Contains(configs[i].Requests, r.ref)
+		}
+		if !slices.ContainsFunc(chosen, missing) {
+			configs[i].Requests = nil // it is for all
+		}
+	}
+	return configs, nil
+}
+
+// chosenRequest is a request of a claim, or the alternative of it that was chosen: ref is REQUEST/ALTERNATIVE then.
+type chosenRequest struct{ name, ref, class string }
+
+func chosenRequests(claim *resourcev1.ResourceClaim, result *resourcev1.AllocationResult) (chosen []chosenRequest) {
+	for _, request := range claim.Spec.Devices.Requests {
+		if request.Exactly != nil {
+			chosen = append(chosen, chosenRequest{request.Name, request.Name, request.Exactly.DeviceClassName})
+			continue
+		}
+		for _, alternative := range request.FirstAvailable {
+			ref := resourceclaim.CreateSubRequestRef(request.Name, alternative.Name)
+			if slices.ContainsFunc(result.Devices.Results, func(r resourcev1.DeviceRequestAllocationResult) bool {
+				return r.Request == ref
+			}) {
+				chosen = append(chosen, chosenRequest{request.Name, ref, alternative.DeviceClassName})
+			}
+		}
+	}
+	return chosen
+}
+
+func ofClass(chosen []chosenRequest, class string) (refs []string) {
+	for _, request := range chosen {
+		if request.class == class {
+			refs = append(refs, request.ref)
+		}
+	}
+	return refs
 }
 
 // isPod reports whether the consumer is the pod of the bind.

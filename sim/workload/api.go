@@ -6,6 +6,7 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -16,6 +17,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
+	resourceapi "k8s.io/kubernetes/pkg/apis/resource"
+	resourcedefaults "k8s.io/kubernetes/pkg/apis/resource/v1"
+	resourcevalidation "k8s.io/kubernetes/pkg/apis/resource/validation"
 	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 	groupdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1beta1"
 	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
@@ -31,7 +35,7 @@ func newDefaults() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, register := range []func(*runtime.Scheme) error{
 		coredefaults.RegisterDefaults, schedulingdefaults.RegisterDefaults, groupdefaults.RegisterDefaults,
-		storagedefaults.RegisterDefaults,
+		storagedefaults.RegisterDefaults, resourcedefaults.RegisterDefaults,
 	} {
 		if err := register(s); err != nil {
 			panic(fmt.Sprintf("register API defaults: %v", err))
@@ -92,6 +96,8 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 		}
 		return corevalidation.ValidatePersistentVolumeClaim(&in,
 			corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
+	case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice, *resourcev1.DeviceClass:
+		return validateDevices(object)
 	case *schedulingv1beta1.PodGroup:
 		return validatePodGroup(o)
 	case *v1alpha1.PodGroup:
@@ -160,4 +166,37 @@ func badQuantity(n *yamlv3.Node) (bad *yamlv3.Node, reason error) {
 // quantityLists are the fields that are lists of quantities by resource.
 var quantityLists = map[string]bool{
 	"requests": true, "limits": true, "capacity": true, "allocatable": true, "overhead": true, "minResources": true,
+}
+
+// validateDevices checks an object of resource.k8s.io, its CEL expressions and what these may cost included.
+func validateDevices(object runtime.Object) field.ErrorList {
+	failed := func(err error) field.ErrorList { return field.ErrorList{field.InternalError(nil, err)} }
+	switch o := object.(type) {
+	case *resourcev1.ResourceClaim:
+		var in resourceapi.ResourceClaim
+		if err := resourcedefaults.Convert_v1_ResourceClaim_To_resource_ResourceClaim(o, &in, nil); err != nil {
+			return failed(err)
+		}
+		return resourcevalidation.ValidateResourceClaim(&in)
+	case *resourcev1.ResourceClaimTemplate:
+		var in resourceapi.ResourceClaimTemplate
+		err := resourcedefaults.Convert_v1_ResourceClaimTemplate_To_resource_ResourceClaimTemplate(o, &in, nil)
+		if err != nil {
+			return failed(err)
+		}
+		return resourcevalidation.ValidateResourceClaimTemplate(&in)
+	case *resourcev1.ResourceSlice:
+		var in resourceapi.ResourceSlice
+		if err := resourcedefaults.Convert_v1_ResourceSlice_To_resource_ResourceSlice(o, &in, nil); err != nil {
+			return failed(err)
+		}
+		return resourcevalidation.ValidateResourceSlice(&in)
+	case *resourcev1.DeviceClass:
+		var in resourceapi.DeviceClass
+		if err := resourcedefaults.Convert_v1_DeviceClass_To_resource_DeviceClass(o, &in, nil); err != nil {
+			return failed(err)
+		}
+		return resourcevalidation.ValidateDeviceClass(&in)
+	}
+	return nil
 }

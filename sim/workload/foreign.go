@@ -42,7 +42,7 @@ var kindAdvice = map[schema.GroupKind]string{
 	{Group: "scheduler.x-k8s.io", Kind: "PodGroup"}:            asOwnGroup,
 	{Group: "scheduling.k8s.io", Kind: "PodGroup"}:             asOwnGroup,
 	{Group: "scheduling.x-k8s.io", Kind: "PodGroup"}:           asOwnGroup,
-	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:  "put the ResourceClaims into the file",
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:  "use resource.k8s.io/v1",
 }
 
 const asOwnGroup = "put a PodGroup of scheduling.k8s.io/v1beta1 or scheduling.x-k8s.io/v1alpha1 into the file"

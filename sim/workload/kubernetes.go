@@ -143,6 +143,8 @@ func (m *manifest) add(d *document) error {
 		return m.addDeployment(d)
 	case volcanoGroupKind:
 		return m.addVolcanoGroup(d)
+	case claimTemplateKind:
+		return m.addClaimTemplate(d)
 	}
 	if row := podKindOf(kind); row != nil && (row.needs == "" || d.annotated(row.needs)) {
 		return m.addOwner(d, row)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,6 +66,8 @@ type Workload struct {
 	Objects []ObjectPlan
 	// Pods are the pods, in the order in which they arrive where their times are equal.
 	Pods []PodPlan
+	// ClaimTemplates are the ResourceClaimTemplates of which claims are made for pods. They are there all the time.
+	ClaimTemplates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	// Notes say, for people, what of the source was left out or changed.
 	Notes []string
 

@@ -1,0 +1,216 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/sim/workload"
+)
+
+// devices plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
+// devices of a claim back when nobody uses it any more.
+type devices struct {
+	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
+	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
+}
+
+func newDevices(work *workload.Workload) devices {
+	return devices{templates: work.ClaimTemplates, claims: map[types.NamespacedName]*resourcev1.ResourceClaim{}}
+}
+
+// remember keeps a claim.
+func (d *devices) remember(o eventlog.Object) {
+	if claim, ok := o.(*resourcev1.ResourceClaim); ok {
+		d.claims[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
+	}
+}
+
+// forget drops an object that was deleted.
+func (d *devices) forget(resource eventlog.Resource, key types.NamespacedName) {
+	if resource == eventlog.ResourceClaims {
+		delete(d.claims, key)
+	}
+}
+
+// check says which template a pod names that is not there.
+func (d *devices) check(namespace string, pod *corev1.Pod) error {
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
+			continue
+		}
+		key := types.NamespacedName{Namespace: namespace, Name: *c.ResourceClaimTemplateName}
+		if d.templates[key] == nil {
+			return fmt.Errorf("spec.resourceClaims: the ResourceClaimTemplate %s is not in the workload", key)
+		}
+	}
+	return nil
+}
+
+// generated returns what the pod's status says of a claim that is made of a template, nil if nothing.
+func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
+	for i := range pod.Status.ResourceClaimStatuses {
+		if s := &pod.Status.ResourceClaimStatuses[i]; s.Name == claim {
+			return s
+		}
+	}
+	return nil
+}
+
+// makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as it was
+// built: its fields below the first level are shared.
+func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
+			continue
+		}
+		template := d.templates[types.NamespacedName{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}]
+		if template == nil {
+			continue // of a planned change; the pod waits for its claim
+		}
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name + "-" + c.Name}
+		if there := d.claims[key]; there != nil {
+			if metav1.IsControlledBy(there, pod) {
+				continue // the pod has only changed
+			}
+			return nil, fmt.Errorf("ResourceClaim %s is there: pod %s/%s needs that name for its claim %q", key,
+				pod.Namespace, pod.Name, c.Name)
+		}
+		claim := &resourcev1.ResourceClaim{ObjectMeta: *template.Spec.ObjectMeta.DeepCopy()}
+		claim.Spec = *template.Spec.Spec.DeepCopy()
+		claim.Namespace, claim.Name = key.Namespace, key.Name
+		claim.UID = workload.UID(eventlog.ResourceClaims, pod.Namespace, key.Name+"/"+string(pod.UID))
+		claim.CreationTimestamp = pod.CreationTimestamp
+		claim.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod")),
+		}
+		d.claims[key] = claim
+		inputs = append(inputs, upserted(eventlog.ResourceClaims, claim))
+	}
+	d.nameClaims(pod)
+	return inputs, nil
+}
+
+// nameClaims names the claims of the pod that come from templates in its status.
+func (d *devices) nameClaims(pod *corev1.Pod) {
+	var statuses []corev1.PodResourceClaimStatus
+	for _, c := range pod.Spec.ResourceClaims {
+		if c.ResourceClaimTemplateName != nil && generated(pod, c.Name) == nil {
+			name := pod.Name + "-" + c.Name
+			statuses = append(statuses, corev1.PodResourceClaimStatus{Name: c.Name, ResourceClaimName: &name})
+		}
+	}
+	if len(statuses) > 0 {
+		pod.Status.ResourceClaimStatuses = slices.Concat(pod.Status.ResourceClaimStatuses, statuses)
+	}
+}
+
+// claimsOf returns the claims that a pod names.
+func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		if key := (types.NamespacedName{Namespace: pod.Namespace, Name: *name}); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// bind allocates devices to the claims of a pod and reserves the claims for it, all or none, as a scheduler does before
+// it binds the pod. It returns the inputs that tell of it.
+func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
+	var claims []*resourcev1.ResourceClaim
+	for _, key := range d.claimsOf(pod) {
+		claim := d.claims[key]
+		if claim == nil {
+			return nil, fmt.Errorf("ResourceClaim %s is gone", key)
+		}
+		claim, err := allocated(claim, wanted)
+		if err != nil {
+			return nil, err
+		}
+		if !resourceclaim.IsReservedForPod(pod, claim, false) {
+			if len(claim.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
+				return nil, fmt.Errorf("ResourceClaim %s is reserved for %d pods: it can be for no more", key,
+					len(claim.Status.ReservedFor))
+			}
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
+				Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID,
+			})
+		}
+		claims = append(claims, claim)
+	}
+	var inputs []eventlog.Payload
+	for _, claim := range claims {
+		d.remember(claim)
+		inputs = append(inputs, upserted(eventlog.ResourceClaims, claim))
+	}
+	return inputs, nil
+}
+
+// allocated returns a copy of the claim with the devices that the placement gives it.
+func allocated(claim *resourcev1.ResourceClaim, wanted []eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	out := claim.DeepCopy()
+	i := slices.IndexFunc(wanted, func(c eventlog.DeviceClaim) bool { return c.Claim == claim.Name })
+	if i < 0 {
+		if claim.Status.Allocation == nil {
+			return nil, fmt.Errorf("ResourceClaim %s/%s has no devices any more", claim.Namespace, claim.Name)
+		}
+		return out, nil
+	}
+	if claim.UID != wanted[i].UID {
+		return nil, fmt.Errorf("ResourceClaim %s/%s is another one (UID %s)", claim.Namespace, claim.Name, claim.UID)
+	}
+	if claim.Status.Allocation != nil {
+		if has, err := eventlog.NewDeviceClaim(claim); err != nil || has.Allocation != wanted[i].Allocation {
+			return nil, fmt.Errorf("ResourceClaim %s/%s has other devices", claim.Namespace, claim.Name)
+		}
+		return out, nil
+	}
+	result, err := wanted[i].Result()
+	if err != nil {
+		return nil, fmt.Errorf("ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	out.Status.Allocation = result
+	return out, nil
+}
+
+// release takes a pod that has ended, or was not bound, off its claims. With gone, those that were made for it go too.
+// A claim that nobody uses any more gives its devices back.
+func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
+	for _, key := range d.claimsOf(pod) {
+		claim := d.claims[key]
+		if claim == nil {
+			continue
+		}
+		if gone && metav1.IsControlledBy(claim, pod) {
+			delete(d.claims, key)
+			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
+				Name: key.Name, UID: claim.UID})
+			continue
+		}
+		at := slices.IndexFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+			return r.UID == pod.UID
+		})
+		if at < 0 {
+			continue
+		}
+		claim = claim.DeepCopy()
+		claim.Status.ReservedFor = slices.Delete(claim.Status.ReservedFor, at, at+1)
+		if len(claim.Status.ReservedFor) == 0 {
+			claim.Status = resourcev1.ResourceClaimStatus{}
+		}
+		d.remember(claim)
+		inputs = append(inputs, upserted(eventlog.ResourceClaims, claim))
+	}
+	return inputs
+}

@@ -1,0 +1,34 @@
+package workload
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// claimTemplateKind is a kind that is no resource of the log: claims are made of it.
+var claimTemplateKind = resourcev1.SchemeGroupVersion.WithKind("ResourceClaimTemplate")
+
+// addClaimTemplate takes in a ResourceClaimTemplate.
+func (m *manifest) addClaimTemplate(d *document) error {
+	template := &resourcev1.ResourceClaimTemplate{}
+	if err := d.decode(template); err != nil {
+		return err
+	}
+	template.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if err := m.identify(d, "resourceclaimtemplates.resource.k8s.io", template, true); err != nil {
+		return err
+	}
+	defaults.Default(template)
+	if err := d.invalid(validateDevices(template), ""); err != nil {
+		return err
+	}
+	if _, err := d.times("", template.Annotations, nil); err != nil {
+		return err
+	}
+	if m.in.workload.ClaimTemplates == nil {
+		m.in.workload.ClaimTemplates = map[types.NamespacedName]*resourcev1.ResourceClaimTemplate{}
+	}
+	m.in.workload.ClaimTemplates[types.NamespacedName{Namespace: template.Namespace, Name: template.Name}] = template
+	return nil
+}
