@@ -38,6 +38,11 @@ func (a *assumedDevices) seen() *resourcev1.ResourceClaim {
 	return &claim
 }
 
+// claim is what the decisions of the holders say.
+func (a *assumedDevices) claim() eventlog.DeviceClaim {
+	return eventlog.DeviceClaim{Claim: a.logged.Name, UID: a.logged.UID, Allocation: a.text}
+}
+
 // FreedClaim is a claim whose devices came free, as plugins saw it before and see it now.
 type FreedClaim struct{ Before, Now *resourcev1.ResourceClaim }
 
@@ -208,7 +213,7 @@ func (f *Informers) ReservedDevices(pod *v1.Pod) (list []eventlog.DeviceClaim, w
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: *name}
 		if assumed := f.devices[key]; assumed != nil {
 			if assumed.logged.Status.Allocation == nil {
-				list = append(list, eventlog.DeviceClaim{Claim: *name, UID: assumed.logged.UID, Allocation: assumed.text})
+				list = append(list, assumed.claim())
 			}
 			continue
 		}
@@ -268,8 +273,8 @@ func shareID(claim types.UID, i int, r *resourcev1.DeviceRequestAllocationResult
 func unsupported(claim *resourcev1.ResourceClaim) string {
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if len(r.BindingConditions) > 0 {
-			return fmt.Sprintf("resourceclaim %q has a device with binding conditions (%s of pool %s of %s), which are not "+
-				"supported yet", claim.Name, r.Device, r.Pool, r.Driver)
+			return fmt.Sprintf("resourceclaim %q has a device with binding conditions (%s of pool %s of %s), which "+
+				"are not supported yet", claim.Name, r.Device, r.Pool, r.Driver)
 		}
 	}
 	return ""
@@ -279,9 +284,8 @@ func (f *Informers) appendDevices(dst []byte) []byte {
 	for _, key := range slices.SortedFunc(maps.Keys(f.devices), compareKeys) {
 		assumed := f.devices[key]
 		dst = canonical.AppendString(dst, string(eventlog.ResourceClaims))
-		c := eventlog.DeviceClaim{Claim: key.Name, UID: assumed.logged.UID, Allocation: assumed.text}
 		dst = canonical.AppendString(dst, key.Namespace)
-		dst = appendDeviceClaims(dst, []eventlog.DeviceClaim{c})
+		dst = appendDeviceClaims(dst, []eventlog.DeviceClaim{assumed.claim()})
 		dst = binary.AppendUvarint(dst, uint64(len(assumed.holders)))
 		for _, uid := range assumed.holders {
 			dst = canonical.AppendString(dst, string(uid))

@@ -262,8 +262,8 @@ func (t *claimTracker) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error 
 func (t *claimTracker) AssumedClaimRestore(string, string) {}
 
 // Undecidable says why a pod cannot be decided yet because of the devices that it asks for, in words for its
-// owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and only
-// claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
+// owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and
+// only claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
 //
 // It cannot judge devices with binding conditions (the plugin would read the clock on the wall).
 func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {

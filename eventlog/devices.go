@@ -81,7 +81,8 @@ func (w *payloadWriter) devices(list []DeviceClaim) {
 	for i := range list {
 		w.str("device claim", list[i].Claim)
 		w.str("device claim's uid", string(list[i].UID))
-		w.fail("device claim's allocation", infoWire[infoByResource[ResourceClaims].code].check([]byte(list[i].Allocation)))
+		shape := infoWire[infoByResource[ResourceClaims].code]
+		w.fail("device claim's allocation", shape.check([]byte(list[i].Allocation)))
 		w.uvarint(uint64(len(list[i].Allocation)))
 		w.b = append(w.b, list[i].Allocation...)
 	}

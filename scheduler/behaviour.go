@@ -110,8 +110,8 @@ var Behaviours = []Rules{
 			"after its backoff, with the plugin as the reason. Before, an epoch with such a plugin was refused.",
 		"The pods that a plugin wants tried at once (Handle.Activate within a cycle, PodsToActivate) are, and the " +
 			"Decision records them. Before, they were not.",
-		"Devices are allocated to ResourceClaims, and the Decision records which. Before, a pod with a claim that had " +
-			"to be allocated was refused.",
+		"Devices are allocated to ResourceClaims, and the Decision records which. Before, a pod with a claim that " +
+			"had to be allocated was refused.",
 	}},
 }
 

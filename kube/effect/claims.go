@@ -72,10 +72,11 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 // written next says of which version of the claim it is, so that it is refused if somebody else has changed the claim.
 func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
 	if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
 		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
 		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
-			claim, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+			claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
 			return err
 		})
 		if err != nil {
@@ -139,7 +140,8 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	if len(claim.Status.ReservedFor) == before {
 		return nil
 	}
-	if devices := b.devicesOf(name); len(claim.Status.ReservedFor) == 0 && devices != nil && hasDevices(claim, devices) {
+	devices, unused := b.devicesOf(name), len(claim.Status.ReservedFor) == 0
+	if unused && devices != nil && hasDevices(claim, devices) {
 		claim.Status.Allocation, claim.Status.Devices = nil, nil
 	}
 	return b.updateDevices(ctx, claim)
@@ -154,8 +156,9 @@ func (b *binding) readDevices(ctx context.Context, name string) (claim *resource
 }
 
 func (b *binding) updateDevices(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
 	return b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
-		_, err := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+		_, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 		return err
 	})
 }
