@@ -45,6 +45,7 @@ type server struct {
 	volumes map[string]*v1.PersistentVolume
 	claims  map[string]*v1.PersistentVolumeClaim
 	devices map[string]*resourcev1.ResourceClaim
+	classes map[string]*resourcev1.DeviceClass
 	nodes   map[string]*v1.Node
 	// binds are the nodes to which each UID was bound, deletes how often each was deleted.
 	binds   map[types.UID][]string
@@ -72,7 +73,8 @@ func newServer(t reporter) *server {
 	return &server{
 		t: t, pods: map[string]*v1.Pod{}, volumes: map[string]*v1.PersistentVolume{},
 		claims: map[string]*v1.PersistentVolumeClaim{}, devices: map[string]*resourcev1.ResourceClaim{},
-		nodes: map[string]*v1.Node{}, binds: map[types.UID][]string{}, deletes: map[types.UID]int{},
+		classes: map[string]*resourcev1.DeviceClass{},
+		nodes:   map[string]*v1.Node{}, binds: map[types.UID][]string{}, deletes: map[types.UID]int{},
 	}
 }
 
@@ -149,7 +151,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	for len(parts) > 0 && parts[0] != "namespaces" && parts[0] != "persistentvolumes" && parts[0] != "nodes" {
+	clusterwide := []string{"namespaces", "persistentvolumes", "nodes", "deviceclasses"}
+	for len(parts) > 0 && !slices.Contains(clusterwide, parts[0]) {
 		parts = parts[1:]
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
@@ -167,6 +170,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, object(s, s.claims, "persistentvolumeclaims", name, body))
 	case resource == "resourceclaims":
 		answer(w, object(s, s.devices, "resourceclaims", name, body))
+	case resource == "deviceclasses":
+		answer(w, object(s, s.classes, "deviceclasses", name, body))
 	case resource == "nodes":
 		answer(w, object(s, s.nodes, "nodes", name, body))
 	default:

@@ -295,6 +295,7 @@ func (a *auditor) place(p *pod, d *decision) {
 	if d.Outcome == "Waiting" {
 		p.stage, p.waitUntil = held, d.WaitUntil
 	}
+	a.checkDevices(p, d)
 	p.settles = map[string]string{}
 	for _, v := range d.Volumes {
 		p.settles[v.Claim] = v.Volume

@@ -243,7 +243,11 @@ type decision struct {
 	WaitUntil time.Time `json:"waitUntil"`
 	Nominated string    `json:"nominated"`
 	Volumes   []struct{ Claim, Volume string }
-	Places    []place
+	Devices   []struct {
+		Claim      string
+		Allocation allocation
+	}
+	Places []place
 	// Nominations are of other pods; one without a node ends.
 	Nominations []place
 	Domain      string `json:"domain"`

@@ -41,7 +41,8 @@ type pod struct {
 	came      bool   // with its node, or its end has been seen to
 	leaving   bool   // a Decision asked for its eviction
 	succeeded bool
-	settles   map[string]string // claims that its placement settles, with their volumes
+	settles   map[string]string      // claims that its placement settles, with their volumes
+	devices   map[string]*allocation // ResourceClaims, namespace/name, that its placement allocates devices to
 }
 
 // onNode reports whether the pod holds room on a node.
@@ -72,6 +73,10 @@ type state struct {
 	groups     map[string]*group
 	composites map[string]*groupObject
 	claims     map[string]*claimObject
+
+	resourceClaims map[string]*resourceClaimObject
+	slices         map[string]*sliceObject
+
 	volumes    map[string]*volumeObject
 	classes    map[string]*classObject
 	priorities map[string]int32
@@ -89,6 +94,7 @@ func newState() *state {
 	return &state{
 		profiles: map[string]*profile{}, nodes: map[string]*nodeObject{}, pods: map[string]*pod{},
 		groups: map[string]*group{}, composites: map[string]*groupObject{}, claims: map[string]*claimObject{},
+		resourceClaims: map[string]*resourceClaimObject{}, slices: map[string]*sliceObject{},
 		volumes: map[string]*volumeObject{}, classes: map[string]*classObject{}, priorities: map[string]int32{},
 		budgets: map[string]*budgetObject{},
 	}
@@ -180,6 +186,10 @@ func (s *state) upserted(e *entry) error {
 		}
 	case "compositepodgroups.scheduling.k8s.io":
 		err = keep(s.composites, e.Object, func(o *groupObject) string { return o.Metadata.fullName() })
+	case "resourceclaims.resource.k8s.io":
+		err = keep(s.resourceClaims, e.Object, func(o *resourceClaimObject) string { return o.Metadata.fullName() })
+	case "resourceslices.resource.k8s.io":
+		err = keep(s.slices, e.Object, func(o *sliceObject) string { return o.Metadata.Name })
 	case "persistentvolumeclaims":
 		err = keep(s.claims, e.Object, func(o *claimObject) string { return o.Metadata.fullName() })
 	case "persistentvolumes":
@@ -274,6 +284,10 @@ func (s *state) deleted(e *entry) *pod {
 		*s.groupAt(name).declared(e.Resource) = nil
 	case "compositepodgroups.scheduling.k8s.io":
 		delete(s.composites, name)
+	case "resourceclaims.resource.k8s.io":
+		delete(s.resourceClaims, name)
+	case "resourceslices.resource.k8s.io":
+		delete(s.slices, e.Name)
 	case "persistentvolumeclaims":
 		delete(s.claims, name)
 	case "persistentvolumes":
@@ -300,7 +314,7 @@ func (s *state) members(gang string) (members []*pod) {
 
 // release takes a pod off its node.
 func (p *pod) release() {
-	p.stage, p.node, p.waitUntil, p.settles = pending, "", time.Time{}, nil
+	p.stage, p.node, p.waitUntil, p.settles, p.devices = pending, "", time.Time{}, nil, nil
 }
 
 // podOf returns the pod of a UID, with an error that names it if it is not there.

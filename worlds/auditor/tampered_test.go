@@ -193,6 +193,37 @@ var storiesOfNodes = []told{
 		s.decide("a", "Scheduled", "m", "%s", pick(tampered, "{}", "{'volumes': [{'claim': 'c', 'volume': 'v'}]}"))
 		s.bind("a", "m")
 	}},
+	{"devices", "a device that another claim has", "", func(s *story, tampered bool) {
+		devices(s)
+		s.decide("a", "Scheduled", "n", "%s", gives("one", "gpu-0"))
+		s.bind("a", "n")
+		s.decide("b", "Scheduled", "n", "%s", gives("two", pick(tampered, "gpu-0", "gpu-1")))
+		s.bind("b", "n")
+	}},
+	{"devices", "a device that is not there", "", func(s *story, tampered bool) {
+		devices(s)
+		s.decide("a", "Scheduled", "n", "%s", gives("one", pick(tampered, "gpu-9", "gpu-0")))
+		s.bind("a", "n")
+		s.decide("b", "Scheduled", "n", "%s", gives("two", "gpu-1"))
+		s.bind("b", "n")
+	}},
+}
+
+// devices tells of a node with two devices, and of two pods with a claim each.
+func devices(s *story) {
+	s.node("n", "9", "x", "")
+	s.object("resourceslices.resource.k8s.io", "s", `{'spec': {'driver': 'd', 'pool': {'name': 'n'},
+		'devices': [{'name': 'gpu-0'}, {'name': 'gpu-1'}]}}`)
+	s.object("resourceclaims.resource.k8s.io", "one", "{}")
+	s.object("resourceclaims.resource.k8s.io", "two", "{}")
+	s.pod("a", "1", "'resourceClaims': [{'name': 'x', 'resourceClaimName': 'one'}]", "")
+	s.pod("b", "1", "'resourceClaims': [{'name': 'x', 'resourceClaimName': 'two'}]", "")
+}
+
+// gives is a decision that allocates a device to a claim.
+func gives(claim, device string) string {
+	return fmt.Sprintf(`{'devices': [{'claim': '%s', 'uid': 'u', 'allocation': {'devices': {'results': [
+		{'request': 'r', 'driver': 'd', 'pool': 'n', 'device': '%s'}]}}}]}`, claim, device)
 }
 
 // neighbour is an affinity to pods with the label app=b in the same zone.

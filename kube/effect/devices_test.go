@@ -1,0 +1,147 @@
+package effect_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/kube/effect"
+)
+
+// opaque is a driver's configuration.
+func opaque(text string) resourcev1.DeviceConfiguration {
+	return resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{
+		Driver: "gpu.example.com", Parameters: runtime.RawExtension{Raw: []byte(`{"is":"` + text + `"}`)},
+	}}
+}
+
+// gpuClaim is a claim of two requests: any GPU of two classes, the second of which was chosen, and a network card.
+func gpuClaim() *resourcev1.ResourceClaim {
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "gpu", UID: "g"}}
+	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{
+		{Name: "gpu", FirstAvailable: []resourcev1.DeviceSubRequest{
+			{Name: "big", DeviceClassName: "big"}, {Name: "small", DeviceClassName: "small"},
+		}},
+		{Name: "nic", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "nic"}},
+	}
+	claim.Spec.Devices.Config = []resourcev1.DeviceClaimConfiguration{
+		{Requests: []string{"gpu/big"}, DeviceConfiguration: opaque("of what was not chosen")},
+		{Requests: []string{"gpu"}, DeviceConfiguration: opaque("of the request")},
+		{DeviceConfiguration: opaque("of all")},
+	}
+	return claim
+}
+
+func gpuResult() *resourcev1.AllocationResult {
+	return &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+		Results: []resourcev1.DeviceRequestAllocationResult{
+			{Request: "gpu/small", Driver: "gpu.example.com", Pool: "n1", Device: "gpu-0"},
+			{Request: "nic", Driver: "nic.example.com", Pool: "n1", Device: "nic-0"},
+		},
+	}}
+}
+
+// withDevices is a server with pod a and its claim, and the bind whose decision allocates devices to it.
+func withDevices(t *testing.T) (*server, effect.Request) {
+	s := newServer(t)
+	s.addPod("a", "u")
+	put(s, s.devices, gpuClaim())
+	put(s, s.classes, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "small"},
+		Spec: resourcev1.DeviceClassSpec{Config: []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: opaque("class")}}}})
+	put(s, s.classes, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}})
+	request := bind("a", "u", "n1")
+	request.Claims = []string{"gpu"}
+	decided := gpuClaim()
+	decided.Status.Allocation = gpuResult()
+	devices, err := eventlog.NewDeviceClaim(decided)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Devices = []eventlog.DeviceClaim{devices}
+	return s, request
+}
+
+func TestDevicesAreAllocatedBeforeTheBind(t *testing.T) {
+	class, claim := resourcev1.AllocationConfigSourceClass, resourcev1.AllocationConfigSourceClaim
+	want := gpuResult()
+	want.Devices.Config = []resourcev1.DeviceAllocationConfiguration{
+		{Source: class, Requests: []string{"gpu/small"}, DeviceConfiguration: opaque("class")},
+		{Source: claim, Requests: []string{"gpu"}, DeviceConfiguration: opaque("of the request")},
+		{Source: claim, DeviceConfiguration: opaque("of all")},
+	}
+	for _, path := range []string{"/resourceclaims/gpu", "/resourceclaims/gpu/status"} {
+		for _, f := range []fault{{}, {code: 409}, {code: 500, after: true}, {code: -2}, {code: -1, after: true}} {
+			s, request := withDevices(t)
+			s.fault = first("PUT", path, f)
+			r := run(t, s, effect.Options{})
+			got := r.results(t, request)[0].(*eventlog.BindResult)
+			status := s.devices["gpu"].Status
+			if got.Outcome != eventlog.BindBound || status.Allocation == nil || len(status.ReservedFor) != 1 ||
+				len(s.devices["gpu"].Finalizers) != 1 || s.devices["gpu"].Finalizers[0] != resourcev1.Finalizer {
+				t.Fatalf("%s %v: the result is %v %q, the claim %+v", path, f, got.Outcome, got.Message, s.devices["gpu"])
+			}
+			if status.Allocation.AllocationTimestamp == nil {
+				t.Errorf("%s %v: the allocation has no time", path, f)
+			}
+			status.Allocation.AllocationTimestamp = nil
+			if !reflect.DeepEqual(status.Allocation, want) {
+				t.Errorf("%s %v: the allocation is %+v, want %+v", path, f, status.Allocation, want)
+			}
+			r.stop()
+		}
+	}
+}
+
+func TestAClaimThatIsNotAsTheDecisionHasItIsNotAllocated(t *testing.T) {
+	for want, change := range map[string]func(*resourcev1.ResourceClaim){
+		"claim ns/gpu got allocated elsewhere in the meantime": func(c *resourcev1.ResourceClaim) {
+			c.Status.Allocation = gpuResult()
+			c.Status.Allocation.Devices.Results[0].Device = "gpu-1"
+		},
+		"claim ns/gpu is another one (UID other)": func(c *resourcev1.ResourceClaim) { c.UID = "other" },
+	} {
+		s, request := withDevices(t)
+		changed := gpuClaim()
+		change(changed)
+		before := put(s, s.devices, changed).DeepCopy()
+		r := run(t, s, effect.Options{})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		if got.Outcome != eventlog.BindFailed || !strings.Contains(got.Message, want) {
+			t.Errorf("the result is %v %q, want %q", got.Outcome, got.Message, want)
+		}
+		if !reflect.DeepEqual(s.devices["gpu"], before) {
+			t.Errorf("the claim is %+v, and was %+v", s.devices["gpu"], before)
+		}
+		r.stop()
+	}
+}
+
+// A bind that fails gives the claim back, and the devices if nobody else uses them.
+func TestDevicesOfAPodThatIsNotBoundAreGivenBack(t *testing.T) {
+	other := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "b", UID: "v"}
+	for _, shared := range []bool{false, true} {
+		s, request := withDevices(t)
+		s.fault = func(r string) fault {
+			if !strings.HasSuffix(r, "/binding") {
+				return fault{}
+			}
+			if shared {
+				s.devices["gpu"].Status.ReservedFor = append(s.devices["gpu"].Status.ReservedFor, other)
+			}
+			return fault{code: 403}
+		}
+		r := run(t, s, effect.Options{})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		status := s.devices["gpu"].Status
+		if got.Outcome != eventlog.BindFailed || (status.Allocation != nil) != shared ||
+			shared != (len(status.ReservedFor) == 1) {
+			t.Errorf("shared %v: the result is %v %q, the claim's status %+v", shared, got.Outcome, got.Message, status)
+		}
+		r.stop()
+	}
+}

@@ -1,0 +1,104 @@
+package auditor
+
+import "maps"
+
+// deviceID names a device.
+type deviceID struct{ driver, pool, device string }
+
+// allocation is the devices of a claim.
+type allocation struct {
+	Devices struct {
+		Results []struct {
+			Driver, Pool, Device string
+			AdminAccess          bool
+			ShareID              string
+		}
+	}
+}
+
+// alone are the devices that nobody else may have: neither shares of devices, nor those that are only looked after.
+func (a *allocation) alone() (ids []deviceID) {
+	for _, r := range a.Devices.Results {
+		if !r.AdminAccess && r.ShareID == "" {
+			ids = append(ids, deviceID{r.Driver, r.Pool, r.Device})
+		}
+	}
+	return ids
+}
+
+// resourceClaimObject is a ResourceClaim.
+type resourceClaimObject struct {
+	Metadata meta
+	Status   struct{ Allocation *allocation }
+}
+
+// sliceObject is a ResourceSlice.
+type sliceObject struct {
+	Metadata meta
+	Spec     struct {
+		Driver  string
+		Pool    struct{ Name string }
+		Devices []struct{ Name string }
+	}
+}
+
+// allocated are the claims that have devices, as the log says it or as placements do whose binds are not known yet.
+func (s *state) allocated() map[string]*allocation {
+	all := map[string]*allocation{}
+	for _, p := range s.pods {
+		if p.onNode() {
+			maps.Copy(all, p.devices)
+		}
+	}
+	for name, claim := range s.resourceClaims {
+		if claim.Status.Allocation != nil {
+			all[name] = claim.Status.Allocation
+		}
+	}
+	return all
+}
+
+// offered reports whether a ResourceSlice has the device.
+func (s *state) offered(id deviceID) bool {
+	for _, slice := range s.slices {
+		if slice.Spec.Driver != id.driver || slice.Spec.Pool.Name != id.pool {
+			continue
+		}
+		for _, device := range slice.Spec.Devices {
+			if device.Name == id.device {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkDevices checks that a placement gives claims devices that are there and that no other claim has, and takes in
+// which.
+func (a *auditor) checkDevices(p *pod, d *decision) {
+	const check = "devices"
+	p.devices = map[string]*allocation{}
+	if len(d.Devices) == 0 {
+		return
+	}
+	a.asked(check)
+	has := map[deviceID]string{}
+	for name, allocated := range a.allocated() {
+		for _, id := range allocated.alone() {
+			has[id] = name
+		}
+	}
+	for i := range d.Devices {
+		name := p.object.Metadata.Namespace + "/" + d.Devices[i].Claim
+		given := &d.Devices[i].Allocation
+		for _, id := range given.alone() {
+			if other, taken := has[id]; taken && other != name {
+				a.find(check, "pod %s: claim %s gets device %v, which claim %s has", p.name, name, id, other)
+			} else if !a.offered(id) {
+				a.find(check, "pod %s: claim %s gets device %v, which is not there", p.name, name, id)
+			}
+			has[id] = name
+		}
+		p.devices[name] = given
+	}
+}
