@@ -51,8 +51,9 @@ func withDevices(t *testing.T) (*server, effect.Request) {
 	s := newServer(t)
 	s.addPod("a", "u")
 	put(s, s.devices, gpuClaim())
-	put(s, s.classes, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "small"},
-		Spec: resourcev1.DeviceClassSpec{Config: []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: opaque("class")}}}})
+	small := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "small"}}
+	small.Spec.Config = []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: opaque("class")}}
+	put(s, s.classes, small)
 	put(s, s.classes, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}})
 	request := bind("a", "u", "n1")
 	request.Claims = []string{"gpu"}
@@ -80,10 +81,11 @@ func TestDevicesAreAllocatedBeforeTheBind(t *testing.T) {
 			s.fault = first("PUT", path, f)
 			r := run(t, s, effect.Options{})
 			got := r.results(t, request)[0].(*eventlog.BindResult)
-			status := s.devices["gpu"].Status
+			stands := s.devices["gpu"]
+			status := stands.Status
 			if got.Outcome != eventlog.BindBound || status.Allocation == nil || len(status.ReservedFor) != 1 ||
-				len(s.devices["gpu"].Finalizers) != 1 || s.devices["gpu"].Finalizers[0] != resourcev1.Finalizer {
-				t.Fatalf("%s %v: the result is %v %q, the claim %+v", path, f, got.Outcome, got.Message, s.devices["gpu"])
+				len(stands.Finalizers) != 1 || stands.Finalizers[0] != resourcev1.Finalizer {
+				t.Fatalf("%s %v: the result is %v %q, the claim %+v", path, f, got.Outcome, got.Message, stands)
 			}
 			if status.Allocation.AllocationTimestamp == nil {
 				t.Errorf("%s %v: the allocation has no time", path, f)
