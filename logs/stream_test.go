@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +118,47 @@ func TestWhatALogInAStreamDoesNotHaveIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
+}
+
+// A log that is copied to a stream, in two turns, and back to a directory has the same records in all three.
+func TestACopyHasTheSameRecords(t *testing.T) {
+	dir, back := logstest.Segmented(t, logstest.WellFormed(90), 30), filepath.Join(t.TempDir(), "back")
+	stream := fmt.Sprintf("nats://%s/jobs?replicas=1", startNATS(t))
+	for _, c := range []struct {
+		from, to    string
+		upTo, added uint64
+	}{{dir, stream, 40, 40}, {dir, stream, 0, 50}, {dir, stream, 0, 0}, {stream, back, 0, 90}} {
+		made, err := logs.Options{}.Copy(t.Context(), c.from, c.to, c.upTo, logs.KeepOptions{})
+		if err != nil || made.Added != c.added {
+			t.Fatalf("copy %s to %s: %+v, error %v, want %d entries added", c.from, c.to, made, err, c.added)
+		}
+	}
+	want := recordsOf(t, dir)
+	for _, name := range []string{stream, back} {
+		if got := recordsOf(t, name); !slices.Equal(got, want) {
+			t.Errorf("%s has other records", name)
+		}
+	}
+	other := logstest.Segmented(t, logstest.WellFormed(7), 30)
+	var request *logs.RequestError
+	if _, err := (logs.Options{}).Copy(t.Context(), other, stream, 0, logs.KeepOptions{}); !errors.As(err, &request) {
+		t.Errorf("a copy to a longer log: error %v", err)
+	}
+}
+
+// recordsOf returns the records of a log.
+func recordsOf(t *testing.T, name string) (records []string) {
+	t.Helper()
+	source, err := logs.Options{}.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for r, err := range source.Records(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, string(r.Bytes))
+	}
+	return records
 }

@@ -3,6 +3,7 @@ package jetstream
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -143,18 +144,17 @@ func (a *Address) setUser(info string) error {
 // setServers takes the hosts.
 func (a *Address) setServers(hosts string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
-		u := url.URL{Host: host}
-		if u.Hostname() == "" || strings.ContainsAny(host, " %") {
-			return errors.New("it names no server")
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name, port, err = net.SplitHostPort(host + ":4222")
 		}
-		port := u.Port()
-		if port == "" {
-			host, port = host+":4222", "4222"
+		if err != nil || name == "" || strings.ContainsAny(name, " %") {
+			return errors.New("it names no server")
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return fmt.Errorf("the port of %s is none", host)
 		}
-		a.Servers = append(a.Servers, host)
+		a.Servers = append(a.Servers, net.JoinHostPort(name, port))
 	}
 	return nil
 }

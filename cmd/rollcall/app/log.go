@@ -25,7 +25,7 @@ func newLog(registry framework.Registry) *cobra.Command {
 	}
 	cmd.AddCommand(newLogCat(registry), newLogInfo(registry), newLogVerify(registry), newLogVerifySegment(),
 		newLogExport(registry), newLogImport(registry), newLogArchive(registry), newLogSnapshot(registry),
-		newLogKeygen(), newLogCheckpoint(registry), newLogProve(registry), newLogCheck())
+		newLogCopy(registry), newLogKeygen(), newLogCheckpoint(registry), newLogProve(registry), newLogCheck())
 	return cmd
 }
 

@@ -1,0 +1,195 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/eventlog/logtest"
+)
+
+// connected returns a client of a server that is none of a log's.
+func connected(t *testing.T, s *server.Server) (*nats.Conn, natsjs.JetStream) {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL())
+	must(t, err)
+	t.Cleanup(nc.Close)
+	js, err := natsjs.New(nc)
+	must(t, err)
+	return nc, js
+}
+
+func TestAStreamOfOtherSettingsIsRefusedByTheSetting(t *testing.T) {
+	s := startServer(t, nil)
+	_, js := connected(t, s)
+	good := natsjs.StreamConfig{Storage: natsjs.FileStorage, DenyDelete: true, DenyPurge: true, AllowDirect: true,
+		AllowAtomicPublish: true, Discard: natsjs.DiscardNew}
+	for i, tc := range []struct {
+		setting string
+		change  func(c *natsjs.StreamConfig)
+	}{
+		{"", func(*natsjs.StreamConfig) {}},
+		{"storage", func(c *natsjs.StreamConfig) { c.Storage = natsjs.MemoryStorage }},
+		{"retention", func(c *natsjs.StreamConfig) { c.Retention = natsjs.InterestPolicy }},
+		{"max_msgs", func(c *natsjs.StreamConfig) { c.MaxMsgs = 1000 }},
+		{"max_bytes", func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 }},
+		{"max_age", func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }},
+		{"max_msgs_per_subject", func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 9 }},
+		{"deny_delete", func(c *natsjs.StreamConfig) { c.DenyDelete = false }},
+		{"deny_purge", func(c *natsjs.StreamConfig) { c.DenyPurge = false }},
+		{"allow_atomic", func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false }},
+		{"allow_direct", func(c *natsjs.StreamConfig) { c.AllowDirect = false }},
+		{"allow_msg_ttl", func(c *natsjs.StreamConfig) { c.AllowMsgTTL = true }},
+		{"subjects", func(c *natsjs.StreamConfig) { c.Subjects = []string{"other.*"} }},
+		{"first_seq", func(c *natsjs.StreamConfig) { c.FirstSeq = 100 }},
+	} {
+		c := good
+		c.Name = fmt.Sprint("made", i)
+		c.Subjects = []string{"subject." + c.Name}
+		tc.change(&c)
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatalf("%s: %v", tc.setting, err)
+		}
+		log, err := addressOf(t, s, c.Name).Create(t.Context(), eventlog.Origin{})
+		var setting *jetstream.SettingError
+		switch {
+		case tc.setting == "":
+			must(t, err)
+			must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5000)))
+			must(t, log.Close())
+		case !errors.As(err, &setting) || setting.Setting != tc.setting:
+			t.Errorf("%s: error %v, want a SettingError", tc.setting, err)
+		}
+	}
+	_, err := parse(t, "nats://"+s.Addr().String()+"/made0").Open(t.Context()) // three replicas by default
+	var setting *jetstream.SettingError
+	if !errors.As(err, &setting) || setting.Setting != "num_replicas" {
+		t.Errorf("one replica: error %v", err)
+	}
+}
+
+// What another program publishes to the log's subject is no entry: the log ends before it, and goes no further.
+func TestAMessageOfAnotherProgramEndsTheLog(t *testing.T) {
+	s := startServer(t, nil)
+	nc, js := connected(t, s)
+	a := addressOf(t, s, "jobs")
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	stream, err := js.Stream(t.Context(), "jobs")
+	must(t, err)
+	_, err = nc.Request(stream.CachedInfo().Config.Subjects[0], []byte("hello"), 5*time.Second)
+	must(t, err)
+	var damaged *eventlog.DamagedError
+	for range 2 {
+		if err := log.Append(t.Context(), 5, logtest.Entries(6, 1)); !errors.As(err, &damaged) || damaged.Seq != 6 {
+			t.Errorf("append: error %v, want damage at entry 6", err)
+		}
+	}
+	must(t, log.Close())
+	if _, err := a.Open(t.Context()); !errors.As(err, &damaged) || !strings.Contains(err.Error(), "message 3") {
+		t.Errorf("open: error %v, want damage by message 3", err)
+	}
+	reader, err := a.OpenReadOnly(t.Context())
+	must(t, err)
+	defer reader.Close()
+	n := 0
+	for _, err = range reader.Read(t.Context(), 1) {
+		if err == nil {
+			n++
+		}
+	}
+	if !errors.As(err, &damaged) || damaged.Seq != 6 || n != 5 {
+		t.Errorf("%d entries, error %v, want 5 and damage at entry 6", n, err)
+	}
+}
+
+// A writer whose stream was deleted, and made again, appends nothing to what stands there now.
+func TestAStreamThatWasMadeAgainIsNotAppendedTo(t *testing.T) {
+	s := startServer(t, nil)
+	_, js := connected(t, s)
+	a := addressOf(t, s, "jobs")
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	must(t, js.DeleteStream(t.Context(), "jobs"))
+	other, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer other.Close()
+	must(t, other.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	var damaged *eventlog.DamagedError
+	for range 2 {
+		err := log.Append(t.Context(), 5, logtest.Entries(6, 1))
+		if !errors.As(err, &damaged) || !strings.Contains(err.Error(), "made again") {
+			t.Errorf("append: error %v, want that the stream was made again", err)
+		}
+	}
+	wantEntries(t, other, 5)
+}
+
+func TestWhatCannotBeOpenedIsSaidWithItsPlace(t *testing.T) {
+	open := func(name string) error {
+		_, err := parse(t, name).Open(context.Background())
+		return err
+	}
+	plain := startServer(t, func(o *server.Options) { o.JetStream = false })
+	denying := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "a", Password: "secret", Permissions: &server.Permissions{
+				Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.INFO.>"}}}},
+		}
+	})
+	none := startServer(t, nil)
+	for _, tc := range []struct{ name, want string }{
+		{"nats://" + plain.Addr().String() + "/jobs", "have no JetStream"},
+		{"nats://a:secret@" + denying.Addr().String() + "/jobs", "denies its user to publish to " +
+			"$JS.API.STREAM.INFO.jobs"},
+		{"nats://a:wrong-secret@" + denying.Addr().String() + "/jobs", "refuses who asks"},
+		{"nats://127.0.0.1:1/jobs", "no server answers"},
+	} {
+		if err := open(tc.name); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(),
+			"secret") {
+			t.Errorf("%s: error %v, want %q", tc.name, err, tc.want)
+		}
+	}
+	if err := open("nats://" + none.Addr().String() + "/jobs"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no stream: error %v", err)
+	}
+}
+
+func TestNamesAreReadAndShownWithoutSecrets(t *testing.T) {
+	a := parse(t, "tls://me:p%40ss@a:1,b,[::1]:3/jobs?replicas=5&ca=ca.pem&patience=2s&domain=hub")
+	if a.String() != "tls://a:1,b:4222,[::1]:3/jobs" || a.User != "me" || a.Password != "p@ss" || a.Replicas != 5 ||
+		a.CA != "ca.pem" || a.Patience != 2*time.Second || a.Domain != "hub" || !a.TLS {
+		t.Errorf("it is %+v", a)
+	}
+	for name, want := range map[string]string{
+		"nats:///jobs":                      "names no server",
+		"nats://a/":                         "names no stream",
+		"nats://a/x.y":                      "a stream's name has no '.'",
+		"nats://a:b/x":                      "the port of a:b",
+		"nats://a/x?replicas=9":             "replicas is none of 1 to 5",
+		"nats://a/x?color=s3cret":           `there is no parameter "color"`,
+		"nats://u:s3cret@a/x?creds=f":       "one says who asks",
+		"nats://a/x?password=s3cret":        "a password without a user",
+		"nats://a/x?cert=c":                 "cert and key go together",
+		"nats://a/x?creds=a&creds=s3cret":   "creds is said twice",
+		"nats://u:s3cret@a/x?patience=soon": "patience is no time",
+	} {
+		_, err := jetstream.Parse(name)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+	}
+}
