@@ -375,6 +375,9 @@ func (e *Engine) asLogged(entry *eventlog.Entry) (err error) {
 			entry.Payload = &clean
 		}
 		return nil
+	case *eventlog.ExtenderResult:
+		entry.Payload = p.WithoutCredentials()
+		return nil
 	case *eventlog.Deleted, *eventlog.Tick:
 		return nil
 	default:

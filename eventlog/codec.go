@@ -18,8 +18,8 @@ import (
 //	4  a BindResult may end in its Decision
 //	5  a Decision's Ended may be OtherReason
 //	6  there are EvictResults
-//	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated
-//	   and Devices
+//	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated,
+//	   Devices and Questions; there are ExtenderResults
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
@@ -173,7 +173,7 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
-		case len(p.Activated)+len(p.Devices) > 0:
+		case len(p.Activated)+len(p.Devices)+len(p.Questions) > 0 || p.Outcome == Asked:
 			return 7
 		case p.Ended > NoTime:
 			return 5
@@ -191,6 +191,8 @@ func versionFor(p Payload) byte {
 		}
 	case *EvictResult:
 		return 6
+	case *ExtenderResult:
+		return 7
 	}
 	return 1
 }

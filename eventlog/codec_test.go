@@ -302,7 +302,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"ending in version 3": {version3(append(bytes.Clone(plainDecision), 0, 0, 0, 0, 3)), "format version 3 at " +
 			"byte 0, but what it holds is written in version 5"},
 		"kind 0":           {change(1, 0), "unknown kind 0 at byte 1"},
-		"kind":             {change(1, 8), "unknown kind 8 at byte 1"},
+		"kind":             {change(1, 9), "unknown kind 9 at byte 1"},
 		"flags":            {change(2, 0x81), "unknown flags 0x80 at byte 2"},
 		"number 0":         {change(10, 0), "sequence number 0"},
 		"tick with a byte": {raw(eventlog.KindTick, 0), "tick: 1 bytes too many at byte 59"},

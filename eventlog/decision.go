@@ -22,6 +22,9 @@ const (
 	// Reserved: the pod, or its gang, is the first that does not fit; at WaitUntil, by what is declared of the pods
 	// that run, there is room for it at Places, and until then whoever passes it leaves that free.
 	Reserved Outcome = 6
+	// Asked: HTTP extenders are asked about the pod, or about the members of its gang, see Questions. It waits for
+	// their answers, and others are tried meanwhile.
+	Asked Outcome = 7
 )
 
 // Decision is what one scheduling cycle decided. It is a fact: applying it needs no plugin to agree.
@@ -81,11 +84,13 @@ type Decision struct {
 	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them. It is
 	// recorded from behaviour 6 on.
 	Devices []DeviceClaim
+	// Questions are, of the outcome Asked, those that extenders are asked. They are recorded from behaviour 6 on.
+	Questions []Question
 }
 
 // hasFacts reports whether the decision has a field of format version 3 or later.
 func (d *Decision) hasFacts() bool {
-	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated) > 0 || len(d.Devices) > 0
+	return d.Domain != "" || d.Elsewhere || d.Ended != 0 || len(d.Activated)+len(d.Devices)+len(d.Questions) > 0
 }
 
 // Ending is why a reservation ends that still has an entity.

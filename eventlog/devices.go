@@ -101,7 +101,7 @@ func (r *payloadReader) devices() []DeviceClaim {
 		left -= memory + besideFactor*len(c.Allocation)
 		return c
 	})
-	if r.err == nil && len(list) == 0 {
+	if r.err == nil && len(list) == 0 && r.at == len(r.text) {
 		r.fail("devices", errors.New("an empty list is left out"))
 	}
 	return list

@@ -69,17 +69,18 @@ type Kind uint8
 
 // The kinds, in the order in which the format gained them.
 const (
-	KindEpochStarted Kind = 1
-	KindUpserted     Kind = 2
-	KindDeleted      Kind = 3
-	KindTick         Kind = 4
-	KindDecision     Kind = 5
-	KindBindResult   Kind = 6
-	KindEvictResult  Kind = 7
+	KindEpochStarted   Kind = 1
+	KindUpserted       Kind = 2
+	KindDeleted        Kind = 3
+	KindTick           Kind = 4
+	KindDecision       Kind = 5
+	KindBindResult     Kind = 6
+	KindEvictResult    Kind = 7
+	KindExtenderResult Kind = 8
 )
 
-// Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision, *BindResult and
-// *EvictResult. All but *Decision are inputs.
+// Payload is the content of an Entry: one of *EpochStarted, *Upserted, *Deleted, *Tick, *Decision, *BindResult,
+// *EvictResult and *ExtenderResult. All but *Decision are inputs.
 type Payload interface {
 	Kind() Kind
 }

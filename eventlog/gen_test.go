@@ -48,7 +48,7 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 		Name:      text.Draw(t, "name"),
 		UID:       types.UID(text.Draw(t, "uid")),
 		Group:     text.Draw(t, "group"),
-		Outcome:   eventlog.Outcome(rapid.IntRange(1, 6).Draw(t, "outcome")),
+		Outcome:   eventlog.Outcome(rapid.IntRange(1, 7).Draw(t, "outcome")),
 		Node:      text.Draw(t, "node"),
 		Score: rapid.Int64().
 			Draw(t, "score"),
@@ -79,6 +79,16 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "devices") {
 		d.Devices = append(d.Devices, drawDevices(t))
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "questions") {
+		q := eventlog.Question{AllBut: rapid.Bool().Draw(t, "all but")}
+		for range rapid.IntRange(0, 2).Draw(t, "pods") {
+			q.UIDs = append(q.UIDs, types.UID(text.Draw(t, "uid")))
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "nodes") {
+			q.Nodes = append(q.Nodes, text.Draw(t, "node"))
+		}
+		d.Questions = append(d.Questions, q)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "approvals") {
 		d.Approvals = append(
@@ -131,7 +141,7 @@ func drawDevices(t *rapid.T) eventlog.DeviceClaim {
 
 func drawPayload(t *rapid.T) eventlog.Payload {
 	resources := rapid.SampledFrom(eventlog.Resources())
-	switch eventlog.Kind(rapid.IntRange(1, 7).Draw(t, "kind")) {
+	switch eventlog.Kind(rapid.IntRange(1, 8).Draw(t, "kind")) {
 	case eventlog.KindEpochStarted:
 		p := &eventlog.EpochStarted{ID: text.Draw(t, "id"), Version: text.Draw(t, "version"),
 			Format: rapid.Uint32().Draw(t, "format"), Seed: rapid.Uint64().Draw(t, "seed")}
@@ -153,6 +163,8 @@ func drawPayload(t *rapid.T) eventlog.Payload {
 		return &eventlog.Tick{}
 	case eventlog.KindDecision:
 		return drawDecision(t)
+	case eventlog.KindExtenderResult:
+		return drawExtenderResult(t)
 	case eventlog.KindEvictResult:
 		p := &eventlog.EvictResult{UID: types.UID(text.Draw(t, "uid")), Message: text.Draw(t, "message"),
 			Outcome:  eventlog.EvictOutcome(rapid.IntRange(1, 5).Draw(t, "outcome")),
@@ -337,4 +349,27 @@ func hasWideMap(v reflect.Value) bool {
 		}
 	}
 	return false
+}
+
+func drawExtenderResult(t *rapid.T) *eventlog.ExtenderResult {
+	p := &eventlog.ExtenderResult{UID: types.UID(text.Draw(t, "uid")), Decision: rapid.Uint64Min(1).Draw(t, "decision")}
+	for range rapid.IntRange(0, 2).Draw(t, "answers") {
+		a := eventlog.ExtenderAnswer{Extender: rapid.Uint32().Draw(t, "extender"), Name: text.Draw(t, "name"),
+			FilterError: text.Draw(t, "filterError"), PrioritizeError: text.Draw(t, "prioritizeError")}
+		for range rapid.IntRange(0, 2).Draw(t, "refused") {
+			if a.FilterError == "" {
+				a.Refused = append(a.Refused, eventlog.ExtenderRefusal{
+					Reason: text.Draw(t, "reason"), Nodes: []string{"n", "m"},
+					Code: rapid.SampledFrom([]string{"Unschedulable", "UnschedulableAndUnresolvable"}).Draw(t, "code")})
+			}
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "scores") {
+			if a.PrioritizeError == "" {
+				a.Scores = append(a.Scores, eventlog.ExtenderScore{Node: text.Draw(t, "node"),
+					Score: rapid.Int64Range(1, eventlog.MaxExtenderScore).Draw(t, "score")})
+			}
+		}
+		p.Answers = append(p.Answers, a)
+	}
+	return p
 }

@@ -51,6 +51,8 @@ func AppendNamedJSON(dst []byte, e Entry, names PodNames) ([]byte, error) {
 		w.bindResult(p)
 	case *EvictResult:
 		w.evictResult(p)
+	case *ExtenderResult:
+		w.extenderResult(p)
 	}
 	if w.err != nil {
 		return dst, &EntryError{Seq: e.Seq, Err: w.err}
@@ -297,6 +299,7 @@ func (w *jsonWriter) decision(d *Decision) {
 	w.strIfSet("ended", d.Ended.String())
 	w.uids("activated", d.Activated)
 	w.devices(d.Devices)
+	w.questions(d.Questions)
 	w.pods("allowedPods", d.Allowed)
 	w.pods("rejectedPods", d.Rejected)
 	w.pods("victimPods", d.Victims)

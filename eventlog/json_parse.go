@@ -49,6 +49,8 @@ func parseKind(kind Kind, line []byte) (Entry, error) {
 		return parseLine(line, new(jsonBindResult))
 	case KindEvictResult:
 		return parseLine(line, new(jsonEvictResult))
+	case KindExtenderResult:
+		return parseLine(line, new(jsonExtenderResult))
 	}
 	return Entry{}, errors.New("kind: missing or unknown")
 }
@@ -266,6 +268,7 @@ type jsonDecision struct {
 	Ended       string           `json:"ended"`
 	Activated   []types.UID      `json:"activated"`
 	Devices     []jsonDevices    `json:"devices"`
+	Questions   []jsonQuestion   `json:"questions"`
 
 	// The names of pods beside their UIDs: no part of the entry.
 	AllowedPods  []string `json:"allowedPods"`
@@ -366,6 +369,9 @@ func (j *jsonDecision) decision() (*Decision, error) {
 			return nil, fmt.Errorf("devices[%d].allocation: %w", i, err)
 		}
 		d.Devices = append(d.Devices, c)
+	}
+	for _, q := range j.Questions {
+		d.Questions = append(d.Questions, Question{UIDs: q.UIDs, Nodes: q.Nodes, AllBut: q.AllBut})
 	}
 	return d, nil
 }

@@ -14,6 +14,7 @@ var (
 		5: "Decision",
 		6: "BindResult",
 		7: "EvictResult",
+		8: "ExtenderResult",
 	}
 	outcomeNames = []string{
 		1: "Scheduled",
@@ -22,6 +23,7 @@ var (
 		4: "Error",
 		5: "Evicted",
 		6: "Reserved",
+		7: "Asked",
 	}
 	endingNames      = []string{1: "NotFirst", 2: "NoTime", 3: "OtherReason"}
 	bindOutcomeNames = []string{1: "Bound", 2: "Conflict", 3: "Failed", 4: "Unknown"}

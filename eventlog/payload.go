@@ -35,6 +35,8 @@ func payloadKind(p Payload) (Kind, error) {
 		absent = p == nil
 	case *EvictResult:
 		absent = p == nil
+	case *ExtenderResult:
+		absent = p == nil
 	case nil:
 	default:
 		return 0, fmt.Errorf("unknown payload type %T", p)
@@ -62,6 +64,8 @@ func appendPayload(dst []byte, p Payload) ([]byte, error) {
 		w.bindResult(p)
 	case *EvictResult:
 		w.evictResult(p)
+	case *ExtenderResult:
+		w.extenderResult(p)
 	}
 	return w.b, w.err
 }
@@ -96,6 +100,8 @@ func decodePayload(kind Kind, b []byte) (Payload, error) {
 		name, p = "bind result", r.bindResult()
 	case KindEvictResult:
 		name, p = "evict result", r.evictResult()
+	case KindExtenderResult:
+		name, p = "extender result", r.extenderResult()
 	default:
 		return nil, fmt.Errorf("unknown kind %d at byte %d", kind, offsetKind)
 	}

@@ -72,11 +72,14 @@ func (w *payloadWriter) decision(d *Decision) {
 		elsewhere = 1
 	}
 	w.b = append(w.b, elsewhere, byte(d.Ended))
-	if len(d.Activated)+len(d.Devices) > 0 { // as before version 7 otherwise
+	if len(d.Activated)+len(d.Devices)+len(d.Questions) > 0 { // as before version 7 otherwise
 		w.uids("activated", d.Activated)
 	}
-	if len(d.Devices) > 0 {
+	if len(d.Devices)+len(d.Questions) > 0 {
 		w.devices(d.Devices)
+	}
+	if len(d.Questions) > 0 {
+		w.questions(d.Questions)
 	}
 }
 
@@ -152,6 +155,9 @@ func (r *payloadReader) decisionFacts(d *Decision) {
 		d.Activated = r.uids("activated")
 		if r.err == nil && r.at < len(r.text) {
 			d.Devices = r.devices()
+			if r.err == nil && r.at < len(r.text) {
+				d.Questions = r.questions()
+			}
 		} else if r.err == nil && len(d.Activated) == 0 {
 			r.fail("activated", errors.New("an empty list is left out"))
 		}
@@ -188,7 +194,7 @@ func readList[T any](r *payloadReader, field string, size int, element func() T)
 }
 
 func checkOutcome(o Outcome) error {
-	if o < Scheduled || o > Reserved {
+	if o < Scheduled || o > Asked {
 		return fmt.Errorf("unknown outcome %d", o)
 	}
 	return nil

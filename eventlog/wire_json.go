@@ -219,7 +219,8 @@ func init() {
 		infoJSON[registry[i].code] = jsonShapeOf(reflect.TypeOf(registry[i].object()).Elem(), shapes)
 	}
 	for _, line := range []jsonLine{new(jsonEpochStarted), new(jsonUpserted), new(jsonDeleted), new(jsonTick),
-		new(jsonDecisionEntry), new(jsonBindResult), new(jsonEvictResult)} {
+		new(jsonDecisionEntry), new(jsonBindResult), new(jsonEvictResult),
+		new(jsonExtenderResult)} {
 		t := reflect.TypeOf(line)
 		lineJSON[t] = jsonShapeOf(t.Elem(), shapes)
 	}

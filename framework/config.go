@@ -25,7 +25,7 @@ import (
 // code. name is the file's name, for messages.
 //
 // It refuses what it does not understand or could not keep to: unknown and repeated fields, bad plugin
-// arguments, HTTP extenders, and settings by which chance or real time would take part in decisions.
+// arguments, HTTP extenders that preempt, and settings by which chance or real time would take part in decisions.
 // Arguments of plugins that kube-scheduler does not have stay as they are (*runtime.Unknown): the plugins
 // check them. Names of plugins are checked by ValidatePlugins, which knows the registry.
 //
@@ -168,9 +168,8 @@ func completeUnder(named map[string]bool, external *configv1.KubeSchedulerConfig
 
 // complete is completeUnder for the feature gates that are in force.
 func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedulerConfiguration, error) {
-	if len(external.Extenders) > 0 {
-		return nil, errors.New("extenders: HTTP extenders are not supported: what they answer is not in the log, " +
-			"so a decision could not be replayed; compile the extender in as a plugin")
+	if err := checkExtenders(external.Extenders); err != nil {
+		return nil, err
 	}
 	if err := refuseUnreplayable(external); err != nil {
 		return nil, err
@@ -188,6 +187,7 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 	}
 	// Conversion leaves it out; validation reads it.
 	cfg.APIVersion = configv1.SchemeGroupVersion.String()
+	ignoreManaged(cfg)
 	if err := validation.ValidateKubeSchedulerConfiguration(cfg); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,8 @@ func complete(external *configv1.KubeSchedulerConfiguration) (*config.KubeSchedu
 
 // EncodeConfig returns an effective configuration for the log, as JSON with sorted keys. LoadConfig makes the same
 // effective configuration of it again, of which EncodeConfig makes the same bytes; but how to reach the API server and
-// to elect a leader, which may lead to credentials and on which no decision depends, is left out for the defaults. A
+// to elect a leader, and the TLS settings of extenders, which may lead to credentials and on which no decision depends,
+// are left out for the defaults. A
 // credential in the arguments of a plugin is an error. Feature gates are in it that are not at their defaults.
 func EncodeConfig(cfg *Config) ([]byte, error) {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)

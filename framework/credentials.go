@@ -3,7 +3,6 @@ package framework
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,17 +15,17 @@ import (
 )
 
 // withoutConnections returns a copy of cfg, for the log, that has the defaults where it says how to reach the API
-// server and to elect a leader: no decision depends on that.
+// server and to elect a leader, and no TLS settings of extenders: no decision depends on these.
 func withoutConnections(cfg *config.KubeSchedulerConfiguration) (*config.KubeSchedulerConfiguration, error) {
-	if len(cfg.Extenders) > 0 {
-		return nil, errors.New("extenders are not supported, and are not logged")
-	}
 	defaults, err := complete(&configv1.KubeSchedulerConfiguration{}) // whatever gates are in force
 	if err != nil {
 		return nil, err
 	}
 	logged := cfg.DeepCopy()
 	logged.ClientConnection, logged.LeaderElection = defaults.ClientConnection, defaults.LeaderElection
+	for i := range logged.Extenders {
+		logged.Extenders[i].TLSConfig = nil
+	}
 	return logged, nil
 }
 
@@ -49,10 +48,18 @@ func loggedNow(logged []byte) []byte {
 	return now
 }
 
-// refuseCredentials returns an error that names the first credential in the arguments of plugins, by its place. These
+// refuseCredentials returns an error that names the first credential in the extenders, whose TLS settings are left out,
+// or in the arguments of plugins, by its place. These
 // cannot be left out: a replay gives the plugins the same arguments.
 func refuseCredentials(tree any) error {
 	cfg, _ := tree.(map[string]any)
+	extenders, _ := cfg["extenders"].([]any)
+	for i, e := range extenders {
+		if place := findCredential(e, fmt.Sprintf("extenders[%d]", i)); place != "" {
+			return fmt.Errorf("%s has a credential: the log keeps what extenders there are, and everybody who has "+
+				"the log reads it", place)
+		}
+	}
 	profiles, _ := cfg["profiles"].([]any)
 	for i, p := range profiles {
 		profile, _ := p.(map[string]any)

@@ -223,3 +223,39 @@ func TestAConfigurationIsTheSameWhateverItsConnection(t *testing.T) {
 		t.Errorf("another configuration is the same, error %v", err)
 	}
 }
+
+// TestTLSSettingsOfExtendersAreNotLogged keeps what decisions depend on of an extender, and nothing that leads to a
+// key.
+func TestTLSSettingsOfExtendersAreNotLogged(t *testing.T) {
+	cfg, err := LoadConfig([]byte(header+`extenders: [{urlPrefix: 'https://x/y', filterVerb: f, prioritizeVerb: p,
+  bindVerb: b, weight: 7, enableHTTPS: true, nodeCacheCapable: true, ignorable: true, httpTimeout: 3s,
+  managedResources: [{name: a.b/c, ignoredByScheduler: true}],
+  tlsConfig: {keyFile: /secret/key, certFile: /secret/cert, keyData: c2VjcmV0LWtleQ==, certData: c2VjcmV0LWNlcnQ=}}]`),
+		"c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key := cfg.Extenders[0].TLSConfig.KeyFile; key != "/secret/key" {
+		t.Fatalf("the process itself does not know the key any more: %q", key)
+	}
+	logged, err := EncodeConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"extenders":[{"bindVerb":"b","enableHTTPS":true,"filterVerb":"f","httpTimeout":"3s",` +
+		`"ignorable":true,"managedResources":[{"ignoredByScheduler":true,"name":"a.b/c"}],"nodeCacheCapable":true,` +
+		`"prioritizeVerb":"p","urlPrefix":"https://x/y","weight":7}]`
+	if !strings.Contains(string(logged), want) || strings.Contains(string(logged), "secret") {
+		t.Errorf("logged is %s\nwant in it %s", logged, want)
+	}
+	if !strings.Contains(string(logged), `"ignoredResources":["a.b/c"]`) {
+		t.Error("NodeResourcesFit is not told to ignore the resource of the extender")
+	}
+	again, err := LoadConfig(logged, "logged")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if twice, err := EncodeConfig(again); err != nil || string(twice) != string(logged) {
+		t.Errorf("read again and logged it is %s, error %v", twice, err)
+	}
+}

@@ -39,6 +39,9 @@ type World struct {
 	// there, and names its plugin in the status; nil if the pod may go to any. Unlike what plugins say of nodes it is
 	// asked anew in every cycle. A nil Reserved lets all pods pass.
 	Reserved func(pod *v1.Pod) func(node fwk.NodeInfo) *fwk.Status
+	// Extenders returns what HTTP extenders have answered about a pod, nil if none has a say in where it goes. A nil
+	// Extenders has none.
+	Extenders func(pod *v1.Pod) *Verdict
 	// Activate is told the pods that a plugin wants tried at once, in any order, maybe from another goroutine; nil
 	// ignores it.
 	Activate func(pods map[string]*v1.Pod)

@@ -50,6 +50,8 @@ type search struct {
 	scorers  []scorer
 	feasible []fwk.NodeInfo
 
+	verdict *Verdict // nil: no extender has a say
+
 	template *template   // the pod's, nil for none
 	class    *class      // the pod's, nil for none
 	member   *membership // in the class
@@ -107,6 +109,7 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if c.p.world.Reserved != nil {
 		c.reserved = c.p.world.Reserved(pod)
 	}
+	c.verdict = nil
 	clear(c.refused)
 	c.feasible, c.refused, c.narrowed = c.feasible[:0], c.refused[:0], c.narrowed[:0]
 	c.template, c.class, c.member, c.feasibleAt = nil, nil, nil, c.feasibleAt[:0]
@@ -122,6 +125,9 @@ func (c *search) setPod(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 func (p *Profile) Place(ctx context.Context, state fwk.CycleState, pod *v1.Pod, start int, trace *Trace) Placement {
 	c := &p.search
 	c.setPod(ctx, state, pod, trace)
+	if p.world.Extenders != nil {
+		c.verdict = p.world.Extenders(pod)
+	}
 	trace.begin()
 	return c.place(start)
 }
@@ -145,6 +151,9 @@ func (c *search) place(start int) Placement {
 		}
 		c.absent = status
 		return c.refuse(status, out)
+	}
+	if c.verdict != nil {
+		return c.placeExtended(nodes, out)
 	}
 	if c.nominated() {
 		out.Evaluated, out.Feasible = 1, 1
@@ -261,7 +270,7 @@ func (c *search) filterAll(nodes []fwk.NodeInfo, start int) *fwk.Status {
 		nodes = c.narrowed
 	}
 	limit := 1
-	if len(c.p.score) > 0 {
+	if len(c.p.score) > 0 || c.verdict != nil {
 		limit = NumFeasibleNodesToFind(c.p.percentage, len(nodes))
 	}
 	status := c.filterNodes(nodes, start, limit)

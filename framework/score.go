@@ -23,11 +23,11 @@ func (c *search) choose(out Placement) Placement {
 	}
 	best, bestTotal := "", int64(0)
 	for i, node := range c.feasible {
-		var total int64
+		name := node.Node().Name
+		total := c.verdict.score(name)
 		for k := range c.scorers {
 			total += c.lists[k][i].Score * c.scorers[k].weight
 		}
-		name := node.Node().Name
 		if best == "" || total > bestTotal || total == bestTotal && name < best {
 			best, bestTotal = name, total
 		}

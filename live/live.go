@@ -261,6 +261,12 @@ func (r *run) carry(effects []scheduler.Effect) {
 // request adds to an effect what the state knows besides.
 func (r *run) request(e scheduler.Effect) effect.Request {
 	request, state := effect.Request{Effect: e, Earlier: e.Seq < r.start}, r.engine.Machine().Cluster()
+	if p := state.Pod(e.UID); p != nil && e.Kind != scheduler.Evict {
+		request.Pod = p.Object
+	}
+	if e.Kind == scheduler.Ask {
+		return request
+	}
 	if e.Kind == scheduler.Bind {
 		if p := state.Pod(e.UID); p != nil {
 			request.Claims = effect.ClaimsOf(p.Object)

@@ -34,7 +34,8 @@ func (q *Queue) StartAttempt(key Key) {
 	}
 	e.attempts++
 	q.noteEarly(e)
-	e.startedAt = q.changes
+	eventful := e.asked && e.startedAt != q.changes
+	e.asked, e.startedAt = false, q.changes
 	e.failed, e.erred, e.keptOff, e.plugins, e.pendingPlugins = false, false, false, nil, nil
 	for _, m := range e.members {
 		e.retry(m)
@@ -42,6 +43,7 @@ func (q *Queue) StartAttempt(key Key) {
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
+	e.notedAny = e.notedAny || eventful
 	q.put(e, InFlight)
 }
 
@@ -55,6 +57,7 @@ func (q *Queue) MarkPlaced(key Key, uid types.UID) {
 	e := m.entity
 	q.ungate(m)
 	e.count(m, -1)
+	e.noLongerAsking(m)
 	m.placed, m.tried = true, e.state == InFlight
 	e.count(m, 1)
 	q.rest(e)

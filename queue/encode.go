@@ -51,7 +51,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	if picked {
 		state, owed = Unschedulable, true
 	}
-	flags := canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff, e.poppedEarly)
+	flags := canonical.Flags(owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff, e.poppedEarly, e.asked)
 	dst = append(dst, byte(state), flags)
 	dst = appendTime(dst, e.timestamp)
 	dst = appendTime(dst, e.firstActive)
@@ -75,7 +75,7 @@ func (e *Entity) appendState(dst []byte, picked bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.members)))
 	for _, m := range e.members {
 		dst = canonical.AppendString(dst, string(m.pod.UID))
-		dst = append(dst, canonical.Flags(m.placed, m.gate != nil, m.tried, m.refused))
+		dst = append(dst, canonical.Flags(m.placed, m.gate != nil, m.tried, m.refused, m.asking))
 		if m.gate != nil {
 			dst = canonical.AppendString(dst, m.gate.name)
 			dst = canonical.AppendString(dst, m.message)

@@ -41,9 +41,11 @@ const (
 	InFlight State = 5
 	// Placed: every member has a node.
 	Placed State = 6
+	// Asking: questions about members are open, and it is tried once they are answered; see asking.go.
+	Asking State = 7
 )
 
-var stateNames = [...]string{"", "Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed"}
+var stateNames = [...]string{"", "Gated", "Active", "Backoff", "Unschedulable", "InFlight", "Placed", "Asking"}
 
 // String returns the state's name.
 func (s State) String() string {
@@ -62,6 +64,8 @@ type member struct {
 	// tried: the attempt under way, or else the last one, has come to the pod, and does not come to it again. refused:
 	// that attempt refused it.
 	tried, refused bool
+	// asking: a question about it is open.
+	asking bool
 	// gate is the PreEnqueue plugin that keeps the pod out, nil if none does; message is what it said.
 	// Only pending members have one.
 	gate    *plugin
@@ -98,6 +102,7 @@ type Entity struct {
 	members              []*member // by part, name, UID
 	ready, gated, placed int
 	untried              int
+	asking               int                  // members about whom a question is open
 	firstUntried         int                  // a memo: no member before this one is ready and untried
 	parts                map[string]partCount // of an entity that has parts
 
@@ -111,6 +116,7 @@ type Entity struct {
 	failed             bool // the last attempt ended in a failure
 	erred              bool // a member met with an error in the attempt under way
 	keptOff            bool // see KeptOff
+	asked              bool // questions were asked for the attempt that comes next, at startedAt
 	backoffUntil       eventlog.Time
 	// poppedEarly: it was attempted early, and no backoff of its own has ended between two attempts since; see
 	// early.go.

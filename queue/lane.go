@@ -71,7 +71,9 @@ func (l *lane) chooseHead(q *Queue, version uint64) {
 			return
 		}
 		if !q.letsPass(e) {
-			l.overtaking = l.findOvertaking(q, e)
+			if e.state != Asking {
+				l.overtaking = l.findOvertaking(q, e)
+			}
 			return
 		}
 	}
@@ -104,7 +106,11 @@ func (q *Queue) worthAttempt(e *Entity) bool {
 	return e.state == Active
 }
 
-func (q *Queue) letsPass(e *Entity) bool { return q.opts.Passes == nil || q.opts.Passes(e) }
+// letsPass reports whether others of the lane may be attempted before e. One about which questions are open has its
+// turn once they are answered: nobody overtakes it meanwhile.
+func (q *Queue) letsPass(e *Entity) bool {
+	return e.state != Asking && (q.opts.Passes == nil || q.opts.Passes(e))
+}
 
 // laneOf returns the lane of e's profile, nil if it has none, or if e needs no node.
 func (q *Queue) laneOf(e *Entity) *lane {

@@ -66,7 +66,7 @@ type Queue struct {
 
 // Counts is the number of entities in each state.
 type Counts struct {
-	Gated, Active, Backoff, Unschedulable, InFlight, Placed int
+	Gated, Active, Backoff, Unschedulable, InFlight, Placed, Asking int
 }
 
 // New returns an empty queue, or says which option is wrong.
@@ -301,6 +301,7 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	q.changed()
 	e := m.entity
 	q.ungate(m)
+	e.noLongerAsking(m)
 	e.remove(m)
 	q.unname(m)
 	delete(q.byUID, uid)
@@ -390,6 +391,8 @@ func (q *Queue) rest(e *Entity) {
 			}
 		case Gated, Placed:
 			q.requeue(e)
+		case Asking:
+			q.endAsking(e)
 		}
 	case e.gated > 0:
 		if e.state != Gated {
@@ -503,7 +506,12 @@ func (q *Queue) put(e *Entity, s State) {
 
 // joinLane puts an entity that waits for its turn into its lane, if it has one.
 func (q *Queue) joinLane(e *Entity) {
-	if l := q.laneOf(e); l != nil && (e.state == Active || e.state == Backoff || e.state == Unschedulable) {
+	l := q.laneOf(e)
+	if l == nil {
+		return
+	}
+	switch e.state {
+	case Active, Backoff, Unschedulable, Asking:
 		l.add(q, e)
 	}
 }
@@ -562,6 +570,8 @@ func (c *Counts) of(s State) *int {
 		return &c.InFlight
 	case Placed:
 		return &c.Placed
+	case Asking:
+		return &c.Asking
 	}
 	panic("queue: no such state: " + s.String())
 }

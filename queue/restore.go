@@ -74,13 +74,12 @@ func readNames(r *canonical.Reader, field string) []string {
 // readEntity reads what appendState wrote of one entity and of its members.
 func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*Entity, error) {
 	e := &Entity{key: readKey(r), profile: r.String("profile"), state: State(r.Byte("state"))}
-	flags := 6
-	if q.opts.PopEarly {
-		flags = 7
+	bits := r.Flags("entity flags", 8)
+	if bits[6] && !q.opts.PopEarly {
+		r.Fail("entity flags", errors.New("it was attempted early, and no entity is"))
 	}
-	bits := r.Flags("entity flags", flags)
 	e.owed, e.failed, e.erred, e.notedAll, e.notedAny, e.keptOff = bits[0], bits[1], bits[2], bits[3], bits[4], bits[5]
-	e.poppedEarly = bits[6]
+	e.poppedEarly, e.asked = bits[6], bits[7]
 	e.timestamp = readTime(r, "timestamp")
 	if t := readTime(r, "first active"); t != 0 {
 		e.setFirstActive(t)
@@ -118,7 +117,7 @@ func (q *Queue) readEntity(r *canonical.Reader, pod func(types.UID) *v1.Pod) (*E
 
 func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *v1.Pod) error {
 	uid := types.UID(r.String("member"))
-	bits := r.Flags("member flags", 4)
+	bits := r.Flags("member flags", 5)
 	placed, gated := bits[0], bits[1]
 	var gate, message string
 	if gated {
@@ -127,7 +126,7 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 	if r.Err() != nil {
 		return r.Err()
 	}
-	m := &member{entity: e, pod: pod(uid), placed: placed, tried: bits[2], refused: bits[3]}
+	m := &member{entity: e, pod: pod(uid), placed: placed, tried: bits[2], refused: bits[3], asking: bits[4]}
 	if m.pod != nil {
 		m.part = q.partOf(e.key, m.pod)
 	}
@@ -135,6 +134,9 @@ func (q *Queue) readMember(r *canonical.Reader, e *Entity, pod func(types.UID) *
 		return fmt.Errorf("member %s of queue entity %s is not there, there twice, or placed and gated", uid, e.key)
 	}
 	e.insert(m)
+	if m.asking {
+		e.asking++
+	}
 	q.byUID[uid] = m
 	q.byName[types.NamespacedName{Namespace: m.pod.Namespace, Name: m.pod.Name}] = m
 	if gated {
@@ -151,7 +153,7 @@ func rests(e *Entity) bool { return e.state == Gated || e.state == Unschedulable
 func (q *Queue) restorePlaces(flight []Key) error {
 	var resting []*Entity
 	for _, e := range q.sorted {
-		if e.state == nowhere || e.state > Placed || e.owed && e.state != Unschedulable {
+		if e.state == nowhere || e.state > Asking || e.owed && e.state != Unschedulable {
 			return fmt.Errorf("queue entity %s is in no such state: %d", e.key, e.state)
 		}
 		*q.counts.of(e.state)++

@@ -47,9 +47,25 @@ var decisionFields = []decisionField{
 	{"ended", func(d *eventlog.Decision) string { return strconv.Quote(d.Ended.String()) }},
 	{"activated", func(d *eventlog.Decision) string { return uids(d.Activated) }},
 	{"devices", func(d *eventlog.Decision) string { return devices(d.Devices) }},
+	{"questions", func(d *eventlog.Decision) string { return questions(d.Questions) }},
 }
 
 func uids(list []types.UID) string { return fmt.Sprintf("%q", list) }
+
+func questions(list []eventlog.Question) string {
+	var b strings.Builder
+	for i, q := range list {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "{uids:%q nodes:%q allBut:%t}", q.UIDs, q.Nodes, q.AllBut)
+	}
+	return "[" + b.String() + "]"
+}
+
+func sameQuestion(a, b eventlog.Question) bool {
+	return slices.Equal(a.UIDs, b.UIDs) && slices.Equal(a.Nodes, b.Nodes) && a.AllBut == b.AllBut
+}
 
 // devices shows the allocation of each claim.
 func devices(list []eventlog.DeviceClaim) string {
@@ -113,5 +129,6 @@ func sameLists(a, b *eventlog.Decision) bool {
 		slices.Equal(a.Volumes, b.Volumes) &&
 		slices.Equal(a.Places, b.Places) && slices.Equal(a.Nominations, b.Nominations) &&
 		a.Domain == b.Domain && a.Elsewhere == b.Elsewhere && a.Ended == b.Ended &&
-		slices.Equal(a.Activated, b.Activated) && slices.Equal(a.Devices, b.Devices)
+		slices.Equal(a.Activated, b.Activated) && slices.Equal(a.Devices, b.Devices) &&
+		slices.EqualFunc(a.Questions, b.Questions, sameQuestion)
 }

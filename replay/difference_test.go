@@ -41,6 +41,7 @@ var otherValues = []struct {
 	{"Ended", "ended", func(d *eventlog.Decision) { d.Ended = eventlog.NoTime }},
 	{"Activated", "activated", func(d *eventlog.Decision) { d.Activated[0] += "x" }},
 	{"Devices", "devices", func(d *eventlog.Decision) { d.Devices[0].Allocation += "x" }},
+	{"Questions", "questions", func(d *eventlog.Decision) { d.Questions[0].AllBut = true }},
 }
 
 // fullDecision has no field that is empty.
@@ -59,6 +60,7 @@ func fullDecision() *eventlog.Decision {
 		Domain:      "rack=a", Elsewhere: true, Ended: eventlog.NotFirst,
 		Activated: []types.UID{"uid-h"},
 		Devices:   []eventlog.DeviceClaim{{Claim: "c", UID: "uid-c", Allocation: "a"}},
+		Questions: []eventlog.Question{{UIDs: []types.UID{"uid-i"}, Nodes: []string{"n"}}},
 	}
 }
 

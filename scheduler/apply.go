@@ -90,6 +90,9 @@ func (m *Machine) applyPayload(e eventlog.Entry) error {
 		return m.applyBindResult(p)
 	case *eventlog.EvictResult:
 		return m.applyEvictResult(p)
+	case *eventlog.ExtenderResult:
+		m.applyExtenderResult(p)
+		return nil
 	default:
 		return fmt.Errorf("unknown payload %T", p)
 	}
@@ -292,6 +295,7 @@ func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
 	delete(m.nominated.named, uid)
+	m.forgetQuestion(uid)
 	if stage == cluster.Binding {
 		m.effects.done(uid, Bind)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -41,6 +42,8 @@ func (m *Machine) applyDecision(seq uint64, d *eventlog.Decision) error {
 		return err
 	case eventlog.Reserved:
 		return m.applyReserved(p, d)
+	case eventlog.Asked:
+		return m.applyAsked(seq, p, d)
 	}
 	if p.Stage == cluster.Bound && m.rules.attemptsResizes() {
 		return m.applyResize(seq, p, d)
@@ -67,6 +70,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	if err := m.applyVerdicts(seq, d); err != nil {
 		return err
 	}
+	m.forgetQuestion(d.UID) // an answer is for one cycle
 	if err := m.applyOutcome(seq, key, waited, p, d); err != nil {
 		return err
 	}
@@ -109,6 +113,9 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision) {
 	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
 		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event
+	}
+	if slices.ContainsFunc(d.Rejections, framework.IsNotAsked) {
+		m.queue.Retry(key) // they are asked about the nodes next time
 	}
 	if waited || m.waits.endsAttempt(key, d) {
 		m.queue.Park(key, m.failureOf(d))

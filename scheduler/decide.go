@@ -44,6 +44,9 @@ func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {
 	if next == nil {
 		return eventlog.Decision{}, false
 	}
+	if d, ok := m.ask(e, trace); ok {
+		return d, true
+	}
 	return newCycle(m, next, trace).run(), true
 }
 

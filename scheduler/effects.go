@@ -19,6 +19,9 @@ const (
 	// Evict asks to delete the pod gracefully; its result comes back as an EvictResult entry with the decision's
 	// number, and its deletion as a Deleted entry. Where a pod is gone at once, the Deleted entry alone comes.
 	Evict EffectKind = 2
+	// Ask asks HTTP extenders which of Nodes are for the pod; what they answer comes back as an ExtenderResult entry
+	// with the decision's number.
+	Ask EffectKind = 3
 )
 
 // Effect is what a decision asks of the outside world. It may be carried out only once the entry Seq is
@@ -36,6 +39,8 @@ type Effect struct {
 	Volumes []eventlog.VolumeClaim
 	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod.
 	Devices []eventlog.DeviceClaim
+	// Nodes are those that Ask is about, by name. They must not be changed.
+	Nodes []string
 }
 
 // effectKey tells effects apart: a pod has at most one of each kind.
@@ -93,6 +98,13 @@ func (e *effects) done(uid types.UID, kind EffectKind) {
 	}
 }
 
+// setNodes gives a pod's outstanding question its nodes, if there is one.
+func (e *effects) setNodes(uid types.UID, nodes []string) {
+	if i, ok := e.at[effectKey{uid, Ask}]; ok {
+		e.slots[i].Nodes = nodes
+	}
+}
+
 func (e *effects) compact() {
 	kept := e.slots[:0]
 	for _, x := range e.slots {
@@ -109,7 +121,7 @@ func (e *effects) compact() {
 func (e *effects) after(seq uint64) []Effect {
 	var out []Effect
 	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
-		if x := &e.slots[i]; x.Kind == Bind || x.Kind == Evict && !e.answered[x.UID] {
+		if x := &e.slots[i]; x.Kind == Bind || x.Kind == Ask || x.Kind == Evict && !e.answered[x.UID] {
 			out = append(out, *x)
 		}
 	}
@@ -153,7 +165,7 @@ func (e *effects) restore(r *canonical.Reader) {
 		for range r.Count("volumes", 2) {
 			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
 		}
-		if x.Kind != Bind && x.Kind != Evict {
+		if x.Kind < Bind || x.Kind > Ask {
 			r.Fail("effect", fmt.Errorf("unknown kind %d", x.Kind))
 		}
 		if r.Err() != nil {

@@ -85,6 +85,8 @@ func (m *Machine) configure(data []byte) error {
 	m.cluster.UseBehaviour(m.rules.behaviour)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles, rules: &m.rules}
+	m.forgetQuestions()
+	m.extenders = newExtenders(cfg.Extenders, m.Now)
 	profiles, err := m.newProfiles(cfg.KubeSchedulerConfiguration)
 	if err != nil {
 		return err

@@ -38,7 +38,9 @@ type Machine struct {
 	topology *topology
 	bindings *bindingCycles
 	wanted   *wanted
-	unmake   func() // ends the context of the plugins
+
+	extenders *extenders
+	unmake    func() // ends the context of the plugins
 }
 
 // position is how far the log is applied.
@@ -67,6 +69,7 @@ func New(registry framework.Registry) *Machine {
 	}
 	m.nominated.rules = &m.rules
 	m.wanted = &wanted{}
+	m.extenders = newExtenders(nil, m.Now)
 	m.bindings = &bindingCycles{m: m, open: map[types.UID]*bindingCycle{}}
 	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
 	return m

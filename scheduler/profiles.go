@@ -99,6 +99,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Gangs:     view,
 		Evictions: view,
 		Activate:  m.wanted.tell,
+		Extenders: func(pod *v1.Pod) *framework.Verdict { return m.extenders.verdict(pod) },
 	})
 	if err != nil {
 		return nil, err

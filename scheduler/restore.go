@@ -113,6 +113,9 @@ func (m *Machine) restore(r *canonical.Reader) error {
 			return err
 		}
 	}
+	if len(m.extenders.list) > 0 {
+		m.restoreQuestions(r)
+	}
 	m.bindings.reopen(false)
 	return r.End()
 }

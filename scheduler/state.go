@@ -19,7 +19,8 @@ import (
 //	6  a nomination says whether a Decision gave it
 //	7  evictions know for whom they make room, and what came of them; the queue knows which entities were attempted
 //	   before their backoff ended
-//	8  plugins have states of their own
+//	8  plugins have states of their own; extenders are asked about pods, if the
+//	   configuration has any
 //
 // A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
 // 6 in those of behaviour 4, in version 7 in those of behaviour 5, so that snapshots and hashes of theirs stay good.
@@ -87,6 +88,9 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	dst = m.nominated.appendState(dst)
 	if m.rules.keepsReserved() {
 		dst = m.appendPlugins(dst)
+	}
+	if len(m.extenders.list) > 0 {
+		dst = m.extenders.appendState(dst)
 	}
 	return dst, nil
 }

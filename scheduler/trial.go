@@ -35,6 +35,7 @@ func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	own.extenders.ignored = true
 	return &Trial{m: own, key: own.queue.Find(uid).Key()}, nil
 }
 

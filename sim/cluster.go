@@ -43,6 +43,8 @@ type Options struct {
 	Singles bool
 	// Timeline keeps what Timeline returns.
 	Timeline bool
+	// Extenders answers for the HTTP extenders of the configuration about a pod and nodes, at once; nil if it has none.
+	Extenders func(pod *corev1.Pod, nodes []string) []eventlog.ExtenderAnswer
 }
 
 // Progress is where a simulation stands.

@@ -23,8 +23,24 @@ func (c *Cluster) carryOut(e scheduler.Effect) error {
 			c.answers = append(c.answers, c.endPod(i, c.eviction(e.Seq))...)
 		}
 		return nil
+	case scheduler.Ask:
+		return c.answer(e)
 	}
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
+}
+
+// answer asks the extenders about a pod, which may be gone.
+func (c *Cluster) answer(e scheduler.Effect) error {
+	if c.opts.Extenders == nil {
+		return fmt.Errorf("extenders are asked about pod %s/%s: a simulation has none", e.Namespace, e.Name)
+	}
+	if i, there := c.live[e.UID]; there {
+		pod := c.pods[i].template.DeepCopy()
+		pod.Namespace, pod.Name, pod.UID = e.Namespace, e.Name, e.UID
+		c.answers = append(c.answers, &eventlog.ExtenderResult{UID: e.UID, Decision: e.Seq,
+			Answers: c.opts.Extenders(pod, e.Nodes)})
+	}
+	return nil
 }
 
 // eviction is how a pod ends whose eviction the decision at entry seq asked for. If nobody knows that decision it is

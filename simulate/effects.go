@@ -31,8 +31,11 @@ func (r *run) writeEffects(c engine.Commit) error {
 	var lines []byte
 	for _, e := range c.Effects {
 		kind := "Bind"
-		if e.Kind == scheduler.Evict {
+		switch e.Kind {
+		case scheduler.Evict:
 			kind = "Evict"
+		case scheduler.Ask:
+			continue // it changes nothing
 		}
 		line, err := json.Marshal(EffectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
 		if err != nil {

@@ -35,7 +35,9 @@ func (p *Player) print(e eventlog.Entry) string {
 
 // writeEffect writes what a decision asks of the cluster.
 func writeEffect(b *strings.Builder, x scheduler.Effect) {
-	verb := map[scheduler.EffectKind]string{scheduler.Bind: "bind", scheduler.Evict: "evict"}[x.Kind]
+	verb := map[scheduler.EffectKind]string{
+		scheduler.Bind: "bind", scheduler.Evict: "evict", scheduler.Ask: "ask",
+	}[x.Kind]
 	fmt.Fprintf(b, "   -> %s %s/%s", verb, x.Namespace, x.Name)
 	if x.Kind == scheduler.Bind {
 		fmt.Fprintf(b, " to %s", x.Node)

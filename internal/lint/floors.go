@@ -67,6 +67,7 @@ var rooms = []room{
 	{dir: "logs/verify", floor: edge},
 	{dir: "logs/logstest", floor: 2, testSupport: true},
 	{dir: "kube/client", floor: 6},
+	{dir: "kube/extender", floor: 6},
 	{dir: "kube/lease", floor: 6},
 	{dir: "kube/serving", floor: 6},
 	{dir: "kube/remote", floor: 6},

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -36,6 +37,8 @@ type Request struct {
 	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
 	// ClaimsOf of the pod.
 	Claims []string
+	// Pod is, of a bind and of a question to extenders, the pod as the scheduler knows it. It is not changed.
+	Pod *v1.Pod
 }
 
 // Plugins are what plugins do in the binding cycle of a pod. The methods are called one after the other, each at most
@@ -47,6 +50,16 @@ type Plugins interface {
 	Bind(ctx context.Context) (by string, status *fwk.Status)
 	// PostBind tells them that the pod is bound.
 	PostBind(ctx context.Context)
+}
+
+// Extenders are the HTTP extenders of a configuration.
+type Extenders interface {
+	// Ask asks those that are interested in a pod about nodes, sorted, and returns what they answered.
+	Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer
+	// Binds reports whether one of them is to bind the pod.
+	Binds(pod *v1.Pod) bool
+	// Bind has it do so, and names it. "" says that none has.
+	Bind(ctx context.Context, pod *v1.Pod, node string) (by string, err error)
 }
 
 // Options is what Effects work with. The zero value of everything but Client stands for its default.
@@ -67,6 +80,8 @@ type Options struct {
 	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
 	// its node is gone. A bind to a node that does not exist is answered 201. It is called from several goroutines.
 	Still func(scheduler.Effect) error
+	// Extenders are the HTTP extenders of the configuration; nil for none.
+	Extenders Extenders
 	// Report is told, in a line each, what a person should know: outcomes that cannot be read, evictions that are
 	// refused. It is called from several goroutines.
 	Report func(string)
@@ -266,6 +281,9 @@ func (e *Effects) start(t *task) step {
 	case scheduler.Evict:
 		v := &eviction{Effects: e, Request: r, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
 		return v.look
+	case scheduler.Ask:
+		a := &asking{Effects: e, Request: r}
+		return a.ask
 	}
 	panic(fmt.Sprintf("effect of unknown kind %d on pod %s/%s", r.Kind, r.Namespace, r.Name))
 }

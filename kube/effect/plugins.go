@@ -15,10 +15,10 @@ import (
 
 // preBind has the plugins of the binding cycle do what comes before the bind, beside the workers: a plugin may wait for
 // as long as it likes, and holds up nobody else. It is broken off when the bind needs to be sent no more, and given up
-// without a result by a drain. bindBy is next.
+// without a result by a drain. bindByExtender is next.
 func (b *binding) preBind(ctx context.Context) turn {
 	if b.Plugins == nil {
-		return turn{next: b.send}
+		return turn{next: b.bindByExtender}
 	}
 	var status *fwk.Status
 	var needless error
@@ -38,12 +38,15 @@ func (b *binding) preBind(ctx context.Context) turn {
 			b.refused = status
 			return b.fail(status.AsError())
 		}
-		return turn{next: b.bindBy}
+		return turn{next: b.bindByExtender}
 	}}
 }
 
 // bindBy has the Bind plugins bind the pod, if one takes it. send is next if none does.
 func (b *binding) bindBy(ctx context.Context) turn {
+	if b.Plugins == nil {
+		return turn{next: b.send}
+	}
 	var by string
 	var status *fwk.Status
 	done := b.beside(ctx, func(ctx context.Context) { by, status = b.Plugins.Bind(ctx) })

@@ -169,6 +169,8 @@ func resultOf(o eventlog.Outcome) string {
 		return "evicted"
 	case eventlog.Reserved:
 		return "reserved"
+	case eventlog.Asked:
+		return "asked"
 	default:
 		return "error"
 	}

@@ -159,7 +159,7 @@ func (s *store) arrive(object any) (*arrival, error) {
 		}
 		a.pod = podOf(pod)
 	}
-	if s.kind.whole {
+	if s.watch.whole[s.place] != nil {
 		obj.SetManagedFields(nil)
 		a.whole = obj
 	}

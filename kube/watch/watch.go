@@ -29,6 +29,8 @@ type Options struct {
 	// Known is what the recovered state has, as cluster.State.Objects gives it; nil for nothing. New reads it to its
 	// end.
 	Known iter.Seq2[eventlog.Resource, eventlog.Object]
+	// WholeNodes has nodes kept as they are, see Watch.Whole.
+	WholeNodes bool
 	// Report is told, in a line each, what a person should know; nil is not called. It is called from several
 	// goroutines, one at a time.
 	Report func(message string)
@@ -85,7 +87,7 @@ func New(opts Options) (*Watch, error) {
 	}
 	for i, k := range kinds {
 		w.unlisted[k.resource] = true
-		if k.whole {
+		if k.whole || opts.WholeNodes && k.resource == eventlog.Nodes {
 			w.whole[i] = cache.NewIndexer(cache.MetaNamespaceKeyFunc,
 				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		}
@@ -149,7 +151,8 @@ func (w *Watch) Node(name string) bool {
 }
 
 // Whole returns an object as the API server told it last, with everything but its managed fields; nil if there is none.
-// Volumes, claims and the three kinds of pod groups are kept so, and nothing else. It must not be changed.
+// Volumes, claims and the three kinds of pod groups are kept so, nodes with WholeNodes, and nothing else. It must
+// not be changed.
 func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
 	place, ok := places[res]
 	if !ok || w.whole[place] == nil {

@@ -44,7 +44,7 @@ func (h *gangHistory) decided(m *scheduler.Machine, at answer.Point, d *eventlog
 		h.mark(at, "Evicted", "", true, nil, fmt.Sprintf("%s: %s",
 			render.Count(int64(len(d.Victims)), "member", "members"), h.evicted.Why))
 		return
-	case d.Outcome == eventlog.Evicted:
+	case d.Outcome == eventlog.Evicted, d.Outcome == eventlog.Asked:
 		return
 	}
 	entity := h.entityIn(m)

@@ -68,6 +68,8 @@ func nextRetry(s *answer.QueuePlace, now answer.Instant) string {
 		return "with the next cycle"
 	case queue.InFlight.String():
 		return "its cycles are running"
+	case queue.Asking.String():
+		return "as soon as HTTP extenders have answered"
 	case queue.Backoff.String():
 		return fmt.Sprintf("at %s, when its backoff ends", s.RetryAt)
 	case queue.Gated.String():
@@ -168,6 +170,8 @@ func waitInQueue(w *answer.WaitsFor, q *answer.QueuePlace) {
 		w.Kind = "Room"
 	case q.State == queue.Active.String():
 		w.Kind, w.Ahead = "Turn", q.Ahead
+	case q.State == queue.Asking.String():
+		w.Kind = "Extenders"
 	case q.State == queue.Backoff.String():
 		w.Kind, w.Until = "Time", q.BackoffUntil
 	case q.State == queue.Unschedulable.String():

@@ -39,6 +39,8 @@ func (h *gangHistory) code(m *scheduler.Machine) (answer.Code, *failure) {
 	}
 	if e := h.entityIn(m); e != nil && e.State() == queue.InFlight {
 		return answer.InFlight, nil
+	} else if e != nil && e.State() == queue.Asking {
+		return answer.AsksExtenders, nil
 	}
 	if code := h.codeOfMembers(m, g, gated, foreign); code != "" {
 		return code, nil

@@ -107,6 +107,8 @@ func (s *podScan) code(m *scheduler.Machine, x *answer.Pod, p *cluster.Pod) answ
 		return answer.NoProfile
 	case e.State() == queue.InFlight:
 		return answer.InFlight
+	case e.State() == queue.Asking:
+		return answer.AsksExtenders
 	case e.State() == queue.Gated || x.GatingPlugin != "":
 		return answer.Gated
 	case e.Failed() && s.failedAs != "":

@@ -192,7 +192,8 @@ func (s *podScan) decided(r recorded) {
 	if s.seen && d.UID == s.uid && d.Outcome == eventlog.Reserved {
 		s.unreserved = reservationEnd(r.at, d)
 	}
-	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted {
+	if !s.seen || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Evicted ||
+		d.Outcome == eventlog.Asked {
 		return // no cycle of a pod's
 	}
 	if d.UID == s.uid && r.failed() && s.object.Spec.NodeName != "" {

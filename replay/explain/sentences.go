@@ -105,6 +105,8 @@ func (h *gangHistory) predicateOf(x *answer.Reason, r *rerun, g *cluster.Group, 
 		return text + "; it is tried " + x.NextRetry.Words
 	case answer.Backoff:
 		return fmt.Sprintf("waits for the end of a backoff at %s; nothing has failed since", x.WaitsFor.Until)
+	case answer.AsksExtenders:
+		return "waits for HTTP extenders, which were asked about its members and have not answered yet"
 	case answer.InTurn:
 		return "waits for its turn: it is tried " + x.NextRetry.Words
 	}

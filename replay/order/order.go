@@ -155,8 +155,8 @@ func (a *auditor) beforeDecision(e eventlog.Entry, d *eventlog.Decision) queue.K
 		return queue.Key{}
 	}
 	by := q.Find(d.UID)
-	if by == nil || d.Outcome == eventlog.Evicted || d.Outcome == eventlog.Reserved {
-		return queue.Key{} // it is about a pod that is bound, or about room
+	if by == nil || d.Outcome == eventlog.Evicted || d.Outcome == eventlog.Reserved || d.Outcome == eventlog.Asked {
+		return queue.Key{} // it is about a pod that is bound, or about room, or asks before an attempt
 	}
 	if pod.Stage != cluster.Pending {
 		if d.Outcome == eventlog.Scheduled {
@@ -308,6 +308,8 @@ func (a *auditor) judge(other, by *queue.Entity) (Rule, string) {
 		}
 	}
 	switch {
+	case other.State() == queue.Asking:
+		return Asking, "HTTP extenders had been asked about it, and had not answered"
 	case other.State() == queue.Backoff:
 		return Backoff, fmt.Sprintf("in backoff until %s", other.BackoffUntil())
 	case other.Owed():

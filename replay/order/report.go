@@ -27,6 +27,8 @@ const (
 	Reserved Rule = "Reserved"
 	// Lane: it was active, and another one before it let nothing of its lane be attempted, and no room was kept for it.
 	Lane Rule = "Lane"
+	// Asking: HTTP extenders had been asked about it, and had not answered yet.
+	Asking Rule = "Asking"
 	// Beyond: its gang had its minimum, and members beyond that block nothing.
 	Beyond Rule = "Beyond"
 	// Nominated: a lane let nothing pass, and the one that was placed went where Decisions had room kept for it, which

@@ -127,7 +127,7 @@ func (a *auditor) entry(e *entry) error {
 		if e.Outcome == "GivenUp" || e.Outcome == "Withdrawn" {
 			delete(a.evictions, e.UID) // the pod stays
 		}
-	case "Tick":
+	case "ExtenderResult", "Tick": // what extenders say is for the next cycle of the pod
 	default:
 		return fmt.Errorf("kind %q is not known", e.Kind)
 	}
@@ -200,7 +200,7 @@ func (a *auditor) decided(d *decision) error {
 	if d.Group != p.gang {
 		a.find("gang-minimum", "pod %s is of the gang %q, and the Decision says %q", p.name, p.gang, d.Group)
 	}
-	if d.Outcome != "Reserved" { // which is no turn
+	if d.Outcome != "Reserved" && d.Outcome != "Asked" { // which are no turn
 		a.checkHeld(a.entityOf(p))
 	}
 	a.checkTurnedAway(p, d)
@@ -220,6 +220,7 @@ func (a *auditor) decided(d *decision) error {
 		}
 	case "Evicted":
 		a.checkEvicted(p, d)
+	case "Asked": // nothing changes before the answer
 	default:
 		return fmt.Errorf("outcome %q is not known", d.Outcome)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,6 +20,7 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/client"
 	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/status"
 	"github.com/rollcall-sched/rollcall/kube/watch"
@@ -49,8 +52,13 @@ func (c *connection) connect() error {
 	if err != nil {
 		return err
 	}
+	extenders, err := c.extenders()
+	if err != nil {
+		return err
+	}
 	c.effects = effect.New(effect.Options{
-		Client: c.client, Workers: bindWorkers, Whole: c.whole, BindTimeout: volumeTimeout(c.config),
+		Extenders: extenders,
+		Client:    c.client, Workers: bindWorkers, Whole: c.whole, BindTimeout: volumeTimeout(c.config),
 		Still: c.still, Report: logNote,
 	})
 	c.status = status.New(status.Options{
@@ -58,6 +66,25 @@ func (c *connection) connect() error {
 		Crowded: c.effects.Crowded,
 	})
 	return nil
+}
+
+// extenders returns the client of the configuration's HTTP extenders. They are told of the whole pod, as the API server
+// has it when they are asked, and of whole nodes.
+func (c *connection) extenders() (*extender.Client, error) {
+	return extender.New(extender.Options{
+		Extenders: c.config.Extenders,
+		Pod: func(ctx context.Context, namespace, name string, uid types.UID) (*corev1.Pod, error) {
+			pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && pod.UID != uid {
+				err = fmt.Errorf("it is another one (UID %s)", pod.UID)
+			}
+			return pod, err
+		},
+		Node: func(name string) *corev1.Node {
+			node, _ := c.whole(eventlog.Nodes, "", name).(*corev1.Node)
+			return node
+		},
+	})
 }
 
 // volumeTimeout is how long a pod waits for its volumes: the longest of all profiles; 0 if none says.
@@ -94,6 +121,7 @@ func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
 func (c *connection) watch(recovered *scheduler.Machine) (*watch.Watch, error) {
 	w, err := watch.New(watch.Options{
 		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
+		WholeNodes: len(c.config.Extenders) > 0,
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +182,7 @@ func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	switch {
 	case !there:
 		return errors.New("the pod is gone")
-	case e.Kind == scheduler.Evict:
+	case e.Kind != scheduler.Bind:
 		return nil
 	case p.Terminating:
 		return errors.New("the pod is being deleted")

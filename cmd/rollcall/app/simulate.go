@@ -253,6 +253,10 @@ func readConfig(registry framework.Registry, path string, policy queuePolicy, fe
 	if err != nil {
 		return nil, err
 	}
+	if len(cfg.Extenders) > 0 {
+		return nil, fmt.Errorf("%s: extenders: a simulation has no servers to ask: leave them out, or run it live",
+			path)
+	}
 	return framework.EncodeConfig(cfg)
 }
 

@@ -4,7 +4,7 @@ package answer
 type QueuePlace struct {
 	// Entity is pod or podgroup: what has its turn as one.
 	Entity string `json:"entity"`
-	// State is Gated, Active, Backoff, Unschedulable, InFlight or Placed.
+	// State is Gated, Active, Backoff, Unschedulable, InFlight, Placed or Asking (HTTP extenders).
 	State string `json:"state"`
 	// Owed says, of an Unschedulable entity, that it is due for a retry as soon as the nodes together have room.
 	Owed bool `json:"owed,omitempty"`
@@ -60,7 +60,7 @@ type NextRetry struct {
 type WaitsFor struct {
 	// Kind is Object (a PodGroup or CompositePodGroup), Agreement (an end of the contradiction), Configuration,
 	// Members, Gates, Gangs, Permit, Room, Change (an event that concerns one of the plugins), Time, Turn, Cycles (its
-	// own are running), or Nothing.
+	// own are running), Extenders (their answers), or Nothing.
 	Kind string `json:"kind"`
 	// Plugins are those that must change their mind: that refused, gate, or hold.
 	Plugins []string `json:"plugins,omitempty"`

@@ -4,8 +4,8 @@ package answer
 // changes its meaning.
 type Code string
 
-// The codes. What is pending has exactly one: the first of these that holds, but for InFlight, which goes before those
-// that count members.
+// The codes. What is pending has exactly one: the first of these that holds, but for InFlight and AsksExtenders, which
+// go before those that count members.
 const (
 	// Undeclared: the PodGroup, or the CompositePodGroup above it, is not there, and no annotation stands in for it.
 	Undeclared Code = "Undeclared"
@@ -20,6 +20,8 @@ const (
 	BeingEvicted Code = "BeingEvicted"
 	// InFlight: the cycles of the gang's attempt are running at the point in question.
 	InFlight Code = "InFlight"
+	// AsksExtenders: HTTP extenders were asked about it, or about its members, and have not all answered yet.
+	AsksExtenders Code = "AsksExtenders"
 	// Incomplete: there are fewer members than the minimum.
 	Incomplete Code = "Incomplete"
 	// Gated: scheduling gates, or another PreEnqueue plugin than the gang plugin, keep members out of the queue.
@@ -50,7 +52,8 @@ const (
 
 // Codes returns all codes, in the order in which they are looked for.
 func Codes() []Code {
-	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, Incomplete, Gated,
+	return []Code{Undeclared, Refused, NoProfile, BeingDeleted, BeingEvicted, InFlight, AsksExtenders, Incomplete,
+		Gated,
 		WaitsForOthers, HeldByPermit, LacksRoom, Unplaceable, PluginFailed, PermitTimedOut, BrokenOff, BindFailed,
 		FailedBefore, Backoff, InTurn}
 }

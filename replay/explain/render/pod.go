@@ -284,6 +284,9 @@ func whyPending(p *answer.Pod) string {
 	if asked := askedToGo(p); asked != "" {
 		return "it was held on a node and " + asked
 	}
+	if p.Reason != nil && p.Reason.Code == answer.AsksExtenders {
+		return "HTTP extenders were asked about it and have not answered yet"
+	}
 	if p.Reason != nil && p.Reason.Now != nil {
 		return nowAndLast(p)
 	}

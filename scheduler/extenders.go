@@ -1,0 +1,446 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/queue"
+)
+
+// HTTP extenders. Before the attempt of an entity begins, a Decision (Asked) says what they are to be asked about its
+// pods: the nodes that pass PreFilter and Filter now. That is an effect; the entity waits in the queue's Asking, and
+// others are tried. The answer is an input (ExtenderResult). Once all of an entity's are there it has its turn again,
+// and the cycles of its pods filter anew, and take what the extenders said of the nodes that are left: see
+// framework.Verdict.
+//
+// An answer is for one cycle. It is dropped with that cycle's Decision, when its pod is gone or bound, and when an
+// epoch begins with another configuration. If the turn comes later than maxAnswerAge after the entity's last answer,
+// all are asked again.
+
+// maxAnswerAge is how old the youngest of an entity's answers may be when its turn comes.
+const maxAnswerAge = time.Minute
+
+// maxExtenderTotal is the most that the extenders' scores of a node come to, and its negative the least.
+const maxExtenderTotal = math.MaxInt64 / 4
+
+// extenders are those of the configuration, and what they were asked.
+type extenders struct {
+	list []extender // in the order in which they are asked
+	// questions are those that are open, and those whose answers were not used yet, by pod.
+	questions map[types.UID]*question
+	ignored   bool     // a trial decides without them where there is no answer
+	last      []string // the nodes of the last question: most are about the same ones
+	now       func() eventlog.Time
+}
+
+// extender is what decisions depend on of one of them.
+type extender struct {
+	place                uint32 // in the configuration
+	name                 string
+	filters, prioritizes bool
+	ignorable            bool
+	weight               int64
+	managed              map[v1.ResourceName]bool // nil: it is interested in all pods
+}
+
+// question is what extenders are asked about a pod.
+type question struct {
+	seq    uint64                   // the decision that asks
+	nodes  []string                 // sorted
+	answer *eventlog.ExtenderResult // nil: it is open
+	at     eventlog.Time            // of the answer
+}
+
+func newExtenders(cfg []config.Extender, now func() eventlog.Time) *extenders {
+	x := &extenders{questions: map[types.UID]*question{}, now: now}
+	for _, i := range framework.ExtenderOrder(cfg) {
+		c := &cfg[i]
+		e := extender{place: uint32(i), name: c.URLPrefix, filters: c.FilterVerb != "",
+			prioritizes: c.PrioritizeVerb != "", ignorable: c.Ignorable, weight: c.Weight}
+		e.managed = framework.ExtenderResources(c)
+		if e.filters || e.prioritizes {
+			x.list = append(x.list, e)
+		}
+	}
+	return x
+}
+
+// concern reports which calls extenders have for a pod: of filters, and of scores.
+func (x *extenders) concern(pod *v1.Pod) (filters, prioritizes bool) {
+	for i := range x.list {
+		if e := &x.list[i]; framework.ExtenderInterested(e.managed, pod) {
+			filters, prioritizes = filters || e.filters, prioritizes || e.prioritizes
+		}
+	}
+	return filters, prioritizes
+}
+
+// of returns the extender at a place of the configuration, nil if it has none there that says where pods go.
+func (x *extenders) of(place uint32) *extender {
+	for i := range x.list {
+		if x.list[i].place == place {
+			return &x.list[i]
+		}
+	}
+	return nil
+}
+
+// verdict is the World's Extenders.
+func (x *extenders) verdict(pod *v1.Pod) *framework.Verdict {
+	if len(x.list) == 0 {
+		return nil
+	}
+	filters, prioritizes := x.concern(pod)
+	q := x.questions[pod.UID]
+	answered := q != nil && q.answer != nil
+	switch {
+	case !filters && !prioritizes, !answered && x.ignored:
+		return nil
+	case !answered && !filters:
+		return nil // scores are a preference, and nothing more
+	case !answered:
+		return &framework.Verdict{}
+	}
+	v := &framework.Verdict{Asked: make(map[string]bool, len(q.nodes)), Refused: map[string]*fwk.Status{},
+		Scores: map[string]int64{}}
+	for _, name := range q.nodes {
+		v.Asked[name] = true
+	}
+	for i := range q.answer.Answers {
+		x.count(v, &q.answer.Answers[i])
+	}
+	return v
+}
+
+// count adds one extender's answer to a verdict.
+func (x *extenders) count(v *framework.Verdict, a *eventlog.ExtenderAnswer) {
+	e := x.of(a.Extender)
+	if e == nil {
+		return
+	}
+	if a.FilterError != "" && !e.ignorable && v.Failed == "" {
+		v.Failed = e.name
+	}
+	for i := range a.Refused {
+		r := &a.Refused[i]
+		code := fwk.Unschedulable
+		if r.Code == fwk.UnschedulableAndUnresolvable.String() {
+			code = fwk.UnschedulableAndUnresolvable
+		}
+		status := fwk.NewStatus(code, r.Reason).WithPlugin(framework.ExtenderName)
+		for _, node := range r.Nodes {
+			if v.Refused[node] == nil {
+				v.Refused[node] = status
+			}
+		}
+	}
+	for _, s := range a.Scores {
+		weighted := times(s.Score, times(e.weight, fwk.MaxNodeScore/extenderv1.MaxExtenderPriority))
+		v.Scores[s.Node] = plus(v.Scores[s.Node], weighted)
+	}
+}
+
+// times and plus multiply and add within maxExtenderTotal.
+func times(a, b int64) int64 {
+	high, low := bits.Mul64(magnitude(a), magnitude(b))
+	product := int64(maxExtenderTotal)
+	if high == 0 && low < maxExtenderTotal {
+		product = int64(low)
+	}
+	if (a < 0) != (b < 0) {
+		return -product
+	}
+	return product
+}
+
+func magnitude(a int64) uint64 {
+	if a < 0 {
+		return -uint64(a)
+	}
+	return uint64(a)
+}
+
+func plus(a, b int64) int64 { return min(max(a+b, -maxExtenderTotal), maxExtenderTotal) }
+
+// stale reports whether the answers about an entity's pods are too old to be used.
+func (x *extenders) stale(pods []*v1.Pod) bool {
+	var youngest eventlog.Time
+	for _, pod := range pods {
+		if q := x.questions[pod.UID]; q != nil {
+			youngest = max(youngest, q.at)
+		}
+	}
+	return x.now().Sub(youngest) > maxAnswerAge
+}
+
+// forget drops what is known of a pod.
+func (x *extenders) forget(uid types.UID) { delete(x.questions, uid) }
+
+// ask returns the decision by which extenders are asked about the pods of the entity whose turn it is; ok is false if
+// there is nothing to ask: the entity is being tried, all is answered, or no extender cares or no node is left that one
+// could have a say in.
+func (m *Machine) ask(e *queue.Entity, trace *framework.Trace) (d eventlog.Decision, ok bool) {
+	x := m.extenders
+	if len(x.list) == 0 || e.State() == queue.InFlight || e.Resize() {
+		return d, false
+	}
+	pods := e.Ready()
+	stale := x.stale(pods)
+	var first *cycle
+	for _, pod := range pods {
+		filters, prioritizes := x.concern(pod)
+		q := x.questions[pod.UID]
+		if !filters && !prioritizes || q != nil && q.answer != nil && !stale {
+			continue
+		}
+		c := newCycle(m, pod, trace)
+		nodes := c.candidates(e.Key().Type != fwk.PodKeyType)
+		if len(nodes) == 0 || len(nodes) == 1 && !filters {
+			continue
+		}
+		if first == nil {
+			first, trace = c, nil
+			first.d.Outcome, first.d.Feasible = eventlog.Asked, int64(len(nodes))
+		}
+		slices.Sort(nodes)
+		first.addQuestion(pod.UID, nodes)
+	}
+	if first == nil {
+		return d, false
+	}
+	for i := range first.d.Questions {
+		m.shorten(&first.d.Questions[i])
+	}
+	return first.d, true
+}
+
+// candidates returns the nodes that extenders are to be asked about.
+func (c *cycle) candidates(member bool) (nodes []string) {
+	m, pod := c.m, c.pod
+	if m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()) != "" {
+		return nil
+	}
+	m.profiles.forgetVolumes(c.profile)
+	m.wanted.begin()
+	m.bindings.quietly(func() {
+		nodes = c.profile.Candidates(m.ctx, c.state, pod, m.at.start, member, c.trace)
+	})
+	m.wanted.end() // the cycle that follows is told again
+	return nodes
+}
+
+// addQuestion adds a pod to the question about these nodes.
+func (c *cycle) addQuestion(uid types.UID, nodes []string) {
+	for i := range c.d.Questions {
+		if q := &c.d.Questions[i]; slices.Equal(q.Nodes, nodes) {
+			q.UIDs = append(q.UIDs, uid)
+			return
+		}
+	}
+	c.d.Questions = append(c.d.Questions, eventlog.Question{UIDs: []types.UID{uid}, Nodes: nodes})
+}
+
+// shorten writes a question with the shorter of two lists: that of its nodes, or that of the others.
+func (m *Machine) shorten(q *eventlog.Question) {
+	all := m.nodeNames()
+	if len(q.Nodes) > len(all)/2 {
+		q.Nodes, q.AllBut = without(all, q.Nodes), true
+	}
+}
+
+// nodeNames returns the names of all nodes, sorted.
+func (m *Machine) nodeNames() []string {
+	nodes, _ := m.cluster.List() // by name; it does not fail
+	names := make([]string, len(nodes))
+	for i, node := range nodes {
+		names[i] = node.Node().Name
+	}
+	return names
+}
+
+// without returns the names that are not among others; both are sorted.
+func without(names, others []string) []string {
+	left := make([]string, 0, max(len(names)-len(others), 0))
+	for _, name := range names {
+		for len(others) > 0 && others[0] < name {
+			others = others[1:]
+		}
+		if len(others) == 0 || others[0] != name {
+			left = append(left, name)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return left
+}
+
+// applyAsked applies a decision by which extenders are asked.
+func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) error {
+	var asked []types.UID
+	for i := range d.Questions {
+		q := &d.Questions[i]
+		nodes := q.Nodes
+		if q.AllBut {
+			nodes = without(m.nodeNames(), q.Nodes)
+		}
+		if slices.Equal(nodes, m.extenders.last) {
+			nodes = m.extenders.last
+		}
+		m.extenders.last = nodes
+		for _, uid := range q.UIDs {
+			pod := m.cluster.Pod(uid)
+			if pod == nil {
+				return fmt.Errorf("question about pod %s: %w", uid, errUnknownPod)
+			}
+			m.extenders.questions[uid] = &question{seq: seq, nodes: nodes}
+			m.effects.add(Effect{Kind: Ask, Seq: seq, Namespace: pod.Object.Namespace, Name: pod.Object.Name, UID: uid,
+				Nodes: nodes})
+			asked = append(asked, uid)
+		}
+	}
+	m.queue.Ask(m.entities.keyOf(p), asked)
+	return nil
+}
+
+// applyExtenderResult takes in what extenders have answered. An answer to a question that is not open comes late and
+// changes nothing.
+func (m *Machine) applyExtenderResult(r *eventlog.ExtenderResult) {
+	q := m.extenders.questions[r.UID]
+	if q == nil || q.answer != nil || q.seq != r.Decision {
+		return
+	}
+	q.answer, q.at = r, m.at.now
+	m.effects.done(r.UID, Ask)
+	m.queue.Answered(r.UID)
+}
+
+// forgetQuestion drops what extenders were asked about a pod, and what they have answered.
+func (m *Machine) forgetQuestion(uid types.UID) {
+	if m.extenders == nil || m.extenders.questions[uid] == nil {
+		return
+	}
+	m.extenders.forget(uid)
+	m.effects.done(uid, Ask)
+	m.queue.Answered(uid)
+}
+
+// forgetQuestions drops all that extenders were asked.
+func (m *Machine) forgetQuestions() {
+	if m.extenders == nil {
+		return
+	}
+	for uid := range m.extenders.questions { // any order: all are dropped
+		m.effects.done(uid, Ask)
+	}
+	clear(m.extenders.questions)
+}
+
+// appendState appends the questions, by pod.
+func (x *extenders) appendState(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(x.questions)))
+	for _, uid := range slices.Sorted(maps.Keys(x.questions)) {
+		q := x.questions[uid]
+		dst = canonical.AppendString(dst, string(uid))
+		dst = binary.AppendUvarint(dst, q.seq)
+		dst = appendNames(dst, q.nodes)
+		dst = append(dst, canonical.Flags(q.answer != nil))
+		if q.answer == nil {
+			continue
+		}
+		dst = binary.AppendVarint(dst, int64(q.at))
+		dst = binary.AppendUvarint(dst, uint64(len(q.answer.Answers)))
+		for i := range q.answer.Answers {
+			dst = appendAnswer(dst, &q.answer.Answers[i])
+		}
+	}
+	return dst
+}
+
+func appendNames(dst []byte, names []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	for _, name := range names {
+		dst = canonical.AppendString(dst, name)
+	}
+	return dst
+}
+
+// appendAnswer leaves out what is for people alone.
+func appendAnswer(dst []byte, a *eventlog.ExtenderAnswer) []byte {
+	dst = binary.AppendUvarint(dst, uint64(a.Extender))
+	dst = append(dst, canonical.Flags(a.FilterError != ""))
+	dst = binary.AppendUvarint(dst, uint64(len(a.Refused)))
+	for i := range a.Refused {
+		dst = canonical.AppendString(dst, a.Refused[i].Code)
+		dst = canonical.AppendString(dst, a.Refused[i].Reason)
+		dst = appendNames(dst, a.Refused[i].Nodes)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(a.Scores)))
+	for _, s := range a.Scores {
+		dst = canonical.AppendString(dst, s.Node)
+		dst = binary.AppendVarint(dst, s.Score)
+	}
+	return dst
+}
+
+// restoreQuestions reads what appendState has written, and gives the effects that ask their nodes.
+func (m *Machine) restoreQuestions(r *canonical.Reader) {
+	x := m.extenders
+	for range r.Count("questions", 4) {
+		uid := types.UID(r.String("uid"))
+		q := &question{seq: r.Uvarint("decision"), nodes: readNames(r)}
+		if slices.Equal(q.nodes, x.last) {
+			q.nodes = x.last
+		}
+		x.last = q.nodes
+		if r.Flags("answered", 1)[0] {
+			q.at = eventlog.Time(r.Varint("answered at"))
+			q.answer = &eventlog.ExtenderResult{UID: uid, Decision: q.seq}
+			for range r.Count("answers", 4) {
+				q.answer.Answers = append(q.answer.Answers, readAnswer(r))
+			}
+		}
+		if r.Err() != nil {
+			return
+		}
+		x.questions[uid] = q
+		m.effects.setNodes(uid, q.nodes)
+	}
+}
+
+func readNames(r *canonical.Reader) (names []string) {
+	for range r.Count("nodes", 1) {
+		names = append(names, r.String("node"))
+	}
+	return names
+}
+
+func readAnswer(r *canonical.Reader) eventlog.ExtenderAnswer {
+	a := eventlog.ExtenderAnswer{Extender: uint32(min(r.Uvarint("extender"), math.MaxUint32))}
+	if r.Flags("failed", 1)[0] {
+		a.FilterError = "error"
+	}
+	for range r.Count("refused", 3) {
+		a.Refused = append(a.Refused,
+			eventlog.ExtenderRefusal{Code: r.String("code"), Reason: r.String("reason"), Nodes: readNames(r)})
+	}
+	for range r.Count("scores", 2) {
+		a.Scores = append(a.Scores, eventlog.ExtenderScore{Node: r.String("node"), Score: r.Varint("score")})
+	}
+	return a
+}
