@@ -141,7 +141,8 @@ type Entity struct {
 	alike                     *refusedAlike // of the unschedulable ones that are not owed a retry
 	lane                      *lane         // nil if it is in none
 	gates                     []gateRef
-	restedBefore, restedAfter *Entity // its neighbours in Queue.resting
+	restsIn                   *restList // Queue.resting or Queue.outside; nil if it is in neither
+	restedBefore, restedAfter *Entity   // its neighbours there
 	isResting                 bool
 	isEarly                   bool // it is in Queue.early
 }

@@ -189,6 +189,12 @@ func checkPlaces(t tester, q *Queue) {
 	early := 0
 	lined := map[*Entity]bool{}
 	var last *Entity
+	for e := q.outside.first; e != nil; e = e.restedAfter {
+		if e.restsIn != &q.outside || e.state != Unschedulable {
+			t.Fatalf("%v, %v, was not refused by what is asked outside", e.key, e.state)
+		}
+		lined[e] = true
+	}
 	for e := q.resting.first; e != nil; e = e.restedAfter {
 		if last != nil && (e.since < last.since || e.stamp < last.stamp || e.restedBefore != last) {
 			t.Fatalf("the line is out of order at %v", e.key)

@@ -64,6 +64,10 @@ type Options struct {
 	// through the members gang by gang. nil means that no composite comes.
 	Part func(pod *v1.Pod) string
 
+	// Outside are the plugins that are asked outside of the log's state (HTTP extenders): an entity that one of them
+	// refused is flushed also if nothing has changed.
+	Outside []string
+
 	// Profiles are the profiles by scheduler name. A pod of another scheduler name is gated by nothing and
 	// moved by every event.
 	Profiles map[string]Profile

@@ -45,6 +45,7 @@ type Queue struct {
 	lanes   map[string]*lane // by profile, of those that have one
 	lane    []*lane          // the same, by profile's name
 	resting restList         // unschedulable (not owed) and gated, by since; see timers.go
+	outside restList         // those of them that were refused by what is asked outside; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin
@@ -497,9 +498,9 @@ func (q *Queue) put(e *Entity, s State) {
 		q.flight = append(q.flight, e)
 	case Unschedulable:
 		q.classify(e)
-		q.resting.push(e, q.now, q.changes)
+		q.restsIn(e).push(e, q.now, q.changes)
 	case Gated:
-		q.resting.push(e, q.now, q.changes)
+		q.restsIn(e).push(e, q.now, q.changes)
 	}
 	q.joinLane(e)
 }
@@ -542,9 +543,9 @@ func (q *Queue) take(e *Entity) {
 			break
 		}
 		q.declassify(e)
-		q.resting.remove(e)
+		e.restsIn.remove(e)
 	case Gated:
-		q.resting.remove(e)
+		e.restsIn.remove(e)
 	}
 	*q.counts.of(e.state)--
 	e.state = nowhere

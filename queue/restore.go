@@ -188,7 +188,7 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		if e.state == Unschedulable {
 			q.classify(e)
 		}
-		q.resting.push(e, e.since, e.stamp)
+		q.restsIn(e).push(e, e.since, e.stamp)
 	}
 	for _, e := range q.sorted {
 		q.joinLane(e)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -12,7 +13,8 @@ import (
 // FlushPeriod, if anything has changed since they came to rest there (Add, Update, Refresh, Delete, Move, Activate,
 // Retry, Recheck, and Park if something came during the attempt). If nothing has changed, another attempt would only
 // repeat the first: the scheduler is deterministic. Example, with FlushAfter 5m and FlushPeriod 30s: an entity rests
-// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. Time never goes back: SetTime panics.
+// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. What Options.Outside refused is tried again
+// also if nothing has changed: the answer may be another one. Time never goes back: SetTime panics.
 func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))
@@ -22,6 +24,9 @@ func (q *Queue) SetTime(now eventlog.Time) {
 		q.activate(e)
 	}
 	for e := q.resting.first; e != nil && e.stamp != q.changes && q.flushAt(e) <= now; e = q.resting.first {
+		q.flush(e)
+	}
+	for e := q.outside.first; e != nil && q.flushAt(e) <= now; e = q.outside.first {
 		q.flush(e)
 	}
 }
@@ -38,16 +43,34 @@ func (q *Queue) Wake() (eventlog.Time, bool) {
 			wake, ok = t, true
 		}
 	}
+	if e := q.outside.first; e != nil {
+		if t := q.flushAt(e); !ok || t < wake {
+			wake, ok = t, true
+		}
+	}
 	return wake, ok
 }
 
 // flushAt is the multiple of FlushPeriod at which e is flushed, if the world has changed since it came to
 // rest: the first that follows both the end of its wait and the latest change. (A multiple between an
-// earlier such change and the latest cannot have passed: SetTime would have flushed it.)
+// earlier such change and the latest cannot have passed: SetTime would have flushed it.) What rests in outside does
+// not wait for a change.
 func (q *Queue) flushAt(e *Entity) eventlog.Time {
 	period := eventlog.Time(q.opts.FlushPeriod)
-	t := max(e.since.Add(q.opts.FlushAfter), q.changedAt)
+	t := e.since.Add(q.opts.FlushAfter)
+	if e.restsIn != &q.outside {
+		t = max(t, q.changedAt)
+	}
 	return (t/period + 1) * period
+}
+
+// restsIn returns the list that e is to rest in.
+func (q *Queue) restsIn(e *Entity) *restList {
+	asked := func(plugin string) bool { return slices.Contains(q.opts.Outside, plugin) }
+	if e.state == Unschedulable && slices.ContainsFunc(e.plugins, asked) {
+		return &q.outside
+	}
+	return &q.resting
 }
 
 // flush retries an entity that rested for too long, or lets it rest anew.
@@ -87,7 +110,7 @@ type restList struct {
 }
 
 func (l *restList) push(e *Entity, since eventlog.Time, stamp uint64) {
-	e.since, e.stamp, e.isResting = since, stamp, true
+	e.since, e.stamp, e.isResting, e.restsIn = since, stamp, true, l
 	e.restedBefore, e.restedAfter = l.last, nil
 	if l.last == nil {
 		l.first = e
@@ -108,5 +131,5 @@ func (l *restList) remove(e *Entity) {
 	} else {
 		e.restedAfter.restedBefore = e.restedBefore
 	}
-	e.restedBefore, e.restedAfter, e.isResting = nil, nil, false
+	e.restedBefore, e.restedAfter, e.isResting, e.restsIn = nil, nil, false, nil
 }

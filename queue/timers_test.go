@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 func TestBackoffDoublesUpToTheMaximum(t *testing.T) {
@@ -84,6 +86,24 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 		wantWake(t, q, 0)
 		q.SetTime(epoch + 100_000*sec)
 		wantState(t, q, podKey(a), Unschedulable)
+	})
+	t.Run("what was refused outside, while nothing changes", func(t *testing.T) {
+		const outsider = "E"
+		q := newQueue(t, Profile{Hints: hintsOf("P", outsider)}, func(o *Options) { o.Outside = []string{outsider} })
+		q.Add(podKey(a), podNamed(a))
+		q.Add(podKey(b), podNamed(b))
+		q.SetTime(epoch + 7*sec)
+		fail(q, podKey(a), outsider)
+		fail(q, podKey(b), "P")
+		for _, due := range []eventlog.Time{330, 660} {
+			wantWake(t, q, epoch+due*sec)
+			q.SetTime(epoch + due*sec - 1)
+			wantState(t, q, podKey(a), Unschedulable)
+			q.SetTime(epoch + due*sec)
+			wantState(t, q, podKey(a), Active)
+			fail(q, podKey(a), outsider)
+		}
+		wantState(t, q, podKey(b), Unschedulable)
 	})
 	t.Run("at the first period after five minutes", func(t *testing.T) {
 		q := park(t)

@@ -96,6 +96,7 @@ func (m *Machine) configure(data []byte) error {
 		InitialBackoff: time.Duration(cfg.PodInitialBackoffSeconds) * time.Second,
 		MaxBackoff:     time.Duration(cfg.PodMaxBackoffSeconds) * time.Second,
 		Profiles:       map[string]queue.Profile{},
+		Outside:        []string{framework.ExtenderName},
 		Priority:       m.entities.priorityOf,
 		Room:           room.has,
 		RoomVersion:    room.version,

@@ -150,7 +150,7 @@ func (x *extenders) count(v *framework.Verdict, a *eventlog.ExtenderAnswer) {
 		}
 	}
 	for _, s := range a.Scores {
-		weighted := times(s.Score, times(e.weight, fwk.MaxNodeScore/extenderv1.MaxExtenderPriority))
+		weighted := times(s.Score, times(e.weight, fwk.MaxScore/extenderv1.MaxExtenderPriority))
 		v.Scores[s.Node] = plus(v.Scores[s.Node], weighted)
 	}
 }
