@@ -56,6 +56,8 @@
 //	evict-done|evict-gone|evict-refused|evict-given-up|evict-withdrawn NS/POD [decision=N]
 //	                                  the outcome of an eviction, of the one that is outstanding if no decision is
 //	                                  named
+//	extender NS/POD [refuses=NODE+NODE]
+//	                                  the answer of the HTTP extenders that were asked about the pod
 //	advance DURATION                  time passes, and a Tick says so
 //
 // # Commands that decide

@@ -59,6 +59,9 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		}
 		return []eventlog.Payload{result}
 	}
+	if d.Cmd == "extender" {
+		return []eventlog.Payload{p.extenderResult(d)}
+	}
 	if outcome, ok := evictOutcomes[d.Cmd]; ok {
 		return []eventlog.Payload{p.evictResult(d, outcome)}
 	}
@@ -87,6 +90,22 @@ func (p *Player) evictResult(d *datadriven.TestData, outcome eventlog.EvictOutco
 		r.RetryAfter = 2 * time.Second
 	}
 	return r
+}
+
+// extenderResult answers the question about a pod: the first extender refuses these nodes.
+func (p *Player) extenderResult(d *datadriven.TestData) *eventlog.ExtenderResult {
+	p.t.Helper()
+	p.allow(d, 1, "refuses")
+	uid := p.existing(d).Object.UID
+	answer := eventlog.ExtenderAnswer{Name: "http://licences.test"}
+	if nodes := arg(d, "refuses", ""); nodes != "" {
+		refusal := eventlog.ExtenderRefusal{Code: "Unschedulable", Reason: "no licence is left"}
+		refusal.Nodes = strings.Split(nodes, "+")
+		answer.Refused = append(answer.Refused, refusal)
+	}
+	return &eventlog.ExtenderResult{
+		UID: uid, Decision: p.machine.AskedBy(uid, scheduler.Ask), Answers: []eventlog.ExtenderAnswer{answer},
+	}
 }
 
 // newPods returns one pod, or as many as count says.

@@ -178,7 +178,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"whom of a gang an attempt refused is left out of it", "queue/encode.go",
-		"m.gate != nil, m.tried, m.refused))", "m.gate != nil, m.tried, false))",
+		"m.gate != nil, m.tried, m.refused, m.asking))", "m.gate != nil, m.tried, false, m.asking))",
 		"./queue", "TestEachFieldOfTheStateDecidesWhatComesAfterARestore", "refused_in_the_last_attempt",
 	},
 	{
