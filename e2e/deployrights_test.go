@@ -351,7 +351,7 @@ func (w *installedWorld) lostVolume() {
 	read("persistentvolumeclaims")
 }
 
-// devices has a pod whose ResourceClaim is allocated already.
+// devices has a pod whose ResourceClaim the scheduler allocates.
 func (w *installedWorld) devices() {
 	w.Helper()
 	claims := w.client.ResourceV1().ResourceClaims("default")
@@ -363,18 +363,34 @@ func (w *installedWorld) devices() {
 	if err != nil {
 		w.Fatal(err)
 	}
-	claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
-		Results: []resourcev1.DeviceRequestAllocationResult{
-			{Request: "one", Driver: "example.com", Pool: "pool", Device: "gpu-0"},
-		},
+	resources := w.client.ResourceV1()
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	class.Spec.Selectors = []resourcev1.DeviceSelector{{
+		CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "example.com"`},
 	}}
-	if _, err := claims.UpdateStatus(w.Context(), claim, metav1.UpdateOptions{}); err != nil {
+	if _, err := resources.DeviceClasses().Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: "pool", ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{{Name: "gpu-0"}},
+	}}
+	if _, err := resources.ResourceSlices().Create(w.Context(), slice, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 	p := w.pod("device", "", "100m")
 	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim.Name}}
 	w.create(p)
 	w.waitFor("device", 1, bound)
+	claim, err = claims.Get(w.Context(), claim.Name, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	given := claim.Status.Allocation
+	if given == nil || len(given.Devices.Results) != 1 || given.Devices.Results[0].Device != "gpu-0" ||
+		!slices.Contains(claim.Finalizers, resourcev1.Finalizer) || len(claim.Status.ReservedFor) != 1 {
+		w.Errorf("the pod is bound, and its claim is %+v, finalizers %q", claim.Status, claim.Finalizers)
+	}
 }
 
 // preemption fills the nodes, and has a pod come for which one of theirs must go.
