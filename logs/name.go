@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
@@ -27,12 +28,18 @@ var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 // InStream reports whether a name is that of a log in NATS JetStream, which has no path in the file system.
 func InStream(name string) bool { return jetstream.Is(name) }
 
-// Shown returns a name as it may be printed and logged: without a password or a token.
+// Shown returns a name as it may be printed and logged: without a password or a token, also where it cannot be opened.
 func Shown(name string) string {
-	if InStream(name) {
-		return jetstream.Redact(name)
+	if !scheme.MatchString(name) || isOnlyPath(name) {
+		return name
 	}
-	return name
+	return jetstream.Redact(name)
+}
+
+// isOnlyPath reports whether a URL names a file and neither a machine nor a user.
+func isOnlyPath(name string) bool {
+	const file = "file:///"
+	return len(name) >= len(file) && strings.EqualFold(name[:len(file)], file)
 }
 
 // streamAt returns the address of a log in NATS JetStream. The error is a *RequestError.
@@ -51,24 +58,26 @@ func Path(name string) (string, error) {
 	if match == nil {
 		return name, nil
 	}
-	switch match[1] {
+	switch strings.ToLower(match[1]) {
 	case "file":
 		path, err := filePath(name)
 		if err != nil {
-			return "", Refuse("%s: %w", name, err)
+			return "", Refuse("%s: %w", Shown(name), err)
 		}
 		return path, nil
 	case "nats", "tls":
 		return "", Refuse("%s: this works on the files of a log, and a log in NATS JetStream has none: make a "+
-			"directory of it "+
-			"with rollcall log copy", Shown(name))
+			"directory of it with rollcall log copy", Shown(name))
 	}
-	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file:// or nats://", name,
-		match[1])
+	return "", Refuse("%s: there are no logs of the scheme %s://: name a path, or a URL with file:// or nats://",
+		Shown(name), match[1])
 }
 
 // filePath returns the path in a file URL.
 func filePath(name string) (string, error) {
+	if strings.Contains(name, "@") && !isOnlyPath(name) { // no further error repeats what it has of it
+		return "", errors.New("want file:///PATH and nothing else")
+	}
 	u, err := url.Parse(name)
 	if err != nil {
 		var parsing *url.Error

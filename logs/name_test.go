@@ -38,6 +38,7 @@ func TestANameThatNamesNoFileIsRefusedWithTheReason(t *testing.T) {
 		"file:///jobs.log#part":     "want file:///PATH and nothing else",
 		"file://me@localhost/jobs":  "want file:///PATH and nothing else",
 		"file:///%zz":               "invalid URL escape",
+		"NATS://host/stream":        "a log in NATS JetStream has none",
 	} {
 		_, err := Path(name)
 		var request *RequestError
@@ -45,7 +46,7 @@ func TestANameThatNamesNoFileIsRefusedWithTheReason(t *testing.T) {
 			t.Errorf("%q: want a RequestError, got %v", name, err)
 			continue
 		}
-		if got := err.Error(); !strings.HasPrefix(got, name+": ") || !strings.Contains(got, reason) {
+		if got := err.Error(); !strings.HasPrefix(got, Shown(name)+": ") || !strings.Contains(got, reason) {
 			t.Errorf("%q: the error is %q, want %q in it", name, got, reason)
 		}
 	}
@@ -81,4 +82,24 @@ func closed[L interface{ Close() error }](log L, err error) error {
 		return err
 	}
 	return log.Close()
+}
+
+func TestNoNameIsPrintedWithItsPassword(t *testing.T) {
+	for name, want := range map[string]string{
+		"a@b?c=d":                        "a@b?c=d",
+		"file:///home/a@b/jobs?c=d":      "file:///home/a@b/jobs?c=d",
+		"file://me:s3cret@there/jobs":    "file://there/jobs",
+		"file://me:s3cret/%zz@localhost": "file://localhost",
+		"NATS://me:s3cret@h/jobs":        "nats://h/jobs",
+		"nat://me:s3cret@h/jobs":         "nat://h/jobs",
+		"ws://me:s3cret?x@h/jobs":        "ws://",
+		"nats://h/jobs?password=s3cret":  "nats://h/jobs",
+	} {
+		if got := Shown(name); got != want {
+			t.Errorf("%q is shown as %q, want %q", name, got, want)
+		}
+		if _, err := Path(name); err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: the error is %q", name, err)
+		}
+	}
 }

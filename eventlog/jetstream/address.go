@@ -55,13 +55,24 @@ func (a *Address) String() string {
 
 // Is reports whether a name is that of a log in NATS.
 func Is(name string) bool {
-	return strings.HasPrefix(name, "nats://") || strings.HasPrefix(name, "tls://")
+	scheme, _, is := cutScheme(name)
+	return is && (scheme == "nats" || scheme == "tls")
 }
 
-// Redact returns a name of a log in NATS without what may be secret in it, whether it can be parsed or not.
+// cutScheme returns the scheme of a URL in small letters, and what is behind the ://.
+func cutScheme(name string) (scheme, rest string, is bool) {
+	scheme, rest, is = strings.Cut(name, "://")
+	return strings.ToLower(scheme), rest, is
+}
+
+// Redact returns a URL, such as the name of a log in NATS, without what may be secret in it, whether it can be parsed
+// or not. If there is an @ behind the first ?, so that what is before that may be of a password, that is its scheme.
 func Redact(name string) string {
-	scheme, rest, _ := strings.Cut(name, "://")
-	rest, _, _ = strings.Cut(rest, "?")
+	scheme, rest, _ := cutScheme(name)
+	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") {
+		return scheme + "://"
+	}
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		rest = rest[at+1:]
 	}
@@ -70,13 +81,15 @@ func Redact(name string) string {
 
 // Form says how the name of a log in NATS is written.
 const Form = "nats://HOST:PORT/STREAM or tls://HOST:PORT/STREAM, with several HOST:PORT between commas, " +
-	"USER:PASSWORD@ or " +
-	"TOKEN@ before them, and behind a ? any of replicas=N, creds=FILE, nkey=FILE, user=NAME, password=TEXT, ca=FILE, " +
-	"cert=FILE, key=FILE, domain=NAME, patience=30s"
+	"USER:PASSWORD@ or TOKEN@ before the first, and behind a ? any of replicas=N, creds=FILE, nkey=FILE, " +
+	"user=NAME, password=TEXT, ca=FILE, cert=FILE, key=FILE, domain=NAME, patience=30s"
 
 // Parse reads the name of a log in NATS (Form). The error repeats nothing that may be secret.
 func Parse(name string) (*Address, error) {
 	a, err := parse(name)
+	if _, query, _ := strings.Cut(name, "?"); err != nil && strings.Contains(query, "@") {
+		err = fmt.Errorf("%w (a ? in a password is written %%3F)", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want %s", Redact(name), err, Form)
 	}
@@ -84,7 +97,7 @@ func Parse(name string) (*Address, error) {
 }
 
 func parse(name string) (*Address, error) {
-	scheme, rest, _ := strings.Cut(name, "://")
+	scheme, rest, _ := cutScheme(name)
 	a := &Address{TLS: scheme == "tls", Replicas: DefaultReplicas, Patience: DefaultPatience}
 	if strings.Contains(rest, "#") {
 		return nil, errors.New("it has a fragment (#)")
@@ -103,28 +116,29 @@ func parse(name string) (*Address, error) {
 	if a.Stream = stream; stream == "" {
 		return nil, errors.New("it names no stream")
 	}
-	if i := strings.IndexFunc(stream, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\%`, r)
-	}); i >= 0 {
-		return nil, fmt.Errorf("a stream's name has no %q", stream[i])
+	for _, r := range stream {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`.*>/\%`, r) {
+			return nil, fmt.Errorf("a stream's name must not contain %q", r)
+		}
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, errors.New("what is behind the ? cannot be read")
 	}
 	for key, value := range values { // any order: each sets a field of its own
-		if len(value) != 1 {
-			return nil, fmt.Errorf("%s is said twice", key)
-		}
-		if err := a.set(key, value[0]); err != nil {
+		if err := a.set(key, value); err != nil {
 			return nil, err
 		}
 	}
 	return a, a.check()
 }
 
-// setUser takes what is before the @.
+// setUser takes what is before the last @.
 func (a *Address) setUser(info string) error {
+	if strings.Contains(info, "@") {
+		return errors.New("it has more than one @: give user and password once, before the first host, with %40 for " +
+			"an @ in them")
+	}
 	user, password, both := strings.Cut(info, ":")
 	user, err := url.PathUnescape(user)
 	if err != nil {
@@ -152,21 +166,24 @@ func (a *Address) setServers(hosts string) error {
 			return errors.New("it names no server")
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("the port of %s is none", host)
+			return errors.New("a port is none of 1 to 65535")
 		}
 		a.Servers = append(a.Servers, net.JoinHostPort(name, port))
 	}
 	return nil
 }
 
-// set takes one parameter.
-func (a *Address) set(key, value string) (err error) {
+// set takes one parameter. The error names only a parameter that there is: another may be the end of a password.
+func (a *Address) set(key string, values []string) (err error) {
 	texts := map[string]*string{
 		"creds": &a.Creds, "nkey": &a.NKey, "user": &a.User, "password": &a.Password, "ca": &a.CA, "cert": &a.Cert,
 		"key": &a.Key, "domain": &a.Domain,
 	}
-	switch text := texts[key]; {
-	case text != nil && *text != "":
+	text, value := texts[key], values[0]
+	switch {
+	case text == nil && key != "replicas" && key != "patience":
+		return errors.New("behind the ? is a parameter that there is not")
+	case len(values) > 1 || text != nil && *text != "":
 		return fmt.Errorf("%s is said twice", key)
 	case text != nil && value == "":
 		return fmt.Errorf("%s is empty", key)
@@ -180,8 +197,6 @@ func (a *Address) set(key, value string) (err error) {
 		if a.Patience, err = time.ParseDuration(value); err != nil || a.Patience <= 0 {
 			return errors.New("patience is no time above zero")
 		}
-	default:
-		return fmt.Errorf("there is no parameter %q", key)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,7 +104,7 @@ func (l *Log) store(ctx context.Context, p *pending) error {
 	waiting, cancel := within(ctx, l.writes.at.Patience)
 	defer cancel()
 	if n := l.writes.reconnects.Load(); n != l.seen { // who knows what has become of the stream meanwhile
-		if _, err := l.settle(waiting, p); err != nil {
+		if _, err := l.settle(ctx, waiting, p); err != nil {
 			return l.giveUp(ctx, p, err)
 		}
 		l.seen = n
@@ -120,7 +121,7 @@ func (l *Log) store(ctx context.Context, p *pending) error {
 			return refused
 		}
 		p.sent = p.sent || !hasCode(err, conflictCodes...)
-		stored, serr := l.settle(waiting, p)
+		stored, serr := l.settle(ctx, waiting, p)
 		if stored {
 			return nil
 		}
@@ -203,6 +204,9 @@ func (l *Log) publish(ctx context.Context, parts [][]byte, expected uint64) erro
 	defer func() { _ = sub.Unsubscribe() }()
 	batch := strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix)
 	for i, data := range parts {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		m := nats.NewMsg(l.subject)
 		m.Data = data
 		if i == 0 {
@@ -255,8 +259,8 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 		case answer.Error != nil:
 			return answer.Error
 		case answer.Stream != l.at.Stream || answer.Seq != last:
-			return fmt.Errorf("the answer names message %d of stream %q, want message "+
-				"%d", answer.Seq, answer.Stream, last)
+			return fmt.Errorf("the answer names message %d of stream %q, want message %d", answer.Seq, answer.Stream,
+				last)
 		}
 		return nil
 	}
@@ -264,12 +268,11 @@ func (l *Log) await(ctx context.Context, sub *nats.Subscription, last uint64) er
 
 // settle looks at what stands behind the log's end, and reports whether it is the append. If it is neither that nor
 // parts of it, the error is a *SupersededError, or a *DamagedError if it is no log's. Parts that were not completed
-// stay
-// where they are: the next try goes behind them.
-func (l *Log) settle(ctx context.Context, p *pending) (stored bool, err error) {
+// stay where they are: the next try goes behind them. waiting is the part of ctx for which patience lasts.
+func (l *Log) settle(ctx, waiting context.Context, p *pending) (stored bool, err error) {
 	var pauses backoff
 	for {
-		info, err := l.writes.info(ctx)
+		info, err := l.writes.info(waiting)
 		var none *NoStreamError
 		switch {
 		case errors.As(err, &none):
@@ -280,22 +283,40 @@ func (l *Log) settle(ctx context.Context, p *pending) (stored bool, err error) {
 			return false, l.madeAgain(fmt.Errorf("it was made on %s", info.Created))
 		}
 		if info.State.LastSeq >= l.tail {
-			return l.compare(ctx, p, info.State.LastSeq)
+			return l.compare(waiting, p, info.State.LastSeq)
 		}
-		if !pauses.wait(ctx) { // a leader that was cut off would have learned of it by now
-			return false, &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
-				Err: fmt.Errorf("the stream ends with message %d, and message %d was acknowledged: entries are lost",
-					info.State.LastSeq, l.tail)}
+		if !pauses.wait(waiting) {
+			return false, l.missing(ctx, info.State.LastSeq)
 		}
 	}
+}
+
+// missing is the error for a stream that was said to end with message last, before the log's end, until patience ended.
+// That may have come from a member that lags. It is damage only if the leader does not have the log's last message
+// either: one that was cut off would have learned of it by now.
+func (l *Log) missing(ctx context.Context, last uint64) error {
+	said := fmt.Errorf("the stream is said to end with message %d, and message %d was acknowledged", last, l.tail)
+	if ctx.Err() != nil {
+		return said
+	}
+	ctx, cancel := within(ctx, min(answerTime, l.writes.at.Patience))
+	defer cancel()
+	switch _, err := l.writes.get(ctx, l.tail); {
+	case errors.Is(err, errNoMessage):
+		return &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
+			Err: fmt.Errorf("the stream ends with message %d, and message %d was acknowledged: entries are lost", last,
+				l.tail)}
+	case err != nil:
+		return fmt.Errorf("%w; then: %w", said, err)
+	}
+	return said
 }
 
 // madeAgain is the error for a stream that is not the one that was opened.
 func (l *Log) madeAgain(why error) error {
 	return &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
 		Err: fmt.Errorf("the stream is not the one that was opened: it was deleted or made again while it was "+
-			"written to (%w): "+
-			"nothing is appended any more; restore it, or begin a new log", why)}
+			"written to (%w): nothing is appended any more; restore it, or begin a new log", why)}
 }
 
 // compare says what the messages behind l.tail, up to message last, are.
@@ -320,6 +341,10 @@ func (l *Log) compare(ctx context.Context, p *pending, last uint64) (stored bool
 			continue
 		}
 		if (eventlog.Chain{Seq: a.head.last, Hash: a.head.hash}) == p.attempt.After {
+			if a.head.before != end.Seq || !bytes.Equal(a.body, l.packed) {
+				return false, l.explainOpen(ctx, end.Seq+1, &chainError{fmt.Errorf("the append that ends with message "+
+					"%d of the stream has the entries and the hash of the one that was made, and other bytes", m.seq)})
+			}
 			p.treeAt = a.head.treeAt
 			return true, nil
 		}

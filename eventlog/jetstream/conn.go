@@ -86,6 +86,7 @@ func (a *Address) options(role string, c *conn) ([]nats.Option, error) {
 		nats.Name("rollcall " + role + " " + a.Stream), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(100 * time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
 		nats.Timeout(2 * time.Second), nats.PingInterval(3 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.FlusherTimeout(min(answerTime, a.Patience)), nats.IgnoreAuthErrorAbort(),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.failed(err) }),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.lost() }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnects.Add(1) }),
@@ -201,8 +202,16 @@ func (c *conn) request(ctx context.Context, subject string, body []byte) (*nats.
 	return m, err
 }
 
-// ask makes a request of JetStream's API, and again while nobody answers and patience lasts. The answer goes to out. If
-// the servers answer with an error, that is a *jetstream.APIError.
+// away are answers of a server that says that nobody can answer now: a stream, or the servers together, are without a
+// leader for a moment.
+var away = []jetstream.ErrorCode{
+	10008, // JetStream system temporarily unavailable
+	10009, // JetStream cluster can not handle request
+	10118, // stream is offline
+}
+
+// ask makes a request of JetStream's API, and again while nobody answers, or a server says that nobody can now (away),
+// and patience lasts. The answer goes to out. If the servers answer with another error, that is a *jetstream.APIError.
 func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -214,7 +223,9 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 	for {
 		m, err := c.request(ctx, c.api+subject, body)
 		if err == nil {
-			return c.answered(what, m, out)
+			if err = c.answered(what, m, out); !hasCode(err, away...) {
+				return err
+			}
 		}
 		var denied *deniedError
 		if errors.As(err, &denied) || errors.Is(err, nats.ErrConnectionClosed) {
@@ -222,13 +233,11 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 		}
 		if errors.Is(err, nats.ErrNoResponders) && c.nc.IsConnected() && !c.hasJetStream(ctx) {
 			return fmt.Errorf("%s: the servers have no JetStream for this user: enable it in their configuration, "+
-				"and for "+
-				"the user's account", c.at)
+				"and for the user's account", c.at)
 		}
 		if !pauses.wait(ctx) {
 			return fmt.Errorf("%s: %s: %w: see that the servers run, that most of them reach one another, and that "+
-				"%s is "+
-				"allowed to its user", c.at, what, err, c.api+subject)
+				"%s is allowed to its user", c.at, what, err, c.api+subject)
 		}
 	}
 }

@@ -2,9 +2,8 @@
 //
 // It owns how records are packed into messages, how an append becomes one atomic publish that only the writer who knows
 // the stream's end can make, what is asked of a stream's settings, and what is done when no answer comes. It never
-// looks
-// into what an entry means, never changes or removes a message, and trusts neither the server's deduplication nor a
-// clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
+// looks into what an entry means, never changes or removes a message, and trusts neither the server's deduplication nor
+// a clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
 //
 // # Layout
 //
@@ -27,13 +26,14 @@
 // When no answer comes, or one that leaves open what became of the append, the writer looks at what stands behind its
 // last entry, and compares it with what it has published, by content. If it is there, the append has succeeded. If
 // nothing is there, the same is published again, with the same expected sequence: of all these tries the stream can
-// take
-// one. That goes on for as long as Address.Patience says; then the outcome is unknown (eventlog.ErrUnknownOutcome).
+// take one. That goes on for as long as Address.Patience says; then the outcome is unknown
+// (eventlog.ErrUnknownOutcome).
 //
 // # Reading
 //
-// What stands at the stream's end is asked of the stream's leader. Ranges of messages come from any replica (direct
-// get), which may have less than the leader, but nothing else.
+// How long the stream is is asked of its leader; while it has none a member may answer that lags. A single message is
+// given by the leader only. Ranges of messages come from any replica (direct get), which may have less than the leader,
+// but nothing else. So what lacks at the end is no damage unless the leader lacks it.
 //
 // # Who asks what of it
 //

@@ -14,6 +14,9 @@ func AddressOf(log eventlog.Log) *Address { return log.(*Log).at }
 // SetDialer lets connections of a log that is opened at a be made by dialer.
 func SetDialer(a *Address, dialer func(role string) nats.CustomDialer) { a.dialer = dialer }
 
+// Reconnects returns how often the connection that a log appends with came back.
+func Reconnects(log eventlog.Log) uint64 { return log.(*Log).writes.reconnects.Load() }
+
 // Hasten lets a log wait no longer than d for what its appends ask.
 func Hasten(log eventlog.Log, d time.Duration) {
 	l := log.(*Log)

@@ -76,8 +76,7 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 	}
 	l.origin = origin.Clone()
 	first := frame{kind: kindOrigin, part: 1, parts: 1, before: origin.Seq, last: origin.Seq, hash: origin.Hash,
-		treeAt: 1,
-		tree:   &l.origin.Tree}
+		treeAt: 1, tree: &l.origin.Tree}
 	if err := l.begin(ctx, first.append(nil)); err != nil {
 		l.disconnect()
 		return nil, err
@@ -195,8 +194,8 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 		return l.explainOpen(ctx, 1, err)
 	}
 	if first.tree == nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: errors.New("the stream's first message has no hash " +
-			"tree")}
+		return &eventlog.DamagedError{Path: l.path, Seq: 1,
+			Err: errors.New("the stream's first message has no hash tree")}
 	}
 	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
 	if err := l.origin.Check(); err != nil {
@@ -285,8 +284,7 @@ func (l *Log) placeDamage() {
 func (l *Log) explainOpen(ctx context.Context, seq uint64, err error) error {
 	if errors.Is(err, errForeign) {
 		err = &chainError{fmt.Errorf("%w; the stream keeps it for good: copy the log up to there to a new stream "+
-			"(rollcall log "+
-			"copy --up-to), and let nobody else publish to %s", err, l.subject)}
+			"(rollcall log copy --up-to), and let nobody else publish to %s", err, l.subject)}
 	}
 	return l.explainRead(ctx, seq, err)
 }

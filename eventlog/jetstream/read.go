@@ -37,8 +37,7 @@ func (a *assembly) take(m message) (complete bool, err error) {
 		a.body = append(a.body, rest...)
 	default:
 		return false, fmt.Errorf("message %d of the stream: it is part %d of an append of which part %d is not "+
-			"before it",
-			m.seq, f.part, f.part-1)
+			"before it", m.seq, f.part, f.part-1)
 	}
 	if a.parts < f.parts {
 		return false, nil
@@ -65,8 +64,7 @@ func (a *assembly) records(chain *eventlog.Chain, f func(rec []byte) error) (err
 	}
 	if want := (eventlog.Chain{Seq: a.head.last, Hash: a.head.hash}); *chain != want {
 		return &chainError{fmt.Errorf("the append in message %d of the stream ends with entry %d and hash %x, want "+
-			"%d and %x",
-			a.at, chain.Seq, chain.Hash, want.Seq, want.Hash)}
+			"%d and %x", a.at, chain.Seq, chain.Hash, want.Seq, want.Hash)}
 	}
 	return nil
 }
@@ -422,8 +420,7 @@ func (l *Log) endsFollowing(ctx, waiting context.Context, err error) error {
 		return err
 	case waiting.Err() != nil && ctx.Err() == nil:
 		return fmt.Errorf("%s: %w: this does not say that the log is damaged: see that the servers run, and that "+
-			"the stream "+
-			"is there", l.path, err)
+			"the stream is there", l.path, err)
 	}
 	return nil
 }

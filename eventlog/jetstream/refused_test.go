@@ -177,19 +177,49 @@ func TestNamesAreReadAndShownWithoutSecrets(t *testing.T) {
 	for name, want := range map[string]string{
 		"nats:///jobs":                      "names no server",
 		"nats://a/":                         "names no stream",
-		"nats://a/x.y":                      "a stream's name has no '.'",
-		"nats://a:b/x":                      "the port of a:b",
+		"nats://a/x.y":                      "must not contain '.'",
+		"nats://a:b/x":                      "a port is none of 1 to 65535",
 		"nats://a/x?replicas=9":             "replicas is none of 1 to 5",
-		"nats://a/x?color=s3cret":           `there is no parameter "color"`,
+		"nats://a/x?color=s3cret":           "a parameter that there is not",
 		"nats://u:s3cret@a/x?creds=f":       "one says who asks",
 		"nats://a/x?password=s3cret":        "a password without a user",
 		"nats://a/x?cert=c":                 "cert and key go together",
 		"nats://a/x?creds=a&creds=s3cret":   "creds is said twice",
 		"nats://u:s3cret@a/x?patience=soon": "patience is no time",
+		"nats://me:s3cret?ret@h/jobs":       "a ? in a password is written %3F",
+		"nats://me:s3cret/x?ret@h/jobs":     "a port is none",
+		"nats://me:1/x?s3cret@h/jobs":       "a parameter that there is not",
+		"nats://a/x?s3cret=1&s3cret=2":      "a parameter that there is not",
+		"nats://u:s3cret@a,u:s3cret@b/x":    "give user and password once, before the first host",
+		"NATS://u:s3cret@a:b/x":             "a port is none",
+		"nats://u:s3cret@a/x?user=v&user=w": "user is said twice",
+		"nats://u:s3cret@a/x?user=v":        "user is said twice",
 	} {
+		if !jetstream.Is(name) {
+			t.Errorf("%s: it is no name of a log in NATS", name)
+		}
 		_, err := jetstream.Parse(name)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
+	}
+}
+
+func TestRedactPrintsNothingThatMayBeSecret(t *testing.T) {
+	for name, want := range map[string]string{
+		"nats://h:1/jobs?password=s3cret":  "nats://h:1/jobs",
+		"nats://me:s3cret@h/jobs?creds=f":  "nats://h/jobs",
+		"nats://me:s3/c?r#et@h/jobs":       "nats://",
+		"nats://h/jobs?user=me@there":      "nats://",
+		"nats://a:s3cret@h,b:s3cret@i/job": "nats://i/job",
+		"TLS://me:s3cret@h/jobs":           "tls://h/jobs",
+		"ws://me:s3cret@h/jobs":            "ws://h/jobs",
+	} {
+		if got := jetstream.Redact(name); got != want {
+			t.Errorf("%s is shown as %s, want %s", name, got, want)
+		}
+	}
+	if a := parse(t, "TLS://h/jobs"); !a.TLS || a.String() != "tls://h:4222/jobs" {
+		t.Errorf("it is %+v", a)
 	}
 }

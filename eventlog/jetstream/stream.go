@@ -63,8 +63,7 @@ func (a *Address) newConfig() jetstream.StreamConfig {
 }
 
 // checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an
-// append
-// could be torn.
+// append could be torn.
 func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error {
 	limit := func(n int64) string { return strconv.FormatInt(n, 10) }
 	yes := strconv.FormatBool
@@ -99,8 +98,7 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
 		{"sealed", yes(c.Sealed), "false", !c.Sealed || !forWriting},
 		{"num_replicas", limit(int64(c.Replicas)), limit(int64(a.Replicas)) + " or more, as the address says or by " +
-			"default",
-			c.Replicas >= a.Replicas || !forWriting},
+			"default", c.Replicas >= a.Replicas || !forWriting},
 	} {
 		if !s.good {
 			return &SettingError{Path: a.String(), Setting: s.name, Has: s.has, Want: s.want}
@@ -109,7 +107,8 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 	return nil
 }
 
-// info returns what the stream's leader says of it.
+// info returns what the servers say of the stream: its leader does, or, while it has none, a member that may have less
+// than was acknowledged.
 func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := c.ask(ctx, "ask for the stream", "STREAM.INFO."+c.at.Stream, struct{}{}, &info)
@@ -132,8 +131,7 @@ func (c *conn) create(ctx context.Context) (*jetstream.StreamInfo, error) {
 	err := c.ask(ctx, "make the stream", "STREAM.CREATE."+c.at.Stream, c.at.newConfig(), &info)
 	if hasCode(err, codeNoPeers, codeReplicasAlone, codeNoResources) {
 		err = fmt.Errorf("%w: the stream is to be kept by %d servers: see that as many run with JetStream and have "+
-			"room, or "+
-			"say ?replicas=1 for a log that does not survive the loss of its server", err, c.at.Replicas)
+			"room, or say ?replicas=1 for a log that does not survive the loss of its server", err, c.at.Replicas)
 	}
 	return &info, err
 }

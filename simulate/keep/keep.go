@@ -156,7 +156,8 @@ func (o *Options) openLog(ctx context.Context) (*logs.Kept, error) {
 		return nil, perr
 	}
 	if _, serr := os.Stat(path); serr != nil {
-		return nil, logs.Refuse("no log at %s: there is nothing to resume; begin without --resume", o.Log)
+		return nil, logs.Refuse("no log at %s: there is nothing to resume; begin without --resume",
+			logs.Shown(o.Log))
 	}
 	return nil, err
 }

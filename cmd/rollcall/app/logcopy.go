@@ -17,10 +17,9 @@ func newLogCopy(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy a log to another place, with its chain whole",
-		Long: `Copies the entries of a log, or of a bundle that begins with entry 1, to a new log: a directory,
-			or a stream of NATS
-JetStream (nats://HOST/STREAM). The records are the same, byte for byte, and so are their numbers, their chain of hashes
-and their hash tree, which are compared at the end. Snapshots are not copied.
+		Long: `Copies the entries of a log, or of a bundle that begins with entry 1, to a new log: a directory, or a
+stream of NATS JetStream (nats://HOST/STREAM). The records are the same, byte for byte, and so are their numbers, their
+chain of hashes and their hash tree, which are compared at the end. Snapshots are not copied.
 
 If TO has the first entries of FROM already, such as after a copy that was interrupted, the rest is appended. If it has
 any others, nothing is.`,
@@ -40,8 +39,7 @@ any others, nothing is.`,
 			}
 			return out.write(cmd.OutOrStdout(), made, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "log       %s\nentries   %d, %d of them new\nchain     %s\ntree      "+
-					"%s\n", made.To,
-					made.Entries, made.Added, made.Hash, made.Root)
+					"%s\n", made.To, made.Entries, made.Added, made.Hash, made.Root)
 				return err
 			})
 		},

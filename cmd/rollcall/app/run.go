@@ -49,10 +49,9 @@ func newRun(registry framework.Registry) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --log DIR|nats://HOST/STREAM",
 		Short: "Schedule the pods of a Kubernetes cluster",
-		Long: `Schedule the pods of a Kubernetes cluster,
-			beside kube-scheduler or in its place. Every event that scheduling
-reads and every decision is in the log before anything is asked of the cluster, so that all other commands work on the
-log: "rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall replay DIR" at any time.
+		Long: `Schedule the pods of a Kubernetes cluster, beside kube-scheduler or in its place. Every event that
+scheduling reads and every decision is in the log before anything is asked of the cluster, so that all other commands
+work on the log: "rollcall explain DIR pod NS/NAME" beside the running scheduler, "rollcall replay DIR" at any time.
 
 The flags mean what they mean for kube-scheduler; --config takes the same KubeSchedulerConfiguration. Without it, pods
 whose spec.schedulerName is rollcall are scheduled, beside kube-scheduler. To run in its place, name default-scheduler

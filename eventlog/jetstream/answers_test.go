@@ -1,0 +1,226 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/eventlog/logtest"
+)
+
+// A relay hands requests to JetStream's API on, and answers some of them itself.
+type relay struct {
+	answer atomic.Pointer[func(request string) string] // "" for those that are handed on
+}
+
+// startRelay returns a relay, and the address of a stream whose requests it gets.
+func startRelay(t *testing.T, s *server.Server, parameters string) (*relay, *jetstream.Address) {
+	t.Helper()
+	r := &relay{}
+	r.by(func(string) string { return "" })
+	nc, _ := connected(t, s)
+	const domain = "$JS.relay.API."
+	_, err := nc.Subscribe(domain+">", func(m *nats.Msg) {
+		request := strings.TrimPrefix(m.Subject, domain)
+		if text := (*r.answer.Load())(request); text != "" {
+			_ = m.Respond([]byte(text))
+			return
+		}
+		_ = nc.PublishRequest("$JS.API."+request, m.Reply, m.Data)
+	})
+	must(t, err)
+	must(t, nc.Flush())
+	return r, parse(t, fmt.Sprintf("nats://%s/jobs?replicas=1&domain=relay&%s", s.Addr(), parameters))
+}
+
+// by lets the relay answer with what f returns for a request, such as STREAM.INFO.jobs.
+func (r *relay) by(f func(request string) string) { r.answer.Store(&f) }
+
+// apiError is an answer with an error.
+func apiError(code int) string {
+	return fmt.Sprintf(`{"error": {"code": 503, "err_code": %d, "description": "told by the test"}}`, code)
+}
+
+// reconnect lets a log that was opened over w connect anew, so that its next append looks at the stream first.
+func (w *wire) reconnect(log eventlog.Log) {
+	before := jetstream.Reconnects(log)
+	_ = w.last().Conn.Close()
+	for jetstream.Reconnects(log) == before {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// That there is no leader for a moment is no outcome: it is asked again, at the opening, in reading and in appending.
+func TestWhatHasNoLeaderForAMomentIsAskedAgain(t *testing.T) {
+	s := startServer(t, nil)
+	r, a := startRelay(t, s, "patience=20s")
+	var w wire
+	w.over(a)
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	last := 0
+	for _, code := range []int{10008, 10009, 10118} {
+		var asked atomic.Int64
+		r.by(func(request string) string {
+			if !strings.HasPrefix(request, "DIRECT.") && asked.Add(1)%3 != 0 {
+				return apiError(code)
+			}
+			return ""
+		})
+		w.reconnect(log)
+		must(t, log.Append(t.Context(), uint64(last), logtest.Entries(uint64(last)+1, 3)))
+		last += 3
+		reader, err := a.OpenReadOnly(t.Context())
+		must(t, err)
+		wantEntries(t, reader, last)
+		must(t, reader.Close())
+		if asked.Load() < 9 {
+			t.Errorf("%d: %d requests were made, so that the test is of none", code, asked.Load())
+		}
+	}
+}
+
+func TestWhatHasNoLeaderAtAllEndsWithPatience(t *testing.T) {
+	s := startServer(t, nil)
+	r, a := startRelay(t, s, "patience=200ms")
+	r.by(func(string) string { return apiError(10008) })
+	began := time.Now()
+	_, err := a.Create(t.Context(), eventlog.Origin{})
+	took := time.Since(began)
+	if err == nil || !strings.Contains(err.Error(), "see that the servers run") || took < 200*time.Millisecond {
+		t.Errorf("error %v after %s, want one once patience has ended", err, took)
+	}
+}
+
+// A member that lags may say how long the stream is, while the stream has no leader. That something is lost is said
+// only if the leader lacks it too.
+func TestAStreamThatIsSaidToBeShorterIsDamagedOnlyIfTheLeaderSaysSo(t *testing.T) {
+	for _, tc := range []struct {
+		name, message string // what is answered to who asks for a message
+		damaged       bool
+	}{
+		{"the leader has it", "", false},
+		{"the leader lacks it", apiError(10037), true},
+		{"there is no leader", apiError(10008), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := startServer(t, nil)
+			r, a := startRelay(t, s, "")
+			var w wire
+			w.over(a)
+			log, err := a.Create(t.Context(), eventlog.Origin{})
+			must(t, err)
+			defer log.Close()
+			must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+			nc, _ := connected(t, s)
+			info, err := nc.Request("$JS.API.STREAM.INFO.jobs", nil, 5*time.Second)
+			must(t, err)
+			lagging := strings.Replace(string(info.Data), `"last_seq":2`, `"last_seq":1`, 1)
+			if lagging == string(info.Data) {
+				t.Fatalf("the stream does not end with message 2: %s", lagging)
+			}
+			r.by(func(request string) string {
+				if strings.HasPrefix(request, "STREAM.INFO.") {
+					return lagging
+				}
+				return tc.message
+			})
+			w.reconnect(log)
+			jetstream.Hasten(log, 200*time.Millisecond)
+			err = log.Append(t.Context(), 5, logtest.Entries(6, 1))
+			if errors.As(err, new(*eventlog.DamagedError)) != tc.damaged ||
+				errors.Is(err, eventlog.ErrUnknownOutcome) == tc.damaged {
+				t.Errorf("error %v, want damage: %t", err, tc.damaged)
+			}
+		})
+	}
+}
+
+// Who stops waiting is told that the outcome is unknown, and never that the log is damaged.
+func TestAnEndedContextIsNoDamage(t *testing.T) {
+	s := startServer(t, nil)
+	r, a := startRelay(t, s, "patience=20s")
+	var w wire
+	w.over(a)
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	nc, _ := connected(t, s)
+	info, err := nc.Request("$JS.API.STREAM.INFO.jobs", nil, 5*time.Second)
+	must(t, err)
+	r.by(func(request string) string {
+		if strings.HasPrefix(request, "STREAM.INFO.") {
+			return strings.Replace(string(info.Data), `"last_seq":2`, `"last_seq":1`, 1)
+		}
+		return ""
+	})
+	w.reconnect(log)
+	stop := errors.New("stop")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, stop)
+	defer cancel()
+	err = log.Append(ctx, 5, logtest.Entries(6, 1))
+	if !errors.Is(err, eventlog.ErrUnknownOutcome) || !errors.Is(err, stop) ||
+		errors.As(err, new(*eventlog.DamagedError)) {
+		t.Errorf("error %v, want an unknown outcome", err)
+	}
+}
+
+// What stands behind the log's end is the append only if its bytes are: a frame alone may lie.
+func TestAnAppendWithOtherBytesIsNotTakenForTheOneThatWasMade(t *testing.T) {
+	s := startServer(t, nil)
+	nc, js := connected(t, s)
+	var logs [2]eventlog.Log
+	for i, name := range []string{"twin", "jobs"} {
+		log, err := addressOf(t, s, name).Create(t.Context(), eventlog.Origin{})
+		must(t, err)
+		defer log.Close()
+		must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+		logs[i] = log
+	}
+	must(t, logs[0].Append(t.Context(), 5, logtest.Entries(6, 1)))
+	twin, err := js.Stream(t.Context(), "twin")
+	must(t, err)
+	forged, err := twin.GetMsg(t.Context(), 3)
+	must(t, err)
+	forged.Data[len(forged.Data)-1] ^= 1
+	jobs, err := js.Stream(t.Context(), "jobs")
+	must(t, err)
+	_, err = nc.Request(jobs.CachedInfo().Config.Subjects[0], forged.Data, 5*time.Second)
+	must(t, err)
+	var damaged *eventlog.DamagedError
+	if err := logs[1].Append(t.Context(), 5, logtest.Entries(6, 1)); !errors.As(err, &damaged) || damaged.Seq != 6 {
+		t.Errorf("error %v, want damage at entry 6", err)
+	}
+}
+
+// Credentials that are refused for a while, such as while a server's configuration is changed, do not end a connection.
+func TestAConnectionOutlivesRefusedCredentials(t *testing.T) {
+	var opts *server.Options
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "a", Password: "first"}}
+		opts = o.Clone()
+	})
+	a := parse(t, fmt.Sprintf("nats://a:first@%s/jobs?replicas=1&patience=20s", s.Addr()))
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	for _, password := range []string{"second", "first"} {
+		changed := opts.Clone()
+		changed.Users[0].Password = password
+		must(t, s.ReloadOptions(changed))
+		time.Sleep(time.Second) // several tries to connect
+	}
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	wantEntries(t, log, 5)
+}
