@@ -27,8 +27,8 @@ func ClaimsOf(pod *v1.Pod) []string {
 }
 
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
-// DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be bound
-// any more: its devices are free for others as soon as its deletion is logged.
+// DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
+// bound any more: its devices are free for others as soon as its deletion is logged.
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	for _, name := range b.Claims {
 		if err := b.opts.Still(b.Effect); err != nil {
@@ -115,9 +115,9 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 	return nil
 }
 
-// giveBackClaims returns the step before the end of a bind that has not bound its pod: the pod gives its claims back, and
-// a claim that was allocated for it and that nobody else uses its devices. The end waits until the API server has it so:
-// the devices are free for others once it is told.
+// giveBackClaims returns the step before the end of a bind that has not bound its pod: the pod gives its claims back,
+// and a claim that was allocated for it and that nobody else uses its devices. The end waits until the API server has
+// it so: the devices are free for others once it is told.
 func (b *binding) giveBackClaims(ends turn) step {
 	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {

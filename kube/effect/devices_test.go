@@ -237,7 +237,8 @@ func TestDevicesAreGivenBackBeforeTheResultIsTold(t *testing.T) {
 			got := r.results(t, request)[0].(*eventlog.BindResult)
 			status := s.devices["gpu"].Status
 			if got.Outcome != eventlog.BindFailed || status.Allocation != nil || len(status.ReservedFor) > 0 {
-				t.Errorf("%s %+v: the result is %v %q, the claim's status %+v", method, f, got.Outcome, got.Message, status)
+				t.Errorf("%s %+v: the result is %v %q, the claim's status %+v", method, f, got.Outcome, got.Message,
+					status)
 			}
 			if len(r.reports) == 0 || !strings.Contains(r.reports[0], "until ResourceClaim gpu is given back") {
 				t.Errorf("%s %+v: the reports are %q", method, f, r.reports)
