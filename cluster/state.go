@@ -14,12 +14,13 @@ import (
 type State struct {
 	informers *Informers
 
-	nodes    map[string]*node
-	listed   []fwk.NodeInfo // the nodes that exist, sorted by name
-	images   map[string]*fwk.ImageStateSummary
-	free     Capacity
-	waits    Waits
-	holdings holdings
+	nodes      map[string]*node
+	listed     []fwk.NodeInfo // the nodes that exist, sorted by name
+	images     map[string]*fwk.ImageStateSummary
+	free       Capacity
+	waits      Waits
+	holdings   holdings
+	claimUsers claimUsers
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
 	// while its version is the same. A restored State counts from zero.
@@ -64,6 +65,7 @@ func New() *State {
 		informers:            NewInformers(),
 		nodes:                map[string]*node{},
 		images:               map[string]*fwk.ImageStateSummary{},
+		claimUsers:           claimUsers{},
 		withAffinity:         nodeSet{members: map[string]fwk.NodeInfo{}},
 		withAntiAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
 		withWideAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},

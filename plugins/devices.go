@@ -14,9 +14,9 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// maxAllocationSteps is how many steps the search for a pod's devices on one node may take: many times
-// what a claim of 32 devices takes that finds them, and a fraction of a second. What claims ask for can make the search
-// exponential.
+// maxAllocationSteps is how many steps the search for a pod's devices on one node may take: many times what a claim of
+// 32 devices takes that finds them. What claims ask for can make the search exponential. The time that CEL selectors
+// take within a step is not counted: only Kubernetes' cost limit for each expression bounds it.
 const maxAllocationSteps = 1 << 14
 
 // boundedDevices is DynamicResources with a search that ends after so many steps. kube-scheduler ends it after a time

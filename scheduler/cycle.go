@@ -141,6 +141,9 @@ func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
 		return nil
 	}
 	devices, why := c.m.cluster.Informers().ReservedDevices(pod)
+	if full := c.m.cluster.FullClaim(pod); why == "" {
+		why = full
+	}
 	if why != "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why).WithPlugin(names.DynamicResources)
 	}

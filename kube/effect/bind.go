@@ -29,6 +29,7 @@ type binding struct {
 	sent   int   // how often the bind was sent, without those that were to be sent later
 	tries  int   // of the step before that, since it last succeeded
 	unread int   // how often the pod could not be read, since it last could
+	kept   int   // how often its claims could not be given back
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
 
@@ -93,7 +94,7 @@ func (b *binding) look(ctx context.Context) turn {
 	pod, err := b.readPod(ctx, b.Request)
 	switch {
 	case isGone(err, b.Name):
-		return b.end(eventlog.BindConflict, "pod %s/%s is gone", b.Namespace, b.Name)
+		return b.unbound(eventlog.BindConflict, "pod %s/%s is gone", b.Namespace, b.Name)
 	case err != nil:
 		b.unread++
 		b.trouble(b.Request, "what came of the bind cannot be read, its capacity stays reserved", err)
@@ -102,20 +103,29 @@ func (b *binding) look(ctx context.Context) turn {
 	b.unread = 0
 	switch {
 	case pod.UID != b.UID:
-		return b.end(eventlog.BindConflict, "pod %s/%s is another one (UID %s)", b.Namespace, b.Name, pod.UID)
+		return b.unbound(eventlog.BindConflict, "pod %s/%s is another one (UID %s)", b.Namespace, b.Name, pod.UID)
 	case pod.Spec.NodeName == b.Node:
 		return b.bound(ctx)
 	case pod.Spec.NodeName != "":
-		return b.end(eventlog.BindConflict, "pod %s/%s is bound to node %s", b.Namespace, b.Name, pod.Spec.NodeName)
+		return b.unbound(eventlog.BindConflict, "pod %s/%s is bound to node %s", b.Namespace, b.Name, pod.Spec.NodeName)
 	case pod.DeletionTimestamp != nil:
-		return b.end(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)
+		return b.unbound(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)
 	case len(pod.Spec.SchedulingGates) > 0, b.final, b.sent >= maxBinds:
-		return b.giveBackClaims(b.end(eventlog.BindFailed, "%v", b.cause))
+		return b.unbound(eventlog.BindFailed, "%v", b.cause)
 	case b.cause == nil: // an earlier process has not bound it
 		return turn{next: b.reserveClaims}
 	}
 	b.retried()
 	return turn{next: b.send, after: backoff(b.sent)}
+}
+
+// unbound ends a bind that has not bound the pod: what it may have written to claims is given back before that is told.
+func (b *binding) unbound(outcome eventlog.BindOutcome, format string, args ...any) turn {
+	ends := b.end(outcome, format, args...)
+	if len(b.Claims) == 0 {
+		return ends
+	}
+	return turn{next: b.giveBackClaims(ends)}
 }
 
 // end is the bind's result.

@@ -27,9 +27,13 @@ func ClaimsOf(pod *v1.Pod) []string {
 }
 
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
-// DynamicResources does in PreBind (bindClaim in dynamicresources.go).
+// DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
+// bound any more: its devices are free for others as soon as its deletion is logged.
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	for _, name := range b.Claims {
+		if err := b.opts.Still(b.Effect); err != nil {
+			return b.fail(err)
+		}
 		if err := b.reserveClaim(ctx, name); err != nil {
 			return b.again(b.reserveClaims, fmt.Errorf("reserve ResourceClaim %s: %w", name, err))
 		}
@@ -111,20 +115,22 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 	return nil
 }
 
-// giveBackClaims ends a bind that has failed: the pod gives its claims back, and a claim that was allocated for it and
-// that nobody else uses its devices. It is tried once; what stands then is found by the pod's next bind.
-func (b *binding) giveBackClaims(failed turn) turn {
-	if len(b.Claims) == 0 {
-		return failed
-	}
-	return turn{next: func(ctx context.Context) turn {
+// giveBackClaims returns the step before the end of a bind that has not bound its pod: the pod gives its claims back,
+// and a claim that was allocated for it and that nobody else uses its devices. The end waits until the API server has
+// it so: the devices are free for others once it is told.
+func (b *binding) giveBackClaims(ends turn) step {
+	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {
 			if err := b.giveBackClaim(ctx, name); err != nil {
-				b.trouble(b.Request, "ResourceClaim "+name+" stays reserved for the pod, which is not bound", err)
+				b.kept++
+				b.trouble(b.Request, "it is not bound, and its capacity stays reserved until ResourceClaim "+name+
+					" is given back", err)
+				b.retried()
+				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
 			}
 		}
-		return failed
-	}}
+		return ends
+	}
 }
 
 func (b *binding) giveBackClaim(ctx context.Context, name string) error {
@@ -135,16 +141,23 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	devices := b.devicesOf(name)
+	if devices != nil && claim.UID != devices.UID {
+		return nil // it is another one
+	}
 	before := len(claim.Status.ReservedFor)
 	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, b.isPod)
 	if len(claim.Status.ReservedFor) == before {
 		return nil
 	}
-	devices, unused := b.devicesOf(name), len(claim.Status.ReservedFor) == 0
-	if unused && devices != nil && hasDevices(claim, devices) {
+	if unused := len(claim.Status.ReservedFor) == 0; unused && devices != nil && hasDevices(claim, devices) {
 		claim.Status.Allocation, claim.Status.Devices = nil, nil
 	}
-	return b.updateDevices(ctx, claim)
+	err = b.updateDevices(ctx, claim)
+	if isGone(err, name) {
+		return nil
+	}
+	return err
 }
 
 func (b *binding) readDevices(ctx context.Context, name string) (claim *resourcev1.ResourceClaim, err error) {

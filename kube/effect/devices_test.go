@@ -1,6 +1,7 @@
 package effect_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // opaque is a driver's configuration.
@@ -143,6 +145,135 @@ func TestDevicesOfAPodThatIsNotBoundAreGivenBack(t *testing.T) {
 		if got.Outcome != eventlog.BindFailed || (status.Allocation != nil) != shared ||
 			shared != (len(status.ReservedFor) == 1) {
 			t.Errorf("shared %v: the result is %v %q, the claim's status %+v", shared, got.Outcome, got.Message, status)
+		}
+		r.stop()
+	}
+}
+
+// The claim of a pod that turns out not to be there for the bind is given back as well.
+func TestDevicesOfAPodThatChangesMeanwhileAreGivenBack(t *testing.T) {
+	for name, happens := range happenings {
+		s, request := withDevices(t)
+		s.before = func(r string) {
+			if strings.HasSuffix(r, "/binding") {
+				if s.devices["gpu"].Status.Allocation == nil {
+					t.Errorf("%s: the bind is sent before the claim is allocated", name)
+				}
+				happens(s, "a")
+			}
+		}
+		r := run(t, s, effect.Options{})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		want, stays := eventlog.BindConflict, false
+		if name == "bound there" {
+			want, stays = eventlog.BindBound, true
+		}
+		status := s.devices["gpu"].Status
+		if got.Outcome != want || (status.Allocation != nil) != stays || (len(status.ReservedFor) > 0) != stays {
+			t.Errorf("%s: the result is %v %q, the claim's status %+v", name, got.Outcome, got.Message, status)
+		}
+		r.stop()
+	}
+}
+
+// The devices are free for others once the deletion of the pod is logged.
+func TestTheClaimOfAPodThatIsGoneIsNotWritten(t *testing.T) {
+	for puts := range 2 {
+		s, request := withDevices(t)
+		gone := false
+		s.fault = func(r string) fault {
+			if !strings.HasPrefix(r, "PUT ") {
+				return fault{}
+			}
+			delete(s.pods, "a")
+			gone = true
+			return fault{code: 500}
+		}
+		if puts == 0 {
+			delete(s.pods, "a")
+			gone = true
+		}
+		r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if gone {
+				return errors.New("the pod is gone")
+			}
+			return nil
+		}})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		sent := 0
+		for _, r := range s.requests {
+			if strings.HasPrefix(r, "PUT ") {
+				sent++
+			}
+		}
+		if got.Outcome != eventlog.BindConflict || sent != puts || s.devices["gpu"].Status.Allocation != nil {
+			t.Errorf("the result is %v %q, %d writes, want %d: %v", got.Outcome, got.Message, sent, puts, s.requests)
+		}
+		r.stop()
+	}
+}
+
+// The result is told when the claim is given back, however long that takes: the devices are free for others then.
+func TestDevicesAreGivenBackBeforeTheResultIsTold(t *testing.T) {
+	for _, method := range []string{"GET", "PUT"} {
+		for _, f := range []fault{{code: 403}, {code: 404}, {code: 409}, {code: 429}, {code: 500},
+			{code: 500, after: true}, {code: -1}, {code: -1, after: true}, {code: -2}} {
+			s, request := withDevices(t)
+			refused, left := false, 20
+			s.fault = func(r string) fault {
+				switch {
+				case strings.HasSuffix(r, "/binding"):
+					refused = true
+					return fault{code: 403}
+				case refused && left > 0 && strings.HasPrefix(r, method+" ") && strings.Contains(r, "/resourceclaims/"):
+					left--
+					return f
+				}
+				return fault{}
+			}
+			r := run(t, s, effect.Options{})
+			got := r.results(t, request)[0].(*eventlog.BindResult)
+			status := s.devices["gpu"].Status
+			if got.Outcome != eventlog.BindFailed || status.Allocation != nil || len(status.ReservedFor) > 0 {
+				t.Errorf("%s %+v: the result is %v %q, the claim's status %+v", method, f, got.Outcome, got.Message,
+					status)
+			}
+			if len(r.reports) == 0 || !strings.Contains(r.reports[0], "until ResourceClaim gpu is given back") {
+				t.Errorf("%s %+v: the reports are %q", method, f, r.reports)
+			}
+			if waits := r.clock.waited(); !f.after && (len(waits) != 20 || waits[1] != 2*waits[0]) {
+				t.Errorf("%s %+v: the waits are %v", method, f, waits)
+			}
+			r.stop()
+		}
+	}
+}
+
+// A claim that is gone, or is another one, has nothing to be given back.
+func TestAClaimThatIsNoMoreIsNotGivenBack(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		s, request := withDevices(t)
+		var other *resourcev1.ResourceClaim
+		s.fault = func(r string) fault {
+			if !strings.HasSuffix(r, "/binding") {
+				return fault{}
+			}
+			if replaced {
+				other = s.devices["gpu"].DeepCopy()
+				other.UID = "other"
+				put(s, s.devices, other)
+			} else {
+				delete(s.devices, "gpu")
+			}
+			return fault{code: 403}
+		}
+		r := run(t, s, effect.Options{})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		if got.Outcome != eventlog.BindFailed || s.devices["gpu"] != other || len(r.reports) > 0 {
+			t.Errorf("replaced %v: the result is %v %q, the claim %+v, reports %q", replaced, got.Outcome, got.Message,
+				s.devices["gpu"], r.reports)
 		}
 		r.stop()
 	}

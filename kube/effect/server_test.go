@@ -169,7 +169,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case resource == "persistentvolumeclaims":
 		answer(w, object(s, s.claims, "persistentvolumeclaims", name, body))
 	case resource == "resourceclaims":
-		answer(w, object(s, s.devices, "resourceclaims", name, body))
+		answer(w, s.resourceClaim(name, len(parts) == 3, body))
 	case resource == "deviceclasses":
 		answer(w, object(s, s.classes, "deviceclasses", name, body))
 	case resource == "nodes":
@@ -212,6 +212,24 @@ func object[T metav1.Object](s *server, all map[string]T, resource, name string,
 		return apierrors.NewConflict(of, name, fmt.Errorf("the object has been modified"))
 	}
 	return put(s, all, o)
+}
+
+// resourceClaim is object of a ResourceClaim: the status is written apart from the rest of it, and the rest apart from
+// the status.
+func (s *server) resourceClaim(name string, status bool, body []byte) any {
+	old := s.devices[name]
+	result := object(s, s.devices, "resourceclaims", name, body)
+	claim, ok := result.(*resourcev1.ResourceClaim)
+	switch {
+	case !ok || len(body) == 0:
+	case status:
+		version := claim.ResourceVersion
+		claim.ObjectMeta, claim.Spec = *old.ObjectMeta.DeepCopy(), old.Spec
+		claim.ResourceVersion = version
+	default:
+		claim.Status = *old.Status.DeepCopy()
+	}
+	return result
 }
 
 func (s *server) bind(name string, body []byte) any {
