@@ -49,9 +49,24 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 }
 
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and the pods there: nodes that come and go, images, and all other objects that plugins look at. Those that say
-// what gangs are and who may be disrupted are not among these.
+// node and the pods there, for pods that name no claims: nodes that come and go, images, and all other objects that
+// plugins look at. Those that say what gangs are and who may be disrupted are not among these. ResourceClaims and
+// ResourceSlices are only if devices are scored as resources, see ScoreResources.
 func (s *State) Beyond() uint64 { return s.beyond }
+
+// ScoreResources sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
+// NodeResourcesBalancedAllocation). For those that stand for a DeviceClass they count devices, for every pod.
+func (s *State) ScoreResources(names []v1.ResourceName) { s.scored = names }
+
+// beyondDevices counts a change of the devices that there are, or that are in use.
+func (s *State) beyondDevices() {
+	for _, name := range s.scored {
+		if s.informers.dra.classes.GetDeviceClass(name) != nil {
+			s.beyond++
+			return
+		}
+	}
+}
 
 // beyondNodes counts a change of an object that is neither a node nor a pod.
 func (s *State) beyondNodes(res eventlog.Resource) {
@@ -61,6 +76,8 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.CompositePodGroups,
 		eventlog.PriorityClasses,
 		eventlog.PodDisruptionBudgets:
+	case eventlog.ResourceClaims, eventlog.ResourceSlices:
+		s.beyondDevices()
 	default:
 		s.beyond++
 	}

@@ -51,8 +51,10 @@ type FreedClaim struct{ Before, Now *resourcev1.ResourceClaim }
 //
 // What is assumed lasts until ForgetDevices for every pod that rests on it. A pod rests on it until the claim is logged
 // with that allocation and as reserved for the pod, or for a PodGroup. Until then the devices are not free for others,
-// whatever is logged of the claim: the bind of such a pod may be about to write the allocation. Exceptions are a claim
-// that is deleted, is another one by its UID, or is logged with another allocation: none of the pods can be bound then.
+// whatever is logged of the claim: the bind of such a pod may be about to write the allocation. From behaviour 7 on the
+// pod also rests on it until the result of its bind is logged (State.KeepUnresolvedDevices): a bind that fails takes
+// back what it has written, and one of an earlier process is made again. Exceptions are a claim that is deleted, is
+// another one by its UID, or is logged with another allocation: none of the pods can be bound then.
 //
 // It is an error, after which nothing is assumed, if a claim is missing, is another one, or has other devices.
 func (f *Informers) AssumeDevices(pod *v1.Pod, list []eventlog.DeviceClaim) error {
@@ -144,17 +146,36 @@ func (f *Informers) withDevices(claim *resourcev1.ResourceClaim) *resourcev1.Res
 	if claim.Status.Allocation == nil {
 		return assumed.seen()
 	}
-	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.Resource != "pods" {
-			f.dropDevices(key)
-			return claim
+	for _, uid := range slices.Clone(assumed.holders) {
+		if reservedFor(claim, uid) && (f.unresolved == nil || !f.unresolved(uid)) {
+			f.leaveDevices(key, assumed, uid)
 		}
-		f.leaveDevices(key, assumed, consumer.UID)
-	}
-	if len(assumed.holders) == 0 {
-		delete(f.devices, key)
 	}
 	return claim
+}
+
+// reservedFor reports whether the claim is reserved for the pod, or for a PodGroup, which may be the pod's.
+func reservedFor(claim *resourcev1.ResourceClaim, uid types.UID) bool {
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+		return r.UID == uid || r.Resource != "pods"
+	})
+}
+
+// settleDevices has a pod whose bind is resolved rest no more on what is logged as its decision has it.
+func (f *Informers) settleDevices(uid types.UID) {
+	for _, key := range slices.Clone(f.deviceClaims[uid]) {
+		if assumed := f.devices[key]; assumed.logged.Status.Allocation != nil && reservedFor(assumed.logged, uid) {
+			f.leaveDevices(key, assumed, uid)
+		}
+	}
+}
+
+// heldDevices returns what was assumed of the claims that the pod holds.
+func (f *Informers) heldDevices(uid types.UID) (list []eventlog.DeviceClaim) {
+	for _, key := range f.deviceClaims[uid] {
+		list = append(list, f.devices[key].claim())
+	}
+	return list
 }
 
 // isOther reports whether the claim as it is logged cannot become what was assumed of it.
@@ -169,13 +190,15 @@ func (a *assumedDevices) isOther(claim *resourcev1.ResourceClaim) bool {
 	return err != nil || logged.Allocation != a.text
 }
 
-// leaveDevices has a pod rest on what was assumed no more.
+// leaveDevices has a pod rest no more on what was assumed of a claim that is logged so.
 func (f *Informers) leaveDevices(key types.NamespacedName, assumed *assumedDevices, uid types.UID) {
 	at, found := slices.BinarySearch(assumed.holders, uid)
 	if !found {
 		return
 	}
-	assumed.holders = slices.Delete(assumed.holders, at, at+1)
+	if assumed.holders = slices.Delete(assumed.holders, at, at+1); len(assumed.holders) == 0 {
+		delete(f.devices, key)
+	}
 	f.forgetKey(key, uid)
 }
 

@@ -30,6 +30,8 @@ type draManager struct {
 	claims  *claimTracker
 	slices  resourcelisters.ResourceSliceLister
 	classes *deviceClasses
+	// bounds: see BoundsSelectors.
+	bounds bool
 }
 
 var _ fwk.SharedDRAManager = (*draManager)(nil)
@@ -41,6 +43,16 @@ func newDRAManager(factory *logFactory) *draManager {
 		slices:  resources.ResourceSlices().Lister(),
 		classes: newDeviceClasses(resources.DeviceClasses().Informer().GetIndexer()),
 	}
+}
+
+// BoundSelectors sets what BoundsSelectors reports of the manager of this state.
+func (s *State) BoundSelectors(yes bool) { s.informers.dra.bounds = yes }
+
+// BoundsSelectors reports whether the search for devices bounds what CEL selectors cost, and refuses those whose answer
+// may differ from run to run: from behaviour 7 on.
+func BoundsSelectors(m fwk.SharedDRAManager) bool {
+	ours, ok := m.(*draManager)
+	return ok && ours.bounds
 }
 
 // ResourceClaims implements fwk.SharedDRAManager.

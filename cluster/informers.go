@@ -25,8 +25,10 @@ type Informers struct {
 	factory *logFactory
 	// names are the resources of the log, sorted.
 	names []eventlog.Resource
-	csi   fwk.CSIManager
-	dra   *draManager
+	// own are the resources that the configuration declares, sorted.
+	own []eventlog.OwnResource
+	csi fwk.CSIManager
+	dra *draManager
 	// overlays are the volumes and claims as decisions have changed them; see AssumeVolumes.
 	overlays map[volumeKey]*volumeOverlay
 	// held are the overlays that each pod holds, sorted.
@@ -35,6 +37,8 @@ type Informers struct {
 	devices map[types.NamespacedName]*assumedDevices
 	// deviceClaims are those of them that each pod holds, sorted.
 	deviceClaims map[types.UID][]types.NamespacedName
+	// unresolved reports whether a bind of the pod may still write its claims; nil: see State.KeepUnresolvedDevices.
+	unresolved func(types.UID) bool
 }
 
 // NewInformers returns informers that hold nothing yet.
@@ -56,6 +60,7 @@ func NewInformers() *Informers {
 		f.factory.byType[informer.objectType] = informer
 		f.factory.byResource[name] = informer
 	}
+	f.factory.own = f.ownInformer
 	f.csi = nodevolumelimits.NewCSIManager(f.factory.Storage().V1().CSINodes().Lister())
 	f.dra = newDRAManager(f.factory)
 	return f
@@ -78,6 +83,9 @@ func (f *Informers) DRA() fwk.SharedDRAManager { return f.dra }
 func (f *Informers) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog.Object, err error) {
 	informer, ok := f.factory.byResource[res]
 	if !ok {
+		if eventlog.IsOwn(res) {
+			return nil, fmt.Errorf("upsert %s: the configuration does not declare that a plugin reads them", res)
+		}
 		return nil, fmt.Errorf("upsert %s: unknown resource", res)
 	}
 	if err := informer.accepts(obj); err != nil {

@@ -42,6 +42,8 @@ type logFactory struct {
 	mu         sync.Mutex
 	byType     map[reflect.Type]*logInformer
 	byResource map[eventlog.Resource]*logInformer
+	// own returns the informer of a resource that the configuration declares, nil for another one.
+	own func(gvr schema.GroupVersionResource) (informers.GenericInformer, error)
 }
 
 var _ informers.SharedInformerFactory = (*logFactory)(nil)
@@ -89,12 +91,17 @@ func (f *logFactory) WaitForCacheSyncWithContext(context.Context) cache.SyncResu
 	return cache.SyncResult{Synced: synced}
 }
 
-// ForResource implements informers.SharedInformerFactory for the resources that the log carries.
+// ForResource implements informers.SharedInformerFactory for the resources that the log carries. Objects of those that
+// the configuration declares are *unstructured.Unstructured.
 func (f *logFactory) ForResource(gvr schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if own, err := f.own(gvr); own != nil || err != nil {
+		return own, err
+	}
 	name := eventlog.Resource(gvr.GroupResource().String())
 	informer, ok := f.byResource[name]
 	if !ok {
-		return nil, fmt.Errorf("no informer found for %v: the log does not carry it", gvr)
+		return nil, fmt.Errorf("no informer found for %v: the log does not carry it: declare it under pluginResources "+
+			"in the configuration", gvr)
 	}
 	return genericLogInformer{informer: informer, resource: gvr.GroupResource()}, nil
 }

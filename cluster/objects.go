@@ -6,11 +6,16 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Objects returns every object that is there, by resource, namespace and name, each as its last entry said: what
-// decisions assumed of volumes and claims is not in them, and a pod that a decision has given a node has it only once
-// it is known to be bound. Finished pods are gone. The objects must not be changed.
+// Objects returns every object that is there, those of plugins' resources first, by resource, namespace and name, each
+// as its last entry said: what decisions assumed of volumes and claims is not in them, and a pod that a decision has
+// given a node has it only once it is known to be bound. Finished pods are gone. The objects must not be changed.
 func (s *State) Objects() iter.Seq2[eventlog.Resource, eventlog.Object] {
 	return func(yield func(eventlog.Resource, eventlog.Object) bool) {
+		for _, own := range s.informers.own {
+			if !s.objectsOf(own.Resource, func(obj eventlog.Object) bool { return yield(own.Resource, obj) }) {
+				return
+			}
+		}
 		for _, res := range s.informers.names {
 			if !s.objectsOf(res, func(obj eventlog.Object) bool { return yield(res, obj) }) {
 				return

@@ -177,7 +177,9 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 		}
 	}
 	s.informers.ForgetVolumes(uid)
-	s.freed = append(s.freed, s.informers.ForgetDevices(uid)...)
+	if !s.HoldsUnresolved(p) {
+		s.forgetDevices(uid)
+	}
 	s.waits.release(uid)
 	s.leave(p)
 	delete(s.pods, uid)
@@ -192,6 +194,9 @@ func (s *State) enter(p *Pod, stage Stage) {
 		s.waits.release(p.Object.UID)
 	}
 	p.Stage = stage
+	if stage == Bound && s.keepsDevices {
+		s.informers.settleDevices(p.Object.UID)
+	}
 }
 
 // Assume books a Pending pod on a node, as Waiting or Binding, with the volumes that its placement settles. A pod that
@@ -211,11 +216,56 @@ func (s *State) Assume(p *Pod, node string, stage Stage, volumes []eventlog.Volu
 
 // AssumeDevices allocates devices to claims of a pod that was just assumed, as AssumeDevices of Informers says.
 func (s *State) AssumeDevices(p *Pod, devices []eventlog.DeviceClaim) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	s.beyondDevices()
 	if err := s.informers.AssumeDevices(p.Object, devices); err != nil {
 		return err
 	}
 	p.Devices = devices
 	return nil
+}
+
+// forgetDevices takes back what was assumed of claims for a pod, and takes note of what has come free.
+func (s *State) forgetDevices(uid types.UID) {
+	if freed := s.informers.ForgetDevices(uid); len(freed) > 0 {
+		s.freed = append(s.freed, freed...)
+		s.beyondDevices()
+	}
+}
+
+// KeepUnresolvedDevices sets whether devices stay taken, as capacity does, until the result of the bind that may write
+// them is logged: also if the claim is logged with them and then without, and if the pod's deletion comes first.
+// Without it they come free before, and may be given to another claim while the API server has them in the first one.
+func (s *State) KeepUnresolvedDevices(yes bool) {
+	s.keepsDevices, s.informers.unresolved = yes, nil
+	if yes {
+		s.informers.unresolved = func(uid types.UID) bool {
+			p := s.pods[uid]
+			return p == nil || p.Stage != Bound
+		}
+	}
+}
+
+// HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.
+func (s *State) HoldsUnresolved(p *Pod) bool {
+	return s.keepsDevices && p.Stage == Binding && len(s.informers.deviceClaims[p.Object.UID]) > 0
+}
+
+// UnresolvedDevices returns the claims with the devices that are taken for a pod that is gone.
+func (s *State) UnresolvedDevices(uid types.UID) []eventlog.DeviceClaim {
+	if s.pods[uid] != nil {
+		return nil
+	}
+	return s.informers.heldDevices(uid)
+}
+
+// ResolveDevices frees the devices that are taken for a pod that is gone: it is known what came of its bind.
+func (s *State) ResolveDevices(uid types.UID) {
+	if s.pods[uid] == nil {
+		s.forgetDevices(uid)
+	}
 }
 
 // TakeFreed returns the claims whose devices have come free, since it was called last, because pods that were to have
@@ -254,7 +304,7 @@ func (s *State) Release(p *Pod) error {
 		return err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	s.freed = append(s.freed, s.informers.ForgetDevices(p.Object.UID)...)
+	s.forgetDevices(p.Object.UID)
 	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)
 	return nil

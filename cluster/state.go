@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -57,6 +58,9 @@ type State struct {
 	plain plainPods // a memo of newPodInfo
 
 	freed []FreedClaim // see TakeFreed; no state: Apply takes what it has caused
+
+	keepsDevices bool              // see KeepUnresolvedDevices
+	scored       []v1.ResourceName // see ScoreResources
 }
 
 // New returns the state before the first entry: nothing.

@@ -265,10 +265,9 @@ require google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a
 
 require google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 
-require k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
-
 require (
-	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/rogpeppe/go-internal v1.16.0 // indirect
-	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
+	github.com/rollcall-sched/rollcall v0.0.0-00010101000000-000000000000
+	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 )
+
+require sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect

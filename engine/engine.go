@@ -125,6 +125,7 @@ type Engine struct {
 // is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
+	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
 	if err := e.recover(ctx); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}

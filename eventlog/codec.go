@@ -20,10 +20,12 @@ import (
 //	6  there are EvictResults
 //	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated,
 //	   Devices and Questions; there are ExtenderResults
+//	8  a Question, and an answer of an ExtenderResult, may have Candidates; an Upserted and a Deleted may be of a
+//	   resource that a configuration declares
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 7
+const FormatVersion = 8
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -173,6 +175,8 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
+		case hasCandidates(p.Questions):
+			return 8
 		case len(p.Activated)+len(p.Devices)+len(p.Questions) > 0 || p.Outcome == Asked:
 			return 7
 		case p.Ended > NoTime:
@@ -192,7 +196,18 @@ func versionFor(p Payload) byte {
 	case *EvictResult:
 		return 6
 	case *ExtenderResult:
+		if p.aboutPreemption() {
+			return 8
+		}
 		return 7
+	case *Upserted:
+		if infoByResource[p.Resource] == nil {
+			return 8
+		}
+	case *Deleted:
+		if infoByResource[p.Resource] == nil {
+			return 8
+		}
 	}
 	return 1
 }

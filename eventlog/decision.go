@@ -84,7 +84,8 @@ type Decision struct {
 	// A claim whose allocation an earlier decision has made, and that does not have it yet, is among them. It is
 	// recorded from behaviour 6 on.
 	Devices []DeviceClaim
-	// Questions are, of the outcome Asked, those that extenders are asked. They are recorded from behaviour 6 on.
+	// Questions are, of the outcome Asked, those that extenders are asked. They are recorded from behaviour 6 on, and
+	// with Candidates from behaviour 7 on.
 	Questions []Question
 }
 

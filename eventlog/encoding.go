@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // An Encoding is a payload as its record holds it, made ahead of the append by an Encoder. The zero Encoding is
@@ -36,6 +38,9 @@ const (
 // single one, unless it is a large one. What it has given out never changes, and the memory goes when the last Encoding
 // in it does. The zero Encoder is ready; it is not safe for concurrent use.
 type Encoder struct {
+	// Own is what is kept of the objects of resources that the configuration declares.
+	Own OwnTrim
+
 	chunk []byte // the free rest is its capacity
 	// picked holds an empty object of each resource that was logged, for what Trim leaves of the next one.
 	picked map[Resource]Object
@@ -89,6 +94,9 @@ func (c *Encoder) Logged(up *Upserted) (*Upserted, Encoding, error) {
 
 // logged is Logged of what has an object.
 func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
+	if IsOwn(up.Resource) {
+		return c.loggedOwn(up)
+	}
 	info := infoOf(up.Object)
 	if info == nil || info.resource != up.Resource {
 		return nil, Encoding{}, fmt.Errorf("an object of type %T is none of the resource", up.Object)
@@ -114,6 +122,13 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 //
 // It does not look for what no record can hold: that it has a form here does not say that Logged takes it.
 func (c *Encoder) AppendTrimmed(dst []byte, res Resource, obj Object) ([]byte, error) {
+	if own, ok := obj.(*unstructured.Unstructured); ok && IsOwn(res) {
+		kept, err := c.Own.Trim(res, own)
+		if err != nil {
+			return dst, err
+		}
+		return AppendObject(dst, kept)
+	}
 	info := infoOf(obj)
 	if info == nil || info.resource != res {
 		return dst, fmt.Errorf("an object of type %T is none of %s", obj, res)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Question is what HTTP extenders are asked: which of some nodes are for each of these pods, and how good they are.
+// Question is what HTTP extenders are asked: which of some nodes are for each of these pods, and how good they are; or,
+// with Candidates, what they say of the pods that preemption would evict for a pod.
 type Question struct {
 	// UIDs are the pods.
 	UIDs []types.UID
@@ -17,6 +18,20 @@ type Question struct {
 	// shorter list is written.
 	Nodes  []string
 	AllBut bool
+	// Candidates are, of a question about preemption, the nodes where evictions would make room for the pod, by name.
+	// Such a question is about one pod and has no Nodes.
+	Candidates []Candidate
+}
+
+// Candidate is a node where a pod would fit if others were evicted.
+type Candidate struct {
+	// Node is the node's name.
+	Node string
+	// Victims are the pods that would be evicted, the most important first.
+	Victims []types.UID
+	// Violations is how many of them a PodDisruptionBudget would have stay; at least 0. In an answer it is what the
+	// extender says.
+	Violations int64
 }
 
 // ExtenderResult is what HTTP extenders have answered, or that one did not.
@@ -43,6 +58,24 @@ type ExtenderAnswer struct {
 	// FilterError and PrioritizeError say, for people, what went wrong with a call; "" if nothing did. With a
 	// FilterError nothing is Refused, with a PrioritizeError there are no Scores.
 	FilterError, PrioritizeError string
+	// Candidates are, in an answer about preemption, the nodes that it leaves, by name, and the victims that it wants
+	// there. Some may have none.
+	Candidates []Candidate
+	// PreemptError says, for people, what went wrong with such a call; then there are no Candidates.
+	PreemptError string
+}
+
+// aboutPreemption reports whether the answer has a field of format version 8.
+func (a *ExtenderAnswer) aboutPreemption() bool { return len(a.Candidates) > 0 || a.PreemptError != "" }
+
+// hasCandidates reports whether a question is about preemption.
+func hasCandidates(questions []Question) bool {
+	return slices.ContainsFunc(questions, func(q Question) bool { return len(q.Candidates) > 0 })
+}
+
+// aboutPreemption reports whether the result has a field of format version 8.
+func (p *ExtenderResult) aboutPreemption() bool {
+	return slices.ContainsFunc(p.Answers, func(a ExtenderAnswer) bool { return a.aboutPreemption() })
 }
 
 // ExtenderRefusal is one reason for which an extender left nodes out.
@@ -100,9 +133,24 @@ func (a *ExtenderAnswer) check() (field string, err error) {
 			return fmt.Sprintf("refused[%d].nodes", i), errors.New("there are none")
 		}
 	}
+	if a.PreemptError != "" && len(a.Candidates) > 0 {
+		return "candidates", errors.New("there is a preemptError, so there can be none")
+	}
+	if field, err := checkCandidates(a.Candidates); err != nil {
+		return field, err
+	}
 	for i, s := range a.Scores {
 		if s.Score == 0 || s.Score > MaxExtenderScore || s.Score < -MaxExtenderScore {
 			return fmt.Sprintf("scores[%d].score", i), fmt.Errorf("%d is 0 or beyond %d", s.Score, MaxExtenderScore)
+		}
+	}
+	return "", nil
+}
+
+func checkCandidates(list []Candidate) (field string, err error) {
+	for i, c := range list {
+		if c.Violations < 0 {
+			return fmt.Sprintf("candidates[%d].violations", i), fmt.Errorf("%d is negative", c.Violations)
 		}
 	}
 	return "", nil
@@ -116,6 +164,7 @@ func (p *ExtenderResult) WithoutCredentials() *ExtenderResult {
 		a.Name = MessageWithoutCredentials(a.Name)
 		a.FilterError = keepSet(a.FilterError)
 		a.PrioritizeError = keepSet(a.PrioritizeError)
+		a.PreemptError = keepSet(a.PreemptError)
 		a.Refused = slices.Clone(a.Refused)
 		for k := range a.Refused {
 			a.Refused[k].Reason = MessageWithoutCredentials(a.Refused[k].Reason)
@@ -144,6 +193,12 @@ func (w *payloadWriter) questions(questions []Question) {
 		w.b = append(w.b, allBut)
 		w.strs("question's nodes", q.Nodes)
 	}
+	if !hasCandidates(questions) {
+		return // as in version 7
+	}
+	for i := range questions {
+		w.candidates(questions[i].Candidates)
+	}
 }
 
 func (r *payloadReader) questions() (questions []Question) {
@@ -160,7 +215,38 @@ func (r *payloadReader) questions() (questions []Question) {
 		q.AllBut, q.Nodes = allBut == 1, r.strs("question's nodes")
 		questions = append(questions, q)
 	}
+	if r.err != nil || r.at == len(r.text) {
+		return questions
+	}
+	for i := range questions {
+		questions[i].Candidates = r.candidates()
+	}
+	if r.err == nil && !hasCandidates(questions) {
+		r.fail("question's candidates", errors.New("where no question has any, they are left out"))
+	}
 	return questions
+}
+
+func (w *payloadWriter) candidates(list []Candidate) {
+	w.fail(checkCandidates(list))
+	w.uvarint(uint64(len(list)))
+	for i := range list {
+		w.str("candidate's node", list[i].Node)
+		w.uids("candidate's victims", list[i].Victims)
+		w.varint(list[i].Violations)
+	}
+}
+
+func (r *payloadReader) candidates() (list []Candidate) {
+	n := r.length("candidates", 3)
+	for i := 0; i < n && r.err == nil; i++ {
+		list = append(list, Candidate{Node: r.str("candidate's node"), Victims: r.uids("candidate's victims"),
+			Violations: r.varint("candidate's violations")})
+	}
+	if r.err == nil {
+		r.fail(checkCandidates(list))
+	}
+	return list
 }
 
 func (w *payloadWriter) strs(field string, list []string) {
@@ -200,6 +286,13 @@ func (w *payloadWriter) extenderResult(p *ExtenderResult) {
 		w.words("filterError", a.FilterError)
 		w.words("prioritizeError", a.PrioritizeError)
 	}
+	if !p.aboutPreemption() {
+		return // as in version 7
+	}
+	for i := range p.Answers {
+		w.candidates(p.Answers[i].Candidates)
+		w.words("preemptError", p.Answers[i].PreemptError)
+	}
 }
 
 func (r *payloadReader) extenderResult() *ExtenderResult {
@@ -207,6 +300,14 @@ func (r *payloadReader) extenderResult() *ExtenderResult {
 	n := r.length("answers", 6)
 	for i := 0; i < n && r.err == nil; i++ {
 		p.Answers = append(p.Answers, r.extenderAnswer())
+	}
+	if r.err == nil && r.at < len(r.text) {
+		for i := range p.Answers {
+			p.Answers[i].Candidates, p.Answers[i].PreemptError = r.candidates(), r.str("preemptError")
+		}
+		if r.err == nil && !p.aboutPreemption() {
+			r.fail("candidates", errors.New("where no answer is about preemption, they are left out"))
+		}
 	}
 	if r.err == nil {
 		r.fail(p.check())
@@ -242,6 +343,21 @@ func (w *jsonWriter) questions(questions []Question) {
 			w.name("allBut")
 			w.b = append(w.b, "true"...)
 		}
+		w.candidates(q.Candidates)
+		w.close('}')
+	})
+}
+
+func (w *jsonWriter) candidates(list []Candidate) {
+	w.fail(checkCandidates(list))
+	writeList(w, "candidates", list, func(c Candidate) {
+		w.open('{')
+		w.str("node", c.Node)
+		w.uids("victims", c.Victims)
+		w.pods("victimPods", c.Victims)
+		if c.Violations != 0 {
+			w.int("violations", c.Violations)
+		}
 		w.close('}')
 	})
 }
@@ -270,6 +386,8 @@ func (w *jsonWriter) extenderResult(p *ExtenderResult) {
 		})
 		words("filterError", a.FilterError)
 		words("prioritizeError", a.PrioritizeError)
+		w.candidates(a.Candidates)
+		words("preemptError", a.PreemptError)
 		w.close('}')
 	})
 	w.pod(p.UID)
@@ -280,6 +398,26 @@ type jsonQuestion struct {
 	Pods   []string    `json:"pods"` // not part of the entry
 	Nodes  []string    `json:"nodes"`
 	AllBut bool        `json:"allBut"`
+
+	Candidates []jsonCandidate `json:"candidates"`
+}
+
+type jsonCandidate struct {
+	Node       string      `json:"node"`
+	Victims    []types.UID `json:"victims"`
+	VictimPods []string    `json:"victimPods"` // not part of the entry
+	Violations int64       `json:"violations"`
+}
+
+func (j *jsonQuestion) question() Question {
+	return Question{UIDs: j.UIDs, Nodes: j.Nodes, AllBut: j.AllBut, Candidates: candidatesOf(j.Candidates)}
+}
+
+func candidatesOf(list []jsonCandidate) (out []Candidate) {
+	for _, c := range list {
+		out = append(out, Candidate{Node: c.Node, Victims: c.Victims, Violations: c.Violations})
+	}
+	return out
 }
 
 type jsonExtenderResult struct {
@@ -297,6 +435,8 @@ type jsonExtenderAnswer struct {
 	Scores          []jsonExtenderScore   `json:"scores"`
 	FilterError     string                `json:"filterError"`
 	PrioritizeError string                `json:"prioritizeError"`
+	Candidates      []jsonCandidate       `json:"candidates"`
+	PreemptError    string                `json:"preemptError"`
 }
 
 type jsonExtenderRefusal struct {
@@ -314,7 +454,7 @@ func (j *jsonExtenderResult) payload() (Payload, error) {
 	p := &ExtenderResult{UID: j.UID, Decision: j.Decision}
 	for _, a := range j.Answers {
 		answer := ExtenderAnswer{Extender: a.Extender, Name: a.Name, FilterError: a.FilterError,
-			PrioritizeError: a.PrioritizeError}
+			PrioritizeError: a.PrioritizeError, Candidates: candidatesOf(a.Candidates), PreemptError: a.PreemptError}
 		for _, r := range a.Refused {
 			answer.Refused = append(answer.Refused, ExtenderRefusal(r))
 		}

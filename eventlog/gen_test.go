@@ -88,6 +88,7 @@ func drawDecision(t *rapid.T) *eventlog.Decision {
 		for range rapid.IntRange(0, 2).Draw(t, "nodes") {
 			q.Nodes = append(q.Nodes, text.Draw(t, "node"))
 		}
+		q.Candidates = drawCandidates(t)
 		d.Questions = append(d.Questions, q)
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "approvals") {
@@ -369,7 +370,21 @@ func drawExtenderResult(t *rapid.T) *eventlog.ExtenderResult {
 					Score: rapid.Int64Range(1, eventlog.MaxExtenderScore).Draw(t, "score")})
 			}
 		}
+		if a.PreemptError = text.Draw(t, "preemptError"); a.PreemptError == "" {
+			a.Candidates = drawCandidates(t)
+		}
 		p.Answers = append(p.Answers, a)
 	}
 	return p
+}
+
+func drawCandidates(t *rapid.T) (list []eventlog.Candidate) {
+	for range rapid.IntRange(0, 2).Draw(t, "candidates") {
+		c := eventlog.Candidate{Node: text.Draw(t, "node"), Violations: rapid.Int64Min(0).Draw(t, "violations")}
+		for range rapid.IntRange(0, 2).Draw(t, "victims") {
+			c.Victims = append(c.Victims, types.UID(text.Draw(t, "uid")))
+		}
+		list = append(list, c)
+	}
+	return list
 }

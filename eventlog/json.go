@@ -160,6 +160,10 @@ func (w *jsonWriter) epochStarted(p *EpochStarted) {
 }
 
 func (w *jsonWriter) upserted(p *Upserted) {
+	if IsOwn(p.Resource) {
+		w.ownUpserted(p)
+		return
+	}
 	info := infoOf(p.Object)
 	if info == nil || info.resource != p.Resource {
 		w.fail("object", fmt.Errorf("resource is %q but the object is a %T", p.Resource, p.Object))
@@ -192,7 +196,7 @@ func (w *jsonWriter) upserted(p *Upserted) {
 }
 
 func (w *jsonWriter) deleted(p *Deleted) {
-	if infoByResource[p.Resource] == nil {
+	if infoByResource[p.Resource] == nil && !IsOwn(p.Resource) {
 		w.fail("resource", fmt.Errorf("unknown resource %q", p.Resource))
 	}
 	w.str("resource", string(p.Resource))

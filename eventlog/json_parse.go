@@ -143,6 +143,13 @@ type jsonUpserted struct {
 }
 
 func (j *jsonUpserted) payload() (Payload, error) {
+	if IsOwn(j.Resource) {
+		own, err := readOwn(j.Resource, j.Object, ownMemory(len(j.Object)))
+		if err != nil {
+			return nil, fmt.Errorf("object: %w", err)
+		}
+		return &Upserted{Resource: j.Resource, Object: own}, nil
+	}
 	obj := NewObject(j.Resource)
 	if obj == nil {
 		return nil, fmt.Errorf("resource: unknown resource %q", j.Resource)
@@ -173,7 +180,7 @@ type jsonDeleted struct {
 }
 
 func (j *jsonDeleted) payload() (Payload, error) {
-	if infoByResource[j.Resource] == nil {
+	if infoByResource[j.Resource] == nil && !IsOwn(j.Resource) {
 		return nil, fmt.Errorf("resource: unknown resource %q", j.Resource)
 	}
 	return &Deleted{Resource: j.Resource, Namespace: j.Namespace, Name: j.Name, UID: j.UID}, nil
@@ -370,8 +377,12 @@ func (j *jsonDecision) decision() (*Decision, error) {
 		}
 		d.Devices = append(d.Devices, c)
 	}
-	for _, q := range j.Questions {
-		d.Questions = append(d.Questions, Question{UIDs: q.UIDs, Nodes: q.Nodes, AllBut: q.AllBut})
+	for i := range j.Questions {
+		q := j.Questions[i].question()
+		if field, err := checkCandidates(q.Candidates); err != nil {
+			return nil, fmt.Errorf("questions[%d].%s: %w", i, field, err)
+		}
+		d.Questions = append(d.Questions, q)
 	}
 	return d, nil
 }

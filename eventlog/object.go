@@ -1,15 +1,19 @@
 package eventlog
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 )
 
-// AppendObject appends the object as an Upserted entry holds it, and nothing else: Kubernetes protobuf
-// without apiVersion and kind, or JSON for XPodGroups. An object that no entry can carry is an error.
+// AppendObject appends the object as an Upserted entry holds it, and nothing else: Kubernetes protobuf without
+// apiVersion and kind, JSON for XPodGroups, or JSON with apiVersion and kind for resources of plugins. An object that
+// no entry can carry is an error.
 func AppendObject(dst []byte, obj Object) ([]byte, error) {
 	switch obj := obj.(type) {
 	case *xschedulingv1alpha1.PodGroup:
@@ -18,6 +22,9 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 			return dst, err
 		}
 		return append(dst, text...), nil
+	case *unstructured.Unstructured:
+		text, err := json.Marshal(obj.Object)
+		return append(dst, text...), err
 	case protoObject:
 		start, size := len(dst), obj.Size()
 		out := slices.Grow(dst, size)[:start+size]
@@ -36,6 +43,17 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 // memory is how many bytes the object takes, an estimate from above; an object that would take more than most is
 // refused before it is decoded.
 func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err error) {
+	if IsOwn(res) {
+		memory, _ = sizeOwn(b)
+		if memory > most {
+			return nil, memory, fmt.Errorf("%s: %w", res, errCost)
+		}
+		own, err := unmarshalOwn(res, b, ownMemory(len(b)))
+		if err != nil {
+			return nil, memory, fmt.Errorf("%s: %w", res, err)
+		}
+		return own, memory, nil
+	}
 	info := infoByResource[res]
 	if info == nil {
 		return nil, 0, fmt.Errorf("unknown resource %q", res)

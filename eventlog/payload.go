@@ -292,11 +292,15 @@ func (w *payloadWriter) str(field, s string) {
 
 func (w *payloadWriter) resource(res Resource) {
 	info := infoByResource[res]
-	if info == nil {
+	switch {
+	case info != nil:
+		w.b = append(w.b, info.code)
+	case IsOwn(res):
+		w.b = append(w.b, ownCode)
+		w.str("resource", string(res))
+	default:
 		w.fail("resource", fmt.Errorf("unknown resource %q", res))
-		return
 	}
-	w.b = append(w.b, info.code)
 }
 
 // payloadReader cuts fields off text until the first error; after it every field is empty.
@@ -405,6 +409,9 @@ func (r *payloadReader) resource() Resource {
 	code := r.byte("resource")
 	if r.err != nil {
 		return ""
+	}
+	if code == ownCode {
+		return r.ownName()
 	}
 	info := infoByCode[code]
 	if info == nil {

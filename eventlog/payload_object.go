@@ -22,8 +22,12 @@ type protoObject interface {
 }
 
 // upserted writes the resource's number and the object, which fills the rest of the payload: Kubernetes
-// protobuf, or canonical JSON for the one resource that has no protobuf form.
+// protobuf, or canonical JSON for what has no protobuf form: XPodGroups, and the resources of plugins.
 func (w *payloadWriter) upserted(p *Upserted) {
+	if IsOwn(p.Resource) {
+		w.ownUpserted(p)
+		return
+	}
 	info := infoOf(p.Object)
 	if info == nil {
 		w.fail("upserted", fmt.Errorf("an object of type %T is of no known resource, or it is nil", p.Object))
@@ -59,6 +63,9 @@ func decodeUpserted(b []byte) (*Upserted, error) { return readUpserted(b, false)
 func readUpserted(b []byte, checked bool) (*Upserted, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("resource at byte %d: record ends before it", headerSize)
+	}
+	if b[0] == ownCode {
+		return readOwnUpserted(b[1:])
 	}
 	info := infoByCode[b[0]]
 	if info == nil {

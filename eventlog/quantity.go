@@ -138,7 +138,7 @@ func (w *quantityWalk) children(open json.Delim, quantity bool) error {
 			}
 			name, _ := key.(string)
 			lower := strings.ToLower(name)
-			step, below = "."+name, quantity || quantityMembers[lower] && !textMembers[w.parent()+"."+lower]
+			step, below = "."+name, quantity || quantityMembers[lower] && !otherMembers[w.parent()+"."+lower]
 		}
 		w.path = append(w.path, step)
 		if err := w.value(below); err != nil {
@@ -189,22 +189,23 @@ func findQuantities(t reflect.Type, names map[string]bool, seen map[reflect.Type
 	}
 }
 
-// textMembers are the members, in lower case and with the one that they are in, that are called as one that holds
-// quantities and hold texts: env.value beside capacity.value. Any text can be there.
-var textMembers = func() map[string]bool {
+// otherMembers are the members, in lower case and with the one that they are in, that are called as one that holds
+// quantities and hold something else: env.value beside capacity.value, devices.requests beside resources.requests. What
+// is in them is looked at by itself: below devices.requests, the expression of a selector can be any text.
+var otherMembers = func() map[string]bool {
 	kinds, seen := map[string]map[bool]bool{}, map[string]bool{}
 	for i := range registry {
-		findTexts(reflect.TypeOf(registry[i].object()), "", kinds, seen)
+		findOthers(reflect.TypeOf(registry[i].object()), "", kinds, seen)
 	}
-	texts := map[string]bool{}
+	others := map[string]bool{}
 	for name, is := range kinds { // any order: a set
-		texts[name] = is[true] && !is[false]
+		others[name] = is[true] && !is[false]
 	}
-	return texts
+	return others
 }()
 
-// findTexts notes of each member below a type whether it is a text in some objects, and something else in others.
-func findTexts(t reflect.Type, parent string, kinds map[string]map[bool]bool, seen map[string]bool) {
+// findOthers notes of each member below a type whether it isOther in some objects, and is not in others.
+func findOthers(t reflect.Type, parent string, kinds map[string]map[bool]bool, seen map[string]bool) {
 	t = elementOf(t)
 	key := parent + " " + t.PkgPath() + "." + t.Name()
 	if t.Kind() != reflect.Struct || t == quantityType || seen[key] {
@@ -215,16 +216,22 @@ func findTexts(t reflect.Type, parent string, kinds map[string]map[bool]bool, se
 		field := t.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name = strings.ToLower(name); name == "" { // inlined
-			findTexts(field.Type, parent, kinds, seen)
+			findOthers(field.Type, parent, kinds, seen)
 			continue
 		}
 		member := parent + "." + name
 		if kinds[member] == nil {
 			kinds[member] = map[bool]bool{}
 		}
-		kinds[member][elementOf(field.Type).Kind() == reflect.String] = true
-		findTexts(field.Type, name, kinds, seen)
+		kinds[member][isOther(field.Type)] = true
+		findOthers(field.Type, name, kinds, seen)
 	}
+}
+
+// isOther reports whether a member of the type is a text, or a list of something that is no quantity.
+func isOther(t reflect.Type) bool {
+	of := elementOf(t)
+	return of.Kind() == reflect.String || t.Kind() == reflect.Slice && of != quantityType
 }
 
 // elementOf is what a pointer points to, and what is in a list or a map.

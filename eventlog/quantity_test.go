@@ -81,6 +81,7 @@ func TestTextsThatAreCalledAsQuantitiesAreNotTakenForThem(t *testing.T) {
 		`{"spec":{"template":{"spec":{"initContainers":[{"env":[{"value":"echo\nhello 12345"}]}]}}}}`,
 		`{"spec":{"tolerations":[{"key":"a","value":` + costly + `}]}}`,
 		`{"spec":{"taints":[{"key":"a","value":` + costly + `}]}}`,
+		`{"spec":{"devices":{"requests":[{"exactly":{"selectors":[{"cel":{"expression":` + costly + `}}]}}]}}}`,
 	} {
 		if err := eventlog.CheckQuantities([]byte(object)); err != nil {
 			t.Errorf("%.80s: %v", object, err)
@@ -88,6 +89,7 @@ func TestTextsThatAreCalledAsQuantitiesAreNotTakenForThem(t *testing.T) {
 	}
 	for _, object := range []string{
 		`{"spec":{"devices":[{"capacity":{"memory":{"value":` + costly + `}}}]}}`,
+		`{"spec":{"devices":{"requests":[{"exactly":{"capacity":{"requests":{"memory":` + costly + `}}}}]}}}`,
 		`{"spec":{"devices":[{"capacity":{"env":{"value":` + costly + `}}}]}}`,
 		`{"spec":{"sharedCounters":[{"counters":{"a":{"value":` + costly + `}}}]}}`,
 		`{"spec":{"containers":[{"env":[{"value":"a"}],"resources":{"requests":{"value":` + costly + `}}}]}}`,

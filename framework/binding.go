@@ -47,12 +47,25 @@ func (b *Binding) Run(ctx context.Context, together Together) (by string, status
 	return b.Bind(ctx)
 }
 
-// Before is PreFlight and PreBind; nil if the plugins let the pod pass.
+// Before is PreFlight and PreBind; nil if the plugins let the pod pass. While PreBind is at work the handle's
+// GetPodInPreBind returns the pod. If somebody cancels it, the status is an error with that reason, whatever the
+// plugins answered.
 func (b *Binding) Before(ctx context.Context, together Together) *fwk.Status {
-	if status := b.PreFlight(ctx); status.IsError() {
+	switch status := b.PreFlight(ctx); {
+	case status.IsError():
 		return status
+	case status.IsSkip():
+		return nil
 	}
-	return b.PreBind(ctx, together)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	under := b.Profile.handle.inPreBind.add(b.Pod.UID, cancel)
+	defer b.Profile.handle.RemovePodInPreBind(b.Pod.UID)
+	status := b.PreBind(ctx, together)
+	if !under.MarkPrebound() {
+		return fwk.AsStatus(context.Cause(ctx))
+	}
+	return status
 }
 
 // PreFlight asks the PreBind plugins whether they have anything to do for the pod. The status is nil if one has, Skip

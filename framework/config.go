@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
 
@@ -31,7 +32,8 @@ import (
 //
 // A field featureGates of the configuration, which only we have, holds Kubernetes' feature gates as a
 // KubeletConfiguration does: names with true or false. The configuration is completed under these gates, whichever are
-// in force for the process, and these are in force again afterwards.
+// in force for the process, and these are in force again afterwards. A field pluginResources, which only we have too,
+// declares resources that plugins read.
 func LoadConfig(data []byte, name string) (*Config, error) {
 	return ReadOptions{}.LoadConfig(data, name)
 }
@@ -45,10 +47,14 @@ func DefaultConfig() *Config {
 	return cfg
 }
 
-// Config is an effective configuration, and the feature gates that decisions are made under with it.
+// Config is an effective configuration, and what decisions with it depend on besides.
 type Config struct {
 	*config.KubeSchedulerConfiguration
+	// FeatureGates are in force while decisions are made.
 	FeatureGates gates.Set
+	// PluginResources are the resources that plugins read besides those of scheduling, as eventlog.CompleteOwn returns
+	// them.
+	PluginResources []eventlog.OwnResource
 }
 
 // ReadOptions say how a configuration is read.
@@ -93,6 +99,10 @@ func loadConfig(
 	if err != nil {
 		return nil, err
 	}
+	data, resources, err := cutPluginResources(data)
+	if err != nil {
+		return nil, err
+	}
 	maps.Copy(named, first)
 	decoder := scheme.Codecs.UniversalDeserializer() // strict; neither defaults nor converts
 	obj, gvk, err := decoder.Decode(data, nil, nil)
@@ -107,7 +117,12 @@ func loadConfig(
 		return nil, err
 	}
 	adapt(external)
-	return completeUnder(all(named), external)
+	cfg, err := completeUnder(all(named), external)
+	if err != nil {
+		return nil, err
+	}
+	cfg.PluginResources = resources
+	return cfg, nil
 }
 
 // ownArgs leaves the gang plugin's arguments as they are written, whatever types of others are in the scheme. The
@@ -225,6 +240,7 @@ func EncodeConfig(cfg *Config) ([]byte, error) {
 		return nil, err
 	}
 	addFeatureGates(tree, cfg.FeatureGates)
+	addPluginResources(tree, cfg.PluginResources)
 	out, err := json.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration: %w", err)

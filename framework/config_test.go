@@ -217,8 +217,6 @@ func TestConfigThatIsNotUnderstoodIsRefused(t *testing.T) {
 			"profiles[1].schedulerName: Required value"},
 		{"different queue sorts",
 			header + `profiles: [{schedulerName: a, plugins: {queueSort: {enabled: [{name: PrioritySort}]}}}, {schedulerName: b}]`, "queueSort"},
-		{"an extender that preempts", header + "extenders: [{urlPrefix: 'http://x', preemptVerb: preempt}]",
-			`extenders[0]: preemptVerb "preempt" is not supported`},
 		{"an extender of no weight", header + "extenders: [{urlPrefix: 'http://x', prioritizeVerb: p}]",
 			"extenders[0].weight: Invalid value: 0"},
 		{"two binders",

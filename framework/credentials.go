@@ -86,7 +86,7 @@ func findCredential(v any, path string) string {
 				return "a key of " + path
 			}
 			at := path + "." + key
-			if text, ok := v[key].(string); ok && text != "" && namesCredential(key) {
+			if text, ok := v[key].(string); ok && text != "" && eventlog.NamesCredential(key) {
 				return at
 			}
 			if at = findCredential(v[key], at); at != "" {
@@ -118,18 +118,4 @@ func isCredential(text string) bool {
 		return true
 	}
 	return strings.Contains(text, "@") && eventlog.WithoutCredentials(text) != text
-}
-
-// namesCredential reports whether the value of an argument with this name is a credential, or the path of one.
-func namesCredential(key string) bool {
-	key = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' {
-			return -1
-		}
-		return r
-	}, strings.ToLower(key))
-	return slices.ContainsFunc([]string{
-		"token", "password", "passwd", "passphrase", "secret", "credential", "apikey", "accesskey", "privatekey",
-		"authorization", "kubeconfig", "keyfile", "keydata", "certfile", "certdata",
-	}, func(word string) bool { return strings.Contains(key, word) })
 }

@@ -81,11 +81,6 @@ func ExtenderInterested(managed map[v1.ResourceName]bool, pod *v1.Pod) bool {
 func checkExtenders(list []configv1.Extender) error {
 	for i := range list {
 		e := &list[i]
-		if e.PreemptVerb != "" {
-			return fmt.Errorf("extenders[%d]: preemptVerb %q is not supported: an extender is asked before a pod's "+
-				"cycle, and victims are chosen within it; leave it out: its filter refuses nodes all the same",
-				i, e.PreemptVerb)
-		}
 		u, err := url.Parse(e.URLPrefix)
 		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return fmt.Errorf("extenders[%d]: urlPrefix is no URL, or one with a user, a query or a fragment: the log "+
@@ -134,6 +129,28 @@ type Verdict struct {
 	Scores map[string]int64
 	// Failed names the extender whose filter gave no answer, and which may not be ignored; "" if there is none.
 	Failed string
+	// Ratings returns the scores that each of them gave, for a trace; nil if there is nothing to tell.
+	Ratings func() []Rating
+}
+
+// Rating is what one extender gave to nodes.
+type Rating struct {
+	// Extender is its urlPrefix, Weight its weight.
+	Extender string
+	Weight   int64
+	// Nodes are the nodes that it gave a score other than 0.
+	Nodes map[string]RatedNode
+}
+
+// RatedNode is the score of a node, 0 to 10 by kube-scheduler's documentation, and what it weighs.
+type RatedNode struct{ Score, Weighted int64 }
+
+// ratings returns Ratings.
+func (v *Verdict) ratings() []Rating {
+	if v == nil || v.Ratings == nil {
+		return nil
+	}
+	return v.Ratings()
 }
 
 // refusal returns why the pod may not go to a node that the filters let pass, nil if it may.
@@ -150,6 +167,25 @@ func (v *Verdict) score(node string) int64 {
 		return 0
 	}
 	return v.Scores[node]
+}
+
+// PreemptVerdict is what HTTP extenders that support preemption have answered about the pods that would be evicted for
+// a pod.
+type PreemptVerdict struct {
+	// Asked are the candidates about which they were asked, by node; none if they are still to be asked.
+	Asked []eventlog.Candidate
+	// Answers are those of the extenders that were asked, in that order.
+	Answers []PreemptAnswer
+}
+
+// PreemptAnswer is what one of them said.
+type PreemptAnswer struct {
+	// Extender is its urlPrefix.
+	Extender string
+	// Ignorable says that preemption goes on without the extender if it fails. Failed says that it gave no answer.
+	Ignorable, Failed bool
+	// Candidates are the nodes that it leaves, by name, with the victims that it wants there.
+	Candidates []eventlog.Candidate
 }
 
 // Candidates returns the names of the nodes about which extenders are to be asked for a pod, in the order in which they

@@ -1,11 +1,8 @@
 package framework
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/rollcall-sched/rollcall/framework/gates"
 )
@@ -17,20 +14,9 @@ const featureGates = "featureGates"
 // field, the configuration is returned as it is.
 func cutFeatureGates(data []byte) ([]byte, map[string]bool, error) {
 	named := map[string]bool{}
-	if !bytes.Contains(data, []byte(featureGates)) {
-		return data, named, nil
-	}
-	text, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, nil, err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return nil, nil, err
-	}
-	value, ok := fields[featureGates]
-	if !ok {
-		return data, named, nil
+	data, value, err := cutField(data, featureGates)
+	if err != nil || value == nil {
+		return data, named, err
 	}
 	if err := json.Unmarshal(value, &named); err != nil {
 		return nil, nil, fmt.Errorf("%s: want names of feature gates with true or false: %w", featureGates, err)
@@ -38,9 +24,7 @@ func cutFeatureGates(data []byte) ([]byte, map[string]bool, error) {
 	if named == nil { // null
 		named = map[string]bool{}
 	}
-	delete(fields, featureGates)
-	data, err = json.Marshal(fields)
-	return data, named, err
+	return data, named, nil
 }
 
 // addFeatureGates writes the gates into a configuration that is logged. There is no field if there are none.

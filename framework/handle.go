@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
@@ -42,9 +41,11 @@ type World struct {
 	// Extenders returns what HTTP extenders have answered about a pod, nil if none has a say in where it goes. A nil
 	// Extenders has none.
 	Extenders func(pod *v1.Pod) *Verdict
-	// Activate is told the pods that a plugin wants tried at once, in any order, maybe from another goroutine; nil
-	// ignores it.
+	// Activate is told the pods that a plugin wants tried at once, within a cycle, in any order; nil ignores it.
 	Activate func(pods map[string]*v1.Pod)
+	// Events returns what takes the events that plugins record, nil if nothing does, as where there is no API server.
+	// It may be called by any goroutine. A nil Events stands for nil always.
+	Events func() EventSink
 	// Version returns a number that changes with everything that what plugins say of a node may depend on besides the
 	// node and the pods on it: nodes that come or go, and every other object but pods and the gangs'. nil keeps no memo
 	// of what plugins said of nodes.
@@ -86,6 +87,8 @@ type handle struct {
 	p      *Profile
 	client clientset.Interface
 	rest   *restclient.Config
+
+	inPreBind podsInPreBind
 }
 
 var _ Handle = (*handle)(nil)
@@ -137,8 +140,8 @@ func (h *handle) ClientSet() clientset.Interface { return h.client }
 // KubeConfig returns a configuration of which the same holds as of ClientSet.
 func (h *handle) KubeConfig() *restclient.Config { return h.rest }
 
-// EventRecorder returns a recorder that records nothing.
-func (h *handle) EventRecorder() events.EventRecorderLogger { return deafRecorder{} }
+// EventRecorder returns a recorder. What is recorded is written once the decision is durable; see World.Events.
+func (h *handle) EventRecorder() events.EventRecorderLogger { return recorder{h.p} }
 
 // Extenders returns none.
 func (h *handle) Extenders() []fwk.Extender { return nil }
@@ -178,18 +181,9 @@ func (h *handle) RejectWaitingPod(uid types.UID) bool {
 	return pod != nil && pod.Reject("", "removed")
 }
 
-// AddPodInPreBind does nothing: no binding runs beside a cycle.
-func (h *handle) AddPodInPreBind(types.UID, context.CancelCauseFunc) {}
-
-// GetPodInPreBind returns nil.
-func (h *handle) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
-
-// RemovePodInPreBind does nothing.
-func (h *handle) RemovePodInPreBind(types.UID) {}
-
-// Activate tells the World which pods are to be tried at once.
+// Activate tells the World which pods are to be tried at once, if it is called within a cycle.
 func (h *handle) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
-	if h.p.world.Activate != nil {
+	if h.p.world.Activate != nil && InsideCycle() {
 		h.p.world.Activate(pods)
 	}
 }
@@ -237,14 +231,6 @@ func (inOrder) Until(ctx context.Context, pieces int, do workqueue.DoWorkPieceFu
 		do(i)
 	}
 }
-
-type deafRecorder struct{}
-
-// Eventf does nothing.
-func (deafRecorder) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
-
-// WithLogger returns the recorder itself.
-func (d deafRecorder) WithLogger(klog.Logger) events.EventRecorderLogger { return d }
 
 // podGroups is the PodGroupManager over a SharedLister. It knows no hierarchy: composite pod groups are an
 // alpha feature.

@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,10 @@ func TestHandleShowsTheWorld(t *testing.T) {
 		Gangs: gangs, Evictions: evictions, Now: func() time.Time { return now },
 		Activate: func(pods map[string]*v1.Pod) { activated = slices.Sorted(maps.Keys(pods)) },
 	})
-	h.Activate(klog.Background(), map[string]*v1.Pod{"ns/b": nil, "ns/c": nil, "ns/a": nil})
+	(&search{}).call(func() {
+		h.Activate(klog.Background(), map[string]*v1.Pod{"ns/b": nil, "ns/c": nil, "ns/a": nil})
+	})
+	h.Activate(klog.Background(), map[string]*v1.Pod{"ns/beside a cycle": nil})
 	if !slices.Equal(activated, []string{"ns/a", "ns/b", "ns/c"}) {
 		t.Errorf("activated %v", activated)
 	}
@@ -78,5 +82,43 @@ func TestPiecesAreDoneInOrderUntilCanceled(t *testing.T) {
 	}, "test")
 	if !slices.Equal(done, []int{0, 1, 2, 3}) {
 		t.Errorf("done %v", done)
+	}
+}
+
+// eventSink keeps what it is given.
+type eventSink struct {
+	events []Event
+	drops  []string
+}
+
+func (s *eventSink) Record(e Event) { s.events = append(s.events, e) }
+
+func (s *eventSink) Drop(why error) { s.drops = append(s.drops, why.Error()) }
+
+func TestWhatPluginsRecordIsKubeSchedulersEvent(t *testing.T) {
+	sink := &eventSink{}
+	h := handleOf(t, World{Events: func() EventSink { return sink }})
+	pod, node := podNamed("p"), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "un"}}
+	pod.Namespace, pod.UID = "ml", "up"
+	recorder := h.EventRecorder().WithLogger(klog.Background())
+	recorder.Eventf(pod, node, v1.EventTypeWarning, "Hot", "Scheduling", "rack %s: %d", "r1", 3)
+	recorder.Eventf(node, nil, v1.EventTypeNormal, "Cool", "Scheduling", "100 percent")
+	recorder.Eventf(nil, nil, v1.EventTypeNormal, "Lost", "Scheduling", "of nobody")
+	recorder.Eventf(pod, nil, "Fatal", "Odd", "Scheduling", "of a type that there is not")
+	of := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ml", Name: "p", UID: "up"}
+	on := v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "un"}
+	want := []Event{
+		{Regarding: of, Related: &on, Type: "Warning", Reason: "Hot", Action: "Scheduling", Note: "rack r1: 3",
+			Reporter: "test"},
+		{Regarding: on, Type: "Normal", Reason: "Cool", Action: "Scheduling", Note: "100 percent", Reporter: "test"},
+	}
+	if !reflect.DeepEqual(sink.events, want) {
+		t.Errorf("events\n%+v, want\n%+v", sink.events, want)
+	}
+	if !slices.Equal(sink.drops, []string{
+		`profile "test": event "Lost" of a plugin: what it regards: can't reference a nil object`,
+		`profile "test": event "Odd" of a plugin: type "Fatal": want Normal or Warning`,
+	}) {
+		t.Errorf("dropped: %q", sink.drops)
 	}
 }

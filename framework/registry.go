@@ -3,6 +3,8 @@ package framework
 import (
 	restclient "k8s.io/client-go/rest"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // Registry is what profiles are made from: the plugins that a configuration may name, and how profiles use them.
@@ -11,9 +13,14 @@ import (
 type Registry struct {
 	// Factories make plugins, by the name that a configuration gives them.
 	Factories frameworkruntime.Registry
+	// Reads are the resources that plugins read besides those of scheduling, by the plugin's name. They come into a
+	// configuration by DeclareReads.
+	Reads map[string][]eventlog.OwnResource
 	// NoClasses has profiles keep no memo of what plugins said of nodes: in each cycle every node is filtered and
 	// scored anew. That takes longer. See classes.go.
 	NoClasses bool
 	// Outside says how plugins reach the API server beside cycles, nil that there is none.
 	Outside *restclient.Config
+	// Events takes what plugins record with the handle's EventRecorder, nil that it is dropped.
+	Events EventSink
 }

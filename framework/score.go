@@ -32,7 +32,7 @@ func (c *search) choose(out Placement) Placement {
 			best, bestTotal = name, total
 		}
 	}
-	c.trace.total(c.lists)
+	c.trace.total(c.lists, c.verdict)
 	out.Node, out.Score = best, bestTotal
 	out.Rejections = c.tally.rejections()
 	return out

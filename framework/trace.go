@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -83,17 +84,34 @@ type ScoredNode struct {
 	Node string
 	// Total is the sum of the plugins' weighted scores.
 	Total int64
-	// Plugins are the plugins that scored the node, in the profile's order.
+	// Plugins are the plugins that scored the node, in the profile's order, and then the HTTP extenders, each under
+	// the name Extender and its urlPrefix.
 	Plugins []PluginScore
 }
 
 // PluginScore is one plugin's rating of one node.
 type PluginScore struct {
 	Plugin string
-	// Raw is what Score returned, of any size; Normalized what NormalizeScore made of it, 0 to 100.
+	// Raw is what Score returned, of any size; Normalized what NormalizeScore made of it, 0 to 100. Of an extender it
+	// is ten times Raw, which need not stay below 10.
 	Raw, Normalized int64
 	// Weight is the plugin's weight in the profile; Weighted is Normalized times Weight.
 	Weight, Weighted int64
+}
+
+// Apart returns a trace for a search that may come to nothing, nil if t is.
+func (t *Trace) Apart() *Trace {
+	if t == nil {
+		return nil
+	}
+	return &Trace{}
+}
+
+// Take makes t what another one is, if it is not nil.
+func (t *Trace) Take(other *Trace) {
+	if t != nil {
+		*t = *other
+	}
 }
 
 // RunnersUp returns at most n of the nodes that came next after the chosen one, best first.
@@ -248,8 +266,8 @@ func (t *Trace) raw(scorers []scorer, lists []fwk.NodeScoreList) {
 	}
 }
 
-// total notes the normalized scores; the nodes stand as raw left them.
-func (t *Trace) total(lists []fwk.NodeScoreList) {
+// total notes the normalized scores and those of extenders; the nodes stand as raw left them.
+func (t *Trace) total(lists []fwk.NodeScoreList, verdict *Verdict) {
 	if t == nil {
 		return
 	}
@@ -262,9 +280,26 @@ func (t *Trace) total(lists []fwk.NodeScoreList) {
 			row.Total += p.Weighted
 		}
 	}
+	t.rated(verdict)
 	slices.SortFunc(t.Scored, func(a, b ScoredNode) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Node, b.Node))
 	})
+}
+
+// rated adds the scores that extenders gave.
+func (t *Trace) rated(verdict *Verdict) {
+	const scale = fwk.MaxScore / extenderv1.MaxExtenderPriority
+	for _, r := range verdict.ratings() {
+		for i := range t.Scored {
+			row := &t.Scored[i]
+			n := r.Nodes[row.Node]
+			row.Plugins = append(row.Plugins, PluginScore{Plugin: ExtenderName + " " + r.Extender, Raw: n.Score,
+				Normalized: n.Score * scale, Weight: r.Weight, Weighted: n.Weighted})
+		}
+	}
+	for i := range t.Scored {
+		t.Scored[i].Total += verdict.score(t.Scored[i].Node)
+	}
 }
 
 func (t *Trace) reserve(plugin string, status *fwk.Status) {

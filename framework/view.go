@@ -58,4 +58,9 @@ type Evictions interface {
 	Spared(uid types.UID) bool
 	// NominatedNode returns the node that the pod is nominated to, "" for none.
 	NominatedNode(uid types.UID) string
+	// Extended returns what HTTP extenders have answered about preemption for the pod, nil if none has a say in it.
+	Extended(pod *v1.Pod) *PreemptVerdict
+	// InVain returns the nodes, sorted, that HTTP extenders have refused to the pod after room was made for it there.
+	// exhausted says that these are so many that no more is to be made.
+	InVain(uid types.UID) (nodes []string, exhausted bool)
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -265,11 +266,17 @@ func (r *run) request(e scheduler.Effect) effect.Request {
 		request.Pod = p.Object
 	}
 	if e.Kind == scheduler.Ask {
+		request.Pods = r.engine.Machine().PodsAt(e.Candidates)
 		return request
 	}
 	if e.Kind == scheduler.Bind {
 		if p := state.Pod(e.UID); p != nil {
 			request.Claims = effect.ClaimsOf(p.Object)
+		}
+		for _, c := range e.Devices { // also of a pod that is gone
+			if !slices.Contains(request.Claims, c.Claim) {
+				request.Claims = append(request.Claims, c.Claim)
+			}
 		}
 		if cycle := r.engine.Machine().BindingCycle(e.UID); cycle != nil {
 			request.Plugins = cycle

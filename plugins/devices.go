@@ -2,30 +2,45 @@ package plugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/cluster"
 )
 
 // maxAllocationSteps is how many steps the search for a pod's devices on one node may take: many times what a claim of
-// 32 devices takes that finds them. What claims ask for can make the search exponential. The time that CEL selectors
-// take within a step is not counted: only Kubernetes' cost limit for each expression bounds it.
+// 32 devices takes that finds them. What claims ask for can make the search exponential.
 const maxAllocationSteps = 1 << 14
 
-// boundedDevices is DynamicResources with a search that ends after so many steps. kube-scheduler ends it after a time
-// on the wall clock (filterTimeout), which would make the decision depend on the machine.
+// maxSelectorCost is what the CEL selectors of a cycle may cost in all, in the units of Kubernetes' cost limit for each
+// expression (CELSelectorExpressionMaxCost, 1,000,000). Each node has the same share of it, because nodes are looked at
+// side by side. A selector that compares two attributes costs some ten units: on 5,000 nodes that is enough for 20,000
+// such evaluations a node.
+const maxSelectorCost = 1 << 30
+
+// boundedDevices is DynamicResources with a search that ends after so many steps, and after so much work of selectors.
+// kube-scheduler ends it after a time on the wall clock (filterTimeout), which would make the decision depend on the
+// machine. It refuses selectors whose answer may differ from run to run.
 type boundedDevices struct {
 	*dynamicresources.DynamicResources
+	handle    fwk.Handle
+	selectors *selectors
 }
 
-// newBoundedDevices returns the factory of DynamicResources with that bound; filterTimeout is off, whatever it is set
+// newBoundedDevices returns the factory of DynamicResources with these bounds; filterTimeout is off, whatever it is set
 // to.
 func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -42,9 +57,47 @@ func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.
 		if !ok {
 			return nil, fmt.Errorf("it is a %T: this binary was built with a Kubernetes version it does not know", made)
 		}
-		return &boundedDevices{devices}, nil
+		return &boundedDevices{devices, h, &selectors{}}, nil
 	}
 }
+
+// shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
+const shareKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/share"
+
+type selectorShare uint64
+
+// Clone implements fwk.StateData.
+func (s selectorShare) Clone() fwk.StateData { return s }
+
+// PreFilter implements fwk.PreFilterPlugin.
+func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if len(pod.Spec.ResourceClaims) > 0 && cluster.BoundsSelectors(p.handle.SharedDRAManager()) {
+		if pod.Spec.SchedulingGroup != nil &&
+			utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims) {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, groupClaims)
+		}
+		for i := range pod.Spec.ResourceClaims {
+			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+			if err != nil || name == nil {
+				continue
+			}
+			claim, err := p.handle.SharedDRAManager().ResourceClaims().Get(pod.Namespace, *name)
+			if err != nil || claim.Status.Allocation != nil {
+				continue
+			}
+			if why := p.refusedSelector(claim); why != "" {
+				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+			}
+		}
+		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
+	}
+	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// groupClaims is why a pod of a PodGroup is refused whose claims may be those of its group.
+const groupClaims = "claims of pods of a PodGroup are not supported yet with the feature gate " +
+	"DRAWorkloadResourceClaims, which is off by default"
 
 // Filter implements fwk.FilterPlugin.
 func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
@@ -52,23 +105,71 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return p.DynamicResources.Filter(ctx, state, pod, node)
 	}
-	// The cause of a context is that of the one which it was made from: this one is made from none that can end.
-	log := klog.NewContext(context.Background(), klog.FromContext(ctx))
-	steps := &countedSteps{Context: log, left: maxAllocationSteps}
-	return p.DynamicResources.Filter(steps, state, pod, node)
+	// The cause of a context is that of the one which it was made from: these are made from none that can end.
+	share, err := state.Read(shareKey)
+	if err != nil { // before behaviour 7
+		log := klog.NewContext(context.Background(), klog.FromContext(ctx))
+		return p.DynamicResources.Filter(&countedSteps{Context: log, left: maxAllocationSteps}, state, pod, node)
+	}
+	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare))}
+	log := logr.New(&costSink{p.selectors, steps.spend})
+	steps.Context = klog.NewContext(context.Background(), log)
+	status := p.DynamicResources.Filter(steps, state, pod, node)
+	if why := steps.why(); why != "" && !status.IsSuccess() {
+		return fwk.AsStatus(errors.New("node " + node.Node().Name + ": the search for devices is given up: " + why))
+	}
+	return status
 }
 
-// countedSteps is a context that ends when it was asked so often whether it has: the allocator asks at each step. It is
-// for one node, and so for one goroutine.
+// countedSteps is a context that ends when it was asked so often whether it has: the allocator asks at each step. It
+// also ends when selectors have cost more than their share. It is for one node, and so for one goroutine.
 type countedSteps struct {
 	context.Context
 	left int
+	// share is what selectors may cost yet.
+	share uint64
+	// over says that they have cost more.
+	over bool
 }
 
 // Err implements context.Context.
 func (c *countedSteps) Err() error {
-	if c.left--; c.left < 0 {
+	if c.left--; c.left < 0 || c.over {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// Done implements context.Context: it is asked before each evaluation of a selector, and now and then within.
+func (c *countedSteps) Done() <-chan struct{} {
+	if c.over {
+		return ended
+	}
+	return nil
+}
+
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// spend takes in what an evaluation of a selector has cost.
+func (c *countedSteps) spend(cost uint64) {
+	if cost > c.share {
+		c.over = true
+		return
+	}
+	c.share -= cost
+}
+
+// why says which bound was reached; "" if none was.
+func (c *countedSteps) why() string {
+	switch {
+	case c.over:
+		return fmt.Sprintf("its CEL selectors cost more than this node's share of %d units a cycle", maxSelectorCost)
+	case c.left < 0:
+		return fmt.Sprintf("it takes more than %d steps", maxAllocationSteps)
+	}
+	return ""
 }

@@ -58,13 +58,22 @@ func questions(list []eventlog.Question) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		fmt.Fprintf(&b, "{uids:%q nodes:%q allBut:%t}", q.UIDs, q.Nodes, q.AllBut)
+		fmt.Fprintf(&b, "{uids:%q nodes:%q allBut:%t", q.UIDs, q.Nodes, q.AllBut)
+		for _, c := range q.Candidates {
+			fmt.Fprintf(&b, " candidate:{node:%q victims:%q violations:%d}", c.Node, c.Victims, c.Violations)
+		}
+		b.WriteByte('}')
 	}
 	return "[" + b.String() + "]"
 }
 
 func sameQuestion(a, b eventlog.Question) bool {
-	return slices.Equal(a.UIDs, b.UIDs) && slices.Equal(a.Nodes, b.Nodes) && a.AllBut == b.AllBut
+	return slices.Equal(a.UIDs, b.UIDs) && slices.Equal(a.Nodes, b.Nodes) && a.AllBut == b.AllBut &&
+		slices.EqualFunc(a.Candidates, b.Candidates, sameCandidate)
+}
+
+func sameCandidate(a, b eventlog.Candidate) bool {
+	return a.Node == b.Node && slices.Equal(a.Victims, b.Victims) && a.Violations == b.Violations
 }
 
 // devices shows the allocation of each claim.

@@ -9,11 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // wanted are the pods that plugins want tried at once: what Handle.Activate is told within a cycle. What it is told at
-// another time, or beside a cycle by another goroutine, is dropped: no entry would say so.
+// another time is dropped, as the handle drops what another goroutine tells it beside a cycle: no entry would say so.
 type wanted struct {
 	mu    sync.Mutex
 	cycle bool // one is under way
@@ -28,13 +27,7 @@ func (w *wanted) begin() {
 	clear(w.pods)
 }
 
-// tell implements framework.World.Activate.
-func (w *wanted) tell(pods map[string]*v1.Pod) {
-	if framework.InsideCycle() {
-		w.add(pods)
-	}
-}
-
+// add implements framework.World.Activate.
 func (w *wanted) add(pods map[string]*v1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,6 +40,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	}
 	m.unpick()
 	m.at.seq, m.at.now, m.at.epoch = e.Seq, e.Time, e.Epoch
+	m.recorded.at(e.Seq)
 	if isEpoch {
 		if err := m.startEpoch(epoch); err != nil {
 			return err
@@ -52,7 +53,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		return err
 	}
 	for _, claim := range m.cluster.TakeFreed() {
-		tellMoved(m.queue, eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
+		m.tellMoved(eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
 	}
 	m.nominated.followGroup(e)
 	m.nominated.tellVacated()
@@ -125,7 +126,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 		// Decisions may have allocated devices to it.
 		object = m.cluster.Informers().Get(p.Resource, object.GetNamespace(), object.GetName())
 	}
-	tellMoved(m.queue, p.Resource, action, old, object)
+	m.tellMoved(p.Resource, action, old, object)
 	return nil
 }
 
@@ -146,18 +147,29 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	before := m.entities.groupedBefore(p.Namespace, p.Name)
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
-		tellMoved(m.queue, p.Resource, fwk.Delete, old, nil)
+		m.tellMoved(p.Resource, fwk.Delete, old, nil)
 	}
 	return nil
 }
 
 // tellMoved tells the queue of a change to an object that is neither a pod nor a node.
-func tellMoved(q *queue.Queue, res eventlog.Resource, action fwk.ActionType, old, obj eventlog.Object) {
+func (m *Machine) tellMoved(res eventlog.Resource, action fwk.ActionType, old, obj eventlog.Object) {
 	resource, ok := eventResources[res]
 	if !ok {
-		return
+		own, declared := m.cluster.Informers().Declared(res)
+		if !declared {
+			return
+		}
+		resource = eventResourceOf(own)
 	}
-	q.Move(fwk.ClusterEvent{Resource: resource, ActionType: action}, untyped(old), untyped(obj))
+	m.queue.Move(fwk.ClusterEvent{Resource: resource, ActionType: action}, untyped(old), untyped(obj))
+}
+
+// eventResourceOf returns the name under which the scheduling framework knows a resource that plugins read, as in
+// foos.v1.example.com.
+func eventResourceOf(own eventlog.OwnResource) fwk.EventResource {
+	gvr := own.GroupVersionResource()
+	return fwk.EventResource(gvr.Resource + "." + gvr.Version + "." + gvr.Group)
 }
 
 // untyped hands a nil Object on as a nil any, which is what hints test for.
@@ -290,13 +302,15 @@ func ofScheduler(pod *v1.Pod, name string) *v1.Pod {
 	return &kept
 }
 
-// stopScheduling ends what was under way to place a pod: it is bound now, or it is gone.
+// stopScheduling ends what was under way to place a pod: it is bound now, or it is gone. The bind of one that is gone
+// is outstanding as long as devices are taken for it.
 func (m *Machine) stopScheduling(p *cluster.Pod, stage cluster.Stage) {
 	uid := p.Object.UID
 	m.nominated.set(uid, "")
 	delete(m.nominated.named, uid)
 	m.forgetQuestion(uid)
-	if stage == cluster.Binding {
+	delete(m.extenders.vain, uid)
+	if stage == cluster.Binding && !m.cluster.HoldsUnresolved(p) {
 		m.effects.done(uid, Bind)
 	}
 	m.entities.dequeue(uid)
@@ -338,10 +352,15 @@ func isFinished(pod *v1.Pod) bool {
 }
 
 // applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, that are being
-// bound to another node by now, or to the same node by a later decision, come late and change nothing.
+// bound to another node by now, or to the same node by a later decision, come late and change nothing. That of a pod
+// that is gone frees its devices.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	p := m.cluster.Pod(r.UID)
-	if p == nil || p.Stage != cluster.Binding || r.Node != p.Node {
+	if p == nil {
+		m.resolveGone(r)
+		return nil
+	}
+	if p.Stage != cluster.Binding || r.Node != p.Node {
 		return nil
 	}
 	if r.Decision != 0 && r.Decision != m.effects.decisionOf(r.UID, Bind) {
@@ -373,6 +392,17 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 		return nil
 	}
 	return fmt.Errorf("bind result of pod %s/%s: unknown outcome %d", p.Object.Namespace, p.Object.Name, r.Outcome)
+}
+
+// resolveGone takes in what came of the bind of a pod that is gone, for which devices are taken: they are free now. A
+// claim that the bind has written is logged with them if they are not.
+func (m *Machine) resolveGone(r *eventlog.BindResult) {
+	by := m.effects.decisionOf(r.UID, Bind)
+	if by == 0 || r.Decision != 0 && r.Decision != by || r.Outcome == eventlog.BindUnknown {
+		return
+	}
+	m.effects.done(r.UID, Bind)
+	m.cluster.ResolveDevices(r.UID)
 }
 
 // failureOfBind returns what the queue has to know of a bind that failed: that there was an error, or which plugin of

@@ -11,7 +11,6 @@ import (
 	"github.com/rollcall-sched/rollcall/backfill"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
@@ -114,7 +113,7 @@ func (m *Machine) applyFailure(key queue.Key, waited bool, d *eventlog.Decision)
 	if waited && key.Type != fwk.PodKeyType && blamesGang(d) {
 		m.queue.Retry(key) // the attempt was broken off: another one may succeed without any event
 	}
-	if slices.ContainsFunc(d.Rejections, framework.IsNotAsked) {
+	if triesAgain(d) {
 		m.queue.Retry(key) // they are asked about the nodes next time
 	}
 	if waited || m.waits.endsAttempt(key, d) {

@@ -14,7 +14,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 6
+const Behaviour = 7
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -113,6 +113,18 @@ var Behaviours = []Rules{
 		"Devices are allocated to ResourceClaims, and the Decision records which. Before, a pod with a claim that " +
 			"had to be allocated was refused.",
 	}},
+	{Number: 7, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"HTTP extenders with preemptVerb are asked about the pods that preemption would evict. Before, such a " +
+			"configuration was refused.",
+		"A node that an HTTP extender refuses to a pod after pods were evicted from it for that pod is no candidate " +
+			"for its preemption any more, and after eight such nodes nothing is evicted for it. Before, pods were " +
+			"evicted there again and again.",
+		"Devices stay taken until it is known what came of the bind that may have written them to a claim. Before, " +
+			"they came free when the pod was deleted, or when the claim was logged without them.",
+		"What CEL selectors of devices cost is bounded for each cycle, and a selector whose answer depends on the " +
+			"order of a map is refused. Under the feature gate DRAWorkloadResourceClaims, pods of PodGroups with " +
+			"claims are refused.",
+	}},
 }
 
 // BehaviourError says that an epoch, or a snapshot's state, is of a behaviour that this version does not know.
@@ -161,6 +173,13 @@ func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
 
 // allocatesDevices reports whether Decisions allocate devices to claims.
 func (r *rules) allocatesDevices() bool { return r.behaviour >= 6 }
+
+// keepsDevices reports whether devices stay taken until it is known what came of the bind.
+func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
+
+// boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
+// answer depends on the order of a map.
+func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
 
 // namesBinders reports whether the queue knows which plugin refused a pod behind its Decision. Before, no such plugin
 // was called.
@@ -241,6 +260,10 @@ func (r *rules) attemptsResizes() bool { return r.behaviour >= 5 }
 // keepsReserved reports whether what plugins reserve stays until the binding cycle ends, and is part of the state.
 func (r *rules) keepsReserved() bool { return r.behaviour >= 6 }
 
+// consultsExtenders reports whether HTTP extenders have a say in preemption: those with preemptVerb are asked, and
+// nodes are remembered that were made free for a pod in vain.
+func (r *rules) consultsExtenders() bool { return r.behaviour >= 7 }
+
 // boundsNumbers reports whether no number of the state can overflow.
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
@@ -268,6 +291,7 @@ var searches = [Behaviour + 1]search{
 	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
@@ -298,4 +322,6 @@ func (m *Machine) useRules() {
 	m.cluster.ListWideAntiAffinity(m.rules.listsWide())
 	m.cluster.PreemptNodesFirst(m.rules.choosesNodesFirst())
 	m.cluster.HearOfEvictions(m.rules.hearsOfEvictions())
+	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
+	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 }

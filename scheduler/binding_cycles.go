@@ -65,11 +65,15 @@ func (b *bindingCycles) begin(p *cluster.Pod, node string) {
 
 // prepare makes the cycle's state anew.
 func (b *bindingCycles) prepare(c *bindingCycle, pod *v1.Pod) {
-	b.quietly(func() { c.state = c.profile.Prepare(b.m.ctx, b.m.asNominated(pod), c.node) })
+	b.m.recorded.muting(func() {
+		b.quietly(func() { c.state = c.profile.Prepare(b.m.ctx, b.m.asNominated(pod), c.node) })
+	})
 }
 
 func (b *bindingCycles) reserve(c *bindingCycle, pod *v1.Pod) {
-	b.quietly(func() { c.profile.ReserveLasting(b.m.ctx, c.state, onNode(pod, c.node), c.node) })
+	b.m.recorded.muting(func() {
+		b.quietly(func() { c.profile.ReserveLasting(b.m.ctx, c.state, onNode(pod, c.node), c.node) })
+	})
 }
 
 // quietly calls plugins outside of cycles. What they say of waiting pods then is dropped: no entry would say it.

@@ -51,6 +51,11 @@ func (c *cycle) run() eventlog.Decision {
 	} else {
 		c.admit(placement)
 	}
+	if c.d.Outcome == eventlog.Asked {
+		waiting.EndCycle() // the cycle that follows is told again
+		m.wanted.end()
+		return c.d
+	}
 	m.waits.takeVerdicts(&c.d)
 	c.noteActivated()
 	m.topology.note(&c.d, m.cluster.Pod(pod.UID))
@@ -59,7 +64,7 @@ func (c *cycle) run() eventlog.Decision {
 		// What the plugins reserved is taken back, because only Apply changes the state. Unreserve of the gang plugin
 		// rejects waiting pods; here that is dropped, because the pod keeps its node.
 		waiting.StartCycle()
-		c.profile.TakeBack(m.ctx, c.state, c.placed(c.d.Node), c.d.Node)
+		m.recorded.muting(func() { c.profile.TakeBack(m.ctx, c.state, c.placed(c.d.Node), c.d.Node) })
 		waiting.EndCycle()
 		m.bindings.decided = c.d.Cycle
 	}
@@ -77,8 +82,16 @@ func (c *cycle) refuse(placement framework.Placement) {
 	}
 	c.d.Outcome = eventlog.Unschedulable
 	result, status := c.postFilter(placement)
+	consulted := preemption.Consulted(c.state)
+	if consulted != nil && len(consulted.Ask) > 0 {
+		c.ask(consulted.Ask)
+		return
+	}
 	if result != nil && result.Mode() == fwk.ModeOverride {
 		c.d.Nominated = result.NominatedNodeName
+	}
+	if consulted != nil && consulted.Refusal != nil {
+		c.d.Rejections = addRejection(c.d.Rejections, consulted.Refusal)
 	}
 	if c.propose() {
 		c.giveUp()

@@ -16,11 +16,17 @@ func (m *Machine) Decide(trace *framework.Trace) (d eventlog.Decision, ok bool) 
 		return eventlog.Decision{}, false
 	}
 	m.keepGates()
+	m.recorded.at(m.at.seq + 1)
 	m.pick()
-	if !invariants {
-		return m.decide(trace)
+	if invariants {
+		d, ok = m.decideChecked(trace)
+	} else {
+		d, ok = m.decide(trace)
 	}
-	return m.decideChecked(trace)
+	if !ok {
+		m.recorded.at(m.at.seq) // what is recorded beside cycles waits for no entry that is not there yet
+	}
+	return d, ok
 }
 
 func (m *Machine) decide(trace *framework.Trace) (eventlog.Decision, bool) {

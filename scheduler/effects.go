@@ -19,8 +19,8 @@ const (
 	// Evict asks to delete the pod gracefully; its result comes back as an EvictResult entry with the decision's
 	// number, and its deletion as a Deleted entry. Where a pod is gone at once, the Deleted entry alone comes.
 	Evict EffectKind = 2
-	// Ask asks HTTP extenders which of Nodes are for the pod; what they answer comes back as an ExtenderResult entry
-	// with the decision's number.
+	// Ask asks HTTP extenders which of Nodes are for the pod, or, if there are Candidates, about preemption there; what
+	// they answer comes back as an ExtenderResult entry with the decision's number.
 	Ask EffectKind = 3
 )
 
@@ -37,10 +37,14 @@ type Effect struct {
 	Node string
 	// Volumes are the claims that must be bound or provisioned before the pod is.
 	Volumes []eventlog.VolumeClaim
-	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod.
+	// Devices are the claims that must be allocated before the pod is bound. They are kept with the pod. Of a pod that
+	// is gone, they are the claims that may have been allocated: what came of the bind has to be found out, and told,
+	// before their devices are free.
 	Devices []eventlog.DeviceClaim
-	// Nodes are those that Ask is about, by name. They must not be changed.
-	Nodes []string
+	// Nodes are those that Ask is about, by name; Candidates, of a question about preemption, those where evictions
+	// would make room. They must not be changed.
+	Nodes      []string
+	Candidates []eventlog.Candidate
 }
 
 // effectKey tells effects apart: a pod has at most one of each kind.
@@ -98,10 +102,10 @@ func (e *effects) done(uid types.UID, kind EffectKind) {
 	}
 }
 
-// setNodes gives a pod's outstanding question its nodes, if there is one.
-func (e *effects) setNodes(uid types.UID, nodes []string) {
+// setQuestion gives a pod's outstanding question what it is about, if there is one.
+func (e *effects) setQuestion(uid types.UID, q *question) {
 	if i, ok := e.at[effectKey{uid, Ask}]; ok {
-		e.slots[i].Nodes = nodes
+		e.slots[i].Nodes, e.slots[i].Candidates = q.nodes, q.candidates
 	}
 }
 

@@ -47,6 +47,9 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	if !m.rules.hearsOfEvictions() {
 		m.effects.evictions = newEvictions()
 	}
+	if !m.rules.consultsExtenders() {
+		m.forgetPreemptions()
+	}
 	if m.rules.refusesUncalled() {
 		return m.profiles.uncalled()
 	}
@@ -83,6 +86,7 @@ func (m *Machine) configure(data []byte) error {
 	m.cluster = cluster.New()
 	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
 	m.cluster.UseBehaviour(m.rules.behaviour)
+	m.cluster.Informers().Declare(cfg.PluginResources)
 	m.profiles = noProfiles(data)
 	m.entities = &entities{cluster: m.cluster, profiles: m.profiles, rules: &m.rules}
 	m.forgetQuestions()
@@ -144,10 +148,13 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
-	waiting, old := m.cluster.Waits().AppendState(nil), m.queue
+	waiting, old, before := m.cluster.Waits().AppendState(nil), m.queue, m.cluster
 	// Plugins are made over an empty cluster and then told of it, as they were when the log began.
 	if err := m.configure(data); err != nil {
 		return &ConfigError{err}
+	}
+	if err := m.cluster.TakeOver(before); err != nil {
+		return fmt.Errorf("change the configuration: %w", err)
 	}
 	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)

@@ -41,11 +41,14 @@ const maxExtenderTotal = math.MaxInt64 / 4
 // extenders are those of the configuration, and what they were asked.
 type extenders struct {
 	list []extender // in the order in which they are asked
-	// questions are those that are open, and those whose answers were not used yet, by pod.
-	questions map[types.UID]*question
-	ignored   bool     // a trial decides without them where there is no answer
-	last      []string // the nodes of the last question: most are about the same ones
-	now       func() eventlog.Time
+	// questions are those that are open, and those whose answers were not used yet, by pod; preemptions are the same of
+	// the questions about preemption.
+	questions, preemptions map[types.UID]*question
+	// vain are the nodes, sorted, that they refused to pods for which room had been made there, by pod.
+	vain    map[types.UID][]string
+	ignored bool     // a trial decides without them where there is no answer
+	last    []string // the nodes of the last question: most are about the same ones
+	now     func() eventlog.Time
 }
 
 // extender is what decisions depend on of one of them.
@@ -53,6 +56,7 @@ type extender struct {
 	place                uint32 // in the configuration
 	name                 string
 	filters, prioritizes bool
+	preempts             bool
 	ignorable            bool
 	weight               int64
 	managed              map[v1.ResourceName]bool // nil: it is interested in all pods
@@ -60,20 +64,23 @@ type extender struct {
 
 // question is what extenders are asked about a pod.
 type question struct {
-	seq    uint64                   // the decision that asks
-	nodes  []string                 // sorted
-	answer *eventlog.ExtenderResult // nil: it is open
-	at     eventlog.Time            // of the answer
+	seq        uint64                   // the decision that asks
+	nodes      []string                 // sorted
+	candidates []eventlog.Candidate     // of a question about preemption, which has no nodes
+	answer     *eventlog.ExtenderResult // nil: it is open
+	at         eventlog.Time            // of the answer
 }
 
 func newExtenders(cfg []config.Extender, now func() eventlog.Time) *extenders {
-	x := &extenders{questions: map[types.UID]*question{}, now: now}
+	x := &extenders{questions: map[types.UID]*question{}, preemptions: map[types.UID]*question{},
+		vain: map[types.UID][]string{}, now: now}
 	for _, i := range framework.ExtenderOrder(cfg) {
 		c := &cfg[i]
 		e := extender{place: uint32(i), name: c.URLPrefix, filters: c.FilterVerb != "",
 			prioritizes: c.PrioritizeVerb != "", ignorable: c.Ignorable, weight: c.Weight}
+		e.preempts = c.PreemptVerb != ""
 		e.managed = framework.ExtenderResources(c)
-		if e.filters || e.prioritizes {
+		if e.filters || e.prioritizes || e.preempts {
 			x.list = append(x.list, e)
 		}
 	}
@@ -124,7 +131,25 @@ func (x *extenders) verdict(pod *v1.Pod) *framework.Verdict {
 	for i := range q.answer.Answers {
 		x.count(v, &q.answer.Answers[i])
 	}
+	v.Ratings = func() []framework.Rating { return x.ratings(q.answer) }
 	return v
+}
+
+// ratings are the scores of an answer, for a trace.
+func (x *extenders) ratings(r *eventlog.ExtenderResult) (ratings []framework.Rating) {
+	for i := range r.Answers {
+		a := &r.Answers[i]
+		e := x.of(a.Extender)
+		if e == nil || len(a.Scores) == 0 {
+			continue
+		}
+		rating := framework.Rating{Extender: e.name, Weight: e.weight, Nodes: map[string]framework.RatedNode{}}
+		for _, s := range a.Scores {
+			rating.Nodes[s.Node] = framework.RatedNode{Score: s.Score, Weighted: e.weighted(s.Score)}
+		}
+		ratings = append(ratings, rating)
+	}
+	return ratings
 }
 
 // count adds one extender's answer to a verdict.
@@ -150,9 +175,13 @@ func (x *extenders) count(v *framework.Verdict, a *eventlog.ExtenderAnswer) {
 		}
 	}
 	for _, s := range a.Scores {
-		weighted := times(s.Score, times(e.weight, fwk.MaxScore/extenderv1.MaxExtenderPriority))
-		v.Scores[s.Node] = plus(v.Scores[s.Node], weighted)
+		v.Scores[s.Node] = plus(v.Scores[s.Node], e.weighted(s.Score))
 	}
+}
+
+// weighted is a score on the scale of the scheduler's own.
+func (e *extender) weighted(score int64) int64 {
+	return times(score, times(e.weight, fwk.MaxScore/extenderv1.MaxExtenderPriority))
 }
 
 // times and plus multiply and add within maxExtenderTotal.
@@ -177,6 +206,42 @@ func magnitude(a int64) uint64 {
 
 func plus(a, b int64) int64 { return min(max(a+b, -maxExtenderTotal), maxExtenderTotal) }
 
+// ExtendersFilter reports whether HTTP extenders have a say in which nodes the pod may go to.
+func (m *Machine) ExtendersFilter(pod *v1.Pod) bool {
+	filters, _ := m.extenders.concern(pod)
+	return filters
+}
+
+// ExtenderQuestion is what HTTP extenders were asked about a pod and have answered, for the cycle that comes.
+type ExtenderQuestion struct {
+	// Decision is the sequence number of the decision that asked.
+	Decision uint64
+	// Nodes is how many nodes the question is about; 0 for one about preemption, which is about as many Candidates.
+	Nodes, Candidates int
+	// Answers must not be changed.
+	Answers []eventlog.ExtenderAnswer
+}
+
+// ExtenderAnswers returns the questions about the pod that are answered.
+func (m *Machine) ExtenderAnswers(uid types.UID) (answered []ExtenderQuestion) {
+	for _, q := range [...]*question{m.extenders.questions[uid], m.extenders.preemptions[uid]} {
+		if q != nil && q.answer != nil {
+			answered = append(answered, ExtenderQuestion{Decision: q.seq, Nodes: len(q.nodes),
+				Candidates: len(q.candidates), Answers: q.answer.Answers})
+		}
+	}
+	return answered
+}
+
+// ExtenderName returns the urlPrefix of the extender at a place of the configuration, "" if there is none that says
+// where pods go.
+func (m *Machine) ExtenderName(place uint32) string {
+	if e := m.extenders.of(place); e != nil {
+		return e.name
+	}
+	return ""
+}
+
 // stale reports whether the answers about an entity's pods are too old to be used.
 func (x *extenders) stale(pods []*v1.Pod) bool {
 	var youngest eventlog.Time
@@ -184,12 +249,12 @@ func (x *extenders) stale(pods []*v1.Pod) bool {
 		if q := x.questions[pod.UID]; q != nil {
 			youngest = max(youngest, q.at)
 		}
+		if q := x.preemptions[pod.UID]; q != nil {
+			youngest = max(youngest, q.at)
+		}
 	}
 	return x.now().Sub(youngest) > maxAnswerAge
 }
-
-// forget drops what is known of a pod.
-func (x *extenders) forget(uid types.UID) { delete(x.questions, uid) }
 
 // ask returns the decision by which extenders are asked about the pods of the entity whose turn it is; ok is false if
 // there is nothing to ask: the entity is being tried, all is answered, or no extender cares or no node is left that one
@@ -208,12 +273,13 @@ func (m *Machine) ask(e *queue.Entity, trace *framework.Trace) (d eventlog.Decis
 		if !filters && !prioritizes || q != nil && q.answer != nil && !stale {
 			continue
 		}
-		c := newCycle(m, pod, trace)
+		c := newCycle(m, pod, trace.Apart())
 		nodes := c.candidates(e.Key().Type != fwk.PodKeyType)
 		if len(nodes) == 0 || len(nodes) == 1 && !filters {
 			continue
 		}
 		if first == nil {
+			trace.Take(c.trace)
 			first, trace = c, nil
 			first.d.Outcome, first.d.Feasible = eventlog.Asked, int64(len(nodes))
 		}
@@ -237,8 +303,10 @@ func (c *cycle) candidates(member bool) (nodes []string) {
 	}
 	m.profiles.forgetVolumes(c.profile)
 	m.wanted.begin()
-	m.bindings.quietly(func() {
-		nodes = c.profile.Candidates(m.ctx, c.state, pod, m.at.start, member, c.trace)
+	m.recorded.muting(func() {
+		m.bindings.quietly(func() {
+			nodes = c.profile.Candidates(m.ctx, c.state, pod, m.at.start, member, c.trace)
+		})
 	})
 	m.wanted.end() // the cycle that follows is told again
 	return nodes
@@ -295,6 +363,13 @@ func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 	var asked []types.UID
 	for i := range d.Questions {
 		q := &d.Questions[i]
+		if len(q.Candidates) > 0 {
+			asked = append(asked, q.UIDs...)
+			if err := m.askAboutPreemption(seq, q); err != nil {
+				return err
+			}
+			continue
+		}
 		nodes := q.Nodes
 		if q.AllBut {
 			nodes = without(m.nodeNames(), q.Nodes)
@@ -321,21 +396,24 @@ func (m *Machine) applyAsked(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 // applyExtenderResult takes in what extenders have answered. An answer to a question that is not open comes late and
 // changes nothing.
 func (m *Machine) applyExtenderResult(r *eventlog.ExtenderResult) {
-	q := m.extenders.questions[r.UID]
-	if q == nil || q.answer != nil || q.seq != r.Decision {
+	q := m.extenders.open(r.UID)
+	if q == nil || q.seq != r.Decision {
 		return
 	}
 	q.answer, q.at = r, m.at.now
+	m.noteVain(q)
 	m.effects.done(r.UID, Ask)
 	m.queue.Answered(r.UID)
 }
 
 // forgetQuestion drops what extenders were asked about a pod, and what they have answered.
 func (m *Machine) forgetQuestion(uid types.UID) {
-	if m.extenders == nil || m.extenders.questions[uid] == nil {
+	x := m.extenders
+	if x == nil || x.questions[uid] == nil && x.preemptions[uid] == nil {
 		return
 	}
-	m.extenders.forget(uid)
+	delete(x.questions, uid)
+	delete(x.preemptions, uid)
 	m.effects.done(uid, Ask)
 	m.queue.Answered(uid)
 }
@@ -345,20 +423,28 @@ func (m *Machine) forgetQuestions() {
 	if m.extenders == nil {
 		return
 	}
-	for uid := range m.extenders.questions { // any order: all are dropped
-		m.effects.done(uid, Ask)
+	for _, questions := range [...]map[types.UID]*question{m.extenders.questions, m.extenders.preemptions} {
+		for uid := range questions { // any order: all are dropped
+			m.effects.done(uid, Ask)
+		}
+		clear(questions)
 	}
-	clear(m.extenders.questions)
 }
 
 // appendState appends the questions, by pod.
 func (x *extenders) appendState(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(x.questions)))
-	for _, uid := range slices.Sorted(maps.Keys(x.questions)) {
-		q := x.questions[uid]
+	return appendQuestions(dst, x.questions, func(dst []byte, q *question) []byte { return appendNames(dst, q.nodes) },
+		appendAnswer)
+}
+
+func appendQuestions(dst []byte, questions map[types.UID]*question, about func(dst []byte, q *question) []byte,
+	answer func(dst []byte, a *eventlog.ExtenderAnswer) []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(questions)))
+	for _, uid := range slices.Sorted(maps.Keys(questions)) {
+		q := questions[uid]
 		dst = canonical.AppendString(dst, string(uid))
 		dst = binary.AppendUvarint(dst, q.seq)
-		dst = appendNames(dst, q.nodes)
+		dst = about(dst, q)
 		dst = append(dst, canonical.Flags(q.answer != nil))
 		if q.answer == nil {
 			continue
@@ -366,7 +452,7 @@ func (x *extenders) appendState(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, int64(q.at))
 		dst = binary.AppendUvarint(dst, uint64(len(q.answer.Answers)))
 		for i := range q.answer.Answers {
-			dst = appendAnswer(dst, &q.answer.Answers[i])
+			dst = answer(dst, &q.answer.Answers[i])
 		}
 	}
 	return dst
@@ -401,25 +487,34 @@ func appendAnswer(dst []byte, a *eventlog.ExtenderAnswer) []byte {
 // restoreQuestions reads what appendState has written, and gives the effects that ask their nodes.
 func (m *Machine) restoreQuestions(r *canonical.Reader) {
 	x := m.extenders
-	for range r.Count("questions", 4) {
-		uid := types.UID(r.String("uid"))
-		q := &question{seq: r.Uvarint("decision"), nodes: readNames(r)}
+	m.readQuestions(r, x.questions, readAnswer, func(q *question) {
+		q.nodes = readNames(r)
 		if slices.Equal(q.nodes, x.last) {
 			q.nodes = x.last
 		}
 		x.last = q.nodes
+	})
+}
+
+func (m *Machine) readQuestions(r *canonical.Reader, into map[types.UID]*question,
+	answer func(r *canonical.Reader) eventlog.ExtenderAnswer, about func(q *question)) {
+	for range r.Count("questions", 4) {
+		uid := types.UID(r.String("uid"))
+		q := &question{seq: r.Uvarint("decision")}
+		about(q)
 		if r.Flags("answered", 1)[0] {
 			q.at = eventlog.Time(r.Varint("answered at"))
 			q.answer = &eventlog.ExtenderResult{UID: uid, Decision: q.seq}
-			for range r.Count("answers", 4) {
-				q.answer.Answers = append(q.answer.Answers, readAnswer(r))
+			for range r.Count("answers", 2) {
+				q.answer.Answers = append(q.answer.Answers, answer(r))
 			}
 		}
 		if r.Err() != nil {
 			return
 		}
-		x.questions[uid] = q
-		m.effects.setNodes(uid, q.nodes)
+		if into[uid] = q; q.answer == nil {
+			m.effects.setQuestion(uid, q)
+		}
 	}
 }
 

@@ -92,6 +92,9 @@ func (a *questioned) decide() string {
 	var words []string
 	for {
 		d, ok := a.m.Decide(nil)
+		if len(words) > 100 {
+			a.t.Fatalf("decisions without end: %s ...", strings.Join(words, ", "))
+		}
 		if !ok {
 			return strings.Join(words, ", ")
 		}

@@ -38,6 +38,7 @@ type Machine struct {
 	topology *topology
 	bindings *bindingCycles
 	wanted   *wanted
+	recorded *recorded
 
 	extenders *extenders
 	unmake    func() // ends the context of the plugins
@@ -68,7 +69,7 @@ func New(registry framework.Registry) *Machine {
 		rules:     rules{behaviour: 1, searches: searches},
 	}
 	m.nominated.rules = &m.rules
-	m.wanted = &wanted{}
+	m.wanted, m.recorded = &wanted{}, &recorded{sink: registry.Events}
 	m.extenders = newExtenders(nil, m.Now)
 	m.bindings = &bindingCycles{m: m, open: map[types.UID]*bindingCycle{}}
 	m.waits = newWaits(m.cluster, &m.effects, m.bindings, m.Now)
@@ -164,6 +165,8 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 		if x := &effects[i]; x.Kind == Bind {
 			if p := m.cluster.Pod(x.UID); p != nil {
 				x.Devices = p.Devices
+			} else {
+				x.Devices = m.cluster.UnresolvedDevices(x.UID)
 			}
 		}
 	}

@@ -68,6 +68,7 @@ func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framew
 	made, unmake := context.WithCancel(m.ctx)
 	m.unmake = unmake
 	profiles := make([]*framework.Profile, len(cfg.Profiles))
+	m.cluster.ScoreResources(scoredResources(cfg))
 	for i := range cfg.Profiles {
 		var err error
 		if profiles[i], err = m.newProfile(made, cfg, i); err != nil {
@@ -75,6 +76,29 @@ func (m *Machine) newProfiles(cfg *config.KubeSchedulerConfiguration) ([]*framew
 		}
 	}
 	return profiles, sameQueueSort(profiles, cfg)
+}
+
+// scoredResources returns the resources by which the plugins of a configuration score nodes, sorted.
+func scoredResources(cfg *config.KubeSchedulerConfiguration) (names []v1.ResourceName) {
+	add := func(specs []config.ResourceSpec) {
+		for _, r := range specs {
+			names = append(names, v1.ResourceName(r.Name))
+		}
+	}
+	for _, profile := range cfg.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			switch args := plugin.Args.(type) {
+			case *config.NodeResourcesFitArgs:
+				if args.ScoringStrategy != nil {
+					add(args.ScoringStrategy.Resources)
+				}
+			case *config.NodeResourcesBalancedAllocationArgs:
+				add(args.Resources)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // newProfile makes the i-th profile's plugins and gives them the Machine's state to look at. made is for the life of
@@ -98,7 +122,8 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return m.refusalOf(pod, apart) },
 		Gangs:     view,
 		Evictions: view,
-		Activate:  m.wanted.tell,
+		Activate:  m.wanted.add,
+		Events:    m.recorded.events,
 		Extenders: func(pod *v1.Pod) *framework.Verdict { return m.extenders.verdict(pod) },
 	})
 	if err != nil {
@@ -314,6 +339,17 @@ func (g *gangsOfProfile) Spared(uid types.UID) bool {
 
 // NominatedNode implements framework.Evictions.
 func (g *gangsOfProfile) NominatedNode(uid types.UID) string { return g.machine.nominated.nodeOf(uid) }
+
+// Extended implements framework.Evictions.
+func (g *gangsOfProfile) Extended(pod *v1.Pod) *framework.PreemptVerdict {
+	return g.machine.preemptVerdict(pod)
+}
+
+// InVain implements framework.Evictions.
+func (g *gangsOfProfile) InVain(uid types.UID) (nodes []string, exhausted bool) {
+	nodes = g.machine.extenders.vain[uid]
+	return nodes, len(nodes) >= maxVain
+}
 
 // GroupOf implements framework.Gangs.
 func (g *gangsOfProfile) GroupOf(pod *v1.Pod) *cluster.Group { return g.machine.cluster.GroupOf(pod) }

@@ -28,6 +28,8 @@ type books struct {
 	evicting   map[types.UID]bool
 	nominated  map[types.UID]string
 	claims     map[types.UID]claim
+
+	questions, preemptions map[types.UID]*bookedQuestion // to extenders
 }
 
 type bookedPod struct {
@@ -58,6 +60,8 @@ func newBooks() books {
 		evicting:   map[types.UID]bool{},
 		nominated:  map[types.UID]string{},
 		claims:     map[types.UID]claim{},
+
+		questions: map[types.UID]*bookedQuestion{}, preemptions: map[types.UID]*bookedQuestion{},
 	}
 }
 
@@ -102,6 +106,8 @@ func (h *history) enter(p eventlog.Payload) {
 		h.enterDecision(p)
 	case *eventlog.BindResult:
 		h.enterResult(p)
+	case *eventlog.ExtenderResult:
+		h.enterAnswer(p)
 	}
 	h.remember()
 }
@@ -122,6 +128,8 @@ func (h *history) enterPod(obj *v1.Pod) {
 	p.object = obj
 	if obj.Spec.NodeName != "" {
 		p.stage, p.node = cluster.Bound, obj.Spec.NodeName
+		delete(h.questions, obj.UID)
+		delete(h.preemptions, obj.UID)
 	}
 }
 
@@ -133,6 +141,8 @@ func (h *history) strikeAs(uid types.UID, succeeded bool) {
 		delete(h.names, p.object.Name)
 		delete(h.pods, uid)
 		delete(h.evicting, uid)
+		delete(h.questions, uid)
+		delete(h.preemptions, uid)
 		h.remember()
 	}
 }
@@ -162,6 +172,11 @@ func (h *history) enterDecision(d *eventlog.Decision) {
 		h.enterEviction(d)
 		return
 	}
+	if d.Outcome == eventlog.Asked {
+		h.enterAsked(d)
+		return
+	}
+	h.checkAnswered(d)
 	before := h.standings()
 	for _, uid := range d.Rejected {
 		h.pods[uid].stage, h.pods[uid].node = cluster.Pending, ""
@@ -529,11 +544,13 @@ func (h *history) checkEffects() {
 		}
 		if last = x.Seq; x.Kind == scheduler.Bind {
 			got[x.UID] = x.Node
-		} else if !h.evicting[x.UID] {
+		} else if x.Kind == scheduler.Evict && !h.evicting[x.UID] {
 			h.fatalf("effect %+v: nobody evicted the pod", x)
 		}
 	}
-	if !maps.Equal(want, got) || len(h.m.Effects()) != len(want)+len(h.evicting) {
+	asked := h.asked()
+	if !maps.Equal(want, got) || len(h.m.Effects()) != len(want)+len(h.evicting)+len(asked) ||
+		asks(h.m.Effects()) != len(asked) {
 		h.fatalf("effects are %v, the books have %v being bound", h.m.Effects(), want)
 	}
 }

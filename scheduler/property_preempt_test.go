@@ -72,7 +72,7 @@ func (h *history) enterPreemption(d *eventlog.Decision) {
 // are not. It is checked where room is a matter of counting: pods that are alike and mind nothing but resources, no
 // others leaving or nominated, no room reserved.
 func (h *history) checkNeeded(d *eventlog.Decision, preemptor *bookedPod) {
-	if len(d.Victims) == 0 || h.shape.durations {
+	if len(d.Victims) == 0 || h.shape.durations || h.shape.extenders {
 		return
 	}
 	pods, needed := []*bookedPod{preemptor}, 1
@@ -358,7 +358,7 @@ func (h *history) finishLeaving() bool {
 
 // checkClaims: when all have gone that were asked to, the pods that they had to go for have their nodes.
 func (h *history) checkClaims() {
-	if h.shape.foreign || h.shape.approval {
+	if h.shape.foreign || h.shape.approval || h.shape.extenders {
 		return
 	}
 	for _, uid := range slices.Sorted(maps.Keys(h.claims)) {

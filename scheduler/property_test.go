@@ -13,11 +13,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/fixedseed"
 	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/transcripts"
 )
@@ -41,6 +43,9 @@ profiles:
 const strictProfile = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+` + strictProfiles
+
+const strictProfiles = `
 profiles:
 - schedulerName: default-scheduler
   pluginConfig:
@@ -94,6 +99,7 @@ profiles:
 // what must always hold against books of its own. Each kind of history is played rapid.checks times (100);
 // for a soak run: go test ./scheduler -run TestInvariantsHoldInGeneratedHistories -rapid.checks=2300.
 func TestInvariantsHoldInGeneratedHistories(t *testing.T) {
+	fixedseed.Checks(t, 50)
 	// any order: the histories have nothing to do with each other
 	for name, shape := range shapes() {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +150,11 @@ func shapes() map[string]shape {
 		"RackLimit":             {schedulers: one, config: racksProfile, foreign: true, racks: true},
 		"RackLimitAndInterruption": {schedulers: one, config: racksProfile, interrupts: true, racks: true,
 			others: []string{approvingProfile}},
+		"Extenders": {schedulers: one, config: extendersProfile, extenders: true, interrupts: true},
+		"ExtendersComposites": {schedulers: one, config: extendersProfile, extenders: true, composites: true,
+			foreign: true},
+		"ExtendersCrowded":          {schedulers: one, config: extendersProfile, extenders: true, crowded: true},
+		"ExtendersStrictFIFO":       {schedulers: one, config: extendersProfile + strictProfiles, extenders: true},
 		"TwoPermitsAndInterruption": {schedulers: one, config: approvingProfile, interrupts: true, approval: true},
 	}
 }
@@ -179,8 +190,12 @@ type history struct {
 	uids     int
 	released uint64
 	inflight []scheduler.Effect // given out, with no last word on them
+	open     []types.UID        // pods about which extenders were asked, with no last word on them
 
 	customs map[string]custom // by gang
+
+	resting bool // extenders agree to all, at once
+	rounds  int  // of their answers since the last rest
 
 	books
 }
@@ -251,6 +266,9 @@ func (h *history) live() {
 	add(5, "bind comes back", h.bindComesBack)
 	add(2, "eviction comes back", h.evictionComesBack)
 	add(3, "time passes", h.timePasses)
+	if h.shape.extenders {
+		add(9, "extenders answer", h.extendersAnswer)
+	}
 	add(1, "start again", h.startAgain)
 	if h.shape.composites {
 		add(2, "declare composite", h.declareComposite)
@@ -307,6 +325,9 @@ func (h *history) step(inputs ...eventlog.Payload) {
 	if quiet {
 		h.checkQuiet()
 	}
+	if h.resting {
+		h.extendersAgree()
+	}
 }
 
 // take makes p the next entry, of the Machine and of the books, and checks all that must hold after it.
@@ -317,11 +338,17 @@ func (h *history) take(p eventlog.Payload) {
 		up.Object = obj
 	}
 	if started, ok := p.(*eventlog.EpochStarted); ok {
+		if h.m.Queue() != nil && !framework.SameConfig(h.m.Config(), started.Config) {
+			clear(h.questions)
+			clear(h.preemptions)
+		}
 		h.epoch++
 		h.policy = queuePolicy(started.Config)
 	}
-	if d, ok := p.(*eventlog.Decision); ok && h.policy == "StrictFIFO" {
-		h.checkTurn(d)
+	if d, ok := p.(*eventlog.Decision); ok {
+		if h.checkMayAsk(d); h.policy == "StrictFIFO" {
+			h.checkTurn(d)
+		}
 	}
 	e := eventlog.Entry{Seq: h.m.Seq() + 1, Epoch: h.epoch, Time: h.now, Payload: p}
 	h.must(h.m.Apply(e))
@@ -333,12 +360,16 @@ func (h *history) take(p eventlog.Payload) {
 	h.checkQueue()
 	h.checkEffects()
 	h.checkNominations()
+	h.checkAsking()
 }
 
 // end lets the world come to rest: what fits must then be placed, first among all others, then without its
 // largest member, then by itself.
 func (h *history) end() {
 	h.shape.interrupts = false
+	if h.shape.extenders {
+		h.forgive()
+	}
 	h.rest()
 	h.checkPlaced()
 	h.largestGiveWay()
@@ -355,6 +386,7 @@ func (h *history) end() {
 
 // rest confirms all binds and lets time pass until it makes no more work, half a minute at the most.
 func (h *history) rest() {
+	h.rounds = 0
 	h.confirmBinds()
 	h.finishLeaving()
 	for until, n := h.now.Add(30*time.Second), 0; ; {

@@ -39,6 +39,7 @@ type shape struct {
 	crowded    bool     // the nodes are full of unimportant pods, and gangs are important
 	racks      bool     // some nodes are in racks, which the plugin RackLimit limits
 	approval   bool     // the Permit plugin Approval holds some pods as well
+	extenders  bool     // HTTP extenders have a say
 }
 
 func (h *history) chance(percent int, label string) bool {

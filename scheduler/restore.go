@@ -93,6 +93,9 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	if err := m.Restorable(); err != nil {
 		return err
 	}
+	if err := m.cluster.RestoreOwn(r); err != nil {
+		return err
+	}
 	if err := m.cluster.Restore(r); err != nil {
 		return err
 	}
@@ -115,6 +118,9 @@ func (m *Machine) restore(r *canonical.Reader) error {
 	}
 	if len(m.extenders.list) > 0 {
 		m.restoreQuestions(r)
+		if m.rules.consultsExtenders() {
+			m.restorePreemptions(r)
+		}
 	}
 	m.bindings.reopen(false)
 	return r.End()

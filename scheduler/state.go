@@ -21,11 +21,15 @@ import (
 //	   before their backoff ended
 //	8  plugins have states of their own; extenders are asked about pods, if the
 //	   configuration has any
+//	9  extenders are asked about preemption, and nodes are known that were made free in vain, if the
+//	   configuration has any; objects of resources that the configuration declares follow it
 //
 // A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
-// 6 in those of behaviour 4, in version 7 in those of behaviour 5, so that snapshots and hashes of theirs stay good.
+// 6 in those of behaviour 4, in version 7 in those of behaviour 5, in version 8 in those of behaviour 6, so that
+// snapshots and hashes of theirs stay good.
 const (
-	stateVersion           = 8
+	stateVersion           = 9
+	pluginStateVersion     = 8
 	evictionStateVersion   = 7
 	nominationStateVersion = 6
 	behaviourStateVersion  = 5
@@ -35,8 +39,10 @@ const (
 // stateVersion returns the version in which states of the epoch's behaviour are written.
 func (r *rules) stateVersion() byte {
 	switch {
-	case r.keepsReserved():
+	case r.consultsExtenders():
 		return stateVersion
+	case r.keepsReserved():
+		return pluginStateVersion
 	case r.hearsOfEvictions():
 		return evictionStateVersion
 	case r.knowsOwnNominations():
@@ -74,6 +80,7 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	}
 	dst = append(dst, canonical.Flags(true))
 	dst = canonical.AppendBytes(dst, m.profiles.config)
+	dst = m.cluster.Informers().AppendOwn(dst)
 	dst, err := m.cluster.AppendState(dst)
 	if err != nil {
 		return nil, err
@@ -91,6 +98,9 @@ func (m *Machine) AppendState(dst []byte) ([]byte, error) {
 	}
 	if len(m.extenders.list) > 0 {
 		dst = m.extenders.appendState(dst)
+		if m.rules.consultsExtenders() {
+			dst = m.extenders.appendPreemptions(dst)
+		}
 	}
 	return dst, nil
 }

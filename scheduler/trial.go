@@ -31,7 +31,9 @@ func (m *Machine) Trial(uid types.UID) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := Restore(m.registry, state)
+	registry := m.registry
+	registry.Events = nil // nothing is written of a trial
+	own, err := Restore(registry, state)
 	if err != nil {
 		return nil, err
 	}

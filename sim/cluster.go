@@ -43,8 +43,19 @@ type Options struct {
 	Singles bool
 	// Timeline keeps what Timeline returns.
 	Timeline bool
-	// Extenders answers for the HTTP extenders of the configuration about a pod and nodes, at once; nil if it has none.
-	Extenders func(pod *corev1.Pod, nodes []string) []eventlog.ExtenderAnswer
+	// Extenders are the HTTP extenders of the configuration; nil if it has none. They are asked while the virtual clock
+	// stands, one question after the other.
+	Extenders Extenders
+}
+
+// Extenders answer questions about pods. They are given pods that must not be changed.
+type Extenders interface {
+	// Ask asks about a pod and nodes, sorted.
+	Ask(ctx context.Context, pod *corev1.Pod, nodes []string) []eventlog.ExtenderAnswer
+	// Preempt asks about candidates, sorted by node, for the preemption of pods by a pod. pods are, by node, those that
+	// may be named as victims.
+	Preempt(ctx context.Context, pod *corev1.Pod, candidates []eventlog.Candidate, pods map[string][]*corev1.Pod,
+	) []eventlog.ExtenderAnswer
 }
 
 // Progress is where a simulation stands.
@@ -378,7 +389,7 @@ func (c *Cluster) Run(ctx context.Context, s Scheduler, progress func(Progress))
 					workload.Start.Add(t).Format(time.RFC3339Nano), idle)
 		}
 		for _, effect := range effects {
-			if err := c.carryOut(effect); err != nil {
+			if err := c.carryOut(ctx, effect); err != nil {
 				return report.Summary{},
 					fmt.Errorf("simulate %s: %w", workload.Start.Add(t).Format(time.RFC3339Nano), err)
 			}

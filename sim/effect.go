@@ -3,6 +3,10 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -12,7 +16,7 @@ import (
 )
 
 // carryOut does what an effect asks for and keeps the inputs that tell of it for the next step.
-func (c *Cluster) carryOut(e scheduler.Effect) error {
+func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 	switch e.Kind {
 	case scheduler.Bind:
 		c.answers = append(c.answers, c.bind(e)...)
@@ -24,21 +28,73 @@ func (c *Cluster) carryOut(e scheduler.Effect) error {
 		}
 		return nil
 	case scheduler.Ask:
-		return c.answer(e)
+		return c.answer(ctx, e)
 	}
 	return fmt.Errorf("effect of unknown kind %d on pod %s/%s", e.Kind, e.Namespace, e.Name)
 }
 
-// answer asks the extenders about a pod, which may be gone.
-func (c *Cluster) answer(e scheduler.Effect) error {
-	if c.opts.Extenders == nil {
-		return fmt.Errorf("extenders are asked about pod %s/%s: a simulation has none", e.Namespace, e.Name)
+// answer asks the extenders about a pod, which may be gone. What they answered before a simulation is resumed is in its
+// log.
+func (c *Cluster) answer(ctx context.Context, e scheduler.Effect) error {
+	i, there := c.live[e.UID]
+	if !there {
+		return nil
 	}
-	if i, there := c.live[e.UID]; there {
-		pod := c.pods[i].template.DeepCopy()
-		pod.Namespace, pod.Name, pod.UID = e.Namespace, e.Name, e.UID
-		c.answers = append(c.answers, &eventlog.ExtenderResult{UID: e.UID, Decision: e.Seq,
-			Answers: c.opts.Extenders(pod, e.Nodes)})
+	if log, ok := c.scheduler.(*Resumption); ok {
+		recorded, err := log.answerTo(e)
+		if err != nil {
+			return err
+		}
+		if recorded != nil {
+			c.answers = append(c.answers, recorded)
+			return nil
+		}
+	}
+	if c.opts.Extenders == nil {
+		return fmt.Errorf("HTTP extenders are asked about pod %s/%s, and the simulation has none", e.Namespace, e.Name)
+	}
+	result := &eventlog.ExtenderResult{UID: e.UID, Decision: e.Seq}
+	if pod := c.build(i, e.Name); len(e.Candidates) > 0 {
+		result.Answers = c.opts.Extenders.Preempt(ctx, pod, e.Candidates, c.podsAt(e.Candidates))
+	} else {
+		result.Answers = c.opts.Extenders.Ask(ctx, pod, e.Nodes)
+	}
+	if err := ctx.Err(); err != nil {
+		return err // it is no answer of theirs
+	}
+	c.answers = append(c.answers, result)
+	return nil
+}
+
+// podsAt returns, by node, the pods that may be named as victims on candidates: those on the node, and the victims,
+// which may be elsewhere, or held in Permit.
+func (c *Cluster) podsAt(candidates []eventlog.Candidate) map[string][]*corev1.Pod {
+	pods := make(map[string][]*corev1.Pod, len(candidates))
+	for _, at := range candidates {
+		var on []int32
+		if node := c.nodes[at.Node]; node != nil {
+			on = slices.Sorted(maps.Keys(node.pods))
+		}
+		for _, uid := range at.Victims {
+			if i, there := c.live[uid]; there && !slices.Contains(on, i) {
+				on = append(on, i)
+			}
+		}
+		for _, i := range on {
+			pod := c.build(i, c.name(i).Name)
+			if node := c.pods[i].node; node != nil {
+				pod.Spec.NodeName = node.object.Name
+			}
+			pods[at.Node] = append(pods[at.Node], pod)
+		}
+	}
+	return pods
+}
+
+// Node returns a node as it is now, nil if there is none of that name. It must not be changed.
+func (c *Cluster) Node(name string) *corev1.Node {
+	if node := c.nodes[name]; node != nil {
+		return node.object
 	}
 	return nil
 }

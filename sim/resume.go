@@ -37,7 +37,7 @@ type Resumption struct {
 
 	next  func() (eventlog.Entry, error, bool)
 	stop  func()
-	ahead *eventlog.Entry // read, not yet applied
+	ahead []*eventlog.Entry // read, not yet applied
 }
 
 // OtherSimulationError says that a log was not written by the simulation that is to go on with it.
@@ -86,7 +86,7 @@ func (r *Resumption) Finished() error {
 		if e.Kind() != eventlog.KindEpochStarted {
 			return &OtherSimulationError{Seq: e.Seq, Recorded: describe(e.Payload)}
 		}
-		r.ahead = nil
+		r.ahead = r.ahead[1:]
 	}
 }
 
@@ -201,7 +201,7 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 				return nil, false, nil // it is the next step's
 			} // else whoever opened the log again had to log that this step's time had come, to go on with it
 		}
-		r.ahead = nil
+		r.ahead = r.ahead[1:]
 		if err := r.machine.Apply(*e); err != nil {
 			return nil, false, err
 		}
@@ -209,16 +209,38 @@ func (r *Resumption) tell(now eventlog.Time, inputs []eventlog.Payload) (left []
 }
 
 // peek returns the next entry, nil at the end of the log.
-func (r *Resumption) peek() (*eventlog.Entry, error) {
-	if r.ahead != nil {
-		return r.ahead, nil
+func (r *Resumption) peek() (*eventlog.Entry, error) { return r.look(0) }
+
+// look returns the entry behind as many others, nil where the log has ended.
+func (r *Resumption) look(behind int) (*eventlog.Entry, error) {
+	for len(r.ahead) <= behind {
+		e, err, ok := r.next()
+		if err != nil || !ok {
+			return nil, err
+		}
+		r.ahead = append(r.ahead, &e)
 	}
-	e, err, ok := r.next()
-	if err != nil || !ok {
-		return nil, err
+	return r.ahead[behind], nil
+}
+
+// answerTo returns what the log has as the answer to a question to HTTP extenders that the last step told has asked;
+// nil if it ends before, or if it is of another simulation: answers are among the inputs of the next step.
+func (r *Resumption) answerTo(e scheduler.Effect) (*eventlog.ExtenderResult, error) {
+	for i := 0; r.live == nil; i++ {
+		next, err := r.look(i)
+		if err != nil || next == nil {
+			return nil, err
+		}
+		switch p := next.Payload.(type) {
+		case *eventlog.ExtenderResult:
+			if p.UID == e.UID && p.Decision == e.Seq {
+				return p, nil
+			}
+		case *eventlog.Decision:
+			return nil, nil
+		}
 	}
-	r.ahead = &e
-	return r.ahead, nil
+	return nil, nil
 }
 
 // take compares a recorded input with the first of inputs and returns the others.
@@ -255,7 +277,7 @@ func (r *Resumption) take(e eventlog.Entry, now eventlog.Time, inputs []eventlog
 
 // trimmed returns the input as this version logs it.
 func trimmed(input eventlog.Payload) eventlog.Payload {
-	if up, ok := input.(*eventlog.Upserted); ok {
+	if up, ok := input.(*eventlog.Upserted); ok && !eventlog.IsOwn(up.Resource) { // those are read trimmed
 		return &eventlog.Upserted{Resource: up.Resource, Object: eventlog.Trim(up.Resource, up.Object)}
 	}
 	return input

@@ -4,7 +4,7 @@
 //
 // Tests of other packages may play lines of the dialect too, to make a log (New, Player.Step). The package never
 // stubs the scheduler: plugins, queue and cluster are the real ones. The plugins that exist for stories alone are in
-// plugins.go and racklimit.go.
+// plugins.go, racklimit.go and quota.go.
 //
 // Start reading at testdata/bind/one_pod.txt and testdata/gang/fits.txt.
 //
@@ -56,8 +56,9 @@
 //	evict-done|evict-gone|evict-refused|evict-given-up|evict-withdrawn NS/POD [decision=N]
 //	                                  the outcome of an eviction, of the one that is outstanding if no decision is
 //	                                  named
-//	extender NS/POD [refuses=NODE+NODE]
-//	                                  the answer of the HTTP extenders that were asked about the pod
+//	extender NS/POD [refuses=NODE+NODE] [scores=NODE:SCORE+NODE:SCORE] [leaves=NODE+NODE] [fails]
+//	                                  the answer of the HTTP extenders that were asked about the pod; leaves: of the
+//	                                  nodes where pods would be evicted for it
 //	advance DURATION                  time passes, and a Tick says so
 //
 // # Commands that decide

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -41,6 +42,9 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		p.allow(d, 1)
 		res := eventlog.Resource(d.CmdArgs[0].Key)
 		obj := eventlog.NewObject(res)
+		if obj == nil {
+			return upsert(res, p.ownObject(d))
+		}
 		p.must(yaml.UnmarshalStrict([]byte(d.Input), obj))
 		return upsert(res, obj)
 	case "placed", "reschedule", "ungate", "terminate", "finish", "resize", "resized":
@@ -69,6 +73,16 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 	return nil
 }
 
+// ownObject returns an object of a resource that the config declares.
+func (p *Player) ownObject(d *datadriven.TestData) eventlog.Object {
+	p.t.Helper()
+	text, err := yaml.YAMLToJSONStrict([]byte(d.Input))
+	p.must(err)
+	obj := &unstructured.Unstructured{}
+	p.must(obj.UnmarshalJSON(text))
+	return obj
+}
+
 // evictOutcomes are the commands that answer an eviction.
 var evictOutcomes = map[string]eventlog.EvictOutcome{"evict-done": eventlog.EvictDone, "evict-gone": eventlog.EvictGone,
 	"evict-refused": eventlog.EvictRefused, "evict-given-up": eventlog.EvictGivenUp,
@@ -92,10 +106,11 @@ func (p *Player) evictResult(d *datadriven.TestData, outcome eventlog.EvictOutco
 	return r
 }
 
-// extenderResult answers the question about a pod: the first extender refuses these nodes.
+// extenderResult answers the question about a pod: the first extender refuses these nodes, gives these scores, or
+// leaves these of the nodes where pods would be evicted, or fails.
 func (p *Player) extenderResult(d *datadriven.TestData) *eventlog.ExtenderResult {
 	p.t.Helper()
-	p.allow(d, 1, "refuses")
+	p.allow(d, 1, "refuses", "scores", "leaves", "fails")
 	uid := p.existing(d).Object.UID
 	answer := eventlog.ExtenderAnswer{Name: "http://licences.test"}
 	if nodes := arg(d, "refuses", ""); nodes != "" {
@@ -103,9 +118,39 @@ func (p *Player) extenderResult(d *datadriven.TestData) *eventlog.ExtenderResult
 		refusal.Nodes = strings.Split(nodes, "+")
 		answer.Refused = append(answer.Refused, refusal)
 	}
+	for score := range strings.SplitSeq(arg(d, "scores", ""), "+") {
+		if node, points, ok := strings.Cut(score, ":"); ok {
+			n, err := strconv.ParseInt(points, 10, 64)
+			p.must(err)
+			answer.Scores = append(answer.Scores, eventlog.ExtenderScore{Node: node, Score: n})
+		}
+	}
+	candidates := p.asksAbout(uid)
+	switch left := strings.Split(arg(d, "leaves", ""), "+"); {
+	case d.HasArg("fails") && candidates != nil:
+		answer.PreemptError = "it was away"
+	case d.HasArg("fails"):
+		answer.FilterError = "it was away"
+	default:
+		for _, c := range candidates {
+			if slices.Contains(left, c.Node) {
+				answer.Candidates = append(answer.Candidates, c)
+			}
+		}
+	}
 	return &eventlog.ExtenderResult{
 		UID: uid, Decision: p.machine.AskedBy(uid, scheduler.Ask), Answers: []eventlog.ExtenderAnswer{answer},
 	}
+}
+
+// asksAbout returns the candidates of the question about a pod, nil if it is not about preemption.
+func (p *Player) asksAbout(uid types.UID) []eventlog.Candidate {
+	for _, e := range p.machine.Effects() {
+		if e.Kind == scheduler.Ask && e.UID == uid {
+			return e.Candidates
+		}
+	}
+	return nil
 }
 
 // newPods returns one pod, or as many as count says.
@@ -179,6 +224,11 @@ func (p *Player) deletion(d *datadriven.TestData) *eventlog.Deleted {
 		del.UID = types.UID("composite-" + name)
 	default:
 		del.UID = types.UID("group-" + name)
+		if eventlog.IsOwn(res) {
+			if obj := p.machine.Cluster().Informers().Get(res, namespace, name); obj != nil {
+				del.UID = obj.GetUID()
+			}
+		}
 	}
 	return del
 }

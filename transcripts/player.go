@@ -198,9 +198,10 @@ func (p *Player) enter(payload eventlog.Payload) string {
 func (p *Player) take(payload eventlog.Payload, settled bool) eventlog.Entry {
 	p.t.Helper()
 	if up, ok := payload.(*eventlog.Upserted); ok {
-		obj, err := eventlog.Canonical(up.Resource, eventlog.Trim(up.Resource, up.Object))
+		encoder := eventlog.Encoder{Own: eventlog.NewOwnTrim(framework.LoggedPluginResources(p.machine.Config()))}
+		logged, _, err := encoder.Logged(up)
 		p.must(err)
-		up.Object = obj
+		up.Object = logged.Object
 	}
 	last := p.machine.Seq()
 	e := eventlog.Entry{Seq: last + 1, Epoch: p.epoch, Time: p.now, Settled: settled, Payload: payload}

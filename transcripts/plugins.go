@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// Registry holds the real plugins, and some for stories: Approval, Faulty, RackLimit and ForgetfulRackLimit. A story
-// enables them in its config.
+// Registry holds the real plugins, and some for stories: Approval, Faulty, RackLimit, ForgetfulRackLimit and Quota.
+// A story enables them in its config.
 func Registry() framework.Registry {
 	r := plugins.NewRegistry()
 	r.Factories["Approval"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -24,6 +24,7 @@ func Registry() framework.Registry {
 	}
 	r.Factories["RackLimit"] = newRackLimit
 	r.Factories["ForgetfulRackLimit"] = newForgetfulRackLimit
+	r.Factories["Quota"] = newQuota
 	return r
 }
 

@@ -42,6 +42,9 @@ func writeEffect(b *strings.Builder, x scheduler.Effect) {
 	if x.Kind == scheduler.Bind {
 		fmt.Fprintf(b, " to %s", x.Node)
 	}
+	for _, c := range x.Candidates {
+		fmt.Fprintf(b, ", evicting from %s", c.Node)
+	}
 	for _, v := range x.Volumes {
 		fmt.Fprintf(b, ", claim %s", v.Claim)
 	}

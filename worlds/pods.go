@@ -91,6 +91,7 @@ func (b *builder) podSpec(namespace string) object {
 		claim := one(b, b.claims...)
 		spec["volumes"] = list{object{"name": "data", "persistentVolumeClaim": object{"claimName": claim}}}
 	}
+	b.addDevices(spec, namespace)
 	return spec
 }
 

@@ -24,11 +24,13 @@ type World struct {
 
 // Generate makes the world of a seed.
 func Generate(seed uint64) World {
-	b := &builder{rand: rand.New(rand.NewPCG(seed, 0x726f6c6c63616c6c)), names: map[string]int{}}
+	b := &builder{rand: rand.New(rand.NewPCG(seed, 0x726f6c6c63616c6c)),
+		apart: rand.New(rand.NewPCG(seed, 0x64657669636573)), names: map[string]int{}}
 	b.recorded = b.chance(25)
 	b.choose()
 	b.makeNodes()
 	b.makeStorage()
+	b.makeDevices()
 	b.makeBudgets()
 	for b.pods < b.wantedPods {
 		b.makeSomething()
@@ -76,6 +78,7 @@ type list = []any
 // builder makes one world.
 type builder struct {
 	rand  *rand.Rand
+	apart *rand.Rand     // see draw
 	names map[string]int // how many objects have a name of each kind
 
 	recorded   bool // the workload is a log of another simulation
@@ -91,8 +94,10 @@ type builder struct {
 	shapes   []object
 	profiles []string // scheduler names
 	claims   []string // claims that no pod uses yet
-	hasGPU   bool
-	classes  []priorityClass
+	// sharedClaims are ResourceClaims that pods share, with their namespaces.
+	sharedClaims []string
+	hasGPU       bool
+	classes      []priorityClass
 }
 
 type priorityClass struct {

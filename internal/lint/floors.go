@@ -95,6 +95,7 @@ var rooms = []room{
 	{dir: "internal/fixedseed", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
 	{dir: "internal/restorecheck", floor: side, testSupport: true},
+	{dir: "internal/smalldisk", floor: side, testSupport: true},
 	{dir: "transcripts", floor: side, testSupport: true},
 	{dir: "worlds", floor: 0, testSupport: true},
 	{dir: "worlds/auditor", floor: 0, testSupport: true},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -50,7 +51,11 @@ func answers(m *scheduler.Machine) (lines []string) {
 	for _, n := range nodes {
 		s.node(n)
 	}
-	for _, res := range eventlog.Resources() {
+	resources := eventlog.Resources()
+	for _, own := range framework.LoggedPluginResources(m.Config()) {
+		resources = append(resources, own.Resource)
+	}
+	for _, res := range resources {
 		for _, obj := range m.Cluster().Informers().List(res) {
 			b, err := eventlog.AppendObject(nil, obj)
 			s("%s %s/%s %x %v", res, obj.GetNamespace(), obj.GetName(), sha256.Sum256(b), err)

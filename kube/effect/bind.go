@@ -33,6 +33,8 @@ type binding struct {
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
 
+	elsewhere bool // somebody else has bound the pod to another node
+
 	refused *fwk.Status // by a plugin
 
 	offSince time.Time // since when the server has put off every call; zero if it has not put off the last one
@@ -107,6 +109,7 @@ func (b *binding) look(ctx context.Context) turn {
 	case pod.Spec.NodeName == b.Node:
 		return b.bound(ctx)
 	case pod.Spec.NodeName != "":
+		b.elsewhere = true
 		return b.unbound(eventlog.BindConflict, "pod %s/%s is bound to node %s", b.Namespace, b.Name, pod.Spec.NodeName)
 	case pod.DeletionTimestamp != nil:
 		return b.unbound(eventlog.BindConflict, "pod %s/%s is being deleted", b.Namespace, b.Name)

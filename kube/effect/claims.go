@@ -28,7 +28,7 @@ func ClaimsOf(pod *v1.Pod) []string {
 
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
 // DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
-// bound any more: its devices are free for others as soon as its deletion is logged.
+// bound any more. One that goes while something is written gives that back before the result is told.
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	for _, name := range b.Claims {
 		if err := b.opts.Still(b.Effect); err != nil {
@@ -115,22 +115,43 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 	return nil
 }
 
-// giveBackClaims returns the step before the end of a bind that has not bound its pod: the pod gives its claims back,
-// and a claim that was allocated for it and that nobody else uses its devices. The end waits until the API server has
-// it so: the devices are free for others once it is told.
+// giveBackClaims returns the step before the end of a bind that has not bound its pod, or whose pod is gone: the pod
+// gives its claims back, and a claim that nobody else uses its devices. That also holds of a claim that was allocated
+// for another pod, whose bind has failed before: kube-scheduler frees such a claim in PostFilter, once the pod fits no
+// node where the devices are. The end waits until the API server has it so: the devices are free for others once it is
+// told.
 func (b *binding) giveBackClaims(ends turn) step {
 	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {
 			if err := b.giveBackClaim(ctx, name); err != nil {
 				b.kept++
-				b.trouble(b.Request, "it is not bound, and its capacity stays reserved until ResourceClaim "+name+
-					" is given back", err)
+				b.trouble(b.Request, "what it would use stays reserved until ResourceClaim "+name+" is given back", err)
 				b.retried()
 				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
 			}
 		}
 		return ends
 	}
+}
+
+// stands is the result of a bind that stands. If the scheduler knows by now that the pod need not be bound, that is
+// looked at before: of a pod that is gone the devices are free for others once the result is told, and Kubernetes'
+// claim controller may not have given its claims back yet.
+func (b *binding) stands(ctx context.Context) turn {
+	ends := b.end(eventlog.BindBound, "")
+	if len(b.Claims) == 0 || b.opts.Still(b.Effect) == nil {
+		return ends
+	}
+	pod, err := b.readPod(ctx, b.Request)
+	switch {
+	case isGone(err, b.Name), err == nil && (pod.UID != b.UID || isFinished(pod)):
+		return turn{next: b.giveBackClaims(ends)}
+	case err != nil:
+		b.unread++
+		b.trouble(b.Request, "it was bound and may be gone, what it would use stays reserved", err)
+		return turn{next: b.stands, after: backoff(b.unread)}
+	}
+	return ends
 }
 
 func (b *binding) giveBackClaim(ctx context.Context, name string) error {
@@ -145,12 +166,15 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	if devices != nil && claim.UID != devices.UID {
 		return nil // it is another one
 	}
+	if b.elsewhere && (devices == nil || !hasDevices(claim, devices)) {
+		return nil // it is allocated for where the pod is
+	}
 	before := len(claim.Status.ReservedFor)
 	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, b.isPod)
 	if len(claim.Status.ReservedFor) == before {
 		return nil
 	}
-	if unused := len(claim.Status.ReservedFor) == 0; unused && devices != nil && hasDevices(claim, devices) {
+	if len(claim.Status.ReservedFor) == 0 {
 		claim.Status.Allocation, claim.Status.Devices = nil, nil
 	}
 	err = b.updateDevices(ctx, claim)

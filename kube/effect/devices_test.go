@@ -3,6 +3,7 @@ package effect_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +151,61 @@ func TestDevicesOfAPodThatIsNotBoundAreGivenBack(t *testing.T) {
 	}
 }
 
+// Of pods that share a claim, the last whose bind fails gives the devices back, also if another one's decision has
+// allocated them.
+func TestTheLastOfAClaimGivesItsDevicesBack(t *testing.T) {
+	s, request := withDevices(t)
+	claim := gpuClaim()
+	claim.Status.Allocation = gpuResult()
+	put(s, s.devices, claim)
+	request.Devices = nil
+	s.fault = first("POST", "/binding", fault{code: 403})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.results(t, request)[0].(*eventlog.BindResult)
+	status := s.devices["gpu"].Status
+	if got.Outcome != eventlog.BindFailed || status.Allocation != nil || len(status.ReservedFor) > 0 {
+		t.Errorf("the result is %v %q, the claim's status %+v", got.Outcome, got.Message, status)
+	}
+}
+
+// A pod that is bound and goes before that is told gives its devices back before: they are free once it is told. One
+// that only its node has gone from, or that cannot be read at first, is looked at.
+func TestDevicesOfABoundPodThatIsGoneAreGivenBack(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		s, request := withDevices(t)
+		sent := false
+		s.fault = func(r string) fault {
+			switch {
+			case strings.HasSuffix(r, "/binding"):
+				sent = true
+				return fault{}
+			case sent && strings.HasPrefix(r, "GET ") && strings.Contains(r, "/pods/"):
+				if sent = false; gone {
+					delete(s.pods, "a")
+				}
+				return fault{code: 500}
+			}
+			return fault{}
+		}
+		r := run(t, s, effect.Options{Still: func(scheduler.Effect) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if slices.ContainsFunc(s.requests, func(r string) bool { return strings.HasSuffix(r, "/binding") }) {
+				return errors.New("it need not be bound")
+			}
+			return nil
+		}})
+		got := r.results(t, request)[0].(*eventlog.BindResult)
+		status := s.devices["gpu"].Status
+		if got.Outcome != eventlog.BindBound || (status.Allocation == nil) != gone ||
+			(len(status.ReservedFor) == 0) != gone {
+			t.Errorf("gone %v: the result is %v %q, the claim's status %+v", gone, got.Outcome, got.Message, status)
+		}
+		r.stop()
+	}
+}
+
 // The claim of a pod that turns out not to be there for the bind is given back as well.
 func TestDevicesOfAPodThatChangesMeanwhileAreGivenBack(t *testing.T) {
 	for name, happens := range happenings {
@@ -173,6 +229,26 @@ func TestDevicesOfAPodThatChangesMeanwhileAreGivenBack(t *testing.T) {
 			t.Errorf("%s: the result is %v %q, the claim's status %+v", name, got.Outcome, got.Message, status)
 		}
 		r.stop()
+	}
+}
+
+// Another scheduler has allocated the claim otherwise, and bound the pod where these devices are.
+func TestTheClaimOfAPodThatRunsElsewhereStays(t *testing.T) {
+	s, request := withDevices(t)
+	claim := s.devices["gpu"]
+	claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+		Results: []resourcev1.DeviceRequestAllocationResult{
+			{Request: "gpu/small", Driver: "gpu.example.com", Pool: "n9", Device: "gpu-7"},
+		},
+	}}
+	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "u"}}
+	happenings["bound to n9"](s, "a")
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.results(t, request)[0].(*eventlog.BindResult)
+	status := s.devices["gpu"].Status
+	if got.Outcome != eventlog.BindConflict || status.Allocation == nil || len(status.ReservedFor) != 1 {
+		t.Errorf("the result is %v %q, the claim's status %+v", got.Outcome, got.Message, status)
 	}
 }
 

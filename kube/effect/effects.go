@@ -39,6 +39,8 @@ type Request struct {
 	Claims []string
 	// Pod is, of a bind and of a question to extenders, the pod as the scheduler knows it. It is not changed.
 	Pod *v1.Pod
+	// Pods are, of a question about preemption, those that may be named as victims, by candidate. They are not changed.
+	Pods map[string][]*v1.Pod
 }
 
 // Plugins are what plugins do in the binding cycle of a pod. The methods are called one after the other, each at most
@@ -56,6 +58,10 @@ type Plugins interface {
 type Extenders interface {
 	// Ask asks those that are interested in a pod about nodes, sorted, and returns what they answered.
 	Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer
+	// Preempt asks those that are interested in a pod and support preemption about candidates, sorted by node, and
+	// returns what they answered. pods are, by node, the pods that may be named as victims.
+	Preempt(ctx context.Context, pod *v1.Pod, candidates []eventlog.Candidate, pods map[string][]*v1.Pod,
+	) []eventlog.ExtenderAnswer
 	// Binds reports whether one of them is to bind the pod.
 	Binds(pod *v1.Pod) bool
 	// Bind has it do so, and names it. "" says that none has.

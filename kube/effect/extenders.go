@@ -24,6 +24,10 @@ func (a *asking) ask(ctx context.Context) turn {
 	}
 	result := &eventlog.ExtenderResult{UID: a.UID, Decision: a.Seq}
 	done := a.beside(ctx, func(ctx context.Context) {
+		if len(a.Candidates) > 0 {
+			result.Answers = a.opts.Extenders.Preempt(ctx, a.Pod, a.Candidates, a.Pods)
+			return
+		}
 		result.Answers = a.opts.Extenders.Ask(ctx, a.Pod, a.Nodes)
 	})
 	return turn{until: done, idle: true, next: func(context.Context) turn { return ended(result) }}

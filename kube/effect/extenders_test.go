@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/effect"
@@ -17,11 +18,17 @@ import (
 type extenders struct {
 	binds bool
 	ask   func(ctx context.Context) []eventlog.ExtenderAnswer
-	bind  func(ctx context.Context) (by string, err error)
+	// preempt answers what is about preemption.
+	preempt func(ctx context.Context) []eventlog.ExtenderAnswer
+	bind    func(ctx context.Context) (by string, err error)
 }
 
 func (x *extenders) Ask(ctx context.Context, _ *v1.Pod, _ []string) []eventlog.ExtenderAnswer {
 	return x.ask(ctx)
+}
+func (x *extenders) Preempt(ctx context.Context, _ *v1.Pod, _ []eventlog.Candidate, _ map[string][]*v1.Pod,
+) []eventlog.ExtenderAnswer {
+	return x.preempt(ctx)
 }
 func (x *extenders) Binds(*v1.Pod) bool { return x.binds }
 func (x *extenders) Bind(ctx context.Context, _ *v1.Pod, _ string) (string, error) {
@@ -105,5 +112,22 @@ func TestASlowExtenderHoldsUpNoBind(t *testing.T) {
 	}
 	if err := r.Drain(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAQuestionAboutPreemptionGoesToThePreemptVerb has the question with candidates, and the pods that may be named.
+func TestAQuestionAboutPreemptionGoesToThePreemptVerb(t *testing.T) {
+	s := serverWith(t, "a", "u")
+	r := run(t, s, effect.Options{Extenders: &extenders{
+		preempt: func(context.Context) []eventlog.ExtenderAnswer {
+			return []eventlog.ExtenderAnswer{{Name: "x", Candidates: []eventlog.Candidate{{Node: "n"}}}}
+		}}})
+	defer r.stop()
+	r.Carry([]effect.Request{{Effect: scheduler.Effect{Kind: scheduler.Ask, Seq: 5, Name: "a", UID: "u",
+		Candidates: []eventlog.Candidate{{Node: "n", Victims: []types.UID{"v"}}}}}})
+	<-r.Finished()
+	result, ok := r.Take()[0].(*eventlog.ExtenderResult)
+	if !ok || result.Decision != 5 || len(result.Answers) != 1 || result.Answers[0].Candidates[0].Node != "n" {
+		t.Errorf("got %+v", result)
 	}
 }

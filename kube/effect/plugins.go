@@ -9,7 +9,6 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
@@ -130,8 +129,8 @@ func atOnce(calls []func()) {
 // bound is the result of a bind that stands, after the plugins were told.
 func (b *binding) bound(ctx context.Context) turn {
 	if b.Plugins == nil {
-		return b.end(eventlog.BindBound, "")
+		return b.stands(ctx)
 	}
 	done := b.beside(ctx, b.Plugins.PostBind) // also if it is known by now that the pod is bound
-	return turn{until: done, next: func(context.Context) turn { return b.end(eventlog.BindBound, "") }}
+	return turn{until: done, next: b.stands}
 }

@@ -28,41 +28,57 @@ const (
 // Ask asks the extenders that are interested in a pod about nodes, by name and sorted, and returns what they answered,
 // in the order in which they were asked. It returns within the sum of their timeouts, if few enough are asked about.
 func (c *Client) Ask(ctx context.Context, pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer {
-	select {
-	case c.asking <- struct{}{}:
-		defer func() { <-c.asking }()
-	case <-ctx.Done():
-		return nil // whoever ended ctx does not look at it
-	}
 	var asked []*extender
 	for _, e := range c.list {
 		if (e.FilterVerb != "" || e.PrioritizeVerb != "") && e.interested(pod) {
 			asked = append(asked, e)
 		}
 	}
-	if len(asked) == 0 {
-		return nil
+	answers, whole := c.begin(ctx, asked, pod, func(a *eventlog.ExtenderAnswer, why string) { a.FilterError = why })
+	if whole == nil {
+		return answers
 	}
-	answers := make([]eventlog.ExtenderAnswer, len(asked))
-	for i, e := range asked {
-		answers[i] = eventlog.ExtenderAnswer{Extender: e.place, Name: e.URLPrefix}
-	}
-	whole := pod
-	if c.opts.Pod != nil {
-		var err error
-		if whole, err = c.opts.Pod(ctx, pod.Namespace, pod.Name, pod.UID); err != nil {
-			for i := range answers {
-				answers[i].FilterError = cut(fmt.Sprintf("the pod that it is to be told of cannot be read: %v", err))
-			}
-			return answers
-		}
-	}
+	defer c.end()
 	left, ok := c.filterAll(ctx, asked, answers, whole, nodes)
 	if ok && len(left) > 1 {
 		c.prioritizeAll(ctx, asked, answers, whole, left)
 	}
 	return answers
 }
+
+// begin begins to ask about a pod: it returns answers to be filled in, and the whole pod. If that is nil nobody is to
+// be asked, and end is not to be called: there is nobody, ctx has ended (whoever ended it does not look at the
+// answers), or the pod cannot be read, which fail is told for each answer.
+func (c *Client) begin(ctx context.Context, asked []*extender, pod *v1.Pod,
+	fail func(a *eventlog.ExtenderAnswer, why string)) (answers []eventlog.ExtenderAnswer, whole *v1.Pod) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	select {
+	case c.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil
+	}
+	answers = make([]eventlog.ExtenderAnswer, len(asked))
+	for i, e := range asked {
+		answers[i] = eventlog.ExtenderAnswer{Extender: e.place, Name: e.URLPrefix}
+	}
+	if c.opts.Pod == nil {
+		return answers, pod
+	}
+	whole, err := c.opts.Pod(ctx, pod.Namespace, pod.Name, pod.UID)
+	if err == nil {
+		return answers, whole
+	}
+	c.end()
+	for i := range answers {
+		fail(&answers[i], cut(fmt.Sprintf("the pod that it is to be told of cannot be read: %v", err)))
+	}
+	return answers, nil
+}
+
+// end has another pod be asked about.
+func (c *Client) end() { <-c.asking }
 
 // filterAll asks one filter after the other. ok is false if one failed that may not be ignored.
 func (c *Client) filterAll(

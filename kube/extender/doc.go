@@ -1,5 +1,5 @@
 // Package extender asks HTTP extenders, with the wire types of k8s.io/kube-scheduler/extender/v1: which nodes are for a
-// pod (filter), how good they are (prioritize), and to bind a pod.
+// pod (filter), how good they are (prioritize), which pods may be evicted for it (preempt), and to bind a pod.
 //
 // It owns the calls and what may come back. Extenders are asked as kube-scheduler asks them: the filters one after the
 // other, each about the nodes that those before have left, then all that prioritize at the same time. What a server

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -34,6 +34,7 @@ type server struct {
 	calls      atomic.Int32
 	filter     func(args *extenderv1.ExtenderArgs) any
 	prioritize func(args *extenderv1.ExtenderArgs) any
+	preempt    func(args *extenderv1.ExtenderPreemptionArgs) any
 	// raw, if it is set, answers all.
 	raw http.HandlerFunc
 }
@@ -44,6 +45,10 @@ func serve(t *testing.T, s *server) *server {
 		s.calls.Add(1)
 		if s.raw != nil {
 			s.raw(w, req)
+			return
+		}
+		if req.URL.Path == "/preempt" && s.preempt != nil {
+			answerPreempt(t, s, w, req)
 			return
 		}
 		var args extenderv1.ExtenderArgs
@@ -62,6 +67,18 @@ func serve(t *testing.T, s *server) *server {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func answerPreempt(t *testing.T, s *server, w http.ResponseWriter, req *http.Request) {
+	t.Helper()
+	var args extenderv1.ExtenderPreemptionArgs
+	if err := json.NewDecoder(req.Body).Decode(&args); err != nil || args.Pod == nil ||
+		(args.NodeNameToMetaVictims == nil) == (args.NodeNameToVictims == nil) {
+		t.Errorf("asked about preemption without a pod, or of nothing, error %v", err)
+	}
+	if err := json.NewEncoder(w).Encode(s.preempt(&args)); err != nil {
+		t.Error(err)
+	}
 }
 
 // names returns what a question is about.
@@ -130,49 +147,62 @@ type world struct {
 	log    *eventlog.Memory
 	config []byte
 	nodes  int
-	until  time.Duration
+
+	extenders []config.Extender
+	manifests string
 }
 
 // play simulates the workload with real calls to the extenders of a configuration, and replays the log without them.
 func play(t *testing.T, extenders, manifests string, until time.Duration) *world {
+	t.Helper()
+	return playWith(t, extenders, manifests, sim.Options{Until: until})
+}
+
+func playWith(t *testing.T, extenders, manifests string, options sim.Options) *world {
 	t.Helper()
 	cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\n"+
 		"kind: KubeSchedulerConfiguration\n"+extenders), "config")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, log: eventlog.NewMemory(), nodes: 5, until: until}
+	w := &world{t: t, log: eventlog.NewMemory(), nodes: 5, extenders: cfg.Extenders, manifests: manifests}
 	if w.config, err = framework.EncodeConfig(cfg); err != nil {
 		t.Fatal(err)
 	}
-	node := func(name string) *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	client, err := extender.New(extender.Options{Extenders: cfg.Extenders, Node: node})
+	w.run(options, false)
+	w.replay()
+	return w
+}
+
+// run simulates, or resumes the simulation behind what the log has.
+func (w *world) run(options sim.Options, resume bool) {
+	t := w.t
+	t.Helper()
+	var cluster *sim.Cluster
+	client, err := extender.New(extender.Options{Extenders: w.extenders,
+		Node: func(name string) *v1.Node { return cluster.Node(name) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var objects strings.Builder
 	for i := range w.nodes {
-		fmt.Fprintf(&objects, "apiVersion: v1\nkind: Node\nmetadata: {name: machine%d}\n"+
+		fmt.Fprintf(&objects, "apiVersion: v1\nkind: Node\nmetadata: {name: machine%d, "+
+			"labels: {kubernetes.io/hostname: machine%[1]d}}\n"+
 			"status: {allocatable: {cpu: \"4\", memory: 8Gi, pods: \"10\"}}\n---\n", i+1)
 	}
-	nodes, work, err := workload.Parse("test.yaml", strings.NewReader(objects.String()+manifests))
+	nodes, work, err := workload.Parse("test.yaml", strings.NewReader(objects.String()+w.manifests))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := sim.New(nodes, work, sim.Options{Until: until,
-		Extenders: func(pod *v1.Pod, nodes []string) []eventlog.ExtenderAnswer {
-			return client.Ask(context.Background(), pod, nodes)
-		}})
-	if err != nil {
+	options.Extenders = client
+	if cluster, err = sim.New(nodes, work, options); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := simulate.Run(t.Context(), cluster, simulate.Options{Log: w.log, Engine: engine.Options{
+	if _, err := simulate.Run(t.Context(), cluster, simulate.Options{Log: w.log, Resume: resume, Engine: engine.Options{
 		Registry: plugins.NewRegistry(), Config: w.config, Version: "test", NewID: func() string { return "epoch" },
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	w.replay()
-	return w
 }
 
 // replay decides the log again. There is no server in it.

@@ -17,6 +17,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
 
 	_ "github.com/rollcall-sched/rollcall/framework/gates" // which gates there are
 )
@@ -81,6 +82,9 @@ func (o *Options) Apply() []error {
 	if err := logsapi.ValidateAndApply(o.Logs, gates); err != nil {
 		return []error{err}
 	}
+	// Whatever the gate ContextualLogging says: the bound of what selectors of devices cost reads the allocator's log,
+	// and must be the same in a replay (plugins/devices.go).
+	klog.EnableContextualLogging(true)
 	errs := o.gates.Validate()
 	errs = append(errs, o.Secure.Validate()...)
 	errs = append(errs, o.Authentication.Validate()...)

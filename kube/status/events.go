@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -15,16 +16,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// eventKey tells events apart: of one pod and reason only the last one that waits is written.
+// eventKey tells events apart: of one pod and reason only the last one that waits is written. Of what plugins record,
+// events with other words are others.
 type eventKey struct {
-	uid    types.UID
-	reason string
+	uid     types.UID
+	reason  string
+	plugins string // tells what plugins record apart, "" for what Rollcall says itself
 }
 
-// event is an event of a pod.
+// event is an event of a pod, or of any object if a plugin has recorded it.
 type event struct {
-	regarding         ref
-	related           *ref // nil for none
+	regarding         corev1.ObjectReference
+	related           *corev1.ObjectReference // nil for none
 	eventtype, reason string
 	action, note      string
 	reporter          string
@@ -53,7 +56,7 @@ func (s *Status) tell(e event) {
 		return
 	}
 	e.note = cutNote(e.note)
-	s.event.put(eventKey{e.regarding.uid, e.reason}, e)
+	s.event.put(eventKey{uid: e.regarding.UID, reason: e.reason}, e)
 }
 
 // writeEvent writes an event, or makes the series longer that it continues.
@@ -91,22 +94,19 @@ func eventFailed(err error) outcome {
 func (s *Status) create(ctx context.Context, e event) (name string, err error) {
 	written := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: e.regarding.namespace, Name: e.regarding.name + "." + uuid.NewString()[:13],
+			Namespace: e.namespace(), Name: e.regarding.Name + "." + uuid.NewString()[:13],
 		},
 		EventTime:           metav1.NewMicroTime(s.opts.Now()),
 		ReportingController: e.reporter,
 		ReportingInstance:   instanceOf(e.reporter),
 		Action:              e.action,
 		Reason:              e.reason,
-		Regarding:           e.regarding.object(),
+		Regarding:           e.regarding,
+		Related:             e.related,
 		Note:                e.note,
 		Type:                e.eventtype,
 	}
-	if e.related != nil {
-		related := e.related.object()
-		written.Related = &related
-	}
-	_, err = s.opts.Events.EventsV1().Events(e.regarding.namespace).Create(ctx, written, metav1.CreateOptions{})
+	_, err = s.opts.Events.EventsV1().Events(e.namespace()).Create(ctx, written, metav1.CreateOptions{})
 	return written.Name, err
 }
 
@@ -118,10 +118,13 @@ func (s *Status) lengthen(ctx context.Context, e event, to series) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.opts.Events.EventsV1().Events(e.regarding.namespace).Patch(ctx, to.name,
+	_, err = s.opts.Events.EventsV1().Events(e.namespace()).Patch(ctx, to.name,
 		types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
+
+// namespace is where the event is: that of the object, or default for an object without one.
+func (e event) namespace() string { return cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault) }
 
 // instanceOf is the name of this process, as kube-scheduler writes it.
 func instanceOf(reporter string) string {

@@ -24,7 +24,7 @@ func TestEventsAreWrittenBeforeTheyWouldBeDropped(t *testing.T) {
 		}()
 		for i := range maxEvents/2 + 100 {
 			uid := types.UID(strconv.Itoa(i))
-			s.tell(event{regarding: ref{namespace: "default", name: string(uid), uid: uid}, reason: "Scheduled"})
+			s.tell(event{regarding: ref{"default", string(uid), uid}.object(), reason: "Scheduled"})
 		}
 		time.Sleep(time.Second)
 		if n := len(client.Actions()); n < 90 || n > 110 {

@@ -4,7 +4,7 @@
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
 // decision depends on it. Of several things to be said of one object only the last is written, and only if the API
 // server does not say it already: after a restart nothing is written twice. Each kind has its own limit of requests a
-// second, and events wait while binds are queued, so that binds go first.
+// second, and events and the statuses of PodGroups wait while binds are queued, so that binds go first.
 //
 // Observe and the functions that it calls run in the scheduler's loop: they never wait. Run writes.
 //
@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,8 @@ type Options struct {
 	Seen func(types.UID) (Pod, bool)
 	// Workers is how many statuses are written at once.
 	Workers int
-	// Crowded reports whether binds or evictions wait for others to be answered: events wait then, for eventPatience at
-	// the most. nil stands for never.
+	// Crowded reports whether binds or evictions wait for others to be answered: events and the statuses of PodGroups
+	// wait then, for holdPatience at the most. nil stands for never.
 	Crowded func() bool
 	// Report is told what goes on going wrong.
 	Report func(message string)
@@ -72,7 +73,8 @@ type Counts struct {
 	Standing, Replaced uint64
 	// Failed could not be written and were given up.
 	Failed uint64
-	// Dropped are events that were not written because too many waited: the oldest.
+	// Dropped are events that were not written because too many waited, the oldest, or because a plugin recorded too
+	// many in a cycle, or one that cannot be written.
 	Dropped uint64
 	// Waiting are there to be written.
 	Waiting int
@@ -94,6 +96,7 @@ type Status struct {
 	// victims are the events of pods that were asked to go and of which no more is known; of the scheduler's loop.
 	victims  map[types.UID]event
 	together together
+	plugins  pluginEvents
 }
 
 // eventWriters is how many events are written at once.
@@ -103,11 +106,12 @@ const eventWriters = 2
 // the log has what it says.
 const maxEvents = 20_000
 
-// eventPatience is how long an event lets all binds and evictions pass, and holdStep how often it looks for them. While
-// they go on after that, each of the writers writes one event in each holdStep, so that most calls are still theirs.
+// holdPatience is how long an event, or the status of a PodGroup, lets all binds and evictions pass, and holdStep how
+// often it looks for them. While they go on after that, each of the writers writes one in each holdStep, so that most
+// calls are still theirs.
 const (
-	eventPatience = 10 * time.Second
-	holdStep      = 50 * time.Millisecond
+	holdPatience = 10 * time.Second
+	holdStep     = 50 * time.Millisecond
 )
 
 // New returns a Status that nothing was told to.
@@ -123,24 +127,28 @@ func New(opts Options) *Status {
 		event: newPending[eventKey, event](maxEvents), together: newTogether(),
 		victims: map[types.UID]event{},
 	}
+	s.plugins.s = s
 	if opts.Crowded != nil {
-		s.event.hold = s.letEffectsPass
+		s.event.hold = letEffectsPass(s.event, opts.Crowded)
+		s.group.hold = letEffectsPass(s.group, opts.Crowded)
 	}
 	return s
 }
 
-// letEffectsPass waits while binds or evictions wait for others, or for a holdStep if an event has waited for too long.
-// It does not wait if so many events wait that the oldest would soon be dropped.
-func (s *Status) letEffectsPass(ctx context.Context) {
-	for late := false; !late && ctx.Err() == nil && s.opts.Crowded(); {
-		since, n := s.event.waitsSince()
-		if n == 0 || n > maxEvents/2 {
-			return
-		}
-		late = time.Since(since) >= eventPatience
-		select {
-		case <-ctx.Done():
-		case <-time.After(holdStep):
+// letEffectsPass returns a function that waits while binds or evictions wait for others (crowded), or for a holdStep if
+// something has waited to be written for too long. It does not wait if so much waits that some would soon be dropped.
+func letEffectsPass[K comparable, V any](p *pending[K, V], crowded func() bool) func(context.Context) {
+	return func(ctx context.Context) {
+		for late := false; !late && ctx.Err() == nil && crowded(); {
+			since, n := p.waitsSince()
+			if n == 0 || p.limit > 0 && n > p.limit/2 {
+				return
+			}
+			late = time.Since(since) >= holdPatience
+			select {
+			case <-ctx.Done():
+			case <-time.After(holdStep):
+			}
 		}
 	}
 }
@@ -163,8 +171,8 @@ func (s *Status) Run(ctx context.Context) {
 	for range eventWriters {
 		all.Go(func() {
 			s.event.each(ctx, s.writeEvent, func(_ eventKey, e event, came outcome, err error) {
-				s.count(&s.eventsWritten, came, err, "event %s of pod %s/%s", e.reason, e.regarding.namespace,
-					e.regarding.name)
+				s.count(&s.eventsWritten, came, err, "event %s of %s %s/%s", e.reason,
+					strings.ToLower(e.regarding.Kind), e.regarding.Namespace, e.regarding.Name)
 			})
 		})
 	}
@@ -191,8 +199,9 @@ func (s *Status) Counts() Counts {
 	return Counts{
 		PodStatuses: s.podsWritten.Load(), GroupStatuses: s.groupsWritten.Load(), Events: s.eventsWritten.Load(),
 		Standing: s.standing.Load(), Failed: s.failed.Load(),
-		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(), Dropped: s.event.dropped(),
-		Waiting: s.pods.len() + s.group.len() + s.event.len(),
+		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(),
+		Dropped:  s.event.dropped() + s.plugins.dropped(),
+		Waiting:  s.pods.len() + s.group.len() + s.event.len() + s.plugins.waiting(),
 	}
 }
 
@@ -214,6 +223,7 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 			}
 		}
 	}
+	s.release(c.Last())
 }
 
 // Recover takes in the last entries of the log that m was recovered from, in order, so that what was not written before
@@ -302,8 +312,8 @@ func (s *Status) refused(m *scheduler.Machine, p *cluster.Pod, why reason) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: why.reason, Message: why.message,
 	})
 	s.tell(event{
-		regarding: refOf(p), eventtype: corev1.EventTypeWarning, reason: "FailedScheduling", action: "Scheduling",
-		note: why.message, reporter: reporterOf(p),
+		regarding: refOf(p).object(), eventtype: corev1.EventTypeWarning, reason: "FailedScheduling",
+		action: "Scheduling", note: why.message, reporter: reporterOf(p),
 	})
 }
 
@@ -345,7 +355,7 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 	s.pods.drop(r.UID) // the API server has written the condition, and taken the nomination away, with the binding
 	of := refOf(p)
 	s.tell(event{
-		regarding: of, eventtype: corev1.EventTypeNormal, reason: "Scheduled", action: "Binding",
+		regarding: of.object(), eventtype: corev1.EventTypeNormal, reason: "Scheduled", action: "Binding",
 		note: "Successfully assigned " + of.namespace + "/" + of.name + " to " + r.Node, reporter: reporterOf(p),
 	})
 	if g := p.Group; g != nil && isBound(g) {
@@ -358,6 +368,7 @@ func (s *Status) bound(m *scheduler.Machine, r *eventlog.BindResult) {
 // preempted has events say of the victims by what they are preempted, beginning with the words of kube-scheduler. Like
 // kube-scheduler it says so when they go: an eviction may be given up, or withdrawn.
 func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
+	preemptor := by.object()
 	for _, uid := range d.Victims {
 		victim := m.Cluster().Pod(uid)
 		if victim == nil {
@@ -369,8 +380,8 @@ func (s *Status) preempted(m *scheduler.Machine, d *eventlog.Decision, by ref) {
 				victim.Node
 		}
 		s.victims[uid] = event{
-			regarding: refOf(victim), related: &by, eventtype: corev1.EventTypeNormal, reason: "Preempted",
-			action: "Preempting", note: note, reporter: reporterOf(victim),
+			regarding: refOf(victim).object(), related: &preemptor, eventtype: corev1.EventTypeNormal,
+			reason: "Preempted", action: "Preempting", note: note, reporter: reporterOf(victim),
 		}
 	}
 }

@@ -48,6 +48,12 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 // newWorldOf is newWorld with a configuration.
 func newWorldOf(t *testing.T, cfg *framework.Config, objects ...runtime.Object) *world {
 	t.Helper()
+	return newWorldWith(t, cfg, plugins.NewRegistry(), objects...)
+}
+
+// newWorldWith is newWorldOf with other plugins. What they record is shown too.
+func newWorldWith(t *testing.T, cfg *framework.Config, registry framework.Registry, objects ...runtime.Object) *world {
+	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(objects...), log: eventlog.NewMemory(), now: start, seen: map[types.UID]Pod{},
 	}
@@ -64,12 +70,13 @@ func newWorldOf(t *testing.T, cfg *framework.Config, objects ...runtime.Object) 
 			return p, ok
 		},
 	})
+	registry.Events = w.status.PluginEvents()
 	config, err := framework.EncodeConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.engine, err = engine.Open(context.Background(), w.log, start, engine.Options{
-		Registry: plugins.NewRegistry(), Config: config, Version: "test",
+		Registry: registry, Config: config, Version: "test",
 		Observe: func(c engine.Commit) error {
 			if w.engine != nil {
 				w.status.Observe(w.engine.Machine(), c)

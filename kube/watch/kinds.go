@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,46 +24,50 @@ type kind struct {
 	source func(kubernetes.Interface) source
 	// whole: its objects are kept as they are, for effects.
 	whole bool
+	// own is the declaration of a resource that a plugin reads; nil for one of scheduling.
+	own *eventlog.OwnResource
 }
 
 // kinds are all resources of the log, in the order of the reconciling step: what others refer to first, nodes before
 // pods, pods last. Such resources as Namespaces do not decide alone whether a pod can be placed.
 var kinds = []kind{
-	{eventlog.Namespaces, func(c kubernetes.Interface) source { return typed(c.CoreV1().Namespaces()) }, false},
+	{eventlog.Namespaces, func(c kubernetes.Interface) source { return typed(c.CoreV1().Namespaces()) }, false, nil},
 	{eventlog.PriorityClasses,
-		func(c kubernetes.Interface) source { return typed(c.SchedulingV1().PriorityClasses()) }, false},
-	{eventlog.Services, func(c kubernetes.Interface) source { return typed(c.CoreV1().Services("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.SchedulingV1().PriorityClasses()) }, false, nil},
+	{eventlog.Services, func(c kubernetes.Interface) source { return typed(c.CoreV1().Services("")) }, false, nil},
 	{eventlog.ReplicationControllers,
-		func(c kubernetes.Interface) source { return typed(c.CoreV1().ReplicationControllers("")) }, false},
-	{eventlog.ReplicaSets, func(c kubernetes.Interface) source { return typed(c.AppsV1().ReplicaSets("")) }, false},
-	{eventlog.StatefulSets, func(c kubernetes.Interface) source { return typed(c.AppsV1().StatefulSets("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.CoreV1().ReplicationControllers("")) }, false, nil},
+	{eventlog.ReplicaSets,
+		func(c kubernetes.Interface) source { return typed(c.AppsV1().ReplicaSets("")) }, false, nil},
+	{eventlog.StatefulSets,
+		func(c kubernetes.Interface) source { return typed(c.AppsV1().StatefulSets("")) }, false, nil},
 	{eventlog.PodDisruptionBudgets,
-		func(c kubernetes.Interface) source { return typed(c.PolicyV1().PodDisruptionBudgets("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.PolicyV1().PodDisruptionBudgets("")) }, false, nil},
 	{eventlog.StorageClasses,
-		func(c kubernetes.Interface) source { return typed(c.StorageV1().StorageClasses()) }, false},
-	{eventlog.CSIDrivers, func(c kubernetes.Interface) source { return typed(c.StorageV1().CSIDrivers()) }, false},
-	{eventlog.CSINodes, func(c kubernetes.Interface) source { return typed(c.StorageV1().CSINodes()) }, false},
+		func(c kubernetes.Interface) source { return typed(c.StorageV1().StorageClasses()) }, false, nil},
+	{eventlog.CSIDrivers, func(c kubernetes.Interface) source { return typed(c.StorageV1().CSIDrivers()) }, false, nil},
+	{eventlog.CSINodes, func(c kubernetes.Interface) source { return typed(c.StorageV1().CSINodes()) }, false, nil},
 	{eventlog.CSIStorageCapacities,
-		func(c kubernetes.Interface) source { return typed(c.StorageV1().CSIStorageCapacities("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.StorageV1().CSIStorageCapacities("")) }, false, nil},
 	{eventlog.PersistentVolumes,
-		func(c kubernetes.Interface) source { return typed(c.CoreV1().PersistentVolumes()) }, true},
+		func(c kubernetes.Interface) source { return typed(c.CoreV1().PersistentVolumes()) }, true, nil},
 	{eventlog.PersistentVolumeClaims,
-		func(c kubernetes.Interface) source { return typed(c.CoreV1().PersistentVolumeClaims("")) }, true},
+		func(c kubernetes.Interface) source { return typed(c.CoreV1().PersistentVolumeClaims("")) }, true, nil},
 	{eventlog.VolumeAttachments,
-		func(c kubernetes.Interface) source { return typed(c.StorageV1().VolumeAttachments()) }, false},
+		func(c kubernetes.Interface) source { return typed(c.StorageV1().VolumeAttachments()) }, false, nil},
 	{eventlog.DeviceClasses,
-		func(c kubernetes.Interface) source { return typed(c.ResourceV1().DeviceClasses()) }, false},
+		func(c kubernetes.Interface) source { return typed(c.ResourceV1().DeviceClasses()) }, false, nil},
 	{eventlog.ResourceSlices,
-		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceSlices()) }, false},
+		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceSlices()) }, false, nil},
 	{eventlog.ResourceClaims,
-		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceClaims("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceClaims("")) }, false, nil},
 	{eventlog.CompositePodGroups,
-		func(c kubernetes.Interface) source { return typed(c.SchedulingV1alpha3().CompositePodGroups("")) }, true},
+		func(c kubernetes.Interface) source { return typed(c.SchedulingV1alpha3().CompositePodGroups("")) }, true, nil},
 	{eventlog.PodGroups,
-		func(c kubernetes.Interface) source { return typed(c.SchedulingV1beta1().PodGroups("")) }, true},
-	{eventlog.XPodGroups, nil, true},
-	{eventlog.Nodes, func(c kubernetes.Interface) source { return typed(c.CoreV1().Nodes()) }, false},
-	{eventlog.Pods, func(c kubernetes.Interface) source { return typed(c.CoreV1().Pods("")) }, false},
+		func(c kubernetes.Interface) source { return typed(c.SchedulingV1beta1().PodGroups("")) }, true, nil},
+	{eventlog.XPodGroups, nil, true, nil},
+	{eventlog.Nodes, func(c kubernetes.Interface) source { return typed(c.CoreV1().Nodes()) }, false, nil},
+	{eventlog.Pods, func(c kubernetes.Interface) source { return typed(c.CoreV1().Pods("")) }, false, nil},
 }
 
 // places are the resources' places in kinds.
@@ -74,8 +79,21 @@ var places = func() map[eventlog.Resource]int {
 	return m
 }()
 
+// kindsWith returns all kinds, those of plugins last: so the places of the others are the same in every Watch. own are
+// as eventlog.CompleteOwn returns them.
+func kindsWith(own []eventlog.OwnResource) []kind {
+	all := slices.Clone(kinds)
+	for i := range own {
+		all = append(all, kind{resource: own[i].Resource, own: &own[i]})
+	}
+	return all
+}
+
 // group returns the API group, version and name of the resource.
 func (k kind) group() schema.GroupVersionResource {
+	if k.own != nil {
+		return k.own.GroupVersionResource()
+	}
 	name, _, _ := strings.Cut(string(k.resource), ".")
 	return eventlog.KindFor(k.resource).GroupVersion().WithResource(name)
 }
@@ -87,6 +105,9 @@ func (k kind) example() any {
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(eventlog.KindFor(k.resource))
+	if k.own != nil {
+		u.SetGroupVersionKind(k.own.GroupVersionKind())
+	}
 	return u
 }
 

@@ -24,7 +24,8 @@ type version struct {
 // A ledger holds by resource and name what the log has and what waits to be taken. Of one resource one goroutine at a
 // time may tell it changes; all else may happen beside each other.
 type ledger struct {
-	mu sync.Mutex
+	mu    sync.Mutex
+	kinds []kind
 	// books is by the resource's place in the order.
 	books []map[types.NamespacedName]*account
 	// queue holds what waits, in the order of the latest change: a ring, of which this is the start and end.
@@ -54,8 +55,10 @@ type waiting struct {
 	now    version // of object
 }
 
-func newLedger(resources int) *ledger {
-	l := &ledger{books: make([]map[types.NamespacedName]*account, resources), count: make([]Counts, resources)}
+func newLedger(all []kind) *ledger {
+	l := &ledger{
+		kinds: all, books: make([]map[types.NamespacedName]*account, len(all)), count: make([]Counts, len(all)),
+	}
 	for i := range l.books {
 		l.books[i] = map[types.NamespacedName]*account{}
 	}
@@ -214,7 +217,7 @@ func (l *ledger) take() []eventlog.Payload {
 	l.queue.prev, l.queue.next, l.size = &l.queue, &l.queue, 0
 	if !l.taken {
 		slices.SortFunc(all, func(a, b *waiting) int {
-			return cmp.Or(cmp.Compare(a.place, b.place), compareNames(a.name, b.name))
+			return cmp.Or(cmp.Compare(l.turn(a.place), l.turn(b.place)), compareNames(a.name, b.name))
 		})
 		l.taken = true
 	}
@@ -225,9 +228,18 @@ func (l *ledger) take() []eventlog.Payload {
 	return inputs
 }
 
+// turn returns when a resource has its turn in the reconciling step: what plugins read first, since pods may wait for
+// it.
+func (l *ledger) turn(place int) int {
+	if l.kinds[place].own != nil {
+		return place - len(l.kinds)
+	}
+	return place
+}
+
 // settle appends what waits as inputs, and books it as logged.
 func (l *ledger) settle(inputs []eventlog.Payload, w *waiting) []eventlog.Payload {
-	a, resource, count := w.account, kinds[w.place].resource, &l.count[w.place]
+	a, resource, count := w.account, l.kinds[w.place].resource, &l.count[w.place]
 	if a.known && (w.object == nil || w.now.uid != a.logged.uid) {
 		if w.end != nil {
 			inputs = append(inputs, &eventlog.Upserted{Resource: resource, Object: w.end})

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // timing says how long is waited for what.
@@ -38,7 +40,8 @@ func quiet(ctx context.Context) context.Context { return klog.NewContext(ctx, lo
 
 // reflect keeps the ledger told of one resource until ctx ends.
 func (w *Watch) reflect(ctx context.Context, place int) {
-	s := &store{watch: w, place: place, kind: kinds[place]}
+	s := &store{watch: w, place: place, kind: w.kinds[place]}
+	s.encoder.Own = eventlog.NewOwnTrim(w.opts.Own)
 	delay := w.timing.backoff()
 	for absent := 0; ctx.Err() == nil; {
 		found, err := w.has(ctx, s.kind)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,6 +41,7 @@ type apiServer struct {
 	stalled map[eventlog.Resource]bool
 	noLists bool // watches cannot list
 	asked   map[string]int
+	own     []kind // of plugins
 }
 
 // change is one change of an object.
@@ -98,8 +101,11 @@ func (s *apiServer) edit(f func()) {
 func (s *apiServer) put(objects ...eventlog.Object) {
 	s.edit(func() {
 		for _, obj := range objects {
-			res, _ := eventlog.ResourceOf(obj)
+			res := resourceOf(obj)
 			obj = obj.DeepCopyObject().(eventlog.Object)
+			if s.objects[res] == nil {
+				s.objects[res] = map[types.NamespacedName]eventlog.Object{}
+			}
 			kind := "MODIFIED"
 			if s.objects[res][nameOf(obj)] == nil {
 				kind = "ADDED"
@@ -130,7 +136,9 @@ func (s *apiServer) note(res eventlog.Resource, kind string, obj eventlog.Object
 }
 
 func (s *apiServer) text(res eventlog.Resource, obj eventlog.Object) json.RawMessage {
-	obj.GetObjectKind().SetGroupVersionKind(eventlog.KindFor(res))
+	if !eventlog.IsOwn(res) {
+		obj.GetObjectKind().SetGroupVersionKind(eventlog.KindFor(res))
+	}
 	text, err := json.Marshal(obj)
 	if err != nil {
 		s.t.Error(err)
@@ -168,7 +176,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.discover(w, group)
 		return
 	}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, s.own) {
 		if k.group().GroupVersion().String() == group && k.group().Resource == parts[3] {
 			s.serve(w, r, k)
 			return
@@ -182,7 +190,7 @@ func (s *apiServer) discover(w http.ResponseWriter, group string) {
 	defer s.mu.Unlock()
 	s.asked["discover "+group]++
 	list := metav1.APIResourceList{GroupVersion: group}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, s.own) {
 		if k.group().GroupVersion().String() == group && !s.absent[k.resource] {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: k.group().Resource})
 		}
@@ -254,10 +262,27 @@ func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, k kind) {
 	s.stream(w, r, k, first, from, broken)
 }
 
+// gvk is the kind of the resource's objects.
+func (k kind) gvk() schema.GroupVersionKind {
+	if k.own != nil {
+		return k.own.GroupVersionKind()
+	}
+	return eventlog.KindFor(k.resource)
+}
+
+// resourceOf returns the resource of an object, also of one of the tests' own.
+func resourceOf(obj eventlog.Object) eventlog.Resource {
+	if _, ok := obj.(*unstructured.Unstructured); ok {
+		return declaredQuotas[0].Resource
+	}
+	res, _ := eventlog.ResourceOf(obj)
+	return res
+}
+
 // listed returns the list of a resource.
 func (s *apiServer) listed(k kind) []byte {
 	var out bytes.Buffer
-	gvk := eventlog.KindFor(k.resource)
+	gvk := k.gvk()
 	fmt.Fprintf(&out, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`,
 		gvk.GroupVersion().String(), gvk.Kind+"List", s.rv)
 	for i, name := range slices.SortedFunc(maps.Keys(s.objects[k.resource]), compareNames) {
@@ -276,7 +301,7 @@ func (s *apiServer) streamed(k kind) [][]byte {
 	for _, name := range slices.SortedFunc(maps.Keys(s.objects[k.resource]), compareNames) {
 		events = append(events, event("ADDED", s.text(k.resource, s.objects[k.resource][name])))
 	}
-	end := eventlog.NewObject(k.resource)
+	end := k.example().(eventlog.Object)
 	end.SetResourceVersion(strconv.Itoa(s.rv))
 	end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	return append(events, event("BOOKMARK", s.text(k.resource, end)))

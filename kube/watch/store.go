@@ -143,7 +143,7 @@ func (s *store) arrive(object any) (*arrival, error) {
 		return nil, s.unknown(object)
 	}
 	a := &arrival{name: nameOf(obj), now: version{uid: obj.GetUID()}}
-	if custom, ok := obj.(*unstructured.Unstructured); ok {
+	if custom, ok := obj.(*unstructured.Unstructured); ok && s.kind.own == nil {
 		typed, err := s.typed(custom)
 		if err != nil {
 			a.faulty = true

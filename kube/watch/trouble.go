@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -30,14 +31,14 @@ const unreachable = "unreachable"
 
 // told notes how a request went.
 func (w *Watch) told(place int, verb string, err error) {
-	of := attempt{kinds[place].resource, verb}
-	if message := w.troubles.note(of, err); message != "" {
+	of := attempt{w.kinds[place].resource, verb}
+	if message := w.troubles.note(of, w.kinds[place].group(), err); message != "" {
 		w.opts.Report(message)
 	}
 }
 
 // note notes how a request went, and returns what is to be reported, if anything is.
-func (t *troubles) note(of attempt, err error) string {
+func (t *troubles) note(of attempt, group schema.GroupVersionResource, err error) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was, failed := t.failing[of]
@@ -62,7 +63,7 @@ func (t *troubles) note(of attempt, err error) string {
 	case failed && was == reason:
 		return ""
 	case reason != unreachable:
-		return t.describe(of, err)
+		return t.describe(of, group, err)
 	case !before:
 		return fmt.Sprintf("the API server is not reached, and it is tried again: %v", err)
 	}
@@ -81,8 +82,7 @@ func (t *troubles) isUnreachable() bool {
 }
 
 // describe says what fails and what to do about it.
-func (t *troubles) describe(of attempt, err error) string {
-	group := kinds[places[of.resource]].group()
+func (t *troubles) describe(of attempt, group schema.GroupVersionResource, err error) string {
 	switch {
 	case apierrors.IsForbidden(err) && of.verb != "discover":
 		return fmt.Sprintf("%s: the API server does not allow to %s them: give the scheduler's ClusterRole the verbs "+

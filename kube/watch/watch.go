@@ -26,6 +26,9 @@ type Options struct {
 	Client kubernetes.Interface
 	// Config is how to reach the API server for custom resources; what it says of content types is not used.
 	Config *rest.Config
+	// Own are the resources that the configuration declares because plugins read them, as eventlog.CompleteOwn returns
+	// them.
+	Own []eventlog.OwnResource
 	// Known is what the recovered state has, as cluster.State.Objects gives it; nil for nothing. New reads it to its
 	// end.
 	Known iter.Seq2[eventlog.Resource, eventlog.Object]
@@ -39,6 +42,8 @@ type Options struct {
 // A Watch gives what changes in a cluster as inputs. Its methods may be called by several goroutines.
 type Watch struct {
 	opts   Options
+	kinds  []kind
+	places map[eventlog.Resource]int // in kinds
 	custom dynamic.Interface
 	timing timing
 	ledger *ledger
@@ -58,12 +63,15 @@ type Watch struct {
 
 // New returns a Watch that has read what is known.
 func New(opts Options) (*Watch, error) {
+	all := kindsWith(opts.Own)
 	w := &Watch{
 		opts:     opts,
+		kinds:    all,
+		places:   map[eventlog.Resource]int{},
 		timing:   usualTiming,
-		ledger:   newLedger(len(kinds)),
+		ledger:   newLedger(all),
 		pods:     pods{byUID: map[types.UID]Pod{}},
-		whole:    make([]cache.Indexer, len(kinds)),
+		whole:    make([]cache.Indexer, len(all)),
 		wake:     make(chan struct{}, 1),
 		synced:   make(chan struct{}),
 		unlisted: map[eventlog.Resource]bool{},
@@ -85,7 +93,8 @@ func New(opts Options) (*Watch, error) {
 	if w.custom, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("a client for custom resources: %w", err)
 	}
-	for i, k := range kinds {
+	for i, k := range w.kinds {
+		w.places[k.resource] = i
 		w.unlisted[k.resource] = true
 		if k.whole || opts.WholeNodes && k.resource == eventlog.Nodes {
 			w.whole[i] = cache.NewIndexer(cache.MetaNamespaceKeyFunc,
@@ -97,7 +106,7 @@ func New(opts Options) (*Watch, error) {
 	}
 	var encoding []byte
 	for res, obj := range opts.Known {
-		place, ok := places[res]
+		place, ok := w.places[res]
 		if !ok {
 			return nil, fmt.Errorf("the recovered state has %s, which are not watched", res)
 		}
@@ -116,7 +125,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		return errors.New("run a watch: it was run before")
 	}
 	var all sync.WaitGroup
-	for place := range kinds {
+	for place := range w.kinds {
 		all.Go(func() { w.reflect(quiet(ctx), place) })
 	}
 	all.Wait()
@@ -154,7 +163,7 @@ func (w *Watch) Node(name string) bool {
 // Volumes, claims and the three kinds of pod groups are kept so, nodes with WholeNodes, and nothing else. It must
 // not be changed.
 func (w *Watch) Whole(res eventlog.Resource, namespace, name string) eventlog.Object {
-	place, ok := places[res]
+	place, ok := w.places[res]
 	if !ok || w.whole[place] == nil {
 		return nil
 	}
@@ -179,7 +188,7 @@ func (w *Watch) Claims() corelisters.PersistentVolumeClaimLister {
 // Counts returns the counts of every resource, in the order of the reconciling step.
 func (w *Watch) Counts() iter.Seq2[eventlog.Resource, Counts] {
 	return func(yield func(eventlog.Resource, Counts) bool) {
-		for place, k := range kinds {
+		for place, k := range w.kinds {
 			if !yield(k.resource, w.ledger.counts(place)) {
 				return
 			}
@@ -210,7 +219,7 @@ func (w *Watch) changed() {
 func (w *Watch) listed(place int) {
 	w.first.Lock()
 	defer w.first.Unlock()
-	res := kinds[place].resource
+	res := w.kinds[place].resource
 	if !w.unlisted[res] {
 		return
 	}

@@ -40,16 +40,25 @@ type watched struct {
 // watchServer runs a Watch that begins with what is known.
 func watchServer(t testing.TB, s *apiServer, known *logState) *watched {
 	t.Helper()
+	return watchServerOf(t, s, known, nil)
+}
+
+// watchServerOf is watchServer with resources of plugins.
+func watchServerOf(t testing.TB, s *apiServer, known *logState, own []eventlog.OwnResource) *watched {
+	t.Helper()
 	w := &watched{t: t, state: known}
 	if known == nil {
 		w.state = newLogState(t)
 	}
 	var err error
-	w.Watch, err = New(Options{Client: s.client(), Config: s.config(), Known: w.state.all(), Report: func(m string) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.report = append(w.report, m)
-	}})
+	w.Watch, err = New(Options{
+		Client: s.client(), Config: s.config(), Own: own, Known: w.state.all(),
+		Report: func(m string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.report = append(w.report, m)
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +159,7 @@ func keyFor(res eventlog.Resource, namespace, name string) string {
 func (s *logState) all() iter.Seq2[eventlog.Resource, eventlog.Object] {
 	return func(yield func(eventlog.Resource, eventlog.Object) bool) {
 		for _, obj := range s.has {
-			res, _ := eventlog.ResourceOf(obj)
+			res := resourceOf(obj)
 			if !yield(res, obj) {
 				return
 			}
@@ -162,7 +171,7 @@ func (s *logState) all() iter.Seq2[eventlog.Resource, eventlog.Object] {
 func (s *logState) apply(inputs []eventlog.Payload) []string {
 	s.t.Helper()
 	var lines []string
-	var encoder eventlog.Encoder
+	encoder := eventlog.Encoder{Own: eventlog.NewOwnTrim(declaredQuotas)}
 	for _, input := range inputs {
 		switch p := input.(type) {
 		case *eventlog.Deleted:
@@ -567,7 +576,7 @@ func TestRunLeavesNoGoroutineBehind(t *testing.T) {
 }
 
 func TestThatAnotherPodHasFinishedDoesNotEndTheOneThatTheLogHas(t *testing.T) {
-	l, place := newLedger(len(kinds)), places[eventlog.Pods]
+	l, place := newLedger(kinds), places[eventlog.Pods]
 	name := types.NamespacedName{Namespace: "ns", Name: "a"}
 	l.know(place, name, version{uid: "a2"})
 	l.remove(place, name, pod("a", "a1", ended(corev1.PodSucceeded)))

@@ -35,11 +35,16 @@ func (p *Preemption) preemptForGang(
 		result, _ := p.giveUp(state, pl)
 		return result, fwk.NewStatus(fwk.Unschedulable, "its preemptionPolicy is Never")
 	}
+	vain, exhausted := p.vainFor(pl)
+	if exhausted {
+		result, _ := p.giveUp(state, pl)
+		return result, fwk.NewStatus(fwk.Unschedulable, madeInVain)
+	}
 	// For those who have had others evicted already room is kept while more important pods are on their way out.
 	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
-	best := p.bestPlan(ctx, pod, g)
+	best := p.bestPlan(ctx, pod, g, vain)
 	if best == nil {
 		return p.giveUp(state, pl)
 	}
@@ -71,8 +76,8 @@ func (p *Preemption) preemptForGang(
 
 // bestPlan returns the plan that costs least of those for each of the domains of nodes that the gang, or all that it is
 // admitted together with, may go to; of equals that whose domain is filled most, and then the first; nil if there is
-// none.
-func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) (best *plan) {
+// none. The nodes without are left out.
+func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group, without []string) (best *plan) {
 	if p.scattered(g) {
 		return nil
 	}
@@ -88,7 +93,7 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 	}
 	for _, nodes := range domains {
 		pl := p.newPlan(ctx, pod, g)
-		pl.limit = nodes
+		pl.limit = p.leavingOut(nodes, without)
 		if pl.make() && (best == nil || pl.compare(best) < 0) {
 			best = pl
 		}

@@ -37,12 +37,19 @@ func (p *Preemption) preemptForPod(
 	if why := p.ineligible(pod, statuses); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
+	if _, exhausted := p.view.InVain(pod.UID); exhausted {
+		return p.keptNomination(pod), fwk.NewStatus(fwk.Unschedulable, madeInVain)
+	}
 	candidates, err := p.candidates(ctx, state, pod, statuses)
 	if err != nil && len(candidates) == 0 {
 		return nil, fwk.AsStatus(err)
 	}
 	if len(candidates) == 0 {
-		return notHelpful()
+		return p.nothingLeft(pod)
+	}
+	candidates, end := p.consult(state, pod, candidates)
+	if end != nil {
+		return end()
 	}
 	best := slices.MinFunc(candidates, p.compare)
 	proposal := &Proposal{
@@ -152,6 +159,9 @@ func (p *Preemption) candidates(
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
+	if vain, _ := p.view.InVain(pod.UID); len(vain) > 0 {
+		nodes = slices.DeleteFunc(nodes, func(n fwk.NodeInfo) bool { return slices.Contains(vain, n.Node().Name) })
+	}
 	budgets, err := p.budgets()
 	if err != nil {
 		return nil, err
@@ -179,15 +189,8 @@ func (p *Preemption) wanted(nodes int) int {
 	return min(max(n, int(p.args.MinCandidateNodesAbsolute)), nodes)
 }
 
-// tryNode thinks away all targets on the node that are less important than the pod, and takes back as many as it can.
-// It returns nil if the pod does not fit even without them, or if there are none.
-func (p *Preemption) tryNode(
-	ctx context.Context,
-	state fwk.CycleState,
-	pod *v1.Pod,
-	node fwk.NodeInfo,
-	budgets []*policyv1.PodDisruptionBudget,
-) (*candidate, error) {
+// evictable returns the targets on the node that may be made to go for the pod.
+func (p *Preemption) evictable(pod *v1.Pod, node fwk.NodeInfo) []*target {
 	priority := p.view.State().PriorityOf(pod)
 	stays := func(u *target) bool { return u.priority >= priority || p.spared(u) }
 	targets := slices.DeleteFunc(p.targetsOn(node), stays)
@@ -197,6 +200,19 @@ func (p *Preemption) tryNode(
 	if own := p.view.State().GroupOf(pod); own != nil && isResized(pod) {
 		targets = slices.DeleteFunc(targets, func(u *target) bool { return u.has(own) })
 	}
+	return targets
+}
+
+// tryNode thinks away all targets on the node that are less important than the pod, and takes back as many as it can.
+// It returns nil if the pod does not fit even without them, or if there are none.
+func (p *Preemption) tryNode(
+	ctx context.Context,
+	state fwk.CycleState,
+	pod *v1.Pod,
+	node fwk.NodeInfo,
+	budgets []*policyv1.PodDisruptionBudget,
+) (*candidate, error) {
+	targets := p.evictable(pod, node)
 	if len(targets) == 0 {
 		return nil, nil
 	}

@@ -43,6 +43,9 @@ type world struct {
 	left    map[string]int // by gang
 	domains [][]string
 	profile *framework.Profile
+
+	extended *framework.PreemptVerdict
+	vain     map[types.UID][]string
 }
 
 // The world is the framework.Evictions of the plugin, and the Nominator.
@@ -56,6 +59,8 @@ func (w *world) DomainsAnew(*cluster.Group, []string) ([][]string, bool) {
 func (w *world) DomainsBelow(*cluster.Composite, []string) ([][]string, bool) { return nil, false }
 func (w *world) Going(types.UID) bool                                         { return false }
 func (w *world) Spared(types.UID) bool                                        { return false }
+func (w *world) Extended(*v1.Pod) *framework.PreemptVerdict                   { return w.extended }
+func (w *world) InVain(uid types.UID) ([]string, bool)                        { return w.vain[uid], false }
 func (w *world) PriorityOf(p *v1.Pod) int32                                   { return w.state.PriorityOf(p) }
 func (w *world) DeleteNominatedPodIfExists(*v1.Pod)                           {}
 func (w *world) NominatedNode(uid types.UID) string {

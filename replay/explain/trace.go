@@ -27,10 +27,28 @@ func (r *rerun) addWholeTrace(x *answer.Decision, rec recorded, trace *framework
 			names[i] = n.Node().Name
 		}
 		x.Trace = traceOf(trace, names)
+		x.Trace.Extenders = r.extendersOf(rec)
 		if len(x.Trace.NotTried) > 0 {
 			x.Trace.NotTriedWhy = notTriedWhy(x, ofResize(r.machine.Cluster().Pod(rec.decision.UID), rec.decision))
 		}
 	}
+}
+
+// extendersOf returns what HTTP extenders had answered for the cycle of a decision, which is to be applied next.
+func (r *rerun) extendersOf(rec recorded) (out []answer.ExtenderAnswer) {
+	for _, q := range r.machine.ExtenderAnswers(rec.decision.UID) {
+		for i := range q.Answers {
+			a := &q.Answers[i]
+			x := answer.ExtenderAnswer{Extender: r.machine.ExtenderName(a.Extender), Question: q.Decision,
+				Nodes: q.Nodes, Scored: len(a.Scores), FilterError: a.FilterError, PrioritizeError: a.PrioritizeError,
+				Candidates: q.Candidates, Left: len(a.Candidates), PreemptError: a.PreemptError}
+			for k := range a.Refused {
+				x.Refused += len(a.Refused[k].Nodes)
+			}
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // notTriedWhy says why plugins were not asked about some nodes.
@@ -97,6 +115,11 @@ func traceOf(t *framework.Trace, nodes []string) *answer.Trace {
 	}
 	refused("PreFilter", t.LeftOut)
 	refused("Filter", t.Refused)
+	for i := range x.Refused {
+		if x.Refused[i].Plugin == framework.ExtenderName {
+			x.Refused[i].Point = framework.ExtenderName
+		}
+	}
 	slices.SortStableFunc(x.Refused, func(a, b answer.NodeRefusal) int { return cmp.Compare(a.Node, b.Node) })
 	if f := t.Failed; f != nil {
 		x.Failed = &answer.NodeFailure{Point: f.Point, Node: f.Node, PluginAnswer: answerOf(f.Answer)}

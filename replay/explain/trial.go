@@ -2,8 +2,8 @@ package explain
 
 import (
 	"errors"
-
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -104,7 +104,11 @@ func (t *trial) take(d *eventlog.Decision, trace *framework.Trace) {
 func (t *trial) answer(g *cluster.Group) *answer.Trial {
 	x := &answer.Trial{Point: t.r.at, Found: t.found, Evicted: t.evicted}
 	if x.Fits = t.fits(g); x.Fits {
+		x.AskedFirst = t.asksExtenders(g)
 		x.Message = t.fitsText(g)
+		if x.AskedFirst {
+			x.Message += ", if the HTTP extenders agree: they are asked when it is tried"
+		}
 		return x
 	}
 	f := &t.fail
@@ -157,6 +161,16 @@ func (t *trial) fits(g *cluster.Group) bool {
 	}
 	after := t.now.Machine().Cluster().Group(g.Namespace, g.Name)
 	return after != nil && after.Lacking(gang.OnNodes) <= 0
+}
+
+// asksExtenders reports whether HTTP extenders have a say in where the pods of the entity go.
+func (t *trial) asksExtenders(g *cluster.Group) bool {
+	m := t.r.machine
+	if g == nil {
+		p := m.Cluster().Pod(t.own)
+		return p != nil && m.ExtendersFilter(p.Object)
+	}
+	return slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return m.ExtendersFilter(p.Object) })
 }
 
 func (t *trial) fitsText(g *cluster.Group) string {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -31,4 +32,20 @@ func (m *manifest) addClaimTemplate(d *document) error {
 	}
 	m.in.workload.ClaimTemplates[types.NamespacedName{Namespace: template.Namespace, Name: template.Name}] = template
 	return nil
+}
+
+// dateTaints gives the taints of devices the time when the simulation starts, if they have none: their default is the
+// time on the wall, with which no simulation would be the same twice.
+func dateTaints(object any) {
+	slice, ok := object.(*resourcev1.ResourceSlice)
+	if !ok {
+		return
+	}
+	for i := range slice.Spec.Devices {
+		for k := range slice.Spec.Devices[i].Taints {
+			if taint := &slice.Spec.Devices[i].Taints[k]; taint.TimeAdded == nil {
+				taint.TimeAdded = &metav1.Time{Time: Start}
+			}
+		}
+	}
 }

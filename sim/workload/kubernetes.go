@@ -149,6 +149,11 @@ func (m *manifest) add(d *document) error {
 	if row := podKindOf(kind); row != nil && (row.needs == "" || d.annotated(row.needs)) {
 		return m.addOwner(d, row)
 	}
+	for _, own := range m.in.own {
+		if kind == own.GroupVersionKind() {
+			return m.addOwn(d, own)
+		}
+	}
 	res, known := m.kinds[kind]
 	if !known {
 		return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(t.Kind, 40),
@@ -239,6 +244,7 @@ func (m *manifest) unique(d *document, resource, name string) error {
 
 // addObject takes in an object of a resource that the log knows.
 func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog.Object) error {
+	dateTaints(object)
 	defaults.Default(object)
 	switch o := object.(type) {
 	case *corev1.Node:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -252,6 +253,9 @@ func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 		}
 	}
 	object := eventlog.NewObject(p.Resource)
+	if object == nil { // of a plugin
+		object = &unstructured.Unstructured{Object: map[string]any{}}
+	}
 	object.SetNamespace(p.Namespace)
 	object.SetName(p.Name)
 	object.SetUID(p.UID)

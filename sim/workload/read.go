@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // InputError says what is wrong with a file of nodes or of a workload, and where.
@@ -42,13 +44,13 @@ const (
 
 // ReadNodes reads the nodes of a simulation: from the file at path, or, if path is a count and a shape such as
 // 16x16cpu, as ParseNodeSpec does. Files are Kubernetes YAML or JSON (Node objects), an openb node list, or the
-// export of a log; what else such a file holds is checked as far as its format says and passed over. An error
-// about the content is an *InputError.
-func ReadNodes(path string) ([]NodePlan, error) {
+// export of a log; what else such a file holds is checked as far as its format says and passed over. own are the
+// resources that the configuration declares. An error about the content is an *InputError.
+func ReadNodes(path string, own ...eventlog.OwnResource) ([]NodePlan, error) {
 	if looksLikeNodeSpec(path) {
 		return ParseNodeSpec(path)
 	}
-	in, err := readFile(path)
+	in, err := readFile(path, own)
 	if err != nil {
 		return nil, err
 	}
@@ -60,9 +62,10 @@ func ReadNodes(path string) ([]NodePlan, error) {
 
 // Read reads the workload of a simulation from the file at path: Kubernetes YAML or JSON, an openb pod
 // list, an SWF file, or the export of a log. The nodes that such a file holds are passed over, which a note
-// tells. An error about the content is an *InputError.
-func Read(path string) (*Workload, error) {
-	in, err := readFile(path)
+// tells. own are the resources that the configuration declares: their objects are read too. An error about the content
+// is an *InputError.
+func Read(path string, own ...eventlog.OwnResource) (*Workload, error) {
+	in, err := readFile(path, own)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +79,9 @@ func Read(path string) (*Workload, error) {
 }
 
 // Parse reads nodes and a workload from data, known to people as path, in whatever format it has; either may be empty.
-// An error about the content is an *InputError.
-func Parse(path string, data io.Reader) ([]NodePlan, *Workload, error) {
-	in, err := read(path, data)
+// own are the resources that the configuration declares. An error about the content is an *InputError.
+func Parse(path string, data io.Reader, own ...eventlog.OwnResource) ([]NodePlan, *Workload, error) {
+	in, err := read(path, data, own)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,6 +93,7 @@ type input struct {
 	format   string
 	nodes    []NodePlan
 	workload Workload
+	own      []eventlog.OwnResource // that the configuration declares
 	// lines are where objects stand, by resource and name; nil if the format does not tell.
 	lines map[string]int
 }
@@ -100,17 +104,17 @@ func (in *input) note(format string, args ...any) {
 }
 
 // readFile reads the file in whatever format it has.
-func readFile(path string) (*input, error) {
+func readFile(path string, own []eventlog.OwnResource) (*input, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
 	defer f.Close()
-	return read(path, f)
+	return read(path, f, own)
 }
 
 // read reads data, known to people as path, in whatever format it has.
-func read(path string, data io.Reader) (*input, error) {
+func read(path string, data io.Reader, own []eventlog.OwnResource) (*input, error) {
 	r := bufio.NewReaderSize(data, sniffLen)
 	head, err := r.Peek(sniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -120,7 +124,7 @@ func read(path string, data io.Reader) (*input, error) {
 	if err != nil {
 		return nil, &InputError{Path: path, Err: err}
 	}
-	in := &input{format: format.name}
+	in := &input{format: format.name, own: own}
 	if err := format.read(in, path, r); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func parse(t testing.TB, text string) ([]NodePlan, *Workload) {
 }
 
 // readText reads text as a file called F.
-func readText(text string) (*input, error) { return read("F", strings.NewReader(text)) }
+func readText(text string) (*input, error) { return read("F", strings.NewReader(text), nil) }
 
 const openbNodesHead = "sn,cpu_milli,memory_mib,gpu,model\n"
 

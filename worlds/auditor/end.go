@@ -29,11 +29,13 @@ func (a *auditor) checkInstant(next *entry) {
 
 // checkRefused checks that a pod for which no node was found could not have gone to one of them. It looks only at
 // Decisions for which all nodes were filtered, and nodes were refused by no plugin that has its reasons in the future
-// or in other members: reservations, and the domains of a gang.
+// or in other members: reservations, and the domains of a gang. Pods that claim devices are passed over: which devices
+// a claim can have is not searched for here.
 func (a *auditor) checkRefused(p *pod, d *decision) {
 	const check = "refused"
 	profile := a.profiles[p.object.Spec.SchedulerName]
-	if profile == nil || d.Outcome != "Unschedulable" || d.Feasible > 0 || int(d.Evaluated) != len(a.nodes) ||
+	if len(p.object.Spec.ResourceClaims) > 0 || profile == nil || d.Outcome != "Unschedulable" ||
+		d.Feasible > 0 || int(d.Evaluated) != len(a.nodes) ||
 		d.Domain != "" || d.Evaluated == 0 || len(d.Rejected) > 0 {
 		return
 	}
@@ -105,7 +107,8 @@ func (a *auditor) end(until bool) {
 	a.checkHeld("")
 	for profile := range a.profiles {
 		for _, p := range a.sortedPods() {
-			if p.object.Spec.SchedulerName != profile || p.stage != pending || p.gated() || p.leaving {
+			if p.object.Spec.SchedulerName != profile || p.stage != pending || p.gated() || p.leaving ||
+				len(p.object.Spec.ResourceClaims) > 0 {
 				continue
 			}
 			if !until {

@@ -59,6 +59,7 @@ type podSpec struct {
 	Tolerations               []toleration       `json:"tolerations"`
 	TopologySpreadConstraints []spreadConstraint `json:"topologySpreadConstraints"`
 	SchedulingGates           []struct{ Name string }
+	ResourceClaims            []struct{ Name string }
 	SchedulingGroup           struct {
 		PodGroupName string `json:"podGroupName"`
 	} `json:"schedulingGroup"`

@@ -96,7 +96,7 @@ func (d *demo) simulate(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	config, err := readConfig(d.registry, "", "", nil)
+	_, config, err := readConfig(d.registry, "", "", nil)
 	if err != nil {
 		return err
 	}

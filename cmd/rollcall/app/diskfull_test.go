@@ -3,9 +3,7 @@
 package app
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -20,13 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
+	"github.com/rollcall-sched/rollcall/internal/smalldisk"
 )
 
-// Each of these tests has 15 simulations stopped by their disk, or 50 (fixedseed.Whole), each at a random point. Every
+// Each of these tests has 8 simulations stopped by their disk, or 50 (fixedseed.Whole), each at a random point. Every
 // time the process has to stop with exit code 1 and say what to do; what it told of effects has to be in the log that
 // it leaves, which is whole and replays; and once the disk is in order, --resume comes to the end of a simulation left
 // alone.
-var diskFailures = fixedseed.Of(50, 15)
+var diskFailures = fixedseed.Of(50, 8)
 
 // TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn gives a simulation a file system that is too small for its log.
 func TestOnAFullDiskNothingIsReleasedAndWithRoomItGoesOn(t *testing.T) {
@@ -45,17 +44,17 @@ func TestOnAFullDiskAQuietSimulationLeavesItsBeginningAndWithRoomItGoesOn(t *tes
 
 func onAFullDisk(t *testing.T, whole *survivor, stops int) {
 	t.Helper()
-	disk := newSmallDisk(t)
+	disk := &logDisk{Disk: smalldisk.New(t)}
 	room := disk.measure(t, whole)
 	stopAndResume(t, whole, stops, func(s *survivor, random *rand.Rand) *process {
-		if !strings.HasPrefix(s.log, disk.root) {
+		if !strings.HasPrefix(s.log, disk.Root) {
 			s.log = disk.fresh(t)
-			disk.resize(t, 4096+random.Int64N(room))
+			disk.Resize(t, 4096+random.Int64N(room))
 		} // else it is tried on the disk as it is
 		p := s.start(t, s.command())
 		s.ended(t, p)
 		return p
-	}, func(*survivor) { disk.resize(t, 64<<20) })
+	}, func(*survivor) { disk.Resize(t, 64<<20) })
 }
 
 // TestAtTheLimitOfAFilesSizeNothingIsReleasedAndWithoutItGoesOn sets RLIMIT_FSIZE for a process at work, so that a
@@ -183,57 +182,14 @@ func (s *survivor) wantStopped(t testing.TB, p *process) {
 	}
 }
 
-// smallDisk is a file system in memory, of a size that can be changed, in a mount namespace that goes with
-// the process that holds it.
-type smallDisk struct {
-	root    string // where it is seen from here
-	sizes   io.Writer
-	answers *bufio.Reader
-	logs    int
-}
-
-func newSmallDisk(t *testing.T) *smallDisk {
-	t.Helper()
-	const hold = `mount -t tmpfs -o size=64m tmpfs "$1" && echo mounted && while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
-	at := t.TempDir()
-	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hold, "sh", at)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Skipf("skipped: it takes unshare(1): %v", err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait()
-	})
-	d := &smallDisk{
-		root:    filepath.Join(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid), at),
-		sizes:   in,
-		answers: bufio.NewReader(out),
-	}
-	if said, _ := d.answers.ReadString('\n'); said != "mounted\n" {
-		t.Skip("skipped: it takes the right to mount a tmpfs in a namespace of one's own")
-	}
-	return d
-}
-
-func (d *smallDisk) resize(t testing.TB, size int64) {
-	t.Helper()
-	fmt.Fprintln(d.sizes, size)
-	if said, _ := d.answers.ReadString('\n'); said != "resized\n" {
-		t.Fatalf("the small disk does not take the size %d", size)
-	}
+// A logDisk is a small disk on which logs are made, one after the other.
+type logDisk struct {
+	*smalldisk.Disk
+	logs int
 }
 
 // fresh empties the disk and returns where a log can stand on it.
-func (d *smallDisk) fresh(t testing.TB) string {
+func (d *logDisk) fresh(t testing.TB) string {
 	t.Helper()
 	for _, old := range d.entries(t) {
 		if err := os.RemoveAll(old); err != nil {
@@ -241,12 +197,12 @@ func (d *smallDisk) fresh(t testing.TB) string {
 		}
 	}
 	d.logs++
-	return filepath.Join(d.root, fmt.Sprintf("log-%d.db", d.logs))
+	return filepath.Join(d.Root, fmt.Sprintf("log-%d.db", d.logs))
 }
 
-func (d *smallDisk) entries(t testing.TB) []string {
+func (d *logDisk) entries(t testing.TB) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(d.root, "*"))
+	found, err := filepath.Glob(filepath.Join(d.Root, "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +210,7 @@ func (d *smallDisk) entries(t testing.TB) []string {
 }
 
 // measure returns how much room the whole log takes.
-func (d *smallDisk) measure(t testing.TB, whole *survivor) int64 {
+func (d *logDisk) measure(t testing.TB, whole *survivor) int64 {
 	t.Helper()
 	s := whole.fresh(t)
 	s.log = d.fresh(t)

@@ -19,7 +19,7 @@ import (
 // simulation that is resumed until it ends comes to the end of one that was left alone.
 func TestKilledAtAnyMomentASimulationLosesNothing(t *testing.T) {
 	t.Parallel() // it waits for the disk most of the time
-	killAtRandom(t, fixedseed.Of(200, 50))
+	killAtRandom(t, fixedseed.Of(200, 30))
 }
 
 // TestSoakKills is the same, many more times.
@@ -35,7 +35,7 @@ func TestSoakKills(t *testing.T) {
 // it ends it comes to the same end, all of which is on the disk when it says so.
 func TestKilledAtAnyMomentAQuietSimulationLeavesItsBeginning(t *testing.T) {
 	t.Parallel()
-	kills := fixedseed.Of(40, 12)
+	kills := fixedseed.Of(40, 8)
 	s := newSurvivor(t, 150, "131072")
 	s.quiet = true
 	alone := s.fresh(t)

@@ -221,11 +221,11 @@ func TestBestEffortStartsEqualANaiveFirstFit(t *testing.T) {
 }
 
 func TestStrictFIFOStartsEqualANaiveFCFS(t *testing.T) {
-	wantNaiveStarts(t, "StrictFIFO", 2000, naiveFCFS)
+	wantNaiveStarts(t, "StrictFIFO", 1000, naiveFCFS)
 }
 
 func TestBackfillStartsEqualANaiveEASY(t *testing.T) {
-	wantNaiveStarts(t, "Backfill", 2000, naiveEASY)
+	wantNaiveStarts(t, "Backfill", 1000, naiveEASY)
 }
 
 // TestSoakQueuePolicies is the same, and TestBackfillStartsNoHeadLaterThanReserved, with the whole Lublin workload: ten

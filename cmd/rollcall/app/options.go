@@ -8,24 +8,47 @@ import (
 	"github.com/spf13/cobra"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// An Option adds to the plugins that are compiled into the program, as kube-scheduler's option of that name does. The
-// registry that it is given has what earlier options have added, and none of the plugins that Rollcall has itself.
-type Option func(frameworkruntime.Registry) error
+// An Option adds to the plugins that are compiled into the program, as kube-scheduler's option of that name does:
+// WithPlugin, WithPluginResources.
+type Option func(*additions) error
+
+// additions are what options add to a program.
+type additions struct {
+	plugins frameworkruntime.Registry
+	reads   map[string][]eventlog.OwnResource // by the plugin's name
+}
 
 // WithPlugin adds a plugin to every command that needs the plugins of a configuration or of a log. A configuration
 // enables it by its name, as any other plugin. docs/PLUGINS.md says what a plugin may do.
 //
 // The name must be the one that the plugin gives itself, and none of those that Rollcall or kube-scheduler has.
 func WithPlugin(name string, factory frameworkruntime.PluginFactory) Option {
-	return func(added frameworkruntime.Registry) error {
-		if _, ok := added[name]; ok {
+	return func(added *additions) error {
+		if _, ok := added.plugins[name]; ok {
 			return fmt.Errorf("plugin %q is added twice", name)
 		}
-		added[name] = factory
+		added.plugins[name] = factory
+		return nil
+	}
+}
+
+// WithPluginResources says which resources a plugin reads besides those of scheduling, such as its own custom
+// resources, and which of their fields. A configuration that enables the plugin declares them, as if they were in its
+// field pluginResources. The plugin reads them by SharedInformerFactory().ForResource.
+func WithPluginResources(plugin string, resources ...eventlog.OwnResource) Option {
+	return func(added *additions) error {
+		if _, err := eventlog.CompleteOwn(resources); err != nil {
+			return fmt.Errorf("what plugin %q reads: %w", plugin, err)
+		}
+		if added.reads[plugin] != nil {
+			return fmt.Errorf("what plugin %q reads is said twice", plugin)
+		}
+		added.reads[plugin] = resources
 		return nil
 	}
 }
@@ -40,14 +63,23 @@ type compiledIn struct {
 
 // compile returns the plugins of Rollcall and of the options.
 func compile(options []Option) (compiledIn, error) {
-	added := frameworkruntime.Registry{}
+	added := &additions{frameworkruntime.Registry{}, map[string][]eventlog.OwnResource{}}
 	for _, option := range options {
 		if err := option(added); err != nil {
 			return compiledIn{}, err
 		}
 	}
-	registry, err := plugins.With(added)
-	return compiledIn{registry, slices.Sorted(maps.Keys(added))}, err
+	registry, err := plugins.With(added.plugins)
+	if err != nil {
+		return compiledIn{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(added.reads)) {
+		if registry.Factories[name] == nil {
+			return compiledIn{}, fmt.Errorf("what plugin %q reads is said, and there is no such plugin", name)
+		}
+	}
+	registry.Reads = added.reads
+	return compiledIn{registry, slices.Sorted(maps.Keys(added.plugins))}, nil
 }
 
 // refuse has every command fail with err, which says what is wrong with the program. Their help is there all the same.

@@ -261,7 +261,7 @@ func executed(t *testing.T, options []Option, args ...string) error {
 
 func TestOptionsThatCannotBeAreRefusedByEveryCommand(t *testing.T) {
 	good := WithPlugin("SiteFilter", newSiteFilter)
-	broken := func(frameworkruntime.Registry) error { return errors.New("no licence") }
+	broken := func(*additions) error { return errors.New("no licence") }
 	for want, options := range map[string][]Option{
 		`plugin "SiteFilter" is added twice`:                 {good, good},
 		`plugin "NodeAffinity" is added, and`:                {good, WithPlugin("NodeAffinity", newSiteFilter)},

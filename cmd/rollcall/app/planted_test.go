@@ -352,6 +352,62 @@ var plantedFaults = []struct {
 		"damage == nil && r.Unread == \"\"", "damage == nil",
 		"./logs/verify", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
 	},
+	{
+		"an answer to another question of extenders counts", "scheduler/extenders.go",
+		"if q == nil || q.seq != r.Decision {", "if q == nil {",
+		"./scheduler", "TestAnAnswerCountsOnce", "after an answer to another question it is",
+	},
+	{
+		"what extenders have answered leaves the entity waiting", "scheduler/extenders.go",
+		"\tm.queue.Answered(r.UID)\n", "",
+		"./scheduler", "TestAnAnswerCountsOnce", `decided is "", want "a Scheduled n2"`,
+	},
+	{
+		"a pod that was asked about once is never waited for again", "queue/asking.go",
+		"\t\tm.asking = false\n\t\te.asking--\n", "\t\te.asking--\n",
+		"./scheduler", "TestPreemptionIsAQuestion", "the Machine that was restored before it has another state",
+	},
+	{
+		"a node that extenders were not asked about is used", "framework/extenders.go",
+		"\tif !v.Asked[node] {\n", "\tif false {\n",
+		"./scheduler", "TestANodeThatNobodyWasAskedAboutIsNotUsed", "a Scheduled n2",
+	},
+	{
+		"a node that extenders refused is used", "framework/extenders.go",
+		"\treturn v.Refused[node]\n", "\treturn nil\n",
+		"./scheduler", "TestInvariantsHoldInGeneratedHistories", "and the extenders said",
+	},
+	{
+		"an answer of extenders is used by more than one cycle", "scheduler/apply_decision.go",
+		"\tm.forgetQuestion(d.UID) // an answer is for one cycle\n", "",
+		"./scheduler", "TestInvariantsHoldInGeneratedHistories", "and the extenders said",
+	},
+	{
+		"an open question about preemption is forgotten by a restart", "scheduler/effects.go",
+		"e.slots[i].Nodes, e.slots[i].Candidates = q.nodes, q.candidates", "e.slots[i].Nodes = q.nodes",
+		"./scheduler", "TestPreemptionIsAQuestion", "the restored one asks",
+	},
+	{
+		"pods are evicted that extenders were not asked about", "plugins/preemption/extenders.go",
+		"if i < 0 || !wasAsked(verdict.Asked, found[i]) {", "if i < 0 {",
+		"./scheduler", "TestCandidatesThatHaveChangedAreLeftOut", "decided is",
+	},
+	{
+		"extenders may have any pod evicted", "plugins/preemption/node.go",
+		"stays := func(u *target) bool { return u.priority >= priority || p.spared(u) }",
+		"stays := func(u *target) bool { return false && u.priority >= priority || p.spared(u) }",
+		"./kube/extender", "TestAVictimThatMayNotBeEvictedIsNone", "preempt_test.go",
+	},
+	{
+		"pods are evicted again from a node that extenders refuse", "plugins/preemption/node.go",
+		"if vain, _ := p.view.InVain(pod.UID); len(vain) > 0 {", "if vain, _ := p.view.InVain(pod.UID); false {",
+		"./kube/extender", "TestAPodPreemptsNoNodeAgainThatAnExtenderRefuses", "were evicted in vain",
+	},
+	{
+		"a resumed simulation asks extenders again", "sim/effect.go",
+		"\t\tif recorded != nil {\n", "\t\tif false {\n",
+		"./kube/extender", "TestAResumedSimulationTakesAnswersFromItsLog", "the extender is asked",
+	},
 }
 
 // usesRapid are the packages whose tests know -rapid.nofailfile.

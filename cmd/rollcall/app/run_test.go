@@ -51,7 +51,7 @@ func TestARunIsGivenThePluginsOfItsProgram(t *testing.T) {
 	p := &clusterProcess{running: r}
 	want := slices.Sorted(maps.Keys(compiled.registry.Factories))
 	for use, registry := range map[string]framework.Registry{
-		"decisions": p.engine(nil).Registry, "retention": r.retained().Registry,
+		"decisions": p.engine(nil, nil).Registry, "retention": r.retained().Registry,
 	} {
 		if got := slices.Sorted(maps.Keys(registry.Factories)); !slices.Equal(got, want) || !registry.NoClasses {
 			t.Errorf("%s: plugins %q, want %q, without classes", use, got, want)

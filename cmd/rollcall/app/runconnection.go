@@ -121,7 +121,7 @@ func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
 func (c *connection) watch(recovered *scheduler.Machine) (*watch.Watch, error) {
 	w, err := watch.New(watch.Options{
 		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
-		WholeNodes: len(c.config.Extenders) > 0,
+		WholeNodes: len(c.config.Extenders) > 0, Own: c.config.PluginResources,
 	})
 	if err != nil {
 		return nil, err

@@ -166,9 +166,10 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 	var recovered *scheduler.Machine
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log:    log,
-		Engine: p.engine(snapshots),
+		Engine: p.engine(snapshots, c.status.PluginEvents()),
 		World: func(m *scheduler.Machine) (live.World, error) {
 			recovered = m
+			c.status.Listen(m.Seq())
 			watcher, err := c.watch(m)
 			if err != nil {
 				return nil, err
@@ -197,9 +198,10 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 }
 
 // engine says how decisions are made.
-func (p *clusterProcess) engine(snapshots snapshot.Store) engine.Options {
+func (p *clusterProcess) engine(snapshots snapshot.Store, events framework.EventSink) engine.Options {
 	registry := p.running.classes.in(p.running.registry)
 	registry.Outside = p.rest // for plugins, beside cycles
+	registry.Events = events
 	return engine.Options{
 		Registry: registry, Config: p.logged, Version: version().String(),
 		Snapshots: snapshots, SnapshotEvery: p.running.snapshotEvery, SnapshotAge: p.running.snapshotAge,

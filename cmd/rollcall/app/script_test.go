@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rollcall":      func() { os.Exit(Run(NewCommand())) },
 		"rollcall-site": func() { os.Exit(Run(NewCommand(WithPlugin("SiteFilter", newSiteFilter)))) },
+		"rollcall-zones": func() {
+			os.Exit(Run(NewCommand(WithPlugin("SiteZone", newSiteZone), WithPluginResources("SiteZone", siteZones))))
+		},
 	})
 }
 
@@ -50,7 +53,7 @@ func TestScripts(t *testing.T) {
 			if name != "queue-policies" {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			_, err := readConfig(plugins.NewRegistry(), "", "StrictFIFO", nil)
+			_, _, err := readConfig(plugins.NewRegistry(), "", "StrictFIFO", nil)
 			return err == nil, nil
 		},
 		RequireExplicitExec: true,

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
+	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/svgplot"
@@ -49,6 +52,11 @@ Nodes come from a file (Kubernetes YAML, or the nodes of the Alibaba "openb" tra
 rollcall.dev/duration give virtual times), the pods of the openb trace, the Standard Workload Format (a job of N
 processors is a gang of N pods), or the output of rollcall log cat. The reader is chosen by the file's content.
 docs/guides/simulating.md has all annotations. Feature gates are in the log: replay and explain take them from there.
+
+HTTP extenders of the configuration are asked, each question while the virtual clock stands: their servers have to be
+there. They are told of pods and nodes as the workload has them. What they answer goes to the log, so that replay and
+explain need no server. Another run of the same simulation comes to the same end only if they answer the same; with
+--resume, what the log has of their answers is taken from there. bindVerb is not called.
 
 If the process ended before the simulation did (it was killed, the disk was full), the same command with --resume goes
 on behind the last entry of the log, and comes to the same end. With --effects each bind is reported when the virtual
@@ -111,15 +119,16 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	config, err := readConfig(s.keep.reading.registry, s.config, s.queuePolicy, s.featureGates)
+	cfg, config, err := readConfig(s.keep.reading.registry, s.config, s.queuePolicy, s.featureGates)
 	if err != nil {
 		return err
 	}
-	nodes, err := readNodes(s.nodes)
+	own := framework.LoggedPluginResources(config)
+	nodes, err := readNodes(s.nodes, own)
 	if err != nil {
 		return err
 	}
-	work, err := workload.Read(s.workload)
+	work, err := workload.Read(s.workload, own...)
 	if err != nil {
 		return err
 	}
@@ -133,9 +142,16 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := sim.New(nodes, work,
-		sim.Options{Until: s.until, Requeue: requeue, Singles: s.reportPods, Timeline: s.plot.path != ""})
-	if err != nil {
+	options := sim.Options{Until: s.until, Requeue: requeue, Singles: s.reportPods, Timeline: s.plot.path != ""}
+	var cluster *sim.Cluster
+	if len(cfg.Extenders) > 0 {
+		node := func(name string) *corev1.Node { return cluster.Node(name) }
+		options.Extenders, err = extender.New(extender.Options{Extenders: cfg.Extenders, Node: node})
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.config, err)
+		}
+	}
+	if cluster, err = sim.New(nodes, work, options); err != nil {
 		return err
 	}
 	for _, t := range []*target{&s.report, &s.plot} { // what cannot be written is said before the work
@@ -218,10 +234,11 @@ func (s *simulation) check() error {
 	return s.out.check()
 }
 
-// readNodes takes the value of --nodes: a file if there is one of that name, a shape otherwise.
-func readNodes(value string) ([]workload.NodePlan, error) {
+// readNodes takes the value of --nodes: a file if there is one of that name, a shape otherwise. own are the resources
+// that the configuration declares.
+func readNodes(value string, own []eventlog.OwnResource) ([]workload.NodePlan, error) {
 	if _, err := os.Stat(value); err == nil {
-		return workload.ReadNodes(value)
+		return workload.ReadNodes(value, own...)
 	}
 	nodes, err := workload.ParseNodeSpec(value)
 	if err != nil {
@@ -243,21 +260,23 @@ func checkProfiles(work *workload.Workload, config []byte) error {
 	return work.CheckProfiles(names)
 }
 
-// readConfig returns the effective configuration, encoded: the file's, or the default one for "", with the queue policy
-// and the feature gates that are given. What is wrong with it is said before any log is made.
-func readConfig(registry framework.Registry, path string, policy queuePolicy, featureGates map[string]bool) ([]byte,
-	error) {
-	cfg, err := loadConfig(registry, path, policy, framework.ReadOptions{
+// readConfig returns the effective configuration, also encoded as it is logged: the file's, or the default one for "",
+// with the queue policy and the feature gates that are given. What is wrong with it is said before any log is made.
+func readConfig(registry framework.Registry, path string, policy queuePolicy, featureGates map[string]bool) (
+	cfg *framework.Config, encoded []byte, err error) {
+	cfg, err = loadConfig(registry, path, policy, framework.ReadOptions{
 		FeatureGates: featureGates, Note: printNote,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(cfg.Extenders) > 0 {
-		return nil, fmt.Errorf("%s: extenders: a simulation has no servers to ask: leave them out, or run it live",
-			path)
+	for i := range cfg.Extenders {
+		if cfg.Extenders[i].BindVerb != "" {
+			printNote(fmt.Sprintf("%s: extenders[%d]: bindVerb is not called: the virtual cluster binds", path, i))
+		}
 	}
-	return framework.EncodeConfig(cfg)
+	encoded, err = framework.EncodeConfig(cfg)
+	return cfg, encoded, err
 }
 
 // configReader reads configurations in one of two ways: framework.ReadOptions or framework.LiveOptions.
@@ -283,6 +302,9 @@ func readConfigFile(registry framework.Registry, path string, read configReader)
 		return nil, "", err
 	}
 	if err := framework.ValidatePlugins(cfg, registry); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	if err := registry.DeclareReads(cfg); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
 	return cfg, path, nil

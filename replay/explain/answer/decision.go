@@ -61,13 +61,14 @@ type Refusal struct {
 // NodeScore is a feasible node and how it was rated.
 type NodeScore struct {
 	Node string `json:"node"`
-	// Total is the sum of the plugins' weighted scores.
+	// Total is the sum of the weighted scores of the plugins and the HTTP extenders.
 	Total   int64         `json:"total"`
 	Plugins []PluginScore `json:"plugins,omitempty"`
 }
 
 // PluginScore is one plugin's rating of a node: Raw is the plugin's own number, Normalized lies in
-// [0,100], Weighted is that times Weight.
+// [0,100], Weighted is that times Weight. For an HTTP extender, Plugin is the word Extender and its urlPrefix, and
+// Normalized ten times Raw.
 type PluginScore struct {
 	Plugin     string `json:"plugin"`
 	Raw        int64  `json:"raw"`

@@ -12,6 +12,8 @@ type Trace struct {
 	// their PreFilter answered Skip.
 	Filters        []string `json:"filters,omitempty"`
 	SkippedFilters []string `json:"skippedFilters,omitempty"`
+	// Extenders has the answers of the HTTP extenders that were asked for the cycle, in that order.
+	Extenders []ExtenderAnswer `json:"extenders,omitempty"`
 	// Refused are the nodes that a plugin refused, by name, each with the first plugin that did. The pod's nominated
 	// node is put to Filter whatever PreFilter left, so that it may be there twice.
 	Refused []NodeRefusal `json:"refused,omitempty"`
@@ -62,9 +64,31 @@ type PreFilterAnswer struct {
 // NodeRefusal is why a node was refused.
 type NodeRefusal struct {
 	Node string `json:"node"`
-	// Point is PreFilter for a node that a plugin left out, and otherwise Filter.
+	// Point is PreFilter for a node that a plugin left out, Extender for one that an HTTP extender refused, and
+	// otherwise Filter.
 	Point string `json:"point"`
 	PluginAnswer
+}
+
+// ExtenderAnswer is what one HTTP extender had answered.
+type ExtenderAnswer struct {
+	// Extender is its urlPrefix.
+	Extender string `json:"extender"`
+	// Question is the sequence number of the decision that asked, and Nodes the number of nodes it asked about, 0 for a
+	// question about preemption.
+	Question uint64 `json:"questionSeq"`
+	Nodes    int    `json:"nodes"`
+	// Refused and Scored count the nodes that it refused and those that it gave a score other than 0.
+	Refused int `json:"refused"`
+	Scored  int `json:"scored"`
+	// FilterError and PrioritizeError say what went wrong with a call.
+	FilterError     string `json:"filterError,omitempty"`
+	PrioritizeError string `json:"prioritizeError,omitempty"`
+	// Candidates counts, of a question about preemption, the nodes where pods would be evicted, and Left those of them
+	// that it left. PreemptError says what went wrong with the call.
+	Candidates   int    `json:"candidates,omitempty"`
+	Left         int    `json:"left,omitempty"`
+	PreemptError string `json:"preemptError,omitempty"`
 }
 
 // NodeFailure is where a plugin failed.

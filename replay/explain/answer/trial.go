@@ -8,6 +8,9 @@ type Trial struct {
 	// Fits says that the pod, or all members that the gang needs, would find nodes. Found counts the pods that would.
 	Fits  bool `json:"fits"`
 	Found int  `json:"found"`
+	// AskedFirst says that HTTP extenders have a say in it, which are asked when it is tried: the trial is without
+	// them.
+	AskedFirst bool `json:"askedFirst,omitempty"`
 	// Evicted counts the pods that would have to go for it, if the attempt fails and others have a lower priority.
 	Evicted int `json:"evicted,omitempty"`
 	// Code says how it would fail, as a reason's does; "" if it fits. Message is the same in words, without a subject.

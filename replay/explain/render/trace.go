@@ -88,6 +88,7 @@ func (p *page) points(t *answer.Trace, allNodes bool) {
 	}
 	list("Filter", "asked", t.Filters)
 	list("Filter", "skipped", t.SkippedFilters)
+	rows = append(rows, extenderRows(t.Extenders)...)
 	at("PostFilter", t.PostFilter)
 	at("PreScore", t.PreScore)
 	list("Score", "skipped", t.SkippedScores)
@@ -109,6 +110,27 @@ func answerRows(point string, answers []answer.PluginAnswer) (rows [][]string) {
 			continue
 		}
 		rows = append(rows, []string{point, a.Code, words, a.Plugin})
+	}
+	return rows
+}
+
+// extenderRows has a row for each answer of an HTTP extender.
+func extenderRows(answers []answer.ExtenderAnswer) (rows [][]string) {
+	for _, a := range answers {
+		code, words := "Success", fmt.Sprintf("asked by entry %d about %s: refused %d, scored %d", a.Question,
+			Count(int64(a.Nodes), "node", "nodes"), a.Refused, a.Scored)
+		if a.Candidates > 0 {
+			words = fmt.Sprintf("asked by entry %d about evicting from %s: left %d", a.Question,
+				Count(int64(a.Candidates), "node", "nodes"), a.Left)
+		}
+		for _, call := range [...][2]string{
+			{"filter", a.FilterError}, {"prioritize", a.PrioritizeError}, {"preempt", a.PreemptError},
+		} {
+			if call[1] != "" {
+				code, words = "Error", words+"; "+call[0]+" failed: "+call[1]
+			}
+		}
+		rows = append(rows, []string{"Extender", code, words, a.Extender})
 	}
 	return rows
 }

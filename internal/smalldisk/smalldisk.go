@@ -1,0 +1,67 @@
+// Package smalldisk gives tests a disk that can become full: a file system in memory whose size the test sets.
+package smalldisk
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// A Disk is a tmpfs in a mount namespace of its own, which ends with the process that holds it.
+type Disk struct {
+	// Root is the path of the disk's root folder, as every process of the user sees it.
+	Root string
+
+	sizes   io.Writer
+	answers *bufio.Reader
+}
+
+// hold mounts the disk and gives it each size that it reads.
+const hold = `mount -t tmpfs -o size=64m tmpfs "$1" && echo mounted &&
+while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
+
+// New returns a disk of 64 MiB that lives as long as the test. It skips the test where unshare(1) is missing or a user
+// may mount nothing.
+func New(t testing.TB) *Disk {
+	t.Helper()
+	at := t.TempDir()
+	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hold, "sh", at)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Skipf("skipped: a full disk takes unshare(1) of util-linux: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	d := &Disk{
+		Root:    filepath.Join(fmt.Sprintf("/proc/%d/root", cmd.Process.Pid), at),
+		sizes:   in,
+		answers: bufio.NewReader(out),
+	}
+	if said, _ := d.answers.ReadString('\n'); said != "mounted\n" {
+		t.Skip("skipped: a full disk takes the right to mount a tmpfs in a namespace of one's own")
+	}
+	return d
+}
+
+// Resize gives the disk a size in bytes, which may be less than its files take: then nothing more can be written.
+func (d *Disk) Resize(t testing.TB, size int64) {
+	t.Helper()
+	fmt.Fprintln(d.sizes, size)
+	if said, _ := d.answers.ReadString('\n'); said != "resized\n" {
+		t.Fatalf("the small disk does not take the size %d", size)
+	}
+}

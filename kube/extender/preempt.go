@@ -1,0 +1,154 @@
+package extender
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Preempt asks the extenders that are interested in a pod and support preemption about candidates, sorted by node, one
+// after the other, each about what those before have left. It returns what they answered, in that order. pods are, by
+// node, the pods that may be named as victims there. Extenders that are not nodeCacheCapable are told of these pods
+// what pods has of them.
+func (c *Client) Preempt(
+	ctx context.Context, pod *v1.Pod, candidates []eventlog.Candidate, pods map[string][]*v1.Pod,
+) []eventlog.ExtenderAnswer {
+	var asked []*extender
+	for _, e := range c.list {
+		if e.PreemptVerb != "" && e.interested(pod) {
+			asked = append(asked, e)
+		}
+	}
+	answers, whole := c.begin(ctx, asked, pod, func(a *eventlog.ExtenderAnswer, why string) { a.PreemptError = why })
+	if whole == nil {
+		return answers
+	}
+	defer c.end()
+	known := victimsByNode(candidates, pods)
+	for i, e := range asked {
+		if len(candidates) == 0 {
+			return answers[:i] // the others are not asked
+		}
+		kept, err := c.preempt(ctx, e, whole, candidates, known)
+		if err != nil {
+			answers[i].PreemptError = errorText(err)
+			if e.Ignorable {
+				continue
+			}
+			return answers[:i+1]
+		}
+		answers[i].Candidates = kept
+		none := func(c eventlog.Candidate) bool { return len(c.Victims) == 0 }
+		candidates = slices.DeleteFunc(slices.Clone(kept), none)
+		if len(candidates) < len(kept) && !e.Ignorable {
+			return answers[:i+1] // kube-scheduler takes it for an error
+		}
+	}
+	return answers
+}
+
+// victimsByNode returns the pods that may be named for each candidate, by UID.
+func victimsByNode(candidates []eventlog.Candidate, pods map[string][]*v1.Pod) map[string]map[types.UID]*v1.Pod {
+	known := make(map[string]map[types.UID]*v1.Pod, len(candidates))
+	for _, c := range candidates {
+		on := make(map[types.UID]*v1.Pod, len(pods[c.Node]))
+		for _, pod := range pods[c.Node] {
+			on[pod.UID] = pod
+		}
+		known[c.Node] = on
+	}
+	return known
+}
+
+// preempt asks one extender.
+func (c *Client) preempt(ctx context.Context, e *extender, pod *v1.Pod, candidates []eventlog.Candidate,
+	known map[string]map[types.UID]*v1.Pod) ([]eventlog.Candidate, error) {
+	args := &extenderv1.ExtenderPreemptionArgs{Pod: pod}
+	if e.NodeCacheCapable {
+		args.NodeNameToMetaVictims = metaVictims(candidates)
+	} else {
+		args.NodeNameToVictims = wholeVictims(candidates, known)
+	}
+	var result extenderv1.ExtenderPreemptionResult
+	if err := e.send(ctx, e.PreemptVerb, args, &result); err != nil {
+		return nil, err
+	}
+	var kept []eventlog.Candidate
+	for _, node := range slices.Sorted(maps.Keys(result.NodeNameToMetaVictims)) {
+		_, ok := slices.BinarySearchFunc(candidates, node, func(c eventlog.Candidate, node string) int {
+			return cmp.Compare(c.Node, node)
+		})
+		if !ok {
+			return nil, fmt.Errorf("it names node %q, about which it was not asked", cut(node))
+		}
+		candidate, err := victimsOf(node, result.NodeNameToMetaVictims[node], known[node])
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, candidate)
+	}
+	return kept, nil
+}
+
+// victimsOf checks what an extender says of a node.
+func victimsOf(node string, said *extenderv1.MetaVictims, known map[types.UID]*v1.Pod) (
+	c eventlog.Candidate, err error,
+) {
+	c.Node = node
+	if said == nil {
+		return c, nil
+	}
+	if said.NumPDBViolations < 0 {
+		return c, fmt.Errorf("it says that %d disruption budgets are violated on node %s", said.NumPDBViolations, node)
+	}
+	c.Violations = said.NumPDBViolations
+	for _, victim := range said.Pods {
+		if victim == nil {
+			return c, fmt.Errorf("it names no pod as a victim on node %s", node)
+		}
+		uid := types.UID(victim.UID)
+		if known[uid] == nil {
+			return c, fmt.Errorf("it claims to preempt pod %q on node %s, and that is not on the node", cut(victim.UID),
+				node)
+		}
+		if !slices.Contains(c.Victims, uid) {
+			c.Victims = append(c.Victims, uid)
+		}
+	}
+	return c, nil
+}
+
+func metaVictims(candidates []eventlog.Candidate) map[string]*extenderv1.MetaVictims {
+	victims := make(map[string]*extenderv1.MetaVictims, len(candidates))
+	for _, c := range candidates {
+		on := &extenderv1.MetaVictims{NumPDBViolations: c.Violations}
+		for _, uid := range c.Victims {
+			on.Pods = append(on.Pods, &extenderv1.MetaPod{UID: string(uid)})
+		}
+		victims[c.Node] = on
+	}
+	return victims
+}
+
+func wholeVictims(candidates []eventlog.Candidate, known map[string]map[types.UID]*v1.Pod,
+) map[string]*extenderv1.Victims {
+	victims := make(map[string]*extenderv1.Victims, len(candidates))
+	for _, c := range candidates {
+		on := &extenderv1.Victims{NumPDBViolations: c.Violations}
+		for _, uid := range c.Victims {
+			if pod := known[c.Node][uid]; pod != nil { // one that is gone by now is left out
+				on.Pods = append(on.Pods, pod)
+			}
+		}
+		victims[c.Node] = on
+	}
+	return victims
+}

@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// maxEventsOfCycle is how many events plugins may record while one entry is decided or applied. The rest is dropped.
+const maxEventsOfCycle = 100
+
+// recorded passes on what plugins record with the handle's EventRecorder. It is no state: no decision depends on it.
+//
+// Each event is marked with the last entry that was decided or being decided when it was recorded, so that it is
+// written once that is durable. What plugins record in calls that are made once more than kube-scheduler makes them is
+// left out: it was recorded in the cycle already.
+type recorded struct {
+	sink framework.EventSink // nil: nothing is recorded
+
+	mu    sync.Mutex
+	after uint64
+	count int // of events recorded for after within the Machine's calls
+	muted int // how many of the calls under way are made once more
+}
+
+// at says which entry is being decided or applied.
+func (r *recorded) at(seq uint64) {
+	if r.sink == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seq != r.after {
+		r.after, r.count = seq, 0
+	}
+}
+
+// muting makes a call to plugins without what they record.
+func (r *recorded) muting(call func()) {
+	r.mute(1)
+	defer r.mute(-1)
+	call()
+}
+
+func (r *recorded) mute(by int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.muted += by
+}
+
+// events is the World's Events.
+func (r *recorded) events() framework.EventSink {
+	if r.sink == nil {
+		return nil
+	}
+	return r
+}
+
+// Record implements framework.EventSink.
+func (r *recorded) Record(e framework.Event) {
+	r.mu.Lock()
+	e.After = r.after
+	silent, over := e.InCycle && r.muted > 0, e.InCycle && r.count >= maxEventsOfCycle
+	if e.InCycle && !silent {
+		r.count++
+	}
+	r.mu.Unlock()
+	switch {
+	case silent:
+	case over:
+		r.sink.Drop(fmt.Errorf("profile %q: plugins recorded more than %d events in one cycle: the others are dropped",
+			e.Reporter, maxEventsOfCycle))
+	default:
+		r.sink.Record(e)
+	}
+}
+
+// Drop implements framework.EventSink.
+func (r *recorded) Drop(why error) { r.sink.Drop(why) }
