@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -91,25 +92,35 @@ func parallel(count int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// clear deletes all pods and PodGroups, and waits until they are gone.
+// clear deletes all pods and PodGroups, and waits until they are gone. Each pod is a request of its own: one that
+// deletes them all may take longer than the API server gives a request.
 func (b *bench) clear(ctx context.Context) error {
 	now := int64(0)
 	o := metav1.DeleteOptions{GracePeriodSeconds: &now}
+	pods := b.client.CoreV1().Pods("default")
 	for {
-		err := errors.Join(
-			b.client.CoreV1().Pods("default").DeleteCollection(ctx, o, metav1.ListOptions{}),
-			b.client.SchedulingV1beta1().PodGroups("default").DeleteCollection(ctx, o, metav1.ListOptions{}))
-		if err != nil {
-			return fmt.Errorf("delete the pods: %w", err)
+		list, err := pods.List(ctx, metav1.ListOptions{Limit: 1000})
+		if err == nil {
+			err = parallel(len(list.Items), func(i int) error {
+				err := pods.Delete(ctx, list.Items[i].Name, o)
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
 		}
-		list, err := b.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return fmt.Errorf("delete the pods: %w", err)
 		}
 		if len(list.Items) == 0 {
-			return nil
+			break
 		}
 	}
+	err := b.client.SchedulingV1beta1().PodGroups("default").DeleteCollection(ctx, o, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("delete the PodGroups: %w", err)
+	}
+	return nil
 }
 
 // watcher sees pods become bound.
