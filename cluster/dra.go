@@ -25,10 +25,10 @@ import (
 // draManager is a fwk.SharedDRAManager over the log-fed informers. Upstream's default needs an assume cache
 // that compares numeric resource versions, a ResourceSlice tracker with a goroutine, and a resolver of
 // extended resources whose answer depends on the order of events; here every answer follows from the objects
-// alone, in sorted order. Device taint rules are not applied: the log does not carry them.
+// alone, in sorted order.
 type draManager struct {
 	claims  *claimTracker
-	slices  resourcelisters.ResourceSliceLister
+	slices  *taintedSlices
 	classes *deviceClasses
 	// bounds: see BoundsSelectors.
 	bounds bool
@@ -40,7 +40,7 @@ func newDRAManager(factory *logFactory) *draManager {
 	resources := factory.Resource().V1()
 	return &draManager{
 		claims:  newClaimTracker(resources.ResourceClaims().Informer(), resources.ResourceClaims().Lister()),
-		slices:  resources.ResourceSlices().Lister(),
+		slices:  newTaintedSlices(resources.ResourceSlices(), resources.DeviceTaintRules()),
 		classes: newDeviceClasses(resources.DeviceClasses().Informer().GetIndexer()),
 	}
 }
@@ -59,22 +59,13 @@ func BoundsSelectors(m fwk.SharedDRAManager) bool {
 func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
 
 // ResourceSlices implements fwk.SharedDRAManager.
-func (m *draManager) ResourceSlices() fwk.ResourceSliceLister { return sliceLister{m.slices} }
+func (m *draManager) ResourceSlices() fwk.ResourceSliceLister { return m.slices }
 
 // DeviceClasses implements fwk.SharedDRAManager.
 func (m *draManager) DeviceClasses() fwk.DeviceClassLister { return m.classes }
 
 // DeviceClassResolver implements fwk.SharedDRAManager.
 func (m *draManager) DeviceClassResolver() fwk.DeviceClassResolver { return m.classes }
-
-type sliceLister struct {
-	lister resourcelisters.ResourceSliceLister
-}
-
-// ListWithDeviceTaintRules implements fwk.ResourceSliceLister, sorted by name, without taint rules.
-func (l sliceLister) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice, error) {
-	return l.lister.List(labels.Everything())
-}
 
 // extendedResourceIndex finds device classes by the extended resource that they stand for.
 const extendedResourceIndex = "rollcall.dev/extended-resource"

@@ -148,6 +148,9 @@ func (f *Informers) AppendState(dst []byte) []byte {
 			continue
 		}
 		objects := f.List(res)
+		if res == eventlog.DeviceTaintRules && len(objects) == 0 {
+			continue // as before there were any
+		}
 		dst = canonical.AppendString(dst, string(res))
 		dst = binary.AppendUvarint(dst, uint64(len(objects)))
 		for _, obj := range objects {

@@ -131,6 +131,9 @@ var typedListers = map[eventlog.Resource]func(informers.SharedInformerFactory, l
 	eventlog.DeviceClasses: func(f informers.SharedInformerFactory, s labels.Selector) []string {
 		return namesOf(f.Resource().V1().DeviceClasses().Lister().List(s))
 	},
+	eventlog.DeviceTaintRules: func(f informers.SharedInformerFactory, s labels.Selector) []string {
+		return namesOf(f.Resource().V1().DeviceTaintRules().Lister().List(s))
+	},
 	eventlog.CompositePodGroups: func(f informers.SharedInformerFactory, s labels.Selector) []string {
 		return namesOf(f.Scheduling().V1alpha3().CompositePodGroups().Lister().List(s))
 	},

@@ -58,7 +58,7 @@ var exactTexts = []struct{ path, why string }{
 	{`.*\.(topologyKey|topology\[\]\.key)`, "compared with the keys of labels"},
 	{`.*\.podAffinityTerm\.namespaces\[\]|.*Execution\[\]\.namespaces\[\]`, "names of namespaces"},
 	{
-		`.*(tolerations|taints)\[\]\.(key|value|operator|effect)`,
+		`.*((tolerations|taints)\[\]|spec\.taint)\.(key|value|operator|effect)`,
 		"tolerations are compared with taints; keys and label values",
 	},
 	{

@@ -63,6 +63,14 @@ var registry = []resourceInfo{
 		"DeviceClass",
 		func() Object { return new(resourcev1.DeviceClass) },
 	},
+	{
+		DeviceTaintRules,
+		23,
+		false,
+		resourcev1.SchemeGroupVersion,
+		"DeviceTaintRule",
+		func() Object { return new(resourcev1.DeviceTaintRule) },
+	},
 	{Namespaces, 3, false, corev1.SchemeGroupVersion, "Namespace", func() Object { return new(corev1.Namespace) }},
 	{Nodes, 2, false, corev1.SchemeGroupVersion, "Node", func() Object { return new(corev1.Node) }},
 	{

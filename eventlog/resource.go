@@ -27,4 +27,5 @@ const (
 	ResourceClaims         Resource = "resourceclaims.resource.k8s.io"
 	ResourceSlices         Resource = "resourceslices.resource.k8s.io"
 	DeviceClasses          Resource = "deviceclasses.resource.k8s.io"
+	DeviceTaintRules       Resource = "devicetaintrules.resource.k8s.io"
 )

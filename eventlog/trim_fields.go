@@ -203,6 +203,10 @@ var keptFields = []struct {
 	},
 	{ResourceSlices, []keptField{{"spec", "the devices there are: names, attributes, counters"}}},
 	{DeviceClasses, []keptField{{"spec.{selectors,extendedResourceName}", "read by DynamicResources"}}},
+	{DeviceTaintRules, []keptField{
+		{"spec.deviceSelector", "the devices that have the taint"},
+		{"spec.taint.{key,value,effect}", "read by DynamicResources"},
+	}},
 }
 
 // cleanedRows are kept fields of a resource's objects which hold a text, or a list of texts, that the API server lets

@@ -127,6 +127,7 @@ func (m *Machine) applyUpserted(p *eventlog.Upserted) error {
 		object = m.cluster.Informers().Get(p.Resource, object.GetNamespace(), object.GetName())
 	}
 	m.tellMoved(p.Resource, action, old, object)
+	m.tellTainted()
 	return nil
 }
 
@@ -148,8 +149,16 @@ func (m *Machine) applyDeleted(p *eventlog.Deleted) error {
 	if old := m.cluster.Delete(p.Resource, p.Namespace, p.Name); old != nil {
 		m.entities.regroup(p.Resource, p.Namespace, p.Name, before)
 		m.tellMoved(p.Resource, fwk.Delete, old, nil)
+		m.tellTainted()
 	}
 	return nil
+}
+
+// tellTainted tells the queue of the ResourceSlices that a DeviceTaintRule has changed, as kube-scheduler does.
+func (m *Machine) tellTainted() {
+	for _, slice := range m.cluster.Informers().TakeTainted() {
+		m.tellMoved(eventlog.ResourceSlices, fwk.Update, slice.Before, slice.Now)
+	}
 }
 
 // tellMoved tells the queue of a change to an object that is neither a pod nor a node.

@@ -24,9 +24,6 @@
 // seconds and holds nothing up. If an API that had objects is not served any more, these count as deleted once the
 // server has said so three times in a row: servers that are being upgraded one after the other may differ.
 //
-// DeviceTaintRules are not watched: they matter for the allocation of devices, and pods whose devices are not
-// allocated yet are refused.
-//
 // The package keeps whole objects only where effects need them: volumes, claims and pod groups (Whole). Of a pod it
 // keeps what Pod returns. Everything else of a pod, with the secrets that it may hold, is dropped where it arrives.
 //

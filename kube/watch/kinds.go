@@ -57,6 +57,8 @@ var kinds = []kind{
 		func(c kubernetes.Interface) source { return typed(c.StorageV1().VolumeAttachments()) }, false, nil},
 	{eventlog.DeviceClasses,
 		func(c kubernetes.Interface) source { return typed(c.ResourceV1().DeviceClasses()) }, false, nil},
+	{eventlog.DeviceTaintRules,
+		func(c kubernetes.Interface) source { return typed(c.ResourceV1().DeviceTaintRules()) }, false, nil},
 	{eventlog.ResourceSlices,
 		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceSlices()) }, false, nil},
 	{eventlog.ResourceClaims,

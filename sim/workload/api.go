@@ -96,7 +96,7 @@ func validateAPI(object eventlog.Object) field.ErrorList {
 		}
 		return corevalidation.ValidatePersistentVolumeClaim(&in,
 			corevalidation.ValidationOptionsForPersistentVolumeClaimCreate())
-	case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice, *resourcev1.DeviceClass:
+	case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice, *resourcev1.DeviceClass, *resourcev1.DeviceTaintRule:
 		return validateDevices(object)
 	case *schedulingv1beta1.PodGroup:
 		return validatePodGroup(o)
@@ -197,6 +197,12 @@ func validateDevices(object runtime.Object) field.ErrorList {
 			return failed(err)
 		}
 		return resourcevalidation.ValidateDeviceClass(&in)
+	case *resourcev1.DeviceTaintRule:
+		var in resourceapi.DeviceTaintRule
+		if err := resourcedefaults.Convert_v1_DeviceTaintRule_To_resource_DeviceTaintRule(o, &in, nil); err != nil {
+			return failed(err)
+		}
+		return resourcevalidation.ValidateDeviceTaintRule(&in)
 	}
 	return nil
 }

@@ -37,15 +37,21 @@ func (m *manifest) addClaimTemplate(d *document) error {
 // dateTaints gives the taints of devices the time when the simulation starts, if they have none: their default is the
 // time on the wall, with which no simulation would be the same twice.
 func dateTaints(object any) {
+	date := func(taint *resourcev1.DeviceTaint) {
+		if taint.TimeAdded == nil {
+			taint.TimeAdded = &metav1.Time{Time: Start}
+		}
+	}
+	if rule, ok := object.(*resourcev1.DeviceTaintRule); ok {
+		date(&rule.Spec.Taint)
+	}
 	slice, ok := object.(*resourcev1.ResourceSlice)
 	if !ok {
 		return
 	}
 	for i := range slice.Spec.Devices {
 		for k := range slice.Spec.Devices[i].Taints {
-			if taint := &slice.Spec.Devices[i].Taints[k]; taint.TimeAdded == nil {
-				taint.TimeAdded = &metav1.Time{Time: Start}
-			}
+			date(&slice.Spec.Devices[i].Taints[k])
 		}
 	}
 }
