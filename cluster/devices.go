@@ -244,7 +244,7 @@ func (f *Informers) ReservedDevices(pod *v1.Pod) (list []eventlog.DeviceClaim, w
 		if claim == nil {
 			continue
 		}
-		if why := unsupported(claim); why != "" {
+		if why := unsupported(claim); why != "" && !f.dra.claims.awaits {
 			return nil, why
 		}
 		c, err := eventlog.NewDeviceClaim(claim)
@@ -292,7 +292,7 @@ func shareID(claim types.UID, i int, r *resourcev1.DeviceRequestAllocationResult
 	return types.UID(uuid.NewSHA1(shareSpace, name).String())
 }
 
-// unsupported says why an allocation cannot be used.
+// unsupported says why an allocation cannot be used before behaviour 7.
 func unsupported(claim *resourcev1.ResourceClaim) string {
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if len(r.BindingConditions) > 0 {

@@ -55,6 +55,10 @@ func BoundsSelectors(m fwk.SharedDRAManager) bool {
 	return ok && ours.bounds
 }
 
+// AwaitDevices sets whether devices with binding conditions may be allocated: the bind of a pod waits for them. Without
+// it a pod is refused that would have one.
+func (s *State) AwaitDevices(yes bool) { s.informers.dra.claims.awaits = yes }
+
 // ResourceClaims implements fwk.SharedDRAManager.
 func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
 
@@ -131,6 +135,8 @@ func (c *deviceClasses) GetDeviceClass(resource v1.ResourceName) *resourcev1.Dev
 type claimTracker struct {
 	lister   resourcelisters.ResourceClaimLister
 	sharable bool
+	// awaits: see State.AwaitDevices.
+	awaits bool
 
 	mu        sync.Mutex
 	pending   map[types.UID]*pendingAllocation
@@ -175,9 +181,17 @@ func (t *claimTracker) List() ([]*resourcev1.ResourceClaim, error) {
 	return t.lister.List(labels.Everything())
 }
 
-// Get implements fwk.ResourceClaimTracker.
+// Get implements fwk.ResourceClaimTracker. A claim with binding conditions is without the time of its allocation, which
+// the DynamicResources plugin would compare with the clock on the wall.
 func (t *claimTracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
-	return t.lister.ResourceClaims(namespace).Get(name)
+	claim, err := t.lister.ResourceClaims(namespace).Get(name)
+	if err != nil || !t.awaits || !HasBindingConditions(claim) || claim.Status.Allocation.AllocationTimestamp == nil {
+		return claim, err
+	}
+	timeless, allocation := *claim, *claim.Status.Allocation
+	allocation.AllocationTimestamp = nil
+	timeless.Status.Allocation = &allocation
+	return &timeless, nil
 }
 
 // GetPendingAllocation implements fwk.ResourceClaimTracker.
@@ -268,7 +282,7 @@ func (t *claimTracker) AssumedClaimRestore(string, string) {}
 // owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and
 // only claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
 //
-// It cannot judge devices with binding conditions (the plugin would read the clock on the wall).
+// Devices with binding conditions cannot be judged before behaviour 7 (the plugin would read the clock on the wall).
 func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -285,13 +299,8 @@ func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 			}
 			return fmt.Sprintf("resourceclaim %q is not allocated, and allocating devices is not supported yet", *name)
 		}
-		for _, r := range claim.Status.Allocation.Devices.Results {
-			if len(r.BindingConditions) > 0 {
-				return fmt.Sprintf(
-					"resourceclaim %q has a device with binding conditions, which are not supported yet",
-					*name,
-				)
-			}
+		if !f.dra.claims.awaits && HasBindingConditions(claim) {
+			return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet", *name)
 		}
 	}
 	return f.standsForDevices(pod)

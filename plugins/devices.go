@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -19,6 +21,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // maxAllocationSteps is how many steps the search for a pod's devices on one node may take: many times what a claim of
@@ -38,16 +41,22 @@ type boundedDevices struct {
 	*dynamicresources.DynamicResources
 	handle    fwk.Handle
 	selectors *selectors
+	// timeout is how long after its allocation a claim may wait for its devices' binding conditions.
+	timeout time.Duration
 }
 
 // newBoundedDevices returns the factory of DynamicResources with these bounds; filterTimeout is off, whatever it is set
 // to.
 func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		if a, ok := args.(*config.DynamicResourcesArgs); ok && a.FilterTimeout != nil {
-			a = a.DeepCopy()
-			a.FilterTimeout = &metav1.Duration{}
-			args = a
+		timeout := config.DynamicResourcesBindingTimeoutDefault
+		if a, ok := args.(*config.DynamicResourcesArgs); ok {
+			timeout = BindingTimeout(a)
+			if a.FilterTimeout != nil {
+				a = a.DeepCopy()
+				a.FilterTimeout = &metav1.Duration{}
+				args = a
+			}
 		}
 		made, err := factory(ctx, args, h)
 		if err != nil {
@@ -57,8 +66,16 @@ func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.
 		if !ok {
 			return nil, fmt.Errorf("it is a %T: this binary was built with a Kubernetes version it does not know", made)
 		}
-		return &boundedDevices{devices, h, &selectors{}}, nil
+		return &boundedDevices{devices, h, &selectors{}, timeout}, nil
 	}
+}
+
+// BindingTimeout returns how long a pod waits for the binding conditions of its devices.
+func BindingTimeout(args *config.DynamicResourcesArgs) time.Duration {
+	if args.BindingTimeout == nil {
+		return config.DynamicResourcesBindingTimeoutDefault
+	}
+	return args.BindingTimeout.Duration
 }
 
 // shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
@@ -83,7 +100,13 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 				continue
 			}
 			claim, err := p.handle.SharedDRAManager().ResourceClaims().Get(pod.Namespace, *name)
-			if err != nil || claim.Status.Allocation != nil {
+			if err != nil {
+				continue
+			}
+			if claim.Status.Allocation != nil {
+				if p.isOverdue(claim) {
+					state.Write(overdueKey, overdue{})
+				}
 				continue
 			}
 			if why := p.refusedSelector(claim); why != "" {
@@ -93,6 +116,29 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
 	}
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// overdueKey is where the cycle's state says that a claim of the pod is overdue, if one is.
+const overdueKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/overdue"
+
+type overdue struct{}
+
+// Clone implements fwk.StateData.
+func (o overdue) Clone() fwk.StateData { return o }
+
+// isOverdue reports whether an allocated claim has waited for the binding conditions of its devices for too long: the
+// pod cannot have it as it is. kube-scheduler compares the time of the allocation with the clock on the wall.
+func (p *boundedDevices) isOverdue(claim *resourcev1.ResourceClaim) bool {
+	if !cluster.HasBindingConditions(claim) ||
+		!utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceBindingConditions) {
+		return false
+	}
+	clock, ok := p.handle.(framework.Handle)
+	at := cluster.AllocatedAt(p.handle.SharedDRAManager(), claim.Namespace, claim.Name)
+	if ready, _ := cluster.DevicesReady(claim); !ok || at == nil || ready {
+		return false
+	}
+	return at.Add(p.timeout).Before(clock.Now())
 }
 
 // groupClaims is why a pod of a PodGroup is refused whose claims may be those of its group.
@@ -115,11 +161,17 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	log := logr.New(&costSink{p.selectors, steps.spend})
 	steps.Context = klog.NewContext(context.Background(), log)
 	status := p.DynamicResources.Filter(steps, state, pod, node)
+	if _, err := state.Read(overdueKey); err == nil && status.IsSuccess() {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
+	}
 	if why := steps.why(); why != "" && !status.IsSuccess() {
 		return fwk.AsStatus(errors.New("node " + node.Node().Name + ": the search for devices is given up: " + why))
 	}
 	return status
 }
+
+// unavailableClaim is what kube-scheduler says of a claim that is not ready in time.
+const unavailableClaim = "resourceclaim not available on the node"
 
 // countedSteps is a context that ends when it was asked so often whether it has: the allocator asks at each step. It
 // also ends when selectors have cost more than their share. It is for one node, and so for one goroutine.

@@ -124,6 +124,8 @@ var Behaviours = []Rules{
 		"What CEL selectors of devices cost is bounded for each cycle, and a selector whose answer depends on the " +
 			"order of a map is refused. Under the feature gate DRAWorkloadResourceClaims, pods of PodGroups with " +
 			"claims are refused.",
+		"Devices with binding conditions are allocated. A claim that is not ready in time is refused, by the log's time. " +
+			"Before, a pod that would have had such a device was refused.",
 	}},
 }
 
@@ -173,6 +175,9 @@ func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
 
 // allocatesDevices reports whether Decisions allocate devices to claims.
 func (r *rules) allocatesDevices() bool { return r.behaviour >= 6 }
+
+// awaitsDevices reports whether devices with binding conditions may be allocated.
+func (r *rules) awaitsDevices() bool { return r.behaviour >= 7 }
 
 // keepsDevices reports whether devices stay taken until it is known what came of the bind.
 func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
@@ -324,4 +329,5 @@ func (m *Machine) useRules() {
 	m.cluster.HearOfEvictions(m.rules.hearsOfEvictions())
 	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
+	m.cluster.AwaitDevices(m.rules.awaitsDevices())
 }

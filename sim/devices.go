@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -15,7 +16,8 @@ import (
 )
 
 // devices plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
-// devices of a claim back when nobody uses it any more.
+// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are ready
+// as soon as they are reserved for a pod.
 type devices struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
@@ -147,6 +149,7 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 				Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID,
 			})
 		}
+		makeReady(claim)
 		claims = append(claims, claim)
 	}
 	var inputs []eventlog.Payload
@@ -182,6 +185,27 @@ func allocated(claim *resourcev1.ResourceClaim, wanted []eventlog.DeviceClaim) (
 	}
 	out.Status.Allocation = result
 	return out, nil
+}
+
+// makeReady makes the binding conditions of the claim's devices true. The claim is the caller's to change.
+func makeReady(claim *resourcev1.ResourceClaim) {
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if len(r.BindingConditions) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(claim.Status.Devices, func(d resourcev1.AllocatedDeviceStatus) bool {
+			return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device
+		})
+		if at < 0 {
+			at = len(claim.Status.Devices)
+			claim.Status.Devices = append(claim.Status.Devices,
+				resourcev1.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool, Device: r.Device})
+		}
+		for _, name := range r.BindingConditions {
+			apimeta.SetStatusCondition(&claim.Status.Devices[at].Conditions,
+				metav1.Condition{Type: name, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(workload.Start)})
+		}
+	}
 }
 
 // release takes a pod that has ended, or was not bound, off its claims. With gone, those that were made for it go too.

@@ -19,8 +19,8 @@ import (
 // about 3 s after the first.
 const maxBinds = 6
 
-// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitVolumes, preBind, send and look; one of
-// an earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
+// binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitDevices, awaitVolumes, preBind, send
+// and look; one of an earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
 // process, may have bound the pod.
 type binding struct {
 	*Effects
@@ -38,6 +38,8 @@ type binding struct {
 	refused *fwk.Status // by a plugin
 
 	offSince time.Time // since when the server has put off every call; zero if it has not put off the last one
+
+	awaited []awaited // claims with binding conditions
 
 	settled  int       // how many of Volumes are written
 	written  []written // what was written

@@ -30,6 +30,7 @@ func ClaimsOf(pod *v1.Pod) []string {
 // DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
 // bound any more. One that goes while something is written gives that back before the result is told.
 func (b *binding) reserveClaims(ctx context.Context) turn {
+	b.awaited = nil
 	for _, name := range b.Claims {
 		if err := b.opts.Still(b.Effect); err != nil {
 			return b.fail(err)
@@ -58,6 +59,7 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	case claim.Status.Allocation != nil && devices != nil && !hasDevices(claim, devices):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
 	case claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.ReservedFor, b.isPod):
+		b.noteAwaited(claim)
 		return nil
 	}
 	if claim.Status.Allocation == nil {
@@ -69,7 +71,13 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
 			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: b.Name, UID: b.UID})
 	}
-	return b.updateDevices(ctx, claim)
+	if claim.Status.Allocation.AllocationTimestamp == nil {
+		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
+	}
+	if claim, err = b.updateDevices(ctx, claim); err == nil {
+		b.noteAwaited(claim)
+	}
+	return err
 }
 
 // allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. What is
@@ -94,7 +102,6 @@ func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	if result.Devices.Config, err = b.configure(ctx, claim, result); err != nil {
 		return nil, err
 	}
-	result.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
 	claim.Status.Allocation = result
 	return claim, nil
 }
@@ -177,7 +184,7 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	if len(claim.Status.ReservedFor) == 0 {
 		claim.Status.Allocation, claim.Status.Devices = nil, nil
 	}
-	err = b.updateDevices(ctx, claim)
+	_, err = b.updateDevices(ctx, claim)
 	if isGone(err, name) {
 		return nil
 	}
@@ -192,12 +199,14 @@ func (b *binding) readDevices(ctx context.Context, name string) (claim *resource
 	return claim, err
 }
 
-func (b *binding) updateDevices(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+func (b *binding) updateDevices(ctx context.Context, claim *resourcev1.ResourceClaim,
+) (updated *resourcev1.ResourceClaim, err error) {
 	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
-	return b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
-		_, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	err = b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
+		updated, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 		return err
 	})
+	return updated, err
 }
 
 // configure returns the configurations of the devices, as the allocator of Kubernetes puts them together (Allocate in

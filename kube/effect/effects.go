@@ -74,13 +74,16 @@ type Options struct {
 	Client kubernetes.Interface
 	// Workers is how many effects are carried out at the same time; 32 by default.
 	Workers int
-	// Whole returns a PersistentVolume or a claim as the process knows it, with everything but its managed fields; nil
+	// Whole returns a PersistentVolume, a claim or a ResourceClaim as the process knows it, with everything but its managed fields; nil
 	// if it does not know it. That is then read from the API server, as everything is with a nil Whole. What is
 	// returned is not changed.
 	Whole func(res eventlog.Resource, namespace, name string) eventlog.Object
 	// BindTimeout is how long a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds); 600 s by
 	// default.
 	BindTimeout time.Duration
+	// DeviceTimeout is how long after their allocation a pod waits for the binding conditions of its devices
+	// (DynamicResourcesArgs.bindingTimeout); 600 s by default.
+	DeviceTimeout time.Duration
 	// CallTimeout is how long one call may take; 30 s by default.
 	CallTimeout time.Duration
 	// Still is asked just before an effect is sent, and says why it need not be sent any more: its pod or, of a bind,
@@ -183,6 +186,9 @@ func New(opts Options) *Effects {
 	}
 	if opts.BindTimeout <= 0 {
 		opts.BindTimeout = 600 * time.Second
+	}
+	if opts.DeviceTimeout <= 0 {
+		opts.DeviceTimeout = 600 * time.Second
 	}
 	if opts.CallTimeout <= 0 {
 		opts.CallTimeout = 30 * time.Second

@@ -323,6 +323,11 @@ func (s *server) addPod(name string, uid types.UID) *v1.Pod {
 func (s *server) count(method, end string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.countLocked(method, end)
+}
+
+// countLocked is count with the server locked.
+func (s *server) countLocked(method, end string) int {
 	n := 0
 	for _, r := range s.requests {
 		if strings.HasPrefix(r, method+" ") && strings.HasSuffix(r, end) {

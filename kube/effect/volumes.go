@@ -24,9 +24,6 @@ type written struct{ volume, claim, version string }
 // (pkg/scheduler/framework/plugins/volumebinding/binder.go): a volume gets its claim, and a claim that is to be
 // provisioned gets the node. The PersistentVolume controller does the rest.
 func (b *binding) bindVolumes(ctx context.Context) turn {
-	if len(b.Volumes) == 0 {
-		return turn{next: b.preBind}
-	}
 	for ; b.settled < len(b.Volumes); b.settled++ {
 		if err := b.settleVolume(ctx, b.Volumes[b.settled]); err != nil {
 			b.readBack = true
@@ -35,7 +32,7 @@ func (b *binding) bindVolumes(ctx context.Context) turn {
 		b.readBack, b.tries, b.offSince = false, 0, time.Time{}
 	}
 	b.deadline = b.opts.Clock.Now().Add(b.opts.BindTimeout)
-	return turn{next: b.awaitVolumes}
+	return turn{next: b.awaitDevices}
 }
 
 func (b *binding) settleVolume(ctx context.Context, v eventlog.VolumeClaim) error {
@@ -94,6 +91,9 @@ func (b *binding) askForVolume(ctx context.Context, claim *v1.PersistentVolumeCl
 
 // awaitVolumes waits until the claims are bound.
 func (b *binding) awaitVolumes(ctx context.Context) turn {
+	if len(b.Volumes) == 0 {
+		return turn{next: b.preBind}
+	}
 	if err := b.opts.Still(b.Effect); err != nil {
 		return b.fail(err)
 	}

@@ -62,7 +62,7 @@ var kinds = []kind{
 	{eventlog.ResourceSlices,
 		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceSlices()) }, false, nil},
 	{eventlog.ResourceClaims,
-		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceClaims("")) }, false, nil},
+		func(c kubernetes.Interface) source { return typed(c.ResourceV1().ResourceClaims("")) }, true, nil},
 	{eventlog.CompositePodGroups,
 		func(c kubernetes.Interface) source { return typed(c.SchedulingV1alpha3().CompositePodGroups("")) }, true, nil},
 	{eventlog.PodGroups,

@@ -25,6 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/status"
 	"github.com/rollcall-sched/rollcall/kube/watch"
 	"github.com/rollcall-sched/rollcall/live"
+	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -59,7 +60,7 @@ func (c *connection) connect() error {
 	c.effects = effect.New(effect.Options{
 		Extenders: extenders,
 		Client:    c.client, Workers: bindWorkers, Whole: c.whole, BindTimeout: volumeTimeout(c.config),
-		Still: c.still, Report: logNote,
+		DeviceTimeout: deviceTimeout(c.config), Still: c.still, Report: logNote,
 	})
 	c.status = status.New(status.Options{
 		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
@@ -93,6 +94,18 @@ func volumeTimeout(cfg *framework.Config) (longest time.Duration) {
 		for _, plugin := range profile.PluginConfig {
 			if args, ok := plugin.Args.(*config.VolumeBindingArgs); ok {
 				longest = max(longest, time.Duration(args.BindTimeoutSeconds)*time.Second)
+			}
+		}
+	}
+	return longest
+}
+
+// deviceTimeout is how long a pod waits for its devices: the longest of all profiles; 0 if none says.
+func deviceTimeout(cfg *framework.Config) (longest time.Duration) {
+	for _, profile := range cfg.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*config.DynamicResourcesArgs); ok {
+				longest = max(longest, plugins.BindingTimeout(args))
 			}
 		}
 	}
