@@ -300,7 +300,8 @@ func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 			return fmt.Sprintf("resourceclaim %q is not allocated, and allocating devices is not supported yet", *name)
 		}
 		if !f.dra.claims.awaits && HasBindingConditions(claim) {
-			return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet", *name)
+			return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet",
+				*name)
 		}
 	}
 	return f.standsForDevices(pod)

@@ -74,7 +74,9 @@ func TestRulesTaintTheDevicesThatTheySelect(t *testing.T) {
 			want[device] = []string{"own", "ruled"}
 		}
 		rule := taintRule("r", "ruled", c.selector)
-		logged := []eventlog.Object{poolSlice("a", "one", "0", "1"), poolSlice("a", "two", "0"), poolSlice("b", "one", "0")}
+		logged := []eventlog.Object{
+			poolSlice("a", "one", "0", "1"), poolSlice("a", "two", "0"), poolSlice("b", "one", "0"),
+		}
 		for _, ruleFirst := range []bool{false, true} {
 			f := NewInformers()
 			if ruleFirst {
@@ -101,9 +103,7 @@ func TestRulesTaintTheDevicesThatTheySelect(t *testing.T) {
 func TestChangedSlicesAreTold(t *testing.T) {
 	f := NewInformers()
 	b := "b"
-	for _, slice := range []eventlog.Object{poolSlice("b", "y", "0"), poolSlice("a", "x", "0"), poolSlice("b", "x", "0")} {
-		mustUpsert(t, f, slice)
-	}
+	mustUpsert(t, f, poolSlice("b", "y", "0"), poolSlice("a", "x", "0"), poolSlice("b", "x", "0"))
 	told := func() (names []string) {
 		for _, c := range f.TakeTainted() {
 			if c.Before.Name != c.Now.Name || sameTaints(c.Before, c.Now) {

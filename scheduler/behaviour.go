@@ -124,8 +124,8 @@ var Behaviours = []Rules{
 		"What CEL selectors of devices cost is bounded for each cycle, and a selector whose answer depends on the " +
 			"order of a map is refused. Under the feature gate DRAWorkloadResourceClaims, pods of PodGroups with " +
 			"claims are refused.",
-		"Devices with binding conditions are allocated. A claim that is not ready in time is refused, by the log's time. " +
-			"Before, a pod that would have had such a device was refused.",
+		"Devices with binding conditions are allocated. A claim that is not ready in time is refused, by the log's " +
+			"time. Before, a pod that would have had such a device was refused.",
 	}},
 }
 

@@ -16,8 +16,8 @@ import (
 )
 
 // devices plays the resource claim controller: it makes claims of ResourceClaimTemplates for pods, and gives the
-// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are ready
-// as soon as they are reserved for a pod.
+// devices of a claim back when nobody uses it any more. It also plays drivers: devices with binding conditions are
+// ready as soon as they are reserved for a pod.
 type devices struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
@@ -202,8 +202,9 @@ func makeReady(claim *resourcev1.ResourceClaim) {
 				resourcev1.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool, Device: r.Device})
 		}
 		for _, name := range r.BindingConditions {
-			apimeta.SetStatusCondition(&claim.Status.Devices[at].Conditions,
-				metav1.Condition{Type: name, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(workload.Start)})
+			apimeta.SetStatusCondition(&claim.Status.Devices[at].Conditions, metav1.Condition{
+				Type: name, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(workload.Start),
+			})
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 const maxBinds = 6
 
 // binding is a bind on its way. Its steps are reserveClaims, bindVolumes, awaitDevices, awaitVolumes, preBind, send
-// and look; one of an earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also one of an earlier
-// process, may have bound the pod.
+// and look; one of an earlier epoch begins with look. Whatever fails, look has the last word: an earlier attempt, also
+// one of an earlier process, may have bound the pod.
 type binding struct {
 	*Effects
 	Request

@@ -38,11 +38,15 @@ func conditionalResult() *resourcev1.AllocationResult {
 	return result
 }
 
+func is(condition string) metav1.Condition {
+	return metav1.Condition{Type: condition, Status: metav1.ConditionTrue}
+}
+
 // tell has the driver say conditions of the GPU of the claim, with the server locked.
 func tell(s *server, conditions ...metav1.Condition) {
 	claim := s.devices["gpu"].DeepCopy()
 	claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{
-		{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-1", Conditions: []metav1.Condition{{Type: "broken", Status: "True"}}},
+		{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-1", Conditions: []metav1.Condition{is("broken")}},
 		{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-0", Conditions: conditions},
 	}
 	put(s, s.devices, claim)
@@ -70,12 +74,12 @@ func resultOf(r *running, request effect.Request) *eventlog.BindResult {
 
 func TestAPodIsBoundOnceItsDevicesAreReady(t *testing.T) {
 	s, request := withConditions(t)
-	afterReads(s, 2, func() { tell(s, metav1.Condition{Type: "attached", Status: "True"}) })
+	afterReads(s, 2, func() { tell(s, is("attached")) })
 	next := s.before
 	s.before = func(r string) {
 		next(r)
 		if s.countLocked("GET", "/resourceclaims/gpu") == 5 {
-			tell(s, metav1.Condition{Type: "powered", Status: "True"}, metav1.Condition{Type: "attached", Status: "True"},
+			tell(s, is("powered"), is("attached"),
 				metav1.Condition{Type: "broken", Status: "False"})
 		}
 	}
@@ -86,7 +90,8 @@ func TestAPodIsBoundOnceItsDevicesAreReady(t *testing.T) {
 		t.Errorf("the result is %v %q", got.Outcome, got.Message)
 	}
 	// Read once to be allocated, then at once and every five seconds.
-	if waits := r.clock.waited(); !slices.Equal(waits, []time.Duration{5 * time.Second, 5 * time.Second, 5 * time.Second}) {
+	const poll = 5 * time.Second
+	if waits := r.clock.waited(); !slices.Equal(waits, []time.Duration{poll, poll, poll}) {
 		t.Errorf("the waits are %v", waits)
 	}
 	if last := s.requests[len(s.requests)-1]; !strings.HasSuffix(last, "/binding") {
@@ -106,9 +111,9 @@ func TestDevicesThatDoNotGetReadyFailTheBind(t *testing.T) {
 		waits   int
 	}{
 		"never":   {func(*server) {}, timeout, 13}, // not yet after 60 s
-		"in part": {func(s *server) { tell(s, metav1.Condition{Type: "attached", Status: "True"}) }, timeout, 13},
+		"in part": {func(s *server) { tell(s, is("attached")) }, timeout, 13},
 		"a failure": {func(s *server) {
-			tell(s, metav1.Condition{Type: "attached", Status: "True"}, metav1.Condition{Type: "powered", Status: "True"},
+			tell(s, is("attached"), is("powered"),
 				metav1.Condition{Type: "broken", Status: "True", Reason: "NoCable", Message: "no \"cable\""})
 		}, `device binding failed: claim=gpu, reason=NoCable, message="no \"cable\""`, 2},
 		"deallocated": {func(s *server) {
@@ -152,7 +157,9 @@ func TestTheWaitForDevicesBeginsWithTheirAllocation(t *testing.T) {
 		claim.Status.Allocation = conditionalResult()
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Unix(1000-50, 0)}
 		if earlier {
-			claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "u"}}
+			claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+				{Resource: "pods", Name: "a", UID: "u"},
+			}
 		}
 		put(s, s.devices, claim)
 		request.Earlier = earlier
@@ -184,7 +191,7 @@ func TestDevicesAreLookedAtWithoutReadingThem(t *testing.T) {
 			old.ResourceVersion = "1"
 			return old
 		case 3:
-			tell(s, metav1.Condition{Type: "attached", Status: "True"}, metav1.Condition{Type: "powered", Status: "True"})
+			tell(s, is("attached"), is("powered"))
 		}
 		return s.devices["gpu"]
 	}})

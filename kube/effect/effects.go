@@ -74,9 +74,9 @@ type Options struct {
 	Client kubernetes.Interface
 	// Workers is how many effects are carried out at the same time; 32 by default.
 	Workers int
-	// Whole returns a PersistentVolume, a claim or a ResourceClaim as the process knows it, with everything but its managed fields; nil
-	// if it does not know it. That is then read from the API server, as everything is with a nil Whole. What is
-	// returned is not changed.
+	// Whole returns a PersistentVolume, a claim or a ResourceClaim as the process knows it, with everything but its
+	// managed fields; nil if it does not know it. That is then read from the API server, as everything is with a nil
+	// Whole. What is returned is not changed.
 	Whole func(res eventlog.Resource, namespace, name string) eventlog.Object
 	// BindTimeout is how long a pod waits for its claims to be bound (VolumeBindingArgs.bindTimeoutSeconds); 600 s by
 	// default.

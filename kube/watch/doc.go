@@ -24,8 +24,9 @@
 // seconds and holds nothing up. If an API that had objects is not served any more, these count as deleted once the
 // server has said so three times in a row: servers that are being upgraded one after the other may differ.
 //
-// The package keeps whole objects only where effects need them: volumes, claims of volumes and devices, pod groups (Whole). Of a pod it
-// keeps what Pod returns. Everything else of a pod, with the secrets that it may hold, is dropped where it arrives.
+// The package keeps whole objects only where effects need them: volumes, claims of volumes and devices, pod groups
+// (Whole). Of a pod it keeps what Pod returns. Everything else of a pod, with the secrets that it may hold, is dropped
+// where it arrives.
 //
 // It never decides anything and writes nothing to the API server. Start reading at Watch in watch.go.
 package watch
