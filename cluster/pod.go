@@ -118,6 +118,7 @@ func (s *State) UpsertPod(obj *v1.Pod) (old *v1.Pod, err error) {
 		p = &Pod{Object: obj, info: info}
 		s.pods[obj.UID] = p
 		s.byName[name] = obj.UID
+		s.NoteReturned(obj.UID)
 		s.join(p)
 	} else {
 		old = p.Object
@@ -180,6 +181,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 	if !s.HoldsUnresolved(p) {
 		s.forgetDevices(uid)
 	}
+	delete(s.returned, uid)
 	s.waits.release(uid)
 	s.leave(p)
 	delete(s.pods, uid)
@@ -194,7 +196,10 @@ func (s *State) enter(p *Pod, stage Stage) {
 		s.waits.release(p.Object.UID)
 	}
 	p.Stage = stage
-	if stage == Bound && s.keepsDevices {
+	if stage == Binding {
+		delete(s.returned, p.Object.UID) // another bind takes the place of the one that is under way
+	}
+	if stage == Bound && s.keepsDevices && !s.returned[p.Object.UID] {
 		s.informers.settleDevices(p.Object.UID)
 	}
 }
@@ -243,28 +248,44 @@ func (s *State) KeepUnresolvedDevices(yes bool) {
 	if yes {
 		s.informers.unresolved = func(uid types.UID) bool {
 			p := s.pods[uid]
-			return p == nil || p.Stage != Bound
+			return p == nil || p.Stage != Bound || s.returned[uid]
 		}
 	}
 }
 
 // HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.
 func (s *State) HoldsUnresolved(p *Pod) bool {
-	return s.keepsDevices && p.Stage == Binding && len(s.informers.deviceClaims[p.Object.UID]) > 0
+	return s.keepsDevices && (p.Stage == Binding || s.returned[p.Object.UID]) &&
+		len(s.informers.deviceClaims[p.Object.UID]) > 0
 }
 
-// UnresolvedDevices returns the claims with the devices that are taken for a pod that is gone.
+// NoteReturned notes that the bind of a pod is under way which the pod does not show, if devices are taken for it: the
+// pod was deleted and is back. They stay taken until ResolveDevices, or until another bind takes its place.
+func (s *State) NoteReturned(uid types.UID) {
+	p := s.pods[uid]
+	if s.keepsDevices && p != nil && p.Stage != Binding && len(s.informers.deviceClaims[uid]) > 0 {
+		s.returned[uid] = true
+	}
+}
+
+// UnresolvedDevices returns the claims with the devices that are taken for a bind of which the pod shows nothing: it is
+// gone, or was and is back.
 func (s *State) UnresolvedDevices(uid types.UID) []eventlog.DeviceClaim {
-	if s.pods[uid] != nil {
+	if s.pods[uid] != nil && !s.returned[uid] {
 		return nil
 	}
 	return s.informers.heldDevices(uid)
 }
 
-// ResolveDevices frees the devices that are taken for a pod that is gone: it is known what came of its bind.
-func (s *State) ResolveDevices(uid types.UID) {
-	if s.pods[uid] == nil {
+// ResolveDevices frees the devices that are taken for a pod that is gone: it is known what came of its bind. Of a pod
+// that is back they stay taken if it is bound, and if a decision has given it a node since.
+func (s *State) ResolveDevices(uid types.UID, bound bool) {
+	delete(s.returned, uid)
+	switch p := s.pods[uid]; {
+	case p == nil, !bound && p.Stage != Waiting:
 		s.forgetDevices(uid)
+	case p.Stage == Bound:
+		s.informers.settleDevices(uid)
 	}
 }
 
@@ -304,7 +325,9 @@ func (s *State) Release(p *Pod) error {
 		return err
 	}
 	s.informers.ForgetVolumes(p.Object.UID)
-	s.forgetDevices(p.Object.UID)
+	if !s.returned[p.Object.UID] {
+		s.forgetDevices(p.Object.UID)
+	}
 	p.info, p.Volumes, p.Devices, p.Since = withPod(p.info, p.Object), nil, nil, 0
 	s.setStage(p, Pending)
 	return nil

@@ -59,8 +59,9 @@ type State struct {
 
 	freed []FreedClaim // see TakeFreed; no state: Apply takes what it has caused
 
-	keepsDevices bool              // see KeepUnresolvedDevices
-	scored       []v1.ResourceName // see ScoreResources
+	keepsDevices bool               // see KeepUnresolvedDevices
+	returned     map[types.UID]bool // see NoteReturned; it follows from the state and the effects
+	scored       []v1.ResourceName  // see ScoreResources
 }
 
 // New returns the state before the first entry: nothing.
@@ -77,6 +78,7 @@ func New() *State {
 		byName:               map[types.NamespacedName]types.UID{},
 		groups:               map[types.NamespacedName]*Group{},
 		fallen:               map[*Group]bool{},
+		returned:             map[types.UID]bool{},
 		composites:           map[types.NamespacedName]*Composite{},
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -252,21 +253,21 @@ func (r *run) carry(effects []scheduler.Effect) {
 	if len(effects) == 0 || r.lost() {
 		return
 	}
-	requests := make([]effect.Request, len(effects))
+	requests, lists := make([]effect.Request, len(effects)), map[string][]*v1.Pod{}
 	for i, e := range effects {
-		requests[i] = r.request(e)
+		requests[i] = r.request(e, lists)
 	}
 	r.Effects.Carry(requests)
 }
 
-// request adds to an effect what the state knows besides.
-func (r *run) request(e scheduler.Effect) effect.Request {
+// request adds to an effect what the state knows besides. lists are for those that are made together, see PodsAt.
+func (r *run) request(e scheduler.Effect, lists map[string][]*v1.Pod) effect.Request {
 	request, state := effect.Request{Effect: e, Earlier: e.Seq < r.start}, r.engine.Machine().Cluster()
 	if p := state.Pod(e.UID); p != nil && e.Kind != scheduler.Evict {
 		request.Pod = p.Object
 	}
 	if e.Kind == scheduler.Ask {
-		request.Pods = r.engine.Machine().PodsAt(e.Candidates)
+		request.Pods = r.engine.Machine().PodsAt(e.Candidates, lists)
 		return request
 	}
 	if e.Kind == scheduler.Bind {

@@ -362,14 +362,14 @@ func isFinished(pod *v1.Pod) bool {
 
 // applyBindResult takes in what came of a bind. Results for pods that are not being bound any more, that are being
 // bound to another node by now, or to the same node by a later decision, come late and change nothing. That of a pod
-// that is gone frees its devices.
+// that is gone frees its devices, also if a pod of its UID has come back since.
 func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	p := m.cluster.Pod(r.UID)
-	if p == nil {
+	if p == nil || p.Stage != cluster.Binding {
 		m.resolveGone(r)
 		return nil
 	}
-	if p.Stage != cluster.Binding || r.Node != p.Node {
+	if r.Node != p.Node {
 		return nil
 	}
 	if r.Decision != 0 && r.Decision != m.effects.decisionOf(r.UID, Bind) {
@@ -403,15 +403,25 @@ func (m *Machine) applyBindResult(r *eventlog.BindResult) error {
 	return fmt.Errorf("bind result of pod %s/%s: unknown outcome %d", p.Object.Namespace, p.Object.Name, r.Outcome)
 }
 
-// resolveGone takes in what came of the bind of a pod that is gone, for which devices are taken: they are free now. A
-// claim that the bind has written is logged with them if they are not.
+// resolveGone takes in what came of the bind of a pod that was deleted meanwhile, for which devices are taken: they are
+// free now. A claim that the bind has written is logged with them if they are not. The pod may be back: a list of the
+// API server was behind, and the next one has it again.
 func (m *Machine) resolveGone(r *eventlog.BindResult) {
 	by := m.effects.decisionOf(r.UID, Bind)
 	if by == 0 || r.Decision != 0 && r.Decision != by || r.Outcome == eventlog.BindUnknown {
 		return
 	}
 	m.effects.done(r.UID, Bind)
-	m.cluster.ResolveDevices(r.UID)
+	m.cluster.ResolveDevices(r.UID, r.Outcome == eventlog.BindBound)
+}
+
+// noteReturned has a cluster that was restored know which pods have come back while their binds are under way.
+func (m *Machine) noteReturned() {
+	for i := range m.effects.slots {
+		if x := &m.effects.slots[i]; x.Kind == Bind {
+			m.cluster.NoteReturned(x.UID)
+		}
+	}
 }
 
 // failureOfBind returns what the queue has to know of a bind that failed: that there was an error, or which plugin of

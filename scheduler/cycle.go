@@ -41,6 +41,8 @@ func (c *cycle) run() eventlog.Decision {
 	m.profiles.forgetVolumes(c.profile)
 	waiting.StartCycle()
 	m.wanted.begin()
+	m.recorded.hold()
+	defer func() { m.recorded.release(c.d.Outcome == eventlog.Asked) }() // the cycle that follows records it again
 	if why := m.cluster.Informers().Undecidable(pod, m.rules.allocatesDevices()); why != "" {
 		c.d.Outcome = eventlog.Unschedulable
 		code := fwk.UnschedulableAndUnresolvable.String()

@@ -159,6 +159,7 @@ func (m *Machine) reconfigure(data []byte) error {
 	if err := m.cluster.Restore(canonical.NewReader(state)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}
+	m.noteReturned()
 	if err := m.cluster.RestoreWaits(canonical.NewReader(waiting)); err != nil {
 		return fmt.Errorf("change the configuration: %w", err)
 	}

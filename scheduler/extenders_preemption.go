@@ -233,17 +233,23 @@ func readPreemptAnswer(r *canonical.Reader) eventlog.ExtenderAnswer {
 }
 
 // PodsAt returns, by node, the pods that may be named as victims on candidates: those on the node, and the victims
-// elsewhere. They must not be changed.
-func (m *Machine) PodsAt(candidates []eventlog.Candidate) map[string][]*v1.Pod {
+// elsewhere. They must not be changed. Those on a node are listed once for all questions that are asked with the same
+// lists, which begin empty and are good until the next entry is applied: a question keeps them until it is answered.
+func (m *Machine) PodsAt(candidates []eventlog.Candidate, lists map[string][]*v1.Pod) map[string][]*v1.Pod {
 	pods := make(map[string][]*v1.Pod, len(candidates))
 	for _, c := range candidates {
-		node, err := m.cluster.Get(c.Node)
-		if err != nil {
-			continue // it is gone
+		on, listed := lists[c.Node]
+		if !listed {
+			node, err := m.cluster.Get(c.Node)
+			if err != nil {
+				continue // it is gone
+			}
+			for _, info := range node.GetPods() {
+				on = append(on, info.GetPod())
+			}
+			lists[c.Node] = on
 		}
-		for _, info := range node.GetPods() {
-			pods[c.Node] = append(pods[c.Node], info.GetPod())
-		}
+		pods[c.Node] = slices.Clip(on)
 		for _, uid := range c.Victims {
 			if p := m.cluster.Pod(uid); p != nil && p.Node != c.Node {
 				pods[c.Node] = append(pods[c.Node], p.Placed())

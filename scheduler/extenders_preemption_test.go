@@ -82,8 +82,19 @@ func TestPreemptionIsAQuestion(t *testing.T) {
 			effects[0].Candidates[1].Victims[0] != "low-n2" || len(effects[0].Nodes) > 0 {
 			t.Fatalf("%s asks %+v", name, effects)
 		}
-		if pods := m.PodsAt(effects[0].Candidates); len(pods) != 3 || pods["n3"][0].Name != "low-n3" {
+		lists := map[string][]*v1.Pod{}
+		pods := m.PodsAt(effects[0].Candidates, lists)
+		if len(pods) != 3 || pods["n3"][0].Name != "low-n3" {
 			t.Errorf("%s knows these pods: %+v", name, pods)
+		}
+		elsewhere := eventlog.Candidate{Node: "n3", Victims: []types.UID{"low-n3", "low-n1"}}
+		more := m.PodsAt([]eventlog.Candidate{elsewhere}, lists)
+		again := m.PodsAt(effects[0].Candidates, lists)
+		if &again["n3"][0] != &pods["n3"][0] || len(again["n3"]) != 1 {
+			t.Errorf("%s lists the pods of a node anew for each question: %+v", name, again)
+		}
+		if len(more["n3"]) != 2 || more["n3"][1].Name != "low-n1" {
+			t.Errorf("%s knows of a victim elsewhere %+v", name, more)
 		}
 	}
 	a.leaves("high", asked-1, "n1")

@@ -163,7 +163,7 @@ func (m *Machine) EffectsAfter(seq uint64) []Effect {
 	effects := m.effects.after(seq)
 	for i := range effects {
 		if x := &effects[i]; x.Kind == Bind {
-			if p := m.cluster.Pod(x.UID); p != nil {
+			if p := m.cluster.Pod(x.UID); p != nil && p.Stage == cluster.Binding {
 				x.Devices = p.Devices
 			} else {
 				x.Devices = m.cluster.UnresolvedDevices(x.UID)

@@ -22,6 +22,9 @@ type recorded struct {
 	after uint64
 	count int // of events recorded for after within the Machine's calls
 	muted int // how many of the calls under way are made once more
+	// holding says that events of the cycle under way are kept in held: it may be made once more.
+	holding bool
+	held    []framework.Event
 }
 
 // at says which entry is being decided or applied.
@@ -49,6 +52,36 @@ func (r *recorded) mute(by int) {
 	r.muted += by
 }
 
+// hold keeps what the cycle that begins records until release.
+func (r *recorded) hold() {
+	if r.sink == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holding = true
+}
+
+// release passes on what was kept, or drops it because the cycle is made once more.
+func (r *recorded) release(drop bool) {
+	if r.sink == nil {
+		return
+	}
+	r.mu.Lock()
+	held := r.held
+	r.holding, r.held = false, nil
+	if drop {
+		r.count -= len(held)
+	}
+	r.mu.Unlock()
+	if drop {
+		return
+	}
+	for _, e := range held {
+		r.sink.Record(e)
+	}
+}
+
 // events is the World's Events.
 func (r *recorded) events() framework.EventSink {
 	if r.sink == nil {
@@ -65,9 +98,13 @@ func (r *recorded) Record(e framework.Event) {
 	if e.InCycle && !silent {
 		r.count++
 	}
+	held := e.InCycle && !silent && !over && r.holding
+	if held {
+		r.held = append(r.held, e)
+	}
 	r.mu.Unlock()
 	switch {
-	case silent:
+	case silent, held:
 	case over:
 		r.sink.Drop(fmt.Errorf("profile %q: plugins recorded more than %d events in one cycle: the others are dropped",
 			e.Reporter, maxEventsOfCycle))

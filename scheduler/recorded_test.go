@@ -99,6 +99,12 @@ type tellers struct {
 
 func newTellers(t *testing.T, plugin *teller, sink framework.EventSink) *tellers {
 	t.Helper()
+	return newTellersWith(t, plugin, sink, "")
+}
+
+// newTellersWith has more in the configuration.
+func newTellersWith(t *testing.T, plugin *teller, sink framework.EventSink, more string) *tellers {
+	t.Helper()
 	registry := plugins.NewRegistry()
 	registry.Events = sink
 	registry.Factories["Teller"] = func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
@@ -111,7 +117,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - plugins: {multiPoint: {enabled: [{name: Teller}]}}
-`)})
+`+more)})
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
 	node.Status.Allocatable = v1.ResourceList{v1.ResourcePods: *resource.NewQuantity(10, resource.DecimalSI)}
 	m.apply(&eventlog.Upserted{Resource: eventlog.Nodes, Object: node})
@@ -151,6 +157,39 @@ func TestWhatPluginsRecordIsPassedOnOnce(t *testing.T) {
 	want := []string{"PreFilter a after 4", "Reserve a after 4", "PreBind a after 4", "Unreserve a after 5"}
 	if !slices.Equal(sink.events, want) || len(sink.drops) > 0 {
 		t.Errorf("recorded %q, want %q; dropped %q", sink.events, want, sink.drops)
+	}
+}
+
+// TestACycleThatAsksAboutPreemptionRecordsNothing has the cycle of a pod end as a question: the one that follows the
+// answer records the same.
+func TestACycleThatAsksAboutPreemptionRecordsNothing(t *testing.T) {
+	sink := &told{}
+	m := newTellersWith(t, &teller{}, sink, "extenders: [{urlPrefix: 'http://x', preemptVerb: p}]\n")
+	lower := int32(-1)
+	for i := range 10 {
+		name := fmt.Sprintf("low-%d", i)
+		m.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name)},
+			Spec: v1.PodSpec{SchedulerName: "default-scheduler", NodeName: "n", Priority: &lower,
+				Containers: []v1.Container{{Name: "c"}}}}})
+	}
+	asked, ok := m.Decide(nil)
+	if !ok || asked.Outcome != eventlog.Asked || len(asked.Questions) != 1 {
+		t.Fatalf("decides %+v, %v", asked, ok)
+	}
+	m.apply(&asked)
+	if len(sink.events) > 0 {
+		t.Errorf("with the question it has recorded %q", sink.events)
+	}
+	m.apply(&eventlog.ExtenderResult{UID: asked.UID, Decision: m.seq, Answers: []eventlog.ExtenderAnswer{
+		{Candidates: asked.Questions[0].Candidates}}})
+	before := m.seq
+	d, ok := m.Decide(nil)
+	if !ok || len(d.Victims) != 1 {
+		t.Fatalf("after the answer it decides %+v, %v", d, ok)
+	}
+	if want := []string{fmt.Sprintf("PreFilter a after %d", before+1)}; !slices.Equal(sink.events, want) {
+		t.Errorf("recorded %q, want %q", sink.events, want)
 	}
 }
 

@@ -100,6 +100,7 @@ func (m *Machine) restore(r *canonical.Reader) error {
 		return err
 	}
 	m.effects.restore(r)
+	m.noteReturned()
 	if m.rules.hearsOfEvictions() {
 		m.effects.restoreEvictions(r)
 	}

@@ -18,6 +18,9 @@ import (
 // after the other, each about what those before have left. It returns what they answered, in that order. pods are, by
 // node, the pods that may be named as victims there. Extenders that are not nodeCacheCapable are told of these pods
 // what pods has of them.
+//
+// Nobody is asked about a candidate of which a victim is gone: it is another one by now. If they all are, nobody is
+// asked, and the answers leave them all, so that the pod is tried again with those that there are then.
 func (c *Client) Preempt(
 	ctx context.Context, pod *v1.Pod, candidates []eventlog.Candidate, pods map[string][]*v1.Pod,
 ) []eventlog.ExtenderAnswer {
@@ -32,12 +35,14 @@ func (c *Client) Preempt(
 		return answers
 	}
 	defer c.end()
-	known := victimsByNode(candidates, pods)
+	if candidates = unchanged(candidates, pods, answers); len(candidates) == 0 {
+		return answers
+	}
 	for i, e := range asked {
 		if len(candidates) == 0 {
 			return answers[:i] // the others are not asked
 		}
-		kept, err := c.preempt(ctx, e, whole, candidates, known)
+		kept, err := c.preempt(ctx, e, whole, candidates, pods)
 		if err != nil {
 			answers[i].PreemptError = errorText(err)
 			if e.Ignorable {
@@ -55,27 +60,37 @@ func (c *Client) Preempt(
 	return answers
 }
 
-// victimsByNode returns the pods that may be named for each candidate, by UID.
-func victimsByNode(candidates []eventlog.Candidate, pods map[string][]*v1.Pod) map[string]map[types.UID]*v1.Pod {
-	known := make(map[string]map[types.UID]*v1.Pod, len(candidates))
-	for _, c := range candidates {
-		on := make(map[types.UID]*v1.Pod, len(pods[c.Node]))
-		for _, pod := range pods[c.Node] {
-			on[pod.UID] = pod
+// unchanged returns the candidates of which all victims are there. If there is none, the answers are as if the extenders
+// had left them all.
+func unchanged(candidates []eventlog.Candidate, pods map[string][]*v1.Pod, answers []eventlog.ExtenderAnswer,
+) []eventlog.Candidate {
+	there := slices.DeleteFunc(slices.Clone(candidates), func(c eventlog.Candidate) bool {
+		return slices.ContainsFunc(c.Victims, func(uid types.UID) bool { return podOf(pods[c.Node], uid) == nil })
+	})
+	if len(there) == 0 {
+		for i := range answers {
+			answers[i].Candidates = candidates
 		}
-		known[c.Node] = on
 	}
-	return known
+	return there
+}
+
+// podOf returns the pod of a UID, nil if it is not among the pods.
+func podOf(pods []*v1.Pod, uid types.UID) *v1.Pod {
+	if i := slices.IndexFunc(pods, func(p *v1.Pod) bool { return p.UID == uid }); i >= 0 {
+		return pods[i]
+	}
+	return nil
 }
 
 // preempt asks one extender.
 func (c *Client) preempt(ctx context.Context, e *extender, pod *v1.Pod, candidates []eventlog.Candidate,
-	known map[string]map[types.UID]*v1.Pod) ([]eventlog.Candidate, error) {
+	pods map[string][]*v1.Pod) ([]eventlog.Candidate, error) {
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: pod}
 	if e.NodeCacheCapable {
 		args.NodeNameToMetaVictims = metaVictims(candidates)
 	} else {
-		args.NodeNameToVictims = wholeVictims(candidates, known)
+		args.NodeNameToVictims = wholeVictims(candidates, pods)
 	}
 	var result extenderv1.ExtenderPreemptionResult
 	if err := e.send(ctx, e.PreemptVerb, args, &result); err != nil {
@@ -89,7 +104,7 @@ func (c *Client) preempt(ctx context.Context, e *extender, pod *v1.Pod, candidat
 		if !ok {
 			return nil, fmt.Errorf("it names node %q, about which it was not asked", cut(node))
 		}
-		candidate, err := victimsOf(node, result.NodeNameToMetaVictims[node], known[node])
+		candidate, err := victimsOf(node, result.NodeNameToMetaVictims[node], pods[node])
 		if err != nil {
 			return nil, err
 		}
@@ -98,10 +113,8 @@ func (c *Client) preempt(ctx context.Context, e *extender, pod *v1.Pod, candidat
 	return kept, nil
 }
 
-// victimsOf checks what an extender says of a node.
-func victimsOf(node string, said *extenderv1.MetaVictims, known map[types.UID]*v1.Pod) (
-	c eventlog.Candidate, err error,
-) {
+// victimsOf checks what an extender says of a node that has these pods.
+func victimsOf(node string, said *extenderv1.MetaVictims, on []*v1.Pod) (c eventlog.Candidate, err error) {
 	c.Node = node
 	if said == nil {
 		return c, nil
@@ -115,7 +128,7 @@ func victimsOf(node string, said *extenderv1.MetaVictims, known map[types.UID]*v
 			return c, fmt.Errorf("it names no pod as a victim on node %s", node)
 		}
 		uid := types.UID(victim.UID)
-		if known[uid] == nil {
+		if podOf(on, uid) == nil {
 			return c, fmt.Errorf("it claims to preempt pod %q on node %s, and that is not on the node", cut(victim.UID),
 				node)
 		}
@@ -138,15 +151,12 @@ func metaVictims(candidates []eventlog.Candidate) map[string]*extenderv1.MetaVic
 	return victims
 }
 
-func wholeVictims(candidates []eventlog.Candidate, known map[string]map[types.UID]*v1.Pod,
-) map[string]*extenderv1.Victims {
+func wholeVictims(candidates []eventlog.Candidate, pods map[string][]*v1.Pod) map[string]*extenderv1.Victims {
 	victims := make(map[string]*extenderv1.Victims, len(candidates))
 	for _, c := range candidates {
 		on := &extenderv1.Victims{NumPDBViolations: c.Violations}
 		for _, uid := range c.Victims {
-			if pod := known[c.Node][uid]; pod != nil { // one that is gone by now is left out
-				on.Pods = append(on.Pods, pod)
-			}
+			on.Pods = append(on.Pods, podOf(pods[c.Node], uid))
 		}
 		victims[c.Node] = on
 	}

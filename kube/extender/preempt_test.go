@@ -4,14 +4,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/sim"
 )
 
@@ -280,5 +286,46 @@ func TestAPodPreemptsNoNodeAgainThatAnExtenderRefuses(t *testing.T) {
 				t.Errorf("%d pods were evicted in vain, want 1 to %d", evictions, row.most)
 			}
 		})
+	}
+}
+
+// TestAVictimThatIsGoneSpoilsNoAnswer has pods be gone by the time that the question is asked: their candidates are
+// others by now. Nobody is asked about these, and what is said of the rest counts.
+func TestAVictimThatIsGoneSpoilsNoAnswer(t *testing.T) {
+	candidates := []eventlog.Candidate{
+		{Node: "n1", Victims: []types.UID{"a", "b"}}, {Node: "n2", Victims: []types.UID{"c"}},
+	}
+	pods := func(uids ...string) (list []*v1.Pod) {
+		for _, uid := range uids {
+			list = append(list, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}})
+		}
+		return list
+	}
+	for _, more := range []string{"", ", nodeCacheCapable: true"} {
+		for _, row := range []struct {
+			there map[string][]*v1.Pod
+			want  []eventlog.Candidate
+			calls int32
+		}{
+			{map[string][]*v1.Pod{"n1": pods("a", "b"), "n2": pods("c")}, candidates, 1},
+			{map[string][]*v1.Pod{"n1": pods("a"), "n2": pods("c")}, candidates[1:], 1},
+			{map[string][]*v1.Pod{"n1": pods("a")}, candidates, 0},
+		} {
+			s := serve(t, &server{preempt: leaving("n1", "n2")})
+			cfg, err := framework.LoadConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\n"+
+				"kind: KubeSchedulerConfiguration\n"+preempter(more, s)), "config")
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := extender.New(extender.Options{Extenders: cfg.Extenders})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers := client.Preempt(t.Context(), pods("high")[0], candidates, row.there)
+			if len(answers) != 1 || answers[0].PreemptError != "" ||
+				!reflect.DeepEqual(answers[0].Candidates, row.want) || s.calls.Load() != row.calls {
+				t.Errorf("with %v: %d calls, answered is %+v", row.there, s.calls.Load(), answers)
+			}
+		}
 	}
 }
