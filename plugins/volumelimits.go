@@ -12,8 +12,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// orderedLimits is NodeVolumeLimits whose reasons are the same in every run: of several CSI drivers that a node does not
-// have, kube-scheduler's names any one, because it goes through a map. This one names that of the pod's first such
+// orderedLimits is NodeVolumeLimits whose reasons are the same in every run: of several CSI drivers that a node does
+// not have, kube-scheduler's names any one, because it goes through a map. This one names that of the pod's first such
 // volume.
 type orderedLimits struct{ *nodevolumelimits.CSILimits }
 

@@ -111,7 +111,8 @@ func (d *duel) newDevice(driver, name string) resourcev1.Device {
 		device.AllowMultipleAllocations = ptr.To(true)
 		if d.oneIn(2) {
 			memory.RequestPolicy = &resourcev1.CapacityRequestPolicy{Default: ptr.To(gigabytes(2)),
-				ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: ptr.To(gigabytes(1)), Step: ptr.To(gigabytes(1))}}
+				ValidRange: &resourcev1.CapacityRequestPolicyRange{
+					Min: ptr.To(gigabytes(1)), Step: ptr.To(gigabytes(1))}}
 		}
 	}
 	device.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": memory}
@@ -140,7 +141,8 @@ func (d *duel) makePartitions(node string) {
 		device := d.newDevice(gpu, part.name)
 		device.AllowMultipleAllocations = nil
 		device.Capacity["memory"] = resourcev1.DeviceCapacity{Value: gigabytes(part.size)}
-		device.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "whole", Counters: counters(part.size)}}
+		device.ConsumesCounters = []resourcev1.DeviceCounterConsumption{
+			{CounterSet: "whole", Counters: counters(part.size)}}
 		slice.Spec.Devices = append(slice.Spec.Devices, device)
 	}
 	d.put(slice)

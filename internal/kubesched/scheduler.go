@@ -89,8 +89,8 @@ func (w *world) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo) {}
 func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, error) {
 	metrics.Register()
 	s := &Scheduler{
-		ctx: klog.NewContext(ctx, logr.Discard()), informers: map[reflect.Type]*informer{}, nodes: map[string]*v1.Node{},
-		assigned: map[types.UID]*v1.Pod{}, world: &world{nominated: map[types.UID]*v1.Pod{}},
+		ctx: klog.NewContext(ctx, logr.Discard()), informers: map[reflect.Type]*informer{},
+		nodes: map[string]*v1.Node{}, assigned: map[types.UID]*v1.Pod{}, world: &world{nominated: map[types.UID]*v1.Pod{}},
 	}
 	s.world.Snapshot = schedulercache.NewEmptySnapshot()
 	client := s.newClient()

@@ -52,8 +52,10 @@ func (d *duel) makeVolumes() {
 			class.VolumeBindingMode = ptr.To(storagev1.VolumeBindingImmediate)
 		}
 		if name == "wait-b" && !d.oneIn(3) {
-			class.AllowedTopologies = []v1.TopologySelectorTerm{{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{
-				{Key: v1.LabelTopologyZone, Values: []string{zone(0), zone(d.n(0, 2))}}}}}
+			in := v1.TopologySelectorLabelRequirement{Key: v1.LabelTopologyZone,
+				Values: []string{zone(0), zone(d.n(0, 2))}}
+			class.AllowedTopologies = []v1.TopologySelectorTerm{
+				{MatchLabelExpressions: []v1.TopologySelectorLabelRequirement{in}}}
 		}
 		d.put(class)
 	}
@@ -177,8 +179,8 @@ func (d *duel) makeClaim(name string, owner *v1.Pod) {
 	}
 	pvc.Status.Phase = v1.ClaimPending
 	if owner != nil {
-		pvc.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: podUID(owner.Name),
-			Controller: ptr.To(true)}}
+		pvc.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: owner.Name,
+			UID: podUID(owner.Name), Controller: ptr.To(true)}}
 		if d.oneIn(10) {
 			pvc.OwnerReferences[0].UID = "another"
 		}
