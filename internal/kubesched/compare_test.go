@@ -103,6 +103,10 @@ func (d *duel) compareFilters(theirs *kubesched.Answer, trace *framework.Trace) 
 		d.note("PreFilter", *whole)
 		return
 	}
+	skipped := slices.Sorted(slices.Values(trace.SkippedFilters))
+	if diff := cmp.Diff(theirs.Skipped, skipped); diff != "" {
+		d.fatalf("the plugins that skip Filter, of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
 	refused := map[string]kubesched.Refusal{}
 	// Of several CSI drivers that are missing kube-scheduler names any.
 	for node, r := range theirs.Refused {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -17,6 +18,8 @@ import (
 type Answer struct {
 	// PreFilter is why the pod as a whole was refused; nil if it was not.
 	PreFilter *Refusal
+	// Skipped are the plugins whose PreFilter answered Skip, sorted.
+	Skipped []string
 	// Refused are the nodes that a Filter plugin refused.
 	Refused map[string]Refusal
 	// Failed is the error that ended the cycle, nil for none.
@@ -84,6 +87,7 @@ func (s *Scheduler) Ask(pod *v1.Pod) *Answer {
 		out.PreFilter = &why
 		return out
 	}
+	out.Skipped = sets.List(s.cycle.state.GetSkipFilterPlugins())
 	feasible := s.filter(result, out)
 	if out.Failed == nil && len(feasible) > 0 {
 		s.score(feasible, out)

@@ -90,7 +90,8 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 	metrics.Register()
 	s := &Scheduler{
 		ctx: klog.NewContext(ctx, logr.Discard()), informers: map[reflect.Type]*informer{},
-		nodes: map[string]*v1.Node{}, assigned: map[types.UID]*v1.Pod{}, world: &world{nominated: map[types.UID]*v1.Pod{}},
+		nodes: map[string]*v1.Node{}, assigned: map[types.UID]*v1.Pod{},
+		world: &world{nominated: map[types.UID]*v1.Pod{}},
 	}
 	s.world.Snapshot = schedulercache.NewEmptySnapshot()
 	client := s.newClient()
