@@ -49,10 +49,18 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 	theirs := d.theirs.Ask(pod)
 	d.deciding = fmt.Sprintf("on pod %s we decide %+v, after PostFilter %+v; nominated are %v", pod.Name, *ours,
 		trace.PostFilter, d.nominated)
-	d.compareFilters(theirs, trace)
-	d.compareScores(theirs, trace)
+	apart := d.isApart(pod)
+	if !apart {
+		d.compareFilters(theirs, trace)
+		d.compareScores(theirs, trace)
+	}
 	switch ours.Outcome {
 	case eventlog.Scheduled:
+		if _, feasible := theirs.Scores[ours.Node]; apart && feasible {
+			d.enter(ours)
+			d.reserve(ours, pod)
+			break
+		}
 		if best := theirs.Best(); len(best) == 0 || best[0] != ours.Node {
 			d.fatalf("kube-scheduler takes one of %v", best) // of nodes that are equally good we take the first by name
 		}
@@ -63,10 +71,14 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 		d.enter(ours)
 		d.reserve(ours, pod)
 	case eventlog.Unschedulable:
-		if len(theirs.Scores) > 0 || theirs.Failed != nil {
-			d.fatalf("kube-scheduler takes one of %v: %v", theirs.Best(), theirs.Failed)
+		victims := d.victimsOf(ours)
+		if !apart {
+			if len(theirs.Scores) > 0 || theirs.Failed != nil {
+				d.fatalf("kube-scheduler takes one of %v: %v", theirs.Best(), theirs.Failed)
+			}
+			d.comparePreemption(ours, pod, victims)
 		}
-		victims := d.comparePreemption(ours, pod)
+		d.yield(ours, pod)
 		d.enter(ours)
 		d.nominate(pod, ours.Nominated)
 		d.evict(ours, victims)
@@ -80,6 +92,32 @@ func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
 		d.fatalf("that is no outcome for a pod by itself")
 	}
 	d.deciding = ""
+}
+
+// isApart says whether a pod and one that is nominated must not be beside each other. From behaviour 5 on ours keeps
+// such a pod out of the way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are
+// feasible, and what follows, is not compared.
+func (d *duel) isApart(pod *v1.Pod) bool {
+	for uid := range d.nominated { // any order: any of them
+		if other := d.podOf(uid); uid != pod.UID && (forbids(pod, other) || forbids(other, pod)) {
+			d.seen["kept apart from a nominated pod"]++
+			return true
+		}
+	}
+	return false
+}
+
+// forbids says whether the required anti-affinity of a pod is against another one.
+func forbids(pod, other *v1.Pod) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if term.LabelSelector.MatchLabels["app"] == other.Labels["app"] {
+			return true
+		}
+	}
+	return false
 }
 
 // enter has our decision be a fact.
@@ -252,14 +290,12 @@ func (d *duel) comparable(a *resourcev1.AllocationResult) string {
 	return string(text)
 }
 
-// comparePreemption compares the node and the victims, and returns the victims. What kube-scheduler answers may be left
+// comparePreemption compares the node and the victims. What kube-scheduler answers may be left
 // to chance between nodes that are equally good: ours is one of its answers.
-func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod) (victims []*v1.Pod) {
+func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod, victims []*v1.Pod) {
 	var ourVictims []string
-	for _, uid := range ours.Victims {
-		p := d.podOf(uid)
+	for _, p := range victims {
 		ourVictims = append(ourVictims, p.Name)
-		victims = append(victims, p)
 	}
 	slices.Sort(ourVictims)
 	us := fmt.Sprintf("nominated to %q, victims %v", ours.Nominated, ourVictims)
@@ -290,12 +326,17 @@ func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod) (victims 
 				d.seen["preempts"]++
 				d.noteVictims(pod, victims)
 			}
-			d.compareYielding(ours, pod)
-			return victims
+			return
 		}
 	}
 	d.fatalf("%s; kube-scheduler: one of %v", us, slices.Sorted(maps.Keys(answers)))
-	return nil
+}
+
+func (d *duel) victimsOf(ours *eventlog.Decision) (victims []*v1.Pod) {
+	for _, uid := range ours.Victims {
+		victims = append(victims, d.podOf(uid))
+	}
+	return victims
 }
 
 func (d *duel) noteVictims(pod *v1.Pod, victims []*v1.Pod) {
@@ -312,9 +353,9 @@ func (d *duel) noteVictims(pod *v1.Pod, victims []*v1.Pod) {
 	}
 }
 
-// compareYielding: the pods of lower priority that are nominated to the node where pods are evicted lose their
+// yield: the pods of lower priority that are nominated to the node where pods are evicted lose their
 // nomination (getLowerPriorityNominatedPods).
-func (d *duel) compareYielding(ours *eventlog.Decision, pod *v1.Pod) {
+func (d *duel) yield(ours *eventlog.Decision, pod *v1.Pod) {
 	var yield, theirs []types.UID
 	for _, n := range ours.Nominations {
 		if n.Node != "" {

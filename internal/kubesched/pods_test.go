@@ -75,7 +75,7 @@ func (d *duel) newPod() *v1.Pod {
 	if d.shape.preemption && d.oneIn(8) {
 		p.Spec.PreemptionPolicy = ptr.To(v1.PreemptNever)
 	}
-	if !d.shape.preemption && d.oneIn(10) {
+	if d.oneIn(10) {
 		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": one(d, "a", "b", "c")}},

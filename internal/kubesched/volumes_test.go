@@ -17,7 +17,7 @@ import (
 
 // Of pods with volumes the feasible nodes, the reasons, the scores, the node and the volumes are kube-scheduler's.
 func TestVolumesAreUpstreams(t *testing.T) {
-	seen := run(t, shape{volumes: true}, worldsOf(60))
+	seen := run(t, shape{volumes: true}, worldsOf(90))
 	check(t, seen, 5, "scheduled", "volume is bound", "volume is provisioned",
 		"PreFilter VolumeBinding", "Filter VolumeBinding", "Filter VolumeZone", "Filter NodeVolumeLimits",
 		"PreFilter VolumeRestrictions", "Filter VolumeRestrictions", "Score VolumeBinding",
