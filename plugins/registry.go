@@ -24,9 +24,9 @@ import (
 
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
 // numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
-// is quickspread's. The search of DynamicResources for devices is bounded. Of kube-scheduler's these are missing: the
-// plugins of its own pod group cycle, which is not run and in whose place Coscheduling stands. DeferredPodScheduling
-// fails to start while its feature gate is off.
+// is quickspread's. The search of DynamicResources for devices is bounded, and the reasons of NodeVolumeLimits are the
+// same in every run. Of kube-scheduler's these are missing: the plugins of its own pod group cycle, which is not run,
+// and in whose place Coscheduling stands. DeferredPodScheduling fails to start while its feature gate is off.
 //
 // A plugin heeds the feature gates that are in force when it is made, not those of the call.
 func NewRegistry() framework.Registry {
@@ -48,6 +48,7 @@ func NewRegistry() framework.Registry {
 	factories[names.NodeResourcesBalancedAllocation] = quickfit.NewBalanced(
 		factories[names.NodeResourcesBalancedAllocation],
 	)
+	factories[names.NodeVolumeLimits] = newOrderedLimits(factories[names.NodeVolumeLimits])
 	factories[names.DynamicResources] = newBoundedDevices(factories[names.DynamicResources])
 	factories[names.PodTopologySpread] = quickspread.New(factories[names.PodTopologySpread])
 	factories[coscheduling.Name] = coscheduling.New

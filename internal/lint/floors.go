@@ -93,6 +93,7 @@ var rooms = []room{
 	{dir: "internal/alloc", floor: side, testSupport: true},
 	{dir: "internal/crashfs", floor: side, testSupport: true},
 	{dir: "internal/fixedseed", floor: side, testSupport: true},
+	{dir: "internal/kubesched", floor: side, testSupport: true},
 	{dir: "internal/lint", floor: side},
 	{dir: "internal/restorecheck", floor: side, testSupport: true},
 	{dir: "internal/smalldisk", floor: side, testSupport: true},

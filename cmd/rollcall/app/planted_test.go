@@ -408,6 +408,32 @@ var plantedFaults = []struct {
 		"\t\tif recorded != nil {\n", "\t\tif false {\n",
 		"./kube/extender", "TestAResumedSimulationTakesAnswersFromItsLog", "the extender is asked",
 	},
+	{
+		"a volume's node affinity is not logged", "eventlog/trim_fields.go",
+		"volumeAttributesClassName,nodeAffinity}", "volumeAttributesClassName}",
+		"./internal/kubesched", "TestVolumesAreUpstreams", "-kubesched.seed",
+	},
+	{
+		"whether a driver tells its capacity is not logged", "eventlog/trim_fields.go",
+		"spec.{storageCapacity,preventPodSchedulingIfMissing}", "spec.preventPodSchedulingIfMissing",
+		"./internal/kubesched", "TestVolumesAreUpstreams", "-kubesched.seed",
+	},
+	{
+		"a volume that a decision gave away is free", "cluster/volumes.go",
+		"return f.overlay(pod.UID, key, pv, bound)", "_, _ = bound, key\n\treturn nil",
+		"./internal/kubesched", "TestVolumesAreUpstreams", "-kubesched.seed",
+	},
+	{
+		"a device is allocated twice", "cluster/dra.go",
+		"a.devices[id]++", "_ = a.devices[id]",
+		"./internal/kubesched", "TestDevicesAreUpstreams", "-kubesched.seed",
+	},
+	{
+		"the most important victims go first", "plugins/preemption/victims.go",
+		"cmp.Compare(b.priority, a.priority),\n\t\tcmp.Compare(b.rank",
+		"cmp.Compare(a.priority, b.priority),\n\t\tcmp.Compare(b.rank",
+		"./internal/kubesched", "TestVictimsAreUpstreams", "-kubesched.seed",
+	},
 }
 
 // usesRapid are the packages whose tests know -rapid.nofailfile.

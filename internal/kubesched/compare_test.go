@@ -1,0 +1,381 @@
+package kubesched_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/kubesched"
+)
+
+// decideAll has everything decided that there is to decide, by both.
+func (d *duel) decideAll() {
+	for range 1000 {
+		trace := &framework.Trace{}
+		traced, ok := d.ours.Decide(trace)
+		decision, _ := d.ours.Decide(nil) // with memos
+		if diff := cmp.Diff(traced, decision); diff != "" {
+			d.fatalf("with a trace (-) and without (+) another is decided:\n%s", diff)
+		}
+		if !ok {
+			return
+		}
+		d.decide(&decision, trace)
+	}
+	d.fatalf("there is no end of decisions")
+}
+
+// decide has kube-scheduler decide on the pod of a decision, compares, and has both go on by it.
+func (d *duel) decide(ours *eventlog.Decision, trace *framework.Trace) {
+	pod := d.api[keyOf(&v1.Pod{}, ours.Namespace, ours.Name)].(*v1.Pod).DeepCopy()
+	if f := trace.Failed; f != nil && strings.Contains(strings.Join(f.Reasons, ""), "search for devices is given up") {
+		d.seen["search is given up"]++ // ours is bounded in steps, and kube-scheduler's in time
+		d.enter(ours)
+		return
+	}
+	pod.Status.NominatedNodeName = d.nominated[pod.UID]
+	theirs := d.theirs.Ask(pod)
+	d.deciding = fmt.Sprintf("on pod %s we decide %+v, after PostFilter %+v; nominated are %v", pod.Name, *ours,
+		trace.PostFilter, d.nominated)
+	apart := d.isApart(pod)
+	if !apart {
+		d.compareFilters(theirs, trace)
+		d.compareScores(theirs, trace)
+	}
+	switch ours.Outcome {
+	case eventlog.Scheduled:
+		if _, feasible := theirs.Scores[ours.Node]; apart && feasible {
+			d.enter(ours)
+			d.reserve(ours, pod)
+			break
+		}
+		if best := theirs.Best(); len(best) == 0 || best[0] != ours.Node {
+			d.fatalf("kube-scheduler takes one of %v", best) // of nodes that are equally good we take the first by name
+		}
+		if theirs.Scores[ours.Node].Total != ours.Score {
+			d.fatalf("the score is %d", theirs.Scores[ours.Node].Total)
+		}
+		d.seen["scheduled"]++
+		d.enter(ours)
+		d.reserve(ours, pod)
+	case eventlog.Unschedulable:
+		victims := d.victimsOf(ours)
+		if !apart {
+			if len(theirs.Scores) > 0 || theirs.Failed != nil {
+				d.fatalf("kube-scheduler takes one of %v: %v", theirs.Best(), theirs.Failed)
+			}
+			d.comparePreemption(ours, pod, victims)
+		}
+		d.yield(ours, pod)
+		d.enter(ours)
+		d.nominate(pod, ours.Nominated)
+		d.evict(ours, victims)
+	case eventlog.Error:
+		if theirs.Failed == nil {
+			d.fatalf("kube-scheduler does not fail: %+v", theirs)
+		}
+		d.seen["failed"]++
+		d.enter(ours)
+	default:
+		d.fatalf("that is no outcome for a pod by itself")
+	}
+	d.deciding = ""
+}
+
+// isApart says whether a pod and one that is nominated must not be beside each other. From behaviour 5 on ours keeps
+// such a pod out of the way of the nominated one, and kube-scheduler does not (scheduler/apart.go): which nodes are
+// feasible, and what follows, is not compared.
+func (d *duel) isApart(pod *v1.Pod) bool {
+	for uid := range d.nominated { // any order: any of them
+		if other := d.podOf(uid); uid != pod.UID && (forbids(pod, other) || forbids(other, pod)) {
+			d.seen["kept apart from a nominated pod"]++
+			return true
+		}
+	}
+	return false
+}
+
+// forbids says whether the required anti-affinity of a pod is against another one.
+func forbids(pod, other *v1.Pod) bool {
+	if pod.Spec.Affinity == nil {
+		return false
+	}
+	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if term.LabelSelector.MatchLabels["app"] == other.Labels["app"] {
+			return true
+		}
+	}
+	return false
+}
+
+// enter has our decision be a fact.
+func (d *duel) enter(ours *eventlog.Decision) { d.apply(ours) }
+
+// compareFilters compares why the pod as a whole was refused, or each of the nodes.
+func (d *duel) compareFilters(theirs *kubesched.Answer, trace *framework.Trace) {
+	if theirs.Failed != nil {
+		return // kube-scheduler filters side by side: what it has filtered before it fails is left to chance
+	}
+	var whole *kubesched.Refusal
+	for _, a := range trace.PreFilter {
+		if a.Code != "Success" && a.Code != "Skip" {
+			whole = &kubesched.Refusal{Plugin: a.Plugin, Code: a.Code, Reasons: a.Reasons}
+		}
+	}
+	if diff := cmp.Diff(theirs.PreFilter, whole); diff != "" {
+		d.fatalf("PreFilter of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+	if whole != nil {
+		d.note("PreFilter", *whole)
+		return
+	}
+	skipped := slices.Sorted(slices.Values(trace.SkippedFilters))
+	if diff := cmp.Diff(theirs.Skipped, skipped); diff != "" {
+		d.fatalf("the plugins that skip Filter, of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+	refused := map[string]kubesched.Refusal{}
+	// Of several CSI drivers that are missing kube-scheduler names any.
+	for node, r := range theirs.Refused {
+		theirs.Refused[node] = anyDriver(r)
+	}
+	for _, r := range trace.Refused {
+		refused[r.Node] = kubesched.Refusal{Plugin: r.Plugin, Code: r.Code, Reasons: r.Reasons}
+		refused[r.Node] = anyDriver(refused[r.Node])
+		d.note("Filter", refused[r.Node])
+	}
+	if diff := cmp.Diff(theirs.Refused, refused); diff != "" {
+		d.fatalf("the nodes that kube-scheduler (-) and we (+) refuse:\n%s", diff)
+	}
+}
+
+// anyDriver is a refusal without the name of the CSI driver that a node does not have.
+func anyDriver(r kubesched.Refusal) kubesched.Refusal {
+	const missing = " CSI driver is not installed on the node"
+	if r.Plugin == names.NodeVolumeLimits && len(r.Reasons) == 1 && strings.HasSuffix(r.Reasons[0], missing) {
+		r.Reasons = []string{missing}
+	}
+	return r
+}
+
+// note counts a refusal by its plugin and its words, without what they name.
+func (d *duel) note(point string, r kubesched.Refusal) {
+	d.seen[point+" "+r.Plugin]++
+	for _, reason := range r.Reasons {
+		if before, _, named := strings.Cut(reason, `"`); named {
+			reason = before + "…"
+		}
+		d.seen[point+" "+r.Plugin+": "+reason]++
+	}
+}
+
+func (d *duel) compareScores(theirs *kubesched.Answer, trace *framework.Trace) {
+	if theirs.Failed != nil {
+		return
+	}
+	scores := map[string]kubesched.Score{}
+	for _, s := range trace.Scored {
+		score := kubesched.Score{Total: s.Total}
+		for _, p := range s.Plugins {
+			score.Plugins = append(score.Plugins,
+				kubesched.PluginScore{Plugin: p.Plugin, Raw: p.Raw, Weighted: p.Weighted})
+			if p.Raw != 0 {
+				d.seen["Score "+p.Plugin]++
+			}
+		}
+		scores[s.Node] = score
+	}
+	if diff := cmp.Diff(theirs.Scores, scores); diff != "" {
+		d.fatalf("the scores of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+}
+
+// reserve has kube-scheduler reserve for the pod on the node that was chosen, and compares what it writes before it
+// binds the pod with what our decision says.
+func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
+	written, err := d.theirs.Bind(ours.Node)
+	if err != nil {
+		d.fatalf("kube-scheduler does not reserve: %v", err)
+	}
+	f := flight{pod: pod, node: ours.Node, decision: d.ours.Seq(), claims: map[string]*resourcev1.ResourceClaim{}}
+	var volumes []eventlog.VolumeClaim
+	devices := map[string]string{}
+	for _, obj := range written {
+		switch o := obj.(type) {
+		case *v1.PersistentVolume:
+			volumes = append(volumes, eventlog.VolumeClaim{Claim: o.Spec.ClaimRef.Name, Volume: o.Name})
+		case *v1.PersistentVolumeClaim:
+			if node := o.Annotations[volume.AnnSelectedNode]; node != ours.Node {
+				d.fatalf("kube-scheduler has claim %s provisioned for node %q", o.Name, node)
+			}
+			volumes = append(volumes, eventlog.VolumeClaim{Claim: o.Name})
+		case *resourcev1.ResourceClaim:
+			f.claims[o.Name] = o
+			if d.api[keyOf(o, o.Namespace, o.Name)].(*resourcev1.ResourceClaim).Status.Allocation == nil {
+				devices[o.Name] = d.comparable(o.Status.Allocation)
+			}
+		}
+	}
+	slices.SortFunc(volumes, func(a, b eventlog.VolumeClaim) int { return strings.Compare(a.Claim, b.Claim) })
+	if diff := cmp.Diff(volumes, ours.Volumes); diff != "" {
+		d.fatalf("the volumes of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+	decided := map[string]string{}
+	for _, c := range ours.Devices {
+		allocation, err := c.Result()
+		if err != nil {
+			d.fatalf("claim %s: %v", c.Claim, err)
+		}
+		decided[c.Claim] = d.comparable(allocation)
+		if claim := f.claims[c.Claim]; claim != nil {
+			allocation.Devices.Config = claim.Status.Allocation.Devices.Config
+			claim.Status.Allocation = allocation
+		}
+	}
+	if diff := cmp.Diff(devices, decided); diff != "" {
+		d.fatalf("the devices of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+	f.volumes = volumes
+	for _, v := range volumes {
+		d.seen["volume is bound"] += map[bool]int{true: 1}[v.Volume != ""]
+		d.seen["volume is provisioned"] += map[bool]int{true: 1}[v.Volume == ""]
+	}
+	d.seen["claim is allocated"] += len(devices)
+	d.seen["claim is shared"] += len(f.claims) - len(devices)
+	delete(d.nominated, pod.UID)
+	d.theirs.Nominate(pod, "")
+	d.flying = append(d.flying, f)
+}
+
+// comparable is an allocation without what we leave out or choose otherwise by intent: configurations and times are not
+// in the log, and the identities of shares follow from the claim where kube-scheduler's are random.
+func (d *duel) comparable(a *resourcev1.AllocationResult) string {
+	if a == nil {
+		return "none"
+	}
+	a = a.DeepCopy()
+	a.AllocationTimestamp, a.Devices.Config = nil, nil
+	for i := range a.Devices.Results {
+		r := &a.Devices.Results[i]
+		if r.ShareID != nil {
+			d.seen["device is shared"]++
+			r.ShareID = new(types.UID)
+		}
+		if r.AdminAccess != nil && *r.AdminAccess {
+			d.seen["device for admin access"]++
+		}
+		if strings.Contains(r.Request, "/") {
+			d.seen["first available"]++
+		}
+		if strings.HasPrefix(r.Device, "half") {
+			d.seen["partition"]++
+		}
+		d.seen["device"]++
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		d.fatalf("allocation: %v", err)
+	}
+	return string(text)
+}
+
+// comparePreemption compares the node and the victims. What kube-scheduler answers may be left
+// to chance between nodes that are equally good: ours is one of its answers.
+func (d *duel) comparePreemption(ours *eventlog.Decision, pod *v1.Pod, victims []*v1.Pod) {
+	var ourVictims []string
+	for _, p := range victims {
+		ourVictims = append(ourVictims, p.Name)
+	}
+	slices.Sort(ourVictims)
+	us := fmt.Sprintf("nominated to %q, victims %v", ours.Nominated, ourVictims)
+	answers := map[string]bool{}
+	for range 60 {
+		theirs, err := d.theirs.Preempt()
+		failed := slices.ContainsFunc(ours.Rejections, func(r eventlog.Rejection) bool {
+			return r.Plugin == names.DefaultPreemption && r.Code == fwk.Error.String()
+		})
+		if (err != nil) != failed {
+			d.fatalf("preemption of kube-scheduler: %v", err)
+		}
+		if failed {
+			theirs.Node = pod.Status.NominatedNodeName // it keeps its nomination
+			d.seen["preemption fails"]++
+		}
+		// kube-scheduler names victims also that are leaving already, and does not delete them again.
+		theirs.Victims = slices.DeleteFunc(theirs.Victims, func(name string) bool {
+			return d.api[keyOf(pod, namespace, name)].GetDeletionTimestamp() != nil
+		})
+		if theirs.Ineligible != "" {
+			theirs.Node = pod.Status.NominatedNodeName // it keeps its nomination
+			d.seen["not eligible to preempt"]++
+		}
+		answers[fmt.Sprintf("nominated to %q, victims %v", theirs.Node, theirs.Victims)] = true
+		if answers[us] {
+			if len(victims) > 0 {
+				d.seen["preempts"]++
+				d.noteVictims(pod, victims)
+			}
+			return
+		}
+	}
+	d.fatalf("%s; kube-scheduler: one of %v", us, slices.Sorted(maps.Keys(answers)))
+}
+
+func (d *duel) victimsOf(ours *eventlog.Decision) (victims []*v1.Pod) {
+	for _, uid := range ours.Victims {
+		victims = append(victims, d.podOf(uid))
+	}
+	return victims
+}
+
+func (d *duel) noteVictims(pod *v1.Pod, victims []*v1.Pod) {
+	for _, p := range append(victims, pod) {
+		if len(p.Spec.ResourceClaims) > 0 {
+			d.seen["preemption with devices"]++
+		}
+		if len(p.Spec.Volumes) > 0 {
+			d.seen["preemption with volumes"]++
+		}
+	}
+	if len(victims) > 1 {
+		d.seen["several victims"]++
+	}
+}
+
+// yield: the pods of lower priority that are nominated to the node where pods are evicted lose their
+// nomination (getLowerPriorityNominatedPods).
+func (d *duel) yield(ours *eventlog.Decision, pod *v1.Pod) {
+	var yield, theirs []types.UID
+	for _, n := range ours.Nominations {
+		if n.Node != "" {
+			d.fatalf("pod %s is nominated too", n.UID)
+		}
+		if d.nominated[n.UID] != ours.Nominated || *d.podOf(n.UID).Spec.Priority >= *pod.Spec.Priority {
+			d.fatalf("pod %s keeps its nomination", n.UID)
+		}
+		yield = append(yield, n.UID)
+		d.nominate(d.podOf(n.UID), "")
+		d.seen["nomination is lost"]++
+	}
+	if len(ours.Victims) > 0 {
+		for uid, node := range d.nominated {
+			if uid != pod.UID && node == ours.Nominated && *d.podOf(uid).Spec.Priority < *pod.Spec.Priority {
+				theirs = append(theirs, uid)
+			}
+		}
+	}
+	if len(theirs) > 0 {
+		d.fatalf("%v lose their nominations, and %v keep theirs", yield, theirs)
+	}
+}
