@@ -31,16 +31,17 @@ func measured(t *testing.T, o Options) *Result {
 // What Mean accepts has no node with more than fits it, so these are placements that can be.
 func TestAllPodsOfEveryWorkloadArePlaced(t *testing.T) {
 	for name, o := range map[string]Options{
-		"singles":                      {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 3}, Batch: 64},
-		"gangs":                        {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 1, Gang: 32}, Batch: 50},
-		"all different":                {Spec: workload.Spec{Nodes: 20, Pods: 60, Shapes: 60}, Batch: 1000},
-		"spread":                       {Spec: workload.Spec{Nodes: 20, Pods: 60, Shapes: 1, Spread: true}, Batch: 1000},
-		"more than fit":                {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2}, Batch: 30},
-		"more gangs than fit":          {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2, Gang: 16}, Batch: 30},
-		"spread, more than fit":        {Spec: workload.Spec{Nodes: 7, Pods: 200, Shapes: 1, Spread: true}, Batch: 10},
-		"devices":                      {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 2, DRA: true}, Batch: 50},
-		"devices, more than there are": {Batch: 50, Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 1, Gang: 16, DRA: true}},
-		"a sample":                     {Spec: workload.Spec{Nodes: 150, Pods: 100, Shapes: 1}, Batch: 10, Percentage: 50},
+		"singles":               {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 3}, Batch: 64},
+		"gangs":                 {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 1, Gang: 32}, Batch: 50},
+		"all different":         {Spec: workload.Spec{Nodes: 20, Pods: 60, Shapes: 60}, Batch: 1000},
+		"spread":                {Spec: workload.Spec{Nodes: 20, Pods: 60, Shapes: 1, Spread: true}, Batch: 1000},
+		"more than fit":         {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2}, Batch: 30},
+		"more gangs than fit":   {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2, Gang: 16}, Batch: 30},
+		"spread, more than fit": {Spec: workload.Spec{Nodes: 7, Pods: 200, Shapes: 1, Spread: true}, Batch: 10},
+		"devices":               {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 2, DRA: true}, Batch: 50},
+		"devices, more than there are": {Batch: 50,
+			Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 1, Gang: 16, DRA: true}},
+		"a sample": {Spec: workload.Spec{Nodes: 150, Pods: 100, Shapes: 1}, Batch: 10, Percentage: 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := measured(t, o)
