@@ -57,6 +57,7 @@ func newRun() *cobra.Command {
 	f.IntVar(&o.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
 	f.IntVar(&o.Shapes, "shapes", 1, "how many different requests there are")
 	f.BoolVar(&o.Spread, "spread", false, "spread the pods over zones")
+	f.BoolVar(&o.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one")
 	f.Int32Var(&o.Percentage, "sample", 0, "percentageOfNodesToScore; 0: the scheduler's default")
 	f.DurationVar(&o.Limit, "limit", 0, "end after this much time")
 	f.IntVar(&o.Batch, "batch", 1000, "how many pods Rollcall is given at once, at the most")
@@ -86,7 +87,8 @@ func (o one) here(ctx context.Context, profile string) (*throughput.Result, erro
 	}
 	if o.Kube {
 		return peer.Run(ctx,
-			peer.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Started: started, Stopped: stopped})
+			peer.Options{Spec: o.Spec, Percentage: o.Percentage, Batch: o.Batch, Limit: o.Limit, Started: started,
+				Stopped: stopped})
 	}
 	return throughput.Run(ctx,
 		throughput.Options{Spec: o.Spec, Percentage: o.Percentage, Limit: o.Limit, Batch: o.Batch, Dir: o.Dir,
@@ -101,6 +103,7 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 	}
 	cmd := exec.CommandContext(ctx, self, "run",
 		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
+		"--dra="+strconv.FormatBool(o.DRA),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
 		"--gang="+strconv.Itoa(o.Gang), "--shapes="+strconv.Itoa(o.Shapes), "--sample="+strconv.Itoa(int(o.Percentage)),
 		"--limit="+o.Limit.String(),

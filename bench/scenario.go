@@ -25,6 +25,10 @@ var scenarios = []scenario{
 	{"gangs", "gangs of 512", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1, Gang: 512}},
 	{"nodes15000", "15,000 nodes", workload.Spec{Nodes: 15000, Pods: 10000, Shapes: 1}},
 	{"different", "all different", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 10000}},
+	{"dra16", "100 nodes, a device each, gangs of 16",
+		workload.Spec{Nodes: 100, Pods: 10000, Shapes: 1, Gang: 16, DRA: true}},
+	{"dra64", "100 nodes, a device each, gangs of 64",
+		workload.Spec{Nodes: 100, Pods: 10000, Shapes: 1, Gang: 64, DRA: true}},
 	{"spread", "zone spread", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1, Spread: true}},
 }
 

@@ -49,10 +49,11 @@ func (s *State) ChangedSince(since uint64) (places []int32, now uint64, ok bool)
 }
 
 // Beyond returns a number that changes with everything that plugins' answers about a node may depend on besides the
-// node and the pods there, for pods that name no claims: nodes that come and go, images, and all other objects that
-// plugins look at. Those that say what gangs are and who may be disrupted are not among these, nor are those of
-// resources that a configuration declares: plugins of others read them, and nothing of what these answer is remembered.
-// ResourceClaims, ResourceSlices and DeviceTaintRules are only if devices are scored as resources, see ScoreResources.
+// node and the pods there, for pods that name no claims, or those that AppendClaims says it of: nodes that come and go,
+// images, and all other objects that plugins look at. Those that say what gangs are and who may be disrupted are not
+// among these, nor are those of resources that a configuration declares: plugins of others read them, and nothing of
+// what these answer is remembered. ResourceClaims and ResourceSlices are only if devices are scored as resources, see
+// ScoreResources.
 func (s *State) Beyond() uint64 { return s.beyond }
 
 // ScoreResources sets the resources by which plugins score nodes (scoringStrategy of NodeResourcesFit, resources of
@@ -77,7 +78,7 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 		eventlog.CompositePodGroups,
 		eventlog.PriorityClasses,
 		eventlog.PodDisruptionBudgets:
-	case eventlog.ResourceClaims, eventlog.ResourceSlices, eventlog.DeviceTaintRules:
+	case eventlog.ResourceClaims, eventlog.ResourceSlices:
 		s.beyondDevices()
 	default:
 		if !eventlog.IsOwn(res) {

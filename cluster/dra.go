@@ -29,6 +29,8 @@ import (
 type draManager struct {
 	claims  *claimTracker
 	slices  *taintedSlices
+	listed  *sliceList
+	pools   *devicePools
 	classes *deviceClasses
 	// bounds: see BoundsSelectors.
 	bounds bool
@@ -38,9 +40,13 @@ var _ fwk.SharedDRAManager = (*draManager)(nil)
 
 func newDRAManager(factory *logFactory) *draManager {
 	resources := factory.Resource().V1()
+	sliceInformer := resources.ResourceSlices().Informer()
+	all, pools := newTaintedSlices(resources.ResourceSlices(), resources.DeviceTaintRules()), newDevicePools(sliceInformer)
 	return &draManager{
-		claims:  newClaimTracker(resources.ResourceClaims().Informer(), resources.ResourceClaims().Lister()),
-		slices:  newTaintedSlices(resources.ResourceSlices(), resources.DeviceTaintRules()),
+		claims:  newClaimTracker(resources.ResourceClaims().Informer(), resources.ResourceClaims().Lister(), pools),
+		slices:  all,
+		listed:  newSliceList(all, sliceInformer, resources.DeviceTaintRules().Informer()),
+		pools:   pools,
 		classes: newDeviceClasses(resources.DeviceClasses().Informer().GetIndexer()),
 	}
 }
@@ -134,6 +140,7 @@ func (c *deviceClasses) GetDeviceClass(resource v1.ResourceName) *resourcev1.Dev
 // between Reserve and Unreserve. The pending ones live in memory only and end with the cycle.
 type claimTracker struct {
 	lister   resourcelisters.ResourceClaimLister
+	pools    *devicePools // hear of the devices that are in use otherwise than before
 	sharable bool
 	// awaits: see State.AwaitDevices.
 	awaits bool
@@ -151,29 +158,57 @@ type pendingAllocation struct {
 
 var _ fwk.ResourceClaimTracker = (*claimTracker)(nil)
 
-func newClaimTracker(informer cache.SharedIndexInformer, lister resourcelisters.ResourceClaimLister) *claimTracker {
+func newClaimTracker(informer cache.SharedIndexInformer, lister resourcelisters.ResourceClaimLister,
+	pools *devicePools) *claimTracker {
 	t := &claimTracker{
 		lister:    lister,
+		pools:     pools,
 		sharable:  utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
 		pending:   map[types.UID]*pendingAllocation{},
 		allocated: newAllocatedDevices(),
 	}
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	mustHandle(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { t.count(nil, obj.(*resourcev1.ResourceClaim)) },
 		UpdateFunc: func(old, obj any) { t.count(old.(*resourcev1.ResourceClaim), obj.(*resourcev1.ResourceClaim)) },
 		DeleteFunc: func(obj any) { t.count(obj.(*resourcev1.ResourceClaim), nil) },
-	}); err != nil {
+	})
+	return t
+}
+
+// mustHandle registers a handler with an informer that nothing has happened to yet.
+func mustHandle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) {
+	if _, err := informer.AddEventHandler(handler); err != nil {
 		panic(fmt.Sprintf("cluster: a fresh informer refuses a handler: %v", err))
 	}
-	return t
 }
 
 // count keeps the devices in use up to date; either claim may be nil.
 func (t *claimTracker) count(old, claim *resourcev1.ResourceClaim) {
+	before, now := allocationResults(old), allocationResults(claim)
+	if slices.EqualFunc(before, now, sameDevice) {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.allocated.release(old, t.sharable)
-	t.allocated.use(claim, t.sharable)
+	t.allocated.release(before, t.sharable)
+	t.allocated.use(now, t.sharable)
+	for _, results := range [][]resourcev1.DeviceRequestAllocationResult{before, now} {
+		for i := range results {
+			t.pools.touch(devicePool{results[i].Driver, results[i].Pool})
+		}
+	}
+}
+
+// sameDevice reports whether both take the same whole device.
+func sameDevice(a, b resourcev1.DeviceRequestAllocationResult) bool {
+	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && a.ShareID == nil && b.ShareID == nil
+}
+
+// anyPending reports whether the running cycle has devices reserved.
+func (t *claimTracker) anyPending() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pending) > 0
 }
 
 // List implements fwk.ResourceClaimTracker, sorted by namespace, then name.
@@ -246,19 +281,14 @@ func (t *claimTracker) MaybeRemoveClaimPendingAllocation(claimUID types.UID, for
 func (t *claimTracker) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.inUse(false).deviceSet(), nil
+	return t.inUse(false).whole, nil
 }
 
 // GatherAllocatedState implements fwk.ResourceClaimTracker.
 func (t *claimTracker) GatherAllocatedState() (*structured.AllocatedState, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.inUse(t.sharable)
-	return &structured.AllocatedState{
-		AllocatedDevices:         all.deviceSet(),
-		AllocatedSharedDeviceIDs: sets.KeySet(all.shares),
-		AggregatedCapacity:       all.capacity,
-	}, nil
+	return t.inUse(t.sharable).state(), nil
 }
 
 // inUse returns a copy of the devices in use with the pending allocations added.
@@ -266,7 +296,7 @@ func (t *claimTracker) inUse(sharable bool) allocatedDevices {
 	all := t.allocated.clone()
 	// any order: counts and sums
 	for _, p := range t.pending {
-		all.use(p.claim, sharable)
+		all.use(allocationResults(p.claim), sharable)
 	}
 	return all
 }
@@ -331,6 +361,9 @@ type allocatedDevices struct {
 	devices  map[structured.DeviceID]int
 	shares   map[structured.SharedDeviceID]int
 	capacity structured.ConsumedCapacityCollection
+	// whole and shared are the keys of devices and shares, as the allocator reads them.
+	whole  sets.Set[structured.DeviceID]
+	shared sets.Set[structured.SharedDeviceID]
 }
 
 func newAllocatedDevices() allocatedDevices {
@@ -338,41 +371,53 @@ func newAllocatedDevices() allocatedDevices {
 		devices:  map[structured.DeviceID]int{},
 		shares:   map[structured.SharedDeviceID]int{},
 		capacity: structured.NewConsumedCapacityCollection(),
+		whole:    sets.New[structured.DeviceID](),
+		shared:   sets.New[structured.SharedDeviceID](),
 	}
 }
 
 func (a allocatedDevices) clone() allocatedDevices {
-	return allocatedDevices{devices: maps.Clone(a.devices), shares: maps.Clone(a.shares), capacity: a.capacity.Clone()}
+	return allocatedDevices{devices: maps.Clone(a.devices), shares: maps.Clone(a.shares), capacity: a.capacity.Clone(),
+		whole: a.whole.Clone(), shared: a.shared.Clone()}
 }
 
-func (a allocatedDevices) deviceSet() sets.Set[structured.DeviceID] { return sets.KeySet(a.devices) }
+// state is for the allocator, which only reads it.
+func (a allocatedDevices) state() *structured.AllocatedState {
+	return &structured.AllocatedState{AllocatedDevices: a.whole, AllocatedSharedDeviceIDs: a.shared,
+		AggregatedCapacity: a.capacity}
+}
 
-func (a allocatedDevices) use(claim *resourcev1.ResourceClaim, sharable bool) {
-	for _, r := range allocationResults(claim) {
+func (a allocatedDevices) use(results []resourcev1.DeviceRequestAllocationResult, sharable bool) {
+	for _, r := range results {
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 		if !sharable || r.ShareID == nil {
 			a.devices[id]++
+			a.whole.Insert(id)
 			continue
 		}
-		a.shares[structured.MakeSharedDeviceID(id, r.ShareID)]++
+		share := structured.MakeSharedDeviceID(id, r.ShareID)
+		a.shares[share]++
+		a.shared.Insert(share)
 		if r.ConsumedCapacity != nil {
 			a.capacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
 		}
 	}
 }
 
-func (a allocatedDevices) release(claim *resourcev1.ResourceClaim, sharable bool) {
-	for _, r := range allocationResults(claim) {
+func (a allocatedDevices) release(results []resourcev1.DeviceRequestAllocationResult, sharable bool) {
+	for _, r := range results {
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 		if !sharable || r.ShareID == nil {
 			if a.devices[id]--; a.devices[id] == 0 {
 				delete(a.devices, id)
+				a.whole.Delete(id)
 			}
 			continue
 		}
 		share := structured.MakeSharedDeviceID(id, r.ShareID)
 		if a.shares[share]--; a.shares[share] == 0 {
 			delete(a.shares, share)
+			a.shared.Delete(share)
 		}
 		if r.ConsumedCapacity != nil {
 			a.capacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))

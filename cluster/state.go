@@ -66,7 +66,7 @@ type State struct {
 
 // New returns the state before the first entry: nothing.
 func New() *State {
-	return &State{
+	s := &State{
 		informers:            NewInformers(),
 		nodes:                map[string]*node{},
 		images:               map[string]*fwk.ImageStateSummary{},
@@ -82,6 +82,8 @@ func New() *State {
 		composites:           map[types.NamespacedName]*Composite{},
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},
 	}
+	s.informers.dra.pools.changed = s.devicesChanged
+	return s
 }
 
 // SetMine says which pods, by the scheduler that they name, this scheduler places: no other member of a gang can

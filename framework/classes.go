@@ -29,7 +29,8 @@ import (
 // class and are asked for every pod: plugins that compare requests with the room on a node, because pods of one class
 // may have different requests and the answers are quick; plugins that do not sign for the pod; InterPodAffinity while
 // some pod has affinity terms; and plugins that were not examined, for which there is no ranking either. Pods with
-// claims or CSI volumes have no class. For a node that pods are nominated to, the class is not used.
+// volume claims or CSI volumes have no class, and those with ResourceClaims have one only while what the claims ask for
+// and the node are all that matters of devices (World.Claims). For a node that pods are nominated to, the class is not used.
 
 const (
 	// maxClassNodes bounds the memory: the number of classes times the number of nodes. A node takes about 50 bytes in
@@ -113,12 +114,16 @@ type membership struct {
 
 // membershipOf returns nil if the pod cannot be encoded. affine says that some pod has affinity terms.
 func (c *search) membershipOf(affine bool) *membership {
-	key, err := c.p.classes.encode(c.pod, withoutRequests(&c.pod.Spec))
+	key, err := c.p.classes.encode(c.pod, withoutRequests(&c.pod.Spec), c.claims)
 	if err != nil {
 		return nil
 	}
 	m := &membership{outside: slices.Clone(c.p.apart), ranked: !affine && !c.p.unranked}
+	devices, hasDevices := c.p.ids[names.DynamicResources]
 	for id, not := range c.p.unsignedBy(c.ctx, c.pod) {
+		if hasDevices && id == devices && c.knownClaims {
+			continue // it does not sign for pods with claims, and for no other reason
+		}
 		if not {
 			m.outside[id], m.ranked = true, false
 		}
@@ -137,7 +142,7 @@ func (c *search) membershipOf(affine bool) *membership {
 // stand apart from it.
 func (c *search) classify(nodes int) {
 	t := c.template
-	if t == nil || !c.preFilters.AllNodes() || hasClaims(c.pod) {
+	if t == nil || !c.preFilters.AllNodes() || !c.knownClaims || hasVolumes(c.pod) {
 		return
 	}
 	list, err := c.p.stage.NodeInfos().HavePodsWithAffinityList()
@@ -199,12 +204,8 @@ func leastRecent[T any](all map[string]T, used func(T) uint64) (oldest string) {
 	return oldest
 }
 
-// hasClaims reports whether answers on the pod depend on claims and volumes, whose state changes with
-// placements elsewhere.
-func hasClaims(pod *v1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return true
-	}
+// hasVolumes reports whether answers on the pod depend on volumes, whose state changes with placements elsewhere.
+func hasVolumes(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil
 	})

@@ -52,6 +52,11 @@ type search struct {
 
 	verdict *Verdict // nil: no extender has a say
 
+	// What the pod's ResourceClaims ask for, and whether answers depend on that alone; see World.Claims. For a pod that
+	// has a template.
+	claims      []byte
+	knownClaims bool
+
 	template *template   // the pod's, nil for none
 	class    *class      // the pod's, nil for none
 	member   *membership // in the class

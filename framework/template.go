@@ -3,6 +3,7 @@ package framework
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -12,8 +13,8 @@ import (
 // Pods made from one template, such as those of a job, are the same in everything that plugins look at. So what depends
 // on the pod alone is found once for all of them: its class, and what some plugins prepare in PreFilter and PreScore.
 // Like a class it is a memo, and is dropped when anything but nodes and pods changes. Example: pods of two gangs in one
-// namespace are of one template if they differ in name, labels and gang only. With another request or another
-// toleration they are not.
+// namespace are of one template if they differ in name, labels and gang only, and in the names of claims that ask for
+// the same. With another request or another toleration they are not.
 
 // maxTemplates is how many templates are kept, of some 2 KiB each. When there would be more, all are dropped.
 const maxTemplates = 4096
@@ -50,7 +51,8 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	if v := c.p.world.Version(); v != m.version || m.templates == nil {
 		m.reset(v)
 	}
-	key, err := m.encode(c.pod, &c.pod.Spec)
+	c.findClaims()
+	key, err := m.encode(c.pod, &c.pod.Spec, c.claims)
 	if err != nil {
 		return nil
 	}
@@ -67,17 +69,35 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	return t
 }
 
+// findClaims finds out what the pod's claims ask for, and whether answers on the pod depend on that alone.
+func (c *search) findClaims() {
+	c.claims, c.knownClaims = c.claims[:0], true
+	if len(c.pod.Spec.ResourceClaims) == 0 {
+		return
+	}
+	c.knownClaims = false
+	if c.p.world.Claims != nil {
+		c.claims, c.knownClaims = c.p.world.Claims(c.claims, c.pod)
+	}
+	c.claims = strconv.AppendBool(c.claims, c.knownClaims)
+}
+
 // encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in
-// preparesByTemplate look at: its metadata but for the namespace, and the name of its gang. It is valid until the next
-// call.
-func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec) ([]byte, error) {
-	gangless := *spec
+// preparesByTemplate look at: its metadata but for the namespace, the name of its gang, and those of its claims, in the
+// place of which it has claims. It is valid until the next call.
+func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec, claims []byte) ([]byte, error) {
+	gangless, status := *spec, &pod.Status
 	gangless.SchedulingGroup = nil
+	if len(spec.ResourceClaims) > 0 {
+		nameless := pod.Status
+		nameless.ResourceClaimStatuses, status = nil, &nameless
+		gangless.ResourceClaims = nil
+	}
 	m.key = append(binary.AppendUvarint(m.key[:0], uint64(len(pod.Namespace))), pod.Namespace...)
 	for _, part := range []interface {
 		Size() int
 		MarshalToSizedBuffer(to []byte) (int, error)
-	}{&gangless, &pod.Status} {
+	}{&gangless, status} {
 		size := part.Size()
 		m.key = binary.AppendUvarint(m.key, uint64(size))
 		at := len(m.key)
@@ -86,6 +106,7 @@ func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec) ([]byte, error) {
 			return nil, err
 		}
 	}
+	m.key = append(m.key, claims...)
 	return m.key, nil
 }
 

@@ -58,7 +58,7 @@ func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.
 				args = a
 			}
 		}
-		made, err := factory(ctx, args, h)
+		made, err := factory(ctx, args, allocatorHandle{h})
 		if err != nil {
 			return nil, err
 		}
@@ -76,6 +76,14 @@ func BindingTimeout(args *config.DynamicResourcesArgs) time.Duration {
 		return config.DynamicResourcesBindingTimeoutDefault
 	}
 	return args.BindingTimeout.Duration
+}
+
+// allocatorHandle is the handle for DynamicResources itself.
+type allocatorHandle struct{ fwk.Handle }
+
+// SharedDRAManager implements fwk.Handle.
+func (h allocatorHandle) SharedDRAManager() fwk.SharedDRAManager {
+	return cluster.ForAllocator(h.Handle.SharedDRAManager())
 }
 
 // shareKey is where the cycle's state has the share of maxSelectorCost that each node has.
@@ -115,6 +123,9 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 		}
 		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
 	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		p.begin(state, pod)
+	}
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
 }
 
@@ -150,6 +161,9 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	node fwk.NodeInfo) *fwk.Status {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return p.DynamicResources.Filter(ctx, state, pod, node)
+	}
+	if data, err := state.Read(searchedKey); err == nil {
+		data.(*searched).add(node.Node().Name)
 	}
 	// The cause of a context is that of the one which it was made from: these are made from none that can end.
 	share, err := state.Read(shareKey)

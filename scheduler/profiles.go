@@ -117,6 +117,7 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 		Nominator: m.nominated,
 		Version:   m.cluster.Beyond,
 		Changed:   m.cluster.ChangedSince,
+		Claims:    m.cluster.AppendClaims,
 		Removed:   m.cluster.KeepPorts,
 		Now:       func() time.Time { return m.at.now.Std() },
 		Reserved:  func(pod *v1.Pod) func(fwk.NodeInfo) *fwk.Status { return m.refusalOf(pod, apart) },

@@ -33,10 +33,14 @@
 //	pod NS/NAME [cpu=1] [memory=1Gi] [gpu=1] [count=N] [group=GROUP] [xgroup=GROUP] [node=NODE] [gate=GATE]
 //	    [priority=10] [preemptionPolicy=Never] [scheduler=NAME] [lasts=10s] [started=-1h] [selector=k:v] [label=k:v]
 //	    [labels=(k:v,...)] [annotations=(k:v,...)] [volume=CLAIM] [devices=RESOURCECLAIM]
-//	    [apart=LABEL from=k:v]
+//	    [device=CLASS] [apart=LABEL from=k:v]
 //	    apart: it must not be beside pods of such a label, on nodes that have the same value of LABEL.
 //	    group: by spec.schedulingGroup. xgroup: by the label of scheduling.x-k8s.io. lasts: the declared duration.
-//	    count: N pods, whose names are NAME followed by a number from 0 on.
+//	    count: N pods, whose names are NAME followed by a number from 0 on. device: a ResourceClaim for one device of
+//	    the class comes before the pod, as if it was made of a template.
+//	deviceclass NAME                  a DeviceClass of the devices whose driver has that name
+//	slice NODE driver=NAME [devices=8]
+//	                                  the ResourceSlice of all devices of a driver on a node
 //	apply RESOURCE                    the object that is the block's input, as YAML
 //	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input,
 //	                                  and of the current behaviour if no other is named; a story without it has

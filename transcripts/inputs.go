@@ -36,6 +36,10 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		return upsert(p.group(d))
 	case "composite":
 		return upsert(eventlog.CompositePodGroups, p.composite(d))
+	case "deviceclass":
+		return upsert(eventlog.DeviceClasses, p.deviceClass(d))
+	case "slice":
+		return upsert(eventlog.ResourceSlices, p.slice(d))
 	case "pod":
 		return p.newPods(d)
 	case "apply":
@@ -159,16 +163,25 @@ func (p *Player) newPods(d *datadriven.TestData) []eventlog.Payload {
 	namespace, name := p.split(d)
 	count := arg(d, "count", "")
 	if count == "" {
-		return []eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: p.pod(d, namespace, name)}}
+		return p.newPod(d, namespace, name)
 	}
 	n, err := strconv.Atoi(count)
 	p.must(err)
 	var all []eventlog.Payload
 	for i := range n {
-		pod := p.pod(d, namespace, name+strconv.Itoa(i))
-		all = append(all, &eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+		all = append(all, p.newPod(d, namespace, name+strconv.Itoa(i))...)
 	}
 	return all
+}
+
+// newPod returns a pod, behind the claim for a device that is made for it.
+func (p *Player) newPod(d *datadriven.TestData, namespace, name string) (all []eventlog.Payload) {
+	p.t.Helper()
+	pod := p.pod(d, namespace, name)
+	if class := arg(d, "device", ""); class != "" {
+		all = append(all, &eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: claimDevice(pod, class)})
+	}
+	return append(all, &eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
 }
 
 // changedPod returns a pod as it is after a command.

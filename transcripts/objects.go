@@ -159,8 +159,8 @@ func (p *Player) composite(d *datadriven.TestData) eventlog.Object {
 func (p *Player) pod(d *datadriven.TestData, namespace, name string) *v1.Pod {
 	p.t.Helper()
 	p.allow(d, 1, "cpu", "memory", "gpu", "count", "group", "xgroup", "node", "gate", "priority", "preemptionPolicy",
-		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices", "apart",
-		"from")
+		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices",
+		"device", "apart", "from")
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: p.podUID(name)}}
 	pod.Labels = pair(d, "label")
 	if g := arg(d, "xgroup", ""); g != "" {

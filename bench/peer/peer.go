@@ -9,6 +9,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ type Options struct {
 	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of
 	// nodes.
 	Percentage int32
+	// Stay and Batch say how pods with devices come and go, see workload.Turns; a Batch of 0 stands for 1000. Other pods
+	// come at once, and stay.
+	Stay, Batch int
 	// Limit ends the measuring after that much time, with the pods that are bound by then; 0 for no limit.
 	Limit time.Duration
 	// Started is called when the measured time begins, Stopped when it is over; nil is not called.
@@ -57,9 +61,13 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if o.Pods > o.Room() {
+	if o.Pods > o.Room() && !o.DRA {
 		return nil, fmt.Errorf("%d pods: all %d nodes together take %d, and no pod ends here", o.Pods, o.Nodes,
 			o.Room())
+	}
+	turns, err := o.Turns(o.Stay, cmp.Or(o.Batch, 1000), 0)
+	if err != nil {
+		return nil, err
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -72,8 +80,8 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 		}
 	}
 	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread,
-		Text: o.Spec.String()}
-	h := newHarness(o)
+		DRA: o.DRA, Text: o.Spec.String()}
+	h := newHarness(o, turns)
 	began := time.Now()
 	stop, err := h.start(ctx)
 	if err != nil {
@@ -95,24 +103,62 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 // harness is a kube-scheduler and what it is fed from.
 type harness struct {
 	Options
+	turns  workload.Turns
 	client *fake.Clientset
 	pods   *watch.FakeWatcher
+	claims *claims
 	binder *binder
 }
 
-func newHarness(o Options) *harness {
+func newHarness(o Options, turns workload.Turns) *harness {
 	var objects []runtime.Object
 	for i := range o.Nodes {
 		objects = append(objects, o.Node(i))
+		if o.DRA {
+			objects = append(objects, o.Slice(i))
+		}
+	}
+	if o.DRA {
+		objects = append(objects, o.Class())
 	}
 	for g := range o.Groups() {
 		objects = append(objects, o.Group(g))
 	}
-	h := &harness{Options: o, client: fake.NewClientset(objects...), binder: newBinder(o.Pods)}
+	h := &harness{Options: o, turns: turns, client: fake.NewClientset(objects...), binder: newBinder(o.Pods)}
 	h.pods = watch.NewFakeWithChanSize(1024, true)
 	h.client.PrependWatchReactor("pods",
 		func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.pods, nil })
+	if o.DRA {
+		h.claims = newClaims(o.Spec)
+		h.client.PrependWatchReactor("resourceclaims",
+			func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.claims.watch, nil })
+		h.client.PrependReactor("update", "resourceclaims", h.claims.update)
+		h.binder.onBound = h.tellBound
+	}
 	return h
+}
+
+// tellBound lets the scheduler know of a pod that was bound, as an API server does: only what is known to be bound can
+// end. It is an error if the pod has no device of the node, or one that another pod has.
+func (h *harness) tellBound(i int, node string) error {
+	claim := h.claims.of(i)
+	if claim == nil {
+		return fmt.Errorf("pod %d is bound without its claim", i)
+	}
+	pod := h.bound(i)
+	if err := h.binder.devices.take(pod.UID, node, claim.Status.Allocation); err != nil {
+		return err
+	}
+	h.pods.Modify(pod)
+	return nil
+}
+
+// bound makes the i-th pod as it is on its node.
+func (h *harness) bound(i int) *corev1.Pod {
+	pod := h.Pod(i)
+	pod.ResourceVersion = "2"
+	pod.Spec.NodeName = workload.NodeName(int(h.binder.node[i].Load()))
+	return pod
 }
 
 // start brings a scheduler up that knows the nodes. stop waits until it is down, once ctx is done.
@@ -180,8 +226,15 @@ func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
 		over = time.After(h.Limit)
 	}
 	cpu, began := throughput.CPUTime(), time.Now()
-	go h.feed(ctx)
+	failed := make(chan error, 1)
+	go func() {
+		if err := h.feed(ctx); err != nil {
+			failed <- err
+		}
+	}()
 	select {
+	case err := <-failed:
+		return err
 	case <-h.binder.done:
 	case <-over:
 	case <-ctx.Done():
@@ -199,30 +252,41 @@ func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
 	return nil
 }
 
-// feed lets the pods come, as fast as the informer takes them.
-func (h *harness) feed(ctx context.Context) {
+// feed lets the pods come, as fast as the informer takes them, or, with devices, in turns.
+func (h *harness) feed(ctx context.Context) error {
+	if h.DRA {
+		return h.feedTurns(ctx)
+	}
 	for i := range h.Pods {
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
 		h.binder.given[i].Store(time.Now().UnixNano())
 		h.pods.Add(h.Pod(i))
 	}
+	return nil
 }
 
-// events are the placements of the pods that were bound, in the order of the cycles.
+// events are the placements of the pods that were bound, in the order of the cycles, and their ends.
 func (h *harness) events() []yardstick.Event {
 	b := h.binder
-	at := make([]int32, b.order.Load()+1)
+	at := make([]yardstick.Event, b.order.Load()+1)
+	used := make([]bool, len(at))
 	for i := range b.reserved {
-		if b.boundAt[i].Load() != 0 {
-			at[b.reserved[i].Load()] = int32(i) + 1
+		if b.boundAt[i].Load() == 0 {
+			continue
+		}
+		e := yardstick.Event{Pod: int32(i), Node: b.node[i].Load()}
+		at[b.reserved[i].Load()], used[b.reserved[i].Load()] = e, true
+		if left := b.left[i].Load(); left != 0 {
+			e.Left = true
+			at[left], used[left] = e, true
 		}
 	}
 	var out []yardstick.Event
-	for _, pod := range at {
-		if pod > 0 {
-			out = append(out, yardstick.Event{Pod: pod - 1, Node: b.node[pod-1].Load()})
+	for i, e := range at {
+		if used[i] {
+			out = append(out, e)
 		}
 	}
 	return out
@@ -236,8 +300,12 @@ type binder struct {
 	given, boundAt []atomic.Int64 // in nanoseconds, by the pod's number; 0: not yet
 	node           []atomic.Int32
 	reserved       []atomic.Int64 // the last Reserve's number
-	order, bound   atomic.Int64
-	done           chan struct{}
+	left           []atomic.Int64 // the same for the pod's end; 0: it has not ended
+	// onBound is told of a pod before it counts as bound; nil is not called.
+	onBound      func(pod int, node string) error
+	devices      deviceBook
+	order, bound atomic.Int64
+	done         chan struct{}
 }
 
 var (
@@ -248,7 +316,8 @@ var (
 func newBinder(pods int) *binder {
 	return &binder{given: make([]atomic.Int64, pods), boundAt: make([]atomic.Int64, pods),
 		node:     make([]atomic.Int32, pods),
-		reserved: make([]atomic.Int64, pods), done: make(chan struct{})}
+		reserved: make([]atomic.Int64, pods), left: make([]atomic.Int64, pods),
+		devices: deviceBook{use: workload.InUse{}}, done: make(chan struct{})}
 }
 
 // Name implements fwk.Plugin.
@@ -277,6 +346,11 @@ func (b *binder) Bind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node
 	}
 	if workload.NodeName(int(b.node[i].Load())) != node {
 		return fwk.NewStatus(fwk.Error, "bound to another node than was reserved")
+	}
+	if b.onBound != nil {
+		if err := b.onBound(i, node); err != nil {
+			return fwk.AsStatus(err)
+		}
 	}
 	if !b.boundAt[i].CompareAndSwap(0, time.Now().UnixNano()) {
 		return fwk.NewStatus(fwk.Error, "bound twice")

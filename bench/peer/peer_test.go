@@ -19,6 +19,8 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 	}{ // the one with gangs is the last: it opens a feature gate for good
 		{"shapes", workload.Spec{Nodes: 50, Pods: 100, Shapes: 5}},
 		{"spread", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Spread: true}},
+		{"devices", workload.Spec{Nodes: 10, Pods: 300, Shapes: 1, DRA: true}},
+		{"gangs with devices", workload.Spec{Nodes: 10, Pods: 320, Shapes: 1, Gang: 16, DRA: true}},
 		{"gangs", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Gang: 25}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -64,3 +64,55 @@ func TestHowOftenNodesAreFiltered(t *testing.T) {
 		})
 	}
 }
+
+// devicePlugin is all that DynamicResources implements.
+type devicePlugin interface {
+	fwk.PreEnqueuePlugin
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.PostFilterPlugin
+	fwk.ScorePlugin
+	fwk.ReservePlugin
+	fwk.PreBindPlugin
+	fwk.EnqueueExtensions
+	fwk.SignPlugin
+}
+
+// searches is DynamicResources, and counts how often a node is searched for devices.
+type searches struct {
+	devicePlugin
+	n *int
+}
+
+func (s searches) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	*s.n++
+	return s.devicePlugin.Filter(ctx, state, pod, node)
+}
+
+// TestHowOftenNodesAreSearchedForDevices guards the speed of pods with claims: a node is searched again only if a pod
+// was placed there since, or a device came free there. The search for the node that is chosen is counted by none.
+func TestHowOftenNodesAreSearchedForDevices(t *testing.T) {
+	const nodes, pods = 100, 1600
+	for name, c := range map[string]struct{ gang, most int }{
+		"gangs of 16": {16, cyclesEach * (nodes + 2*pods)}, "gangs of 64": {64, cyclesEach * (nodes + 2*pods)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			registry := plugins.NewRegistry()
+			build := registry.Factories[names.DynamicResources]
+			registry.Factories[names.DynamicResources] = func(ctx context.Context, args runtime.Object,
+				h fwk.Handle) (fwk.Plugin, error) {
+				p, err := build(ctx, args, h)
+				if err != nil {
+					return nil, err
+				}
+				return searches{p.(devicePlugin), &n}, nil
+			}
+			r := measured(t, Options{Batch: 1000, registry: registry,
+				Spec: workload.Spec{Nodes: nodes, Pods: pods, Shapes: 1, Gang: c.gang, DRA: true}})
+			if r.Placed != pods || n > c.most {
+				t.Errorf("%d pods took %d searches for devices, want at most %d", r.Placed, n, c.most)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -37,6 +38,8 @@ type drive struct {
 	given   []time.Time        // when the engine was given each pod, by its number
 	placed  []placement        // by the pod's number
 
+	devices workload.InUse // with DRA: what the bound pods have
+
 	bound, ended int
 	settled      int // pods whose placement is durable, and waits for nothing any more
 	order        int // placements so far
@@ -52,11 +55,12 @@ type placement struct {
 	timed       bool  // its latency was taken
 	settled     bool
 	bound       bool
+	devices     *resourcev1.AllocationResult // with DRA: what its claim has
 }
 
 func newDrive(o Options, log *boltlog.Log) *drive {
 	all := o.Pods + o.Idle
-	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
+	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), devices: workload.InUse{},
 		latencies: make([]time.Duration, 0, all)}
 }
 
@@ -153,13 +157,19 @@ func (d *drive) pod(uid types.UID) (*placement, int, error) {
 func (d *drive) load(ctx context.Context) error {
 	for first := 0; first < d.Nodes; first += nodeBatch {
 		var inputs []eventlog.Payload
+		if d.DRA && first == 0 {
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.DeviceClasses, Object: d.Class()})
+		}
 		for i := first; i < min(first+nodeBatch, d.Nodes); i++ {
 			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Nodes, Object: d.Node(i)})
+			if d.DRA {
+				inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.ResourceSlices, Object: d.Slice(i)})
+			}
 		}
 		if err := d.giveAndWait(ctx, inputs); err != nil {
 			return err
 		}
-		d.progress("loading nodes", first+len(inputs), d.Nodes)
+		d.progress("loading nodes", min(first+nodeBatch, d.Nodes), d.Nodes)
 	}
 	return nil
 }
@@ -224,11 +234,7 @@ func (d *drive) feed(ctx context.Context, began time.Time) error {
 
 // until returns the number behind the pods that come in one batch with pod next.
 func (d *drive) until(next int) int {
-	end := min(next+d.Batch, d.Pods)
-	if d.Gang > 0 && end > next {
-		_, end = d.Members((end - 1) / d.Gang)
-	}
-	return end
+	return d.Spec.Until(workload.Turns{Stay: d.Stay, Batch: d.Batch}, next)
 }
 
 // arrive adds the pods from number next up to until, with their groups.
@@ -238,10 +244,18 @@ func (d *drive) arrive(inputs []eventlog.Payload, next, until int) []eventlog.Pa
 		if d.Gang > 0 && i%d.Gang == 0 {
 			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: d.Group(i / d.Gang)})
 		}
-		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)})
+		inputs = d.arrivePod(inputs, i)
 		d.given[i] = now
 	}
 	return inputs
+}
+
+// arrivePod adds a pod, behind the claim that was made for it.
+func (d *drive) arrivePod(inputs []eventlog.Payload, i int) []eventlog.Payload {
+	if d.DRA {
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: d.Claim(i)})
+	}
+	return append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)})
 }
 
 // here is how many bound pods are there.
@@ -260,10 +274,7 @@ func (d *drive) hasRoom(next, until int) bool {
 // end adds the ends of the oldest of the pods before number next, so that there is room for those up to until.
 func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
 	for until-d.ended > d.Stay && d.ended < next {
-		first, end := d.ended, d.ended+1
-		if d.Gang > 0 {
-			_, end = d.Members(first / d.Gang)
-		}
+		first, end := d.ended, d.Together(d.ended)
 		for i := first; i < end; i++ {
 			if !d.placed[i].bound {
 				return inputs // the oldest waits for its node
@@ -271,6 +282,10 @@ func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Paylo
 		}
 		for i := first; i < end; i++ {
 			inputs = append(inputs, deleted(eventlog.Pods, d.Pod(i)))
+			if d.DRA { // the claim was made for the pod, and goes with it
+				inputs = append(inputs, deleted(eventlog.ResourceClaims, d.Claim(i)))
+				d.free(i)
+			}
 		}
 		if d.Gang > 0 {
 			inputs = append(inputs, deleted(eventlog.PodGroups, d.Group(first/d.Gang)))
@@ -292,8 +307,7 @@ func (d *drive) idle(ctx context.Context, r *Result) error {
 	d.latencies = d.latencies[:0]
 	for i := d.Pods; i < d.Pods+d.Idle; i++ {
 		d.given[i] = time.Now()
-		if err := d.giveAndWait(ctx,
-			[]eventlog.Payload{&eventlog.Upserted{Resource: eventlog.Pods, Object: d.Pod(i)}}); err != nil {
+		if err := d.giveAndWait(ctx, d.arrivePod(nil, i)); err != nil {
 			return err
 		}
 		answers := d.answers
@@ -357,8 +371,11 @@ func (d *drive) carryOut(seq uint64) error {
 		if effect.Kind != scheduler.Bind {
 			return errors.New("the scheduler evicts a pod, for which the workload gives no reason")
 		}
-		p, _, err := d.pod(effect.UID)
+		p, i, err := d.pod(effect.UID)
 		if err != nil {
+			return err
+		}
+		if err := d.allocate(p, i, &effect); err != nil {
 			return err
 		}
 		p.bound = true
@@ -368,6 +385,37 @@ func (d *drive) carryOut(seq uint64) error {
 	}
 	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
 	return nil
+}
+
+// allocate writes the devices of a bind into the pod's claim, as a scheduler does before it binds the pod.
+func (d *drive) allocate(p *placement, i int, bind *scheduler.Effect) error {
+	if !d.DRA {
+		return nil
+	}
+	claim := d.Claim(i)
+	if len(bind.Devices) != 1 || bind.Devices[0].Claim != claim.Name || bind.Devices[0].UID != claim.UID {
+		return fmt.Errorf("pod %s is to be bound with the claims %v, want %s", bind.Name, bind.Devices, claim.Name)
+	}
+	allocation, err := bind.Devices[0].Result()
+	if err != nil {
+		return err
+	}
+	if err := d.devices.Take(bind.UID, bind.Node, allocation); err != nil {
+		return err
+	}
+	p.devices = allocation
+	d.answers = append(d.answers,
+		&eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: d.Allocated(i, allocation)})
+	return nil
+}
+
+// free takes the device of a pod back that ends.
+func (d *drive) free(i int) {
+	p := &d.placed[i]
+	if err := d.devices.Leave(d.Pod(i).UID, p.devices); err != nil {
+		panic("throughput: " + err.Error()) // allocate has taken it for this pod
+	}
+	p.devices = nil
 }
 
 // sleep waits until time makes work.

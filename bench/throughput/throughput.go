@@ -31,6 +31,8 @@ type Options struct {
 	workload.Spec
 	// Dir is a directory on the file system that the log is to be on: the log is made in it and removed at the end.
 	Dir string
+	// Log is where the log is made and kept, instead of in Dir; nothing may be there. "" for a log that is removed.
+	Log string
 	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
 	Batch int
 	// Stay is the most pods that are there at one time: when more come, the oldest that are bound, or their whole
@@ -62,6 +64,7 @@ type Result struct {
 	Gang   int    `json:"gang"`
 	Shapes int    `json:"shapes"`
 	Spread bool   `json:"spread"`
+	DRA    bool   `json:"dra,omitempty"`
 	Text   string `json:"workload"`
 
 	// Placed is how many pods were bound, Decisions how many decisions the log was given.
@@ -109,12 +112,16 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(o.Dir, "rollcall-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("a directory for the log: %w", err)
+	path := o.Log
+	if path == "" {
+		dir, failed := os.MkdirTemp(o.Dir, "rollcall-bench-")
+		if failed != nil {
+			return nil, fmt.Errorf("a directory for the log: %w", failed)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		path = filepath.Join(dir, "log")
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	log, err := boltlog.Create(filepath.Join(dir, "log"))
+	log, err := boltlog.Create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +131,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
-	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, Text: o.Spec.String()}
+	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, DRA: o.DRA,
+		Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()
 	if err := d.load(ctx); err != nil {
@@ -155,19 +163,11 @@ func (o *Options) check() error {
 			"batches of %d, %d idle pods, %d%% of the nodes, %d pods at a time: want at least 1, 0, 0 to 100, and 0",
 			o.Batch, o.Idle, o.Percentage, o.Stay)
 	}
-	room := o.Room() - o.Idle
-	if o.Stay == 0 && o.Pods <= room {
-		o.Stay = o.Pods
-		return nil
+	turns, err := o.Turns(o.Stay, o.Batch, o.Idle)
+	if err != nil {
+		return err
 	}
-	if o.Stay == 0 {
-		o.Stay = o.Room() * 4 / 5
-	}
-	room -= o.Gang // batches end where gangs do
-	if o.Stay = min(o.Stay, room); o.Stay < max(1, o.Gang) {
-		return fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", o.Nodes, o.Gang, o.Idle)
-	}
-	o.Batch = min(o.Batch, o.Stay)
+	o.Stay, o.Batch = turns.Stay, turns.Batch
 	return nil
 }
 

@@ -38,7 +38,10 @@ func TestAllPodsOfEveryWorkloadArePlaced(t *testing.T) {
 		"more than fit":         {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2}, Batch: 30},
 		"more gangs than fit":   {Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 2, Gang: 16}, Batch: 30},
 		"spread, more than fit": {Spec: workload.Spec{Nodes: 7, Pods: 200, Shapes: 1, Spread: true}, Batch: 10},
-		"a sample":              {Spec: workload.Spec{Nodes: 150, Pods: 100, Shapes: 1}, Batch: 10, Percentage: 50},
+		"devices":               {Spec: workload.Spec{Nodes: 70, Pods: 200, Shapes: 2, DRA: true}, Batch: 50},
+		"devices, more than there are": {Batch: 50,
+			Spec: workload.Spec{Nodes: 10, Pods: 500, Shapes: 1, Gang: 16, DRA: true}},
+		"a sample": {Spec: workload.Spec{Nodes: 150, Pods: 100, Shapes: 1}, Batch: 10, Percentage: 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := measured(t, o)

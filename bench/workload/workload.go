@@ -55,6 +55,9 @@ type Spec struct {
 	Shapes int
 	// Spread asks every pod to be spread over the zones: maxSkew 1, DoNotSchedule.
 	Spread bool
+	// DRA has the GPUs be devices: every node has a ResourceSlice of NodeGPUs devices, and every pod a ResourceClaim
+	// from a template for one of them instead of a request for an extended resource.
+	DRA bool
 }
 
 // Check says what is wrong with a Spec.
@@ -102,6 +105,9 @@ func (s Spec) String() string {
 	if s.Spread {
 		parts = append(parts, "spread over zones")
 	}
+	if s.DRA {
+		parts = append(parts, "a device each")
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -115,6 +121,9 @@ const (
 	kindNode = iota + 1
 	kindPod
 	kindGroup
+	kindSlice
+	kindClass
+	kindClaim
 )
 
 // Index returns the number of the pod with that UID.
@@ -144,6 +153,9 @@ func (s Spec) Node(i int) *corev1.Node {
 		corev1.ResourceMemory: *resource.NewQuantity(NodeMemory, resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(nodePods, resource.DecimalSI),
 		gpu:                   *resource.NewQuantity(NodeGPUs, resource.DecimalSI),
+	}
+	if s.DRA {
+		delete(room, gpu)
 	}
 	name := NodeName(i)
 	return &corev1.Node{
@@ -196,6 +208,9 @@ func (s Spec) Pod(i int) *corev1.Pod {
 			}}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if s.DRA {
+		claimDevice(pod)
 	}
 	if g, ok := s.groupOf(i); ok {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(groupName(g))}

@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -146,5 +148,59 @@ func TestWhatIsNoWorkloadIsRefused(t *testing.T) {
 		if _, err := Index(types.UID(uid)); err == nil {
 			t.Errorf("%q has a number", uid)
 		}
+	}
+}
+
+// TestTurnsLeaveRoomForTheNextBatch has pods come and go by their turns, and never be more than fit.
+func TestTurnsLeaveRoomForTheNextBatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		s.DRA = rapid.Bool().Draw(t, "dra")
+		turns, err := s.Turns(rapid.IntRange(0, 400).Draw(t, "stay"), rapid.IntRange(1, 100).Draw(t, "batch"), 0)
+		if err != nil {
+			return
+		}
+		ended := 0
+		for next := 0; next < s.Pods; {
+			until := s.Until(turns, next)
+			if until <= next {
+				t.Fatalf("%s: nothing comes with pod %d", s, next)
+			}
+			if g := s.Gang; g > 0 && until%g != 0 && until != s.Pods {
+				t.Fatalf("%s: a batch ends at pod %d, within a gang", s, until)
+			}
+			for until-ended > turns.Stay && ended < next {
+				ended = s.Together(ended)
+			}
+			if until-ended > s.Room() {
+				t.Fatalf("%s: %d pods are there, and there is room for %d", s, until-ended, s.Room())
+			}
+			next = until
+		}
+	})
+}
+
+func TestADeviceIsTakenByOnePodAtATime(t *testing.T) {
+	s := Spec{Nodes: 2, Pods: 4, Shapes: 1, DRA: true}
+	device := func(node, name string) *resourcev1.AllocationResult {
+		return &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+			Results: []resourcev1.DeviceRequestAllocationResult{{Driver: s.Slice(0).Spec.Driver, Pool: node, Device: name}}}}
+	}
+	u, first := InUse{}, device(NodeName(0), "gpu-0")
+	for name, bad := range map[string]*resourcev1.AllocationResult{
+		"none": nil, "of another node": device(NodeName(1), "gpu-0"), "no such": device(NodeName(0), "gpu-8"),
+	} {
+		if u.Take("a", NodeName(0), bad) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := u.Take("a", NodeName(0), first); err != nil {
+		t.Fatal(err)
+	}
+	if u.Take("b", NodeName(0), first) == nil || u.Leave("b", first) == nil {
+		t.Error("another pod takes, or leaves, the device of the first")
+	}
+	if err := errors.Join(u.Leave("a", first), u.Take("b", NodeName(0), first)); err != nil {
+		t.Error(err)
 	}
 }

@@ -34,7 +34,9 @@ func newBench() *cobra.Command {
 temporary directory on disk; every event and every decision is durable before anything comes of it. A bind does nothing, and
 is answered at once. The workload is the same in every run.
 
-If there are more pods than GPUs, the oldest end as new ones come. The time in which the nodes are taken in is told apart.
+If there are more pods than GPUs, the oldest end as new ones come. With --dra the GPUs are devices: each node has a
+ResourceSlice of 8, and each pod a ResourceClaim for one, made of a template, which a bind writes and the pod's end takes
+away. The time in which the nodes are taken in is told apart.
 The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
 NodeResourcesBalancedAllocation give them by default, of 200.
 
@@ -43,6 +45,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
   rollcall bench --nodes 15000 --shapes 20
   rollcall bench --gang 512 --classes off -o json
   rollcall bench --idle 500 --cpuprofile cpu.prof
+  rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench log --dir /var/lib/rollcall`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
@@ -54,11 +57,15 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.shapes, "shapes", "1",
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
+	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one; "+
+		"with it --nodes is 100 and --gang 16 unless given")
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
 	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
 	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
+	f.StringVar(&b.Log, "log", "", "keep the log in this directory, which is made, to replay or explain it; "+
+		"default: it is removed")
 	f.DurationVar(&b.Limit, "limit",
 		0, "end after this much time, with the pods that are placed by then; 0: when all are")
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
@@ -66,11 +73,14 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 		"write a profile of what was allocated by the end of the measured time to this file")
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
+	_ = cmd.MarkFlagDirname("log")
+	cmd.MarkFlagsMutuallyExclusive("dir", "log")
 	cmd.AddCommand(newBenchLog())
 	return cmd
 }
 
 func (b *coreBench) run(cmd *cobra.Command) error {
+	b.defaults(cmd)
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -109,6 +119,19 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 		return fmt.Errorf("bench: only %d of %d pods were placed", r.Placed, r.Pods)
 	}
 	return nil
+}
+
+// defaults has --dra measure 100 nodes and gangs of 16 where no others are asked for.
+func (b *coreBench) defaults(cmd *cobra.Command) {
+	if !b.DRA {
+		return
+	}
+	if !cmd.Flags().Changed("nodes") {
+		b.Nodes = 100
+	}
+	if !cmd.Flags().Changed("gang") {
+		b.Gang = 16
+	}
 }
 
 // check reads the flags that are words.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
@@ -27,7 +28,7 @@ func Refusals(refusals []answer.Refusal) string {
 			parts = append(parts, "and more")
 			break
 		}
-		reason := r.Reason
+		reason := plainReason(r)
 		if reason == "" {
 			reason = "refused by " + r.Plugin
 		}
@@ -43,6 +44,15 @@ func Refusals(refusals []answer.Refusal) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// plainReason is the reason of a refusal. What kube-scheduler says of a node without devices for the pod is not for its
+// owner.
+func plainReason(r answer.Refusal) string {
+	if r.Plugin == names.DynamicResources && r.Reason == "cannot allocate all claims" {
+		return "too few devices are free there for its ResourceClaims"
+	}
+	return r.Reason
 }
 
 // GangRefusal is what the gang plugin said, without the name of the gang; if it said nothing, what all plugins said.
@@ -199,7 +209,7 @@ func noNode(d *answer.Decision, takes string) string {
 		case r.Nodes > 0 && r.Reason == "":
 			byNode = append(byNode, fmt.Sprintf("refused by %s (%s)", r.Plugin, Count(r.Nodes, "node", "nodes")))
 		case r.Nodes > 0:
-			byNode = append(byNode, fmt.Sprintf("%s (%s)", r.Reason, Count(r.Nodes, "node", "nodes")))
+			byNode = append(byNode, fmt.Sprintf("%s (%s)", plainReason(r), Count(r.Nodes, "node", "nodes")))
 		default:
 			whole = append(whole, fmt.Sprintf("%s: %s", r.Plugin, reasonText(d, r)))
 		}

@@ -1,0 +1,180 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/rollcall-sched/rollcall/bench/workload"
+)
+
+// claims are the ResourceClaims as an API server would have them: what the scheduler writes is taken as it is, answered
+// at once, and comes back by the watch. They stand beside the fake client's object tracker, which would take longer.
+type claims struct {
+	spec  workload.Spec
+	watch *watch.FakeWatcher
+
+	version atomic.Int64 // the last resourceVersion
+
+	mu   sync.Mutex
+	held map[types.NamespacedName]*resourcev1.ResourceClaim // those of pods that are there
+}
+
+func newClaims(spec workload.Spec) *claims {
+	c := &claims{spec: spec, watch: watch.NewFakeWithChanSize(1024, true),
+		held: map[types.NamespacedName]*resourcev1.ResourceClaim{}}
+	c.version.Store(1)
+	return c
+}
+
+func keyOf(c *resourcev1.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+}
+
+// add makes the claim of a pod.
+func (c *claims) add(pod int) {
+	claim := c.spec.Claim(pod)
+	claim.ResourceVersion = strconv.FormatInt(c.version.Add(1), 10)
+	c.mu.Lock()
+	c.held[keyOf(claim)] = claim
+	c.mu.Unlock()
+	c.watch.Add(claim)
+}
+
+// remove takes the claim of a pod away, and returns what it was last.
+func (c *claims) remove(pod int) *resourcev1.ResourceClaim {
+	key := keyOf(c.spec.Claim(pod))
+	c.mu.Lock()
+	claim := c.held[key]
+	delete(c.held, key)
+	c.mu.Unlock()
+	c.watch.Delete(claim)
+	return claim
+}
+
+// of returns the claim of a pod as it is, nil if it is gone.
+func (c *claims) of(pod int) *resourcev1.ResourceClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[keyOf(c.spec.Claim(pod))]
+}
+
+// update is the reaction to a claim that is written, as a whole or its status alone. Both write all of it: the scheduler
+// adds the finalizer before the allocation, and changes nothing else.
+func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.Object, err error) {
+	written, ok := action.(clienttesting.UpdateAction).GetObject().(*resourcev1.ResourceClaim)
+	if !ok {
+		return true, nil, fmt.Errorf("a claim is to be written that is a %T", action)
+	}
+	claim := written.DeepCopy()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.held[keyOf(claim)]
+	if before == nil || before.ResourceVersion != claim.ResourceVersion {
+		return true, nil, fmt.Errorf("claim %s is gone, or was written by somebody else", claim.Name)
+	}
+	claim.ResourceVersion = strconv.FormatInt(c.version.Add(1), 10)
+	c.held[keyOf(claim)] = claim
+	c.watch.Modify(claim) // within the lock, so that the watch tells it in the order of the versions
+	return true, claim, nil
+}
+
+// stuck is how long no pod may be bound before the feeding ends.
+const stuck = 30 * time.Second
+
+// feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does, and
+// fails if for too long nothing is bound.
+func (h *harness) feedTurns(ctx context.Context) error {
+	ended := 0
+	for next := 0; next < h.Pods; {
+		until := h.Until(h.turns, next)
+		for until-ended > h.turns.Stay && ended < next {
+			end := h.Together(ended)
+			if err := h.awaitBound(ctx, ended, end); err != nil {
+				return err
+			}
+			for i := ended; i < end; i++ {
+				if err := h.leave(i); err != nil {
+					return err
+				}
+			}
+			ended = end
+		}
+		for i := next; i < until; i++ { // before the pods: a pod without its claim is tried in vain
+			h.claims.add(i)
+		}
+		for i := next; i < until; i++ {
+			h.binder.given[i].Store(time.Now().UnixNano())
+			h.pods.Add(h.Pod(i))
+		}
+		next = until
+	}
+	return h.awaitBound(ctx, ended, h.Pods)
+}
+
+// awaitBound waits until pods first up to, and without, end are bound.
+func (h *harness) awaitBound(ctx context.Context, first, end int) error {
+	moved, seen := time.Now(), h.binder.bound.Load()
+	for i := first; i < end; {
+		if h.binder.boundAt[i].Load() != 0 {
+			i++
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Microsecond):
+		}
+		switch bound := h.binder.bound.Load(); {
+		case bound > seen:
+			moved, seen = time.Now(), bound
+		case time.Since(moved) > stuck:
+			return fmt.Errorf("for %s no pod was bound: %d of %d are, and pod %d waits", stuck, bound, h.Pods, i)
+		}
+	}
+	return nil
+}
+
+// leave has a bound pod end, and the claim go that was made for it.
+func (h *harness) leave(i int) error {
+	pod := h.bound(i)
+	claim := h.claims.of(i)
+	if claim == nil || claim.Status.Allocation == nil {
+		return errors.New("pod " + pod.Name + " was bound without devices")
+	}
+	if err := h.binder.devices.leave(pod.UID, claim.Status.Allocation); err != nil {
+		return err
+	}
+	h.binder.left[i].Store(h.binder.order.Add(1))
+	h.pods.Delete(pod)
+	h.claims.remove(i)
+	return nil
+}
+
+// deviceBook is what devices the bound pods have.
+type deviceBook struct {
+	mu  sync.Mutex
+	use workload.InUse
+}
+
+func (b *deviceBook) take(pod types.UID, node string, allocation *resourcev1.AllocationResult) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.use.Take(pod, node, allocation)
+}
+
+func (b *deviceBook) leave(pod types.UID, allocation *resourcev1.AllocationResult) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.use.Leave(pod, allocation)
+}

@@ -1,0 +1,52 @@
+package workload
+
+import "fmt"
+
+// Turns say how pods come and go: they come in batches, which end where gangs do, and when there would be more than Stay
+// pods, the oldest that are bound end, or their whole gangs. Every scheduler is given the workload by this rule.
+type Turns struct {
+	// Stay is the most pods that are there at one time.
+	Stay int
+	// Batch is the most pods that come at once, but for the rest of a gang.
+	Batch int
+}
+
+// Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths of
+// the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come in
+// batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
+func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
+	room := s.Room() - beside
+	if stay == 0 && s.Pods <= room {
+		return Turns{Stay: s.Pods, Batch: batch}, nil
+	}
+	if stay == 0 {
+		stay = s.Room() * 4 / 5
+	}
+	room -= s.Gang // batches end where gangs do
+	if stay = min(stay, room); stay < max(1, s.Gang) {
+		return Turns{}, fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", s.Nodes, s.Gang, beside)
+	}
+	batch = min(batch, stay)
+	if s.DRA {
+		batch = min(batch, max(1, stay/4))
+	}
+	return Turns{Stay: stay, Batch: batch}, nil
+}
+
+// Until returns the number behind the pods that come in one batch with pod next.
+func (s Spec) Until(t Turns, next int) int {
+	end := min(next+t.Batch, s.Pods)
+	if s.Gang > 0 && end > next {
+		_, end = s.Members((end - 1) / s.Gang)
+	}
+	return end
+}
+
+// Together returns the pods that end together with pod i: those of its gang, up to end, or it alone.
+func (s Spec) Together(i int) (end int) {
+	if g, ok := s.groupOf(i); ok {
+		_, end = s.Members(g)
+		return end
+	}
+	return i + 1
+}

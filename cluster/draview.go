@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// ForAllocator returns the manager of devices as DynamicResources itself may have it: what devices are in use, and the
+// list of slices, are not copied for each pod. The plugin makes an allocator of them in PreFilter, which only reads them,
+// and not after the cycle. Other plugins get the manager itself, whose answers are theirs. m is returned as it is if it
+// is none of this package.
+func ForAllocator(m fwk.SharedDRAManager) fwk.SharedDRAManager {
+	if ours, ok := m.(*draManager); ok {
+		return draView{ours}
+	}
+	return m
+}
+
+type draView struct{ *draManager }
+
+// ResourceClaims implements fwk.SharedDRAManager.
+func (v draView) ResourceClaims() fwk.ResourceClaimTracker { return claimView{v.claims} }
+
+// ResourceSlices implements fwk.SharedDRAManager.
+func (v draView) ResourceSlices() fwk.ResourceSliceLister { return v.listed }
+
+type claimView struct{ *claimTracker }
+
+// ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
+func (v claimView) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	if v.sharable || v.anyPending() { // shares count as devices here
+		return v.claimTracker.ListAllAllocatedDevices()
+	}
+	return v.allocated.whole, nil
+}
+
+// GatherAllocatedState implements fwk.ResourceClaimTracker.
+func (v claimView) GatherAllocatedState() (*structured.AllocatedState, error) {
+	if v.anyPending() {
+		return v.claimTracker.GatherAllocatedState()
+	}
+	return v.allocated.state(), nil
+}
+
+// sliceList remembers the list of slices until one comes, goes or changes, or a DeviceTaintRule does.
+type sliceList struct {
+	all  fwk.ResourceSliceLister
+	list []*resourcev1.ResourceSlice // nil: not known
+}
+
+func newSliceList(all fwk.ResourceSliceLister, follow ...cache.SharedIndexInformer) *sliceList {
+	l := &sliceList{all: all}
+	for _, informer := range follow {
+		mustHandle(informer, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { l.list = nil }, UpdateFunc: func(any, any) { l.list = nil },
+			DeleteFunc: func(any) { l.list = nil },
+		})
+	}
+	return l
+}
+
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister. The list must not be changed.
+func (l *sliceList) ListWithDeviceTaintRules() (list []*resourcev1.ResourceSlice, err error) {
+	if l.list == nil {
+		l.list, err = l.all.ListWithDeviceTaintRules()
+	}
+	return l.list, err
+}

@@ -1,0 +1,259 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// claimWorld drives two Machines, of which one keeps no memos, with pods that have claims for devices.
+type claimWorld struct {
+	t        *rapid.T
+	machines [2]*scheduler.Machine
+	now      time.Duration
+	pods     []string // by name: those that are there
+	made     int
+	given    map[string]*eventlog.DeviceClaim // by pod: what its claim is to have, once it is decided
+	requests map[string][]resourcev1.DeviceRequest
+	offered  map[string]int // by slice: how many devices it has
+}
+
+// claimNodes is enough for classes.
+const claimNodes = 66
+
+func newClaimWorld(t *rapid.T, config []byte) *claimWorld {
+	without := plugins.NewRegistry()
+	without.NoClasses = true
+	w := &claimWorld{t: t, given: map[string]*eventlog.DeviceClaim{}, offered: map[string]int{},
+		requests: map[string][]resourcev1.DeviceRequest{},
+		machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())}}
+	w.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
+		Behaviour: scheduler.Behaviour})
+	w.class("red", `device.attributes["d"].colour == "red"`)
+	w.class("any", `device.driver == "d"`)
+	for i := range claimNodes {
+		w.node(i, i%3)
+		if i%4 == 0 { // few devices, so that some pods wait
+			w.slice(nodeOf(i), nodeOf(i), 1)
+		}
+	}
+	return w
+}
+
+func nodeOf(i int) string { return fmt.Sprintf("n%02d", i) }
+
+func (w *claimWorld) apply(p eventlog.Payload) {
+	for _, m := range w.machines {
+		epoch := m.Epoch()
+		if _, ok := p.(*eventlog.EpochStarted); ok {
+			epoch++
+		}
+		if err := m.Apply(eventlog.Entry{Seq: m.Seq() + 1, Epoch: epoch, Payload: p,
+			Time: eventlog.TimeOf(time.Unix(1_700_000_000, 0).Add(w.now))}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func (w *claimWorld) upsert(res eventlog.Resource, obj eventlog.Object) {
+	w.apply(&eventlog.Upserted{Resource: res, Object: obj})
+}
+
+func (w *claimWorld) class(name, selector string) {
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: selector}}}
+	w.upsert(eventlog.DeviceClasses, class)
+}
+
+func (w *claimWorld) node(i, cpus int) {
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(1+cpus), resource.DecimalSI),
+		v1.ResourcePods: resource.MustParse("9")}
+	w.upsert(eventlog.Nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(i), UID: types.UID(nodeOf(i))},
+		Status: v1.NodeStatus{Allocatable: list, Capacity: list}})
+}
+
+// slice logs a slice of the pool named like the node, or of no node if that is "".
+func (w *claimWorld) slice(name, node string, devices int) {
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d",
+		Pool: resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1}}
+	if slice.Spec.NodeName = &node; node == "" {
+		all := true
+		slice.Spec.NodeName, slice.Spec.AllNodes = nil, &all
+	}
+	for k := range devices {
+		colour := []string{"red", "blue"}[k%2]
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprintf("d%d", k),
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"colour": {StringValue: &colour}}})
+	}
+	w.offered[name] = devices
+	w.upsert(eventlog.ResourceSlices, slice)
+}
+
+// request is what a claim asks for: one of a few things, so that pods share memos.
+func (w *claimWorld) request() []resourcev1.DeviceRequest {
+	exactly := func(class string, n int64) *resourcev1.ExactDeviceRequest {
+		return &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: n,
+			AllocationMode: resourcev1.DeviceAllocationModeExactCount}
+	}
+	switch rapid.IntRange(0, 5).Draw(w.t, "request") {
+	case 0:
+		return []resourcev1.DeviceRequest{{Name: "r", Exactly: exactly("red", 1)}}
+	case 1:
+		return []resourcev1.DeviceRequest{{Name: "r", Exactly: exactly("any", 2)}}
+	case 2: // where two are free a node scores higher
+		return []resourcev1.DeviceRequest{{Name: "r", FirstAvailable: []resourcev1.DeviceSubRequest{
+			{Name: "two", DeviceClassName: "any", Count: 2,
+				AllocationMode: resourcev1.DeviceAllocationModeExactCount},
+			{Name: "one", DeviceClassName: "any", Count: 1,
+				AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}}
+	}
+	return []resourcev1.DeviceRequest{{Name: "r", Exactly: exactly("any", 1)}}
+}
+
+func (w *claimWorld) claim(pod string) *resourcev1.ResourceClaim {
+	claim := &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod, UID: types.UID("c" + pod)}}
+	claim.Spec.Devices.Requests = w.requests[pod]
+	return claim
+}
+
+func (w *claimWorld) pod() {
+	name := fmt.Sprintf("p%03d", w.made)
+	w.made++
+	w.pods, w.requests[name] = append(w.pods, name), w.request()
+	w.upsert(eventlog.ResourceClaims, w.claim(name))
+	w.upsert(eventlog.Pods, &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec: v1.PodSpec{SchedulerName: "default-scheduler",
+			Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}}},
+			ResourceClaims: []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &name}}}})
+}
+
+// decide compares and applies all decisions that are due.
+func (w *claimWorld) decide() (placed int) {
+	w.now += time.Minute
+	w.apply(&eventlog.Tick{})
+	for {
+		without, ok := w.machines[0].Decide(nil)
+		with, alsoOK := w.machines[1].Decide(nil)
+		if ok != alsoOK {
+			w.t.Fatalf("a decision without memos: %v, with: %v", ok, alsoOK)
+		}
+		if !ok {
+			return placed
+		}
+		if diff := cmp.Diff(without, with); diff != "" {
+			w.t.Fatalf("pod %s (- without memos, + with):\n%s", with.Name, diff)
+		}
+		w.apply(&with)
+		if with.Outcome == eventlog.Scheduled {
+			placed++
+			w.given[with.Name] = &with.Devices[0]
+			w.bound(with.Name, with.Node)
+		}
+	}
+}
+
+// bound answers a bind: it succeeds, or fails, with or without the claim written.
+func (w *claimWorld) bound(pod, node string) {
+	outcome := rapid.SampledFrom([]eventlog.BindOutcome{eventlog.BindBound, eventlog.BindBound, eventlog.BindFailed}).
+		Draw(w.t, "outcome")
+	if outcome == eventlog.BindBound {
+		claim := w.claim(pod)
+		allocation, err := w.given[pod].Result()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		claim.Status.Allocation = allocation
+		claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+			{Resource: "pods", Name: pod, UID: types.UID(pod)}}
+		w.upsert(eventlog.ResourceClaims, claim)
+	}
+	w.apply(&eventlog.BindResult{UID: types.UID(pod), Node: node, Outcome: outcome,
+		Decision: w.machines[0].AskedBy(types.UID(pod), scheduler.Bind)})
+}
+
+// end has a pod go, and its claim before, behind or, for a while, not at all.
+func (w *claimWorld) end(pod string) {
+	w.pods = slices.DeleteFunc(w.pods, func(p string) bool { return p == pod })
+	gone := func(res eventlog.Resource, uid string) {
+		w.apply(&eventlog.Deleted{Resource: res, Namespace: "ns", Name: pod, UID: types.UID(uid)})
+	}
+	switch rapid.IntRange(0, 2).Draw(w.t, "claim") {
+	case 0:
+		gone(eventlog.ResourceClaims, "c"+pod)
+		gone(eventlog.Pods, pod)
+	case 1:
+		gone(eventlog.Pods, pod)
+		w.decide()
+		gone(eventlog.ResourceClaims, "c"+pod)
+	case 2:
+		gone(eventlog.Pods, pod)
+		w.decide()
+		w.upsert(eventlog.ResourceClaims, w.claim(pod)) // it has no devices any more
+	}
+}
+
+// change is something else that happens to the devices.
+func (w *claimWorld) change() {
+	name := nodeOf(rapid.IntRange(0, claimNodes-1).Draw(w.t, "node"))
+	switch rapid.IntRange(0, 6).Draw(w.t, "change") {
+	case 0, 1, 2:
+		w.slice(name, name, rapid.IntRange(0, 3).Draw(w.t, "devices"))
+	case 3:
+		w.slice(name, nodeOf(0), 1) // the pool of one node's name is another node's
+	case 4:
+		w.slice("wide", "", 1)
+	case 5:
+		if _, ok := w.offered["wide"]; ok {
+			delete(w.offered, "wide")
+			w.apply(&eventlog.Deleted{Resource: eventlog.ResourceSlices, Name: "wide", UID: "wide"})
+		}
+	case 6:
+		colour := rapid.SampledFrom([]string{"red", "blue"}).Draw(w.t, "colour")
+		w.class("red", fmt.Sprintf(`device.attributes["d"].colour == %q`, colour))
+	}
+}
+
+// TestPodsWithClaimsAreDecidedTheSameWithoutMemos has pods with claims of a few kinds come and go while devices do, too.
+func TestPodsWithClaimsAreDecidedTheSameWithoutMemos(t *testing.T) {
+	config := defaultConfig(t)
+	placed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := newClaimWorld(t, config)
+		for range rapid.IntRange(5, 20).Draw(t, "steps") {
+			switch n := rapid.IntRange(0, 9).Draw(t, "step"); {
+			case n < 5 || len(w.pods) == 0:
+				for range rapid.IntRange(1, 4).Draw(t, "pods") {
+					w.pod()
+				}
+			case n < 7:
+				w.end(rapid.SampledFrom(w.pods).Draw(t, "pod"))
+			default:
+				w.change()
+			}
+			placed += w.decide()
+		}
+		if w.machines[0].Hash() != w.machines[1].Hash() {
+			t.Fatal("the states are not the same")
+		}
+	})
+	if placed == 0 {
+		t.Error("no pod was ever placed")
+	}
+}
