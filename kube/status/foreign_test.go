@@ -129,8 +129,10 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 
 const (
 	stamp   = `"lastTransitionTime":"2026-01-02T03:00:00Z"`
-	tooMuch = "pod group ml/g needs 6 cpu for 2 members; 4 free"
-	enough  = "the gang has its minimum of pods on nodes"
+	tooMuch = "0/1 nodes are available: pod group ml/g needs 6 cpu for 2 members; 4 free."
+	tooFew  = "0/2 nodes are available: pod group ml/g placed 1 of the 2 members it needs. 1 Insufficient cpu, " +
+		"1 node(s) were unschedulable."
+	enough = "the gang has its minimum of pods on nodes"
 )
 
 func TestAPodGroupOfVolcanoIsTold(t *testing.T) {
@@ -141,16 +143,17 @@ func TestAPodGroupOfVolcanoIsTold(t *testing.T) {
 		w.step(node("n1", "4"), volcanoGroup("g"), member("g-0", "3", volcano.PodGroupAnnotation, "g"),
 			member("g-1", "3", volcano.PodGroupAnnotation, "g"))
 		const other = `{"status":"True","type":"Other"}`
-		refused := `{` + stamp + `,"message":"` + tooMuch + `","reason":"NotEnoughResources","status":"%s",` +
-			`"type":"Unschedulable"}`
-		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, "True")+`]}`)
-		w.step(cordoned("n3", "4")) // it is refused again, for the same reason
+		refused := `{` + stamp + `,"message":"%s","reason":"NotEnoughResources","status":"%s","type":"Unschedulable"}`
+		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooMuch, "True")+`]}`)
+		w.step(cordoned("n3", "4"))
+		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "True")+`]}`)
+		w.step(cordoned("n3", "5")) // it is refused again, for the same reason
 		expect(t, w.wrote())
 		w.step(node("n2", "4"))
 		for _, name := range []string{"g-0", "g-1"} {
 			w.step(bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node))
 		}
-		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, "False")+`,{`+stamp+`,"message":"`+
+		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "False")+`,{`+stamp+`,"message":"`+
 			enough+`","reason":"Scheduled","status":"True","type":"Scheduled"}],"phase":"Running"}`)
 		got, err := w.custom.Resource(volcano.SchemeGroupVersion.WithResource("podgroups")).Namespace("ml").
 			Get(context.Background(), "g", metav1.GetOptions{})
@@ -173,10 +176,16 @@ func TestAPodGroupOfKAIIsTold(t *testing.T) {
 			Spec:       kai.PodGroupSpec{MinMember: new(int32(2))},
 		}}, member("g-0", "3", kai.PodGroupAnnotation, "g"), member("g-1", "3", kai.PodGroupAnnotation, "g"))
 		const east = `{"nodePool":"east","transitionID":"6","type":"UnschedulableOnNodePool"}`
-		expect(t, w.wrote(), `status {"schedulingConditions":[`+east+`,{`+stamp+`,"message":"`+tooMuch+
-			`","nodePool":"default","reason":"Unschedulable","reasons":[{"message":"`+tooMuch+
-			`","reason":"Unschedulable"}],"status":"True","transitionID":"7","type":"UnschedulableOnNodePool"}]}`)
+		refused := func(why string, id int) string {
+			return fmt.Sprintf(`status {"schedulingConditions":[`+east+`,{`+stamp+`,"message":"%[1]s",`+
+				`"nodePool":"default","reason":"Unschedulable","reasons":[{"message":"%[1]s",`+
+				`"reason":"Unschedulable"}],"status":"True","transitionID":"%[2]d",`+
+				`"type":"UnschedulableOnNodePool"}]}`, why, id)
+		}
+		expect(t, w.wrote(), refused(tooMuch, 7))
 		w.step(cordoned("n3", "4"))
+		expect(t, w.wrote(), refused(tooFew, 8))
+		w.step(cordoned("n3", "5")) // it is refused again, for the same reason
 		expect(t, w.wrote())
 		w.step(node("n2", "4"))
 		for _, name := range []string{"g-0", "g-1"} {
