@@ -136,8 +136,8 @@ func (r *annotations) subGroups(d *declaration, all []kai.SubGroup) {
 		default:
 			r.atLeastZero(field+".minMember", *sub.MinMember)
 			if t := sub.TopologyConstraint; t != nil && t.RequiredTopologyLevel != "" {
-				r.fail("has %s.topologyConstraint.requiredTopologyLevel %s: a topology of a subgroup is not carried out",
-					field, quoted(t.RequiredTopologyLevel))
+				r.fail("has %s.topologyConstraint.requiredTopologyLevel %s: a topology of a subgroup is not "+
+					"carried out", field, quoted(t.RequiredTopologyLevel))
 			}
 			d.parts.each = append(d.parts.each, part{sub.Name, int(*sub.MinMember), field + ".minMember"})
 			sum += int(*sub.MinMember)
@@ -215,9 +215,9 @@ func (g *Group) judgeParts() string {
 			}
 		}
 		if d.terms.min-others < p.min {
-			return fmt.Sprintf("%s %s has %s %d: any %d of its %d members are enough, and %d of them are no such pods; "+
-				"a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min, len(g.members),
-				others)
+			return fmt.Sprintf("%s %s has %s %d: any %d of its %d members are enough, and %d of them are no such "+
+				"pods; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min,
+				len(g.members), others)
 		}
 	}
 	return ""

@@ -10,8 +10,8 @@ import (
 )
 
 // AppendObject appends the object as an Upserted entry holds it, and nothing else: Kubernetes protobuf without
-// apiVersion and kind, JSON for custom resources, or JSON with apiVersion and kind for resources of plugins. An object that
-// no entry can carry is an error.
+// apiVersion and kind, JSON for custom resources, or JSON with apiVersion and kind for resources of plugins. An object
+// that no entry can carry is an error.
 func AppendObject(dst []byte, obj Object) ([]byte, error) {
 	switch obj := obj.(type) {
 	case *unstructured.Unstructured:

@@ -143,7 +143,8 @@ func TestAPodGroupOfVolcanoIsTold(t *testing.T) {
 		w.step(node("n1", "4"), volcanoGroup("g"), member("g-0", "3", volcano.PodGroupAnnotation, "g"),
 			member("g-1", "3", volcano.PodGroupAnnotation, "g"))
 		const other = `{"status":"True","type":"Other"}`
-		refused := `{` + stamp + `,"message":"%s","reason":"NotEnoughResources","status":"%s","type":"Unschedulable"}`
+		const refused = `{` + stamp + `,"message":"%s","reason":"NotEnoughResources","status":"%s",` +
+			`"type":"Unschedulable"}`
 		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooMuch, "True")+`]}`)
 		w.step(cordoned("n3", "4"))
 		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "True")+`]}`)
@@ -199,7 +200,8 @@ func TestAPodGroupOfKAIIsTold(t *testing.T) {
 func TestAPhaseThatIsNotTakenIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(t,
-			`{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","metadata":{"namespace":"ml","name":"j","uid":"job"}}`,
+			`{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","metadata":{"namespace":"ml","name":"j",`+
+				`"uid":"job"}}`,
 			`{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"namespace":"ml","name":"g",`+
 				`"uid":"group-g","ownerReferences":[{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","name":"j",`+
 				`"uid":"job","controller":true}]}}`)

@@ -52,7 +52,8 @@ type Options struct {
 	Pods, Events kubernetes.Interface
 	// Config reaches the PodGroups that are custom resources, and Volcano's jobs.
 	Config *rest.Config
-	// Schedulers are the names by which pods name this scheduler: the jobs of Volcano that have one of them are its own.
+	// Schedulers are the names by which pods name this scheduler: the jobs of Volcano that have one of them are its
+	// own.
 	Schedulers []string
 	// Seen returns what the API server says of a pod; false for one that is gone.
 	Seen func(types.UID) (Pod, bool)

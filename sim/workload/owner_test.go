@@ -570,7 +570,8 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		{"one run at a time", cronJob + "  concurrencyPolicy: Forbid\n", "F:7: ", "spec.concurrencyPolicy: it is not"},
 		{"suspended cron job", cronJob + "  suspend: true\n", "F:7: ", "a suspended CronJob makes no pods"},
 		{"less than no task of a volcano group", volcano +
-			"spec:\n  minMember: 3\n  minTaskMember: {a: -1}\n", "F:6: ", "has spec.minTaskMember[a] -1: want a number"},
+			"spec:\n  minMember: 3\n  minTaskMember: {a: -1}\n", "F:6: ",
+			"has spec.minTaskMember[a] -1: want a number"},
 		{"topology of a volcano group", volcano +
 			"spec:\n  minMember: 3\n  networkTopology: {highestTierAllowed: 1}\n", "F:6: ",
 			"has spec.networkTopology of the mode hard, which is not carried out"},
