@@ -154,8 +154,8 @@ func TestAPodGroupOfVolcanoIsTold(t *testing.T) {
 		for _, name := range []string{"g-0", "g-1"} {
 			w.step(bound(name, w.engine.Machine().Cluster().Pod(types.UID("uid-"+name)).Node))
 		}
-		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "False")+`,{`+stamp+`,"message":"`+
-			enough+`","reason":"Scheduled","status":"True","type":"Scheduled"}],"phase":"Running"}`)
+		expect(t, w.wrote(), `{"conditions":[`+other+`,`+fmt.Sprintf(refused, tooFew, "False")+`,{`+stamp+
+			`,"message":"`+enough+`","reason":"Scheduled","status":"True","type":"Scheduled"}],"phase":"Running"}`)
 		got, err := w.custom.Resource(volcano.SchemeGroupVersion.WithResource("podgroups")).Namespace("ml").
 			Get(context.Background(), "g", metav1.GetOptions{})
 		if err != nil {

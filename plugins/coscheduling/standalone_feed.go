@@ -55,8 +55,7 @@ func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) 
 	own.Start(ctx.Done())
 	config := h.KubeConfig()
 	if config == nil {
-		s.logger.Info("The scheduler gives its plugins no kubeconfig: of PodGroups only those of scheduling.k8s.io are " +
-			"read")
+		s.logger.Info("The scheduler gives its plugins no kubeconfig: PodGroups that are custom resources are not read")
 		return s, nil
 	}
 	client, err := dynamic.NewForConfig(config)
