@@ -75,6 +75,8 @@ func (s *State) beyondNodes(res eventlog.Resource) {
 	switch res {
 	case eventlog.PodGroups,
 		eventlog.XPodGroups,
+		eventlog.VolcanoPodGroups,
+		eventlog.KAIPodGroups,
 		eventlog.CompositePodGroups,
 		eventlog.PriorityClasses,
 		eventlog.PodDisruptionBudgets:

@@ -13,15 +13,15 @@ import (
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
-// Group is the one internal form of a gang, whichever API declared it: a PodGroup of scheduling.k8s.io or of
-// scheduling.x-k8s.io, or for want of one the annotations of its members. docs/GANGS.md tells how pods name it
+// Group is the one internal form of a gang, whichever API declared it: a PodGroup of one of
+// GroupResources, or for want of one the annotations of its members. docs/GANGS.md tells how pods name it
 // and what is read. It is there as soon as either a member or its object is.
 type Group struct {
 	// Namespace and Name are the PodGroup's.
 	Namespace, Name string
 
 	informers    *Informers
-	declarations []declaration // at most one by API, scheduling.k8s.io first, which alone counts
+	declarations []declaration // at most one by API, in the order of GroupResources; the first alone counts
 	members      map[types.UID]*Pod
 	counts       gang.Counts    // without Untried and Cleared, which only the scheduler knows
 	needs        []resourceNeed // a memo: of the ready members; nil after they changed
@@ -255,7 +255,7 @@ func (g *Group) Members() []*Pod {
 // String is namespace/name.
 func (g *Group) String() string { return g.Namespace + "/" + g.Name }
 
-// ObjectOf returns the gang's PodGroup of one of the APIs, PodGroups or XPodGroups; nil for none.
+// ObjectOf returns the gang's PodGroup of one of GroupResources; nil for none.
 func (g *Group) ObjectOf(res eventlog.Resource) eventlog.Object {
 	return g.informers.Get(res, g.Namespace, g.Name)
 }

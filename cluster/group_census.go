@@ -11,6 +11,7 @@ type facts struct {
 	own       own    // the zero value: it says nothing
 	priority  int32
 	scheduler string
+	parts     memberParts
 }
 
 // census counts members by the value of one fact, and knows two that a message about a contradiction can name.

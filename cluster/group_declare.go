@@ -11,7 +11,9 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
 
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/gang"
 )
@@ -26,6 +28,8 @@ type declaration struct {
 	class    string      // a PriorityClass, looked at without a priority
 	room     []minimumOf // minResources, by resource
 	parent   string      // the CompositePodGroup that it is below, "" for none
+	parts    parts
+	stays    bool // its pods are not to be preempted
 }
 
 // minimumOf is an amount of a resource in its base unit; cpu in thousandths of a core.
@@ -34,7 +38,7 @@ type minimumOf struct {
 	amount   int64
 }
 
-// declarationOf reads a PodGroup of either API.
+// declarationOf reads a PodGroup of any API.
 func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
@@ -62,15 +66,21 @@ func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, err
 			d.terms.timeout = time.Duration(*seconds) * time.Second
 		}
 		d.room = roomOf(o.Spec.MinResources)
+	case *volcano.PodGroup:
+		r.volcano(&d, &o.Spec)
+	case *kai.PodGroup:
+		r.kai(&d, &o.Spec)
 	default:
 		return d, fmt.Errorf("upsert %s: object is a %T", res, obj)
 	}
-	r.koordinator(&d.terms, name)
+	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
+		r.koordinator(&d.terms, name)
+	}
 	d.fault = cmp.Or(r.fault, d.own.fault)
 	return d, nil
 }
 
-// declareGroup takes in a PodGroup of either API.
+// declareGroup takes in a PodGroup of any API.
 func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	d, err := declarationOf(res, obj)
 	if err != nil {
@@ -82,10 +92,10 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
 	g.declarations = append(g.declarations, d)
-	slices.SortFunc(
-		g.declarations,
-		func(a, b declaration) int { return strings.Compare(string(a.resource), string(b.resource)) },
-	)
+	order := GroupResources()
+	slices.SortFunc(g.declarations, func(a, b declaration) int {
+		return cmp.Compare(slices.Index(order, a.resource), slices.Index(order, b.resource))
+	})
 	s.realign(g)
 	s.observe(g)
 	return nil

@@ -20,7 +20,7 @@ func Fault(res eventlog.Resource, obj eventlog.Object) string {
 	case *schedulingv1alpha3.CompositePodGroup:
 		return compositeFault(o)
 	}
-	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
+	if DeclaresGroups(res) {
 		if d, err := declarationOf(res, obj); err == nil {
 			return d.fault
 		}
@@ -68,7 +68,7 @@ func GangSize(res eventlog.Resource, obj eventlog.Object) int {
 	case *schedulingv1alpha3.CompositePodGroup:
 		return (&Composite{object: o}).Min()
 	}
-	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
+	if DeclaresGroups(res) {
 		if d, err := declarationOf(res, obj); err == nil {
 			return max(d.terms.min, d.terms.total)
 		}

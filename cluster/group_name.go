@@ -6,7 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
 // The labels and annotations of other projects that name a pod's gang or say what its members ask for.
@@ -25,8 +27,7 @@ const (
 	kueueNameLabel = "kueue.x-k8s.io/pod-group-name"
 	kueueTotal     = "kueue.x-k8s.io/pod-group-total-count"
 
-	volcanoName = "scheduling.k8s.io/group-name"
-	volcanoMin  = "scheduling.volcano.sh/group-min-member"
+	volcanoMin = "scheduling.volcano.sh/group-min-member"
 
 	// Rollcall's own.
 	belowMinimum      = "rollcall.dev/below-minimum"
@@ -49,7 +50,8 @@ var namings = [...]naming{
 	{"annotation", koordinatorName, koordinatorMin},
 	{"label", sigsNameLabel, koordinatorMin},
 	{"label", kueueNameLabel, kueueTotal},
-	{"annotation", volcanoName, volcanoMin},
+	{"annotation", volcano.PodGroupAnnotation, volcanoMin},
+	{"annotation", kai.PodGroupAnnotation, ""},
 }
 
 // of returns the name that the pod gives in this way, "" for none.

@@ -12,6 +12,7 @@ func factsOf(pod *v1.Pod, g *Group) facts {
 	f := facts{naming: namingFault(pod), priority: corev1helpers.PodPriority(pod), scheduler: pod.Spec.SchedulerName}
 	f.terms, f.fault = termsOf(pod, g.Key())
 	f.own = ownOf(pod.Annotations)
+	f.parts = partsOf(pod.Labels)
 	return f
 }
 
@@ -49,7 +50,7 @@ func (g *Group) Refusal() string {
 
 func (g *Group) judge() string {
 	for _, find := range [...]func() string{
-		g.judgeNames, g.judgeTerms, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
+		g.judgeNames, g.judgeTerms, g.judgeParts, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
 	} {
 		if why := find(); why != "" {
 			return why

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/gang"
 )
@@ -35,7 +36,7 @@ func says(name string, labels, annotations []string) *v1.Pod {
 
 func TestAPodNamesItsGroupInTheOrderOfPrecedence(t *testing.T) {
 	labels := []string{xscheduling.PodGroupLabel + "=x", sigsNameLabel + "=s", kueueNameLabel + "=k"}
-	annotations := []string{koordinatorName + "=o", volcanoName + "=v"}
+	annotations := []string{koordinatorName + "=o", volcano.PodGroupAnnotation + "=v"}
 	field := says("p", labels, annotations)
 	field.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: new(string)}
 	*field.Spec.SchedulingGroup.PodGroupName = "f"

@@ -148,8 +148,8 @@ func (f *Informers) AppendState(dst []byte) []byte {
 			continue
 		}
 		objects := f.List(res)
-		if res == eventlog.DeviceTaintRules && len(objects) == 0 {
-			continue // as before there were any
+		if len(objects) == 0 && leftOutIfEmpty(res) {
+			continue
 		}
 		dst = canonical.AppendString(dst, string(res))
 		dst = binary.AppendUvarint(dst, uint64(len(objects)))
@@ -163,6 +163,12 @@ func (f *Informers) AppendState(dst []byte) []byte {
 		}
 	}
 	return f.appendOverlays(dst)
+}
+
+// leftOutIfEmpty reports whether AppendState does not name a resource of which there is no object: the states of logs
+// from before there was the resource are the same as then. It is false of the last one by name.
+func leftOutIfEmpty(res eventlog.Resource) bool {
+	return res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups || res == eventlog.DeviceTaintRules
 }
 
 func mustAppendObject(dst []byte, obj eventlog.Object) []byte {

@@ -137,8 +137,10 @@ var typedListers = map[eventlog.Resource]func(informers.SharedInformerFactory, l
 	eventlog.CompositePodGroups: func(f informers.SharedInformerFactory, s labels.Selector) []string {
 		return namesOf(f.Scheduling().V1alpha3().CompositePodGroups().Lister().List(s))
 	},
-	// Not one of client-go's resources: only the generic lister has it.
-	eventlog.XPodGroups: nil,
+	// None of client-go's resources: only the generic lister has them.
+	eventlog.XPodGroups:       nil,
+	eventlog.VolcanoPodGroups: nil,
+	eventlog.KAIPodGroups:     nil,
 }
 
 func TestEveryListerListsByNamespaceThenName(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -62,6 +63,13 @@ func BoundNumbers(obj eventlog.Object) eventlog.Object {
 	case *v1.Node:
 		return boundNode(o)
 	case *xscheduling.PodGroup:
+		if inRange(o.Spec.MinResources) {
+			return obj
+		}
+		bounded := o.DeepCopy()
+		limit(bounded.Spec.MinResources, beyondMost)
+		return bounded
+	case *volcano.PodGroup:
 		if inRange(o.Spec.MinResources) {
 			return obj
 		}

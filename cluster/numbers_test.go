@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
 // TestBoundedAmountsNeverWrap: whatever a pod requests, what is counted is not negative, and more than any node offers
@@ -149,6 +151,11 @@ func TestWhatNodesAndGroupsOfferAndNeedIsBounded(t *testing.T) {
 		got := BoundNumbers(group).(*xscheduling.PodGroup)
 		if (got == group) != tc.same {
 			t.Errorf("%s, %s: the same group %t, want %t", tc.cpu, tc.memory, got == group, tc.same)
+		}
+		other := &volcano.PodGroup{Spec: volcano.PodGroupSpec{MinResources: in.DeepCopy()}}
+		if bounded := BoundNumbers(other).(*volcano.PodGroup); (bounded == other) != tc.same ||
+			!reflect.DeepEqual(bounded.Spec.MinResources, got.Spec.MinResources) {
+			t.Errorf("%s, %s: of Volcano's group %v, want %v", tc.cpu, tc.memory, bounded.Spec, got.Spec.MinResources)
 		}
 		if !tc.same {
 			need := got.Spec.MinResources

@@ -69,21 +69,21 @@ func readObject(r *canonical.Reader, res eventlog.Resource) (eventlog.Object, er
 
 // restoreObjects reads the objects that are neither pods nor nodes.
 func (s *State) restoreObjects(r *canonical.Reader) error {
-	var got string // the next resource, if it has been read
+	next := "" // the resource whose name was read last, if its objects were not
 	for _, res := range s.informers.names {
 		if res == eventlog.Pods || res == eventlog.Nodes {
 			continue
 		}
-		if got == "" {
-			got = r.String("resource")
+		if next == "" {
+			next = r.String("resource")
 		}
-		if res == eventlog.DeviceTaintRules && got != string(res) {
-			continue // there are none
+		if next != string(res) && leftOutIfEmpty(res) {
+			continue
 		}
-		if got != string(res) {
-			r.Fail("resource", fmt.Errorf("%q where %s is expected", got, res))
+		if next != string(res) {
+			r.Fail("resource", fmt.Errorf("%q where %s is expected", next, res))
 		}
-		got = ""
+		next = ""
 		for range r.Count(string(res), 1) {
 			obj, err := readObject(r, res)
 			if err != nil {

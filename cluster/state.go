@@ -109,7 +109,7 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	switch res {
 	case eventlog.Pods, eventlog.Nodes:
 		return nil, fmt.Errorf("upsert %s: not by Upsert", res)
-	case eventlog.PodGroups, eventlog.XPodGroups:
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		if err := s.declareGroup(res, obj); err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 	s.version++
 	s.beyondNodes(res)
 	switch res {
-	case eventlog.PodGroups, eventlog.XPodGroups:
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})
 	case eventlog.CompositePodGroups:
 		s.decompose(types.NamespacedName{Namespace: namespace, Name: name})
@@ -147,7 +147,7 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 // recountFor counts again what pods hold if an object has come, changed or gone that their priorities depend on.
 func (s *State) recountFor(res eventlog.Resource, name types.NamespacedName) {
 	switch res {
-	case eventlog.PodGroups, eventlog.XPodGroups:
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		s.recountWith(name)
 	case eventlog.CompositePodGroups:
 		if c := s.composites[name]; c != nil {

@@ -22,6 +22,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
@@ -48,6 +49,7 @@ func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
 	w := newInstalledWorld(t)
 	first := w.schedule("the first")
 	w.gangsOfBothAPIs()
+	w.gangsOfOtherSchedulers()
 	w.volumes()
 	w.devices()
 	w.preemption()
@@ -144,7 +146,7 @@ func newInstalledWorld(t *testing.T) *installedWorld {
 		nodes: nodes.ForTest(t, c.Config(), nodes.Options{Count: 4, Capacity: nodes.Capacity("4", "64Gi", "110")}),
 	}}
 	apply(t, w.dynamic, objectsOfFile(t, filepath.Join(manifests, "namespace.yaml")), metav1.CreateOptions{})
-	for _, file := range baseFiles(t) {
+	for _, file := range append(baseFiles(t), filepath.Join("testdata", "foreign", "crds.yaml")) {
 		apply(t, w.dynamic, objectsOfFile(t, file), metav1.CreateOptions{})
 	}
 	w.kubeconfig = w.tokenFor("rollcall-system", "rollcall")
@@ -265,6 +267,73 @@ func (w *installedWorld) gangsOfBothAPIs() {
 		status, _ := custom.Object["status"].(map[string]any)
 		return status["phase"] == "Scheduled", nil
 	})
+}
+
+// gangsOfOtherSchedulers has a job of Volcano whose pods wait for a phase of its PodGroup, a gang of Volcano's that is
+// placed, and a gang of KAI's that is too large.
+func (w *installedWorld) gangsOfOtherSchedulers() {
+	w.Helper()
+	create := func(apiVersion, kind, resource string, object map[string]any) *unstructured.Unstructured {
+		w.Helper()
+		u := &unstructured.Unstructured{Object: object}
+		u.SetAPIVersion(apiVersion)
+		u.SetKind(kind)
+		client := w.dynamic.Resource(u.GroupVersionKind().GroupVersion().WithResource(resource)).Namespace("default")
+		var made *unstructured.Unstructured
+		w.until("the API server serves "+resource+" of "+apiVersion, func(ctx context.Context) (ok bool, err error) {
+			made, err = client.Create(ctx, u, metav1.CreateOptions{})
+			return err == nil, err
+		})
+		return made
+	}
+	named := func(name string) map[string]any { return map[string]any{"name": name} }
+	says := func(group *unstructured.Unstructured, what string, is func(status map[string]any) bool) {
+		w.Helper()
+		client := w.dynamic.Resource(group.GroupVersionKind().GroupVersion().WithResource("podgroups"))
+		w.until("PodGroup "+group.GetName()+" says that "+what, func(ctx context.Context) (bool, error) {
+			stands, err := client.Namespace("default").Get(ctx, group.GetName(), metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			status, _ := stands.Object["status"].(map[string]any)
+			return is(status), nil
+		})
+	}
+
+	const volcano, kai = "scheduling.volcano.sh/v1beta1", "scheduling.run.ai/v2alpha2"
+	job := create("batch.volcano.sh/v1alpha1", "Job", "jobs", map[string]any{
+		"metadata": named("mpi"), "spec": map[string]any{"schedulerName": "default-scheduler"},
+	})
+	waits := create(volcano, "PodGroup", "podgroups", map[string]any{
+		"metadata": map[string]any{"name": "mpi", "ownerReferences": []any{map[string]any{
+			"apiVersion": job.GetAPIVersion(), "kind": "Job", "name": "mpi", "uid": string(job.GetUID()),
+			"controller": true,
+		}}},
+		"spec": map[string]any{"minMember": int64(2)},
+	})
+	says(waits, "pods may be made", func(s map[string]any) bool { return s["phase"] == "Inqueue" })
+
+	placed := create(volcano, "PodGroup", "podgroups", map[string]any{
+		"metadata": named("placed"), "spec": map[string]any{"minMember": int64(1)},
+	})
+	pod := w.pod("placed-0", "", "100m")
+	pod.Annotations = map[string]string{"scheduling.k8s.io/group-name": "placed"}
+	w.create(pod)
+	says(placed, "it runs", func(s map[string]any) bool { return s["phase"] == "Running" })
+
+	large := create(kai, "PodGroup", "podgroups", map[string]any{
+		"metadata": named("large"), "spec": map[string]any{"minMember": int64(1)},
+	})
+	pod = w.pod("large-0", "", "100")
+	pod.Annotations = map[string]string{"pod-group-name": "large"}
+	w.create(pod)
+	says(large, "it cannot be placed", func(s map[string]any) bool {
+		conditions, _ := s["schedulingConditions"].([]any)
+		return len(conditions) == 1
+	})
+	if err := w.client.CoreV1().Pods("default").Delete(w.Context(), "large-0", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
 }
 
 // volumes has a pod with a volume that is there, on one node, and a pod whose volume is to be provisioned.

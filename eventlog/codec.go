@@ -21,7 +21,7 @@ import (
 //	7  a BindResult may end in the plugin that refused the pod, and its code; a Decision may end in Activated,
 //	   Devices and Questions; there are ExtenderResults
 //	8  a Question, and an answer of an ExtenderResult, may have Candidates; an Upserted and a Deleted may be of a
-//	   resource that a configuration declares
+//	   resource that a configuration declares, of DeviceTaintRules, VolcanoPodGroups and KAIPodGroups
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
@@ -201,13 +201,17 @@ func versionFor(p Payload) byte {
 		}
 		return 7
 	case *Upserted:
-		if infoByResource[p.Resource] == nil {
-			return 8
-		}
+		return versionOf(p.Resource)
 	case *Deleted:
-		if infoByResource[p.Resource] == nil {
-			return 8
-		}
+		return versionOf(p.Resource)
+	}
+	return 1
+}
+
+// versionOf returns the lowest version of the format that has the resource.
+func versionOf(res Resource) byte {
+	if info := infoByResource[res]; info == nil || info.code >= format8Code {
+		return 8
 	}
 	return 1
 }

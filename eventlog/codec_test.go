@@ -533,6 +533,26 @@ func BenchmarkPod(b *testing.B) {
 	benchmark(b, &eventlog.Upserted{Resource: eventlog.Pods, Object: eventlog.Trim(eventlog.Pods, pod("p"))})
 }
 
+// The resources that came with version 8 are in records of that version, so that a program that does not know them says
+// that the log is newer; all others are in the first one.
+func TestAResourceIsInTheLowestVersionThatHasIt(t *testing.T) {
+	for _, res := range eventlog.Resources() {
+		want := byte(1)
+		switch res {
+		case eventlog.VolcanoPodGroups, eventlog.KAIPodGroups, eventlog.DeviceTaintRules:
+			want = 8
+		}
+		for _, p := range []eventlog.Payload{
+			&eventlog.Upserted{Resource: res, Object: eventlog.NewObject(res)},
+			&eventlog.Deleted{Resource: res, Name: "n"},
+		} {
+			if got := encode(t, eventlog.Entry{Seq: 1, Payload: p}, [32]byte{})[0]; got != want {
+				t.Errorf("%T of %s: a record of version %d, want %d", p, res, got, want)
+			}
+		}
+	}
+}
+
 func BenchmarkPodGroup(b *testing.B) {
 	benchmark(b, &eventlog.Upserted{Resource: eventlog.XPodGroups, Object: &xschedulingv1alpha1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{

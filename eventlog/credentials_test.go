@@ -63,7 +63,7 @@ var exactTexts = []struct{ path, why string }{
 	},
 	{
 		`.*\.(requests|limits|capacity|allocatable|allocatedResources|overhead|consumedCapacity|counters|attributes|` +
-			`minResources|nodeAllocatableResources|disruptedPods)\.\*`,
+			`minResources|minTaskMember|nodeAllocatableResources|disruptedPods)\.\*`,
 		"names of resources and the like are compared",
 	},
 	{
@@ -72,6 +72,7 @@ var exactTexts = []struct{ path, why string }{
 			`parentCompositePodGroupName|templateName|workloadName|volumeName|storageClassName|` +
 			`volumeAttributesClassName|deviceClassName|extendedResourceName|schedulerName|priorityClassName|` +
 			`attacher|provisioner|driver|device|pool|request|shareID|counterSet|capacityKey|namespace|apiGroup|` +
+			`highestTierName|parent|topology|requiredTopologyLevel|preferredTopologyLevel|` +
 			`apiVersion|kind|uid|resource|matchAttribute|distinctAttribute|partitionTypeAttribute)`,
 		"names of other objects, devices, drivers: found and compared by them",
 	},
@@ -83,7 +84,7 @@ var exactTexts = []struct{ path, why string }{
 	},
 	{
 		`(.*\.)?(phase|status|type|preemptionPolicy|restartPolicy|action|medium|whenUnsatisfiable|nodeAffinityPolicy|` +
-			`nodeTaintsPolicy|volumeMode|volumeBindingMode|allocationMode|protocol|hostIP|claims\[\]\.request)`,
+			`nodeTaintsPolicy|volumeMode|volumeBindingMode|allocationMode|mode|preemptibility|protocol|hostIP|claims\[\]\.request)`,
 		"words that the API server knows; an address",
 	},
 	{

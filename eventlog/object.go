@@ -7,21 +7,13 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 )
 
 // AppendObject appends the object as an Upserted entry holds it, and nothing else: Kubernetes protobuf without
-// apiVersion and kind, JSON for XPodGroups, or JSON with apiVersion and kind for resources of plugins. An object that
-// no entry can carry is an error.
+// apiVersion and kind, JSON for custom resources, or JSON with apiVersion and kind for resources of plugins. An object
+// that no entry can carry is an error.
 func AppendObject(dst []byte, obj Object) ([]byte, error) {
 	switch obj := obj.(type) {
-	case *xschedulingv1alpha1.PodGroup:
-		text, err := marshalXPodGroup(obj)
-		if err != nil {
-			return dst, err
-		}
-		return append(dst, text...), nil
 	case *unstructured.Unstructured:
 		text, err := json.Marshal(obj.Object)
 		return append(dst, text...), err
@@ -33,7 +25,8 @@ func AppendObject(dst []byte, obj Object) ([]byte, error) {
 		}
 		return out, nil
 	}
-	return dst, fmt.Errorf("object %T has no form in the log", obj)
+	text, err := marshalCustom(obj)
+	return append(dst, text...), err
 }
 
 // DecodeObject returns the object of the resource that b holds as AppendObject writes it. It keeps nothing
@@ -59,14 +52,13 @@ func DecodeObject(res Resource, b []byte, most int) (obj Object, memory int, err
 		return nil, 0, fmt.Errorf("unknown resource %q", res)
 	}
 	obj = info.object()
-	switch obj := obj.(type) {
-	case *xschedulingv1alpha1.PodGroup:
-		memory = plainFactor * len(b)
-		err = unmarshalXPodGroup(obj, b)
-	case protoObject:
+	if proto, ok := obj.(protoObject); ok {
 		if memory, err = infoWire[info.code].checkWithin(b, most); err == nil {
-			err = obj.Unmarshal(b)
+			err = proto.Unmarshal(b)
 		}
+	} else {
+		memory = plainFactor * len(b)
+		err = unmarshalCustom(info, obj, b)
 	}
 	if err != nil {
 		return nil, memory, fmt.Errorf("%s: %w", res, err)

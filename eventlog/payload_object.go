@@ -10,7 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	kaiv2alpha2 "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcanov1beta1 "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
 // protoObject is an object of the Kubernetes API with its generated protobuf methods.
@@ -22,7 +24,7 @@ type protoObject interface {
 }
 
 // upserted writes the resource's number and the object, which fills the rest of the payload: Kubernetes
-// protobuf, or canonical JSON for what has no protobuf form: XPodGroups, and the resources of plugins.
+// protobuf, or canonical JSON for what has no protobuf form: custom resources, and the resources of plugins.
 func (w *payloadWriter) upserted(p *Upserted) {
 	if IsOwn(p.Resource) {
 		w.ownUpserted(p)
@@ -50,8 +52,8 @@ func (w *payloadWriter) upserted(p *Upserted) {
 		_, err := obj.MarshalToSizedBuffer(w.b[start:])
 		w.fail(string(info.resource), err)
 		w.fail(string(info.resource), infoWire[info.code].check(w.b[start:]))
-	case *xschedulingv1alpha1.PodGroup:
-		text, err := marshalXPodGroup(obj)
+	default:
+		text, err := marshalCustom(obj)
 		w.fail(string(info.resource), err)
 		w.b = append(w.b, text...)
 	}
@@ -83,8 +85,8 @@ func readUpserted(b []byte, checked bool) (*Upserted, error) {
 		if err == nil {
 			err = unmarshalProto(obj, b[1:])
 		}
-	case *xschedulingv1alpha1.PodGroup:
-		err = unmarshalXPodGroup(obj, b[1:])
+	default:
+		err = unmarshalCustom(info, obj, b[1:])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s at byte %d: %w", info.resource, headerSize+1, err)
@@ -119,25 +121,37 @@ func unmarshalProto(obj protoObject, b []byte) error {
 // encodings holds memory for the encodings that decoded objects are compared with.
 var encodings = sync.Pool{New: func() any { return new([]byte) }}
 
-// marshalXPodGroup returns the JSON of g without apiVersion and kind: struct fields in their order, map
-// keys sorted.
-func marshalXPodGroup(g *xschedulingv1alpha1.PodGroup) ([]byte, error) {
-	bare := *g
-	bare.TypeMeta = metav1.TypeMeta{}
-	return json.Marshal(&bare)
+// marshalCustom returns the JSON of a custom resource's object without apiVersion and kind: struct fields in their
+// order, map keys sorted.
+func marshalCustom(obj Object) ([]byte, error) {
+	switch obj := obj.(type) {
+	case *xschedulingv1alpha1.PodGroup:
+		bare := *obj
+		bare.TypeMeta = metav1.TypeMeta{}
+		return json.Marshal(&bare)
+	case *volcanov1beta1.PodGroup:
+		bare := *obj
+		bare.TypeMeta = metav1.TypeMeta{}
+		return json.Marshal(&bare)
+	case *kaiv2alpha2.PodGroup:
+		bare := *obj
+		bare.TypeMeta = metav1.TypeMeta{}
+		return json.Marshal(&bare)
+	}
+	return nil, fmt.Errorf("object %T has no form in the log", obj)
 }
 
-func unmarshalXPodGroup(g *xschedulingv1alpha1.PodGroup, b []byte) error {
-	if err := infoJSON[infoByResource[XPodGroups].code].check(b, objectMemory(len(b), plainFactor)/2); err != nil {
+func unmarshalCustom(info *resourceInfo, obj Object, b []byte) error {
+	if err := infoJSON[info.code].check(b, objectMemory(len(b), plainFactor)/2); err != nil {
 		return err
 	}
 	if err := checkJSONQuantities(b); err != nil {
 		return err
 	}
-	if err := unmarshalStrict(b, g); err != nil {
+	if err := unmarshalStrict(b, obj); err != nil {
 		return err
 	}
-	again, err := marshalXPodGroup(g)
+	again, err := marshalCustom(obj)
 	if err != nil {
 		return err
 	}
@@ -147,7 +161,7 @@ func unmarshalXPodGroup(g *xschedulingv1alpha1.PodGroup, b []byte) error {
 	return nil
 }
 
-// checkJSONQuantities checks the quantities of an XPodGroup's JSON before they are parsed.
+// checkJSONQuantities checks the quantities of a custom resource's JSON before they are parsed.
 func checkJSONQuantities(b []byte) error {
 	var raw struct {
 		Spec struct {

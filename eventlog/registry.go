@@ -13,7 +13,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	kaiv2alpha2 "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcanov1beta1 "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
 // resourceInfo is everything that is known of a resource.
@@ -106,6 +108,22 @@ var registry = []resourceInfo{
 		func() Object { return new(schedulingv1beta1.PodGroup) },
 	},
 	{
+		KAIPodGroups,
+		25,
+		true,
+		kaiv2alpha2.SchemeGroupVersion,
+		"PodGroup",
+		func() Object { return new(kaiv2alpha2.PodGroup) },
+	},
+	{
+		VolcanoPodGroups,
+		24,
+		true,
+		volcanov1beta1.SchemeGroupVersion,
+		"PodGroup",
+		func() Object { return new(volcanov1beta1.PodGroup) },
+	},
+	{
 		XPodGroups,
 		13,
 		true,
@@ -166,6 +184,9 @@ var registry = []resourceInfo{
 		func() Object { return new(storagev1.VolumeAttachment) },
 	},
 }
+
+// format8Code is the lowest code of the resources that came with version 8 of the record format.
+const format8Code = 23
 
 // The registry by each of its keys.
 var (

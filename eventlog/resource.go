@@ -18,6 +18,8 @@ const (
 	PriorityClasses        Resource = "priorityclasses.scheduling.k8s.io"
 	PodGroups              Resource = "podgroups.scheduling.k8s.io"
 	XPodGroups             Resource = "podgroups.scheduling.x-k8s.io"
+	VolcanoPodGroups       Resource = "podgroups.scheduling.volcano.sh"
+	KAIPodGroups           Resource = "podgroups.scheduling.run.ai"
 	CompositePodGroups     Resource = "compositepodgroups.scheduling.k8s.io"
 	StorageClasses         Resource = "storageclasses.storage.k8s.io"
 	CSINodes               Resource = "csinodes.storage.k8s.io"

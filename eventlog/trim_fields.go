@@ -134,6 +134,20 @@ var keptFields = []struct {
 		{"metadata.annotations", "only those in keptAnnotations"},
 		{"spec", "what the group asks for; numbers only"},
 	}},
+	{VolcanoPodGroups, []keptField{
+		{"metadata.annotations", "only those in keptAnnotations"},
+		{"spec.{minMember,minTaskMember,minResources}", "what the group needs"},
+		{"spec.priorityClassName", "the group's priority"},
+		{"spec.networkTopology", "a group that must have one is refused"},
+		{"spec.subGroupPolicy", "a group that has one is refused; an element may have any one of its fields"},
+	}},
+	{KAIPodGroups, []keptField{
+		{"metadata.annotations", "only those in keptAnnotations"},
+		{"spec.{minMember,minSubGroup}", "what the group needs"},
+		{"spec.subGroups.{name,minMember,minSubGroup,parent,topologyConstraint}", "what its parts need"},
+		{"spec.topologyConstraint", "domains of the group's nodes"},
+		{"spec.{priorityClassName,preemptibility}", "the group's priority; whether its pods may be preempted"},
+	}},
 	{
 		PersistentVolumeClaims,
 		[]keptField{
@@ -242,6 +256,7 @@ var keptAnnotations = map[Resource][]string{
 	Pods: slices.Concat([]string{
 		"scheduling.k8s.io/group-name",                 // the group, as Volcano names it
 		"scheduling.volcano.sh/group-min-member",       // its minimum, as Volcano's controller reads it of owners
+		"pod-group-name",                               // the group, as the KAI Scheduler names it
 		"kueue.x-k8s.io/pod-group-total-count",         // the gang's size in Kueue's words
 		"gang.scheduling.koordinator.sh/name",          // a gang in Koordinator's words
 		"gang.scheduling.koordinator.sh/min-available", // …
@@ -249,6 +264,9 @@ var keptAnnotations = map[Resource][]string{
 	}, koordinatorAnnotations, ownAnnotations),
 	PodGroups:  slices.Concat(koordinatorAnnotations, ownAnnotations),
 	XPodGroups: slices.Concat(koordinatorAnnotations, ownAnnotations),
+
+	VolcanoPodGroups: ownAnnotations,
+	KAIPodGroups:     ownAnnotations,
 	PersistentVolumeClaims: {
 		"volume.kubernetes.io/selected-node",
 		"volume.beta.kubernetes.io/storage-class",

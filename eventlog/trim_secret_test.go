@@ -26,6 +26,12 @@ import (
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
+// secretive are the resources whose objects are looked for on the disk.
+var secretive = []eventlog.Resource{
+	eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups,
+	eventlog.Pods,
+}
+
 // Pods, nodes and groups of both kinds, with a marker of its own in every text that the API has room for, go
 // the way that those of a cluster go: into an engine, its log, and its snapshots. Then every file is searched.
 // Which fields may be there says testdata/kept.txt, which people read, and not the table that Trim goes by.
@@ -33,7 +39,7 @@ func TestNoMarkerOutsideOfTheListReachesTheDisk(t *testing.T) {
 	objects := map[eventlog.Resource][]eventlog.Object{}
 	markers := 0
 	next := func() string { markers++; return fmt.Sprintf("marker-%d-x", markers) }
-	for _, res := range []eventlog.Resource{eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.Pods} {
+	for _, res := range secretive {
 		full := eventlog.NewObject(res)
 		fillAll(full, next)
 		objects[res] = append(objects[res], logged(full))
@@ -54,7 +60,7 @@ func TestNoMarkerOutsideOfTheListReachesTheDisk(t *testing.T) {
 	}
 	allowed := keptPaths(t)
 	found, forbiddenMarkers := 0, 0
-	for _, res := range []eventlog.Resource{eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.Pods} {
+	for _, res := range secretive {
 		for _, obj := range objects[res] {
 			for path, values := range jsonLeaves(t, obj) {
 				for _, m := range marker.FindAllString(strings.Join(values, " "), -1) {
@@ -138,7 +144,7 @@ func runWith(t *testing.T, dir string, objects map[eventlog.Resource][]eventlog.
 		Report:        func(message string) { reports = append(reports, message) },
 	})
 	check(err)
-	for _, res := range []eventlog.Resource{eventlog.Nodes, eventlog.PodGroups, eventlog.XPodGroups, eventlog.Pods} {
+	for _, res := range secretive {
 		for _, obj := range objects[res] {
 			now = now.Add(time.Minute)
 			_, err := e.Step(

@@ -204,6 +204,8 @@ var eventResources = map[eventlog.Resource]fwk.EventResource{
 	eventlog.DeviceClasses:          fwk.DeviceClass,
 	eventlog.PodGroups:              fwk.PodGroup,
 	eventlog.XPodGroups:             fwk.PodGroup,
+	eventlog.VolcanoPodGroups:       fwk.PodGroup,
+	eventlog.KAIPodGroups:           fwk.PodGroup,
 	eventlog.CompositePodGroups:     fwk.CompositePodGroup,
 }
 

@@ -212,7 +212,7 @@ func (n *entities) groupedBefore(namespace, name string) groupedBefore {
 // it needs fewer members than before.
 func (n *entities) regroup(res eventlog.Resource, namespace, name string, before groupedBefore) {
 	switch res {
-	case eventlog.PodGroups, eventlog.XPodGroups:
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		group := types.NamespacedName{Namespace: namespace, Name: name}
 		n.recheckGang(group, before.gang)
 		n.recheck(n.factsOf(group).key) // its priority, for one

@@ -283,8 +283,8 @@ func (n *nominations) noteOvertaking() {
 // entities that do not overtake: the object may have raised a minimum.
 func (n *nominations) followGroup(entry eventlog.Entry) {
 	u, ok := entry.Payload.(*eventlog.Upserted)
-	if !ok || !n.rules.keepsAlone() || len(n.own) == 0 || u.Resource != eventlog.PodGroups &&
-		u.Resource != eventlog.XPodGroups && u.Resource != eventlog.CompositePodGroups {
+	if !ok || !n.rules.keepsAlone() || len(n.own) == 0 || !cluster.DeclaresGroups(u.Resource) &&
+		u.Resource != eventlog.CompositePodGroups {
 		return
 	}
 	n.forgetIndex()

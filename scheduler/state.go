@@ -22,8 +22,8 @@ import (
 //	8  plugins have states of their own; extenders are asked about pods, if the
 //	   configuration has any
 //	9  extenders are asked about preemption, and nodes are known that were made free in vain, if the
-//	   configuration has any; objects of resources that the configuration declares follow it; DeviceTaintRules are
-//	   objects, if there are any
+//	   configuration has any; objects of resources that the configuration declares follow it; DeviceTaintRules,
+//	   VolcanoPodGroups and KAIPodGroups are objects, if there are any
 //
 // A state is written in version 4 in epochs of behaviour 1, in version 5 in those of behaviours 2 and 3, and in version
 // 6 in those of behaviour 4, in version 7 in those of behaviour 5, in version 8 in those of behaviour 6, so that

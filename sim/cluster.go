@@ -152,7 +152,7 @@ type batchState struct {
 // groupState is what the cluster keeps of a group.
 type groupState struct {
 	name types.NamespacedName
-	// objects are those that declare it, of scheduling.k8s.io before scheduling.x-k8s.io. Without one, asked is the
+	// objects are those that declare it, in the order of cluster.GroupResources. Without one, asked is the
 	// minimum that members ask for, 0 for none.
 	objects []groupObject
 	asked   int

@@ -1,10 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,7 +94,7 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 			object.SetCreationTimestamp(metav1.NewTime(workload.Start.Add(c.now)))
 		}
 	}
-	if plan.Resource == eventlog.PodGroups || plan.Resource == eventlog.XPodGroups {
+	if cluster.DeclaresGroups(plan.Resource) {
 		g := &c.groups[c.group(key)]
 		minimum, _ := workload.GroupMinimum(object)
 		g.declare(groupObject{plan.Resource, uid, minimum})
@@ -438,8 +438,10 @@ func (c *Cluster) leaveForGood(g *groupState) []eventlog.Payload {
 func (g *groupState) declare(o groupObject) {
 	g.withdraw(o.resource)
 	g.objects = append(g.objects, o)
-	slices.SortFunc(g.objects,
-		func(a, b groupObject) int { return strings.Compare(string(a.resource), string(b.resource)) })
+	order := cluster.GroupResources()
+	slices.SortFunc(g.objects, func(a, b groupObject) int {
+		return cmp.Compare(slices.Index(order, a.resource), slices.Index(order, b.resource))
+	})
 }
 
 // withdraw takes one away.

@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,7 +12,6 @@ import (
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
-	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -26,21 +24,22 @@ type groupKey struct {
 
 // groupStatus is what a PodGroup's status is to say.
 type groupStatus struct {
-	uid       types.UID
-	condition *metav1.Condition // without its type
+	uid types.UID
+	// condition is what is to be said, without its type; nil says that the PodGroup waits for its pods, see awaited.
+	condition *metav1.Condition
 }
 
 // groupWriter writes PodGroups.
 type groupWriter struct {
 	made    sync.Once
-	dynamic dynamic.Interface // of scheduling.x-k8s.io
+	dynamic dynamic.Interface // of custom resources
 	err     error
 }
 
 // showGroup has the status of the gang's PodGroup say so, if it has one of the cluster's.
 func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
 	// The first one that is there declares the gang, as cluster.Group says.
-	for _, res := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+	for _, res := range cluster.GroupResources() {
 		if obj := g.ObjectOf(res); obj != nil {
 			want.uid = obj.GetUID()
 			s.group.put(groupKey{res, g.Namespace, g.Name}, want)
@@ -51,9 +50,16 @@ func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
 
 // writeGroup writes the status of a PodGroup, unless the API server says it already.
 func (s *Status) writeGroup(ctx context.Context, key groupKey, want groupStatus) (outcome, error) {
-	write := s.writePhase
-	if key.resource == eventlog.PodGroups {
+	var write func(context.Context, groupKey, groupStatus) (bool, error)
+	switch key.resource {
+	case eventlog.PodGroups:
 		write = s.writeCondition
+	case eventlog.XPodGroups:
+		write = s.writePhase
+	case eventlog.VolcanoPodGroups:
+		write = s.writeVolcano
+	case eventlog.KAIPodGroups:
+		write = s.writeKAI
 	}
 	changed, err := write(ctx, key, want)
 	switch {
@@ -98,18 +104,10 @@ const (
 
 // writePhase writes the phase of a PodGroup of scheduling.x-k8s.io.
 func (s *Status) writePhase(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
-	s.groups.made.Do(func() {
-		if s.opts.Config == nil {
-			s.groups.err = fmt.Errorf("no client for %s", key.resource)
-			return
-		}
-		s.groups.dynamic, s.groups.err = dynamic.NewForConfig(s.opts.Config)
-	})
-	if s.groups.err != nil {
-		return false, s.groups.err
+	client, err := s.custom(key)
+	if err != nil {
+		return false, err
 	}
-	resource := xscheduling.SchemeGroupVersion.WithResource("podgroups")
-	client := s.groups.dynamic.Resource(resource).Namespace(key.namespace)
 	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
 	if err != nil || stands.GetUID() != want.uid {
 		return false, err

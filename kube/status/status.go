@@ -1,5 +1,5 @@
 // Package status shows the cluster what was decided: the condition PodScheduled and the nominated node of pods, events,
-// and the status of PodGroups of both APIs.
+// and the status of PodGroups of all APIs.
 //
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
 // decision depends on it. Of several things to be said of one object only the last is written, and only if the API
@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -49,8 +50,11 @@ type Pod struct {
 type Options struct {
 	// Pods writes the status of pods and of PodGroups, Events writes events. They have limits of their own.
 	Pods, Events kubernetes.Interface
-	// Config reaches the PodGroups of scheduling.x-k8s.io, which are JSON.
+	// Config reaches the PodGroups that are custom resources, and Volcano's jobs.
 	Config *rest.Config
+	// Schedulers are the names by which pods name this scheduler: the jobs of Volcano that have one of them are its
+	// own.
+	Schedulers []string
 	// Seen returns what the API server says of a pod; false for one that is gone.
 	Seen func(types.UID) (Pod, bool)
 	// Workers is how many statuses are written at once.
@@ -220,6 +224,8 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 		case *eventlog.Upserted:
 			if pod, ok := p.Object.(*corev1.Pod); ok {
 				s.joined(m, pod.UID)
+			} else if p.Resource == eventlog.VolcanoPodGroups {
+				s.awaited(m, p.Object)
 			}
 		}
 	}
@@ -239,6 +245,9 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 		s.Observe(m, engine.Commit{Entries: []eventlog.Entry{e}})
 	}
 	for _, obj := range m.Cluster().Objects() {
+		if _, isVolcano := obj.(*volcano.PodGroup); isVolcano {
+			s.awaited(m, obj)
+		}
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Spec.NodeName != "" || !m.Schedules(pod) {
 			continue

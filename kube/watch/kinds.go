@@ -68,6 +68,8 @@ var kinds = []kind{
 	{eventlog.PodGroups,
 		func(c kubernetes.Interface) source { return typed(c.SchedulingV1beta1().PodGroups("")) }, true, nil},
 	{eventlog.XPodGroups, nil, true, nil},
+	{eventlog.VolcanoPodGroups, nil, false, nil},
+	{eventlog.KAIPodGroups, nil, false, nil},
 	{eventlog.Nodes, func(c kubernetes.Interface) source { return typed(c.CoreV1().Nodes()) }, false, nil},
 	{eventlog.Pods, func(c kubernetes.Interface) source { return typed(c.CoreV1().Pods("")) }, false, nil},
 }

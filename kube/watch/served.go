@@ -10,7 +10,10 @@ import (
 )
 
 // gangKinds are the resources that declare gangs.
-var gangKinds = []eventlog.Resource{eventlog.XPodGroups, eventlog.PodGroups, eventlog.CompositePodGroups}
+var gangKinds = []eventlog.Resource{
+	eventlog.XPodGroups, eventlog.PodGroups, eventlog.CompositePodGroups, eventlog.VolcanoPodGroups,
+	eventlog.KAIPodGroups,
+}
 
 // served is which resources the API server has, as far as it was asked.
 type served struct {
@@ -60,7 +63,7 @@ func (s *served) gangs() string {
 			return ""
 		case has:
 			atWork = append(atWork, string(res))
-		case res == eventlog.XPodGroups:
+		case res != eventlog.PodGroups && res != eventlog.CompositePodGroups:
 			missing = append(missing, string(res)+" (the custom resource definition is not installed)")
 		default:
 			missing = append(missing, string(res)+" (the API server's feature gate GenericWorkload is off, or it is "+

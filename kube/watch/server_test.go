@@ -272,7 +272,12 @@ func (k kind) gvk() schema.GroupVersionKind {
 
 // resourceOf returns the resource of an object, also of one of the tests' own.
 func resourceOf(obj eventlog.Object) eventlog.Resource {
-	if _, ok := obj.(*unstructured.Unstructured); ok {
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		for _, res := range eventlog.Resources() {
+			if eventlog.KindFor(res) == custom.GroupVersionKind() {
+				return res
+			}
+		}
 		return declaredQuotas[0].Resource
 	}
 	res, _ := eventlog.ResourceOf(obj)

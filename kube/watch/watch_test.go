@@ -15,9 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xschedulingv1alpha1 "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -464,6 +468,65 @@ func TestResourcesThatTheServerLacksAreWaitedFor(t *testing.T) {
 		if strings.Contains(m, "works again") || strings.Contains(m, "fails") {
 			t.Errorf("reported: %s", m)
 		}
+	}
+}
+
+// PodGroups of Volcano and of KAI are waited for, and taken in without their status. One that no log can hold is
+// reported.
+func TestPodGroupsOfOtherSchedulersAreWatched(t *testing.T) {
+	for _, c := range []struct {
+		res          eventlog.Resource
+		group, wrong map[string]any
+		want         eventlog.Object
+		why          string
+	}{
+		{
+			eventlog.VolcanoPodGroups,
+			map[string]any{"spec": map[string]any{"minMember": int64(3), "queue": "q"},
+				"status": map[string]any{"phase": "Pending"}},
+			map[string]any{"spec": map[string]any{"minMember": int64(3_000_000_000)}},
+			&volcano.PodGroup{Spec: volcano.PodGroupSpec{MinMember: 3}},
+			"cannot unmarshal number 3000000000",
+		},
+		{
+			eventlog.KAIPodGroups,
+			map[string]any{"spec": map[string]any{"minMember": int64(3), "queue": "q"},
+				"status": map[string]any{"schedulingConditions": []any{map[string]any{"type": "x"}}}},
+			map[string]any{"spec": map[string]any{"minMember": "three"}},
+			&kai.PodGroup{Spec: kai.PodGroupSpec{MinMember: new(int32(3))}},
+			"cannot unmarshal string",
+		},
+	} {
+		t.Run(string(c.res), func(t *testing.T) {
+			s := newServer(t)
+			s.absent[c.res] = true
+			w := watchServer(t, s, nil)
+			w.sync()
+			w.awaitReport(string(c.res) + " (the custom resource definition is not installed)")
+			custom := func(name string, fields map[string]any) eventlog.Object {
+				u := &unstructured.Unstructured{Object: apiruntime.DeepCopyJSON(fields)}
+				u.SetGroupVersionKind(eventlog.KindFor(c.res))
+				u.SetNamespace("ns")
+				u.SetName(name)
+				u.SetUID("1")
+				return u
+			}
+			s.put(custom("g", c.group))
+			s.edit(func() { s.absent[c.res] = false })
+			line := fmt.Sprintf("+ %s ns/g 1", c.res)
+			same(t, w.takeUntil(line), line)
+			w.awaitReport(string(c.res) + ": the API server has them now: they are watched")
+			c.want.SetNamespace("ns")
+			c.want.SetName("g")
+			c.want.SetUID("1")
+			w.state.is(c.want)
+			s.put(custom("h", c.wrong))
+			w.awaitReport(string(c.res) + " ns/h is not taken in as it is now")
+			w.awaitReport(c.why)
+			s.delete(c.res, "ns", "g")
+			gone := fmt.Sprintf("- %s ns/g 1", c.res)
+			same(t, w.takeUntil(gone), gone)
+		})
 	}
 }
 

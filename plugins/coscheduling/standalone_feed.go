@@ -19,7 +19,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
-	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/gang"
@@ -27,7 +26,7 @@ import (
 
 // newStock makes the plugin for a stock kube-scheduler and begins to watch PodGroups; it stops when ctx is done.
 //
-// Pods come from the scheduler's own informer. PodGroups of both APIs and CompositePodGroups come from informers of the
+// Pods come from the scheduler's own informer. PodGroups of all APIs and CompositePodGroups come from informers of the
 // plugin's own: the scheduler waits for all of its own to be filled before it schedules anything, and so would not
 // start where one of the APIs is not served. These here ask again, at most 30 seconds apart, until it is.
 func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) {
@@ -56,17 +55,22 @@ func newStock(ctx context.Context, h fwk.Handle, args Args) (fwk.Plugin, error) 
 	own.Start(ctx.Done())
 	config := h.KubeConfig()
 	if config == nil {
-		s.logger.Info("The scheduler gives its plugins no kubeconfig: PodGroups of scheduling.x-k8s.io are not read")
+		s.logger.Info("The scheduler gives its plugins no kubeconfig: PodGroups that are custom resources are not read")
 		return s, nil
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for PodGroups of scheduling.x-k8s.io: %w", err)
+		return nil, fmt.Errorf("make a client for PodGroups that are custom resources: %w", err)
 	}
 	custom := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	resource := xscheduling.SchemeGroupVersion.WithResource("podgroups")
-	if err := s.watchGroups(eventlog.XPodGroups, custom.ForResource(resource).Informer()); err != nil {
-		return nil, err
+	for _, res := range cluster.GroupResources() {
+		if res == eventlog.PodGroups {
+			continue // watched above
+		}
+		resource := eventlog.KindFor(res).GroupVersion().WithResource("podgroups")
+		if err := s.watchGroups(res, custom.ForResource(resource).Informer()); err != nil {
+			return nil, err
+		}
 	}
 	custom.Start(ctx.Done())
 	return s, nil
@@ -217,7 +221,7 @@ func gangsOf(name types.NamespacedName, ok bool) gangs {
 
 func (s *standalone) groupHandler(res eventlog.Resource) cache.ResourceEventHandler {
 	came := func(obj any) {
-		g, err := podGroup(obj)
+		g, err := podGroup(res, obj)
 		if err != nil {
 			utilruntime.HandleErrorWithLogger(s.logger, err, "A PodGroup is passed over", "resource", res)
 			return
@@ -278,10 +282,10 @@ func (s *standalone) below(composite types.NamespacedName) gangs {
 }
 
 // podGroup returns an informer's object as the type that package cluster knows.
-func podGroup(obj any) (eventlog.Object, error) {
+func podGroup(res eventlog.Resource, obj any) (eventlog.Object, error) {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
-		g := &xscheduling.PodGroup{}
+		g := eventlog.NewObject(res)
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, g); err != nil {
 			return nil, fmt.Errorf("read PodGroup %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 		}

@@ -10,7 +10,6 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
-	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 // queuedPod is what of a stock kube-scheduler's entities is a single pod, and not its own pod group.
@@ -73,7 +72,7 @@ func (v *view) since(g *cluster.Group) time.Time {
 	if !r.since.IsZero() {
 		return r.since
 	}
-	for _, res := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+	for _, res := range cluster.GroupResources() {
 		if obj := v.state.Informers().Get(res, g.Namespace, g.Name); obj != nil {
 			r.since = obj.GetCreationTimestamp().Time
 			return r.since

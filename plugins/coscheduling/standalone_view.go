@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -147,6 +148,9 @@ func (v *view) minResources(g *cluster.Group) v1.ResourceList {
 	}
 	if obj, ok := v.state.Informers().Get(eventlog.XPodGroups, g.Namespace, g.Name).(*xscheduling.PodGroup); ok {
 		return obj.Spec.MinResources
+	}
+	if obj, ok := v.state.Informers().Get(eventlog.VolcanoPodGroups, g.Namespace, g.Name).(*volcano.PodGroup); ok {
+		return cluster.WithoutQuotaNames(obj.Spec.MinResources)
 	}
 	return nil
 }

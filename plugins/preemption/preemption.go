@@ -158,10 +158,12 @@ func (p *Preemption) going(pod *v1.Pod) bool {
 	return p.view.Going(pod.UID) || terminatingByPreemption(pod)
 }
 
-// spared reports whether the eviction of one of the target's pods was refused a short while ago. It is no victim then,
-// so that a pod that waits for room finds other victims, or none.
+// spared reports whether the eviction of one of the target's pods was refused a short while ago, or the pod's gang says
+// that it is not to be preempted. It is no victim then, so that a pod that waits for room finds other victims, or none.
 func (p *Preemption) spared(u *target) bool {
-	return slices.ContainsFunc(u.pods, func(pod *cluster.Pod) bool { return p.view.Spared(pod.Object.UID) })
+	return slices.ContainsFunc(u.pods, func(pod *cluster.Pod) bool {
+		return p.view.Spared(pod.Object.UID) || pod.Group != nil && pod.Group.Stays()
+	})
 }
 
 // started returns when the pod started; for one that has not, the time is that of the cycle.

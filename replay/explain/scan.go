@@ -128,7 +128,7 @@ func gangOf(p *eventlog.Upserted) (name types.NamespacedName, ok bool) {
 	if pod, isPod := p.Object.(*v1.Pod); isPod {
 		return cluster.GroupName(pod)
 	}
-	if p.Resource == eventlog.PodGroups || p.Resource == eventlog.XPodGroups {
+	if cluster.DeclaresGroups(p.Resource) {
 		return types.NamespacedName{Namespace: p.Object.GetNamespace(), Name: p.Object.GetName()}, true
 	}
 	return name, false

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -30,6 +31,8 @@ func checkAmounts(object eventlog.Object) *field.Error {
 	case *corev1.Pod:
 		return checkPodAmounts(o)
 	case *v1alpha1.PodGroup:
+		return checkList(field.NewPath("spec", "minResources"), o.Spec.MinResources)
+	case *volcano.PodGroup:
 		return checkList(field.NewPath("spec", "minResources"), o.Spec.MinResources)
 	}
 	return nil

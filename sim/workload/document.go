@@ -81,6 +81,22 @@ func (d *document) decode(into any) error {
 	return nil
 }
 
+// withoutStatus returns the object without its status, which its Go type does not have.
+func (d *document) withoutStatus() (*document, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(d.body, &fields); err != nil {
+		return nil, d.errorf("", "%w", err)
+	}
+	delete(fields, "status")
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return nil, d.errorf("", "%w", err)
+	}
+	bare := *d
+	bare.body = body
+	return &bare, nil
+}
+
 // named is the object's name for a message about its kind, with a blank in front; "" if it has none.
 func (d *document) named() string {
 	var object struct {

@@ -77,7 +77,6 @@ var foreign = []struct{ key, scheduler, advice string }{
 	{"run.ai/gpu-*", "Run:ai", asResource},
 	{"runai.dgx.nvidia.com/gpu-*", "Run:ai", asResource},
 	{"kai.scheduler/topology*", "KAI Scheduler", asTopology},
-	{"pod-group-name", "KAI Scheduler", asGang},
 	{"hami.io/*", "HAMi", asResource},
 	{"nvidia.com/use-gputype", "HAMi", asAffinity},
 	{"nvidia.com/nouse-gputype", "HAMi", asAffinity},

@@ -141,8 +141,6 @@ func (m *manifest) add(d *document) error {
 		return m.addJob(d)
 	case deploymentKind:
 		return m.addDeployment(d)
-	case volcanoGroupKind:
-		return m.addVolcanoGroup(d)
 	case claimTemplateKind:
 		return m.addClaimTemplate(d)
 	}
@@ -158,6 +156,12 @@ func (m *manifest) add(d *document) error {
 	if !known {
 		return d.errorf("kind", "kind %s of %s plays no part in a simulation%s: %s", cut(t.Kind, 40),
 			cut(t.APIVersion, 40), d.named(), adviceOn(kind))
+	}
+	if res == eventlog.VolcanoPodGroups || res == eventlog.KAIPodGroups {
+		var err error
+		if d, err = d.withoutStatus(); err != nil {
+			return err
+		}
 	}
 	object := eventlog.NewObject(res)
 	if err := d.decode(object); err != nil {
@@ -267,7 +271,7 @@ func (m *manifest) addObject(d *document, res eventlog.Resource, object eventlog
 		return err
 	}
 	var says []string
-	if res == eventlog.PodGroups || res == eventlog.XPodGroups {
+	if cluster.DeclaresGroups(res) {
 		says = cluster.OwnAnnotations()
 	}
 	allowed := []string{ArrivalAnnotation}

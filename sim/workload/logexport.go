@@ -247,7 +247,7 @@ func (r *recording) deleted(at time.Duration, p *eventlog.Deleted) {
 			r.in.nodes[i].Fails = max(at, r.in.nodes[i].Joins+1)
 		}
 		return
-	case eventlog.PodGroups, eventlog.XPodGroups:
+	case eventlog.PodGroups, eventlog.XPodGroups, eventlog.VolcanoPodGroups, eventlog.KAIPodGroups:
 		if left, named := r.members[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; named && left == 0 {
 			return
 		}

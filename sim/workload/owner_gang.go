@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"maps"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
@@ -142,7 +140,7 @@ func (o *podOwner) gangSpec(d *document, spec *v1alpha1.PodGroupSpec) error {
 func (m *manifest) addGang(d *document, o *podOwner, pattern string, number int, spec v1alpha1.PodGroupSpec,
 	at time.Duration) error {
 	name := types.NamespacedName{Namespace: o.meta.Namespace, Name: o.names("", number, 0).Replace(pattern)}
-	for _, res := range []eventlog.Resource{eventlog.PodGroups, eventlog.XPodGroups} {
+	for _, res := range cluster.GroupResources() {
 		if _, there := m.lines[string(res)+" "+name.String()]; there && m.made[name] == "" {
 			return nil
 		}
@@ -175,57 +173,4 @@ func (m *manifest) addPodGroup(d *document, object *v1alpha1.PodGroup, at time.D
 	m.in.workload.Objects = append(m.in.workload.Objects,
 		ObjectPlan{At: at, Resource: eventlog.XPodGroups, Object: object})
 	return nil
-}
-
-// volcanoGroupKind is Volcano's PodGroup, which becomes one of scheduling.x-k8s.io: pods name both in the same way.
-var volcanoGroupKind = schema.GroupVersionKind{Group: "scheduling.volcano.sh", Version: "v1beta1", Kind: "PodGroup"}
-
-// volcanoPodGroup is what is read of it.
-type volcanoPodGroup struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        metav1.ObjectMeta `json:"metadata"`
-	Spec            struct {
-		MinMember         int32               `json:"minMember"`
-		MinResources      corev1.ResourceList `json:"minResources"`
-		MinTaskMember     map[string]int32    `json:"minTaskMember"`
-		Queue             string              `json:"queue"`
-		PriorityClassName string              `json:"priorityClassName"`
-		NetworkTopology   json.RawMessage     `json:"networkTopology"`
-		SubGroupPolicy    json.RawMessage     `json:"subGroupPolicy"`
-	} `json:"spec"`
-	Status json.RawMessage `json:"status"`
-}
-
-// addVolcanoGroup takes in a PodGroup of Volcano.
-func (m *manifest) addVolcanoGroup(d *document) error {
-	o := &volcanoPodGroup{}
-	if err := d.decode(o); err != nil {
-		return err
-	}
-	object := &v1alpha1.PodGroup{ObjectMeta: o.Metadata}
-	if err := m.identify(d, string(eventlog.XPodGroups), object, true); err != nil {
-		return err
-	}
-	for _, f := range []struct {
-		path  string
-		value json.RawMessage
-	}{{"spec.networkTopology", o.Spec.NetworkTopology}, {"spec.subGroupPolicy", o.Spec.SubGroupPolicy}} {
-		if text := string(f.value); text != "" && text != "null" && text != "{}" && text != "[]" {
-			return d.errorf(f.path, "%s: it is not carried out in a simulation: %s", f.path, asRequired)
-		}
-	}
-	least := int64(0)
-	for _, n := range o.Spec.MinTaskMember { // a sum, so that the order does not matter
-		least += int64(n)
-	}
-	if least > 0 && least < int64(o.Spec.MinMember) {
-		return d.errorf("spec.minTaskMember", "spec.minTaskMember: a minimum for each task is not carried out in a "+
-			"simulation: leave it out")
-	}
-	object.Spec.MinMember, object.Spec.MinResources = o.Spec.MinMember, o.Spec.MinResources
-	times, err := d.times("", object.Annotations, cluster.OwnAnnotations(), ArrivalAnnotation)
-	if err != nil {
-		return err
-	}
-	return m.addPodGroup(d, object, times[ArrivalAnnotation])
 }

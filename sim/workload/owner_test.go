@@ -31,6 +31,9 @@ func told(w *Workload, labels ...string) string {
 				fmt.Fprintf(&b, " %s=%s", name, g.Annotations[name])
 			}
 			b.WriteString("\n")
+		} else if o.Resource == eventlog.VolcanoPodGroups {
+			minimum, _ := GroupMinimum(o.Object)
+			fmt.Fprintf(&b, "%s %s minMember %d\n", o.Resource, ObjectName(o.Object), minimum)
 		}
 	}
 	for i := range w.Pods {
@@ -170,7 +173,7 @@ apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {name: a, uid: u-1}
 spec: {tasks: [{replicas: 2, name: w, template: {spec: {containers: [{name: c}]}}}]}
-`, nil, "podgroups.scheduling.x-k8s.io default/a-u-1 minMember 2 cpu 2\na-w-0 of Job a in a-u-1\na-w-1 of Job a in a-u-1\n"},
+`, nil, "podgroups.scheduling.volcano.sh default/a-u-1 minMember 2\na-w-0 of Job a in a-u-1\na-w-1 of Job a in a-u-1\n"},
 		{"PyTorchJob", `
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -469,6 +472,7 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		"  jobTemplate: {spec: {template: {spec: {containers: [{name: c}]}}}}\n"
 	const tensorflow = "apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: p}\n"
 	const volcano = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: g}\n"
+	const kaiGroup = "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: g}\n"
 	for _, c := range []struct {
 		name, text, start, reason string
 	}{
@@ -565,11 +569,22 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		{"a time zone", cronJob + "  timeZone: Europe/Berlin\n", "F:7: ", "spec.timeZone: it is not carried out"},
 		{"one run at a time", cronJob + "  concurrencyPolicy: Forbid\n", "F:7: ", "spec.concurrencyPolicy: it is not"},
 		{"suspended cron job", cronJob + "  suspend: true\n", "F:7: ", "a suspended CronJob makes no pods"},
-		{"tasks of a volcano group", volcano +
-			"spec:\n  minMember: 3\n  minTaskMember: {a: 1}\n", "F:6: ", "a minimum for each task is not carried out"},
+		{"less than no task of a volcano group", volcano +
+			"spec:\n  minMember: 3\n  minTaskMember: {a: -1}\n", "F:6: ",
+			"has spec.minTaskMember[a] -1: want a number"},
 		{"topology of a volcano group", volcano +
-			"spec:\n  minMember: 3\n  networkTopology: {mode: hard}\n", "F:6: ",
-			"spec.networkTopology: it is not carried out"},
+			"spec:\n  minMember: 3\n  networkTopology: {highestTierAllowed: 1}\n", "F:6: ",
+			"has spec.networkTopology of the mode hard, which is not carried out"},
+		{"a minimum of a volcano group that no number holds", volcano + "spec:\n  minMember: 3000000000\n", "F:5: ",
+			"spec.minMember"},
+		{"more members than a workload has pods", volcano + "spec:\n  minMember: 2000000000\n", "F:1: ",
+			"a gang of 2000000000"},
+		{"unknown field of a volcano group", volcano + "spec:\n  minMembers: 3\n", "F:5: ",
+			`unknown field "spec.minMembers"`},
+		{"parts of a KAI group below each other", kaiGroup +
+			"spec:\n  subGroups:\n  - {name: a, minMember: 1}\n  - {name: b, minMember: 1, parent: a}\n", "F:7: ",
+			"has spec.subGroups[1].parent \"a\": subgroups below each other are not carried out"},
+		{"a KAI group of no whole number", kaiGroup + "spec: {minMember: many}\n", "F:4: ", "spec.minMember"},
 		{"generated name of a node", "apiVersion: v1\nkind: Node\nmetadata: {generateName: n-}\n", "F:3: ",
 			"metadata.name is missing"},
 		{"bad generated name", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: N_}\n" + podTail, "F:3: ",

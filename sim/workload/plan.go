@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	"github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -252,6 +254,10 @@ func GroupMinimum(o eventlog.Object) (minimum int, gang bool) {
 		}
 	case *v1alpha1.PodGroup:
 		return max(1, int(g.Spec.MinMember)), true
+	case *volcano.PodGroup:
+		return max(1, cluster.GangSize(eventlog.VolcanoPodGroups, o)), true
+	case *kai.PodGroup:
+		return max(1, cluster.GangSize(eventlog.KAIPodGroups, o)), true
 	}
 	return 0, false
 }

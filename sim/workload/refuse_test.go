@@ -35,7 +35,7 @@ func TestWhatIsNotCarriedOutIsRefusedByName(t *testing.T) {
 			"(d): put its pods into the file"},
 		{"pytorch job", "apiVersion: kubeflow.org/v9\nkind: PyTorchJob\nmetadata: {name: d}\n", "F:2: ",
 			"(d): put its pods into the file"},
-		{"other group", "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: d}\n", "F:2: ",
+		{"other group", "apiVersion: scheduling.run.ai/v2alpha1\nkind: PodGroup\nmetadata: {name: d}\n", "F:2: ",
 			"(d): put a PodGroup of scheduling.k8s.io/v1beta1"},
 		{"any kind", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\n", "F:2: ", "(d): leave it out"},
 		{"job beside its pod", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: " +

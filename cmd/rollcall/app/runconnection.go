@@ -64,9 +64,17 @@ func (c *connection) connect() error {
 	})
 	c.status = status.New(status.Options{
 		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
-		Crowded: c.effects.Crowded,
+		Crowded: c.effects.Crowded, Schedulers: schedulersOf(c.config),
 	})
 	return nil
+}
+
+// schedulersOf returns the names by which pods name the profiles of a configuration.
+func schedulersOf(config *framework.Config) (names []string) {
+	for i := range config.Profiles {
+		names = append(names, config.Profiles[i].SchedulerName)
+	}
+	return names
 }
 
 // extenders returns the client of the configuration's HTTP extenders. They are told of the whole pod, as the API server

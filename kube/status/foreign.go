@@ -1,0 +1,247 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// This file writes the statuses of PodGroups of Volcano and of the KAI Scheduler, as far as their own schedulers would,
+// and no field that their controllers write. docs/GANGS.md says which.
+
+// The phases of a PodGroup of Volcano. Pending, or none, is one of which Volcano's job controller has not made pods: it
+// waits for a scheduler to write another one. Completed is not written here, nor Unknown, which is of some pods only.
+const (
+	volcanoPending = "Pending"
+	volcanoInqueue = "Inqueue"
+	volcanoRunning = "Running"
+	volcanoUnknown = "Unknown"
+)
+
+// The condition types of the two APIs.
+const (
+	volcanoUnschedulable = "Unschedulable"
+	volcanoScheduled     = "Scheduled"
+	kaiUnschedulable     = "UnschedulableOnNodePool"
+)
+
+// awaited has a PodGroup of Volcano without any pod let its job's pods be made, if they will be this scheduler's.
+func (s *Status) awaited(m *scheduler.Machine, obj eventlog.Object) {
+	g := m.Cluster().Group(obj.GetNamespace(), obj.GetName())
+	if g != nil && len(g.Members()) == 0 {
+		key := groupKey{eventlog.VolcanoPodGroups, obj.GetNamespace(), obj.GetName()}
+		s.group.put(key, groupStatus{uid: obj.GetUID()})
+	}
+}
+
+// custom returns the client of a PodGroup that is a custom resource.
+func (s *Status) custom(key groupKey) (dynamic.ResourceInterface, error) {
+	client, err := s.dynamic()
+	if err != nil {
+		return nil, err
+	}
+	resource := eventlog.KindFor(key.resource).GroupVersion().WithResource("podgroups")
+	return client.Resource(resource).Namespace(key.namespace), nil
+}
+
+// dynamic returns the client of custom resources.
+func (s *Status) dynamic() (dynamic.Interface, error) {
+	s.groups.made.Do(func() {
+		if s.opts.Config == nil {
+			s.groups.err = fmt.Errorf("no client for custom resources")
+			return
+		}
+		s.groups.dynamic, s.groups.err = dynamic.NewForConfig(s.opts.Config)
+	})
+	return s.groups.dynamic, s.groups.err
+}
+
+// writeVolcano writes the status of a PodGroup of Volcano, which is no subresource.
+func (s *Status) writeVolcano(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
+	client, err := s.custom(key)
+	if err != nil {
+		return false, err
+	}
+	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
+	if err != nil || stands.GetUID() != want.uid {
+		return false, err
+	}
+	is, _ := stands.Object["status"].(map[string]any)
+	status := map[string]any{}
+	switch phase, _ := is["phase"].(string); {
+	case want.condition == nil:
+		waits := phase == "" || phase == volcanoPending
+		if ours, err := s.isOurJob(ctx, key, stands); err != nil || !ours || !waits {
+			return false, err
+		}
+		status["phase"] = volcanoInqueue
+	default:
+		if want.condition.Status == metav1.ConditionTrue &&
+			slices.Contains([]string{"", volcanoPending, volcanoInqueue, volcanoUnknown}, phase) {
+			status["phase"] = volcanoRunning
+		}
+		if conditions, changed := s.volcanoConditions(is, want.condition); changed {
+			status["conditions"] = conditions
+		}
+	}
+	return s.patchStatus(ctx, client, stands, status)
+}
+
+// volcanoConditions returns the conditions with the one that is wanted: of Unschedulable and Scheduled one is true.
+func (s *Status) volcanoConditions(status map[string]any, want *metav1.Condition) (conditions []any, changed bool) {
+	now := s.opts.Now().UTC().Format(time.RFC3339)
+	next := map[string]any{"type": volcanoUnschedulable, "status": string(metav1.ConditionTrue),
+		"reason": "NotEnoughResources", "message": want.Message, "lastTransitionTime": now}
+	other := volcanoScheduled
+	if want.Status == metav1.ConditionTrue {
+		next["type"], next["reason"], other = volcanoScheduled, want.Reason, volcanoUnschedulable
+	}
+	stands, _ := status["conditions"].([]any)
+	there := false
+	for _, each := range stands {
+		c, _ := each.(map[string]any)
+		switch {
+		case c["type"] == next["type"]:
+			same := sameFields(c, next, "status", "reason", "message")
+			if same {
+				next = c
+			}
+			there, changed = true, changed || !same
+			c = next
+		case c["type"] == other && c["status"] != string(metav1.ConditionFalse):
+			c = maps.Clone(c)
+			c["status"], c["lastTransitionTime"], changed = string(metav1.ConditionFalse), now, true
+		}
+		conditions = append(conditions, c)
+	}
+	if !there {
+		conditions, changed = append(conditions, next), true
+	}
+	return conditions, changed
+}
+
+// sameFields reports whether two objects have the same values of the fields.
+func sameFields(a, b map[string]any, fields ...string) bool {
+	return !slices.ContainsFunc(fields, func(f string) bool { return a[f] != b[f] })
+}
+
+// isOurJob reports whether the PodGroup is one that Volcano's job controller has made for a job whose pods this
+// scheduler will place. Another scheduler's are admitted by that one.
+func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured.Unstructured) (bool, error) {
+	owner := metav1.GetControllerOf(group)
+	if owner == nil || owner.Kind != "Job" {
+		return false, nil
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil || version.Group != "batch.volcano.sh" {
+		return false, nil
+	}
+	client, err := s.dynamic()
+	if err != nil {
+		return false, err
+	}
+	job, err := client.Resource(version.WithResource("jobs")).Namespace(key.namespace).Get(ctx, owner.Name,
+		metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && job.GetUID() != owner.UID {
+		return false, nil // it is gone, and the PodGroup will be
+	}
+	if err != nil {
+		return false, err
+	}
+	name, _, _ := unstructured.NestedString(job.Object, "spec", "schedulerName")
+	if name == "" {
+		name = corev1.DefaultSchedulerName
+	}
+	return slices.Contains(s.opts.Schedulers, name), nil
+}
+
+// writeKAI writes the scheduling condition of a PodGroup of KAI: as by KAI, one for each node pool says that the group
+// cannot be placed there, and there is none of one that is placed.
+func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
+	client, err := s.custom(key)
+	if err != nil {
+		return false, err
+	}
+	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
+	if err != nil || stands.GetUID() != want.uid {
+		return false, err
+	}
+	pool := stands.GetLabels()[kai.NodePoolLabel]
+	if pool == "" {
+		pool = "default"
+	}
+	is, _, _ := unstructured.NestedSlice(stands.Object, "status", "schedulingConditions")
+	others, last := make([]any, 0, len(is)+1), 0
+	var mine map[string]any
+	for _, each := range is {
+		c, _ := each.(map[string]any)
+		id, _ := c["transitionID"].(string)
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			last = max(last, int(n))
+		}
+		if c["nodePool"] == pool {
+			mine = c
+		} else {
+			others = append(others, c)
+		}
+	}
+	if want.condition.Status == metav1.ConditionTrue {
+		if mine == nil {
+			return false, nil
+		}
+		return s.patchStatus(ctx, client, stands, map[string]any{"schedulingConditions": others}, "status")
+	}
+	next := map[string]any{
+		"type": kaiUnschedulable, "nodePool": pool, "status": string(metav1.ConditionTrue),
+		"reason": "Unschedulable", "message": want.condition.Message,
+		"transitionID": strconv.Itoa(last + 1), "lastTransitionTime": s.opts.Now().UTC().Format(time.RFC3339),
+		"reasons": []any{map[string]any{"reason": "Unschedulable", "message": want.condition.Message}},
+	}
+	if mine != nil && sameFields(mine, next, "type", "status", "reason", "message") {
+		return false, nil
+	}
+	conditions := map[string]any{"schedulingConditions": append(others, next)}
+	return s.patchStatus(ctx, client, stands, conditions, "status")
+}
+
+// patchStatus writes fields of the status of the object as it stands, unless there are none. An object that has changed
+// since is a conflict: its lists are written whole.
+func (s *Status) patchStatus(ctx context.Context, client dynamic.ResourceInterface, stands *unstructured.Unstructured,
+	status map[string]any, subresources ...string) (wrote bool, err error) {
+	if len(status) == 0 {
+		return false, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": stands.GetUID(), "resourceVersion": stands.GetResourceVersion()},
+		"status":   status,
+	})
+	if err != nil {
+		return false, err
+	}
+	is, err := client.Patch(ctx, stands.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		return false, err
+	}
+	if phase, asked := status["phase"]; asked {
+		if got, _, _ := unstructured.NestedString(is.Object, "status", "phase"); got != phase {
+			return false, fmt.Errorf("the API server did not take the phase %s: status is a subresource there", phase)
+		}
+	}
+	return true, nil
+}
