@@ -53,6 +53,15 @@ func encodeAllocation(a *resourcev1.AllocationResult) (string, error) {
 	bare.Devices.Config = nil
 	claim := &resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &bare}}
 	text, err := AppendObject(nil, claim)
+	if err != nil {
+		return "", err
+	}
+	// The allocator computes capacities: their form need not be that of their text, see loggedAsRead.
+	read, err := asRead(&resourcev1.ResourceClaim{}, text)
+	if err != nil {
+		return "", err
+	}
+	text, err = AppendObject(text[:0], read)
 	return string(text), err
 }
 

@@ -110,10 +110,40 @@ func (c *Encoder) logged(up *Upserted) (*Upserted, Encoding, error) {
 		return nil, Encoding{}, err
 	}
 	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
+	if errors.Is(err, errNotCanonical) {
+		return c.loggedAsRead(info, enc)
+	}
 	if err != nil {
 		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
 	}
 	return logged, enc, nil
+}
+
+// loggedAsRead is logged of an object that is read otherwise than it was written: a quantity that was made in a program
+// may have a form that its text does not have. Example: 2000 in the form of 2Ki is written as 2000, and that is read as
+// 2k.
+func (c *Encoder) loggedAsRead(info *resourceInfo, enc Encoding) (*Upserted, Encoding, error) {
+	read, err := asRead(info.object(), enc.bytes[encodingPayload+1:])
+	if err != nil {
+		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
+	}
+	if enc, err = c.Encode(&Upserted{Resource: info.resource, Object: read}); err != nil {
+		return nil, Encoding{}, err
+	}
+	logged, err := readUpserted(enc.bytes[encodingPayload:], true)
+	if err != nil {
+		return nil, Encoding{}, fmt.Errorf("read back: %w", err)
+	}
+	return logged, enc, nil
+}
+
+// asRead reads what AppendObject has written of an object just now into an empty one.
+func asRead(empty Object, b []byte) (Object, error) {
+	obj, ok := empty.(protoObject)
+	if !ok {
+		return nil, errNotCanonical
+	}
+	return obj, obj.Unmarshal(b)
 }
 
 // AppendTrimmed appends an object of the resource as AppendObject writes it once Trim has cut it down, which is how the
