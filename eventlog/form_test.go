@@ -1,6 +1,7 @@
 package eventlog_test
 
 import (
+	"math"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +18,9 @@ func quantitiesInAnyForm() (list []resource.Quantity) {
 		for _, n := range []int64{0, 1, 1000, 1024, 1500, 2000, 1_000_000, 3 << 29, 1<<63 - 1} {
 			for _, scale := range []resource.Scale{resource.Nano, resource.Milli, 0, resource.Kilo, resource.Tera} {
 				q := resource.NewScaledQuantity(n, scale)
+				if q.CmpInt64(math.MaxInt64) > 0 {
+					continue // more than a quantity holds: it is cut down when it is read
+				}
 				q.Format = form
 				list = append(list, *q)
 			}
