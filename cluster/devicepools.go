@@ -115,8 +115,8 @@ func (s *State) devicesChanged(name string) {
 func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 	dra := s.informers.dra
 	gates := utilfeature.DefaultFeatureGate
-	// Without consumable capacity, Kubernetes takes an allocator that looks at the slices of all nodes. With devices that
-	// stand for amounts of the node, its answer depends on the pods there as well.
+	// Without consumable capacity, Kubernetes takes an allocator that looks at the slices of all nodes. With devices
+	// that stand for amounts of the node, its answer depends on the pods there as well.
 	if dra.pools.wide > 0 || !gates.Enabled(features.DRAConsumableCapacity) ||
 		gates.Enabled(features.DRANodeAllocatableResources) || dra.claims.anyPending() {
 		return dst, false

@@ -41,7 +41,8 @@ var _ fwk.SharedDRAManager = (*draManager)(nil)
 func newDRAManager(factory *logFactory) *draManager {
 	resources := factory.Resource().V1()
 	sliceInformer := resources.ResourceSlices().Informer()
-	all, pools := newTaintedSlices(resources.ResourceSlices(), resources.DeviceTaintRules()), newDevicePools(sliceInformer)
+	all := newTaintedSlices(resources.ResourceSlices(), resources.DeviceTaintRules())
+	pools := newDevicePools(sliceInformer)
 	return &draManager{
 		claims:  newClaimTracker(resources.ResourceClaims().Informer(), resources.ResourceClaims().Lister(), pools),
 		slices:  all,

@@ -9,9 +9,9 @@ import (
 )
 
 // ForAllocator returns the manager of devices as DynamicResources itself may have it: what devices are in use, and the
-// list of slices, are not copied for each pod. The plugin makes an allocator of them in PreFilter, which only reads them,
-// and not after the cycle. Other plugins get the manager itself, whose answers are theirs. m is returned as it is if it
-// is none of this package.
+// list of slices, are not copied for each pod. The plugin makes an allocator of them in PreFilter, which only reads
+// them, and not after the cycle. Other plugins get the manager itself, whose answers are theirs. m is returned as it
+// is if it is none of this package.
 func ForAllocator(m fwk.SharedDRAManager) fwk.SharedDRAManager {
 	if ours, ok := m.(*draManager); ok {
 		return draView{ours}

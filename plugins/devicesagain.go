@@ -11,9 +11,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 )
 
-// What a cycle needs to know of a node is often remembered from the pod before (framework/classes.go), and then Filter is
-// not called for it. But Score and Reserve go by what Filter leaves in the cycle's state: so they have it called for
-// their node, if it was not.
+// What a cycle needs to know of a node is often remembered from the pod before (framework/classes.go), and then
+// Filter is not called for it. But Score and Reserve go by what Filter leaves in the cycle's state: so they have it
+// called for their node, if it was not.
 
 // searchedKey is where the cycle's state has the nodes that were searched for devices.
 const searchedKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/searched"

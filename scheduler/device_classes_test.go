@@ -230,7 +230,8 @@ func (w *claimWorld) change() {
 	}
 }
 
-// TestPodsWithClaimsAreDecidedTheSameWithoutMemos has pods with claims of a few kinds come and go while devices do, too.
+// TestPodsWithClaimsAreDecidedTheSameWithoutMemos has pods with claims of a few kinds come and go while devices do,
+// too.
 func TestPodsWithClaimsAreDecidedTheSameWithoutMemos(t *testing.T) {
 	config := defaultConfig(t)
 	placed := 0

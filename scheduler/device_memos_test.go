@@ -99,7 +99,8 @@ pluginResources:
 			for _, without := range []bool{false, true} {
 				registry := plugins.NewRegistry()
 				registry.NoClasses = without
-				registry.Factories["Reader"] = func(_ context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+				registry.Factories["Reader"] = func(_ context.Context, _ runtime.Object,
+					h fwk.Handle) (fwk.Plugin, error) {
 					return &reader{h, c.read}, nil
 				}
 				machines = append(machines, scheduler.New(registry))

@@ -45,8 +45,8 @@ type Options struct {
 	// Percentage is percentageOfNodesToScore, 1 to 100; 0 is kube-scheduler's default, which goes by the number of
 	// nodes.
 	Percentage int32
-	// Stay and Batch say how pods with devices come and go, see workload.Turns; a Batch of 0 stands for 1000. Other pods
-	// come at once, and stay.
+	// Stay and Batch say how pods with devices come and go, see workload.Turns; a Batch of 0 stands for 1000. Other
+	// pods come at once, and stay.
 	Stay, Batch int
 	// Limit ends the measuring after that much time, with the pods that are bound by then; 0 for no limit.
 	Limit time.Duration

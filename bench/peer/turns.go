@@ -69,8 +69,8 @@ func (c *claims) of(pod int) *resourcev1.ResourceClaim {
 	return c.held[keyOf(c.spec.Claim(pod))]
 }
 
-// update is the reaction to a claim that is written, as a whole or its status alone. Both write all of it: the scheduler
-// adds the finalizer before the allocation, and changes nothing else.
+// update is the reaction to a claim that is written, as a whole or its status alone. Both write all of it: the
+// scheduler adds the finalizer before the allocation, and changes nothing else.
 func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.Object, err error) {
 	written, ok := action.(clienttesting.UpdateAction).GetObject().(*resourcev1.ResourceClaim)
 	if !ok {
@@ -92,8 +92,8 @@ func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.
 // stuck is how long no pod may be bound before the feeding ends.
 const stuck = 30 * time.Second
 
-// feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does, and
-// fails if for too long nothing is bound.
+// feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does,
+// and fails if for too long nothing is bound.
 func (h *harness) feedTurns(ctx context.Context) error {
 	ended := 0
 	for next := 0; next < h.Pods; {

@@ -60,8 +60,8 @@ type placement struct {
 
 func newDrive(o Options, log *boltlog.Log) *drive {
 	all := o.Pods + o.Idle
-	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all), devices: workload.InUse{},
-		latencies: make([]time.Duration, 0, all)}
+	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
+		devices: workload.InUse{}, latencies: make([]time.Duration, 0, all)}
 }
 
 // observe books what became durable, in the log's order. It implements engine.Options.Observe.

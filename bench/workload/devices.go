@@ -88,8 +88,8 @@ func (s Spec) Claim(i int) *resourcev1.ResourceClaim {
 	}
 }
 
-// Allocated makes the claim of the i-th pod as it is once a scheduler has written the allocation and that it is reserved
-// for the pod.
+// Allocated makes the claim of the i-th pod as it is once a scheduler has written the allocation and that it is
+// reserved for the pod.
 func (s Spec) Allocated(i int, allocation *resourcev1.AllocationResult) *resourcev1.ResourceClaim {
 	claim := s.Claim(i)
 	claim.ResourceVersion = "2"

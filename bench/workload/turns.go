@@ -2,8 +2,8 @@ package workload
 
 import "fmt"
 
-// Turns say how pods come and go: they come in batches, which end where gangs do, and when there would be more than Stay
-// pods, the oldest that are bound end, or their whole gangs. Every scheduler is given the workload by this rule.
+// Turns say how pods come and go: they come in batches, which end where gangs do, and when there would be more than
+// Stay pods, the oldest that are bound end, or their whole gangs. Every scheduler is given the workload by this rule.
 type Turns struct {
 	// Stay is the most pods that are there at one time.
 	Stay int
@@ -11,9 +11,9 @@ type Turns struct {
 	Batch int
 }
 
-// Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths of
-// the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come in
-// batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
+// Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths
+// of the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come
+// in batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
 func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	room := s.Room() - beside
 	if stay == 0 && s.Pods <= room {

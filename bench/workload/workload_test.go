@@ -184,7 +184,9 @@ func TestADeviceIsTakenByOnePodAtATime(t *testing.T) {
 	s := Spec{Nodes: 2, Pods: 4, Shapes: 1, DRA: true}
 	device := func(node, name string) *resourcev1.AllocationResult {
 		return &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
-			Results: []resourcev1.DeviceRequestAllocationResult{{Driver: s.Slice(0).Spec.Driver, Pool: node, Device: name}}}}
+			Results: []resourcev1.DeviceRequestAllocationResult{{
+				Driver: s.Slice(0).Spec.Driver, Pool: node, Device: name,
+			}}}}
 	}
 	u, first := InUse{}, device(NodeName(0), "gpu-0")
 	for name, bad := range map[string]*resourcev1.AllocationResult{

@@ -60,8 +60,8 @@ func (c *Client) Preempt(
 	return answers
 }
 
-// unchanged returns the candidates of which all victims are there. If there is none, the answers are as if the extenders
-// had left them all.
+// unchanged returns the candidates of which all victims are there. If there is none, the answers are as if the
+// extenders had left them all.
 func unchanged(candidates []eventlog.Candidate, pods map[string][]*v1.Pod, answers []eventlog.ExtenderAnswer,
 ) []eventlog.Candidate {
 	there := slices.DeleteFunc(slices.Clone(candidates), func(c eventlog.Candidate) bool {

@@ -16,8 +16,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// whileBindsAreQueued has effects be queued for no time, for three seconds, and for an hour. tell has something written,
-// which has to wait that long, or for holdPatience; then is called once it is written.
+// whileBindsAreQueued has effects be queued for no time, for three seconds, and for an hour. tell has something
+// written, which has to wait that long, or for holdPatience; then is called once it is written.
 func whileBindsAreQueued(t *testing.T, tell func(*Status), then func(*Status, *fake.Clientset, *atomic.Bool)) {
 	for _, test := range []struct {
 		name                 string

@@ -57,8 +57,8 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.shapes, "shapes", "1",
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
-	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one; "+
-		"with it --nodes is 100 and --gang 16 unless given")
+	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for "+
+		"one; with it --nodes is 100 and --gang 16 unless given")
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
