@@ -74,7 +74,6 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.MarkFlagDirname("log")
-	cmd.MarkFlagsMutuallyExclusive("dir", "log")
 	cmd.AddCommand(newBenchLog())
 	return cmd
 }
@@ -149,6 +148,9 @@ func (b *coreBench) check() error {
 	}
 	if b.Batch < 1 {
 		return usageError{fmt.Errorf("batches of %d pods: want at least 1", b.Batch)}
+	}
+	if b.Dir != "" && b.Log != "" {
+		return usageError{errors.New("--dir is for a log that is removed, and --log keeps it: give one of them")}
 	}
 	if b.Limit < 0 {
 		return usageError{errors.New("--limit is below zero")}
