@@ -29,6 +29,7 @@ type claimWorld struct {
 	given    map[string]*eventlog.DeviceClaim // by pod: what its claim is to have, once it is decided
 	requests map[string][]resourcev1.DeviceRequest
 	offered  map[string]int // by slice: how many devices it has
+	ruled    bool           // there is a DeviceTaintRule
 }
 
 // claimNodes is enough for classes.
@@ -212,7 +213,7 @@ func (w *claimWorld) end(pod string) {
 // change is something else that happens to the devices.
 func (w *claimWorld) change() {
 	name := nodeOf(rapid.IntRange(0, claimNodes-1).Draw(w.t, "node"))
-	switch rapid.IntRange(0, 6).Draw(w.t, "change") {
+	switch rapid.IntRange(0, 8).Draw(w.t, "change") {
 	case 0, 1, 2:
 		w.slice(name, name, rapid.IntRange(0, 3).Draw(w.t, "devices"))
 	case 3:
@@ -227,6 +228,18 @@ func (w *claimWorld) change() {
 	case 6:
 		colour := rapid.SampledFrom([]string{"red", "blue"}).Draw(w.t, "colour")
 		w.class("red", fmt.Sprintf(`device.attributes["d"].colour == %q`, colour))
+	case 7:
+		w.upsert(eventlog.DeviceTaintRules, &resourcev1.DeviceTaintRule{
+			ObjectMeta: metav1.ObjectMeta{Name: "rule", UID: "rule"},
+			Spec: resourcev1.DeviceTaintRuleSpec{
+				DeviceSelector: &resourcev1.DeviceTaintSelector{Pool: &name},
+				Taint:          resourcev1.DeviceTaint{Key: "k", Effect: resourcev1.DeviceTaintEffectNoSchedule}}})
+		w.ruled = true
+	case 8:
+		if w.ruled {
+			w.ruled = false
+			w.apply(&eventlog.Deleted{Resource: eventlog.DeviceTaintRules, Name: "rule", UID: "rule"})
+		}
 	}
 }
 

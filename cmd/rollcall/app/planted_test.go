@@ -353,6 +353,17 @@ var plantedFaults = []struct {
 		"./logs/verify", "TestVerifyDoesNotCallWholeWhatItCannotRead", "Whole:true",
 	},
 	{
+		"a node whose devices change is as it was for memos", "cluster/devicepools.go",
+		"\tif p.changed == nil {\n", "\tif true {\n",
+		"./scheduler", "TestPodsWithClaimsAreDecidedTheSameWithoutMemos", "without memos, + with",
+	},
+	{
+		"a DeviceTaintRule changes nothing for memos", "cluster/changes.go",
+		"\tcase eventlog.ResourceClaims, eventlog.ResourceSlices:\n",
+		"\tcase eventlog.ResourceClaims, eventlog.ResourceSlices, eventlog.DeviceTaintRules:\n",
+		"./scheduler", "TestPodsWithClaimsAreDecidedTheSameWithoutMemos", "without memos, + with",
+	},
+	{
 		"an answer to another question of extenders counts", "scheduler/extenders.go",
 		"if q == nil || q.seq != r.Decision {", "if q == nil {",
 		"./scheduler", "TestAnAnswerCountsOnce", "after an answer to another question it is",
