@@ -50,14 +50,21 @@ func (s *Status) awaited(m *scheduler.Machine, obj eventlog.Object) {
 	}
 }
 
-// custom returns the client of a PodGroup that is a custom resource.
-func (s *Status) custom(key groupKey) (dynamic.ResourceInterface, error) {
-	client, err := s.dynamic()
+// stands returns a PodGroup that is a custom resource as it stands, and its client; nil if it is another one by now.
+func (s *Status) stands(ctx context.Context, key groupKey, uid types.UID) (
+	client dynamic.ResourceInterface, group *unstructured.Unstructured, err error,
+) {
+	made, err := s.dynamic()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	resource := eventlog.KindFor(key.resource).GroupVersion().WithResource("podgroups")
-	return client.Resource(resource).Namespace(key.namespace), nil
+	client = made.Resource(resource).Namespace(key.namespace)
+	group, err = client.Get(ctx, key.name, metav1.GetOptions{})
+	if err != nil || group.GetUID() != uid {
+		return nil, nil, err
+	}
+	return client, group, nil
 }
 
 // dynamic returns the client of custom resources.
@@ -74,12 +81,8 @@ func (s *Status) dynamic() (dynamic.Interface, error) {
 
 // writeVolcano writes the status of a PodGroup of Volcano, which is no subresource.
 func (s *Status) writeVolcano(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
-	client, err := s.custom(key)
-	if err != nil {
-		return false, err
-	}
-	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
-	if err != nil || stands.GetUID() != want.uid {
+	client, stands, err := s.stands(ctx, key, want.uid)
+	if err != nil || stands == nil {
 		return false, err
 	}
 	is, _ := stands.Object["status"].(map[string]any)
@@ -174,12 +177,8 @@ func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured
 // writeKAI writes the scheduling condition of a PodGroup of KAI: as by KAI, one for each node pool says that the group
 // cannot be placed there, and there is none of one that is placed.
 func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
-	client, err := s.custom(key)
-	if err != nil {
-		return false, err
-	}
-	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
-	if err != nil || stands.GetUID() != want.uid {
+	client, stands, err := s.stands(ctx, key, want.uid)
+	if err != nil || stands == nil {
 		return false, err
 	}
 	pool := stands.GetLabels()[kai.NodePoolLabel]

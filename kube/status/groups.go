@@ -104,12 +104,8 @@ const (
 
 // writePhase writes the phase of a PodGroup of scheduling.x-k8s.io.
 func (s *Status) writePhase(ctx context.Context, key groupKey, want groupStatus) (wrote bool, err error) {
-	client, err := s.custom(key)
-	if err != nil {
-		return false, err
-	}
-	stands, err := client.Get(ctx, key.name, metav1.GetOptions{})
-	if err != nil || stands.GetUID() != want.uid {
+	client, stands, err := s.stands(ctx, key, want.uid)
+	if err != nil || stands == nil {
 		return false, err
 	}
 	status, _ := stands.Object["status"].(map[string]any)
