@@ -14,7 +14,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 7
+const Behaviour = 8
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -126,6 +126,9 @@ var Behaviours = []Rules{
 			"claims are refused.",
 		"Devices with binding conditions are allocated. A claim that is not ready in time is refused, by the log's " +
 			"time. Before, a pod that would have had such a device was refused.",
+	}},
+	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		// A sentence for each change.
 	}},
 }
 
@@ -297,6 +300,7 @@ var searches = [Behaviour + 1]search{
 	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	8: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
