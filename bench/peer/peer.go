@@ -108,6 +108,8 @@ type harness struct {
 	pods   *watch.FakeWatcher
 	claims *claims
 	binder *binder
+	// touches is how often a ResourceSlice was touched, because no pod was bound.
+	touches atomic.Int64
 }
 
 func newHarness(o Options, turns workload.Turns) *harness {
@@ -133,6 +135,7 @@ func newHarness(o Options, turns workload.Turns) *harness {
 		h.client.PrependWatchReactor("resourceclaims",
 			func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.claims.watch, nil })
 		h.client.PrependReactor("update", "resourceclaims", h.claims.update)
+		h.client.PrependReactor("get", "resourceclaims", h.claims.get)
 		h.binder.onBound = h.tellBound
 	}
 	return h
@@ -244,6 +247,7 @@ func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
 	r.Placed = int(h.binder.bound.Load())
 	r.CPUSeconds, r.WallSeconds, r.PeakRSS = (throughput.CPUTime() - cpu).Seconds(), wall, throughput.PeakRSS()
 	r.Decisions, r.Complete = r.Placed, r.Placed == h.Pods
+	r.Touches = h.touches.Load()
 	r.PodsPerSecond, r.DecisionsPerSecond = float64(r.Placed)/wall, float64(r.Placed)/wall
 	r.LatencyP50, r.LatencyP99 = throughput.Percentiles(h.binder.latencies())
 	if h.Stopped != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -76,12 +77,16 @@ func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.
 	if !ok {
 		return true, nil, fmt.Errorf("a claim is to be written that is a %T", action)
 	}
+	resource := resourcev1.Resource("resourceclaims")
 	claim := written.DeepCopy()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.held[keyOf(claim)]
-	if before == nil || before.ResourceVersion != claim.ResourceVersion {
-		return true, nil, fmt.Errorf("claim %s is gone, or was written by somebody else", claim.Name)
+	switch {
+	case before == nil:
+		return true, nil, apierrors.NewNotFound(resource, claim.Name)
+	case before.ResourceVersion != claim.ResourceVersion:
+		return true, nil, apierrors.NewConflict(resource, claim.Name, errors.New("it was written meanwhile"))
 	}
 	claim.ResourceVersion = strconv.FormatInt(c.version.Add(1), 10)
 	c.held[keyOf(claim)] = claim
@@ -89,8 +94,35 @@ func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.
 	return true, claim, nil
 }
 
+// get is the reaction to a claim that is read.
+func (c *claims) get(action clienttesting.Action) (handled bool, ret runtime.Object, err error) {
+	read, ok := action.(clienttesting.GetAction)
+	if !ok {
+		return true, nil, fmt.Errorf("a claim is to be read by a %T", action)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	claim := c.held[types.NamespacedName{Namespace: read.GetNamespace(), Name: read.GetName()}]
+	if claim == nil {
+		return true, nil, apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), read.GetName())
+	}
+	return true, claim.DeepCopy(), nil
+}
+
 // stuck is how long no pod may be bound before the feeding ends.
 const stuck = 30 * time.Second
+
+// still is how long no pod may be bound before a ResourceSlice is touched. kube-scheduler hears of a claim that is gone
+// in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits for another
+// event. In a cluster there always is one; here nothing happens but what the pods do.
+const still = 100 * time.Millisecond
+
+// touch has a ResourceSlice change in a label that says how often that was.
+func (h *harness) touch() error {
+	slice := h.Slice(0)
+	slice.Labels = map[string]string{"touched": strconv.FormatInt(h.touches.Add(1), 10)}
+	return h.client.Tracker().Update(resourcev1.SchemeGroupVersion.WithResource("resourceslices"), slice, "")
+}
 
 // feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does,
 // and fails if for too long nothing is bound.
@@ -125,6 +157,7 @@ func (h *harness) feedTurns(ctx context.Context) error {
 // awaitBound waits until pods first up to, and without, end are bound.
 func (h *harness) awaitBound(ctx context.Context, first, end int) error {
 	moved, seen := time.Now(), h.binder.bound.Load()
+	touched := moved
 	for i := first; i < end; {
 		if h.binder.boundAt[i].Load() != 0 {
 			i++
@@ -138,8 +171,14 @@ func (h *harness) awaitBound(ctx context.Context, first, end int) error {
 		switch bound := h.binder.bound.Load(); {
 		case bound > seen:
 			moved, seen = time.Now(), bound
+			touched = moved
 		case time.Since(moved) > stuck:
 			return fmt.Errorf("for %s no pod was bound: %d of %d are, and pod %d waits", stuck, bound, h.Pods, i)
+		case time.Since(touched) > still:
+			touched = time.Now()
+			if err := h.touch(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

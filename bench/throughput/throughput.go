@@ -73,6 +73,10 @@ type Result struct {
 	// Complete says that all pods were placed.
 	Complete bool `json:"complete"`
 
+	// Touches is how often kube-scheduler was told of an object that had not changed but in a label, because for a time
+	// it bound no pod.
+	Touches int64 `json:"touches,omitempty"`
+
 	LoadSeconds float64 `json:"loadSeconds"`
 	WallSeconds float64 `json:"wallSeconds"`
 	// CPUSeconds are those of the whole process, user and system; 0 where the system does not tell.
