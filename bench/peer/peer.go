@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +90,7 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	}
 	r.LoadSeconds = time.Since(began).Seconds()
 	err = h.measure(ctx, r)
+	h.end()
 	cancel()
 	stop()
 	if err != nil {
@@ -110,6 +112,9 @@ type harness struct {
 	binder *binder
 	// touches is how often a ResourceSlice was touched, because no pod was bound.
 	touches atomic.Int64
+
+	telling sync.RWMutex // held while the watch of pods is told something
+	over    bool         // nothing is told any more
 }
 
 func newHarness(o Options, turns workload.Turns) *harness {
@@ -141,6 +146,25 @@ func newHarness(o Options, turns workload.Turns) *harness {
 	return h
 }
 
+// tell has the watch of pods tell something, unless the measurement is over.
+func (h *harness) tell(what func(pods *watch.FakeWatcher)) {
+	h.telling.RLock()
+	defer h.telling.RUnlock()
+	if !h.over {
+		what(h.pods)
+	}
+}
+
+// end has the watches tell nothing more, before the scheduler stops, which closes them.
+func (h *harness) end() {
+	if h.claims != nil {
+		h.claims.end()
+	}
+	h.telling.Lock()
+	defer h.telling.Unlock()
+	h.over = true
+}
+
 // tellBound lets the scheduler know of a pod that was bound, as an API server does: only what is known to be bound can
 // end. It is an error if the pod has no device of the node, or one that another pod has.
 func (h *harness) tellBound(i int, node string) error {
@@ -152,7 +176,7 @@ func (h *harness) tellBound(i int, node string) error {
 	if err := h.binder.devices.take(pod.UID, node, claim.Status.Allocation); err != nil {
 		return err
 	}
-	h.pods.Modify(pod)
+	h.tell(func(pods *watch.FakeWatcher) { pods.Modify(pod) })
 	return nil
 }
 
@@ -266,7 +290,7 @@ func (h *harness) feed(ctx context.Context) error {
 			return nil
 		}
 		h.binder.given[i].Store(time.Now().UnixNano())
-		h.pods.Add(h.Pod(i))
+		h.tell(func(pods *watch.FakeWatcher) { pods.Add(h.Pod(i)) })
 	}
 	return nil
 }

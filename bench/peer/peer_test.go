@@ -51,3 +51,17 @@ func TestAWorkloadThatDoesNotFitIsRefused(t *testing.T) {
 		t.Error("no error: without a limit it would wait for ever")
 	}
 }
+
+// A run that reaches its limit ends while pods still come and claims are still written.
+func TestARunWithDevicesEndsAtItsLimit(t *testing.T) {
+	spec := workload.Spec{Nodes: 10, Pods: 100_000, Shapes: 1, DRA: true}
+	for range 3 {
+		r, err := Run(context.Background(), Options{Spec: spec, Percentage: 100, Limit: 300 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Complete || r.Placed >= spec.Pods {
+			t.Errorf("%d pods were placed, all of them: %v", r.Placed, r.Complete)
+		}
+	}
+}

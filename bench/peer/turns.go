@@ -28,6 +28,7 @@ type claims struct {
 	version atomic.Int64 // the last resourceVersion
 
 	mu   sync.Mutex
+	over bool                                               // nothing is told any more, and nothing written
 	held map[types.NamespacedName]*resourcev1.ResourceClaim // those of pods that are there
 }
 
@@ -47,19 +48,30 @@ func (c *claims) add(pod int) {
 	claim := c.spec.Claim(pod)
 	claim.ResourceVersion = strconv.FormatInt(c.version.Add(1), 10)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.held[keyOf(claim)] = claim
-	c.mu.Unlock()
-	c.watch.Add(claim)
+	if !c.over {
+		c.watch.Add(claim)
+	}
+}
+
+// end has nothing told any more, before the scheduler stops, which closes the watch.
+func (c *claims) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
 }
 
 // remove takes the claim of a pod away, and returns what it was last.
 func (c *claims) remove(pod int) *resourcev1.ResourceClaim {
 	key := keyOf(c.spec.Claim(pod))
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	claim := c.held[key]
 	delete(c.held, key)
-	c.mu.Unlock()
-	c.watch.Delete(claim)
+	if !c.over {
+		c.watch.Delete(claim)
+	}
 	return claim
 }
 
@@ -83,6 +95,8 @@ func (c *claims) update(action clienttesting.Action) (handled bool, ret runtime.
 	defer c.mu.Unlock()
 	before := c.held[keyOf(claim)]
 	switch {
+	case c.over:
+		return true, nil, apierrors.NewServiceUnavailable("the measurement is over")
 	case before == nil:
 		return true, nil, apierrors.NewNotFound(resource, claim.Name)
 	case before.ResourceVersion != claim.ResourceVersion:
@@ -147,7 +161,7 @@ func (h *harness) feedTurns(ctx context.Context) error {
 		}
 		for i := next; i < until; i++ {
 			h.binder.given[i].Store(time.Now().UnixNano())
-			h.pods.Add(h.Pod(i))
+			h.tell(func(pods *watch.FakeWatcher) { pods.Add(h.Pod(i)) })
 		}
 		next = until
 	}
@@ -195,7 +209,7 @@ func (h *harness) leave(i int) error {
 		return err
 	}
 	h.binder.left[i].Store(h.binder.order.Add(1))
-	h.pods.Delete(pod)
+	h.tell(func(pods *watch.FakeWatcher) { pods.Delete(pod) })
 	h.claims.remove(i)
 	return nil
 }
