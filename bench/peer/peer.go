@@ -112,6 +112,7 @@ type harness struct {
 	binder *binder
 	// touches is how often a ResourceSlice was touched, because no pod was bound.
 	touches atomic.Int64
+	manager fwk.SharedDRAManager // what the scheduler knows of claims
 
 	telling sync.RWMutex // held while the watch of pods is told something
 	over    bool         // nothing is told any more
@@ -208,6 +209,9 @@ func (h *harness) start(ctx context.Context) (stop func(), err error) {
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, opts...)
 	if err != nil {
 		return nil, err
+	}
+	if p := s.Profiles[corev1.DefaultSchedulerName]; p != nil {
+		h.manager = p.SharedDRAManager()
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())

@@ -55,6 +55,18 @@ func (c *claims) add(pod int) {
 	}
 }
 
+// devices returns how many devices the claims have. Each has one at the most.
+func (c *claims) devices() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, claim := range c.held { // any order: they are counted
+		if claim.Status.Allocation != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // end has nothing told any more, before the scheduler stops, which closes the watch.
 func (c *claims) end() {
 	c.mu.Lock()
@@ -129,7 +141,7 @@ const stuck = 30 * time.Second
 // still is how long no pod may be bound before a ResourceSlice is touched. kube-scheduler hears of a claim that is gone
 // in two ways, and may try a pod again before it counts the claim's device as free. Then the pod waits for another
 // event. In a cluster there always is one; here nothing happens but what the pods do.
-const still = 100 * time.Millisecond
+const still = time.Second
 
 // touch has a ResourceSlice change in a label that says how often that was.
 func (h *harness) touch() error {
@@ -156,8 +168,11 @@ func (h *harness) feedTurns(ctx context.Context) error {
 			}
 			ended = end
 		}
-		for i := next; i < until; i++ { // before the pods: a pod without its claim is tried in vain
+		for i := next; i < until; i++ {
 			h.claims.add(i)
+		}
+		if err := h.awaitClaims(ctx, next, until); err != nil {
+			return err
 		}
 		for i := next; i < until; i++ {
 			h.binder.given[i].Store(time.Now().UnixNano())
@@ -166,6 +181,45 @@ func (h *harness) feedTurns(ctx context.Context) error {
 		next = until
 	}
 	return h.awaitBound(ctx, ended, h.Pods)
+}
+
+// awaitClaims waits until the scheduler knows the claims of pods first up to, and without, end, and counts no more
+// devices as taken than claims have. Claims and pods come to it in two ways: it would try pods in vain whose claims it
+// does not know yet, or for which no device seems to be free, and let them back off.
+func (h *harness) awaitClaims(ctx context.Context, first, end int) error {
+	known, began := h.manager.ResourceClaims(), time.Now()
+	for i := first; i < end; {
+		claim := h.Claim(i)
+		if got, err := known.Get(claim.Namespace, claim.Name); err == nil && got.UID == claim.UID {
+			i++
+			continue
+		}
+		if err := h.wait(ctx, began, "the scheduler does not know claim "+claim.Name); err != nil {
+			return err
+		}
+	}
+	for {
+		taken, err := known.ListAllAllocatedDevices()
+		if err == nil && taken.Len() <= h.claims.devices() {
+			return nil
+		}
+		if err := h.wait(ctx, began, fmt.Sprintf("the scheduler counts %d devices as taken", taken.Len())); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits for a moment. It is an error if that has gone on for too long.
+func (h *harness) wait(ctx context.Context, began time.Time, why string) error {
+	if time.Since(began) > stuck {
+		return fmt.Errorf("for %s %s", stuck, why)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Millisecond):
+		return nil
+	}
 }
 
 // awaitBound waits until pods first up to, and without, end are bound.
