@@ -145,6 +145,9 @@ func (s *State) rebook(p *Pod, obj *v1.Pod, info *framework.PodInfo) error {
 	node, stage := p.Node, p.Stage
 	if obj.Spec.NodeName != "" {
 		node, stage = obj.Spec.NodeName, Bound
+		if s.keepsElsewhere && p.Stage == Binding && node != p.Node && len(s.informers.deviceClaims[obj.UID]) > 0 {
+			s.returned[obj.UID] = true // its bind is under way, and fails
+		}
 		p.Volumes, p.Devices = nil, nil
 	}
 	if p.Node != "" {
@@ -253,6 +256,10 @@ func (s *State) KeepUnresolvedDevices(yes bool) {
 	}
 }
 
+// KeepDevicesBoundElsewhere sets whether the bind of a pod stays outstanding, if devices are taken for it, that is logged
+// on another node meanwhile: until ResolveDevices. Without it the devices stay taken as long as the pod is there.
+func (s *State) KeepDevicesBoundElsewhere(yes bool) { s.keepsElsewhere = yes }
+
 // HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.
 func (s *State) HoldsUnresolved(p *Pod) bool {
 	return s.keepsDevices && (p.Stage == Binding || s.returned[p.Object.UID]) &&
@@ -269,7 +276,7 @@ func (s *State) NoteReturned(uid types.UID) {
 }
 
 // UnresolvedDevices returns the claims with the devices that are taken for a bind of which the pod shows nothing: it is
-// gone, or was and is back.
+// gone, or was and is back, or is bound to another node.
 func (s *State) UnresolvedDevices(uid types.UID) []eventlog.DeviceClaim {
 	if s.pods[uid] != nil && !s.returned[uid] {
 		return nil

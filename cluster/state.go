@@ -59,9 +59,10 @@ type State struct {
 
 	freed []FreedClaim // see TakeFreed; no state: Apply takes what it has caused
 
-	keepsDevices bool               // see KeepUnresolvedDevices
-	returned     map[types.UID]bool // see NoteReturned; it follows from the state and the effects
-	scored       []v1.ResourceName  // see ScoreResources
+	keepsDevices   bool               // see KeepUnresolvedDevices
+	keepsElsewhere bool               // see KeepDevicesBoundElsewhere
+	returned       map[types.UID]bool // see NoteReturned; it follows from the state and the effects
+	scored         []v1.ResourceName  // see ScoreResources
 }
 
 // New returns the state before the first entry: nothing.

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -18,6 +19,10 @@ import (
 
 // maxTemplates is how many templates are kept, of some 2 KiB each. When there would be more, all are dropped.
 const maxTemplates = 4096
+
+// maxKey is how many bytes the key of a memo may have. In the place of a longer one, such as that of a pod whose claims
+// have long selectors, its SHA-256 stands.
+const maxKey = 4096
 
 // preparesByTemplate are the plugins whose PreFilter and PreScore depend only on the pod, on their arguments and on
 // objects that are neither nodes nor pods, and write into the cycle's state what is never changed afterwards.
@@ -107,6 +112,11 @@ func (m *classes) encode(pod *v1.Pod, spec *v1.PodSpec, claims []byte) ([]byte, 
 		}
 	}
 	m.key = append(m.key, claims...)
+	if len(m.key) > maxKey {
+		sum := sha256.Sum256(m.key)
+		// No shorter key is like it: one with this first byte begins with a namespace of more than 126 bytes.
+		m.key = append(append(m.key[:0], 0xff), sum[:]...)
+	}
 	return m.key, nil
 }
 

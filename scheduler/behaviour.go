@@ -128,7 +128,8 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		// A sentence for each change.
+		"The devices of a pod that is logged on another node than its Decision's come free with the result of its bind. " +
+			"Before, they stayed taken as long as the pod was there.",
 	}},
 }
 
@@ -184,6 +185,9 @@ func (r *rules) awaitsDevices() bool { return r.behaviour >= 7 }
 
 // keepsDevices reports whether devices stay taken until it is known what came of the bind.
 func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
+
+// keepsElsewhere reports whether the bind of a pod with devices stays outstanding that is logged on another node.
+func (r *rules) keepsElsewhere() bool { return r.behaviour >= 8 }
 
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
@@ -332,6 +336,7 @@ func (m *Machine) useRules() {
 	m.cluster.PreemptNodesFirst(m.rules.choosesNodesFirst())
 	m.cluster.HearOfEvictions(m.rules.hearsOfEvictions())
 	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
+	m.cluster.KeepDevicesBoundElsewhere(m.rules.keepsElsewhere())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
 }

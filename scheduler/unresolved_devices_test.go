@@ -176,6 +176,36 @@ func TestADeviceStaysTakenUntilTheResultOfTheBind(t *testing.T) {
 	}
 }
 
+// A pod that somebody else binds to another node does not get the device that its Decision gave it. The device is taken
+// until the result of the bind, which fails, and free then, also if the pod stays.
+func TestADeviceIsFreeWhenItsPodIsBoundElsewhere(t *testing.T) {
+	for _, behaviour := range []uint32{7, scheduler.Behaviour} {
+		s := newOneDevice(t, behaviour)
+		s.pod("a")
+		s.pod("b")
+		if d := s.decide("a"); d == nil || d.Outcome != eventlog.Scheduled || len(d.Devices) != 1 {
+			t.Fatalf("the decision is %+v", d)
+		}
+		seq := s.m.AskedBy("a", scheduler.Bind)
+		elsewhere := s.m.Cluster().Pod("a").Object.DeepCopy()
+		elsewhere.Spec.NodeName = "n2"
+		s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: elsewhere})
+		s.restore()
+		if asked := s.m.AskedBy("a", scheduler.Bind); behaviour >= 8 && asked != seq {
+			t.Fatalf("the bind of pod a is asked for by %d, not by %d", asked, seq)
+		}
+		if d := s.decide("b"); d != nil && d.Outcome == eventlog.Scheduled {
+			t.Fatal("the device is given to pod b while the bind of pod a may write it to a claim")
+		}
+		s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindConflict, Decision: seq})
+		s.restore()
+		d := s.decide("b")
+		if free := d != nil && d.Outcome == eventlog.Scheduled; free != (behaviour >= 8) {
+			t.Errorf("behaviour %d, pod b after the result: %+v", behaviour, d)
+		}
+	}
+}
+
 // A pod that is bound has its device until its claim is logged so, and no longer than that is logged.
 func TestADeviceOfABoundPodIsThatOfItsClaim(t *testing.T) {
 	s := newOneDevice(t, scheduler.Behaviour)

@@ -110,6 +110,9 @@ func (a *auditor) entry(e *entry) error {
 		return a.epoch(e)
 	case "Upserted":
 		err := a.upserted(e)
+		if e.Resource == "resourceclaims.resource.k8s.io" && err == nil {
+			a.checkLogged(claimOf(e))
+		}
 		a.noteComplete()
 		a.changed(e)
 		return err
@@ -320,6 +323,9 @@ func (a *auditor) bindResult(e *entry) {
 	const check = "effects"
 	a.asked(check)
 	p := a.pods[e.UID]
+	if e.Outcome != "Unknown" {
+		delete(a.inFlight, e.UID)
+	}
 	if p == nil { // it is gone, and its bind with it
 		if e.Outcome == "Bound" {
 			a.find(check, "a pod that is not there, UID %s, is bound to %s", e.UID, e.Node)

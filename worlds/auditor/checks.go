@@ -20,6 +20,7 @@ func Checks() []Check {
 		{"spread", "spread constraints that forbid hold when a pod is placed"},
 		{"volumes", "a pod's volumes can be reached from its node, and each claim gets one volume that suits it"},
 		{"devices", "a claim gets devices that are there and that no other claim has, unless they may be shared"},
+		{"given-back", "no claim has devices when the last pod that used it is gone"},
 		{"gang-minimum", "no pod of a gang may be bound before its minimum is on nodes"},
 		{"gangs-together", "gangs that are admitted together have their minimum in the same Decision"},
 		{"held", "no pod is held on a node while another entity has its turn"},

@@ -1,6 +1,10 @@
 package auditor
 
-import "maps"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
 
 // deviceID names a device.
 type deviceID struct{ driver, pool, device string }
@@ -29,22 +33,66 @@ func (a *allocation) alone() (ids []deviceID) {
 // resourceClaimObject is a ResourceClaim.
 type resourceClaimObject struct {
 	Metadata meta
-	Status   struct{ Allocation *allocation }
+	Spec     struct {
+		Devices struct {
+			Requests    []deviceRequest
+			Constraints []any
+		}
+	}
+	Status struct{ Allocation *allocation }
+}
+
+// deviceRequest is a request of a claim.
+type deviceRequest struct {
+	Exactly *struct {
+		DeviceClassName, AllocationMode string
+		Count                           int
+		AdminAccess                     bool
+		Selectors, Tolerations          []any
+		Capacity                        map[string]any
+	}
+	FirstAvailable []any
 }
 
 // sliceObject is a ResourceSlice.
 type sliceObject struct {
 	Metadata meta
 	Spec     struct {
-		Driver  string
-		Pool    struct{ Name string }
-		Devices []struct{ Name string }
+		Driver, NodeName string
+		Pool             struct {
+			Name               string
+			Generation         int64
+			ResourceSliceCount int
+		}
+		SharedCounters []any
+		Devices        []deviceObject
 	}
 }
 
-// allocated are the claims that have devices, as the log says it or as placements do whose binds are not known yet.
+// deviceObject is a device of a ResourceSlice.
+type deviceObject struct {
+	Name                                string
+	Attributes                          map[string]struct{ String string }
+	Taints                              []struct{ Effect string }
+	AllowMultipleAllocations            bool
+	ConsumesCounters, BindingConditions []any
+}
+
+// deviceClassObject is a DeviceClass.
+type deviceClassObject struct {
+	Metadata meta
+	Spec     struct {
+		Selectors []struct{ CEL struct{ Expression string } }
+	}
+}
+
+// allocated are the claims that have devices, as the log says it or as placements do whose binds are not known yet. The
+// pod may be gone meanwhile.
 func (s *state) allocated() map[string]*allocation {
 	all := map[string]*allocation{}
+	for _, devices := range s.inFlight {
+		maps.Copy(all, devices)
+	}
 	for _, p := range s.pods {
 		if p.onNode() {
 			maps.Copy(all, p.devices)
@@ -101,4 +149,43 @@ func (a *auditor) checkDevices(p *pod, d *decision) {
 		}
 		p.devices[name] = given
 	}
+}
+
+// checkLogged checks that a claim is logged with no device that another claim has.
+func (a *auditor) checkLogged(name string) {
+	const check = "devices"
+	claim := a.resourceClaims[name]
+	if claim == nil || claim.Status.Allocation == nil {
+		return
+	}
+	a.asked(check)
+	for other, allocated := range a.allocated() {
+		for _, id := range allocated.alone() {
+			if other != name && slices.Contains(claim.Status.Allocation.alone(), id) {
+				a.find(check, "claim %s is logged with device %v, which claim %s has", name, id, other)
+			}
+		}
+	}
+}
+
+// checkGivenBack checks that no claim has devices whose last user is gone.
+func (a *auditor) checkGivenBack() {
+	const check = "given-back"
+	for _, name := range slices.Sorted(maps.Keys(a.resourceClaims)) {
+		if a.resourceClaims[name].Status.Allocation == nil {
+			continue
+		}
+		a.asked(check)
+		if len(a.usersOf(name)) == 0 {
+			a.find(check, "claim %s has devices, and no pod that has a node uses it", name)
+			a.resourceClaims[name].Status.Allocation = nil // it is told once
+		}
+	}
+}
+
+// claimOf is the name of the claim that an entry brings.
+func claimOf(e *entry) string {
+	var o struct{ Metadata meta }
+	_ = json.Unmarshal(e.Object, &o) // it was read before
+	return o.Metadata.fullName()
 }

@@ -24,17 +24,18 @@ func (a *auditor) checkInstant(next *entry) {
 			p.came = true
 		}
 	}
+	a.checkGivenBack()
 	a.checkPromises(next)
 }
 
 // checkRefused checks that a pod for which no node was found could not have gone to one of them. It looks only at
 // Decisions for which all nodes were filtered, and nodes were refused by no plugin that has its reasons in the future
-// or in other members: reservations, and the domains of a gang. Pods that claim devices are passed over: which devices
-// a claim can have is not searched for here.
+// or in other members: reservations, and the domains of a gang. Nodes are passed over where the pod claims devices and
+// it is not known which ones it can have.
 func (a *auditor) checkRefused(p *pod, d *decision) {
 	const check = "refused"
 	profile := a.profiles[p.object.Spec.SchedulerName]
-	if len(p.object.Spec.ResourceClaims) > 0 || profile == nil || d.Outcome != "Unschedulable" ||
+	if profile == nil || d.Outcome != "Unschedulable" ||
 		d.Feasible > 0 || int(d.Evaluated) != len(a.nodes) ||
 		d.Domain != "" || d.Evaluated == 0 || len(d.Rejected) > 0 {
 		return
@@ -47,7 +48,7 @@ func (a *auditor) checkRefused(p *pod, d *decision) {
 	a.asked(check)
 	for _, name := range a.sortedNodes() {
 		node := a.nodes[name]
-		unsure := slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
+		unsure := !a.knowsDevices(p, node) || slices.ContainsFunc(a.sortedPods(), func(o *pod) bool {
 			return o != p && o.nominated == name && a.isAdmittedWithOthers(o) // it may keep room there, or not
 		})
 		if !unsure && len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
@@ -105,10 +106,11 @@ func (a *auditor) tooFew(p *pod) bool {
 // end checks what is left when the simulation has come to its end: nothing is forgotten that could be placed.
 func (a *auditor) end(until bool) {
 	a.checkHeld("")
+	a.checkGivenBack()
 	for profile := range a.profiles {
 		for _, p := range a.sortedPods() {
 			if p.object.Spec.SchedulerName != profile || p.stage != pending || p.gated() || p.leaving ||
-				len(p.object.Spec.ResourceClaims) > 0 {
+				len(p.object.Spec.ResourceClaims) > 0 && p.gang != "" {
 				continue
 			}
 			if !until {
@@ -124,7 +126,8 @@ func (a *auditor) checkForgotten(p *pod) {
 	g, mine := a.groups[p.gang], a.standingOf(p)
 	if node := a.nodes[p.nominated]; node != nil && g == nil {
 		a.asked(check) // the room is kept for it, whatever else there is
-		if len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
+		if a.knowsDevices(p, node) && len(a.obstacles(p, node, nil)) == 0 &&
+			len(a.obstaclesBeside(p, node, nil)) == 0 {
 			a.find(check, "pod %s still waits in the end, and nothing forbids %s, where it is nominated", p.name,
 				p.nominated)
 		}
@@ -167,7 +170,8 @@ func (a *auditor) checkNoNode(p *pod, required []string) {
 	for _, name := range a.sortedNodes() {
 		node := a.nodes[name]
 		outside := slices.ContainsFunc(required, func(key string) bool { return a.outOfDomain(p, node, key) != "" })
-		if !outside && len(a.obstacles(p, node, nil)) == 0 && len(a.obstaclesBeside(p, node, nil)) == 0 {
+		if !outside && a.knowsDevices(p, node) && len(a.obstacles(p, node, nil)) == 0 &&
+			len(a.obstaclesBeside(p, node, nil)) == 0 {
 			a.find("forgotten", "pod %s still waits in the end, and nothing forbids %s", p.name, name)
 			return
 		}
@@ -185,7 +189,9 @@ func (a *auditor) checkNoRoom(g *group, t terms, needed int) {
 	}
 	first := waiting[0]
 	if !first.asksForRoomOnly() || len(t.required) > 1 || g.extra != nil && len(g.extra.Spec.MinResources) > 0 ||
-		slices.ContainsFunc(waiting, func(m *pod) bool { return !sameRequests(m, first) }) {
+		slices.ContainsFunc(waiting, func(m *pod) bool {
+			return !sameRequests(m, first) || len(m.object.Spec.ResourceClaims) > 0
+		}) {
 		return
 	}
 	room := map[string]int{}

@@ -38,6 +38,8 @@ type podObject struct {
 		Phase             string `json:"phase"`
 		NominatedNodeName string `json:"nominatedNodeName"`
 		Conditions        []struct{ Type, Reason string }
+
+		ResourceClaimStatuses []struct{ Name, ResourceClaimName string }
 	} `json:"status"`
 }
 
@@ -59,7 +61,7 @@ type podSpec struct {
 	Tolerations               []toleration       `json:"tolerations"`
 	TopologySpreadConstraints []spreadConstraint `json:"topologySpreadConstraints"`
 	SchedulingGates           []struct{ Name string }
-	ResourceClaims            []struct{ Name string }
+	ResourceClaims            []struct{ Name, ResourceClaimName string }
 	SchedulingGroup           struct {
 		PodGroupName string `json:"podGroupName"`
 	} `json:"schedulingGroup"`

@@ -28,6 +28,7 @@ var filters = []struct {
 	{"spread", "PodTopologySpread", (*state).spreadBroken},
 	{"volumes", "VolumeBinding", (*state).volumesUnreachable},
 	{"volumes", "VolumeRestrictions", (*state).volumesInUse},
+	{"devices", "DynamicResources", (*state).devicesTaken},
 }
 
 // obstacles returns all that forbids a node for a pod, with the pods of gone thought away.

@@ -214,7 +214,7 @@ func (a *auditor) checkUse(p *pod, d *decision, node *nodeObject, victims withou
 		for uid := range victims {
 			kept[uid] = uid != v.UID
 		}
-		if a.pods[v.UID].node != d.Nominated || len(a.obstaclesBeside(p, node, kept)) == 0 {
+		if a.pods[v.UID].node != d.Nominated || a.knowsDevices(p, node) && len(a.obstaclesBeside(p, node, kept)) == 0 {
 			a.find(check, "pod %s on %s need not go for %s to fit on %s", a.pods[v.UID].name, a.pods[v.UID].node,
 				p.name,
 				d.Nominated)
@@ -270,7 +270,7 @@ func (a *auditor) checkBudgets(p *pod, victims without) {
 	if g := a.groups[p.gang]; g != nil && len(a.terms(g).required) > 0 {
 		return // it cannot go to other domains
 	}
-	if len(a.budgets) == 0 || profile == nil || profile.policy == "Backfill" {
+	if len(a.budgets) == 0 || profile == nil || profile.policy == "Backfill" || len(p.object.Spec.ResourceClaims) > 0 {
 		return
 	}
 	a.asked(check)

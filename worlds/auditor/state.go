@@ -76,6 +76,8 @@ type state struct {
 
 	resourceClaims map[string]*resourceClaimObject
 	slices         map[string]*sliceObject
+	deviceClasses  map[string]*deviceClassObject
+	inFlight       map[string]map[string]*allocation // what binds may write yet whose pods are gone, by UID
 
 	volumes    map[string]*volumeObject
 	classes    map[string]*classObject
@@ -95,6 +97,7 @@ func newState() *state {
 		profiles: map[string]*profile{}, nodes: map[string]*nodeObject{}, pods: map[string]*pod{},
 		groups: map[string]*group{}, composites: map[string]*groupObject{}, claims: map[string]*claimObject{},
 		resourceClaims: map[string]*resourceClaimObject{}, slices: map[string]*sliceObject{},
+		deviceClasses: map[string]*deviceClassObject{}, inFlight: map[string]map[string]*allocation{},
 		volumes: map[string]*volumeObject{}, classes: map[string]*classObject{}, priorities: map[string]int32{},
 		budgets: map[string]*budgetObject{},
 	}
@@ -188,6 +191,8 @@ func (s *state) upserted(e *entry) error {
 		err = keep(s.composites, e.Object, func(o *groupObject) string { return o.Metadata.fullName() })
 	case "resourceclaims.resource.k8s.io":
 		err = keep(s.resourceClaims, e.Object, func(o *resourceClaimObject) string { return o.Metadata.fullName() })
+	case "deviceclasses.resource.k8s.io":
+		err = keep(s.deviceClasses, e.Object, func(o *deviceClassObject) string { return o.Metadata.Name })
 	case "resourceslices.resource.k8s.io":
 		err = keep(s.slices, e.Object, func(o *sliceObject) string { return o.Metadata.Name })
 	case "persistentvolumeclaims":
@@ -268,6 +273,9 @@ func (s *state) deleted(e *entry) *pod {
 	case "pods":
 		p := s.pods[e.UID]
 		delete(s.pods, e.UID)
+		if p != nil && p.stage == going && len(p.devices) > 0 {
+			s.inFlight[p.uid] = p.devices
+		}
 		if p != nil && p.gang != "" && len(s.members(p.gang)) == 0 {
 			g := s.groups[p.gang]
 			g.wasPlaced, g.succeeded, g.complete = false, 0, time.Time{}
@@ -286,6 +294,8 @@ func (s *state) deleted(e *entry) *pod {
 		delete(s.composites, name)
 	case "resourceclaims.resource.k8s.io":
 		delete(s.resourceClaims, name)
+	case "deviceclasses.resource.k8s.io":
+		delete(s.deviceClasses, e.Name)
 	case "resourceslices.resource.k8s.io":
 		delete(s.slices, e.Name)
 	case "persistentvolumeclaims":

@@ -207,15 +207,103 @@ var storiesOfNodes = []told{
 		s.decide("b", "Scheduled", "n", "%s", gives("two", "gpu-1"))
 		s.bind("b", "n")
 	}},
+	{"devices", "a device that the bind of a pod may yet write", "", func(s *story, tampered bool) {
+		devices(s)
+		s.decide("a", "Scheduled", "n", "%s", gives("one", "gpu-0"))
+		s.gone("pods", "a")
+		fails := fields{"uid": "a", "node": "n", "outcome": "Conflict"}
+		if !tampered {
+			s.line("BindResult", fails)
+		}
+		s.decide("b", "Scheduled", "n", "%s", gives("two", "gpu-0"))
+		s.bind("b", "n")
+	}},
+	{"devices", "a device that is logged with two claims", "", func(s *story, tampered bool) {
+		devices(s)
+		s.decide("a", "Scheduled", "n", "%s", gives("one", "gpu-0"))
+		s.bind("a", "n")
+		s.hasDevice("one", "gpu-0")
+		s.bound("b", "n")
+		s.hasDevice("two", pick(tampered, "gpu-0", "gpu-1"))
+	}},
+	{"devices", "more devices than are free", "", func(s *story, tampered bool) {
+		devices(s)
+		s.bound("b", "n")
+		s.hasDevice("two", pick(tampered, "gpu-1", "gpu-9"))
+		s.object("resourceslices.resource.k8s.io", "s", oneGPU)
+		s.place("a", "n")
+	}},
+	{"given-back", "a claim that nobody uses", "", func(s *story, tampered bool) {
+		devices(s)
+		s.decide("a", "Scheduled", "n", "%s", gives("one", "gpu-0"))
+		s.bind("a", "n")
+		s.hasDevice("one", "gpu-0")
+		s.tick(time.Second)
+		s.gone("pods", "a")
+		if !tampered {
+			s.object("resourceclaims.resource.k8s.io", "one", oneDevice)
+		}
+		s.tick(time.Second)
+		s.decide("b", "Scheduled", "n", "%s", gives("two", "gpu-1"))
+		s.bind("b", "n")
+	}},
+	{"refused", "a device is free", "", func(s *story, tampered bool) {
+		devices(s)
+		s.object("resourceslices.resource.k8s.io", "s", oneGPU)
+		s.bound("a", "n")
+		s.hasDevice("one", "gpu-1")
+		if tampered {
+			s.gone("pods", "a")
+			s.gone("resourceclaims.resource.k8s.io", "one")
+		}
+		s.decide("b", "Unschedulable", "", noDevice)
+		s.gone("pods", "b")
+	}},
+	{"forgotten", "a device is free", "", func(s *story, tampered bool) {
+		devices(s)
+		s.object("resourceslices.resource.k8s.io", "s", oneGPU)
+		s.bound("a", "n")
+		s.hasDevice("one", "gpu-1")
+		s.decide("b", "Unschedulable", "", noDevice)
+		if tampered {
+			s.gone("pods", "a")
+			s.gone("resourceclaims.resource.k8s.io", "one")
+		}
+	}},
+}
+
+// noDevice is the rest of a decision that refuses a pod for want of a device.
+const noDevice = "{'feasible': 0, 'rejections': [{'plugin': 'DynamicResources', 'nodes': 1}]}"
+
+// oneDevice is a claim of any device.
+const oneDevice = "{'spec': {'devices': {'requests': [{'name': 'r', 'exactly': {'deviceClassName': 'any'}}]}}}"
+
+// oneGPU is the slice of a node with one device.
+const oneGPU = `{'spec': {'driver': 'd', 'nodeName': 'n', 'pool': {'name': 'n', 'resourceSliceCount': 1},
+	'devices': [{'name': 'gpu-1'}]}}`
+
+// hasDevice has a claim be logged with a device.
+func (s *story) hasDevice(claim, device string) {
+	s.object("resourceclaims.resource.k8s.io", claim, `{'spec': {'devices': {'requests': [
+		{'name': 'r', 'exactly': {'deviceClassName': 'any'}}]}}, 'status': {'allocation': {'devices': {'results': [
+		{'request': 'r', 'driver': 'd', 'pool': 'n', 'device': '%s'}]}}}}`, device)
+}
+
+// bound has a pod of devices come with its node.
+func (s *story) bound(name, node string) {
+	s.object("pods", name, `{'spec': {'schedulerName': 'default-scheduler', 'nodeName': '%s', 'containers': [{}],
+		'resourceClaims': [{'name': 'x', 'resourceClaimName': '%s'}]}}`, node,
+		map[string]string{"a": "one", "b": "two"}[name])
 }
 
 // devices tells of a node with two devices, and of two pods with a claim each.
 func devices(s *story) {
 	s.node("n", "9", "x", "")
-	s.object("resourceslices.resource.k8s.io", "s", `{'spec': {'driver': 'd', 'pool': {'name': 'n'},
-		'devices': [{'name': 'gpu-0'}, {'name': 'gpu-1'}]}}`)
-	s.object("resourceclaims.resource.k8s.io", "one", "{}")
-	s.object("resourceclaims.resource.k8s.io", "two", "{}")
+	s.object("resourceslices.resource.k8s.io", "s", `{'spec': {'driver': 'd', 'nodeName': 'n',
+		'pool': {'name': 'n', 'resourceSliceCount': 1}, 'devices': [{'name': 'gpu-0'}, {'name': 'gpu-1'}]}}`)
+	s.object("deviceclasses.resource.k8s.io", "any", "{}")
+	s.object("resourceclaims.resource.k8s.io", "one", oneDevice)
+	s.object("resourceclaims.resource.k8s.io", "two", oneDevice)
 	s.pod("a", "1", "'resourceClaims': [{'name': 'x', 'resourceClaimName': 'one'}]", "")
 	s.pod("b", "1", "'resourceClaims': [{'name': 'x', 'resourceClaimName': 'two'}]", "")
 }
