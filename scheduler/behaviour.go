@@ -128,7 +128,9 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		// A sentence for each change.
+		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are evicted, " +
+			"and while it waits for them no pod of its priority or below takes them. Before, nodes without enough free " +
+			"devices were no candidates.",
 	}},
 }
 
@@ -184,6 +186,9 @@ func (r *rules) awaitsDevices() bool { return r.behaviour >= 7 }
 
 // keepsDevices reports whether devices stay taken until it is known what came of the bind.
 func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
+
+// freesDevices reports whether preemption frees devices, and devices are kept for nominated pods.
+func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
@@ -334,4 +339,5 @@ func (m *Machine) useRules() {
 	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
+	m.cluster.FreeDevices(m.rules.freesDevices())
 }
