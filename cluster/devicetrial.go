@@ -144,6 +144,7 @@ func (s *State) comesFree(claim *resourcev1.ResourceClaim, stays func(types.UID)
 type DeviceTrial struct {
 	s    *State
 	node string
+	held map[types.UID]bool // claims that Free leaves alone
 	undo []func()
 }
 
@@ -154,7 +155,7 @@ func (s *State) TryDevices(node string) *DeviceTrial {
 		panic("cluster: a trial of devices begins before the one before it has ended")
 	}
 	dra.claims.tried, dra.listed.only = map[types.UID]*resourcev1.AllocationResult{}, &node
-	return &DeviceTrial{s: s, node: node}
+	return &DeviceTrial{s: s, node: node, held: map[types.UID]bool{}}
 }
 
 // End brings back what is.
@@ -172,6 +173,21 @@ func (d *DeviceTrial) BackTo(mark int) {
 		undo()
 	}
 	d.undo = d.undo[:mark]
+}
+
+// Hold has the claims that the pod names keep what they have: it uses them.
+func (d *DeviceTrial) Hold(pod *v1.Pod) {
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err != nil || name == nil {
+			continue
+		}
+		claim, err := d.s.informers.dra.claims.Get(pod.Namespace, *name)
+		if err == nil && !d.held[claim.UID] {
+			d.held[claim.UID] = true
+			d.undo = append(d.undo, func() { delete(d.held, claim.UID) })
+		}
+	}
 }
 
 // Free has claims give back devices of the node if no user of theirs stays.
@@ -198,7 +214,7 @@ func (d *DeviceTrial) free(key types.NamespacedName, stays func(types.UID) bool)
 	if err != nil || !d.s.comesFree(claim, stays) {
 		return
 	}
-	if _, already := d.s.informers.dra.claims.tried[claim.UID]; !already {
+	if _, already := d.s.informers.dra.claims.tried[claim.UID]; !already && !d.held[claim.UID] {
 		d.change(claim, allocationResults(claim), nil)
 	}
 }

@@ -28,9 +28,9 @@ import (
 // Example: a node has one device, and a pod of low priority has it. Preemption takes that pod off a copy of the node.
 // Filter is asked about the copy: it sees that all users of the claim are gone, and searches with the device free.
 //
-// While a nominated pod waits for its devices, no other pod of its priority or below takes what would leave too few.
-// The order of the two searches matters: first the pod has what it would really get, and then it is seen whether the
-// nominated ones still find theirs, with the devices of the pods that are leaving.
+// While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
+// First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices of
+// the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"
@@ -52,7 +52,7 @@ func (p *boundedDevices) freeable() *cluster.State {
 
 // resolvable returns a status that says that preemption may help, if it may: devices of the node are in use.
 func (p *boundedDevices) resolvable(status *fwk.Status, node fwk.NodeInfo) *fwk.Status {
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !slices.Equal(status.Reasons(), []string{tooFew}) {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) {
 		return status
 	}
 	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {
@@ -135,14 +135,20 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 		return nil
 	}
 	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != real,
-		members: beyond(staged, real), nominated: beyond(node, staged), on: map[types.UID]bool{}}
+		members: beyond(staged, real), nominated: beyond(node, staged)}
 	if !o.dry && len(o.nominated) == 0 {
 		return nil
 	}
-	for _, info := range node.GetPods() {
-		o.on[info.GetPod().UID] = true
-	}
+	o.on = podsOn(node)
 	return o
+}
+
+func podsOn(node fwk.NodeInfo) map[types.UID]bool {
+	on := map[types.UID]bool{}
+	for _, info := range node.GetPods() {
+		on[info.GetPod().UID] = true
+	}
+	return on
 }
 
 // rehearsed reports whether a rehearsal lasts.
@@ -212,14 +218,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 		if !o.cluster.MaySearchDevices() {
 			return fwk.AsStatus(errManySteps)
 		}
-		trial.Free(o.stays(pod))
-		for _, m := range o.members {
-			if ok, err := o.give(ctx, trial, m, o.stays(m)); !ok {
-				return refusal(err)
-			}
-		}
-		trial.FreeOf(pod, o.stays(pod))
-		status = o.search(ctx, pod)
+		status = o.filterDry(ctx, trial, pod)
 	} else {
 		status = o.p.filter(o.p.newSteps(ctx, o.cycle), o.cycle, o.cycle, pod, o.NodeInfo)
 	}
@@ -229,6 +228,38 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	return o.keep(ctx, trial, pod)
 }
 
+// filterDry filters the node as it would be, without regard to nominated pods.
+func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+	trial.Free(o.stays(pod))
+	before := trial.Mark()
+	given, err := o.giveAll(ctx, trial, o.members, o.stays)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if given != nil || len(o.members) == 0 {
+		trial.FreeOf(pod, o.stays(pod))
+		_, status := o.search(ctx, pod)
+		if len(o.members) == 0 || !isTooFew(status) || !o.wantsAll(pod) {
+			return status
+		}
+	}
+	trial.BackTo(before)
+	if given, err = o.giveTogether(ctx, trial, append(slices.Clone(o.members), pod), o.stays); given == nil {
+		return refusal(err)
+	}
+	return nil
+}
+
+// wantsAll reports whether none of the pod's claims has devices.
+func (o *otherNode) wantsAll(pod *v1.Pod) bool {
+	wanted, ok := o.wanted(cluster.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
+	return ok && len(wanted) == len(pod.Spec.ResourceClaims)
+}
+
+func isTooFew(status *fwk.Status) bool {
+	return !status.IsSuccess() && slices.Equal(status.Reasons(), []string{tooFew})
+}
+
 func refusal(err error) *fwk.Status {
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -236,86 +267,240 @@ func refusal(err error) *fwk.Status {
 	return fwk.NewStatus(fwk.Unschedulable, tooFew)
 }
 
-// search is Filter of kube-scheduler's plugin from its PreFilter on, with the devices that are in use in the trial.
-func (o *otherNode) search(ctx context.Context, pod *v1.Pod) *fwk.Status {
+// search is Filter of kube-scheduler's plugin from its PreFilter on, with the devices that are in use in the trial. It
+// returns the state that they leave.
+func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *fwk.Status) {
 	anew := framework.NewCycleState()
 	_, status := o.p.DynamicResources.PreFilter(ctx, anew, pod, nil)
 	switch {
 	case status.IsSkip():
-		return nil
+		return anew, nil
 	case !status.IsSuccess():
-		return status
+		return anew, status
 	}
 	steps := o.p.newSteps(ctx, o.cycle)
 	defer o.spend(steps)
-	return o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
+	return anew, o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
 }
 
-// keep refuses the node if a nominated pod that has room there would find too few devices beside the pod.
+// keep refuses the node if the nominated pods that have room there would find too few devices beside the pod. If they
+// only do where the pod has the devices that it finds first, it is to have others.
 func (o *otherNode) keep(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
 	before := trial.Mark()
-	without := o.fit(ctx, trial)
+	keepers := o.keepers(ctx, trial)
 	trial.BackTo(before)
-	if ok, err := o.give(ctx, trial, pod, o.stays(pod)); !ok {
+	if len(keepers) == 0 {
+		return nil
+	}
+	trial.Hold(pod)
+	if given, err := o.giveAll(ctx, trial, []*v1.Pod{pod}, o.stays); given == nil {
 		return refusal(err)
 	}
-	for i, fits := range o.fit(ctx, trial) {
-		if without[i] && !fits {
-			return fwk.NewStatus(fwk.Unschedulable, tooFew)
-		}
+	if o.giveKept(ctx, trial, keepers) != nil {
+		return nil
+	}
+	trial.BackTo(before)
+	if _, status := o.searchBeside(ctx, trial, pod, keepers); !status.IsSuccess() {
+		return fwk.NewStatus(fwk.Unschedulable, tooFew)
+	}
+	if data, err := o.cycle.Read(searchedKey); err == nil && !o.dry {
+		data.(*searched).keepBeside(o.Node().Name, keepers)
 	}
 	return nil
 }
 
-// fit gives the nominated pods their devices, as those that are leaving have gone, and says which of them have any.
-func (o *otherNode) fit(ctx context.Context, trial *cluster.DeviceTrial) (fits []bool) {
-	for _, n := range o.nominated {
-		trial.Free(o.leaves(n))
-		ok, _ := o.give(ctx, trial, n, o.leaves(n))
-		fits = append(fits, ok)
+// keepers returns the nominated pods that will find devices once those have gone that are leaving.
+func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (keepers []*v1.Pod) {
+	before := trial.Mark()
+	if o.giveKept(ctx, trial, o.nominated) != nil {
+		return o.nominated
 	}
-	return fits
+	trial.BackTo(before)
+	for _, n := range o.nominated {
+		if o.giveKept(ctx, trial, []*v1.Pod{n}) != nil {
+			keepers = append(keepers, n)
+		}
+	}
+	return keepers
 }
 
-// give has the pod's claims that have no devices get those that the allocator finds; ok is false if these are too few.
-func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod, stays func(types.UID) bool) (
-	ok bool, err error) {
-	trial.FreeOf(pod, stays)
+// giveKept gives nominated pods the devices that they will find once those have gone that are leaving; nil if these are
+// too few.
+func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
+	before := trial.Mark()
+	for _, n := range pods {
+		trial.Free(o.leaves(n))
+	}
+	given, _ := o.giveAll(ctx, trial, pods, o.leaves)
+	if given == nil {
+		trial.BackTo(before)
+	}
+	return given
+}
+
+// searchBeside searches for the pod while nominated ones have devices already.
+func (o *otherNode) searchBeside(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod, keepers []*v1.Pod) (
+	fwk.CycleState, *fwk.Status) {
+	trial.Hold(pod)
+	before := trial.Mark()
+	given := o.giveKept(ctx, trial, keepers)
+	if given == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, tooFew)
+	}
+	trial.BackTo(before)
+	for _, g := range given {
+		trial.Give(g.claim, g.allocation)
+	}
+	return o.search(ctx, pod)
+}
+
+// reserveBeside has the state of the cycle say that the pod gets devices on the node that leave nominated ones theirs.
+func (p *boundedDevices) reserveBeside(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo,
+	keepers []*v1.Pod) *fwk.Status {
+	o := &otherNode{NodeInfo: node, p: p, cluster: p.freeable(), cycle: state, on: podsOn(node)}
+	trial := o.cluster.TryDevices(node.Node().Name)
+	defer trial.End()
+	found, status := o.searchBeside(ctx, trial, pod, keepers)
+	if !status.IsSuccess() {
+		return status
+	}
+	data, err := found.Read(dynamicresources.Name) // where kube-scheduler's plugin has its state
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	state.Write(dynamicresources.Name, data)
+	return nil
+}
+
+// givenClaim is a claim and the devices that it is given.
+type givenClaim struct {
+	claim      *resourcev1.ResourceClaim
+	allocation *resourcev1.AllocationResult
+}
+
+// giveAll has the claims of pods that have no devices get some: one pod after the other has those that the allocator
+// finds first; or all are looked at together, if that leaves the last ones too few. It returns nil if there are too few
+// for them together.
+func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	before, all := trial.Mark(), []givenClaim{}
+	for i := range pods {
+		given, err := o.give(ctx, trial, pods[i:i+1], stays)
+		if err != nil {
+			return nil, err
+		}
+		if given == nil && len(pods) > 1 {
+			trial.BackTo(before)
+			return o.giveTogether(ctx, trial, pods, stays)
+		}
+		if given == nil {
+			return nil, nil
+		}
+		all = append(all, given...)
+	}
+	return all, nil
+}
+
+// giveTogether is giveAll in one search. It is not made where devices are fewer than what is asked for: that search
+// would take long.
+func (o *otherNode) giveTogether(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	for _, pod := range pods {
+		trial.FreeOf(pod, stays(pod))
+	}
 	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
-	var wanted []*resourcev1.ResourceClaim
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err != nil {
-			return false, nil
-		}
-		if name == nil {
-			continue
-		}
-		claim, err := dra.ResourceClaims().Get(pod.Namespace, *name)
-		if err != nil {
-			return false, nil
-		}
-		same := func(c *resourcev1.ResourceClaim) bool { return c.UID == claim.UID }
-		if claim.Status.Allocation == nil && !slices.ContainsFunc(wanted, same) {
-			wanted = append(wanted, claim)
+	wanted, ok := o.wanted(dra, pods)
+	if !ok || !enoughDevices(dra, wanted) {
+		return nil, nil
+	}
+	return o.give(ctx, trial, pods, stays)
+}
+
+// enoughDevices reports whether so many devices are free as the claims ask for. It does not look at what kind of
+// devices they are, and is false for claims that ask for a number that is not known.
+func enoughDevices(dra fwk.SharedDRAManager, claims []*resourcev1.ResourceClaim) bool {
+	used, err := dra.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		return false
+	}
+	all, err := dra.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return false
+	}
+	free := int64(0)
+	for _, slice := range all {
+		for _, device := range slice.Spec.Devices {
+			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
+			if !used.AllocatedDevices.Has(id) {
+				free++
+			}
 		}
 	}
-	if len(wanted) == 0 {
-		return true, nil
+	for _, claim := range claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			if request.Exactly == nil || request.Exactly.AllocationMode != resourcev1.DeviceAllocationModeExactCount {
+				return false
+			}
+			free -= request.Exactly.Count
+		}
+	}
+	return free >= 0
+}
+
+// wanted returns the claims of the pods that have no devices. ok is false if one of the pods cannot have its claims.
+func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*resourcev1.ResourceClaim, ok bool) {
+	for _, pod := range pods {
+		for i := range pod.Spec.ResourceClaims {
+			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+			if err != nil {
+				return nil, false
+			}
+			if name == nil {
+				continue
+			}
+			claim, err := dra.ResourceClaims().Get(pod.Namespace, *name)
+			if err != nil {
+				return nil, false
+			}
+			same := func(c *resourcev1.ResourceClaim) bool { return c.UID == claim.UID }
+			if claim.Status.Allocation == nil && !slices.ContainsFunc(wanted, same) {
+				wanted = append(wanted, claim)
+			}
+		}
+	}
+	return wanted, true
+}
+
+// give has the pods' claims that have no devices get those that the allocator finds for all of them. It returns nil if
+// these are too few.
+func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	for _, pod := range pods {
+		trial.FreeOf(pod, stays(pod))
+	}
+	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
+	wanted, ok := o.wanted(dra, pods)
+	if !ok || len(wanted) == 0 {
+		if ok {
+			return []givenClaim{}, nil
+		}
+		return nil, nil
 	}
 	steps := o.p.newSteps(ctx, o.cycle)
 	results, err := o.allocate(steps, dra, wanted)
 	o.spend(steps)
 	if why := steps.why(); why != "" {
-		return false, givenUp(o.NodeInfo, why)
+		return nil, givenUp(o.NodeInfo, why)
 	}
 	if err != nil || len(results) != len(wanted) {
-		return false, nil
+		return nil, nil
 	}
+	given := make([]givenClaim, len(wanted))
 	for i, claim := range wanted {
+		given[i] = givenClaim{claim, &results[i]}
 		trial.Give(claim, &results[i])
 	}
-	return true, nil
+	return given, nil
 }
 
 // searchCost is what a search in a dry run costs beside its steps.

@@ -159,6 +159,7 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 		w.log(claim)
 	}
 	w.pods[name] = p
+	w.Logf("pod %s comes with priority %d, claim %v of %v", name, priority, p.claims, w.claims[p.claims[0]].Spec.Devices.Requests[0].Exactly)
 	w.upsert(eventlog.Pods, pod)
 	return name
 }
@@ -182,6 +183,11 @@ func (w *preemptedDevices) decide() {
 }
 
 func (w *preemptedDevices) take(d *eventlog.Decision) {
+	var names []string
+	for _, c := range d.Devices {
+		names = append(names, c.Claim)
+	}
+	w.Logf("%s %s %s, evicts %v for %s, nominates %v; %v", d.Name, d.Outcome, d.Node, d.Victims, d.Nominated, d.Nominations, names)
 	for _, c := range d.Devices {
 		w.use(c)
 	}
@@ -280,6 +286,7 @@ func (w *preemptedDevices) bind(name string) {
 // end has a pod go from its node; its claims give their devices back later.
 func (w *preemptedDevices) end(name string) {
 	p := w.pods[name]
+	w.Logf("pod %s ends on %s", name, p.node)
 	delete(w.pods, name)
 	w.apply(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ns", Name: name, UID: types.UID(name)})
 	w.free = append(w.free, p.claims...)
@@ -287,6 +294,7 @@ func (w *preemptedDevices) end(name string) {
 
 // settle has the claim take note of the pods that have gone, as Kubernetes' controller does.
 func (w *preemptedDevices) settle(name string) {
+	w.Logf("claim %s is settled", name)
 	claim := w.claims[name].DeepCopy()
 	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor,
 		func(r resourcev1.ResourceClaimConsumerReference) bool { return w.pods[r.Name] == nil })
