@@ -92,10 +92,10 @@ func (s *State) OwnClaims(dst []byte, pod *v1.Pod) (specs []byte, own bool) {
 	return dst, true
 }
 
-// givesBack reports whether the pod waits on a node and its i-th claim is its own: a rehearsal gives the devices back.
+// givesBack reports whether the pod waits on a node and its i-th claim is its own: a rehearsal gives its devices back.
 func (s *State) givesBack(pod *v1.Pod, i int) bool {
-	p := s.pods[pod.UID]
-	return s.informers.dra.frees && p != nil && p.Stage == Waiting && pod.Spec.ResourceClaims[i].ResourceClaimName == nil
+	p, own := s.pods[pod.UID], pod.Spec.ResourceClaims[i].ResourceClaimName == nil
+	return own && s.informers.dra.frees && p != nil && p.Stage == Waiting
 }
 
 // Leaves reports whether the pod is about to lose its node: it is gone, is being deleted, or was asked to go.

@@ -70,8 +70,8 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 		if c.assumed != "" {
 			d, err := eventlog.NewDeviceClaim(deviceClaim("c", "a"))
 			if err == nil {
-				err = s.informers.AssumeDevices(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: c.assumed}},
-					[]eventlog.DeviceClaim{d})
+				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: c.assumed}}
+				err = s.informers.AssumeDevices(pod, []eventlog.DeviceClaim{d})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +103,10 @@ func TestATrialLeavesNothingBehind(t *testing.T) {
 	for _, node := range []string{"n", "other"} {
 		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: &node,
-			Pool: resourcev1.ResourcePool{Name: map[string]string{"n": "p"}[node], Generation: 1, ResourceSliceCount: 1}}
+			Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
+		if slice.Name == "other" {
+			slice.Spec.Pool.Name = "q"
+		}
 		if _, err := s.Upsert(eventlog.ResourceSlices, slice); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +197,8 @@ func TestANodeAwaitsTheDevicesOfPodsThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := deviceClaim("c", "a")
-	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "pod", UID: pod.UID}}
+	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+		{Resource: "pods", Name: "pod", UID: pod.UID}}
 	if _, err := s.Upsert(eventlog.ResourceClaims, claim); err != nil {
 		t.Fatal(err)
 	}

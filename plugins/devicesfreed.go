@@ -29,8 +29,8 @@ import (
 // Filter is asked about the copy: it sees that all users of the claim are gone, and searches with the device free.
 //
 // While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
-// First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices of
-// the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
+// First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
+// of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"
@@ -61,7 +61,8 @@ func (p *boundedDevices) resolvable(status *fwk.Status, node fwk.NodeInfo) *fwk.
 	return fwk.NewStatus(fwk.Unschedulable, tooFew)
 }
 
-// placedKey is where the cycle's state has the node where a rehearsal has placed a pod that shares a claim with the pod.
+// placedKey is where the cycle's state has the node where a rehearsal has placed a pod that shares a claim with this
+// one.
 const placedKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/placed"
 
 type placedOn string

@@ -128,9 +128,9 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are evicted, " +
-			"and while it waits for them no pod of its priority or below takes them. Before, nodes without enough free " +
-			"devices were no candidates.",
+		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are " +
+			"evicted, and while it waits for them no pod of its priority or below takes them. Before, nodes without " +
+			"enough free devices were no candidates.",
 	}},
 }
 

@@ -36,7 +36,7 @@ type preemptedDevices struct {
 	leave  []string                             // pods that were asked to go
 	free   []string                             // claims that are to give their devices back
 
-	evicted map[string]int // by pod, how many decisions have had pods evicted for it
+	evicted map[string]int // by pod or gang, how many decisions have had pods evicted for it
 }
 
 type devicePod struct {
@@ -46,17 +46,18 @@ type devicePod struct {
 	gang   string
 }
 
-const schedulersClass = "any"
+const anyDevice = "any"
 
 func newPreemptedDevices(t *rapid.T, config []byte) *preemptedDevices {
 	without := plugins.NewRegistry()
 	without.NoClasses = true
-	w := &preemptedDevices{T: t, machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())},
-		pods: map[string]*devicePod{}, claims: map[string]*resourcev1.ResourceClaim{}, inUse: map[string]string{},
+	w := &preemptedDevices{T: t,
+		machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())},
+		pods:     map[string]*devicePod{}, claims: map[string]*resourcev1.ResourceClaim{}, inUse: map[string]string{},
 		evicted: map[string]int{}}
 	w.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
 		Behaviour: scheduler.Behaviour})
-	w.upsert(eventlog.DeviceClasses, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: schedulersClass}})
+	w.upsert(eventlog.DeviceClasses, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: anyDevice}})
 	red := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "red"}}
 	red.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 		Expression: `device.attributes["d"].colour == "red"`}}}
@@ -94,7 +95,8 @@ func (w *preemptedDevices) upsert(res eventlog.Resource, obj eventlog.Object) {
 func (w *preemptedDevices) node(i int) {
 	list := v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourcePods: resource.MustParse("110")}
 	w.upsert(eventlog.Nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(i), UID: types.UID(nodeOf(i)),
-		Labels: map[string]string{"made": fmt.Sprint(w.made)}}, Status: v1.NodeStatus{Allocatable: list, Capacity: list}})
+		Labels: map[string]string{"made": fmt.Sprint(w.made)}},
+		Status: v1.NodeStatus{Allocatable: list, Capacity: list}})
 }
 
 // slice offers devices, every other one of which is red.
@@ -111,7 +113,8 @@ func (w *preemptedDevices) slice(node string, devices int) {
 }
 
 func (w *preemptedDevices) claim(name, class string, count int64) {
-	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("c" + name)}}
+	claim := &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("c" + name)}}
 	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{
 		DeviceClassName: class, Count: count, AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}
 	w.log(claim)
@@ -134,7 +137,7 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 	if gang != "" {
 		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &gang}
 	}
-	class, count := schedulersClass, int64(1)
+	class, count := anyDevice, int64(1)
 	if rapid.IntRange(0, 3).Draw(w.T, "red") == 0 {
 		class = "red"
 	} else if gang == "" && rapid.IntRange(0, 3).Draw(w.T, "two") == 0 {
@@ -159,7 +162,9 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 		w.log(claim)
 	}
 	w.pods[name] = p
-	w.Logf("pod %s comes with priority %d, claim %v of %v", name, priority, p.claims, w.claims[p.claims[0]].Spec.Devices.Requests[0].Exactly)
+	request := w.claims[p.claims[0]].Spec.Devices.Requests[0].Exactly
+	w.Logf("pod %s of gang %q comes with priority %d: %s has %d devices, %s", name, gang, priority, p.claims[0],
+		request.Count, request.DeviceClassName)
 	w.upsert(eventlog.Pods, pod)
 	return name
 }
@@ -187,7 +192,8 @@ func (w *preemptedDevices) take(d *eventlog.Decision) {
 	for _, c := range d.Devices {
 		names = append(names, c.Claim)
 	}
-	w.Logf("%s %s %s, evicts %v for %s, nominates %v; %v", d.Name, d.Outcome, d.Node, d.Victims, d.Nominated, d.Nominations, names)
+	w.Logf("%s is %s %s with %v; evicts %v, nominated to %s, and %v", d.Name, d.Outcome, d.Node, names, d.Victims,
+		d.Nominated, d.Nominations)
 	for _, c := range d.Devices {
 		w.use(c)
 	}

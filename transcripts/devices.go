@@ -91,7 +91,8 @@ func (p *Player) deallocated(d *datadriven.TestData) eventlog.Object {
 // claim returns a copy of a claim as plugins see it.
 func (p *Player) claim(namespace, name string) *resourcev1.ResourceClaim {
 	p.t.Helper()
-	claim, ok := p.machine.Cluster().Informers().Get(eventlog.ResourceClaims, namespace, name).(*resourcev1.ResourceClaim)
+	seen := p.machine.Cluster().Informers().Get(eventlog.ResourceClaims, namespace, name)
+	claim, ok := seen.(*resourcev1.ResourceClaim)
 	if !ok {
 		p.t.Fatalf("there is no claim %s/%s", namespace, name)
 	}

@@ -361,9 +361,8 @@ func (pl *plan) findCandidates() bool {
 }
 
 func (pl *plan) wantsDevices() bool {
-	return slices.ContainsFunc(pl.gangs, func(g *cluster.Group) bool {
-		return slices.ContainsFunc(g.Members(), func(m *cluster.Pod) bool { return len(m.Object.Spec.ResourceClaims) > 0 })
-	})
+	wants := func(m *cluster.Pod) bool { return len(m.Object.Spec.ResourceClaims) > 0 }
+	return slices.ContainsFunc(pl.gangs, func(g *cluster.Group) bool { return slices.ContainsFunc(g.Members(), wants) })
 }
 
 // split returns the target's pods of which leaves is not true, and those of which it is; nil for none.
