@@ -78,11 +78,11 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		return
 	}
 	for _, node := range nodes {
-		real, err := state.Get(node.Node().Name)
+		actual, err := state.Get(node.Node().Name)
 		if err != nil {
 			continue
 		}
-		for _, member := range beyond(node, real) {
+		for _, member := range beyond(node, actual) {
 			names := func(name string) bool { return slices.Contains(shared, name) }
 			if member.Namespace == pod.Namespace && slices.ContainsFunc(namesOfShared(member), names) {
 				cycle.Write(placedKey, placedOn(node.Node().Name))
@@ -121,22 +121,22 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 	if state == nil {
 		return nil
 	}
-	real, err := state.Get(node.Node().Name)
+	actual, err := state.Get(node.Node().Name)
 	if err != nil {
 		return nil
 	}
 	rehearsed := p.rehearsed()
 	_, notPlaced := cycle.Read(placedKey)
 	dry := framework.IsDryRun(cycle) || rehearsed && (notPlaced == nil || p.holdsPlace(state, pod))
-	if node == real && !dry {
+	if node == actual && !dry {
 		return nil
 	}
 	staged, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node.Node().Name)
 	if err != nil {
 		return nil
 	}
-	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != real,
-		members: beyond(staged, real), nominated: beyond(node, staged)}
+	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
+		members: beyond(staged, actual), nominated: beyond(node, staged)}
 	if !o.dry && len(o.nominated) == 0 {
 		return nil
 	}
@@ -154,8 +154,8 @@ func podsOn(node fwk.NodeInfo) map[types.UID]bool {
 
 // rehearsed reports whether a rehearsal lasts.
 func (p *boundedDevices) rehearsed() bool {
-	_, real := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.State)
-	return !real
+	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.State)
+	return !actual
 }
 
 // holdsPlace reports whether the pod waits on a node, which a rehearsal gives back with its devices.
@@ -201,8 +201,8 @@ func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
 	}
 }
 
-// leaves returns what says of a user of a claim whether it keeps its devices once all have gone that were asked to.
-func (o *otherNode) leaves(pod *v1.Pod) func(types.UID) bool {
+// remains returns what says of a user of a claim whether it keeps its devices once all have gone that were asked to.
+func (o *otherNode) remains(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
 	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Leaves(uid) }
 }
@@ -330,9 +330,9 @@ func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (ke
 func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
 	before := trial.Mark()
 	for _, n := range pods {
-		trial.Free(o.leaves(n))
+		trial.Free(o.remains(n))
 	}
-	given, _ := o.giveAll(ctx, trial, pods, o.leaves)
+	given, _ := o.giveAll(ctx, trial, pods, o.remains)
 	if given == nil {
 		trial.BackTo(before)
 	}
