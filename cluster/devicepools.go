@@ -30,6 +30,8 @@ func poolOf(slice *resourcev1.ResourceSlice) devicePool {
 type devicePools struct {
 	// slices counts the slices of each pool by the node that they name, "" for those that name none.
 	slices map[devicePool]map[string]int
+	// ofNode counts the slices that name a node by their pool.
+	ofNode map[string]map[devicePool]int
 	// wide counts the pools that are not of one node.
 	wide int
 	// changed is told of the nodes where other devices are there or in use than before; nil tells nobody.
@@ -37,7 +39,7 @@ type devicePools struct {
 }
 
 func newDevicePools(informer cache.SharedIndexInformer) *devicePools {
-	p := &devicePools{slices: map[devicePool]map[string]int{}}
+	p := &devicePools{slices: map[devicePool]map[string]int{}, ofNode: map[string]map[devicePool]int{}}
 	mustHandle(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { p.replace(nil, obj.(*resourcev1.ResourceSlice)) },
 		UpdateFunc: func(old, obj any) {
@@ -82,6 +84,23 @@ func (p *devicePools) count(slice *resourcev1.ResourceSlice, n int) {
 	if len(nodes) == 0 {
 		delete(p.slices, pool)
 	}
+	if node != "" {
+		p.countOf(node, pool, n)
+	}
+}
+
+func (p *devicePools) countOf(node string, pool devicePool, n int) {
+	pools := p.ofNode[node]
+	if pools == nil {
+		pools = map[devicePool]int{}
+		p.ofNode[node] = pools
+	}
+	if pools[pool] += n; pools[pool] == 0 {
+		delete(pools, pool)
+	}
+	if len(pools) == 0 {
+		delete(p.ofNode, node)
+	}
 }
 
 // isWide reports whether a pool with slices of these nodes is not of one node.
@@ -111,7 +130,8 @@ func (s *State) devicesChanged(name string) {
 // AppendClaims appends what the pod's ResourceClaims ask for. Pods of which it appends the same, and that are the same
 // but for the names of their claims, get the same answer from DynamicResources about a node that has not changed
 // (ChangedSince) while Beyond has not. ok is false if that does not hold: a pool of devices is not of one node, a claim
-// is not there or has devices already, or the running cycle has devices reserved.
+// is not there or has devices already, or the running cycle has devices reserved. The devices of a pod that waits do
+// not count: it is looked for a place for only where it gives them back.
 func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 	dra := s.informers.dra
 	gates := utilfeature.DefaultFeatureGate
@@ -128,7 +148,7 @@ func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 			return dst, false
 		}
 		claim, err := dra.claims.Get(pod.Namespace, *name)
-		if err != nil || claim.Status.Allocation != nil {
+		if err != nil || claim.Status.Allocation != nil && !s.givesBack(pod, i) {
 			return dst, false
 		}
 		spec, err := claim.Spec.Marshal()

@@ -34,6 +34,10 @@ type draManager struct {
 	classes *deviceClasses
 	// bounds: see BoundsSelectors.
 	bounds bool
+	// frees: see State.FreeDevices.
+	frees bool
+	// steps: see State.AllowDeviceSearch.
+	steps int
 }
 
 var _ fwk.SharedDRAManager = (*draManager)(nil)
@@ -149,6 +153,10 @@ type claimTracker struct {
 	mu        sync.Mutex
 	pending   map[types.UID]*pendingAllocation
 	allocated allocatedDevices
+	// ofPool are the claims that have devices of a pool.
+	ofPool map[devicePool]map[types.NamespacedName]struct{}
+	// tried are the claims that have other devices in the trial that lasts, nil for none; see State.TryDevices.
+	tried map[types.UID]*resourcev1.AllocationResult
 }
 
 // pendingAllocation is an allocation that was reserved and not written; sharers counts the pods on it.
@@ -167,6 +175,7 @@ func newClaimTracker(informer cache.SharedIndexInformer, lister resourcelisters.
 		sharable:  utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
 		pending:   map[types.UID]*pendingAllocation{},
 		allocated: newAllocatedDevices(),
+		ofPool:    map[devicePool]map[types.NamespacedName]struct{}{},
 	}
 	mustHandle(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { t.count(nil, obj.(*resourcev1.ResourceClaim)) },
@@ -193,9 +202,29 @@ func (t *claimTracker) count(old, claim *resourcev1.ResourceClaim) {
 	defer t.mu.Unlock()
 	t.allocated.release(before, t.sharable)
 	t.allocated.use(now, t.sharable)
+	t.follow(old, before, false)
+	t.follow(claim, now, true)
 	for _, results := range [][]resourcev1.DeviceRequestAllocationResult{before, now} {
 		for i := range results {
 			t.pools.touch(devicePool{results[i].Driver, results[i].Pool})
+		}
+	}
+}
+
+// follow notes that a claim has devices of pools, or had them.
+func (t *claimTracker) follow(claim *resourcev1.ResourceClaim, results []resourcev1.DeviceRequestAllocationResult,
+	has bool) {
+	for i := range results {
+		pool, key := devicePool{results[i].Driver, results[i].Pool}, keyOf(claim)
+		switch claims := t.ofPool[pool]; {
+		case has && claims == nil:
+			t.ofPool[pool] = map[types.NamespacedName]struct{}{key: {}}
+		case has:
+			claims[key] = struct{}{}
+		default:
+			if delete(claims, key); len(claims) == 0 {
+				delete(t.ofPool, pool)
+			}
 		}
 	}
 }
@@ -221,6 +250,9 @@ func (t *claimTracker) List() ([]*resourcev1.ResourceClaim, error) {
 // the DynamicResources plugin would compare with the clock on the wall.
 func (t *claimTracker) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
 	claim, err := t.lister.ResourceClaims(namespace).Get(name)
+	if err == nil && t.tried != nil {
+		claim = t.asTried(claim)
+	}
 	if err != nil || !t.awaits || !HasBindingConditions(claim) || claim.Status.Allocation.AllocationTimestamp == nil {
 		return claim, err
 	}

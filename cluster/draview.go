@@ -47,16 +47,18 @@ func (v claimView) GatherAllocatedState() (*structured.AllocatedState, error) {
 
 // sliceList remembers the list of slices until one comes, goes or changes, or a DeviceTaintRule does.
 type sliceList struct {
-	all  fwk.ResourceSliceLister
-	list []*resourcev1.ResourceSlice // nil: not known
+	all    fwk.ResourceSliceLister
+	list   []*resourcev1.ResourceSlice            // nil: not known
+	byNode map[string][]*resourcev1.ResourceSlice // those of list that name a node; nil: not known
+	only   *string                                // the node whose slices are listed alone, nil for all
 }
 
 func newSliceList(all fwk.ResourceSliceLister, follow ...cache.SharedIndexInformer) *sliceList {
 	l := &sliceList{all: all}
 	for _, informer := range follow {
 		mustHandle(informer, cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { l.list = nil }, UpdateFunc: func(any, any) { l.list = nil },
-			DeleteFunc: func(any) { l.list = nil },
+			AddFunc: func(any) { l.forget() }, UpdateFunc: func(any, any) { l.forget() },
+			DeleteFunc: func(any) { l.forget() },
 		})
 	}
 	return l
@@ -67,5 +69,18 @@ func (l *sliceList) ListWithDeviceTaintRules() (list []*resourcev1.ResourceSlice
 	if l.list == nil {
 		l.list, err = l.all.ListWithDeviceTaintRules()
 	}
-	return l.list, err
+	if l.only == nil || err != nil {
+		return l.list, err
+	}
+	if l.byNode == nil {
+		l.byNode = map[string][]*resourcev1.ResourceSlice{}
+		for _, slice := range l.list {
+			if node := slice.Spec.NodeName; node != nil {
+				l.byNode[*node] = append(l.byNode[*node], slice)
+			}
+		}
+	}
+	return l.byNode[*l.only], nil
 }
+
+func (l *sliceList) forget() { l.list, l.byNode = nil, nil }

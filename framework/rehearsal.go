@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // Rehearsal is the world as it would be with other pods on the nodes. While it lasts, all plugins of the profile see
@@ -72,6 +73,14 @@ func (r *Rehearsal) RemovePod(pod fwk.PodInfo) error {
 		removed(node, pod.GetPod())
 	}
 	return nil
+}
+
+// Renew has the node count as changed, so that nothing that is remembered of it counts: its devices are others. A node
+// that is not there is passed over.
+func (r *Rehearsal) Renew(node string) {
+	if info, err := r.p.stage.change(node); err == nil {
+		info.(*upstream.NodeInfo).Generation = upstream.NewNodeInfo().Generation // a number that no node has had
+	}
 }
 
 // Limit has Place look at the nodes of these names only; nil stands for all.

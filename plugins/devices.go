@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -41,6 +42,7 @@ type boundedDevices struct {
 	*dynamicresources.DynamicResources
 	handle    fwk.Handle
 	selectors *selectors
+	celCache  *cel.Cache
 	// timeout is how long after its allocation a claim may wait for its devices' binding conditions.
 	timeout time.Duration
 }
@@ -66,7 +68,7 @@ func newBoundedDevices(factory frameworkruntime.PluginFactory) frameworkruntime.
 		if !ok {
 			return nil, fmt.Errorf("it is a %T: this binary was built with a Kubernetes version it does not know", made)
 		}
-		return &boundedDevices{devices, h, &selectors{}, timeout}, nil
+		return &boundedDevices{devices, h, &selectors{}, newCELCache(), timeout}, nil
 	}
 }
 
@@ -125,6 +127,7 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 	}
 	if len(pod.Spec.ResourceClaims) > 0 {
 		p.begin(state, pod)
+		p.notePlaced(state, pod, nodes)
 	}
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
 }
@@ -165,23 +168,45 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 	if data, err := state.Read(searchedKey); err == nil {
 		data.(*searched).add(node.Node().Name)
 	}
-	// The cause of a context is that of the one which it was made from: these are made from none that can end.
-	share, err := state.Read(shareKey)
-	if err != nil { // before behaviour 7
-		log := klog.NewContext(context.Background(), klog.FromContext(ctx))
-		return p.DynamicResources.Filter(&countedSteps{Context: log, left: maxAllocationSteps}, state, pod, node)
+	if other := p.other(state, pod, node); other != nil {
+		return p.resolvable(other.filter(ctx, pod), node)
 	}
-	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare))}
-	log := logr.New(&costSink{p.selectors, steps.spend})
-	steps.Context = klog.NewContext(context.Background(), log)
-	status := p.DynamicResources.Filter(steps, state, pod, node)
+	return p.resolvable(p.filter(p.newSteps(ctx, state), state, state, pod, node), node)
+}
+
+// filter has kube-scheduler's plugin search the node. prepared is the state which that plugin's PreFilter has left, and
+// state that of the cycle.
+func (p *boundedDevices) filter(steps *countedSteps, state, prepared fwk.CycleState, pod *v1.Pod,
+	node fwk.NodeInfo) *fwk.Status {
+	status := p.DynamicResources.Filter(steps, prepared, pod, node)
+	if !steps.bounded {
+		return status
+	}
 	if _, err := state.Read(overdueKey); err == nil && status.IsSuccess() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
 	}
 	if why := steps.why(); why != "" && !status.IsSuccess() {
-		return fwk.AsStatus(errors.New("node " + node.Node().Name + ": the search for devices is given up: " + why))
+		return fwk.AsStatus(givenUp(node, why))
 	}
 	return status
+}
+
+func givenUp(node fwk.NodeInfo, why string) error {
+	return errors.New("node " + node.Node().Name + ": the search for devices is given up: " + why)
+}
+
+// newSteps returns the bounds of a search on one node.
+func (p *boundedDevices) newSteps(ctx context.Context, state fwk.CycleState) *countedSteps {
+	// The cause of a context is that of the one which it was made from: these are made from none that can end.
+	share, err := state.Read(shareKey)
+	if err != nil { // before behaviour 7
+		log := klog.NewContext(context.Background(), klog.FromContext(ctx))
+		return &countedSteps{Context: log, left: maxAllocationSteps}
+	}
+	steps := &countedSteps{left: maxAllocationSteps, share: uint64(share.(selectorShare)), bounded: true}
+	log := logr.New(&costSink{p.selectors, steps.spend})
+	steps.Context = klog.NewContext(context.Background(), log)
+	return steps
 }
 
 // unavailableClaim is what kube-scheduler says of a claim that is not ready in time.
@@ -196,6 +221,8 @@ type countedSteps struct {
 	share uint64
 	// over says that they have cost more.
 	over bool
+	// bounded says that there is a share.
+	bounded bool
 }
 
 // Err implements context.Context.

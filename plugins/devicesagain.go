@@ -25,6 +25,8 @@ type searched struct {
 
 	mu    sync.Mutex
 	nodes map[string]struct{}
+	// beside are the nominated pods beside which the pod must get other devices than those that Filter has found.
+	beside map[string][]*v1.Pod
 }
 
 // Clone implements fwk.StateData: what Filter leaves behind is shared with copies of the state, too.
@@ -41,6 +43,16 @@ func (s *searched) has(node string) bool {
 	defer s.mu.Unlock()
 	_, ok := s.nodes[node]
 	return ok
+}
+
+// keepBeside notes that the pod must leave nominated pods their devices.
+func (s *searched) keepBeside(node string, nominated []*v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beside == nil {
+		s.beside = map[string][]*v1.Pod{}
+	}
+	s.beside[node] = nominated
 }
 
 // begin has the cycle take note of the nodes that are searched.
@@ -90,13 +102,18 @@ func (p *boundedDevices) Score(ctx context.Context, state fwk.CycleState, pod *v
 
 // Reserve implements fwk.ReservePlugin.
 func (p *boundedDevices) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	if _, err := state.Read(searchedKey); err == nil {
+	if data, err := state.Read(searchedKey); err == nil {
 		node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(nodeName)
 		if err != nil {
 			return fwk.AsStatus(err)
 		}
 		if status := p.search(ctx, state, pod, node); !status.IsSuccess() {
 			return status
+		}
+		if keepers := data.(*searched).beside[nodeName]; len(keepers) > 0 {
+			if status := p.reserveBeside(ctx, state, pod, node, keepers); !status.IsSuccess() {
+				return status
+			}
 		}
 	}
 	return p.DynamicResources.Reserve(ctx, state, pod, nodeName)

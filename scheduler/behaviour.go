@@ -130,6 +130,9 @@ var Behaviours = []Rules{
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
 		"The devices of a pod that is logged on another node than its Decision's come free with the result of its bind. " +
 			"Before, they stayed taken as long as the pod was there.",
+		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are " +
+			"evicted, and while it waits for them no pod of its priority or below takes them. Before, nodes without " +
+			"enough free devices were no candidates.",
 	}},
 }
 
@@ -188,6 +191,9 @@ func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
 
 // keepsElsewhere reports whether the bind of a pod with devices stays outstanding that is logged on another node.
 func (r *rules) keepsElsewhere() bool { return r.behaviour >= 8 }
+
+// freesDevices reports whether preemption frees devices, and devices are kept for nominated pods.
+func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
@@ -339,4 +345,5 @@ func (m *Machine) useRules() {
 	m.cluster.KeepDevicesBoundElsewhere(m.rules.keepsElsewhere())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
+	m.cluster.FreeDevices(m.rules.freesDevices())
 }

@@ -112,10 +112,14 @@ func (m *Machine) endSparing() {
 		delete(m.effects.refused, uid)
 		switch p := m.cluster.Pod(uid); {
 		case p == nil || p.Node == "":
+			continue
 		case p.Group != nil:
 			m.queue.Move(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, nil)
 		default:
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
+		}
+		if m.rules.freesDevices() && len(m.cluster.Pod(uid).Object.Spec.ResourceClaims) > 0 {
+			tellDevices(m.queue)
 		}
 	}
 }

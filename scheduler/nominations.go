@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -53,6 +54,9 @@ type nominations struct {
 	// vacated are the pods whose nomination ended, or counts no more, since the last entry, each as if it were on the
 	// node where room was kept for it.
 	vacated []*v1.Pod
+	// devices says that devices are not kept any more, since the last entry, for a pod whose nomination ended or counts
+	// no more. It may have got some of them: others may fit beside it now.
+	devices bool
 }
 
 var _ fwk.PodNominator = (*nominations)(nil)
@@ -95,6 +99,9 @@ func (n *nominations) set(uid types.UID, node string) {
 
 // vacate notes that room is not kept on the node any more, unless the pod has it now.
 func (n *nominations) vacate(uid types.UID, node string) {
+	if p := n.entities.cluster.Pod(uid); p != nil && len(p.Object.Spec.ResourceClaims) > 0 {
+		n.devices = n.rules.freesDevices()
+	}
 	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
 		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
 	}
@@ -140,6 +147,17 @@ func (n *nominations) tellVacated() {
 		n.entities.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
 	}
 	n.vacated = nil
+	if n.devices {
+		n.devices = false
+		tellDevices(n.entities.queue)
+	}
+}
+
+// tellDevices tells the queue that devices are there for others, as if a claim gave them back.
+func tellDevices(q *queue.Queue) {
+	before := &resourcev1.ResourceClaim{}
+	before.Status.Allocation = &resourcev1.AllocationResult{}
+	q.Move(fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Update}, before, &resourcev1.ResourceClaim{})
 }
 
 // counts reports whether room is to be kept for the pod now.

@@ -9,6 +9,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -56,4 +57,44 @@ func claimDevice(pod *v1.Pod, class string) *resourcev1.ResourceClaim {
 		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: 1,
 			AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}
 	return claim
+}
+
+// allocated returns the claims of a pod as the API server has them once its placement is written to them.
+func (p *Player) allocated(d *datadriven.TestData) (inputs []eventlog.Payload) {
+	p.t.Helper()
+	p.allow(d, 1)
+	pod := p.existing(d).Object
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		p.must(err)
+		claim := p.claim(pod.Namespace, *name)
+		if claim.Status.Allocation == nil {
+			p.t.Fatalf("%s: claim %s has no devices", d.Pos, *name)
+		}
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
+			Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID})
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: claim})
+	}
+	return inputs
+}
+
+// deallocated returns a claim without its devices.
+func (p *Player) deallocated(d *datadriven.TestData) eventlog.Object {
+	p.t.Helper()
+	p.allow(d, 1)
+	namespace, name := p.split(d)
+	claim := p.claim(namespace, name)
+	claim.Status = resourcev1.ResourceClaimStatus{}
+	return claim
+}
+
+// claim returns a copy of a claim as plugins see it.
+func (p *Player) claim(namespace, name string) *resourcev1.ResourceClaim {
+	p.t.Helper()
+	seen := p.machine.Cluster().Informers().Get(eventlog.ResourceClaims, namespace, name)
+	claim, ok := seen.(*resourcev1.ResourceClaim)
+	if !ok {
+		p.t.Fatalf("there is no claim %s/%s", namespace, name)
+	}
+	return claim.DeepCopy()
 }

@@ -41,6 +41,9 @@
 //	deviceclass NAME                  a DeviceClass of the devices whose driver has that name
 //	slice NODE driver=NAME [devices=8]
 //	                                  the ResourceSlice of all devices of a driver on a node
+//	allocated NS/POD                  the claims of a pod that has a node have their devices in the API server, too,
+//	                                  and are reserved for it
+//	deallocated NS/CLAIM              a claim has given its devices back
 //	apply RESOURCE                    the object that is the block's input, as YAML
 //	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input,
 //	                                  and of the current behaviour if no other is named; a story without it has

@@ -42,6 +42,10 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 		return upsert(eventlog.ResourceSlices, p.slice(d))
 	case "pod":
 		return p.newPods(d)
+	case "allocated":
+		return p.allocated(d)
+	case "deallocated":
+		return upsert(eventlog.ResourceClaims, p.deallocated(d))
 	case "apply":
 		p.allow(d, 1)
 		res := eventlog.Resource(d.CmdArgs[0].Key)

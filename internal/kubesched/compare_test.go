@@ -152,12 +152,20 @@ func (d *duel) compareFilters(theirs *kubesched.Answer, trace *framework.Trace) 
 	}
 	for _, r := range trace.Refused {
 		refused[r.Node] = kubesched.Refusal{Plugin: r.Plugin, Code: r.Code, Reasons: r.Reasons}
-		refused[r.Node] = anyDriver(refused[r.Node])
+		refused[r.Node] = forGood(anyDriver(refused[r.Node]))
 		d.note("Filter", refused[r.Node])
 	}
 	if diff := cmp.Diff(theirs.Refused, refused); diff != "" {
 		d.fatalf("the nodes that kube-scheduler (-) and we (+) refuse:\n%s", diff)
 	}
+}
+
+// forGood is a refusal with kube-scheduler's code: there preemption frees no devices.
+func forGood(r kubesched.Refusal) kubesched.Refusal {
+	if r.Plugin == names.DynamicResources && slices.Equal(r.Reasons, []string{"cannot allocate all claims"}) {
+		r.Code = fwk.UnschedulableAndUnresolvable.String()
+	}
+	return r
 }
 
 // anyDriver is a refusal without the name of the CSI driver that a node does not have.

@@ -182,6 +182,7 @@ type plan struct {
 	candidates []*target // in the order in which they are taken: what costs least comes first
 	gone       []*target // pods that are on their way out anyway, however important, and the gang's own among them
 	counted    map[*target]int
+	awaited    []string // the nodes where devices come free anyway, because pods that had them have ended
 
 	nodesFirst   bool // see cluster.State.ChoosesNodesFirst
 	heeding      bool // members take notice of other pods
@@ -248,7 +249,7 @@ func (pl *plan) make() bool {
 	}
 	pl.compareMembers()
 	n, enough := pl.fewest()
-	if !enough || n == 0 && len(pl.gone) == 0 {
+	if !enough || n == 0 && !pl.countsOnOthers() {
 		return false
 	}
 	if pl.shorten(n); (pl.alike || pl.nodesFirst && !pl.heeding) && !pl.fits() {
@@ -261,8 +262,11 @@ func (pl *plan) make() bool {
 		pl.shorten(n)
 	}
 	slices.SortFunc(pl.victims, moreImportant)
-	return len(pl.victims)+len(pl.gone) > 0
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().MaySearchDevices()
 }
+
+// countsOnOthers reports whether room comes free without anybody's being asked to go.
+func (pl *plan) countsOnOthers() bool { return len(pl.gone)+len(pl.awaited) > 0 }
 
 // fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where
 // the nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
@@ -350,7 +354,15 @@ func (pl *plan) findCandidates() bool {
 	slices.SortStableFunc(pl.candidates, func(a, b *target) int {
 		return min(pl.counted[a], 1) - min(pl.counted[b], 1)
 	})
-	return len(pl.candidates)+len(pl.gone) > 0
+	if pl.wantsDevices() && pl.p.view.State().FreesDevices() {
+		pl.awaited = pl.p.view.State().NodesAwaitingDevices()
+	}
+	return len(pl.candidates) > 0 || pl.countsOnOthers()
+}
+
+func (pl *plan) wantsDevices() bool {
+	wants := func(m *cluster.Pod) bool { return len(m.Object.Spec.ResourceClaims) > 0 }
+	return slices.ContainsFunc(pl.gangs, func(g *cluster.Group) bool { return slices.ContainsFunc(g.Members(), wants) })
 }
 
 // split returns the target's pods of which leaves is not true, and those of which it is; nil for none.
@@ -378,13 +390,15 @@ func (u *target) split(leaves func(*cluster.Pod) bool) (stay, going *target) {
 func (pl *plan) compareMembers() {
 	pl.alike, pl.heeding = true, false
 	var first *v1.Pod
+	var claims string
 	for _, g := range pl.gangs {
 		for _, m := range pl.p.view.State().Placeable(g) {
+			own, shared := pl.p.claimsOf(m.Object)
 			if first == nil {
-				first = m.Object
+				first, claims = m.Object, own
 			}
-			pl.heeding = pl.heeding || sociable(m.Object)
-			pl.alike = pl.alike && similar(first, m.Object)
+			pl.heeding = pl.heeding || shared || sociable(m.Object)
+			pl.alike = pl.alike && similar(first, m.Object) && own == claims
 		}
 	}
 	affine, err := pl.p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
@@ -397,11 +411,23 @@ func sociable(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
 		len(pod.Spec.TopologySpreadConstraints) > 0 ||
-		len(pod.Spec.ResourceClaims) > 0 ||
 		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
 			local := v1.VolumeSource{EmptyDir: v.EmptyDir}
 			return v.VolumeSource != local
 		})
+}
+
+// claimsOf returns what the pod's claims ask for; shared says that it may matter to the pod which devices others have
+// on other nodes.
+func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return "", false
+	}
+	if !p.view.State().FreesDevices() {
+		return "", true
+	}
+	own, ok := p.view.State().OwnClaims(nil, pod)
+	return string(own), !ok
 }
 
 // similar compares pods. What it says of sociable ones is of no account.
@@ -416,6 +442,9 @@ func similar(a, b *v1.Pod) bool {
 func (pl *plan) startRehearsal(n int) {
 	pl.r = pl.p.handle.Rehearse(pl.p.view.GangPlugin(), pl.ours)
 	pl.r.Limit(pl.limit)
+	for _, node := range pl.awaited {
+		pl.r.Renew(node)
+	}
 	pl.within, pl.placed = pl.limit, nil
 	pl.victims = slices.Clone(pl.candidates[:n])
 	for _, u := range slices.Concat(pl.gone, pl.victims) {

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/gang"
 )
 
@@ -34,7 +35,7 @@ func (p *Preemption) preemptForPod(
 	pod *v1.Pod,
 	statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	if why := p.ineligible(pod, statuses); why != "" {
+	if why := p.ineligible(ctx, state, pod, statuses); why != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable, why)
 	}
 	if _, exhausted := p.view.InVain(pod.UID); exhausted {
@@ -60,8 +61,10 @@ func (p *Preemption) preemptForPod(
 }
 
 // ineligible says why the pod must not preempt, "" for no reason: it does not want to, or pods are ending on the node
-// that it is nominated to, unless that has become out of the question.
-func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) string {
+// that it is nominated to, or devices are about to come free there that are enough for it, unless that node has become
+// out of the question.
+func (p *Preemption) ineligible(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	statuses fwk.NodeToStatusReader) string {
 	if !p.view.State().MayPreempt(pod) {
 		return "its preemptionPolicy is Never"
 	}
@@ -85,7 +88,20 @@ func (p *Preemption) ineligible(pod *v1.Pod, statuses fwk.NodeToStatusReader) st
 			return fmt.Sprintf("it waits for pods to end on node %s", nominated)
 		}
 	}
+	if p.awaitsDevices(ctx, state, pod, node) {
+		return fmt.Sprintf("it waits for devices of pods that have ended on node %s", nominated)
+	}
 	return ""
+}
+
+// awaitsDevices reports whether the pod will fit the node once the claims of pods that have ended give their devices
+// back.
+func (p *Preemption) awaitsDevices(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) bool {
+	view := p.view.State()
+	if len(pod.Spec.ResourceClaims) == 0 || !view.FreesDevices() || !view.AwaitsDevices(node.Node().Name) {
+		return false
+	}
+	return p.newTrial(ctx, state, pod, node).fits()
 }
 
 // beyondGang returns the gang of a pod that is beyond what the gang needs. It returns nil for other pods, and in epochs
@@ -216,7 +232,7 @@ func (p *Preemption) tryNode(
 	if len(targets) == 0 {
 		return nil, nil
 	}
-	t := trial{p: p, ctx: ctx, state: state.Clone(), pod: pod, node: node.Snapshot()}
+	t := p.newTrial(ctx, state, pod, node)
 	for _, u := range targets {
 		t.remove(u)
 	}
@@ -256,6 +272,12 @@ type trial struct {
 	pod   *v1.Pod
 	node  fwk.NodeInfo
 	err   error
+}
+
+func (p *Preemption) newTrial(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *trial {
+	t := &trial{p: p, ctx: ctx, state: state.Clone(), pod: pod, node: node.Snapshot()}
+	framework.MarkDryRun(t.state)
+	return t
 }
 
 // remove takes pods of the target on other nodes from what plugins keep in the cycle's state only: nothing is filtered

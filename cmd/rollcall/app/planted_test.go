@@ -440,6 +440,21 @@ var plantedFaults = []struct {
 		"./internal/kubesched", "TestDevicesAreUpstreams", "-kubesched.seed",
 	},
 	{
+		"a claim gives its devices back while a pod uses it", "cluster/devicetrial.go",
+		"\t\treturn !stays(uid)\n", "\t\treturn true\n",
+		"./scheduler", "TestPodsThatHaveOthersEvictedForDevicesGetThem", "evicted for",
+	},
+	{
+		"devices are not kept for nominated pods", "plugins/devicesfreed.go",
+		"\tkeepers := o.keepers(ctx, trial)\n", "\tkeepers := o.keepers(ctx, trial)[:0]\n",
+		"./scheduler", "TestPodsThatHaveOthersEvictedForDevicesGetThem", "evicted for",
+	},
+	{
+		"a pod has others evicted while devices come free for it", "plugins/preemption/node.go",
+		"\treturn p.newTrial(ctx, state, pod, node).fits()\n", "\treturn false\n",
+		"./scheduler", "TestPodsThatHaveOthersEvictedForDevicesGetThem", "times pods are evicted for",
+	},
+	{
 		"the most important victims go first", "plugins/preemption/victims.go",
 		"cmp.Compare(b.priority, a.priority),\n\t\tcmp.Compare(b.rank",
 		"cmp.Compare(a.priority, b.priority),\n\t\tcmp.Compare(b.rank",

@@ -1,0 +1,544 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// From behaviour 8 on preemption frees devices. kube-scheduler's DynamicResources does not take part in preemption: it
+// refuses nodes for good, and what it knows of devices in PreFilter it does not change when pods are thought away from
+// a node. So a node that is not as it is, because pods were thought away from it or added, is searched anew, with the
+// devices that are in use then.
+//
+// Example: a node has one device, and a pod of low priority has it. Preemption takes that pod off a copy of the node.
+// Filter is asked about the copy: it sees that all users of the claim are gone, and searches with the device free.
+//
+// While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
+// First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
+// of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
+
+// tooFew is what kube-scheduler says where devices are taken or not there.
+const tooFew = "cannot allocate all claims"
+
+var errManySteps = errors.New("the search for devices that preemption could free takes too many steps")
+
+// freeable returns the cluster's state if preemption frees devices, nil if it does not.
+func (p *boundedDevices) freeable() *cluster.State {
+	h, ok := p.handle.(framework.Handle)
+	if !ok {
+		return nil
+	}
+	view := h.Evictions()
+	if view == nil || !view.State().FreesDevices() {
+		return nil
+	}
+	return view.State()
+}
+
+// resolvable returns a status that says that preemption may help, if it may: devices of the node are in use.
+func (p *boundedDevices) resolvable(status *fwk.Status, node fwk.NodeInfo) *fwk.Status {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) {
+		return status
+	}
+	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {
+		return status
+	}
+	return fwk.NewStatus(fwk.Unschedulable, tooFew)
+}
+
+// placedKey is where the cycle's state has the node where a rehearsal has placed a pod that shares a claim with this
+// one.
+const placedKey fwk.StateKey = dynamicresources.Name + "/rollcall.dev/placed"
+
+type placedOn string
+
+// Clone implements fwk.StateData.
+func (n placedOn) Clone() fwk.StateData { return n }
+
+// notePlaced notes where a rehearsal has placed pods that share a claim with the pod: the devices are there then.
+func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) {
+	shared := namesOfShared(pod)
+	state := p.freeable()
+	if len(shared) == 0 || state == nil || !p.rehearsed() {
+		return
+	}
+	for _, node := range nodes {
+		actual, err := state.Get(node.Node().Name)
+		if err != nil {
+			continue
+		}
+		for _, member := range beyond(node, actual) {
+			names := func(name string) bool { return slices.Contains(shared, name) }
+			if member.Namespace == pod.Namespace && slices.ContainsFunc(namesOfShared(member), names) {
+				cycle.Write(placedKey, placedOn(node.Node().Name))
+				return
+			}
+		}
+	}
+}
+
+// namesOfShared returns the names of the claims that other pods may name as well.
+func namesOfShared(pod *v1.Pod) (names []string) {
+	for _, claim := range pod.Spec.ResourceClaims {
+		if claim.ResourceClaimName != nil {
+			names = append(names, *claim.ResourceClaimName)
+		}
+	}
+	return names
+}
+
+// otherNode is a node with other pods than it has.
+type otherNode struct {
+	fwk.NodeInfo
+	p       *boundedDevices
+	cluster *cluster.State
+	cycle   fwk.CycleState
+	// dry says that it is asked what would be if pods went; otherwise only nominated pods are added.
+	dry bool
+	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims.
+	members, nominated []*v1.Pod
+	on                 map[types.UID]bool // the pods on it
+}
+
+// other returns the node as one with other pods than it has; nil if it is as it is.
+func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *otherNode {
+	state := p.freeable()
+	if state == nil {
+		return nil
+	}
+	actual, err := state.Get(node.Node().Name)
+	if err != nil {
+		return nil
+	}
+	rehearsed := p.rehearsed()
+	_, notPlaced := cycle.Read(placedKey)
+	dry := framework.IsDryRun(cycle) || rehearsed && (notPlaced == nil || p.holdsPlace(state, pod))
+	if node == actual && !dry {
+		return nil
+	}
+	staged, err := p.handle.SnapshotSharedLister().NodeInfos().Get(node.Node().Name)
+	if err != nil {
+		return nil
+	}
+	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
+		members: beyond(staged, actual), nominated: beyond(node, staged)}
+	if !o.dry && len(o.nominated) == 0 {
+		return nil
+	}
+	o.on = podsOn(node)
+	return o
+}
+
+func podsOn(node fwk.NodeInfo) map[types.UID]bool {
+	on := map[types.UID]bool{}
+	for _, info := range node.GetPods() {
+		on[info.GetPod().UID] = true
+	}
+	return on
+}
+
+// rehearsed reports whether a rehearsal lasts.
+func (p *boundedDevices) rehearsed() bool {
+	_, actual := p.handle.SnapshotSharedLister().NodeInfos().(*cluster.State)
+	return !actual
+}
+
+// holdsPlace reports whether the pod waits on a node, which a rehearsal gives back with its devices.
+func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
+	own := state.Pod(pod.UID)
+	return own != nil && own.Stage == cluster.Waiting
+}
+
+// beyond returns the pods with claims that are on node and not on before.
+func beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
+	if node == before {
+		return nil
+	}
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		if len(pod.Spec.ResourceClaims) > 0 && !has(before, pod.UID) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func has(node fwk.NodeInfo, uid types.UID) bool {
+	return slices.ContainsFunc(node.GetPods(), func(info fwk.PodInfo) bool { return info.GetPod().UID == uid })
+}
+
+// stays returns what says of a user of a claim whether it keeps its devices while pod is looked for a place for.
+func (o *otherNode) stays(pod *v1.Pod) func(types.UID) bool {
+	return func(uid types.UID) bool {
+		user := o.cluster.Pod(uid)
+		switch {
+		case user == nil:
+			return false
+		case uid == pod.UID:
+			return user.Stage != cluster.Waiting
+		case user.Node == "":
+			return true
+		case user.Node == o.Node().Name:
+			return o.on[uid]
+		}
+		node, err := o.p.handle.SnapshotSharedLister().NodeInfos().Get(user.Node)
+		return err != nil || has(node, uid)
+	}
+}
+
+// remains returns what says of a user of a claim whether it keeps its devices once all have gone that were asked to.
+func (o *otherNode) remains(pod *v1.Pod) func(types.UID) bool {
+	stays := o.stays(pod)
+	return func(uid types.UID) bool { return stays(uid) && !o.cluster.Leaves(uid) }
+}
+
+// filter is Filter of the pod.
+func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
+	if at, err := o.cycle.Read(placedKey); err == nil && string(at.(placedOn)) != o.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, unavailableClaim)
+	}
+	trial := o.cluster.TryDevices(o.Node().Name)
+	defer trial.End()
+	var status *fwk.Status
+	if o.dry {
+		if !o.cluster.MaySearchDevices() {
+			return fwk.AsStatus(errManySteps)
+		}
+		status = o.filterDry(ctx, trial, pod)
+	} else {
+		status = o.p.filter(o.p.newSteps(ctx, o.cycle), o.cycle, o.cycle, pod, o.NodeInfo)
+	}
+	if !status.IsSuccess() || len(o.nominated) == 0 {
+		return status
+	}
+	return o.keep(ctx, trial, pod)
+}
+
+// filterDry filters the node as it would be, without regard to nominated pods.
+func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+	trial.Free(o.stays(pod))
+	before := trial.Mark()
+	given, err := o.giveAll(ctx, trial, o.members, o.stays)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	if given != nil || len(o.members) == 0 {
+		trial.FreeOf(pod, o.stays(pod))
+		_, status := o.search(ctx, pod)
+		if len(o.members) == 0 || !isTooFew(status) || !o.wantsAll(pod) {
+			return status
+		}
+	}
+	trial.BackTo(before)
+	if given, err = o.giveTogether(ctx, trial, append(slices.Clone(o.members), pod), o.stays); given == nil {
+		return refusal(err)
+	}
+	return nil
+}
+
+// wantsAll reports whether none of the pod's claims has devices.
+func (o *otherNode) wantsAll(pod *v1.Pod) bool {
+	wanted, ok := o.wanted(cluster.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
+	return ok && len(wanted) == len(pod.Spec.ResourceClaims)
+}
+
+func isTooFew(status *fwk.Status) bool {
+	return !status.IsSuccess() && slices.Equal(status.Reasons(), []string{tooFew})
+}
+
+func refusal(err error) *fwk.Status {
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	return fwk.NewStatus(fwk.Unschedulable, tooFew)
+}
+
+// search is Filter of kube-scheduler's plugin from its PreFilter on, with the devices that are in use in the trial. It
+// returns the state that they leave.
+func (o *otherNode) search(ctx context.Context, pod *v1.Pod) (fwk.CycleState, *fwk.Status) {
+	anew := framework.NewCycleState()
+	_, status := o.p.DynamicResources.PreFilter(ctx, anew, pod, nil)
+	switch {
+	case status.IsSkip():
+		return anew, nil
+	case !status.IsSuccess():
+		return anew, status
+	}
+	steps := o.p.newSteps(ctx, o.cycle)
+	defer o.spend(steps)
+	return anew, o.p.filter(steps, o.cycle, anew, pod, o.NodeInfo)
+}
+
+// keep refuses the node if the nominated pods that have room there would find too few devices beside the pod. If they
+// only do where the pod has the devices that it finds first, it is to have others.
+func (o *otherNode) keep(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+	before := trial.Mark()
+	keepers := o.keepers(ctx, trial)
+	trial.BackTo(before)
+	if len(keepers) == 0 {
+		return nil
+	}
+	trial.Hold(pod)
+	if given, err := o.giveAll(ctx, trial, []*v1.Pod{pod}, o.stays); given == nil {
+		return refusal(err)
+	}
+	if o.giveKept(ctx, trial, keepers) != nil {
+		return nil
+	}
+	trial.BackTo(before)
+	if _, status := o.searchBeside(ctx, trial, pod, keepers); !status.IsSuccess() {
+		return fwk.NewStatus(fwk.Unschedulable, tooFew)
+	}
+	if data, err := o.cycle.Read(searchedKey); err == nil && !o.dry {
+		data.(*searched).keepBeside(o.Node().Name, keepers)
+	}
+	return nil
+}
+
+// keepers returns the nominated pods that will find devices once those have gone that are leaving.
+func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (keepers []*v1.Pod) {
+	before := trial.Mark()
+	if o.giveKept(ctx, trial, o.nominated) != nil {
+		return o.nominated
+	}
+	trial.BackTo(before)
+	for _, n := range o.nominated {
+		if o.giveKept(ctx, trial, []*v1.Pod{n}) != nil {
+			keepers = append(keepers, n)
+		}
+	}
+	return keepers
+}
+
+// giveKept gives nominated pods the devices that they will find once those have gone that are leaving; nil if these are
+// too few.
+func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
+	before := trial.Mark()
+	for _, n := range pods {
+		trial.Free(o.remains(n))
+	}
+	given, _ := o.giveAll(ctx, trial, pods, o.remains)
+	if given == nil {
+		trial.BackTo(before)
+	}
+	return given
+}
+
+// searchBeside searches for the pod while nominated ones have devices already.
+func (o *otherNode) searchBeside(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod, keepers []*v1.Pod) (
+	fwk.CycleState, *fwk.Status) {
+	trial.Hold(pod)
+	before := trial.Mark()
+	given := o.giveKept(ctx, trial, keepers)
+	if given == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable, tooFew)
+	}
+	trial.BackTo(before)
+	for _, g := range given {
+		trial.Give(g.claim, g.allocation)
+	}
+	return o.search(ctx, pod)
+}
+
+// reserveBeside has the state of the cycle say that the pod gets devices on the node that leave nominated ones theirs.
+func (p *boundedDevices) reserveBeside(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo,
+	keepers []*v1.Pod) *fwk.Status {
+	o := &otherNode{NodeInfo: node, p: p, cluster: p.freeable(), cycle: state, on: podsOn(node)}
+	trial := o.cluster.TryDevices(node.Node().Name)
+	defer trial.End()
+	found, status := o.searchBeside(ctx, trial, pod, keepers)
+	if !status.IsSuccess() {
+		return status
+	}
+	data, err := found.Read(dynamicresources.Name) // where kube-scheduler's plugin has its state
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	state.Write(dynamicresources.Name, data)
+	return nil
+}
+
+// givenClaim is a claim and the devices that it is given.
+type givenClaim struct {
+	claim      *resourcev1.ResourceClaim
+	allocation *resourcev1.AllocationResult
+}
+
+// giveAll has the claims of pods that have no devices get some: one pod after the other has those that the allocator
+// finds first; or all are looked at together, if that leaves the last ones too few. It returns nil if there are too few
+// for them together.
+func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	before, all := trial.Mark(), []givenClaim{}
+	for i := range pods {
+		given, err := o.give(ctx, trial, pods[i:i+1], stays)
+		if err != nil {
+			return nil, err
+		}
+		if given == nil && len(pods) > 1 {
+			trial.BackTo(before)
+			return o.giveTogether(ctx, trial, pods, stays)
+		}
+		if given == nil {
+			return nil, nil
+		}
+		all = append(all, given...)
+	}
+	return all, nil
+}
+
+// giveTogether is giveAll in one search. It is not made where devices are fewer than what is asked for: that search
+// would take long.
+func (o *otherNode) giveTogether(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	for _, pod := range pods {
+		trial.FreeOf(pod, stays(pod))
+	}
+	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
+	wanted, ok := o.wanted(dra, pods)
+	if !ok || !enoughDevices(dra, wanted) {
+		return nil, nil
+	}
+	return o.give(ctx, trial, pods, stays)
+}
+
+// enoughDevices reports whether so many devices are free as the claims ask for. It does not look at what kind of
+// devices they are, and is false for claims that ask for a number that is not known.
+func enoughDevices(dra fwk.SharedDRAManager, claims []*resourcev1.ResourceClaim) bool {
+	used, err := dra.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		return false
+	}
+	all, err := dra.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return false
+	}
+	free := int64(0)
+	for _, slice := range all {
+		for _, device := range slice.Spec.Devices {
+			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
+			if !used.AllocatedDevices.Has(id) {
+				free++
+			}
+		}
+	}
+	for _, claim := range claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			if request.Exactly == nil || request.Exactly.AllocationMode != resourcev1.DeviceAllocationModeExactCount {
+				return false
+			}
+			free -= request.Exactly.Count
+		}
+	}
+	return free >= 0
+}
+
+// wanted returns the claims of the pods that have no devices. ok is false if one of the pods cannot have its claims.
+func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*resourcev1.ResourceClaim, ok bool) {
+	for _, pod := range pods {
+		for i := range pod.Spec.ResourceClaims {
+			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+			if err != nil {
+				return nil, false
+			}
+			if name == nil {
+				continue
+			}
+			claim, err := dra.ResourceClaims().Get(pod.Namespace, *name)
+			if err != nil {
+				return nil, false
+			}
+			same := func(c *resourcev1.ResourceClaim) bool { return c.UID == claim.UID }
+			if claim.Status.Allocation == nil && !slices.ContainsFunc(wanted, same) {
+				wanted = append(wanted, claim)
+			}
+		}
+	}
+	return wanted, true
+}
+
+// give has the pods' claims that have no devices get those that the allocator finds for all of them. It returns nil if
+// these are too few.
+func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
+	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	for _, pod := range pods {
+		trial.FreeOf(pod, stays(pod))
+	}
+	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
+	wanted, ok := o.wanted(dra, pods)
+	if !ok || len(wanted) == 0 {
+		if ok {
+			return []givenClaim{}, nil
+		}
+		return nil, nil
+	}
+	steps := o.p.newSteps(ctx, o.cycle)
+	results, err := o.allocate(steps, dra, wanted)
+	o.spend(steps)
+	if why := steps.why(); why != "" {
+		return nil, givenUp(o.NodeInfo, why)
+	}
+	if err != nil || len(results) != len(wanted) {
+		return nil, nil
+	}
+	given := make([]givenClaim, len(wanted))
+	for i, claim := range wanted {
+		given[i] = givenClaim{claim, &results[i]}
+		trial.Give(claim, &results[i])
+	}
+	return given, nil
+}
+
+// searchCost is what a search in a dry run costs beside its steps.
+const searchCost = 16
+
+// spend counts the steps of a search in a dry run.
+func (o *otherNode) spend(steps *countedSteps) {
+	if o.dry {
+		o.cluster.SpendDeviceSearch(searchCost + maxAllocationSteps - steps.left)
+	}
+}
+
+// allocate asks kube-scheduler's allocator, as its plugin does.
+func (o *otherNode) allocate(steps *countedSteps, dra fwk.SharedDRAManager, claims []*resourcev1.ResourceClaim) (
+	[]resourcev1.AllocationResult, error) {
+	used, err := dra.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		return nil, err
+	}
+	all, err := dra.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		return nil, err
+	}
+	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	allocator, err := structured.NewAllocator(steps, dynamicresources.AllocatorFeatures(features), *used,
+		dra.DeviceClasses(), all, o.p.celCache)
+	if err != nil {
+		return nil, err
+	}
+	return allocator.Allocate(steps, o.Node(), claims)
+}
+
+// newCELCache remembers as many compiled expressions as kube-scheduler's plugin does.
+func newCELCache() *cel.Cache {
+	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	return cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: features.EnableDRAConsumableCapacity,
+		EnableListTypeAttributes: features.EnableDRAListTypeAttributes,
+	})
+}
