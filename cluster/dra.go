@@ -34,6 +34,8 @@ type draManager struct {
 	classes *deviceClasses
 	// bounds: see BoundsSelectors.
 	bounds bool
+	// groups: see SharesGroupClaims.
+	groups bool
 }
 
 var _ fwk.SharedDRAManager = (*draManager)(nil)

@@ -128,6 +128,9 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"Under the feature gate DRAWorkloadResourceClaims, pods share the claims of their PodGroup, which counts as one " +
+			"user of them. When an attempt fails and no pod of a PodGroup has a node, its claims are given back. Before, " +
+			"its pods were refused.",
 		// A sentence for each change.
 	}},
 }
@@ -188,6 +191,9 @@ func (r *rules) keepsDevices() bool { return r.behaviour >= 7 }
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
 func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
+
+// sharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
+func (r *rules) sharesGroupClaims() bool { return r.behaviour >= 8 }
 
 // namesBinders reports whether the queue knows which plugin refused a pod behind its Decision. Before, no such plugin
 // was called.
@@ -334,4 +340,5 @@ func (m *Machine) useRules() {
 	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
+	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
 }
