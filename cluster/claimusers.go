@@ -43,7 +43,7 @@ func namedClaims(pod *v1.Pod) (keys []types.NamespacedName) {
 }
 
 // FullClaim says of which claim of the pod no more pods can have a share: the API server takes that many in a claim's
-// status.reservedFor. Pods with a node that are not there yet count as well, and all of a PodGroup that has the claim as
+// status.reservedFor. Pods with a node that are not there yet count as well, those of a PodGroup that has the claim as
 // one. "" if there is none.
 func (s *State) FullClaim(pod *v1.Pod) string {
 	for _, key := range namedClaims(pod) {

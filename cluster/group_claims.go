@@ -38,7 +38,8 @@ func (s *State) podGroupOf(pod *v1.Pod) *schedulingv1beta1.PodGroup {
 	if pod.Spec.SchedulingGroup == nil || pod.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
 	}
-	group, _ := s.informers.Get(eventlog.PodGroups, pod.Namespace, *pod.Spec.SchedulingGroup.PodGroupName).(*schedulingv1beta1.PodGroup)
+	name := *pod.Spec.SchedulingGroup.PodGroupName
+	group, _ := s.informers.Get(eventlog.PodGroups, pod.Namespace, name).(*schedulingv1beta1.PodGroup)
 	return group
 }
 

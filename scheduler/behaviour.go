@@ -128,9 +128,9 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		"Under the feature gate DRAWorkloadResourceClaims, pods share the claims of their PodGroup, which counts as one " +
-			"user of them. When an attempt fails and no pod of a PodGroup has a node, its claims are given back. Before, " +
-			"its pods were refused.",
+		"Under the feature gate DRAWorkloadResourceClaims, pods share the claims of their PodGroup, which counts as " +
+			"one user of them. When an attempt fails and no pod of a PodGroup has a node, its claims are given back. " +
+			"Before, its pods were refused.",
 		// A sentence for each change.
 	}},
 }

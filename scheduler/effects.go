@@ -23,9 +23,9 @@ const (
 	// they answer comes back as an ExtenderResult entry with the decision's number.
 	Ask EffectKind = 3
 	// GiveBack asks to take back the claims that are reserved for a PodGroup of which no pod has a node, with their
-	// devices. Namespace, Name and UID are the PodGroup's, Devices the claims, by name and UID alone. What comes back is
-	// that the claims are logged so. It ends as well when a pod of the PodGroup has a node: it must not be carried out
-	// once that pod is being bound.
+	// devices. Namespace, Name and UID are the PodGroup's, Devices the claims, by name and UID alone. It ends when the
+	// claims are logged so, and when a pod of the PodGroup has a node: it must not be carried out once that pod is
+	// being bound.
 	GiveBack EffectKind = 4
 )
 

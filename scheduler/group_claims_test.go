@@ -128,8 +128,8 @@ func (s *sharing) reserve(groups, pods []string) {
 	s.apply(&eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: claim})
 }
 
-// An attempt that fails has the claims of a PodGroup given back if no pod of it has a node. What was asked for ends when
-// the claim is logged so, when a pod has a node, and when the PodGroup is gone or another one.
+// An attempt that fails has the claims of a PodGroup given back if no pod of it has a node. What was asked for ends
+// when the claim is logged so, when a pod has a node, and when the PodGroup is gone or another one.
 func TestClaimsOfAPodGroupWithoutNodesAreGivenBack(t *testing.T) {
 	gone := func(s *sharing) {
 		s.apply(&eventlog.Deleted{Resource: eventlog.PodGroups, Namespace: "ns", Name: "g", UID: "g"})
@@ -139,8 +139,10 @@ func TestClaimsOfAPodGroupWithoutNodesAreGivenBack(t *testing.T) {
 		"claim gone": func(s *sharing) {
 			s.apply(&eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: "ns", Name: "shared", UID: "c"})
 		},
-		"group gone":   gone,
-		"bound":        func(s *sharing) { s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: boundMember()}) },
+		"group gone": gone,
+		"bound": func(s *sharing) {
+			s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: boundMember()})
+		},
 		"other claims": func(s *sharing) { s.podGroup("g", 2, "another") },
 		"gate off": func(s *sharing) {
 			s.apply(&eventlog.EpochStarted{ID: "off", Version: "v", Format: eventlog.FormatVersion,
@@ -162,8 +164,9 @@ func TestClaimsOfAPodGroupWithoutNodesAreGivenBack(t *testing.T) {
 		}
 		s.restore()
 		effects := s.m.Effects()
-		if len(effects) != 1 || effects[0].Kind != scheduler.GiveBack || effects[0].Name != "g" || effects[0].UID != "g" ||
-			len(effects[0].Devices) != 1 || effects[0].Devices[0] != (eventlog.DeviceClaim{Claim: "shared", UID: "c"}) {
+		if len(effects) != 1 || effects[0].Kind != scheduler.GiveBack || effects[0].Name != "g" ||
+			effects[0].UID != "g" || len(effects[0].Devices) != 1 ||
+			effects[0].Devices[0] != (eventlog.DeviceClaim{Claim: "shared", UID: "c"}) {
 			t.Fatalf("%s: the effects are %+v", name, effects)
 		}
 		if ends == nil {

@@ -78,8 +78,8 @@ func (d *devices) groupComes(o eventlog.Object) (inputs []eventlog.Payload, obje
 			if metav1.IsControlledBy(there, group) {
 				continue // the PodGroup has only changed
 			}
-			return nil, nil, fmt.Errorf("ResourceClaim %s is there: PodGroup %s/%s needs that name for its claim %q", key,
-				group.Namespace, group.Name, c.Name)
+			return nil, nil, fmt.Errorf("ResourceClaim %s is there: PodGroup %s/%s needs that name for its claim %q",
+				key, group.Namespace, group.Name, c.Name)
 		}
 		claim := &resourcev1.ResourceClaim{ObjectMeta: *template.Spec.ObjectMeta.DeepCopy()}
 		claim.Spec = *template.Spec.Spec.DeepCopy()
@@ -159,7 +159,8 @@ func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID)
 
 // giveBack gives claims of a PodGroup back of which no pod has a node, as the scheduler asks.
 func (c *Cluster) giveBack(e scheduler.Effect) (inputs []eventlog.Payload) {
-	if g, ok := c.groupIndex[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}]; ok && c.groups[g].running > 0 {
+	g, ok := c.groupIndex[types.NamespacedName{Namespace: e.Namespace, Name: e.Name}]
+	if ok && c.groups[g].running > 0 {
 		return nil
 	}
 	for _, wanted := range e.Devices {

@@ -133,7 +133,8 @@ type Effects struct {
 	troubles  troubles
 }
 
-// lane is what is asked for one pod, or for the claims of a PodGroup. One of its tasks at the most is being carried out.
+// lane is what is asked for one pod, or for the claims of a PodGroup. One of its tasks at the most is being carried
+// out.
 type lane struct {
 	tasks []*task
 	// queued says that the lane stands in ready, running that a worker carries out one of its tasks.

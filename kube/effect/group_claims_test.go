@@ -238,7 +238,8 @@ func TestNoPodIsBoundWithoutTheDevicesOfItsPodGroup(t *testing.T) {
 			held := status.Allocation != nil && slices.Contains(status.ReservedFor, ofGroup)
 			// What may be carried out yet has to be known before the pod has its devices.
 			doubt := at == 2 && f.code != 0 && f.code != 409
-			if bound := got.Outcome == eventlog.BindBound; bound && doubt || bound != (s.pods["a"].Spec.NodeName != "") || bound && !held {
+			bound := got.Outcome == eventlog.BindBound
+			if bound != (s.pods["a"].Spec.NodeName != "") || bound && (doubt || !held) {
 				t.Errorf("%+v, bind at request %d: %v %q, the claim's status is %+v", f, at, got.Outcome, got.Message,
 					status)
 			}
