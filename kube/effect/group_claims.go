@@ -42,17 +42,11 @@ func (e *Effects) givingBack(t *task) *givingBack {
 	return &givingBack{binding: &binding{Effects: e, Request: t.Request}, withdrawn: t.withdrawn, left: t.Devices}
 }
 
-// begin begins the effect, unless a pod is to be bound.
+// begin begins the effect. From then on binds wait with the claims.
 func (g *givingBack) begin(ctx context.Context) turn {
 	g.mu.Lock()
-	withdrawn := g.withdrawn.Load()
-	if !withdrawn {
-		g.givesBack[g.UID] = struct{}{}
-	}
+	g.givesBack[g.UID] = struct{}{}
 	g.mu.Unlock()
-	if withdrawn {
-		return turn{}
-	}
 	return g.goOn(ctx)
 }
 
