@@ -135,7 +135,8 @@ func (b *binding) giveBackClaims(ends turn) step {
 		for _, name := range b.Claims {
 			err := b.giveBackClaim(ctx, name)
 			if errors.Is(err, errUnseen) {
-				return turn{next: b.giveBackClaims(ends), after: shortWait}
+				b.kept++
+				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
 			}
 			if err != nil {
 				b.kept++

@@ -23,7 +23,7 @@ import (
 // Such an effect and the binds of the PodGroup's pods must not overlap, or a pod is bound without devices. So a bind
 // that is taken on withdraws it, and waits with its claims for as long as a call of it may still be carried out.
 
-// shortWait is how long to wait for what takes one call, or one message of a watch.
+// shortWait is how long to wait for what takes a call or two.
 const shortWait = 50 * time.Millisecond
 
 // givingBack is such an effect on its way.
