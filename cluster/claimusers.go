@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -44,26 +43,19 @@ func namedClaims(pod *v1.Pod) (keys []types.NamespacedName) {
 }
 
 // FullClaim says of which claim of the pod no more pods can have a share: the API server takes that many in a claim's
-// status.reservedFor. Pods with a node that are not there yet count as well. "" if there is none.
+// status.reservedFor. Pods with a node that are not there yet count as well, those of a PodGroup that has the claim as
+// one. "" if there is none.
 func (s *State) FullClaim(pod *v1.Pod) string {
 	for _, key := range namedClaims(pod) {
 		claim, ok := s.informers.Get(eventlog.ResourceClaims, key.Namespace, key.Name).(*resourcev1.ResourceClaim)
 		if !ok || len(claim.Status.ReservedFor)+len(s.claimUsers[key]) < resourcev1.ResourceClaimReservedForMaxSize {
 			continue
 		}
-		of := func(uid types.UID) func(resourcev1.ResourceClaimConsumerReference) bool {
-			return func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == uid }
-		}
-		if slices.ContainsFunc(claim.Status.ReservedFor, of(pod.UID)) {
+		consumer, others := s.consumerOf(pod, key.Name), s.consumers(key, claim)
+		if _, is := others[consumer]; is && consumer != pod.UID || isReservedFor(claim, consumer) {
 			continue
 		}
-		used := len(claim.Status.ReservedFor)
-		for uid := range s.claimUsers[key] { // any order: they are counted
-			if !slices.ContainsFunc(claim.Status.ReservedFor, of(uid)) {
-				used++
-			}
-		}
-		if used >= resourcev1.ResourceClaimReservedForMaxSize {
+		if used := len(claim.Status.ReservedFor) + len(others); used >= resourcev1.ResourceClaimReservedForMaxSize {
 			return fmt.Sprintf("resourceclaim %q has %d users, and can have no more than %d", key.Name, used,
 				resourcev1.ResourceClaimReservedForMaxSize)
 		}

@@ -38,6 +38,8 @@ type draManager struct {
 	frees bool
 	// steps: see State.AllowDeviceSearch.
 	steps int
+	// groups: see SharesGroupClaims.
+	groups bool
 }
 
 var _ fwk.SharedDRAManager = (*draManager)(nil)

@@ -266,13 +266,16 @@ func (r *run) request(e scheduler.Effect, lists map[string][]*v1.Pod) effect.Req
 	if p := state.Pod(e.UID); p != nil && e.Kind != scheduler.Evict {
 		request.Pod = p.Object
 	}
+	if e.Kind == scheduler.GiveBack {
+		return request
+	}
 	if e.Kind == scheduler.Ask {
 		request.Pods = r.engine.Machine().PodsAt(e.Candidates, lists)
 		return request
 	}
 	if e.Kind == scheduler.Bind {
 		if p := state.Pod(e.UID); p != nil {
-			request.Claims = effect.ClaimsOf(p.Object)
+			request.Claims, request.GroupClaims = effect.ClaimsOf(p.Object), state.GroupClaims(p.Object)
 		}
 		for _, c := range e.Devices { // also of a pod that is gone
 			if !slices.Contains(request.Claims, c.Claim) {

@@ -100,7 +100,7 @@ func (s selectorShare) Clone() fwk.StateData { return s }
 func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if len(pod.Spec.ResourceClaims) > 0 && cluster.BoundsSelectors(p.handle.SharedDRAManager()) {
-		if pod.Spec.SchedulingGroup != nil &&
+		if pod.Spec.SchedulingGroup != nil && !cluster.SharesGroupClaims(p.handle.SharedDRAManager()) &&
 			utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims) {
 			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, groupClaims)
 		}
@@ -155,7 +155,7 @@ func (p *boundedDevices) isOverdue(claim *resourcev1.ResourceClaim) bool {
 	return at.Add(p.timeout).Before(clock.Now())
 }
 
-// groupClaims is why a pod of a PodGroup is refused whose claims may be those of its group.
+// groupClaims is why a pod of a PodGroup is refused, before behaviour 8, whose claims may be those of its group.
 const groupClaims = "claims of pods of a PodGroup are not supported yet with the feature gate " +
 	"DRAWorkloadResourceClaims, which is off by default"
 

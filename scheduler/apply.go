@@ -61,6 +61,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try
 	}
 	m.waits.doubt(e)
+	m.endGiveBacks()
 	m.keepReservations(e, was != m.backfill.Versions())
 	m.nominated.noteOvertaking()
 	if !m.rules.recordsFacts() {

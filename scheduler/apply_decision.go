@@ -100,6 +100,9 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 		return nil
 	case eventlog.Unschedulable, eventlog.Error:
 		m.applyFailure(key, waited, d)
+		if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
+			m.giveBackClaims(seq, p)
+		}
 		return nil
 	}
 	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)

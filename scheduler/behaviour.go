@@ -133,6 +133,10 @@ var Behaviours = []Rules{
 		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are " +
 			"evicted, and while it waits for them no pod of its priority or below takes them. Before, nodes without " +
 			"enough free devices were no candidates.",
+		"Under the feature gate DRAWorkloadResourceClaims, pods share the claims of their PodGroup, which counts as " +
+			"one user of them. When an attempt fails and no pod of a PodGroup has a node, its claims are given back. " +
+			"Before, its pods were refused.",
+		// A sentence for each change.
 	}},
 }
 
@@ -198,6 +202,9 @@ func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
 func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
+
+// sharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
+func (r *rules) sharesGroupClaims() bool { return r.behaviour >= 8 }
 
 // namesBinders reports whether the queue knows which plugin refused a pod behind its Decision. Before, no such plugin
 // was called.
@@ -346,4 +353,5 @@ func (m *Machine) useRules() {
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
 	m.cluster.FreeDevices(m.rules.freesDevices())
+	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
 }

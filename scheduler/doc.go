@@ -63,6 +63,7 @@
 //	waiting_pods.go             the waiting pods, and which of them cannot go on waiting
 //	nominations.go              nodes where room is kept for pods while their victims leave
 //	effects.go                  binds and evictions without a result yet
+//	group_claims.go             which claims of PodGroups are to be given back
 //	topology.go                 the domain of nodes that a gang may go to
 //	room.go                     whether an attempt would certainly fail now for want of room
 //	profiles.go                 the plugins, and what they see of the Machine

@@ -22,6 +22,11 @@ const (
 	// Ask asks HTTP extenders which of Nodes are for the pod, or, if there are Candidates, about preemption there; what
 	// they answer comes back as an ExtenderResult entry with the decision's number.
 	Ask EffectKind = 3
+	// GiveBack asks to take back the claims that are reserved for a PodGroup of which no pod has a node, with their
+	// devices. Namespace, Name and UID are the PodGroup's, Devices the claims, by name and UID alone. It ends when the
+	// claims are logged so, and when a pod of the PodGroup has a node: it must not be carried out once that pod is
+	// being bound.
+	GiveBack EffectKind = 4
 )
 
 // Effect is what a decision asks of the outside world. It may be carried out only once the entry Seq is
@@ -30,7 +35,7 @@ type Effect struct {
 	Kind EffectKind
 	// Seq is the decision that asks for it.
 	Seq uint64
-	// Namespace, Name and UID are the pod's; the UID is a precondition of the call.
+	// Namespace, Name and UID are the pod's, of GiveBack the PodGroup's; the UID is a precondition of the call.
 	Namespace, Name string
 	UID             types.UID
 	// Node is where Bind puts the pod.
@@ -47,7 +52,7 @@ type Effect struct {
 	Candidates []eventlog.Candidate
 }
 
-// effectKey tells effects apart: a pod has at most one of each kind.
+// effectKey tells effects apart: a pod, or a PodGroup, has at most one of each kind.
 type effectKey struct {
 	uid  types.UID
 	kind EffectKind
@@ -58,11 +63,13 @@ type effectKey struct {
 type effects struct {
 	slots []Effect
 	at    map[effectKey]int
+	// groups are the PodGroups whose claims are to be given back.
+	groups groupSet
 	evictions
 }
 
 func newEffects() effects {
-	return effects{at: map[effectKey]int{}, evictions: newEvictions()}
+	return effects{at: map[effectKey]int{}, groups: groupSet{}, evictions: newEvictions()}
 }
 
 // add takes the place of an effect of the same kind on the same pod.
@@ -70,6 +77,9 @@ func (e *effects) add(x Effect) {
 	e.done(x.UID, x.Kind)
 	e.at[effectKey{x.UID, x.Kind}] = len(e.slots)
 	e.slots = append(e.slots, x)
+	if x.Kind == GiveBack {
+		e.groups[x.UID] = struct{}{}
+	}
 }
 
 func (e *effects) has(uid types.UID, kind EffectKind) bool {
@@ -93,8 +103,11 @@ func (e *effects) done(uid types.UID, kind EffectKind) {
 		return
 	}
 	delete(e.at, key)
-	if kind == Evict {
+	switch kind {
+	case Evict:
 		e.evictions.end(uid, e.slots[i].Seq)
+	case GiveBack:
+		delete(e.groups, uid)
 	}
 	e.slots[i] = Effect{Seq: e.slots[i].Seq}
 	if len(e.slots) > 64 && len(e.at) < len(e.slots)/2 {
@@ -125,7 +138,7 @@ func (e *effects) compact() {
 func (e *effects) after(seq uint64) []Effect {
 	var out []Effect
 	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
-		if x := &e.slots[i]; x.Kind == Bind || x.Kind == Ask || x.Kind == Evict && !e.answered[x.UID] {
+		if x := &e.slots[i]; x.Kind != 0 && (x.Kind != Evict || !e.answered[x.UID]) {
 			out = append(out, *x)
 		}
 	}
@@ -169,7 +182,7 @@ func (e *effects) restore(r *canonical.Reader) {
 		for range r.Count("volumes", 2) {
 			x.Volumes = append(x.Volumes, eventlog.VolumeClaim{Claim: r.String("claim"), Volume: r.String("volume")})
 		}
-		if x.Kind < Bind || x.Kind > Ask {
+		if x.Kind < Bind || x.Kind > GiveBack {
 			r.Fail("effect", fmt.Errorf("unknown kind %d", x.Kind))
 		}
 		if r.Err() != nil {

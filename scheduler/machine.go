@@ -162,7 +162,11 @@ func (m *Machine) AskedBy(uid types.UID, kind EffectKind) uint64 {
 func (m *Machine) EffectsAfter(seq uint64) []Effect {
 	effects := m.effects.after(seq)
 	for i := range effects {
-		if x := &effects[i]; x.Kind == Bind {
+		x := &effects[i]
+		switch x.Kind {
+		case GiveBack:
+			x.Devices = m.idleClaims(x)
+		case Bind:
 			if p := m.cluster.Pod(x.UID); p != nil && p.Stage == cluster.Binding {
 				x.Devices = p.Devices
 			} else {

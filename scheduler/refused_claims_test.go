@@ -40,33 +40,36 @@ func TestASelectorThatMayNotReplayIsRefused(t *testing.T) {
 	}
 }
 
+// By behaviour 7 a pod of a PodGroup that has claims is refused under the feature gate, whether they are its PodGroup's
+// or not. From behaviour 8 on none is.
 func TestClaimsOfPodGroupsAreRefusedByName(t *testing.T) {
-	s := newOneDevice(t, scheduler.Behaviour)
-	s.apply(&eventlog.EpochStarted{ID: "f", Version: "v", Format: eventlog.FormatVersion,
-		Behaviour: scheduler.Behaviour, Config: encodedConfig(t, `
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-featureGates: {GenericWorkload: true, DRAWorkloadResourceClaims: true}
-`)})
-	for _, grouped := range []bool{true, false} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
-		pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}}
-		pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &pod.Name}}
-		if grouped {
-			group := "g"
-			pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
-			basic := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group, UID: "g"}}
-			basic.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
-			s.apply(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: basic})
+	for _, behaviour := range []uint32{7, scheduler.Behaviour} {
+		s := newOneDevice(t, behaviour)
+		s.apply(&eventlog.EpochStarted{ID: "f", Version: "v", Format: eventlog.FormatVersion,
+			Behaviour: behaviour, Config: encodedConfig(t, groupClaimsOn)})
+		for _, grouped := range []bool{true, false} {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
+			pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c"}}}
+			pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &pod.Name}}
+			if grouped {
+				group := "g"
+				pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+				basic := &schedulingv1beta1.PodGroup{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: group, UID: "g"}}
+				basic.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+				s.apply(&eventlog.Upserted{Resource: eventlog.PodGroups, Object: basic})
+			}
+			s.claim("a", nil)
+			s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+			d := s.decide("a")
+			refused := d != nil && len(d.Rejections) > 0 &&
+				strings.Contains(d.Rejections[0].Reason, "the feature gate DRAWorkloadResourceClaims")
+			if refused != (grouped && behaviour == 7) || !refused && (d == nil || d.Outcome != eventlog.Scheduled) {
+				t.Errorf("behaviour %d, in a PodGroup %v: %+v", behaviour, grouped, d)
+			}
+			s.apply(&eventlog.BindResult{UID: "a", Node: "n1", Outcome: eventlog.BindFailed,
+				Decision: s.m.AskedBy("a", scheduler.Bind)})
+			s.gone("a")
 		}
-		s.claim("a", nil)
-		s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
-		d := s.decide("a")
-		refused := d != nil && len(d.Rejections) > 0 &&
-			strings.Contains(d.Rejections[0].Reason, "the feature gate DRAWorkloadResourceClaims")
-		if refused != grouped {
-			t.Errorf("in a PodGroup %v: %+v", grouped, d)
-		}
-		s.gone("a")
 	}
 }

@@ -43,6 +43,8 @@ type Options struct {
 	Singles bool
 	// Timeline keeps what Timeline returns.
 	Timeline bool
+	// GroupClaims says that PodGroups have claims: the feature gate DRAWorkloadResourceClaims of the configuration.
+	GroupClaims bool
 	// Extenders are the HTTP extenders of the configuration; nil if it has none. They are asked while the virtual clock
 	// stands, one question after the other.
 	Extenders Extenders
@@ -213,7 +215,7 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 		batches:    map[*workload.Batch]*batchState{},
 		groupIndex: map[types.NamespacedName]int32{},
 		store:      newStorage(),
-		devices:    newDevices(work),
+		devices:    newDevices(work, opts),
 		account:    report.NewAccount(),
 	}
 	if opts.Singles {
@@ -227,6 +229,9 @@ func New(nodes []workload.NodePlan, work *workload.Workload, opts Options) (*Clu
 	}
 	for i, o := range work.Objects {
 		if err := workload.CheckOffset(o.At); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Resource, workload.ObjectName(o.Object), err)
+		}
+		if err := c.devices.checkGroup(o.Object); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", o.Resource, workload.ObjectName(o.Object), err)
 		}
 		c.queue = append(c.queue, event{at: o.At, kind: objectChanges, index: int32(i)})
@@ -504,7 +509,7 @@ func (c *Cluster) happen(e event) ([]eventlog.Payload, error) {
 	case nodeFails:
 		return c.nodeFails(e.index), nil
 	case objectChanges:
-		return c.objectChanges(c.work.Objects[e.index]), nil
+		return c.objectChanges(c.work.Objects[e.index])
 	case podArrives:
 		return c.podArrives(e.index)
 	case podChanges:

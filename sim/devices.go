@@ -21,10 +21,12 @@ import (
 type devices struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
+	groups    groups
 }
 
-func newDevices(work *workload.Workload) devices {
-	return devices{templates: work.ClaimTemplates, claims: map[types.NamespacedName]*resourcev1.ResourceClaim{}}
+func newDevices(work *workload.Workload, opts Options) devices {
+	return devices{templates: work.ClaimTemplates, claims: map[types.NamespacedName]*resourcev1.ResourceClaim{},
+		groups: newGroups(opts.GroupClaims)}
 }
 
 // remember keeps a claim.
@@ -68,8 +70,12 @@ func generated(pod *corev1.Pod, claim string) *corev1.PodResourceClaimStatus {
 // makeClaims makes the claims of the pod that come from templates, and names them in its status. The pod is as it was
 // built: its fields below the first level are shared.
 func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err error) {
+	group, waits := d.groupOf(pod)
+	if waits {
+		return nil, nil
+	}
 	for _, c := range pod.Spec.ResourceClaims {
-		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil {
+		if c.ResourceClaimTemplateName == nil || generated(pod, c.Name) != nil || isOfGroup(pod, group, &c) {
 			continue
 		}
 		template := d.templates[types.NamespacedName{Namespace: pod.Namespace, Name: *c.ResourceClaimTemplateName}]
@@ -101,10 +107,17 @@ func (d *devices) makeClaims(pod *corev1.Pod) (inputs []eventlog.Payload, err er
 
 // nameClaims names the claims of the pod that come from templates in its status.
 func (d *devices) nameClaims(pod *corev1.Pod) {
+	group, waits := d.groupOf(pod)
+	if waits {
+		return
+	}
 	var statuses []corev1.PodResourceClaimStatus
 	for _, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName != nil && generated(pod, c.Name) == nil {
 			name := pod.Name + "-" + c.Name
+			if isOfGroup(pod, group, &c) {
+				name = group.Name + "-" + c.Name
+			}
 			statuses = append(statuses, corev1.PodResourceClaimStatus{Name: c.Name, ResourceClaimName: &name})
 		}
 	}
@@ -131,6 +144,7 @@ func (d *devices) claimsOf(pod *corev1.Pod) (keys []types.NamespacedName) {
 // it binds the pod. It returns the inputs that tell of it.
 func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventlog.Payload, error) {
 	var claims []*resourcev1.ResourceClaim
+	groups := d.consumers(pod)
 	for _, key := range d.claimsOf(pod) {
 		claim := d.claims[key]
 		if claim == nil {
@@ -140,14 +154,18 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 		if err != nil {
 			return nil, err
 		}
-		if !resourceclaim.IsReservedForPod(pod, claim, false) {
+		consumer, ofGroup := groups[key.Name]
+		if !ofGroup {
+			consumer = resourcev1.ResourceClaimConsumerReference{
+				Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID,
+			}
+		}
+		if !slices.Contains(claim.Status.ReservedFor, consumer) {
 			if len(claim.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
 				return nil, fmt.Errorf("ResourceClaim %s is reserved for %d pods: it can be for no more", key,
 					len(claim.Status.ReservedFor))
 			}
-			claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
-				Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID,
-			})
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer)
 		}
 		makeReady(claim)
 		claims = append(claims, claim)
@@ -223,19 +241,7 @@ func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload
 				Name: key.Name, UID: claim.UID})
 			continue
 		}
-		at := slices.IndexFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
-			return r.UID == pod.UID
-		})
-		if at < 0 {
-			continue
-		}
-		claim = claim.DeepCopy()
-		claim.Status.ReservedFor = slices.Delete(claim.Status.ReservedFor, at, at+1)
-		if len(claim.Status.ReservedFor) == 0 {
-			claim.Status = resourcev1.ResourceClaimStatus{}
-		}
-		d.remember(claim)
-		inputs = append(inputs, upserted(eventlog.ResourceClaims, claim))
+		inputs = append(inputs, d.unreserve(claim, pod.UID)...)
 	}
 	return inputs
 }

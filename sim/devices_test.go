@@ -24,7 +24,7 @@ func conditional() *resourcev1.ResourceClaim {
 }
 
 func TestDevicesAreReadyWhenTheyAreReserved(t *testing.T) {
-	devices := newDevices(&workload.Workload{})
+	devices := newDevices(&workload.Workload{}, Options{})
 	open := conditional()
 	open.Status = resourcev1.ResourceClaimStatus{}
 	devices.remember(open)

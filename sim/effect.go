@@ -27,6 +27,9 @@ func (c *Cluster) carryOut(ctx context.Context, e scheduler.Effect) error {
 			c.answers = append(c.answers, c.endPod(i, c.eviction(e.Seq))...)
 		}
 		return nil
+	case scheduler.GiveBack:
+		c.answers = append(c.answers, c.giveBack(e)...)
+		return nil
 	case scheduler.Ask:
 		return c.answer(ctx, e)
 	}

@@ -71,20 +71,26 @@ func (c *Cluster) nodeFails(i int32) []eventlog.Payload {
 }
 
 // objectChanges carries out the arrival, change or deletion of an object.
-func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
+func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, error) {
 	key := types.NamespacedName{Namespace: plan.Object.GetNamespace(), Name: plan.Object.GetName()}
 	uid := plan.Object.GetUID()
 	if uid == "" {
 		uid = workload.UID(plan.Resource, key.Namespace, key.Name)
 	}
 	if plan.Delete {
+		pods := 0
 		if g, ok := c.groupIndex[key]; ok {
 			c.groups[g].withdraw(plan.Resource)
+			pods = c.groups[g].running + c.groups[g].pending
 		}
 		c.store.forget(plan.Resource, key.Namespace, key.Name)
 		c.devices.forget(plan.Resource, key)
-		return []eventlog.Payload{
+		inputs := []eventlog.Payload{
 			&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
+		if plan.Resource == eventlog.PodGroups {
+			inputs = append(inputs, c.devices.groupGoes(key, pods)...)
+		}
+		return inputs, nil
 	}
 	object := plan.Object
 	if created := object.GetCreationTimestamp(); object.GetUID() == "" || created.IsZero() {
@@ -102,7 +108,16 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) []eventlog.Payload {
 	}
 	c.store.remember(object)
 	c.devices.remember(object)
-	return []eventlog.Payload{upserted(plan.Resource, object)}
+	inputs, object, err := c.devices.groupComes(object)
+	if err != nil {
+		return nil, err
+	}
+	inputs = append(inputs, upserted(plan.Resource, object))
+	if plan.Resource != eventlog.PodGroups {
+		return inputs, nil
+	}
+	waiting, err := c.tellWaiting(key)
+	return append(inputs, waiting...), err
 }
 
 // podArrives creates a pod, for the first time or again. While there is a pod of its name it waits. A pod that names a
@@ -396,10 +411,11 @@ func (c *Cluster) leaveGroup(p *podState, how report.Outcome, ran, again bool) [
 	if how != report.Completed && (stood && !g.stands || !g.Placed || !g.isGang()) {
 		g.fall(how, stood)
 	}
+	inputs := c.devices.podGone(g.name, g.running+g.pending)
 	if again {
-		return nil
+		return inputs
 	}
-	return c.leaveForGood(g)
+	return append(inputs, c.leaveForGood(g)...)
 }
 
 // fall notes how the member went with which the group fell below its minimum, if it stood, or a member of a group that
@@ -431,7 +447,7 @@ func (c *Cluster) leaveForGood(g *groupState) []eventlog.Payload {
 			&eventlog.Deleted{Resource: o.resource, Namespace: g.name.Namespace, Name: g.name.Name, UID: o.uid})
 	}
 	g.objects = nil
-	return gone
+	return append(gone, c.devices.groupGoes(g.name, 0)...)
 }
 
 // declare takes in an object that declares the group, or its change.

@@ -36,6 +36,8 @@ func (r *run) writeEffects(c engine.Commit) error {
 			kind = "Evict"
 		case scheduler.Ask:
 			continue // it changes nothing
+		case scheduler.GiveBack:
+			continue // it is about no pod
 		}
 		line, err := json.Marshal(EffectLine{e.Seq, now, kind, e.Namespace + "/" + e.Name, string(e.UID), e.Node})
 		if err != nil {

@@ -37,6 +37,7 @@ func (p *Player) print(e eventlog.Entry) string {
 func writeEffect(b *strings.Builder, x scheduler.Effect) {
 	verb := map[scheduler.EffectKind]string{
 		scheduler.Bind: "bind", scheduler.Evict: "evict", scheduler.Ask: "ask",
+		scheduler.GiveBack: "give back what is reserved for",
 	}[x.Kind]
 	fmt.Fprintf(b, "   -> %s %s/%s", verb, x.Namespace, x.Name)
 	if x.Kind == scheduler.Bind {

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -31,6 +32,9 @@ func ClaimsOf(pod *v1.Pod) []string {
 // bound any more. One that goes while something is written gives that back before the result is told.
 func (b *binding) reserveClaims(ctx context.Context) turn {
 	b.awaited = nil
+	if b.awaitsGroup() {
+		return turn{next: b.reserveClaims, after: shortWait}
+	}
 	for _, name := range b.Claims {
 		if err := b.opts.Still(b.Effect); err != nil {
 			return b.fail(err)
@@ -58,7 +62,7 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
 	case claim.Status.Allocation != nil && devices != nil && !hasDevices(claim, devices):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.ReservedFor, b.isPod):
+	case claim.Status.Allocation != nil && b.isReserved(claim):
 		b.noteAwaited(claim)
 		return nil
 	}
@@ -67,9 +71,8 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(claim.Status.ReservedFor, b.isPod) {
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
-			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: b.Name, UID: b.UID})
+	if !b.isReserved(claim) {
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, b.consumer(name))
 	}
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
@@ -130,7 +133,12 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 func (b *binding) giveBackClaims(ends turn) step {
 	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {
-			if err := b.giveBackClaim(ctx, name); err != nil {
+			err := b.giveBackClaim(ctx, name)
+			if errors.Is(err, errUnseen) {
+				b.kept++
+				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
+			}
+			if err != nil {
 				b.kept++
 				b.trouble(b.Request, "what it would use stays reserved until ResourceClaim "+name+" is given back", err)
 				b.retried()
@@ -179,7 +187,7 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	before := len(claim.Status.ReservedFor)
 	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, b.isPod)
 	if len(claim.Status.ReservedFor) == before {
-		return nil
+		return b.leaveToGroup(claim, devices)
 	}
 	if len(claim.Status.ReservedFor) == 0 {
 		claim.Status.Allocation, claim.Status.Devices = nil, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -37,6 +38,8 @@ type Request struct {
 	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
 	// ClaimsOf of the pod.
 	Claims []string
+	// GroupClaims are those of Claims that are not reserved for the pod but for its PodGroup, by name.
+	GroupClaims map[string]resourcev1.ResourceClaimConsumerReference
 	// Pod is, of a bind and of a question to extenders, the pod as the scheduler knows it. It is not changed.
 	Pod *v1.Pod
 	// Pods are, of a question about preemption, those that may be named as victims, by candidate. They are not changed.
@@ -124,11 +127,14 @@ type Effects struct {
 	drains   []chan struct{}
 	results  []eventlog.Payload
 	plugins  sync.WaitGroup // those at work
-	counts   Counts
-	troubles troubles
+	// givesBack are the PodGroups of whose claims some may just be being given back.
+	givesBack groupSet
+	counts    Counts
+	troubles  troubles
 }
 
-// lane is what is asked for one pod. One of its tasks at the most is being carried out.
+// lane is what is asked for one pod, or for the claims of a PodGroup. One of its tasks at the most is being carried
+// out.
 type lane struct {
 	tasks []*task
 	// queued says that the lane stands in ready, running that a worker carries out one of its tasks.
@@ -206,10 +212,11 @@ func New(opts Options) *Effects {
 		opts.Clock = wallClock{}
 	}
 	e := &Effects{
-		opts:     opts,
-		finished: make(chan struct{}, 1),
-		lanes:    map[types.UID]*lane{},
-		counts:   Counts{Calls: map[Call]uint64{}},
+		opts:      opts,
+		finished:  make(chan struct{}, 1),
+		lanes:     map[types.UID]*lane{},
+		counts:    Counts{Calls: map[Call]uint64{}},
+		givesBack: groupSet{},
 	}
 	e.changed = sync.NewCond(&e.mu)
 	return e
@@ -255,6 +262,7 @@ func (e *Effects) carry(r Request) {
 	}
 	t := &task{Request: r, due: true, withdrawn: new(atomic.Bool)}
 	t.withdrawn.Store(r.Withdrawn)
+	e.withdrawGivingBack(t)
 	t.step = e.start(t)
 	l.tasks = append(l.tasks, t)
 	e.counts.Outstanding++
@@ -293,6 +301,8 @@ func (e *Effects) start(t *task) step {
 	case scheduler.Evict:
 		v := &eviction{Effects: e, Request: r, withdrawn: t.withdrawn, began: e.opts.Clock.Now()}
 		return v.look
+	case scheduler.GiveBack:
+		return e.givingBack(t).begin
 	case scheduler.Ask:
 		a := &asking{Effects: e, Request: r}
 		return a.ask

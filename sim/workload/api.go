@@ -138,6 +138,18 @@ func validatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
 		return field.ErrorList{
 			field.Invalid(path.Child("gang", "minCount"), policy.Gang.MinCount, "must be at least 1")}
 	}
+	names := map[string]bool{}
+	for i, c := range g.Spec.ResourceClaims {
+		path := field.NewPath("spec", "resourceClaims").Index(i)
+		switch {
+		case (c.ResourceClaimName == nil) == (c.ResourceClaimTemplateName == nil):
+			return field.ErrorList{
+				field.Invalid(path, c.Name, "must have exactly one of resourceClaimName and resourceClaimTemplateName")}
+		case names[c.Name]:
+			return field.ErrorList{field.Duplicate(path.Child("name"), c.Name)}
+		}
+		names[c.Name] = true
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
@@ -142,7 +143,8 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	options := sim.Options{Until: s.until, Requeue: requeue, Singles: s.reportPods, Timeline: s.plot.path != ""}
+	options := sim.Options{Until: s.until, Requeue: requeue, Singles: s.reportPods, Timeline: s.plot.path != "",
+		GroupClaims: cfg.FeatureGates.On(string(features.DRAWorkloadResourceClaims))}
 	var cluster *sim.Cluster
 	if len(cfg.Extenders) > 0 {
 		node := func(name string) *corev1.Node { return cluster.Node(name) }

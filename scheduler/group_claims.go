@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// The claims of a PodGroup stay reserved for it while its pods come and go. If none of them has a node, and an attempt
+// on them fails, its devices may be what they cannot be placed with: so they are given back, as kube-scheduler's
+// DynamicResources does in PodGroupPostFilter (deallocatePodGroupClaims). Other devices can be found for it then, and
+// others can have these.
+
+// giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of: its attempt has failed
+// with the decision at entry seq.
+func (m *Machine) giveBackClaims(seq uint64, p *cluster.Pod) {
+	if p == nil || p.Group == nil || !m.cluster.HasGroupClaims() {
+		return
+	}
+	for _, g := range p.Group.Unit() {
+		if object := g.ObjectOf(eventlog.PodGroups); len(m.cluster.IdleClaims(g)) > 0 {
+			m.effects.add(Effect{Kind: GiveBack, Seq: seq, Namespace: g.Namespace, Name: g.Name, UID: object.GetUID()})
+		}
+	}
+}
+
+// endGiveBacks ends what was asked for and is done, or need not be done any more: a pod has a node by now. It is called
+// after each entry; there is hardly ever any.
+func (m *Machine) endGiveBacks() {
+	for _, x := range m.effects.ofGroups() {
+		if len(m.idleClaims(&x)) == 0 {
+			m.effects.done(x.UID, GiveBack)
+		}
+	}
+}
+
+// idleClaims returns the claims that an effect asks to give back.
+func (m *Machine) idleClaims(x *Effect) []eventlog.DeviceClaim {
+	g := m.cluster.Group(x.Namespace, x.Name)
+	if g == nil {
+		return nil
+	}
+	if object := g.ObjectOf(eventlog.PodGroups); object == nil || object.GetUID() != x.UID {
+		return nil
+	}
+	return m.cluster.IdleClaims(g)
+}
+
+// ofGroups returns the effects on PodGroups, in the order of their decisions.
+func (e *effects) ofGroups() (all []Effect) {
+	for uid := range e.groups { // any order: they are sorted
+		all = append(all, e.slots[e.at[effectKey{uid, GiveBack}]])
+	}
+	slices.SortFunc(all, func(a, b Effect) int { return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.UID, b.UID)) })
+	return all
+}
+
+// groupSet are the PodGroups that effects are about. It follows from the effects.
+type groupSet map[types.UID]struct{}
