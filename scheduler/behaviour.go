@@ -128,6 +128,8 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"A pod may request devices by the name of an extended resource: they are allocated to a claim that its bind " +
+			"makes. Before, such a pod was refused.",
 		// A sentence for each change.
 	}},
 }
@@ -178,6 +180,9 @@ func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
 
 // allocatesDevices reports whether Decisions allocate devices to claims.
 func (r *rules) allocatesDevices() bool { return r.behaviour >= 6 }
+
+// makesClaims reports whether pods may request devices by the names of extended resources.
+func (r *rules) makesClaims() bool { return r.behaviour >= 8 }
 
 // awaitsDevices reports whether devices with binding conditions may be allocated.
 func (r *rules) awaitsDevices() bool { return r.behaviour >= 7 }
@@ -334,4 +339,5 @@ func (m *Machine) useRules() {
 	m.cluster.KeepUnresolvedDevices(m.rules.keepsDevices())
 	m.cluster.BoundSelectors(m.rules.boundsSelectors())
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
+	m.cluster.MakeClaims(m.rules.makesClaims())
 }

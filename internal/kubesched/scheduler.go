@@ -52,6 +52,8 @@ type Scheduler struct {
 	order      []types.UID           // of assigned
 	version    int
 	written    []Object
+	made       string // the name of the claim that is made for extended resources
+	patch      []byte // of the status of the pod for which it is made
 	cycle      cycle
 }
 
@@ -160,7 +162,8 @@ func (s *Scheduler) keep(factory frameworkruntime.PluginFactory) frameworkruntim
 	}
 }
 
-// newClient returns a client that takes every update, and keeps what was written.
+// newClient returns a client that takes every update, every ResourceClaim that is made and every patch of a pod, and
+// keeps what was written.
 func (s *Scheduler) newClient() clientset.Interface {
 	client := &fake.Clientset{}
 	client.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -168,6 +171,17 @@ func (s *Scheduler) newClient() clientset.Interface {
 		s.stamp(obj)
 		s.written = append(s.written, obj)
 		return true, obj, nil
+	})
+	client.AddReactor("create", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		claim := action.(clienttesting.CreateAction).GetObject().DeepCopyObject().(*resourcev1.ResourceClaim)
+		claim.Name, claim.UID = s.made, types.UID("claim-"+s.made)
+		s.stamp(claim)
+		s.written = append(s.written, claim)
+		return true, claim, s.told(claim).put(claim) // DynamicResources waits until the watch tells of it
+	})
+	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.patch = action.(clienttesting.PatchAction).GetPatch()
+		return true, &v1.Pod{}, nil
 	})
 	return client
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -44,28 +45,48 @@ func (b *binding) reserveClaims(ctx context.Context) turn {
 }
 
 func (b *binding) reserveClaim(ctx context.Context, name string) error {
-	claim, err := b.readDevices(ctx, name)
+	devices := b.devicesOf(name)
+	requests, err := requestsOf(devices)
 	if err != nil {
 		return err
 	}
-	devices := b.devicesOf(name)
+	claim, err := b.claimToReserve(ctx, name, requests)
+	if err != nil {
+		return err
+	}
 	switch {
-	case devices != nil && claim.UID != devices.UID:
+	case requests != nil && !cluster.MadeFor(claim, b.UID):
+		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, name)
+	case requests == nil && devices != nil && claim.UID != devices.UID:
 		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, name)
 	case claim.Status.Allocation == nil && devices == nil:
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && devices != nil && !hasDevices(claim, devices):
+	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.ReservedFor, b.isPod):
-		b.noteAwaited(claim)
-		return nil
 	}
-	if claim.Status.Allocation == nil {
-		if claim, err = b.allocate(ctx, claim, devices); err != nil {
+	if claim.Status.Allocation == nil || !slices.ContainsFunc(claim.Status.ReservedFor, b.isPod) {
+		if claim, err = b.reserve(ctx, claim, devices); err != nil {
 			return err
 		}
+	}
+	b.noteAwaited(claim)
+	if requests != nil {
+		return b.tellClaim(ctx, name, requests)
+	}
+	return nil
+}
+
+// reserve allocates the devices to the claim, if it has none, and reserves it for the pod.
+func (b *binding) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
+	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	if claim.Status.Allocation == nil {
+		allocated, err := b.allocate(ctx, claim, devices)
+		if err != nil {
+			return nil, err
+		}
+		claim = allocated
 	}
 	if !slices.ContainsFunc(claim.Status.ReservedFor, b.isPod) {
 		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
@@ -74,10 +95,7 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
 	}
-	if claim, err = b.updateDevices(ctx, claim); err == nil {
-		b.noteAwaited(claim)
-	}
-	return err
+	return b.updateDevices(ctx, claim)
 }
 
 // allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. What is
@@ -104,12 +122,6 @@ func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	}
 	claim.Status.Allocation = result
 	return claim, nil
-}
-
-// hasDevices reports whether the claim has the devices that the decision gives it.
-func hasDevices(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) bool {
-	has, err := eventlog.NewDeviceClaim(claim)
-	return err == nil && has.Allocation == devices.Allocation
 }
 
 // devicesOf returns what the decision says of a claim; nil if nothing, because the claim was allocated before.
@@ -170,10 +182,13 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 		return err
 	}
 	devices := b.devicesOf(name)
+	if requests, err := requestsOf(devices); err == nil && requests != nil {
+		return b.unmakeClaim(ctx, claim)
+	}
 	if devices != nil && claim.UID != devices.UID {
 		return nil // it is another one
 	}
-	if b.elsewhere && (devices == nil || !hasDevices(claim, devices)) {
+	if b.elsewhere && (devices == nil || !devices.SameDevices(claim)) {
 		return nil // it is allocated for where the pod is
 	}
 	before := len(claim.Status.ReservedFor)

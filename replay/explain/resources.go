@@ -126,7 +126,8 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 			}
 			countNode(&use, n.Node().Name, allocatable, free-onNode, usable)
 		}
-		if need.Resource == resourcePods && use.Usable >= need.Amount {
+		if need.Resource == resourcePods && use.Usable >= need.Amount ||
+			use.Allocatable == 0 && c.StandsForDevices(need.Resource) { // nodes may have it as devices
 			continue
 		}
 		use.Holders, use.Others, use.OthersAmount = having.ranked()
