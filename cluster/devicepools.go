@@ -110,9 +110,10 @@ func (s *State) devicesChanged(name string) {
 }
 
 // AppendClaims appends what the pod's ResourceClaims ask for, and which extended resources of its containers stand for
-// devices. Pods of which it appends the same, and that are the same but for the names of their claims, get the same answer from DynamicResources about a node that has not changed
-// (ChangedSince) while Beyond has not. ok is false if that does not hold: a pool of devices is not of one node, a claim
-// is not there or has devices already, or the running cycle has devices reserved.
+// devices. Pods of which it appends the same, and that are the same but for the names of their claims, get the same
+// answer from DynamicResources about a node that has not changed (ChangedSince) while Beyond has not. ok is false if
+// that does not hold: a pool of devices is not of one node, a claim is not there or has devices already, or the running
+// cycle has devices reserved.
 func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 	dra := s.informers.dra
 	gates := utilfeature.DefaultFeatureGate

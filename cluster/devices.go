@@ -26,7 +26,8 @@ type assumedDevices struct {
 	text       string
 	// devices is the encoding of the allocation alone: text, unless that has requests.
 	devices string
-	// made says that the claim is not logged yet: the bind of its holder makes it. logged has its name and its requests.
+	// made says that the claim is not logged yet: the bind of its holder makes it. logged has its name and its
+	// requests.
 	made bool
 	// holders are the pods whose placements rest on it, sorted.
 	holders []types.UID

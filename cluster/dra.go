@@ -346,8 +346,8 @@ func (t *claimTracker) AssumedClaimRestore(string, string) {}
 // owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and
 // only claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
 //
-// Devices with binding conditions cannot be judged before behaviour 7 (the plugin would read the clock on the wall), and
-// those that are requested as an extended resource before behaviour 8.
+// Devices with binding conditions cannot be judged before behaviour 7 (the plugin would read the clock on the wall),
+// and those that are requested as an extended resource before behaviour 8.
 func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])

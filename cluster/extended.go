@@ -20,8 +20,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// Devices that a pod requests by the name of an extended resource which stands for a DeviceClass, on a node that has none
-// of it in its allocatable. The DynamicResources plugin allocates them to a claim that exists in memory only. The
+// Devices that a pod requests by the name of an extended resource which stands for a DeviceClass, on a node that has
+// none of it in its allocatable. The DynamicResources plugin allocates them to a claim that exists in memory only. The
 // Decision has its requests and its devices, and the bind of the pod makes it.
 
 // StandsForDevices reports whether the pod requests an extended resource that stands for a DeviceClass. It is false
@@ -34,7 +34,8 @@ func StandsForDevices(m fwk.SharedDRAManager, pod *v1.Pod) bool {
 	return ok && ours.classes.anyOf(pod)
 }
 
-// ClassesOf returns the names of the DeviceClasses for which resources stand that the pod requests, sorted; for plugins.
+// ClassesOf returns the names of the DeviceClasses for which resources stand that the pod requests, sorted; for
+// plugins.
 func ClassesOf(m fwk.SharedDRAManager, pod *v1.Pod) (classes []string) {
 	if ours, ok := m.(*draManager); ok {
 		ours.classes.eachOf(pod, func(_ int, name v1.ResourceName, _ int64) {
@@ -47,7 +48,9 @@ func ClassesOf(m fwk.SharedDRAManager, pod *v1.Pod) (classes []string) {
 
 // StandsForDevices reports whether the resource stands for a DeviceClass: a node that has none of it in its allocatable
 // may have it as devices. It is false before behaviour 8.
-func (s *State) StandsForDevices(name v1.ResourceName) bool { return s.informers.dra.classes.stands(name) }
+func (s *State) StandsForDevices(name v1.ResourceName) bool {
+	return s.informers.dra.classes.stands(name)
+}
 
 // stands reports whether the resource stands for a DeviceClass. A nil c is of no state.
 func (c *deviceClasses) stands(name v1.ResourceName) bool {
@@ -94,8 +97,8 @@ func (c *deviceClasses) eachOf(pod *v1.Pod, f func(container int, resource v1.Re
 const plenty = 1 << 61
 
 // AmountOn is what a node has of a resource, and how much of it its pods request. Of a resource that stands for a
-// DeviceClass, a node without it in its allocatable has more than anybody requests: how many devices are free there only
-// the allocator can tell.
+// DeviceClass, a node without it in its allocatable has more than anybody requests: how many devices are free there
+// only the allocator can tell.
 func (s *State) AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
 	allocatable, requested = AmountOn(info, name)
 	if allocatable == 0 && s.informers.dra.classes.stands(name) {
@@ -288,8 +291,8 @@ type ownRequest struct {
 	ends bool
 }
 
-// ownRequestOf returns for which container and resource a request is, by its name: container-CONTAINER-request-RESOURCE,
-// both counted, the resources of the container by name.
+// ownRequestOf returns for which container and resource a request is, by its name:
+// container-CONTAINER-request-RESOURCE, both counted, the resources of the container by name.
 func ownRequestOf(containers []v1.Container, r *resourcev1.DeviceRequest) (ownRequest, v1.ResourceName, error) {
 	var container, at int
 	if n, err := fmt.Sscanf(r.Name, "container-%d-request-%d", &container, &at); err != nil || n != 2 ||

@@ -265,8 +265,8 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 		pod.Spec.InitContainers = drawContainers(t, "init", 0, 3)
 		pod.Spec.Containers = drawContainers(t, "container", 1, 2)
 		client := fake.NewClientset(pod)
-		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(), &config.DynamicResourcesArgs{},
-			&pluginHandle{informers: f, profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile"), client: client})
+		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(),
+			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile"), client: client})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,7 +310,8 @@ func TestNamesOfMadeClaims(t *testing.T) {
 	f := NewInformers()
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "u"}}
 	first := f.freeName(pod, 1)
-	if first != f.freeName(pod, 1) || !strings.HasPrefix(first, "train-extended-resources-") || first == f.freeName(pod, 2) {
+	if first != f.freeName(pod, 1) || !strings.HasPrefix(first, "train-extended-resources-") ||
+		first == f.freeName(pod, 2) {
 		t.Errorf("the names are %s, %s, and %s in another cycle", first, f.freeName(pod, 1), f.freeName(pod, 2))
 	}
 	mustUpsert(t, f, deviceClaim(first))

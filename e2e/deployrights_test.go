@@ -465,8 +465,8 @@ func (w *installedWorld) devices() {
 	}
 }
 
-// extendedResources has a pod that requests the other device as an extended resource: the scheduler makes the claim. The
-// claim of a scheduler before it, which has not bound its pod, is deleted.
+// extendedResources has a pod that requests the other device as an extended resource: the scheduler makes the claim.
+// The claim of a scheduler before it, which has not bound its pod, is deleted.
 func (w *installedWorld) extendedResources() {
 	w.Helper()
 	p := w.pod("extended", "", "100m")

@@ -37,7 +37,8 @@ func NewDeviceClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	return DeviceClaim{Claim: claim.Name, UID: claim.UID, Allocation: text}, nil
 }
 
-// NewMadeClaim returns the devices, and the requests, of a claim that the pod's bind makes. The claim is not written to.
+// NewMadeClaim returns the devices, and the requests, of a claim that the pod's bind makes. The claim is not written
+// to.
 func NewMadeClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	if claim.Status.Allocation == nil || len(claim.Spec.Devices.Requests) == 0 {
 		return DeviceClaim{}, fmt.Errorf("ResourceClaim %s/%s has no allocation, or no requests", claim.Namespace,
@@ -107,8 +108,8 @@ func (c *DeviceClaim) Check(most int) (memory int, err error) {
 	return memory, err
 }
 
-// encodeAllocation writes an allocation as the status of a ResourceClaim that says nothing else but what it requests, if
-// that is given: what holds of the encoding of objects holds of it.
+// encodeAllocation writes an allocation as the status of a ResourceClaim that says nothing else but what it requests,
+// if that is given: what holds of the encoding of objects holds of it.
 func encodeAllocation(requests []resourcev1.DeviceRequest, a *resourcev1.AllocationResult) (string, error) {
 	bare := resourcev1.AllocationResult{Devices: a.Devices, NodeSelector: a.NodeSelector}
 	bare.Devices.Config = nil

@@ -76,7 +76,8 @@ func TestAClaimIsMadeAndDeletedWithItsPod(t *testing.T) {
 			t.Error("two pods have the claim made")
 		}
 		inputs = devices.release(pod, false)
-		if len(inputs) != 1 || inputs[0].(*eventlog.Deleted).UID != made.UID || len(devices.claims)+len(devices.made) > 0 {
+		if len(inputs) != 1 || inputs[0].(*eventlog.Deleted).UID != made.UID ||
+			len(devices.claims)+len(devices.made) > 0 {
 			t.Errorf("released: %+v, left %v", inputs, devices.claims)
 		}
 	}

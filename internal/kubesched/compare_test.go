@@ -267,8 +267,8 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	d.flying = append(d.flying, f)
 }
 
-// compareMade compares what kube-scheduler's claim for extended resources requests, and which container uses which of its
-// requests, with ours.
+// compareMade compares what kube-scheduler's claim for extended resources requests, and which container uses which of
+// its requests, with ours.
 func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourcev1.ResourceClaim) {
 	told, err := d.theirs.Mappings()
 	if err != nil {

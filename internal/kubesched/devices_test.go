@@ -303,7 +303,7 @@ func (d *duel) addClaims(p *v1.Pod) {
 // The resources that stand for devices: of class gpu, and of class nic, by its name.
 const (
 	extendedGPU = "example.com/gpu"
-	extendedNIC = resourcev1.ResourceDeviceClassPrefix + "nic"
+	extendedNIC = v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "nic")
 )
 
 // addExtended has containers of a pod request extended resources.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -105,6 +106,13 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 	if err != nil {
 		return nil, err
 	}
+	devices := dynamicresources.NewDRAManager(s.ctx, claims, tracker, factory)
+	if resources, ok := devices.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok {
+		// As kube-scheduler does (addAllEventHandlers).
+		if _, err := s.told(&resourcev1.DeviceClass{}).AddEventHandler(resources); err != nil {
+			return nil, err
+		}
+	}
 	profile = *profile.DeepCopy()
 	registry := plugins.NewInTreeRegistry()
 	known := func(name string) bool { return registry[name] != nil && name != names.DefaultPreemption }
@@ -118,7 +126,7 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 		frameworkruntime.WithPodNominator(s.world),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithClientSet(client),
-		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(s.ctx, claims, tracker, factory)),
+		frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithSharedCSIManager(
 			nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithLogger(klog.FromContext(s.ctx)),

@@ -66,6 +66,11 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
 	}
+	if requests != nil { // an earlier process may have ended when it was about to delete the claim
+		if claim, err = b.addFinalizer(ctx, claim); err != nil {
+			return err
+		}
+	}
 	if claim.Status.Allocation == nil || !slices.ContainsFunc(claim.Status.ReservedFor, b.isPod) {
 		if claim, err = b.reserve(ctx, claim, devices); err != nil {
 			return err
@@ -102,16 +107,9 @@ func (b *binding) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
 // written next says of which version of the claim it is, so that it is refused if somebody else has changed the claim.
 func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
-	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
-	if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
-		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
-		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
-			claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("add finalizer: %w", err)
-		}
+	claim, err := b.addFinalizer(ctx, claim)
+	if err != nil {
+		return nil, err
 	}
 	result, err := devices.Result()
 	if err != nil {
@@ -122,6 +120,23 @@ func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	}
 	claim.Status.Allocation = result
 	return claim, nil
+}
+
+// addFinalizer returns the claim with its finalizer, which is written if it was not there.
+func (b *binding) addFinalizer(ctx context.Context,
+	claim *resourcev1.ResourceClaim) (with *resourcev1.ResourceClaim, err error) {
+	if slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		return claim, nil
+	}
+	claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+	err = b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
+		with, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add finalizer: %w", err)
+	}
+	return with, nil
 }
 
 // devicesOf returns what the decision says of a claim; nil if nothing, because the claim was allocated before.

@@ -15,8 +15,8 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/effect"
 )
 
-// withExtended is a server with pod a, which requests GPUs as an extended resource, and the bind whose decision allocates
-// them to a claim that is to be made.
+// withExtended is a server with pod a, which requests GPUs as an extended resource, and the bind whose decision
+// allocates them to a claim that is to be made.
 func withExtended(t *testing.T) (*server, effect.Request) {
 	s := newServer(t)
 	pod := s.addPod("a", "u")
@@ -35,7 +35,8 @@ func withExtended(t *testing.T) (*server, effect.Request) {
 			Exactly: &resourcev1.ExactDeviceRequest{
 				DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}})
 		decided.Status.Allocation.Devices.Results = append(decided.Status.Allocation.Devices.Results,
-			resourcev1.DeviceRequestAllocationResult{Request: name, Driver: "d", Pool: "n1", Device: []string{"g0", "g1"}[i]})
+			resourcev1.DeviceRequestAllocationResult{Request: name, Driver: "d", Pool: "n1",
+				Device: []string{"g0", "g1"}[i]})
 	}
 	devices, err := eventlog.NewMadeClaim(decided)
 	if err != nil {
@@ -76,7 +77,8 @@ func checkMade(t *testing.T, s *server, what string) {
 // The claim is made, allocated and reserved once, and the pod's status says which container uses which request of it,
 // before the pod is bound, whatever becomes of the calls.
 func TestAClaimIsMadeForExtendedResources(t *testing.T) {
-	for _, step := range []string{"", "POST /resourceclaims", "PUT /resourceclaims/gpu/status", "PATCH /pods/a/status"} {
+	for _, step := range []string{"", "POST /resourceclaims", "PUT /resourceclaims/gpu/status",
+		"PATCH /pods/a/status"} {
 		for _, f := range []fault{{code: 409}, {code: 409, after: true}, {code: 500, after: true}, {code: 503},
 			{code: -2}, {code: -1, after: true}} {
 			method, end, _ := strings.Cut(step, " ")
@@ -160,7 +162,8 @@ func TestAClaimIsNotMadeForAnotherPodThanWasDecided(t *testing.T) {
 // A bind that fails deletes the claim, without its finalizer, before that is told; whatever becomes of the calls.
 func TestAMadeClaimIsDeletedIfThePodIsNotBound(t *testing.T) {
 	for _, step := range []string{"PUT /resourceclaims/gpu", "DELETE /resourceclaims/gpu", ""} {
-		for _, f := range []fault{{code: 403}, {code: 409}, {code: 500, after: true}, {code: -1, after: true}, {code: -2}} {
+		for _, f := range []fault{{code: 403}, {code: 409}, {code: 500, after: true}, {code: -1, after: true},
+			{code: -2}} {
 			method, end, _ := strings.Cut(step, " ")
 			s, request := withExtended(t)
 			refused, once := false, step != ""
@@ -198,7 +201,8 @@ func TestAClaimThatWasNotMadeForThePodIsLeftAlone(t *testing.T) {
 		before := put(s, s.devices, claim).DeepCopy()
 		r := run(t, s, effect.Options{})
 		got := r.results(t, request)[0].(*eventlog.BindResult)
-		if got.Outcome != eventlog.BindFailed || !strings.Contains(got.Message, "claim ns/gpu was not made for the pod") ||
+		if got.Outcome != eventlog.BindFailed ||
+			!strings.Contains(got.Message, "claim ns/gpu was not made for the pod") ||
 			!reflect.DeepEqual(s.devices["gpu"], before) {
 			t.Errorf("owned %v: the result is %v %q, the claim %+v", owned, got.Outcome, got.Message, s.devices["gpu"])
 		}

@@ -10,10 +10,10 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// Upstream scores the devices of an extended resource that stands for a DeviceClass, if its arguments name the resource,
-// by the answers of CEL selectors that it keeps for a driver, pool and device for as long as the process lives: they
-// depend on what the device was when it was looked at first, and so on when the process began. So what scores is told
-// of no such resource: of those, only what nodes have in their allocatable counts.
+// Upstream scores the devices of an extended resource that stands for a DeviceClass, if its arguments name the
+// resource, by the answers of CEL selectors that it keeps for a driver, pool and device for as long as the process
+// lives: they depend on what the device was when it was looked at first, and so on when the process began. So what
+// scores is told of no such resource: of those, only what nodes have in their allocatable counts.
 
 // scoresNoDevices returns a factory whose plugin scores no devices. What it filters, and its hints, know of them.
 func scoresNoDevices(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
