@@ -266,7 +266,8 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 		pod.Spec.Containers = drawContainers(t, "container", 1, 2)
 		client := fake.NewClientset(pod)
 		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(),
-			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile"), client: client})
+			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, client: client,
+				profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile")})
 		if err != nil {
 			t.Fatal(err)
 		}
