@@ -86,7 +86,7 @@ func (p *Planner) takenBy(r *reservation) map[string][]*cluster.Pod {
 // slack is what a node will have left of a resource at the reservation's time beside what is reserved of it, if no
 // other pod comes.
 func (p *Planner) slack(r *reservation, info fwk.NodeInfo, name v1.ResourceName) int64 {
-	left, _ := cluster.AmountOn(info, name)
+	left, _ := p.view.AmountOn(info, name)
 	now := p.view.Now()
 	for _, running := range info.GetPods() {
 		pod := p.view.Pod(running.GetPod().UID)
@@ -192,7 +192,7 @@ func (p *Planner) leftTo(r *reservation, info fwk.NodeInfo, name v1.ResourceName
 	left, known := b.left[name]
 	if !known {
 		p.counts++
-		allocatable, requested := cluster.AmountOn(info, name)
+		allocatable, requested := p.view.AmountOn(info, name)
 		if now := max(0, allocatable-requested); now > 0 {
 			left = now - min(now, max(0, p.slack(r, info, name)))
 		}

@@ -57,7 +57,8 @@ func AmountOf(r fwk.Resource, name v1.ResourceName) int64 {
 	return amountIn(r, name)
 }
 
-// AmountOn is what a node has of a resource, and how much of it its pods request.
+// AmountOn is what a node has of a resource in its allocatable, and how much of it its pods request. See the method of
+// State for resources that may stand for devices.
 func AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64) {
 	if name == v1.ResourcePods {
 		return int64(info.GetAllocatable().GetAllowedPodNumber()), int64(len(info.GetPods()))

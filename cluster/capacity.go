@@ -25,6 +25,9 @@ type Capacity struct {
 	bounded    bool
 	high       [4]int64
 	scalarHigh map[v1.ResourceName]int64
+
+	// classes tell which resources stand for devices; nil for none.
+	classes *deviceClasses
 }
 
 // add adds sign times the amounts.
@@ -153,6 +156,9 @@ func (c *Capacity) of(name v1.ResourceName) (free int64, offered bool) {
 	case v1.ResourcePods:
 		free, high = c.Pods, c.high[3]
 	default:
+		if c.classes.stands(name) {
+			return 0, false // nodes may have it as devices, which are not counted here
+		}
 		free, offered = c.Scalar[name]
 		high = c.scalarHigh[name]
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -127,11 +128,12 @@ func (s *State) devicesChanged(name string) {
 	}
 }
 
-// AppendClaims appends what the pod's ResourceClaims ask for. Pods of which it appends the same, and that are the same
-// but for the names of their claims, get the same answer from DynamicResources about a node that has not changed
-// (ChangedSince) while Beyond has not. ok is false if that does not hold: a pool of devices is not of one node, a claim
-// is not there or has devices already, or the running cycle has devices reserved. The devices of a pod that waits do
-// not count: it is looked for a place for only where it gives them back.
+// AppendClaims appends what the pod's ResourceClaims ask for, and which extended resources of its containers stand for
+// devices. Pods of which it appends the same, and that are the same but for the names of their claims, get the same
+// answer from DynamicResources about a node that has not changed (ChangedSince) while Beyond has not. ok is false if
+// that does not hold: a pool of devices is not of one node, a claim is not there or has devices already, or the running
+// cycle has devices reserved. The devices of a pod that waits do not count: it is looked for a place for only where it
+// gives them back.
 func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 	dra := s.informers.dra
 	gates := utilfeature.DefaultFeatureGate
@@ -157,5 +159,10 @@ func (s *State) AppendClaims(dst []byte, pod *v1.Pod) (out []byte, ok bool) {
 		}
 		names, dst = append(names, *name), canonical.AppendBytes(dst, spec)
 	}
+	dra.classes.eachOf(pod, func(container int, resource v1.ResourceName, amount int64) {
+		dst = binary.AppendUvarint(dst, uint64(container))
+		dst = canonical.AppendString(dst, string(resource))
+		dst = binary.AppendVarint(dst, amount)
+	})
 	return dst, true
 }

@@ -24,6 +24,11 @@ type assumedDevices struct {
 	// allocation is what the decisions say; shared, never changed. text is its encoding.
 	allocation *resourcev1.AllocationResult
 	text       string
+	// devices is the encoding of the allocation alone: text, unless that has requests.
+	devices string
+	// made says that the claim is not logged yet: the bind of its holder makes it. logged has its name and its
+	// requests.
+	made bool
 	// holders are the pods whose placements rest on it, sorted.
 	holders []types.UID
 }
@@ -69,6 +74,11 @@ func (f *Informers) AssumeDevices(pod *v1.Pod, list []eventlog.DeviceClaim) erro
 
 func (f *Informers) assumeDevices(pod *v1.Pod, c *eventlog.DeviceClaim) error {
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: c.Claim}
+	if requests, err := requestsToMake(c); err != nil {
+		return fmt.Errorf("ResourceClaim %s: %w", key, err)
+	} else if len(requests) > 0 {
+		return f.assumeMade(pod.UID, key, c, requests)
+	}
 	claim, ok := f.Get(eventlog.ResourceClaims, key.Namespace, key.Name).(*resourcev1.ResourceClaim)
 	switch {
 	case !ok:
@@ -85,7 +95,7 @@ func (f *Informers) assumeDevices(pod *v1.Pod, c *eventlog.DeviceClaim) error {
 		if err != nil {
 			return fmt.Errorf("ResourceClaim %s: %w", key, err)
 		}
-		assumed = &assumedDevices{logged: claim, allocation: allocation, text: c.Allocation}
+		assumed = &assumedDevices{logged: claim, allocation: allocation, text: c.Allocation, devices: c.Allocation}
 		if _, err := f.factory.byResource[eventlog.ResourceClaims].put(assumed.seen()); err != nil {
 			return err
 		}
@@ -124,6 +134,10 @@ func (f *Informers) ForgetDevices(podUID types.UID) (freed []FreedClaim) {
 			continue // it is what plugins see
 		}
 		freed = append(freed, FreedClaim{Before: assumed.seen(), Now: assumed.logged})
+		if assumed.made {
+			f.dra.claims.count(assumed.seen(), nil)
+			continue
+		}
 		if _, err := f.factory.byResource[eventlog.ResourceClaims].put(assumed.logged); err != nil {
 			panic(fmt.Sprintf("cluster: ResourceClaim %s was logged and cannot be put back: %v", key, err))
 		}
@@ -141,6 +155,10 @@ func (f *Informers) withDevices(claim *resourcev1.ResourceClaim) *resourcev1.Res
 	if assumed.isOther(claim) {
 		f.dropDevices(key)
 		return claim
+	}
+	if assumed.made {
+		f.dra.claims.count(assumed.seen(), nil) // from here on it counts as what it is
+		assumed.made = false
 	}
 	assumed.logged = claim
 	if claim.Status.Allocation == nil {
@@ -180,14 +198,15 @@ func (f *Informers) heldDevices(uid types.UID) (list []eventlog.DeviceClaim) {
 
 // isOther reports whether the claim as it is logged cannot become what was assumed of it.
 func (a *assumedDevices) isOther(claim *resourcev1.ResourceClaim) bool {
-	if claim.UID != a.logged.UID {
+	switch {
+	case a.made && !slices.ContainsFunc(a.holders, func(uid types.UID) bool { return MadeFor(claim, uid) }),
+		!a.made && claim.UID != a.logged.UID:
 		return true
-	}
-	if claim.Status.Allocation == nil {
+	case claim.Status.Allocation == nil:
 		return false
 	}
 	logged, err := eventlog.NewDeviceClaim(claim)
-	return err != nil || logged.Allocation != a.text
+	return err != nil || logged.Allocation != a.devices
 }
 
 // leaveDevices has a pod rest no more on what was assumed of a claim that is logged so.
@@ -218,6 +237,9 @@ func (f *Informers) dropDevices(key types.NamespacedName) {
 		return
 	}
 	delete(f.devices, key)
+	if assumed.made {
+		f.dra.claims.count(assumed.seen(), nil)
+	}
 	for _, uid := range assumed.holders {
 		f.forgetKey(key, uid)
 	}
@@ -226,7 +248,9 @@ func (f *Informers) dropDevices(key types.NamespacedName) {
 // ReservedDevices returns the devices that the pod's claims have in this cycle, after Reserve of DynamicResources, and
 // that the log does not say they have: those that were allocated now, and those that earlier decisions have allocated.
 // why says, in words for the pod's owner, what cannot be allocated; "" if all can.
-func (f *Informers) ReservedDevices(pod *v1.Pod) (list []eventlog.DeviceClaim, why string) {
+//
+// The claim that is made for extended resources comes last. cycle is the number of the cycle.
+func (f *Informers) ReservedDevices(pod *v1.Pod, cycle uint64) (list []eventlog.DeviceClaim, why string) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err != nil || name == nil ||
@@ -253,6 +277,13 @@ func (f *Informers) ReservedDevices(pod *v1.Pod) (list []eventlog.DeviceClaim, w
 		}
 		list = append(list, c)
 	}
+	if made := f.madeClaim(pod, cycle); made != nil {
+		c, err := eventlog.NewMadeClaim(made)
+		if err != nil {
+			return nil, err.Error()
+		}
+		list = append(list, c)
+	}
 	return list, ""
 }
 
@@ -271,13 +302,18 @@ func (t *claimTracker) reserved(key types.NamespacedName) *resourcev1.ResourceCl
 	}
 	claim := &resourcev1.ResourceClaim{ObjectMeta: logged.ObjectMeta}
 	claim.Status.Allocation = pending.claim.Status.Allocation.DeepCopy()
-	for i := range claim.Status.Allocation.Devices.Results {
-		if r := &claim.Status.Allocation.Devices.Results[i]; r.ShareID != nil {
-			id := shareID(logged.UID, i, r)
+	nameShares(logged.UID, claim.Status.Allocation)
+	return claim
+}
+
+// nameShares gives the shares of devices of a claim their identities.
+func nameShares(claim types.UID, allocation *resourcev1.AllocationResult) {
+	for i := range allocation.Devices.Results {
+		if r := &allocation.Devices.Results[i]; r.ShareID != nil {
+			id := shareID(claim, i, r)
 			r.ShareID = &id
 		}
 	}
-	return claim
 }
 
 // shareSpace is the namespace of the identities of shares.
@@ -325,6 +361,11 @@ func (f *Informers) restoreDevices(r *canonical.Reader) error {
 		return r.Err()
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: list[0].Claim}
+	if requests, err := requestsToMake(&list[0]); err != nil {
+		return fmt.Errorf("assumed devices of ResourceClaim %s: %w", key, err)
+	} else if len(requests) > 0 {
+		return f.restoreMade(r, key, &list[0], requests)
+	}
 	claim, ok := f.Get(eventlog.ResourceClaims, namespace, list[0].Claim).(*resourcev1.ResourceClaim)
 	if !ok || claim.UID != list[0].UID || f.devices[key] != nil {
 		return fmt.Errorf("assumed devices of ResourceClaim %s: it is not logged, or assumed twice", key)
@@ -334,6 +375,9 @@ func (f *Informers) restoreDevices(r *canonical.Reader) error {
 		return fmt.Errorf("assumed devices of ResourceClaim %s: %w", key, err)
 	}
 	assumed := &assumedDevices{logged: claim, allocation: allocation, text: list[0].Allocation}
+	if assumed.devices, err = devicesIn(allocation); err != nil {
+		return fmt.Errorf("assumed devices of ResourceClaim %s: %w", key, err)
+	}
 	if assumed.isOther(claim) {
 		return fmt.Errorf("assumed devices of ResourceClaim %s: it is logged with others", key)
 	}
@@ -349,6 +393,22 @@ func (f *Informers) restoreDevices(r *canonical.Reader) error {
 		f.holdDevices(types.UID(r.String("holder")), key, assumed)
 	}
 	return r.Err()
+}
+
+// restoreMade reads the holder of a claim that is to be made.
+func (f *Informers) restoreMade(r *canonical.Reader, key types.NamespacedName, c *eventlog.DeviceClaim,
+	requests []resourcev1.DeviceRequest) error {
+	if holders := r.Count("holders", 1); holders != 1 {
+		r.Fail("holders", fmt.Errorf("%d pods hold ResourceClaim %s", holders, key))
+	}
+	holder := types.UID(r.String("holder"))
+	if r.Err() != nil {
+		return r.Err()
+	}
+	if err := f.assumeMade(holder, key, c, requests); err != nil {
+		return fmt.Errorf("assumed devices of ResourceClaim %s: %w", key, err)
+	}
+	return nil
 }
 
 func appendDeviceClaims(dst []byte, list []eventlog.DeviceClaim) []byte {

@@ -54,7 +54,7 @@ func newDRAManager(factory *logFactory) *draManager {
 		slices:  all,
 		listed:  newSliceList(all, sliceInformer, resources.DeviceTaintRules().Informer()),
 		pools:   pools,
-		classes: newDeviceClasses(resources.DeviceClasses().Informer().GetIndexer()),
+		classes: newDeviceClasses(resources.DeviceClasses().Informer()),
 	}
 }
 
@@ -71,6 +71,16 @@ func BoundsSelectors(m fwk.SharedDRAManager) bool {
 // AwaitDevices sets whether devices with binding conditions may be allocated: the bind of a pod waits for them. Without
 // it a pod is refused that would have one.
 func (s *State) AwaitDevices(yes bool) { s.informers.dra.claims.awaits = yes }
+
+// MakeClaims sets whether pods may request devices by the names of extended resources: decisions allocate them to a
+// claim that the bind of the pod makes. Without it such a pod is refused.
+func (s *State) MakeClaims(yes bool) {
+	if s.informers.dra.classes.makesClaims != yes {
+		s.informers.dra.classes.makesClaims = yes
+		s.roomVersion++
+		s.beyond++
+	}
+}
 
 // ResourceClaims implements fwk.SharedDRAManager.
 func (m *draManager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
@@ -92,16 +102,36 @@ type deviceClasses struct {
 	indexer cache.Indexer
 	resourcelisters.DeviceClassLister
 	extendedResources bool
+	// makesClaims: see State.MakeClaims.
+	makesClaims bool
+	// named counts the classes that stand for an extended resource.
+	named map[string]int
 }
 
-func newDeviceClasses(indexer cache.Indexer) *deviceClasses {
+func newDeviceClasses(informer cache.SharedIndexInformer) *deviceClasses {
+	indexer := informer.GetIndexer()
 	if err := indexer.AddIndexers(cache.Indexers{extendedResourceIndex: extendedResourceOf}); err != nil {
 		panic(fmt.Sprintf("cluster: a fresh store refuses an index: %v", err))
 	}
+	named := map[string]int{}
+	count := func(obj any, n int) {
+		names, _ := extendedResourceOf(obj)
+		for _, name := range names {
+			if named[name] += n; named[name] == 0 {
+				delete(named, name)
+			}
+		}
+	}
+	mustHandle(informer, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { count(obj, 1) },
+		UpdateFunc: func(old, obj any) { count(old, -1); count(obj, 1) },
+		DeleteFunc: func(obj any) { count(obj, -1) },
+	})
 	return &deviceClasses{
 		indexer:           indexer,
 		DeviceClassLister: resourcelisters.NewDeviceClassLister(indexer),
 		extendedResources: utilfeature.DefaultFeatureGate.Enabled(features.DRAExtendedResource),
+		named:             named,
 	}
 }
 
@@ -171,6 +201,9 @@ var _ fwk.ResourceClaimTracker = (*claimTracker)(nil)
 
 func newClaimTracker(informer cache.SharedIndexInformer, lister resourcelisters.ResourceClaimLister,
 	pools *devicePools) *claimTracker {
+	if err := informer.GetIndexer().AddIndexers(cache.Indexers{madeForIndex: madeForWhom}); err != nil {
+		panic(fmt.Sprintf("cluster: a fresh store refuses an index: %v", err))
+	}
 	t := &claimTracker{
 		lister:    lister,
 		pools:     pools,
@@ -347,7 +380,8 @@ func (t *claimTracker) AssumedClaimRestore(string, string) {}
 // owner; "" if it can. allocates says that devices are allocated by decisions; before behaviour 6 they are not, and
 // only claims that stand allocated can be decided: the DynamicResources plugin compares nodes with them.
 //
-// Devices with binding conditions cannot be judged before behaviour 7 (the plugin would read the clock on the wall).
+// Devices with binding conditions cannot be judged before behaviour 7 (the plugin would read the clock on the wall),
+// and those that are requested as an extended resource before behaviour 8.
 func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -368,6 +402,9 @@ func (f *Informers) Undecidable(pod *v1.Pod, allocates bool) string {
 			return fmt.Sprintf("resourceclaim %q has a device with binding conditions, which are not supported yet",
 				*name)
 		}
+	}
+	if f.dra.classes.makesClaims {
+		return ""
 	}
 	return f.standsForDevices(pod)
 }

@@ -22,12 +22,25 @@ func ForAllocator(m fwk.SharedDRAManager) fwk.SharedDRAManager {
 type draView struct{ *draManager }
 
 // ResourceClaims implements fwk.SharedDRAManager.
-func (v draView) ResourceClaims() fwk.ResourceClaimTracker { return claimView{v.claims} }
+func (v draView) ResourceClaims() fwk.ResourceClaimTracker { return claimView{v.claims, v.classes} }
 
 // ResourceSlices implements fwk.SharedDRAManager.
 func (v draView) ResourceSlices() fwk.ResourceSliceLister { return v.listed }
 
-type claimView struct{ *claimTracker }
+type claimView struct {
+	*claimTracker
+	classes *deviceClasses
+}
+
+// List implements fwk.ResourceClaimTracker. The plugin looks there for one claim only: that which was made for the
+// pod's extended resources by an attempt that failed. It refuses the pod while there is one, and deletes it in
+// PostFilter, which is not run. Here that attempt's bind deletes it, and nothing stands in the way of the next attempt.
+func (v claimView) List() ([]*resourcev1.ResourceClaim, error) {
+	if v.classes.makesClaims {
+		return nil, nil
+	}
+	return v.claimTracker.List()
+}
 
 // ListAllAllocatedDevices implements fwk.ResourceClaimTracker.
 func (v claimView) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {

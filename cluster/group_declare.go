@@ -269,6 +269,9 @@ func (s *State) lacksRoom(all *Capacity, g *Group) (worst Shortfall, lacking boo
 		return Shortfall{}, false
 	}
 	for _, m := range g.declarations[0].room {
+		if s.StandsForDevices(m.resource) {
+			continue
+		}
 		free, _ := all.of(m.resource)
 		if s := (Shortfall{Resource: m.resource, Needed: m.amount, Free: free, Asked: true}); free < m.amount &&
 			(!lacking || s.worseThan(worst)) {

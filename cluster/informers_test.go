@@ -32,6 +32,7 @@ type pluginHandle struct {
 	informers *Informers
 	snapshot  fwk.SharedLister
 	profile   string
+	client    kubernetes.Interface
 }
 
 func (h *pluginHandle) SharedInformerFactory() informers.SharedInformerFactory {
@@ -39,7 +40,7 @@ func (h *pluginHandle) SharedInformerFactory() informers.SharedInformerFactory {
 }
 func (h *pluginHandle) SharedCSIManager() fwk.CSIManager       { return h.informers.CSI() }
 func (h *pluginHandle) SharedDRAManager() fwk.SharedDRAManager { return h.informers.DRA() }
-func (h *pluginHandle) ClientSet() kubernetes.Interface        { return nil }
+func (h *pluginHandle) ClientSet() kubernetes.Interface        { return h.client }
 func (h *pluginHandle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 func (h *pluginHandle) Parallelizer() fwk.Parallelizer         { return nil }
 func (h *pluginHandle) ProfileName() string                    { return h.profile }

@@ -135,6 +135,9 @@ func (s *State) Overcommitted(p *Pod) bool {
 	// any order: one is enough
 	for name, amount := range wants.GetScalarResources() {
 		if over(amount, has.ScalarResources[name], can.ScalarResources[name]) {
+			if can.ScalarResources[name] == 0 && s.StandsForDevices(name) {
+				continue // the pod has devices
+			}
 			return true
 		}
 	}

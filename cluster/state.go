@@ -67,8 +67,10 @@ type State struct {
 
 // New returns the state before the first entry: nothing.
 func New() *State {
+	informers := NewInformers()
 	s := &State{
-		informers:            NewInformers(),
+		informers:            informers,
+		free:                 Capacity{classes: informers.dra.classes},
 		nodes:                map[string]*node{},
 		images:               map[string]*fwk.ImageStateSummary{},
 		claimUsers:           claimUsers{},
@@ -120,6 +122,8 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 			return nil, fmt.Errorf("upsert %s: object is a %T", res, obj)
 		}
 		s.compose(c)
+	case eventlog.DeviceClasses:
+		s.roomVersion++ // a resource may stand for devices now
 	case eventlog.PriorityClasses:
 		s.classChanged(obj.GetName())
 	}
@@ -137,6 +141,8 @@ func (s *State) Delete(res eventlog.Resource, namespace, name string) (old event
 		s.withdrawGroup(res, types.NamespacedName{Namespace: namespace, Name: name})
 	case eventlog.CompositePodGroups:
 		s.decompose(types.NamespacedName{Namespace: namespace, Name: name})
+	case eventlog.DeviceClasses:
+		s.roomVersion++
 	case eventlog.PriorityClasses:
 		s.classChanged(name)
 	}

@@ -20,6 +20,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,6 +53,7 @@ func TestTheRightsAreEnoughAndNecessary(t *testing.T) {
 	w.gangsOfOtherSchedulers()
 	w.volumes()
 	w.devices()
+	w.extendedResources()
 	w.preemption()
 	w.events()
 	w.metrics()
@@ -434,6 +436,7 @@ func (w *installedWorld) devices() {
 	}
 	resources := w.client.ResourceV1()
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	class.Spec.ExtendedResourceName = new("example.com/gpu")
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{
 		CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "example.com"`},
 	}}
@@ -442,7 +445,7 @@ func (w *installedWorld) devices() {
 	}
 	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "pool"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "example.com", AllNodes: new(true), Pool: resourcev1.ResourcePool{Name: "pool", ResourceSliceCount: 1},
-		Devices: []resourcev1.Device{{Name: "gpu-0"}},
+		Devices: []resourcev1.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
 	}}
 	if _, err := resources.ResourceSlices().Create(w.Context(), slice, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
@@ -460,6 +463,57 @@ func (w *installedWorld) devices() {
 		!slices.Contains(claim.Finalizers, resourcev1.Finalizer) || len(claim.Status.ReservedFor) != 1 {
 		w.Errorf("the pod is bound, and its claim is %+v, finalizers %q", claim.Status, claim.Finalizers)
 	}
+}
+
+// extendedResources has a pod that requests the other device as an extended resource: the scheduler makes the claim.
+// The claim of a scheduler before it, which has not bound its pod, is deleted.
+func (w *installedWorld) extendedResources() {
+	w.Helper()
+	p := w.pod("extended", "", "100m")
+	p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	p.Spec.Containers[0].Resources.Limits = v1.ResourceList{"example.com/gpu": resource.MustParse("1")}
+	w.create(p)
+	w.waitFor("extended", 1, bound)
+	pod, err := w.client.CoreV1().Pods("default").Get(w.Context(), "extended", metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	told := pod.Status.ExtendedResourceClaimStatus
+	if told == nil || len(told.RequestMappings) != 1 || told.RequestMappings[0].ResourceName != "example.com/gpu" {
+		w.Fatalf("the pod is bound, and its status says of its claim %+v", told)
+	}
+	claims := w.client.ResourceV1().ResourceClaims("default")
+	claim, err := claims.Get(w.Context(), told.ResourceClaimName, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	given := claim.Status.Allocation
+	if given == nil || len(given.Devices.Results) != 1 || !metav1.IsControlledBy(claim, pod) ||
+		given.Devices.Results[0].Request != told.RequestMappings[0].RequestName ||
+		claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" || len(claim.Status.ReservedFor) != 1 {
+		w.Errorf("the pod is bound, and its claim is %+v %+v", claim.ObjectMeta, claim.Status)
+	}
+
+	w.create(w.pod("refused", "", "64"))
+	w.waitFor("refused", 1, unschedulable)
+	pod, err = w.client.CoreV1().Pods("default").Get(w.Context(), "refused", metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	left := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "left", Annotations: map[string]string{resourcev1.ExtendedResourceClaimAnnotation: "true"},
+		Finalizers:      []string{resourcev1.Finalizer},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pod, v1.SchemeGroupVersion.WithKind("Pod"))},
+	}}
+	left.Spec.Devices.Requests = claim.Spec.Devices.Requests
+	if _, err := claims.Create(w.Context(), left, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.until("the claim that was left behind is deleted", func(ctx context.Context) (bool, error) {
+		_, err := claims.Get(ctx, "left", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), err
+	})
+	w.remove("refused")
 }
 
 // preemption fills the nodes, and has a pod come for which one of theirs must go.

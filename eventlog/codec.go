@@ -22,10 +22,11 @@ import (
 //	   Devices and Questions; there are ExtenderResults
 //	8  a Question, and an answer of an ExtenderResult, may have Candidates; an Upserted and a Deleted may be of a
 //	   resource that a configuration declares, of DeviceTaintRules, VolcanoPodGroups and KAIPodGroups
+//	9  Devices of a Decision may have Requests
 //
 // A record is written in the lowest version that can hold it, so that a log in which nothing of a later version
 // happened stays readable for older programs, and what an older program wrote is written back as it was.
-const FormatVersion = 8
+const FormatVersion = 9
 
 // MaxRecord is the size in bytes that no record exceeds, about ten times what the API server takes for one
 // object.
@@ -175,6 +176,8 @@ func versionFor(p Payload) byte {
 		}
 	case *Decision:
 		switch {
+		case hasMade(p.Devices):
+			return 9
 		case hasCandidates(p.Questions):
 			return 8
 		case len(p.Activated)+len(p.Devices)+len(p.Questions) > 0 || p.Outcome == Asked:

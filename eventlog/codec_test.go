@@ -289,7 +289,7 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		"empty":     {nil, "too few"},
 		"short":     {good[:40], "too few"},
 		"checksum":  {append(bytes.Clone(good[:62]), good[62]^1), "checksum"},
-		"version":   {change(0, 9), "an entry has format 9, written by a newer version of Rollcall"},
+		"version":   {change(0, 10), "an entry has format 10, written by a newer version of Rollcall"},
 		"version 0": {change(0, 0), "unknown format version 0 at byte 0"},
 		"version too high": {change(0, 2), "format version 2 at byte 0, but what it holds is written in version " +
 			"1"},

@@ -19,6 +19,9 @@ type DeviceClaim struct {
 	// Allocation is what the claim's status.allocation becomes, without its configurations and its time: those are
 	// added when it is written, because the log does not have them. It is encoded so that two are the same if they are
 	// equal, see Result.
+	//
+	// A claim that the pod's bind makes, for devices that the pod requests by the names of extended resources, has no
+	// UID yet. Its requests are in Allocation too, see Requests. They are recorded from behaviour 8 on.
 	Allocation string
 }
 
@@ -27,17 +30,76 @@ func NewDeviceClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
 	if claim.Status.Allocation == nil {
 		return DeviceClaim{}, fmt.Errorf("ResourceClaim %s/%s has no allocation", claim.Namespace, claim.Name)
 	}
-	text, err := encodeAllocation(claim.Status.Allocation)
+	text, err := encodeAllocation(nil, claim.Status.Allocation)
 	if err != nil {
 		return DeviceClaim{}, fmt.Errorf("allocation of ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return DeviceClaim{Claim: claim.Name, UID: claim.UID, Allocation: text}, nil
 }
 
+// NewMadeClaim returns the devices, and the requests, of a claim that the pod's bind makes. The claim is not written
+// to.
+func NewMadeClaim(claim *resourcev1.ResourceClaim) (DeviceClaim, error) {
+	if claim.Status.Allocation == nil || len(claim.Spec.Devices.Requests) == 0 {
+		return DeviceClaim{}, fmt.Errorf("ResourceClaim %s/%s has no allocation, or no requests", claim.Namespace,
+			claim.Name)
+	}
+	text, err := encodeAllocation(claim.Spec.Devices.Requests, claim.Status.Allocation)
+	if err != nil {
+		return DeviceClaim{}, fmt.Errorf("allocation of ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return DeviceClaim{Claim: claim.Name, Allocation: text}, nil
+}
+
 // Result returns the allocation, which is the caller's to change.
 func (c *DeviceClaim) Result() (*resourcev1.AllocationResult, error) {
-	result, _, err := decodeAllocation(c.Allocation, decodeMost)
-	return result, err
+	claim, _, err := decodeAllocation(c.Allocation, decodeMost)
+	if err != nil {
+		return nil, err
+	}
+	return claim.Status.Allocation, nil
+}
+
+// Requests returns what the claim requests if the pod's bind makes it, nil if it is another one. Which container uses
+// which request follows from their names and the pod.
+func (c *DeviceClaim) Requests() ([]resourcev1.DeviceRequest, error) {
+	claim, _, err := decodeAllocation(c.Allocation, decodeMost)
+	if err != nil {
+		return nil, err
+	}
+	return claim.Spec.Devices.Requests, nil
+}
+
+// hasMade reports whether a claim has Requests. One with a UID has none.
+func hasMade(list []DeviceClaim) bool {
+	for i := range list {
+		if list[i].UID != "" {
+			continue
+		}
+		if requests, err := list[i].Requests(); err == nil && len(requests) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkMade says what is wrong with the requests of a claim, if it has some.
+func (c *DeviceClaim) checkMade(claim *resourcev1.ResourceClaim) error {
+	if c.UID != "" && len(claim.Spec.Devices.Requests) > 0 {
+		return errors.New("requests of a claim with a UID")
+	}
+	return nil
+}
+
+// SameDevices reports whether the claim is allocated these devices.
+func (c *DeviceClaim) SameDevices(claim *resourcev1.ResourceClaim) bool {
+	result, err := c.Result()
+	if err != nil || claim.Status.Allocation == nil {
+		return false
+	}
+	want, err := encodeAllocation(nil, result)
+	has, hasErr := encodeAllocation(nil, claim.Status.Allocation)
+	return err == nil && hasErr == nil && has == want
 }
 
 // Check reports whether the allocation can be decoded, in no more than most bytes of memory, and how many it takes.
@@ -46,12 +108,13 @@ func (c *DeviceClaim) Check(most int) (memory int, err error) {
 	return memory, err
 }
 
-// encodeAllocation writes an allocation as the status of a ResourceClaim that says nothing else: what holds of the
-// encoding of objects holds of it.
-func encodeAllocation(a *resourcev1.AllocationResult) (string, error) {
+// encodeAllocation writes an allocation as the status of a ResourceClaim that says nothing else but what it requests,
+// if that is given: what holds of the encoding of objects holds of it.
+func encodeAllocation(requests []resourcev1.DeviceRequest, a *resourcev1.AllocationResult) (string, error) {
 	bare := resourcev1.AllocationResult{Devices: a.Devices, NodeSelector: a.NodeSelector}
 	bare.Devices.Config = nil
 	claim := &resourcev1.ResourceClaim{Status: resourcev1.ResourceClaimStatus{Allocation: &bare}}
+	claim.Spec.Devices.Requests = requests
 	text, err := AppendObject(nil, claim)
 	if err != nil {
 		return "", err
@@ -66,23 +129,23 @@ func encodeAllocation(a *resourcev1.AllocationResult) (string, error) {
 }
 
 // decodeAllocation reads what encodeAllocation has written, if it takes no more than most bytes of memory.
-func decodeAllocation(text string, most int) (result *resourcev1.AllocationResult, memory int, err error) {
+func decodeAllocation(text string, most int) (claim *resourcev1.ResourceClaim, memory int, err error) {
 	b := []byte(text)
 	obj, memory, err := DecodeObject(ResourceClaims, b, most)
 	if err != nil {
 		return nil, 0, err
 	}
-	claim := obj.(*resourcev1.ResourceClaim)
+	claim = obj.(*resourcev1.ResourceClaim)
 	if claim.Status.Allocation == nil {
 		return nil, 0, errors.New("it has no allocation")
 	}
-	switch again, err := encodeAllocation(claim.Status.Allocation); {
+	switch again, err := encodeAllocation(claim.Spec.Devices.Requests, claim.Status.Allocation); {
 	case err != nil:
 		return nil, 0, err
 	case again != text:
 		return nil, 0, errNotCanonical
 	}
-	return claim.Status.Allocation, memory, nil
+	return claim, memory, nil
 }
 
 func (w *payloadWriter) devices(list []DeviceClaim) {
@@ -105,7 +168,10 @@ func (r *payloadReader) devices() []DeviceClaim {
 		if r.err != nil {
 			return c
 		}
-		_, memory, err := decodeAllocation(c.Allocation, left)
+		claim, memory, err := decodeAllocation(c.Allocation, left)
+		if err == nil {
+			err = c.checkMade(claim)
+		}
 		r.fail("allocation", err)
 		left -= memory + besideFactor*len(c.Allocation)
 		return c
@@ -121,34 +187,44 @@ func (w *jsonWriter) devices(list []DeviceClaim) {
 		w.open('{')
 		w.str("claim", c.Claim)
 		w.str("uid", string(c.UID))
+		claim, _, err := decodeAllocation(c.Allocation, decodeMost)
+		if err != nil {
+			w.fail("allocation", err)
+			return
+		}
+		if requests := claim.Spec.Devices.Requests; len(requests) > 0 {
+			w.name("requests")
+			w.ofClaim("requests", requests)
+		}
 		w.name("allocation")
-		w.allocation(c)
+		w.ofClaim("allocation", claim.Status.Allocation)
 		w.close('}')
 	})
 }
 
-func (w *jsonWriter) allocation(c DeviceClaim) {
-	result, err := c.Result()
-	if err != nil {
-		w.fail("allocation", err)
-		return
-	}
+// ofClaim writes a part of a claim as Kubernetes does.
+func (w *jsonWriter) ofClaim(field string, part any) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	w.fail("allocation", encoder.Encode(result))
+	w.fail(field, encoder.Encode(part))
 	w.b = append(w.b, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...)
 }
 
 type jsonDevices struct {
 	Claim      string          `json:"claim"`
 	UID        types.UID       `json:"uid"`
+	Requests   json.RawMessage `json:"requests,omitempty"`
 	Allocation json.RawMessage `json:"allocation"`
 }
 
 // claim reads the allocation as that of a ResourceClaim, whose limits hold for it.
 func (j *jsonDevices) claim() (DeviceClaim, error) {
-	text := slices.Concat([]byte(`{"status":{"allocation":`), j.Allocation, []byte(`}}`))
+	var spec []byte
+	if len(j.Requests) > 0 {
+		spec = slices.Concat([]byte(`"spec":{"devices":{"requests":`), j.Requests, []byte(`}},`))
+	}
+	text := slices.Concat([]byte(`{`), spec, []byte(`"status":{"allocation":`), j.Allocation, []byte(`}}`))
 	info := infoByResource[ResourceClaims]
 	if err := infoJSON[info.code].check(text, objectMemory(len(text), plainFactor)); err != nil {
 		return DeviceClaim{}, err
@@ -163,6 +239,11 @@ func (j *jsonDevices) claim() (DeviceClaim, error) {
 	if len(j.Allocation) == 0 || claim.Status.Allocation == nil {
 		return DeviceClaim{}, errors.New("missing")
 	}
-	allocation, err := encodeAllocation(claim.Status.Allocation)
-	return DeviceClaim{Claim: j.Claim, UID: j.UID, Allocation: allocation}, err
+	c := DeviceClaim{Claim: j.Claim, UID: j.UID}
+	if err := c.checkMade(claim); err != nil {
+		return DeviceClaim{}, err
+	}
+	var err error
+	c.Allocation, err = encodeAllocation(claim.Spec.Devices.Requests, claim.Status.Allocation)
+	return c, err
 }

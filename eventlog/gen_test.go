@@ -133,6 +133,15 @@ func drawDevices(t *rapid.T) eventlog.DeviceClaim {
 		}
 		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, r)
 	}
+	if rapid.Bool().Draw(t, "made") {
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: text.Draw(t, "request"),
+			Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: "ExactCount", Count: 2}}}
+		devices, err := eventlog.NewMadeClaim(claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return devices
+	}
 	devices, err := eventlog.NewDeviceClaim(claim)
 	if err != nil {
 		t.Fatal(err)

@@ -29,9 +29,9 @@ import (
 // class and are asked for every pod: plugins that compare requests with the room on a node, because pods of one class
 // may have different requests and the answers are quick; plugins that do not sign for the pod; InterPodAffinity while
 // some pod has affinity terms; and plugins that were not examined, for which there is no ranking either. Pods with
-// volume claims or CSI volumes have no class, and those with ResourceClaims have one only while what the claims ask for
-// and the node are all that matters of devices (World.Claims). For a node that pods are nominated to, the class is
-// not used.
+// volume claims or CSI volumes have no class. Those with ResourceClaims, or with extended resources that stand for
+// devices, have one only while what these ask for and the node are all that matters of devices (World.Claims). For a
+// node that pods are nominated to, the class is not used.
 
 const (
 	// maxClassNodes bounds the memory: the number of classes times the number of nodes. A node takes about 50 bytes in

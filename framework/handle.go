@@ -53,9 +53,9 @@ type World struct {
 	// Changed returns the places in Lister's list of the nodes that have changed, or whose pods have, since the
 	// call that returned since as now; ok is false if it cannot tell. nil has all nodes looked at for every pod.
 	Changed func(since uint64) (places []int32, now uint64, ok bool)
-	// Claims appends what the pod's ResourceClaims ask for. Where ok, pods with the same are answered the same by
-	// DynamicResources about a node that has not changed, while Version has not. nil has such pods looked at one by
-	// one.
+	// Claims appends what the pod's ResourceClaims ask for, and its extended resources that stand for devices. Where
+	// ok, pods with the same are answered the same by DynamicResources about a node that has not changed, while Version
+	// has not. nil has such pods looked at one by one.
 	Claims func(dst []byte, pod *v1.Pod) (out []byte, ok bool)
 	// Removed is told of a pod that was taken off a node in a rehearsal, and completes what the node says then; nil for
 	// nothing to complete.

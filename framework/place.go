@@ -52,8 +52,8 @@ type search struct {
 
 	verdict *Verdict // nil: no extender has a say
 
-	// What the pod's ResourceClaims ask for, and whether answers depend on that alone; see World.Claims. For a pod that
-	// has a template.
+	// What the pod's ResourceClaims and extended resources ask for, and whether answers depend on that alone; see
+	// World.Claims. For a pod that has a template.
 	claims      []byte
 	knownClaims bool
 

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/rollcall-sched/rollcall/cluster"
 )
 
 // Pods made from one template, such as those of a job, are the same in everything that plugins look at. So what depends
@@ -74,10 +76,11 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	return t
 }
 
-// findClaims finds out what the pod's claims ask for, and whether answers on the pod depend on that alone.
+// findClaims finds out what the pod's claims ask for, and its extended resources that stand for devices, and whether
+// answers on the pod depend on that alone.
 func (c *search) findClaims() {
 	c.claims, c.knownClaims = c.claims[:0], true
-	if len(c.pod.Spec.ResourceClaims) == 0 {
+	if len(c.pod.Spec.ResourceClaims) == 0 && !cluster.StandsForDevices(c.p.world.DRA, c.pod) {
 		return
 	}
 	c.knownClaims = false

@@ -22,6 +22,9 @@ type Cluster interface {
 	Get(node string) (fwk.NodeInfo, error)
 	// Pod returns the pod of that UID, nil if there is none.
 	Pod(uid types.UID) *cluster.Pod
+	// AmountOn returns what a node has of a resource, and how much of it its pods request. Of one that the node may
+	// have as devices it has more than anybody requests.
+	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
 }
 
 // Projector makes Outlooks of a cluster.
@@ -90,7 +93,7 @@ func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *
 			o.differs[i] = o.differs[i] || n.fits[i] != n.fits[i-1]
 		}
 		for k, name := range o.resources {
-			allocatable, requested := cluster.AmountOn(info, name)
+			allocatable, requested := p.cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested
 			n.all = append(n.all, allocatable)
 		}

@@ -41,7 +41,7 @@ func (p *Projector) Room(pods []*cluster.Pod) *Room {
 			n.fits = append(n.fits, mayRunOn(pods[first].Object, info.Node(), p.comparisons))
 		}
 		for _, name := range r.resources {
-			allocatable, requested := cluster.AmountOn(info, name)
+			allocatable, requested := p.cluster.AmountOn(info, name)
 			n.free, n.all = append(n.free, allocatable-requested), append(n.all, allocatable)
 		}
 		r.nodes = append(r.nodes, n)

@@ -99,6 +99,7 @@ func (s selectorShare) Clone() fwk.StateData { return s }
 // PreFilter implements fwk.PreFilterPlugin.
 func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	classes := cluster.ClassesOf(p.handle.SharedDRAManager(), pod)
 	if len(pod.Spec.ResourceClaims) > 0 && cluster.BoundsSelectors(p.handle.SharedDRAManager()) {
 		if pod.Spec.SchedulingGroup != nil && !cluster.SharesGroupClaims(p.handle.SharedDRAManager()) &&
 			utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims) {
@@ -125,11 +126,28 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 		}
 		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
 	}
-	if len(pod.Spec.ResourceClaims) > 0 {
+	if len(classes) > 0 {
+		if why := p.refusedSelector(askFor(classes)); why != "" {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+		}
+		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
+	}
+	if len(pod.Spec.ResourceClaims) > 0 || len(classes) > 0 {
 		p.begin(state, pod)
 		p.notePlaced(state, pod, nodes)
 	}
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// askFor returns a claim that asks for devices of these classes.
+func askFor(classes []string) *resourcev1.ResourceClaim {
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "of extended resources"}}
+	for _, class := range classes {
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, resourcev1.DeviceRequest{
+			Name: class, Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
+		})
+	}
+	return claim
 }
 
 // overdueKey is where the cycle's state says that a claim of the pod is overdue, if one is.
@@ -162,11 +180,10 @@ const groupClaims = "claims of pods of a PodGroup are not supported yet with the
 // Filter implements fwk.FilterPlugin.
 func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	node fwk.NodeInfo) *fwk.Status {
-	if len(pod.Spec.ResourceClaims) == 0 {
-		return p.DynamicResources.Filter(ctx, state, pod, node)
-	}
 	if data, err := state.Read(searchedKey); err == nil {
 		data.(*searched).add(node.Node().Name)
+	} else {
+		return p.DynamicResources.Filter(ctx, state, pod, node) // it has neither claims nor extended resources
 	}
 	if other := p.other(state, pod, node); other != nil {
 		return p.resolvable(other.filter(ctx, pod), node)

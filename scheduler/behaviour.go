@@ -136,6 +136,8 @@ var Behaviours = []Rules{
 		"Under the feature gate DRAWorkloadResourceClaims, pods share the claims of their PodGroup, which counts as " +
 			"one user of them. When an attempt fails and no pod of a PodGroup has a node, its claims are given back. " +
 			"Before, its pods were refused.",
+		"A pod may request devices by the name of an extended resource: they are allocated to a claim that its bind " +
+			"makes. Before, such a pod was refused.",
 		// A sentence for each change.
 	}},
 }
@@ -186,6 +188,9 @@ func (r *rules) recordsActivated() bool { return r.behaviour >= 6 }
 
 // allocatesDevices reports whether Decisions allocate devices to claims.
 func (r *rules) allocatesDevices() bool { return r.behaviour >= 6 }
+
+// makesClaims reports whether pods may request devices by the names of extended resources.
+func (r *rules) makesClaims() bool { return r.behaviour >= 8 }
 
 // awaitsDevices reports whether devices with binding conditions may be allocated.
 func (r *rules) awaitsDevices() bool { return r.behaviour >= 7 }
@@ -354,4 +359,5 @@ func (m *Machine) useRules() {
 	m.cluster.AwaitDevices(m.rules.awaitsDevices())
 	m.cluster.FreeDevices(m.rules.freesDevices())
 	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
+	m.cluster.MakeClaims(m.rules.makesClaims())
 }

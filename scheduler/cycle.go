@@ -152,10 +152,11 @@ func (c *cycle) admit(placement framework.Placement) {
 
 // noteDevices writes into the decision which devices DynamicResources has reserved for the pod.
 func (c *cycle) noteDevices(pod *v1.Pod) *fwk.Status {
-	if len(pod.Spec.ResourceClaims) == 0 || !c.m.rules.allocatesDevices() {
+	if !c.m.rules.allocatesDevices() ||
+		len(pod.Spec.ResourceClaims) == 0 && !c.m.cluster.Informers().StandsForDevices(pod) {
 		return nil
 	}
-	devices, why := c.m.cluster.Informers().ReservedDevices(pod)
+	devices, why := c.m.cluster.Informers().ReservedDevices(pod, c.d.Cycle)
 	if full := c.m.cluster.FullClaim(pod); why == "" {
 		why = full
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -28,8 +29,9 @@ type claimWorld struct {
 	made     int
 	given    map[string]*eventlog.DeviceClaim // by pod: what its claim is to have, once it is decided
 	requests map[string][]resourcev1.DeviceRequest
-	offered  map[string]int // by slice: how many devices it has
-	ruled    bool           // there is a DeviceTaintRule
+	extended map[string]*resourcev1.ResourceClaim // by pod that requests an extended resource: its claim, if logged
+	offered  map[string]int                       // by slice: how many devices it has
+	ruled    bool                                 // there is a DeviceTaintRule
 }
 
 // claimNodes is enough for classes.
@@ -39,12 +41,12 @@ func newClaimWorld(t *rapid.T, config []byte) *claimWorld {
 	without := plugins.NewRegistry()
 	without.NoClasses = true
 	w := &claimWorld{t: t, given: map[string]*eventlog.DeviceClaim{}, offered: map[string]int{},
-		requests: map[string][]resourcev1.DeviceRequest{},
+		requests: map[string][]resourcev1.DeviceRequest{}, extended: map[string]*resourcev1.ResourceClaim{},
 		machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())}}
 	w.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
 		Behaviour: scheduler.Behaviour})
-	w.class("red", `device.attributes["d"].colour == "red"`)
-	w.class("any", `device.driver == "d"`)
+	w.class("red", `device.attributes["d"].colour == "red"`, "example.com/red")
+	w.class("any", `device.driver == "d"`, "example.com/any")
 	for i := range claimNodes {
 		w.node(i, i%3)
 		if i%4 == 0 { // few devices, so that some pods wait
@@ -73,15 +75,19 @@ func (w *claimWorld) upsert(res eventlog.Resource, obj eventlog.Object) {
 	w.apply(&eventlog.Upserted{Resource: res, Object: obj})
 }
 
-func (w *claimWorld) class(name, selector string) {
+func (w *claimWorld) class(name, selector, resource string) {
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	class.Spec.ExtendedResourceName = &resource
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: selector}}}
 	w.upsert(eventlog.DeviceClasses, class)
 }
 
-func (w *claimWorld) node(i, cpus int) {
+func (w *claimWorld) node(i, cpus int, offers ...int) {
 	list := v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(1+cpus), resource.DecimalSI),
 		v1.ResourcePods: resource.MustParse("9")}
+	for _, n := range offers {
+		list["example.com/any"] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+	}
 	w.upsert(eventlog.Nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeOf(i), UID: types.UID(nodeOf(i))},
 		Status: v1.NodeStatus{Allocatable: list, Capacity: list}})
 }
@@ -132,9 +138,25 @@ func (w *claimWorld) claim(pod string) *resourcev1.ResourceClaim {
 	return claim
 }
 
+// podOf is a pod that requests so much of a resource.
+func podOf(name string, requests v1.ResourceList) *v1.Pod {
+	requests[v1.ResourceCPU] = resource.MustParse("100m")
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i",
+			Resources: v1.ResourceRequirements{Requests: requests}}}}}
+}
+
 func (w *claimWorld) pod() {
 	name := fmt.Sprintf("p%03d", w.made)
 	w.made++
+	if stands := rapid.IntRange(0, 8).Draw(w.t, "extended"); stands < 4 {
+		w.pods, w.extended[name] = append(w.pods, name), nil
+		res := v1.ResourceName([]string{"example.com/any", "example.com/red", "example.com/any",
+			resourcev1.ResourceDeviceClassPrefix + "any"}[stands])
+		amount := resource.NewQuantity(int64(1+stands/2), resource.DecimalSI)
+		w.upsert(eventlog.Pods, podOf(name, v1.ResourceList{res: *amount}))
+		return
+	}
 	w.pods, w.requests[name] = append(w.pods, name), w.request()
 	w.upsert(eventlog.ResourceClaims, w.claim(name))
 	w.upsert(eventlog.Pods, &v1.Pod{
@@ -164,6 +186,10 @@ func (w *claimWorld) decide() (placed int) {
 		w.apply(&with)
 		if with.Outcome == eventlog.Scheduled {
 			placed++
+			if _, extended := w.extended[with.Name]; extended {
+				w.boundExtended(&with)
+				continue
+			}
 			w.given[with.Name] = &with.Devices[0]
 			w.bound(with.Name, with.Node)
 		}
@@ -189,11 +215,58 @@ func (w *claimWorld) bound(pod, node string) {
 		Decision: w.machines[0].AskedBy(types.UID(pod), scheduler.Bind)})
 }
 
+// boundExtended answers the bind of a pod that requests an extended resource. One that fails deletes the claim that it
+// has made, if it came so far.
+func (w *claimWorld) boundExtended(d *eventlog.Decision) {
+	outcome := rapid.SampledFrom([]eventlog.BindOutcome{eventlog.BindBound, eventlog.BindBound, eventlog.BindFailed}).
+		Draw(w.t, "outcome")
+	if len(d.Devices) > 0 && (outcome == eventlog.BindBound || rapid.Bool().Draw(w.t, "makes")) {
+		allocation, err := d.Devices[0].Result()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		requests, err := d.Devices[0].Requests()
+		if err != nil || len(requests) == 0 {
+			w.t.Fatalf("the claim requests %v, %v", requests, err)
+		}
+		claim := cluster.ClaimToMake(podOf(d.Name, v1.ResourceList{}), d.Devices[0].Claim, requests)
+		claim.UID = types.UID(claim.Name)
+		w.upsert(eventlog.ResourceClaims, claim)
+		claim = claim.DeepCopy()
+		claim.Status.Allocation = allocation
+		claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+			{Resource: "pods", Name: d.Name, UID: d.UID}}
+		w.upsert(eventlog.ResourceClaims, claim)
+		if w.extended[d.Name] = claim; outcome == eventlog.BindFailed {
+			w.unmake(d.Name)
+		}
+	}
+	w.apply(&eventlog.BindResult{UID: d.UID, Node: d.Node, Outcome: outcome,
+		Decision: w.machines[0].AskedBy(d.UID, scheduler.Bind)})
+}
+
+// unmake deletes the claim that was made for a pod.
+func (w *claimWorld) unmake(pod string) {
+	if claim := w.extended[pod]; claim != nil {
+		w.apply(&eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: "ns", Name: claim.Name, UID: claim.UID})
+		w.extended[pod] = nil
+	}
+}
+
 // end has a pod go, and its claim before, behind or, for a while, not at all.
 func (w *claimWorld) end(pod string) {
 	w.pods = slices.DeleteFunc(w.pods, func(p string) bool { return p == pod })
 	gone := func(res eventlog.Resource, uid string) {
 		w.apply(&eventlog.Deleted{Resource: res, Namespace: "ns", Name: pod, UID: types.UID(uid)})
+	}
+	if _, extended := w.extended[pod]; extended {
+		if rapid.Bool().Draw(w.t, "claim first") {
+			w.unmake(pod)
+		}
+		gone(eventlog.Pods, pod)
+		w.decide()
+		w.unmake(pod)
+		return
 	}
 	switch rapid.IntRange(0, 2).Draw(w.t, "claim") {
 	case 0:
@@ -213,7 +286,9 @@ func (w *claimWorld) end(pod string) {
 // change is something else that happens to the devices.
 func (w *claimWorld) change() {
 	name := nodeOf(rapid.IntRange(0, claimNodes-1).Draw(w.t, "node"))
-	switch rapid.IntRange(0, 8).Draw(w.t, "change") {
+	switch rapid.IntRange(0, 9).Draw(w.t, "change") {
+	case 9: // a device plugin comes or goes
+		w.node(rapid.IntRange(0, claimNodes-1).Draw(w.t, "plugin"), 1, rapid.IntRange(0, 2).Draw(w.t, "offers"))
 	case 0, 1, 2:
 		w.slice(name, name, rapid.IntRange(0, 3).Draw(w.t, "devices"))
 	case 3:
@@ -227,7 +302,8 @@ func (w *claimWorld) change() {
 		}
 	case 6:
 		colour := rapid.SampledFrom([]string{"red", "blue"}).Draw(w.t, "colour")
-		w.class("red", fmt.Sprintf(`device.attributes["d"].colour == %q`, colour))
+		stands := rapid.SampledFrom([]string{"example.com/red", "example.com/blue"}).Draw(w.t, "stands")
+		w.class("red", fmt.Sprintf(`device.attributes["d"].colour == %q`, colour), stands)
 	case 7:
 		w.upsert(eventlog.DeviceTaintRules, &resourcev1.DeviceTaintRule{
 			ObjectMeta: metav1.ObjectMeta{Name: "rule", UID: "rule"},

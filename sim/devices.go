@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/sim/workload"
 )
@@ -22,11 +23,17 @@ type devices struct {
 	templates map[types.NamespacedName]*resourcev1.ResourceClaimTemplate
 	claims    map[types.NamespacedName]*resourcev1.ResourceClaim
 	groups    groups
+	// made are the claims that binds have made for pods.
+	made map[types.UID]types.NamespacedName
 }
 
 func newDevices(work *workload.Workload, opts Options) devices {
-	return devices{templates: work.ClaimTemplates, claims: map[types.NamespacedName]*resourcev1.ResourceClaim{},
-		groups: newGroups(opts.GroupClaims)}
+	return devices{
+		templates: work.ClaimTemplates,
+		claims:    map[types.NamespacedName]*resourcev1.ResourceClaim{},
+		groups:    newGroups(opts.GroupClaims),
+		made:      map[types.UID]types.NamespacedName{},
+	}
 }
 
 // remember keeps a claim.
@@ -170,12 +177,46 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 		makeReady(claim)
 		claims = append(claims, claim)
 	}
+	for i := range wanted {
+		made, err := d.make(pod, &wanted[i])
+		if err != nil {
+			return nil, err
+		}
+		if made != nil {
+			claims = append(claims, made)
+		}
+	}
 	var inputs []eventlog.Payload
 	for _, claim := range claims {
 		d.remember(claim)
 		inputs = append(inputs, upserted(eventlog.ResourceClaims, claim))
 	}
 	return inputs, nil
+}
+
+// make makes the claim for the devices that the pod requests by the names of extended resources; nil if it is another
+// claim that the placement gives devices.
+func (d *devices) make(pod *corev1.Pod, wanted *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	requests, err := wanted.Requests()
+	if err != nil || len(requests) == 0 {
+		return nil, err
+	}
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: wanted.Claim}
+	if d.claims[key] != nil {
+		return nil, fmt.Errorf("ResourceClaim %s is there: it cannot be made for the pod", key)
+	}
+	claim := cluster.ClaimToMake(pod, wanted.Claim, requests)
+	claim.UID = workload.UID(eventlog.ResourceClaims, pod.Namespace, wanted.Claim+"/"+string(pod.UID))
+	claim.CreationTimestamp = pod.CreationTimestamp
+	if claim.Status.Allocation, err = wanted.Result(); err != nil {
+		return nil, fmt.Errorf("ResourceClaim %s: %w", key, err)
+	}
+	claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+		{Resource: string(eventlog.Pods), Name: pod.Name, UID: pod.UID},
+	}
+	makeReady(claim)
+	d.made[pod.UID] = key
+	return claim, nil
 }
 
 // allocated returns a copy of the claim with the devices that the placement gives it.
@@ -230,6 +271,14 @@ func makeReady(claim *resourcev1.ResourceClaim) {
 // release takes a pod that has ended, or was not bound, off its claims. With gone, those that were made for it go too.
 // A claim that nobody uses any more gives its devices back.
 func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload) {
+	if key, ok := d.made[pod.UID]; ok {
+		delete(d.made, pod.UID)
+		if claim := d.claims[key]; claim != nil {
+			delete(d.claims, key)
+			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
+				Name: key.Name, UID: claim.UID})
+		}
+	}
 	for _, key := range d.claimsOf(pod) {
 		claim := d.claims[key]
 		if claim == nil {

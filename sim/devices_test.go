@@ -49,3 +49,39 @@ func TestDevicesAreReadyWhenTheyAreReserved(t *testing.T) {
 		t.Errorf("the claim's status is %+v", released.Status)
 	}
 }
+
+// A claim for extended resources is made when its pod is bound, and deleted when the pod is not bound or ends.
+func TestAClaimIsMadeAndDeletedWithItsPod(t *testing.T) {
+	devices := newDevices(&workload.Workload{})
+	claim := conditional()
+	claim.Name, claim.Spec.Devices.Requests = "made", []resourcev1.DeviceRequest{{Name: "r",
+		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", Count: 2}}}
+	wanted, err := eventlog.NewMadeClaim(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}
+	for range 2 {
+		inputs, err := devices.bind(pod, []eventlog.DeviceClaim{wanted})
+		if err != nil || len(inputs) != 1 {
+			t.Fatalf("%d inputs, %v", len(inputs), err)
+		}
+		made := inputs[0].(*eventlog.Upserted).Object.(*resourcev1.ResourceClaim)
+		if ready, _ := cluster.DevicesReady(made); !ready || !cluster.MadeFor(made, "u") || made.UID == "" ||
+			len(made.Status.ReservedFor) != 1 || !wanted.SameDevices(made) {
+			t.Errorf("the claim is %+v", made)
+		}
+		if _, err := devices.bind(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "v"}},
+			[]eventlog.DeviceClaim{wanted}); err == nil {
+			t.Error("two pods have the claim made")
+		}
+		inputs = devices.release(pod, false)
+		if len(inputs) != 1 || inputs[0].(*eventlog.Deleted).UID != made.UID ||
+			len(devices.claims)+len(devices.made) > 0 {
+			t.Errorf("released: %+v, left %v", inputs, devices.claims)
+		}
+	}
+	if inputs := devices.release(pod, true); len(inputs) > 0 {
+		t.Errorf("released again: %+v", inputs)
+	}
+}

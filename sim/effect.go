@@ -143,6 +143,9 @@ func (c *Cluster) bind(e scheduler.Effect) []eventlog.Payload {
 		return answer(eventlog.BindFailed, "%v", err)
 	}
 	claims := c.withClaims(i, c.name(i).Name)
+	if claims == nil && len(e.Devices) > 0 {
+		claims = c.build(i, c.name(i).Name) // a claim is made for it
+	}
 	if claims != nil {
 		allocated, err := c.devices.bind(claims, e.Devices)
 		if err != nil {

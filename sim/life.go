@@ -180,9 +180,10 @@ func (c *Cluster) tellPod(i int32, name string) ([]eventlog.Payload, error) {
 	return append(inputs, upserted(eventlog.Pods, pod)), nil
 }
 
-// withClaims returns the pod as it is now with the names of the claims that were made for it; nil if it has no claim.
+// withClaims returns the pod as it is now with the names of the claims that were made of templates for it; nil if it
+// has no claim.
 func (c *Cluster) withClaims(i int32, name string) *corev1.Pod {
-	if len(c.pods[i].template.Spec.ResourceClaims) == 0 {
+	if _, made := c.devices.made[c.pods[i].uid]; !made && len(c.pods[i].template.Spec.ResourceClaims) == 0 {
 		return nil
 	}
 	pod := c.build(i, name)

@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/kubesched"
@@ -212,7 +213,13 @@ func (d *duel) compareScores(theirs *kubesched.Answer, trace *framework.Trace) {
 // reserve has kube-scheduler reserve for the pod on the node that was chosen, and compares what it writes before it
 // binds the pod with what our decision says.
 func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
-	written, err := d.theirs.Bind(ours.Node)
+	made := ""
+	for _, c := range ours.Devices {
+		if c.UID == "" {
+			made = c.Claim
+		}
+	}
+	written, err := d.theirs.Bind(ours.Node, made)
 	if err != nil {
 		d.fatalf("kube-scheduler does not reserve: %v", err)
 	}
@@ -230,7 +237,8 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 			volumes = append(volumes, eventlog.VolumeClaim{Claim: o.Name})
 		case *resourcev1.ResourceClaim:
 			f.claims[o.Name] = o
-			if d.api[keyOf(o, o.Namespace, o.Name)].(*resourcev1.ResourceClaim).Status.Allocation == nil {
+			stands, ok := d.api[keyOf(o, o.Namespace, o.Name)].(*resourcev1.ResourceClaim)
+			if !ok || stands.Status.Allocation == nil {
 				devices[o.Name] = d.comparable(o.Status.Allocation)
 			}
 		}
@@ -254,6 +262,7 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	if diff := cmp.Diff(devices, decided); diff != "" {
 		d.fatalf("the devices of kube-scheduler (-) and ours (+):\n%s", diff)
 	}
+	d.compareMade(ours, pod, f.claims[made])
 	f.volumes = volumes
 	for _, v := range volumes {
 		d.seen["volume is bound"] += map[bool]int{true: 1}[v.Volume != ""]
@@ -264,6 +273,49 @@ func (d *duel) reserve(ours *eventlog.Decision, pod *v1.Pod) {
 	delete(d.nominated, pod.UID)
 	d.theirs.Nominate(pod, "")
 	d.flying = append(d.flying, f)
+}
+
+// compareMade compares what kube-scheduler's claim for extended resources requests, and which container uses which of
+// its requests, with ours.
+func (d *duel) compareMade(ours *eventlog.Decision, pod *v1.Pod, theirs *resourcev1.ResourceClaim) {
+	told, err := d.theirs.Mappings()
+	if err != nil {
+		d.fatalf("patch of the pod's status: %v", err)
+	}
+	if theirs == nil {
+		if told != nil {
+			d.fatalf("kube-scheduler says of a pod without a claim %+v", told)
+		}
+		if len(cluster.ClassesOf(d.ours.Cluster().Informers().DRA(), pod)) > 0 {
+			d.seen["extended resource of a device plugin"]++
+		}
+		return
+	}
+	i := slices.IndexFunc(ours.Devices, func(c eventlog.DeviceClaim) bool { return c.Claim == theirs.Name })
+	requests, err := ours.Devices[i].Requests()
+	if err != nil {
+		d.fatalf("claim %s: %v", theirs.Name, err)
+	}
+	made := cluster.ClaimToMake(pod, theirs.Name, requests)
+	if diff := cmp.Diff(theirs.Spec, made.Spec); diff != "" {
+		d.fatalf("the claim for extended resources of kube-scheduler (-) and ours (+):\n%s", diff)
+	}
+	if diff := cmp.Diff([]any{theirs.Annotations, theirs.OwnerReferences},
+		[]any{made.Annotations, made.OwnerReferences}); diff != "" {
+		d.fatalf("whose the claim for extended resources is, by kube-scheduler (-) and by us (+):\n%s", diff)
+	}
+	mappings, err := cluster.RequestMappings(pod, requests)
+	if err != nil {
+		d.fatalf("claim %s: %v", theirs.Name, err)
+	}
+	want := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: theirs.Name, RequestMappings: mappings}
+	if diff := cmp.Diff(told, want); diff != "" {
+		d.fatalf("the status of the pod by kube-scheduler (-) and by us (+):\n%s", diff)
+	}
+	d.seen["claim is made"]++
+	d.seen["claim is made of several requests"] += map[bool]int{true: 1}[len(requests) > 1]
+	d.seen["request is used twice"] += map[bool]int{true: 1}[len(mappings) > len(requests)]
+	d.seen["claim is made beside others"] += map[bool]int{true: 1}[len(ours.Devices) > 1]
 }
 
 // comparable is an allocation without what we leave out or choose otherwise by intent: configurations and times are not

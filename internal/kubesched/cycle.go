@@ -2,6 +2,7 @@ package kubesched
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -157,8 +158,10 @@ func (s *Scheduler) score(feasible []fwk.NodeInfo, out *Answer) {
 
 // Bind reserves for the pod that was asked about last on one of its feasible nodes, and returns what the plugins then
 // write: PersistentVolumes, PersistentVolumeClaims and ResourceClaims, each as it is after the last write. The pod is
-// assumed to be on the node from then on. It is to be put with it later.
-func (s *Scheduler) Bind(node string) ([]Object, error) {
+// assumed to be on the node from then on. It is to be put with it later. made is the name that a ResourceClaim gets
+// which is made for the pod's extended resources; see Mappings.
+func (s *Scheduler) Bind(node, made string) ([]Object, error) {
+	s.made, s.patch = made, nil
 	pod := s.cycle.pod.DeepCopy()
 	pod.Spec.NodeName = node
 	if status := s.framework.RunReservePluginsReserve(s.ctx, s.cycle.state, pod, node); !status.IsSuccess() {
@@ -194,6 +197,16 @@ func (s *Scheduler) Bind(node string) ([]Object, error) {
 		out = append(out, last[key])
 	}
 	return out, nil
+}
+
+// Mappings returns what the last Bind has written into the pod's status of its extended resources, nil if nothing.
+func (s *Scheduler) Mappings() (*v1.PodExtendedResourceClaimStatus, error) {
+	var pod v1.Pod
+	if s.patch == nil {
+		return nil, nil
+	}
+	err := json.Unmarshal(s.patch, &pod)
+	return pod.Status.ExtendedResourceClaimStatus, err
 }
 
 // Preemption is what preemption comes to.

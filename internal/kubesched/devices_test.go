@@ -22,6 +22,17 @@ func TestDevicesAreUpstreams(t *testing.T) {
 		"Filter DynamicResources: resourceclaim not available on the node")
 }
 
+// Of pods that request devices as extended resources, which some nodes have by a device plugin, the feasible nodes, the
+// reasons, the scores, the node, the claim that is made with its devices, and what the pod's status says of it are
+// kube-scheduler's.
+func TestExtendedResourcesAreUpstreams(t *testing.T) {
+	seen := run(t, shape{devices: true, extended: true}, worldsOf(60))
+	check(t, seen, 3, "scheduled", "claim is made", "claim is made of several requests", "request is used twice",
+		"claim is made beside others", "claim is allocated", "extended resource of a device plugin", "device is shared",
+		"Filter DynamicResources: cannot allocate all claims",
+		"Filter NodeResourcesFit: Insufficient example.com/gpu")
+}
+
 // Whom preemption evicts for a pod, and where, is kube-scheduler's, also where pods have volumes and devices.
 func TestVictimsAreUpstreams(t *testing.T) {
 	for name, s := range map[string]shape{
@@ -57,8 +68,12 @@ func (d *duel) makeDevices() {
 		"nic": {cel("device.driver == %q && device.attributes[%q].numa >= 0", nic, nic)},
 	}
 	for _, name := range deviceClasses {
-		d.put(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: resourcev1.DeviceClassSpec{Selectors: selectors[name]}})
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: resourcev1.DeviceClassSpec{Selectors: selectors[name]}}
+		if d.shape.extended && name == "gpu" {
+			class.Spec.ExtendedResourceName = ptr.To(extendedGPU)
+		}
+		d.put(class)
 	}
 	for _, node := range all[*v1.Node](d) {
 		if !d.oneIn(4) {
@@ -285,8 +300,50 @@ func (d *duel) addClaims(p *v1.Pod) {
 	}
 }
 
-// changeDevices publishes a slice anew: a taint comes or goes, or the pool gets a new generation.
+// The resources that stand for devices: of class gpu, and of class nic, by its name.
+const (
+	extendedGPU = "example.com/gpu"
+	extendedNIC = v1.ResourceName(resourcev1.ResourceDeviceClassPrefix + "nic")
+)
+
+// addExtended has containers of a pod request extended resources.
+func (d *duel) addExtended(p *v1.Pod) {
+	containers := func(kind string, n int) (list []v1.Container) {
+		for i := range n {
+			c := v1.Container{Name: fmt.Sprint(kind, i), Image: "i"}
+			c.Resources.Requests = v1.ResourceList{}
+			for _, name := range []v1.ResourceName{extendedGPU, extendedNIC, v1.ResourceCPU} {
+				if n := d.n(-2, 2); n > 0 {
+					c.Resources.Requests[name] = resource.MustParse(fmt.Sprint(n))
+				}
+			}
+			if d.oneIn(40) {
+				c.Resources.Requests["example.com/unknown"] = resource.MustParse("1")
+			}
+			if kind == "init" && d.oneIn(2) {
+				c.RestartPolicy = ptr.To(v1.ContainerRestartPolicyAlways)
+			}
+			list = append(list, c)
+		}
+		return list
+	}
+	p.Spec.InitContainers = containers("init", max(0, d.n(-2, 2)))
+	p.Spec.Containers = append(p.Spec.Containers, containers("more", max(0, d.n(-1, 2)))...)
+	p.Spec.Containers[0].Resources.Requests[extendedGPU] = resource.MustParse("1")
+}
+
+// changeDevices publishes a slice anew: a taint comes or goes, or the pool gets a new generation. Or another class
+// stands for a resource.
 func (d *duel) changeDevices() {
+	if d.shape.extended && d.oneIn(4) {
+		class, _ := get[*resourcev1.DeviceClass](d, "", "gpu")
+		class.Spec.ExtendedResourceName = nil
+		if d.oneIn(2) {
+			class.Spec.ExtendedResourceName = ptr.To(extendedGPU)
+		}
+		d.put(class)
+		return
+	}
 	list := all[*resourcev1.ResourceSlice](d)
 	if len(list) == 0 {
 		return

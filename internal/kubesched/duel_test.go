@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/internal/fixedseed"
@@ -61,7 +62,7 @@ type flight struct {
 }
 
 // shape says what is in a world.
-type shape struct{ volumes, devices, preemption bool }
+type shape struct{ volumes, devices, extended, preemption bool }
 
 const namespace = "ns"
 
@@ -329,6 +330,10 @@ func (d *duel) land(i int) {
 	d.landVolumes(f)
 	for _, name := range slices.Sorted(maps.Keys(f.claims)) {
 		claim, ok := get[*resourcev1.ResourceClaim](d, namespace, name)
+		if cluster.MadeFor(f.claims[name], f.pod.UID) {
+			d.put(f.claims[name])
+			continue
+		}
 		if !ok {
 			d.fatalf("claim %s is gone", name)
 		}
@@ -369,6 +374,10 @@ func (d *duel) endPod() {
 	d.remove(pod)
 	for _, claim := range all[*resourcev1.ResourceClaim](d) {
 		claim := claim.DeepCopy()
+		if cluster.MadeFor(claim, pod.UID) {
+			d.remove(claim)
+			continue
+		}
 		had := len(claim.Status.ReservedFor)
 		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor,
 			func(r resourcev1.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })

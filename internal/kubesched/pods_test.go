@@ -2,6 +2,7 @@ package kubesched_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,6 +29,9 @@ func (d *duel) makeNodes() {
 		name := fmt.Sprintf("n%d", i)
 		list := amounts(map[v1.ResourceName]int{
 			v1.ResourceCPU: d.n(2, 6), v1.ResourceMemory: d.n(1, 4) << 30, v1.ResourcePods: d.n(3, 9)})
+		if d.shape.extended && d.oneIn(3) {
+			list[extendedGPU] = resource.MustParse(fmt.Sprint(d.n(0, 2)))
+		}
 		node := &v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 				v1.LabelHostname: name, v1.LabelTopologyZone: zone(i % 3), v1.LabelTopologyRegion: "r"}},
@@ -84,10 +88,24 @@ func (d *duel) newPod() *v1.Pod {
 	if d.shape.volumes && !d.oneIn(5) {
 		d.addVolumes(p)
 	}
-	if d.shape.devices && !d.oneIn(5) {
+	switch {
+	case d.shape.extended && !d.oneIn(4):
+		d.addExtended(p)
+		if d.oneIn(4) && !d.offersGPU() { // kube-scheduler 1.37 fails to bind if a device plugin has it all
+			d.addClaims(p)
+		}
+	case d.shape.devices && !d.oneIn(5):
 		d.addClaims(p)
 	}
 	return p
+}
+
+// offersGPU reports whether a node has the extended resource of a device plugin.
+func (d *duel) offersGPU() bool {
+	return slices.ContainsFunc(all[*v1.Node](d), func(n *v1.Node) bool {
+		amount := n.Status.Allocatable[extendedGPU]
+		return !amount.IsZero()
+	})
 }
 
 func (d *duel) makeBudgets() {

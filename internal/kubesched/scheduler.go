@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,6 +53,8 @@ type Scheduler struct {
 	order      []types.UID           // of assigned
 	version    int
 	written    []Object
+	made       string // the name of the claim that is made for extended resources
+	patch      []byte // of the status of the pod for which it is made
 	cycle      cycle
 }
 
@@ -103,6 +106,13 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 	if err != nil {
 		return nil, err
 	}
+	devices := dynamicresources.NewDRAManager(s.ctx, claims, tracker, factory)
+	if resources, ok := devices.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok {
+		// As kube-scheduler does (addAllEventHandlers).
+		if _, err := s.told(&resourcev1.DeviceClass{}).AddEventHandler(resources); err != nil {
+			return nil, err
+		}
+	}
 	profile = *profile.DeepCopy()
 	registry := plugins.NewInTreeRegistry()
 	known := func(name string) bool { return registry[name] != nil && name != names.DefaultPreemption }
@@ -116,7 +126,7 @@ func New(ctx context.Context, profile config.KubeSchedulerProfile) (*Scheduler, 
 		frameworkruntime.WithPodNominator(s.world),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithClientSet(client),
-		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(s.ctx, claims, tracker, factory)),
+		frameworkruntime.WithSharedDRAManager(devices),
 		frameworkruntime.WithSharedCSIManager(
 			nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 		frameworkruntime.WithLogger(klog.FromContext(s.ctx)),
@@ -160,7 +170,8 @@ func (s *Scheduler) keep(factory frameworkruntime.PluginFactory) frameworkruntim
 	}
 }
 
-// newClient returns a client that takes every update, and keeps what was written.
+// newClient returns a client that takes every update, every ResourceClaim that is made and every patch of a pod, and
+// keeps what was written.
 func (s *Scheduler) newClient() clientset.Interface {
 	client := &fake.Clientset{}
 	client.AddReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -168,6 +179,17 @@ func (s *Scheduler) newClient() clientset.Interface {
 		s.stamp(obj)
 		s.written = append(s.written, obj)
 		return true, obj, nil
+	})
+	client.AddReactor("create", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		claim := action.(clienttesting.CreateAction).GetObject().DeepCopyObject().(*resourcev1.ResourceClaim)
+		claim.Name, claim.UID = s.made, types.UID("claim-"+s.made)
+		s.stamp(claim)
+		s.written = append(s.written, claim)
+		return true, claim, s.told(claim).put(claim) // DynamicResources waits until the watch tells of it
+	})
+	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.patch = action.(clienttesting.PatchAction).GetPatch()
+		return true, &v1.Pod{}, nil
 	})
 	return client
 }

@@ -30,6 +30,9 @@ const (
 	CallReadNode      CallKind = "read-node"
 	CallReadDevices   CallKind = "read-resource-claim"
 	CallReserveClaims CallKind = "reserve-resource-claim"
+	CallMakeClaim     CallKind = "create-resource-claim"
+	CallDeleteClaim   CallKind = "delete-resource-claim"
+	CallTellClaim     CallKind = "patch-pod-resource-claim"
 )
 
 // Call is a kind of call and how it was answered: "ok", the status code of an error ("409"), "timeout" if no answer

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
@@ -48,55 +49,70 @@ func (b *binding) reserveClaims(ctx context.Context) turn {
 }
 
 func (b *binding) reserveClaim(ctx context.Context, name string) error {
-	claim, err := b.readDevices(ctx, name)
+	devices := b.devicesOf(name)
+	requests, err := requestsOf(devices)
 	if err != nil {
 		return err
 	}
-	devices := b.devicesOf(name)
+	claim, err := b.claimToReserve(ctx, name, requests)
+	if err != nil {
+		return err
+	}
 	switch {
-	case devices != nil && claim.UID != devices.UID:
+	case requests != nil && !cluster.MadeFor(claim, b.UID):
+		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, name)
+	case requests == nil && devices != nil && claim.UID != devices.UID:
 		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, name)
 	case claim.Status.Allocation == nil && devices == nil:
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && devices != nil && !hasDevices(claim, devices):
+	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && b.isReserved(claim):
-		b.noteAwaited(claim)
-		return nil
 	}
-	if claim.Status.Allocation == nil {
-		if claim, err = b.allocate(ctx, claim, devices); err != nil {
+	if requests != nil { // an earlier process may have ended when it was about to delete the claim
+		if claim, err = b.addFinalizer(ctx, claim); err != nil {
 			return err
 		}
 	}
+	if claim.Status.Allocation == nil || !b.isReserved(claim) {
+		if claim, err = b.reserve(ctx, claim, devices); err != nil {
+			return err
+		}
+	}
+	b.noteAwaited(claim)
+	if requests != nil {
+		return b.tellClaim(ctx, name, requests)
+	}
+	return nil
+}
+
+// reserve allocates the devices to the claim, if it has none, and reserves it for the pod.
+func (b *binding) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
+	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
+	if claim.Status.Allocation == nil {
+		allocated, err := b.allocate(ctx, claim, devices)
+		if err != nil {
+			return nil, err
+		}
+		claim = allocated
+	}
 	if !b.isReserved(claim) {
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor, b.consumer(name))
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor, b.consumer(claim.Name))
 	}
 	if claim.Status.Allocation.AllocationTimestamp == nil {
 		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: b.opts.Clock.Now()}
 	}
-	if claim, err = b.updateDevices(ctx, claim); err == nil {
-		b.noteAwaited(claim)
-	}
-	return err
+	return b.updateDevices(ctx, claim)
 }
 
 // allocate returns the claim with its finalizer, which is written, and with the allocation, which is not yet. What is
 // written next says of which version of the claim it is, so that it is refused if somebody else has changed the claim.
 func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	devices *eventlog.DeviceClaim) (*resourcev1.ResourceClaim, error) {
-	claims := b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
-	if !slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
-		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
-		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
-			claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("add finalizer: %w", err)
-		}
+	claim, err := b.addFinalizer(ctx, claim)
+	if err != nil {
+		return nil, err
 	}
 	result, err := devices.Result()
 	if err != nil {
@@ -109,10 +125,21 @@ func (b *binding) allocate(ctx context.Context, claim *resourcev1.ResourceClaim,
 	return claim, nil
 }
 
-// hasDevices reports whether the claim has the devices that the decision gives it.
-func hasDevices(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) bool {
-	has, err := eventlog.NewDeviceClaim(claim)
-	return err == nil && has.Allocation == devices.Allocation
+// addFinalizer returns the claim with its finalizer, which is written if it was not there.
+func (b *binding) addFinalizer(ctx context.Context,
+	claim *resourcev1.ResourceClaim) (with *resourcev1.ResourceClaim, err error) {
+	if slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		return claim, nil
+	}
+	claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+	err = b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
+		with, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add finalizer: %w", err)
+	}
+	return with, nil
 }
 
 // devicesOf returns what the decision says of a claim; nil if nothing, because the claim was allocated before.
@@ -178,10 +205,13 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 		return err
 	}
 	devices := b.devicesOf(name)
+	if requests, err := requestsOf(devices); err == nil && requests != nil {
+		return b.unmakeClaim(ctx, claim)
+	}
 	if devices != nil && claim.UID != devices.UID {
 		return nil // it is another one
 	}
-	if b.elsewhere && (devices == nil || !hasDevices(claim, devices)) {
+	if b.elsewhere && (devices == nil || !devices.SameDevices(claim)) {
 		return nil // it is allocated for where the pod is
 	}
 	before := len(claim.Status.ReservedFor)

@@ -171,7 +171,7 @@ var errUnseen = errors.New("the scheduler does not know the claim so yet")
 // so before the bind ends: else it takes the devices for free.
 func (b *binding) leaveToGroup(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) error {
 	group := func(r resourcev1.ResourceClaimConsumerReference) bool { return r.Resource != "pods" }
-	if devices == nil || !slices.ContainsFunc(claim.Status.ReservedFor, group) || !hasDevices(claim, devices) {
+	if devices == nil || !slices.ContainsFunc(claim.Status.ReservedFor, group) || !devices.SameDevices(claim) {
 		return nil
 	}
 	known, ok := b.opts.Whole(eventlog.ResourceClaims, b.Namespace, claim.Name).(*resourcev1.ResourceClaim)

@@ -158,6 +158,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		parts = parts[2:]
 	}
+	if parts[0] == "resourceclaims" && r.Method == http.MethodPost {
+		answer(w, s.makeClaim(body))
+		return
+	}
 	resource, name := parts[0], parts[1]
 	switch {
 	case len(parts) == 3 && parts[2] == "binding":
@@ -169,6 +173,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case resource == "persistentvolumeclaims":
 		answer(w, object(s, s.claims, "persistentvolumeclaims", name, body))
 	case resource == "resourceclaims":
+		if r.Method == http.MethodDelete {
+			answer(w, s.deleteClaim(name, body))
+			return
+		}
 		answer(w, s.resourceClaim(name, len(parts) == 3, body))
 	case resource == "deviceclasses":
 		answer(w, object(s, s.classes, "deviceclasses", name, body))
@@ -230,6 +238,43 @@ func (s *server) resourceClaim(name string, status bool, body []byte) any {
 		claim.Status = *old.Status.DeepCopy()
 	}
 	return result
+}
+
+// makeClaim makes a ResourceClaim with a UID; its status is not taken.
+func (s *server) makeClaim(body []byte) any {
+	claim := &resourcev1.ResourceClaim{}
+	if err := json.Unmarshal(body, claim); err != nil {
+		s.t.Error(err)
+	}
+	if s.devices[claim.Name] != nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "resourceclaims"}, claim.Name)
+	}
+	claim.UID, claim.Status = types.UID(fmt.Sprint("made-", s.version)), resourcev1.ResourceClaimStatus{}
+	return put(s, s.devices, claim)
+}
+
+// deleteClaim deletes a ResourceClaim, if its UID is given. One with a finalizer stays.
+func (s *server) deleteClaim(name string, body []byte) any {
+	of := schema.GroupResource{Resource: "resourceclaims"}
+	var o metav1.DeleteOptions
+	if err := json.Unmarshal(body, &o); err != nil || o.Preconditions == nil || o.Preconditions.UID == nil {
+		s.t.Errorf("a claim is deleted without a UID as precondition: %s, %v", body, err)
+		return apierrors.NewBadRequest("no precondition")
+	}
+	claim := s.devices[name]
+	switch {
+	case claim == nil:
+		return apierrors.NewNotFound(of, name)
+	case claim.UID != *o.Preconditions.UID:
+		return apierrors.NewConflict(of, name, fmt.Errorf("the UID in the precondition (%s) does not match",
+			*o.Preconditions.UID))
+	case len(claim.Finalizers) > 0:
+		s.t.Errorf("claim %s is deleted with the finalizers %v", name, claim.Finalizers)
+		claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
+		return put(s, s.devices, claim)
+	}
+	delete(s.devices, name)
+	return claim
 }
 
 func (s *server) bind(name string, body []byte) any {

@@ -84,7 +84,9 @@ func TestStatusesOfCustomResourcesAreWrittenOverNothingNewer(t *testing.T) {
 				continue
 			}
 			patches++
-			var patch struct{ Metadata struct{ UID, ResourceVersion string } }
+			var patch struct {
+				Metadata struct{ UID, ResourceVersion string }
+			}
 			if err := json.Unmarshal(p.GetPatch(), &patch); err != nil {
 				t.Fatal(err)
 			}

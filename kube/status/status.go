@@ -1,5 +1,5 @@
 // Package status shows the cluster what was decided: the condition PodScheduled and the nominated node of pods, events,
-// and the status of PodGroups of all APIs.
+// and the status of PodGroups of all APIs. It also deletes ResourceClaims that were made for pods and left behind.
 //
 // None of this is an effect of the log. It follows from decisions that are durable, is written best effort, and no
 // decision depends on it. Of several things to be said of one object only the last is written, and only if the API
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -72,6 +73,8 @@ type Options struct {
 type Counts struct {
 	// PodStatuses, GroupStatuses and Events were written.
 	PodStatuses, GroupStatuses, Events uint64
+	// ClaimsDeleted are ResourceClaims that were left behind.
+	ClaimsDeleted uint64
 	// Standing are those that the API server said already, Replaced those that something later took the place of before
 	// they were written.
 	Standing, Replaced uint64
@@ -90,8 +93,10 @@ type Status struct {
 	pods  *pending[types.UID, podStatus]
 	group *pending[groupKey, groupStatus]
 	event *pending[eventKey, event]
+	// claims are those that are to be deleted.
+	claims *pending[types.NamespacedName, leftClaim]
 
-	podsWritten, groupsWritten, eventsWritten, standing, failed atomic.Uint64
+	podsWritten, groupsWritten, eventsWritten, claimsDeleted, standing, failed atomic.Uint64
 
 	groups groupWriter
 	events eventWriter
@@ -129,6 +134,7 @@ func New(opts Options) *Status {
 	s := &Status{
 		opts: opts, pods: newPending[types.UID, podStatus](0), group: newPending[groupKey, groupStatus](0),
 		event: newPending[eventKey, event](maxEvents), together: newTogether(),
+		claims:  newPending[types.NamespacedName, leftClaim](0),
 		victims: map[types.UID]event{},
 	}
 	s.plugins.s = s
@@ -172,6 +178,11 @@ func (s *Status) Run(ctx context.Context) {
 			s.count(&s.groupsWritten, came, err, "status of %s %s/%s", key.resource, key.namespace, key.name)
 		})
 	})
+	all.Go(func() {
+		s.claims.each(ctx, s.deleteClaim, func(key types.NamespacedName, _ leftClaim, came outcome, err error) {
+			s.count(&s.claimsDeleted, came, err, "deletion of ResourceClaim %s", key)
+		})
+	})
 	for range eventWriters {
 		all.Go(func() {
 			s.event.each(ctx, s.writeEvent, func(_ eventKey, e event, came outcome, err error) {
@@ -203,9 +214,10 @@ func (s *Status) Counts() Counts {
 	return Counts{
 		PodStatuses: s.podsWritten.Load(), GroupStatuses: s.groupsWritten.Load(), Events: s.eventsWritten.Load(),
 		Standing: s.standing.Load(), Failed: s.failed.Load(),
-		Replaced: s.pods.replaced() + s.group.replaced() + s.event.replaced(),
-		Dropped:  s.event.dropped() + s.plugins.dropped(),
-		Waiting:  s.pods.len() + s.group.len() + s.event.len() + s.plugins.waiting(),
+		ClaimsDeleted: s.claimsDeleted.Load(),
+		Replaced:      s.pods.replaced() + s.group.replaced() + s.event.replaced() + s.claims.replaced(),
+		Dropped:       s.event.dropped() + s.plugins.dropped(),
+		Waiting:       s.pods.len() + s.group.len() + s.event.len() + s.claims.len() + s.plugins.waiting(),
 	}
 }
 
@@ -224,6 +236,11 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 		case *eventlog.Upserted:
 			if pod, ok := p.Object.(*corev1.Pod); ok {
 				s.joined(m, pod.UID)
+				s.leftBehind(m, pod.UID)
+			} else if claim, ok := p.Object.(*resourcev1.ResourceClaim); ok {
+				if owner := metav1.GetControllerOfNoCopy(claim); owner != nil {
+					s.leftBehind(m, owner.UID)
+				}
 			} else if p.Resource == eventlog.VolcanoPodGroups {
 				s.awaited(m, p.Object)
 			}
@@ -252,6 +269,7 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 		if !ok || pod.Spec.NodeName != "" || !m.Schedules(pod) {
 			continue
 		}
+		s.leftBehind(m, pod.UID)
 		if p := m.Cluster().Pod(pod.UID); p != nil && p.Stage == cluster.Pending &&
 			(m.NominatedNode(pod.UID) != "" || pod.Status.NominatedNodeName != "") {
 			s.show(m, p, nil)
@@ -270,6 +288,7 @@ func (s *Status) answered(m *scheduler.Machine, r *eventlog.BindResult) {
 	if r.Outcome == eventlog.BindUnknown || p == nil || p.Stage != cluster.Pending {
 		return // it is not known, or nothing is to be said any more
 	}
+	s.leftBehind(m, r.UID)
 	message := "binding to node " + r.Node + " failed: " + r.Message
 	s.refused(m, p, reason{corev1.PodReasonSchedulerError, message})
 	if s.opts.Report != nil && !s.quiet {

@@ -45,7 +45,7 @@ const (
 // New returns a factory that makes the plugin around the one that upstream's factory makes.
 func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		plugin, err := upstream(ctx, args, h)
+		plugin, err := scoresNoDevices(upstream)(ctx, args, h)
 		if err != nil {
 			return nil, err
 		}

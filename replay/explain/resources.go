@@ -113,9 +113,11 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 		}
 		use := answer.ResourceUse{Resource: need.Resource, Needed: need.Amount}
 		having, keepers, onUsable := holders{}, holders{}, holders{}
+		devices := false // a node may have it as devices, which are not counted here
 		for _, n := range nodes {
 			back := holdersOn(c, n, need.Resource, givesBack, having)
 			allocatable, requested := cluster.AmountOn(n, need.Resource)
+			devices = devices || allocatable == 0 && c.StandsForDevices(need.Resource)
 			free := max(0, allocatable-requested+back)
 			usable, there := !unusable(n.Node().Name), holders{}
 			onNode := kept.on(n, need.Resource, free, there)
@@ -126,7 +128,7 @@ func resourceUseOn(nodes []fwk.NodeInfo, c *cluster.State, needs []cluster.Need,
 			}
 			countNode(&use, n.Node().Name, allocatable, free-onNode, usable)
 		}
-		if need.Resource == resourcePods && use.Usable >= need.Amount {
+		if devices || need.Resource == resourcePods && use.Usable >= need.Amount {
 			continue
 		}
 		use.Holders, use.Others, use.OthersAmount = having.ranked()

@@ -1,0 +1,434 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"pgregory.net/rapid"
+
+	"github.com/rollcall-sched/rollcall/canonical"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// toMake is a claim that the bind of a pod makes, with a device.
+func toMake(t testing.TB, name, device string) eventlog.DeviceClaim {
+	t.Helper()
+	claim := deviceClaim(name, device)
+	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r", Exactly: &resourcev1.ExactDeviceRequest{
+		DeviceClassName: "gpu", AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}}}
+	made, err := eventlog.NewMadeClaim(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// isUsed reports whether a device of driver "d" and pool "p" is in use.
+func isUsed(t testing.TB, f *Informers, device string) bool {
+	t.Helper()
+	all, err := f.DRA().ResourceClaims().ListAllAllocatedDevices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.Has(structured.MakeDeviceID("d", "p", device))
+}
+
+// A claim that a bind is to make takes its device from the decision on, is no object before it is logged, and is held
+// like any other then. The device is free when the pod is released and the claim is logged as deleted.
+func TestAClaimThatIsToBeMadeTakesItsDevices(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"}}
+	other := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "uid-b"}}
+	claim := toMake(t, "made", "gpu-0")
+	logged := func(owner *v1.Pod, uid types.UID, devices ...string) *resourcev1.ResourceClaim {
+		c := ClaimToMake(owner, "made", nil)
+		c.UID, c.Status = uid, deviceClaim("made", devices...).Status
+		return c
+	}
+	for name, then := range map[string]func(f *Informers) (used bool){
+		"the pod is released": func(f *Informers) bool {
+			if freed := f.ForgetDevices(pod.UID); len(freed) != 1 || freed[0].Before.Status.Allocation == nil ||
+				freed[0].Now.Status.Allocation != nil {
+				t.Errorf("freed %v", freed)
+			}
+			return false
+		},
+		"the claim is logged without devices": func(f *Informers) bool {
+			mustUpsert(t, f, logged(pod, "u"))
+			seen := f.Get(eventlog.ResourceClaims, "ns", "made").(*resourcev1.ResourceClaim)
+			if seen.UID != "u" || seen.Status.Allocation == nil {
+				t.Errorf("plugins see %+v", seen)
+			}
+			return true
+		},
+		"and then the pod is released": func(f *Informers) bool {
+			mustUpsert(t, f, logged(pod, "u"))
+			f.ForgetDevices(pod.UID)
+			return false
+		},
+		"the claim is logged with them, and stays": func(f *Informers) bool {
+			mustUpsert(t, f, logged(pod, "u"))
+			mustUpsert(t, f, logged(pod, "u", "gpu-0"))
+			f.ForgetDevices(pod.UID)
+			return true
+		},
+		"and is deleted": func(f *Informers) bool {
+			mustUpsert(t, f, logged(pod, "u", "gpu-0"))
+			f.ForgetDevices(pod.UID)
+			f.Delete(eventlog.ResourceClaims, "ns", "made")
+			return false
+		},
+		"another pod's claim has that name": func(f *Informers) bool {
+			mustUpsert(t, f, logged(other, "u"))
+			return false
+		},
+		"a claim that was not made has it": func(f *Informers) bool {
+			mustUpsert(t, f, deviceClaim("made"))
+			return false
+		},
+		"it is logged with other devices": func(f *Informers) bool {
+			mustUpsert(t, f, logged(pod, "u", "gpu-1"))
+			return false
+		},
+	} {
+		f := NewInformers()
+		f.dra.classes.makesClaims = true
+		if err := f.AssumeDevices(pod, []eventlog.DeviceClaim{claim}); err != nil {
+			t.Fatal(err)
+		}
+		if !isUsed(t, f, "gpu-0") || f.Get(eventlog.ResourceClaims, "ns", "made") != nil {
+			t.Errorf("%s: before, the device is in use: %v", name, isUsed(t, f, "gpu-0"))
+		}
+		if err := f.AssumeDevices(other, []eventlog.DeviceClaim{toMake(t, "made", "gpu-2")}); err == nil {
+			t.Errorf("%s: a claim of the same name is assumed", name)
+		}
+		want := then(f)
+		if got := isUsed(t, f, "gpu-0"); got != want {
+			t.Errorf("%s: the device is in use: %v", name, got)
+		}
+		// The plugin that allocates is told of no claim that it made before.
+		if list, err := ForAllocator(f.DRA()).ResourceClaims().List(); err != nil || len(list) > 0 {
+			t.Errorf("%s: the allocator lists %v, %v", name, namesOf(list, nil), err)
+		}
+		f.ForgetDevices(pod.UID)
+		f.Delete(eventlog.ResourceClaims, "ns", "made")
+		if isUsed(t, f, "gpu-0") || isUsed(t, f, "gpu-1") || len(f.devices)+len(f.deviceClaims) > 0 {
+			t.Errorf("%s: left: %v %v", name, f.devices, f.deviceClaims)
+		}
+	}
+}
+
+// A state with a claim that is to be made, and with one that is logged meanwhile, is restored as it was.
+func TestAClaimThatIsToBeMadeIsRestored(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		s := New()
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "uid-a"}}
+		if _, err := s.UpsertPod(pod); err != nil {
+			t.Fatal(err)
+		}
+		p := s.Pod(pod.UID)
+		if err := s.Assume(p, "n1", Binding, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AssumeDevices(p, []eventlog.DeviceClaim{toMake(t, "made", "gpu-0")}); err != nil {
+			t.Fatal(err)
+		}
+		if made {
+			claim := ClaimToMake(pod, "made", nil)
+			claim.UID = "u"
+			if _, err := s.Upsert(eventlog.ResourceClaims, claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, err := s.AppendState(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored := New()
+		if err := restored.Restore(canonical.NewReader(state)); err != nil {
+			t.Fatal(err)
+		}
+		again, err := restored.AppendState(nil)
+		if err != nil || string(again) != string(state) || !isUsed(t, restored.Informers(), "gpu-0") {
+			t.Errorf("made %v: the state is another one: %v", made, err)
+		}
+		if err := restored.Release(restored.Pod(pod.UID)); err != nil || isUsed(t, restored.Informers(), "gpu-0") {
+			t.Errorf("made %v: the device is in use after the release: %v", made, err)
+		}
+	}
+}
+
+// What resources stand for devices follows the classes, with and without a name of their own.
+func TestResourcesThatStandForDevices(t *testing.T) {
+	s := New()
+	class := func(name string, resource *string) {
+		t.Helper()
+		object := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		object.Spec.ExtendedResourceName = resource
+		if _, err := s.Upsert(eventlog.DeviceClasses, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gpu, nic := "example.com/gpu", "example.com/nic"
+	check := func(what string, want ...v1.ResourceName) {
+		t.Helper()
+		for _, name := range []v1.ResourceName{v1.ResourceCPU, "example.com/gpu", "example.com/nic",
+			"deviceclass.resource.kubernetes.io/a", "deviceclass.resource.kubernetes.io/b"} {
+			stands := false
+			for _, w := range want {
+				stands = stands || w == name
+			}
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p"}}
+			pod.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{name: resource.MustParse("2")}}}}
+			if got := s.Informers().StandsForDevices(pod); got != stands {
+				t.Errorf("%s: %s stands for devices: %v", what, name, got)
+			}
+			if got := s.StandsForDevices(name); got != stands {
+				t.Errorf("%s: %s stands for devices, by the state: %v", what, name, got)
+			}
+		}
+	}
+	class("a", &gpu)
+	check("before behaviour 8")
+	s.MakeClaims(true)
+	check("one class", "example.com/gpu", "deviceclass.resource.kubernetes.io/a")
+	class("b", &gpu)
+	class("a", &nic)
+	check("two classes", "example.com/gpu", "example.com/nic", "deviceclass.resource.kubernetes.io/a",
+		"deviceclass.resource.kubernetes.io/b")
+	cpu := string(v1.ResourceCPU)
+	class("b", &cpu)
+	check("one that stands for what is no extended resource", "example.com/nic", "deviceclass.resource.kubernetes.io/a",
+		"deviceclass.resource.kubernetes.io/b")
+	s.Delete(eventlog.DeviceClasses, "", "a")
+	check("one is gone", "deviceclass.resource.kubernetes.io/b")
+}
+
+// drawContainers draws containers that request two resources which stand for devices, and one that does not.
+func drawContainers(t *rapid.T, kind string, least, most int) (list []v1.Container) {
+	for i := range rapid.IntRange(least, most).Draw(t, kind) {
+		c := v1.Container{Name: fmt.Sprint(kind, i)}
+		c.Resources.Requests = v1.ResourceList{}
+		for _, name := range []v1.ResourceName{"example.com/a", "example.com/b", v1.ResourceCPU} {
+			if n := rapid.Int64Range(0, 3).Draw(t, string(name)); n > 0 {
+				c.Resources.Requests[name] = *resource.NewQuantity(n, resource.DecimalSI)
+			}
+		}
+		if always := v1.ContainerRestartPolicyAlways; kind == "init" && rapid.Bool().Draw(t, "sidecar") {
+			c.RestartPolicy = &always
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// What containers use of the claim is what kube-scheduler's PreBind writes into the pod's status, of any pod.
+func TestRequestMappingsAreUpstreams(t *testing.T) {
+	f := NewInformers()
+	f.dra.classes.makesClaims = true
+	node := worldNode("n1")
+	mustUpsert(t, f, node)
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: &node.Name,
+		Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
+	for i := range 50 {
+		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", i)})
+	}
+	mustUpsert(t, f, slice)
+	for _, name := range []string{"a", "b"} {
+		resource := "example.com/" + name
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		class.Spec.ExtendedResourceName = &resource
+		mustUpsert(t, f, class)
+	}
+	info := framework.NewNodeInfo()
+	info.SetNode(node)
+	seen := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
+		pod.Spec.InitContainers = drawContainers(t, "init", 0, 3)
+		pod.Spec.Containers = drawContainers(t, "container", 1, 2)
+		client := fake.NewClientset(pod)
+		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(),
+			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, client: client,
+				profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pl, ctx, state := made.(*dynamicresources.DynamicResources), context.Background(), framework.NewCycleState()
+		if _, status := pl.PreFilter(ctx, state, pod, nil); status.Code() == fwk.Skip {
+			return
+		} else if !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		for _, status := range []*fwk.Status{pl.Filter(ctx, state, pod, info), pl.Reserve(ctx, state, pod, "n1")} {
+			if !status.IsSuccess() {
+				t.Fatal(status)
+			}
+		}
+		claim := f.madeClaim(pod, 7)
+		if status := pl.PreBind(ctx, state, pod, "n1"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		bound, err := client.CoreV1().Pods("ns").Get(ctx, "p", metav1.GetOptions{})
+		if err != nil || bound.Status.ExtendedResourceClaimStatus == nil {
+			t.Fatalf("%v: %+v", err, bound)
+		}
+		want := bound.Status.ExtendedResourceClaimStatus.RequestMappings
+		got, err := RequestMappings(pod, claim.Spec.Devices.Requests)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v\nwant %+v", got, want)
+		}
+		seen++
+	})
+	if seen < 20 {
+		t.Errorf("%d pods were compared", seen)
+	}
+	if len(f.dra.claims.pending) > 0 {
+		t.Errorf("left: %v", f.dra.claims.pending)
+	}
+}
+
+// The name of a made claim follows from the pod and the cycle, is none that another claim has, and no longer than
+// those that the API server generates.
+func TestNamesOfMadeClaims(t *testing.T) {
+	f := NewInformers()
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "u"}}
+	first := f.freeName(pod, 1)
+	if first != f.freeName(pod, 1) || !strings.HasPrefix(first, "train-extended-resources-") ||
+		first == f.freeName(pod, 2) {
+		t.Errorf("the names are %s, %s, and %s in another cycle", first, f.freeName(pod, 1), f.freeName(pod, 2))
+	}
+	mustUpsert(t, f, deviceClaim(first))
+	second := f.freeName(pod, 1)
+	if err := f.AssumeDevices(pod, []eventlog.DeviceClaim{toMake(t, second, "gpu-0")}); err != nil {
+		t.Fatal(err)
+	}
+	if third := f.freeName(pod, 1); second == first || third == second || third == first {
+		t.Errorf("the names are %s, %s and %s", first, second, third)
+	}
+	pod.Name = strings.Repeat("x", 200)
+	if name := f.freeName(pod, 1); len(name) != 63 {
+		t.Errorf("the name %s has %d letters", name, len(name))
+	}
+}
+
+// A resource that stands for devices is lacking nowhere where it is not in the allocatable, and what is free of it in
+// the allocatable of other nodes is no reason to wait.
+func TestResourcesOfDevicesAreNeverLacking(t *testing.T) {
+	const gpu = v1.ResourceName("example.com/gpu")
+	for _, yes := range []bool{false, true} {
+		s := New()
+		s.MakeClaims(yes)
+		stands := string(gpu)
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+		class.Spec.ExtendedResourceName = &stands
+		version := s.RoomVersion()
+		if _, err := s.Upsert(eventlog.DeviceClasses, class); err != nil {
+			t.Fatal(err)
+		}
+		if s.RoomVersion() == version {
+			t.Error("what was lacking is not asked anew when a class comes")
+		}
+		for name, amount := range map[string]string{"plugin": "1", "zero": "0", "none": ""} {
+			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			n.Status.Allocatable = v1.ResourceList{v1.ResourcePods: resource.MustParse("9")}
+			if amount != "" {
+				n.Status.Allocatable[gpu] = resource.MustParse(amount)
+			}
+			s.UpsertNode(n)
+		}
+		var members []*Pod
+		for _, name := range []string{"a", "b", "c"} {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+			pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+				Requests: v1.ResourceList{gpu: resource.MustParse("1")}}}}
+			if _, err := s.UpsertPod(pod); err != nil {
+				t.Fatal(err)
+			}
+			members = append(members, s.Pod(pod.UID))
+		}
+		if _, lacks := s.free.lacks(needsOf(members, true), 3); lacks == yes {
+			t.Errorf("stands %v: three devices are lacking: %v", yes, lacks)
+		}
+		if _, offered := s.Free(gpu); offered == yes {
+			t.Errorf("stands %v: it is offered: %v", yes, offered)
+		}
+		for name, want := range map[string]bool{"plugin": false, "zero": yes, "none": yes} {
+			info, err := s.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if allocatable, requested := s.AmountOn(info, gpu); (allocatable-requested > 1<<60) != want {
+				t.Errorf("stands %v: node %s has %d of %d free", yes, name, allocatable-requested, allocatable)
+			}
+		}
+		if err := s.Assume(members[0], "none", Binding, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s.Overcommitted(members[0]) == yes {
+			t.Errorf("stands %v: a node without the resource is overcommitted by a pod: %v", yes, !yes)
+		}
+	}
+}
+
+// The claims of a pod without a node are left behind, but for one that its bind may be about to use.
+func TestClaimsThatAreLeftBehind(t *testing.T) {
+	s := New()
+	s.MakeClaims(true)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u"}}
+	want := func(what string, names ...string) {
+		t.Helper()
+		if left := namesOf(s.LeftClaims("u"), nil); !slices.Equal(left, names) {
+			t.Errorf("%s: %v are left behind, want %v", what, left, names)
+		}
+	}
+	upsert := func(claim *resourcev1.ResourceClaim) {
+		t.Helper()
+		if _, err := s.Upsert(eventlog.ResourceClaims, claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upsert(ClaimToMake(pod, "late", nil))
+	upsert(ClaimToMake(pod, "early", nil))
+	upsert(deviceClaim("another"))
+	want("no pod is there")
+	if _, err := s.UpsertPod(pod); err != nil {
+		t.Fatal(err)
+	}
+	want("the pod is there", "ns/early", "ns/late")
+	s.MakeClaims(false)
+	want("before behaviour 8")
+	s.MakeClaims(true)
+	p := s.Pod("u")
+	if err := s.Assume(p, "n1", Binding, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AssumeDevices(p, []eventlog.DeviceClaim{toMake(t, "made", "gpu-0")}); err != nil {
+		t.Fatal(err)
+	}
+	want("it is being bound")
+	made := ClaimToMake(pod, "made", nil)
+	made.UID = "m"
+	upsert(made)
+	if err := s.Release(p); err != nil {
+		t.Fatal(err)
+	}
+	want("its bind has failed", "ns/early", "ns/late", "ns/made")
+}

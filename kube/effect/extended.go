@@ -1,0 +1,123 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// requestsOf returns the requests of a claim that the bind makes, nil for another one.
+func requestsOf(devices *eventlog.DeviceClaim) ([]resourcev1.DeviceRequest, error) {
+	if devices == nil {
+		return nil, nil
+	}
+	requests, err := devices.Requests()
+	if err != nil {
+		return nil, &inconsistentError{err}
+	}
+	return requests, nil
+}
+
+// claimToReserve returns the claim of that name as it stands. One with requests is made if it is not there: an earlier
+// try, also one of an earlier process, may have made it.
+func (b *binding) claimToReserve(ctx context.Context, name string,
+	requests []resourcev1.DeviceRequest) (*resourcev1.ResourceClaim, error) {
+	if requests != nil && !b.Earlier && b.tries == 0 {
+		if made, err := b.makeClaim(ctx, name, requests); !apierrors.IsAlreadyExists(err) {
+			return made, err
+		}
+	}
+	claim, err := b.readDevices(ctx, name)
+	if requests != nil && isGone(err, name) {
+		return b.makeClaim(ctx, name, requests)
+	}
+	return claim, err
+}
+
+// makeClaim makes the claim for the devices that the pod requests by the names of extended resources, as
+// DynamicResources does in PreBind (createExtendedResourceClaimInAPI in extendeddynamicresources.go). The finalizer
+// that kube-scheduler adds next is there from the beginning.
+func (b *binding) makeClaim(ctx context.Context, name string,
+	requests []resourcev1.DeviceRequest) (made *resourcev1.ResourceClaim, err error) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, UID: b.UID}}
+	claim := cluster.ClaimToMake(pod, name, requests)
+	claim.Finalizers = []string{resourcev1.Finalizer}
+	err = b.call(ctx, CallMakeClaim, func(ctx context.Context) (err error) {
+		made, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make it for extended resources: %w", err)
+	}
+	return made, nil
+}
+
+// unmakeClaim deletes a claim that was made for the pod. Its devices are free once it is gone.
+func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+	if !cluster.MadeFor(claim, b.UID) {
+		return nil
+	}
+	name, claims := claim.Name, b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
+	if at := slices.Index(claim.Finalizers, resourcev1.Finalizer); at >= 0 {
+		claim.Finalizers = slices.Delete(claim.Finalizers, at, at+1)
+		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
+			_, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
+			return err
+		})
+		if isGone(err, name) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := b.call(ctx, CallDeleteClaim, func(ctx context.Context) error {
+		return claims.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(claim.UID)))
+	})
+	if isGone(err, name) {
+		return nil
+	}
+	return err
+}
+
+// tellClaim writes into the pod's status which of its containers use which requests of the claim that was made for it:
+// the kubelet reads it there.
+func (b *binding) tellClaim(ctx context.Context, name string, requests []resourcev1.DeviceRequest) (err error) {
+	pod := b.Pod // the one by which it was decided
+	if pod == nil {
+		if pod, err = b.readPod(ctx, b.Request); err != nil {
+			return fmt.Errorf("read the pod: %w", err)
+		}
+	}
+	mappings, err := cluster.RequestMappings(pod, requests)
+	if err != nil {
+		return &inconsistentError{err}
+	}
+	told := &v1.PodExtendedResourceClaimStatus{RequestMappings: mappings, ResourceClaimName: name}
+	if equality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, told) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": b.UID},
+		"status":   map[string]any{"extendedResourceClaimStatus": told},
+	})
+	if err != nil {
+		return &inconsistentError{err}
+	}
+	return b.call(ctx, CallTellClaim, func(ctx context.Context) error {
+		_, err := b.opts.Client.CoreV1().Pods(b.Namespace).Patch(ctx, b.Name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{}, "status")
+		return err
+	})
+}
