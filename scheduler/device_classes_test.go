@@ -31,6 +31,7 @@ type claimWorld struct {
 	requests map[string][]resourcev1.DeviceRequest
 	extended map[string]*resourcev1.ResourceClaim // by pod that requests an extended resource: its claim, if logged
 	offered  map[string]int                       // by slice: how many devices it has
+	boards   map[string]bool                      // the pools whose devices are parts of a board
 	ruled    bool                                 // there is a DeviceTaintRule
 }
 
@@ -42,6 +43,7 @@ func newClaimWorld(t *rapid.T, config []byte) *claimWorld {
 	without.NoClasses = true
 	w := &claimWorld{t: t, given: map[string]*eventlog.DeviceClaim{}, offered: map[string]int{},
 		requests: map[string][]resourcev1.DeviceRequest{}, extended: map[string]*resourcev1.ResourceClaim{},
+		boards:   map[string]bool{},
 		machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())}}
 	w.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
 		Behaviour: scheduler.Behaviour})
@@ -101,10 +103,35 @@ func (w *claimWorld) slice(name, node string, devices int) {
 		all := true
 		slice.Spec.NodeName, slice.Spec.AllNodes = nil, &all
 	}
+	kind := rapid.SampledFrom([]string{"whole", "whole", "shares", "parts"}).Draw(w.t, "kind")
 	for k := range devices {
 		colour := []string{"red", "blue"}[k%2]
-		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprintf("d%d", k),
-			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"colour": {StringValue: &colour}}})
+		device := resourcev1.Device{Name: fmt.Sprintf("d%d", k),
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"colour": {StringValue: &colour}}}
+		switch kind {
+		case "shares":
+			yes := true
+			device.AllowMultipleAllocations = &yes
+			device.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+				"memory": {Value: resource.MustParse("10Gi")}}
+		case "parts":
+			device.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "board",
+				Counters: map[string]resourcev1.Counter{"slots": {Value: resource.MustParse("2")}}}}
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, device)
+	}
+	if kind == "parts" { // a slice has devices, or the counters of its pool's
+		slice.Spec.Pool.ResourceSliceCount = 2
+		counters := slice.DeepCopy()
+		counters.Name, counters.UID, counters.Spec.Devices = name+"-board", types.UID(name+"-board"), nil
+		counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "board",
+			Counters: map[string]resourcev1.Counter{"slots": {Value: resource.MustParse("3")}}}}
+		w.upsert(eventlog.ResourceSlices, counters)
+		w.boards[name] = true
+	} else if w.boards[name] {
+		delete(w.boards, name)
+		w.apply(&eventlog.Deleted{Resource: eventlog.ResourceSlices, Name: name + "-board",
+			UID: types.UID(name + "-board")})
 	}
 	w.offered[name] = devices
 	w.upsert(eventlog.ResourceSlices, slice)
@@ -116,11 +143,16 @@ func (w *claimWorld) request() []resourcev1.DeviceRequest {
 		return &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: n,
 			AllocationMode: resourcev1.DeviceAllocationModeExactCount}
 	}
-	switch rapid.IntRange(0, 5).Draw(w.t, "request") {
+	switch rapid.IntRange(0, 6).Draw(w.t, "request") {
 	case 0:
 		return []resourcev1.DeviceRequest{{Name: "r", Exactly: exactly("red", 1)}}
 	case 1:
 		return []resourcev1.DeviceRequest{{Name: "r", Exactly: exactly("any", 2)}}
+	case 3: // of whole devices none has it
+		share := exactly("any", 1)
+		share.Capacity = &resourcev1.CapacityRequirements{
+			Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse("4Gi")}}
+		return []resourcev1.DeviceRequest{{Name: "r", Exactly: share}}
 	case 2: // where two are free a node scores higher
 		return []resourcev1.DeviceRequest{{Name: "r", FirstAvailable: []resourcev1.DeviceSubRequest{
 			{Name: "two", DeviceClassName: "any", Count: 2,
