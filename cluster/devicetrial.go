@@ -51,8 +51,10 @@ func (s *State) AwaitsDevices(node string) bool {
 // NodesAwaitingDevices returns the nodes of which AwaitsDevices says so, by name.
 func (s *State) NodesAwaitingDevices() (nodes []string) {
 	dra := s.informers.dra
-	for pool := range dra.claims.ofPool { // any order: sorted below
+	// any order: sorted below
+	for pool := range dra.claims.ofPool {
 		if s.anyAbandoned(pool) {
+			// any order: sorted below
 			nodes = slices.AppendSeq(nodes, maps.Keys(dra.pools.slices[pool]))
 		}
 	}
