@@ -135,7 +135,7 @@ func madeForWhom(obj any) ([]string, error) {
 // LeftClaims returns the claims that were made for the extended resources of a pod that has no node, by name, but for
 // those that a bind of the pod may be about to use. There are none before behaviour 8.
 func (s *State) LeftClaims(pod types.UID) (left []*resourcev1.ResourceClaim) {
-	if p := s.pods[pod]; p == nil || p.Stage != Pending || s.returned[pod] || !s.informers.dra.classes.makesClaims {
+	if p := s.pods[pod]; p == nil || p.Stage != Pending || !s.informers.dra.classes.makesClaims {
 		return nil
 	}
 	found, err := s.informers.factory.Resource().V1().ResourceClaims().Informer().GetIndexer().ByIndex(madeForIndex,

@@ -259,15 +259,16 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 	}
 	info := framework.NewNodeInfo()
 	info.SetNode(node)
-	seen := 0
+	seen, runs := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
 		pod.Spec.InitContainers = drawContainers(t, "init", 0, 3)
 		pod.Spec.Containers = drawContainers(t, "container", 1, 2)
 		client := fake.NewClientset(pod)
+		runs++
 		made, err := plugins.NewInTreeRegistry()[dynamicresources.Name](context.Background(),
 			&config.DynamicResourcesArgs{}, &pluginHandle{informers: f, client: client,
-				profile: rapid.StringMatching("[a-z]{20}").Draw(t, "profile")})
+				profile: fmt.Sprint("profile-", runs)}) // each has an index of its own
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -427,8 +428,14 @@ func TestClaimsThatAreLeftBehind(t *testing.T) {
 	made := ClaimToMake(pod, "made", nil)
 	made.UID = "m"
 	upsert(made)
-	if err := s.Release(p); err != nil {
+	s.KeepUnresolvedDevices(true)
+	if _, err := s.DeletePod("u"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.UpsertPod(pod); err != nil {
+		t.Fatal(err)
+	}
+	want("it is back while its bind is under way", "ns/early", "ns/late")
+	s.ResolveDevices("u", false)
 	want("its bind has failed", "ns/early", "ns/late", "ns/made")
 }
