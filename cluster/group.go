@@ -48,8 +48,12 @@ type Group struct {
 
 	composite *Composite // that it is admitted with, nil for none
 
-	refusal string // a memo of Refusal; it holds if judged
-	judged  bool
+	parts []partCount // those of the object that counts, by index; nil if they are not counted
+	open  int         // how many members can be chosen, of whatever part; counted if parts are
+
+	refusal  string // a memo of Refusal; it holds if judged
+	forParts bool   // a memo with refusal: see RefusedForParts
+	judged   bool
 }
 
 // GroupOf returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
@@ -277,6 +281,7 @@ func (s *State) groupAt(name types.NamespacedName) *Group {
 func (s *State) dropGroupIfEmpty(g *Group) {
 	if len(g.members) == 0 && len(g.declarations) == 0 {
 		delete(s.fallen, g)
+		delete(s.judged, g)
 		delete(s.groups, g.Key())
 	}
 }
@@ -360,6 +365,7 @@ func (s *State) tally(p *Pod, sign int) {
 		*g.counted(p.Stage) += sign
 	}
 	g.tallyNeeded(p, sign)
+	s.countPart(p, sign)
 	if p.Stage == Pending && s.isReady(p) {
 		g.counts.Ready += sign
 	}

@@ -38,10 +38,10 @@ type minimumOf struct {
 	amount   int64
 }
 
-// declarationOf reads a PodGroup of any API.
-func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, error) {
+// declarationOf reads a PodGroup of any API. countsParts is of partsBehaviour.
+func declarationOf(res eventlog.Resource, obj eventlog.Object, countsParts bool) (declaration, error) {
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	d := declaration{resource: res, own: ownOf(obj.GetAnnotations())}
+	d := declaration{resource: res, own: ownOf(obj.GetAnnotations()), parts: parts{counted: countsParts}}
 	r := annotations{values: obj.GetAnnotations()}
 	switch o := obj.(type) {
 	case *schedulingv1beta1.PodGroup:
@@ -82,7 +82,7 @@ func declarationOf(res eventlog.Resource, obj eventlog.Object) (declaration, err
 
 // declareGroup takes in a PodGroup of any API.
 func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
-	d, err := declarationOf(res, obj)
+	d, err := declarationOf(res, obj, s.countsParts)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,7 @@ func (s *State) declareGroup(res eventlog.Resource, obj eventlog.Object) error {
 	slices.SortFunc(g.declarations, func(a, b declaration) int {
 		return cmp.Compare(slices.Index(order, a.resource), slices.Index(order, b.resource))
 	})
+	s.countParts(g)
 	s.realign(g)
 	s.observe(g)
 	return nil
@@ -126,6 +127,7 @@ func (s *State) withdrawGroup(res eventlog.Resource, name types.NamespacedName) 
 	s.roomVersion++
 	g.judged = false
 	g.declarations = slices.DeleteFunc(g.declarations, func(d declaration) bool { return d.resource == res })
+	s.countParts(g)
 	s.realign(g)
 	s.observe(g)
 	s.dropGroupIfEmpty(g)

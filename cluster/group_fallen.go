@@ -60,6 +60,7 @@ func (s *State) HearOfEvictions(yes bool) { s.evictionsEnd = yes }
 // gang with minimum 3 two end well and one is lost. With the last one the gang has its minimum.
 func (g *Group) startHistory(met bool) {
 	g.counts.Succeeded, g.counts.Lost = 0, 0
+	g.judged = g.judged && g.parts == nil
 	if g.counts.Met == met && g.away == 0 {
 		return // each member that came to its node since is needed already
 	}
@@ -174,6 +175,7 @@ func (s *State) restoreHistories(r *canonical.Reader) error {
 			return r.Err()
 		}
 		g.counts.Met, g.counts.Succeeded, g.counts.Lost = met, succeeded, lost
+		g.judged = false
 		for _, domain := range avoided {
 			g.Avoid(domain)
 		}

@@ -29,22 +29,6 @@ func GroupResources() []eventlog.Resource {
 // DeclaresGroups reports whether the objects of a resource declare gangs.
 func DeclaresGroups(res eventlog.Resource) bool { return slices.Contains(GroupResources(), res) }
 
-// parts are what a gang needs of its members by the value of a label. No two have one value, and they are sorted by it.
-// A gang has its minimum with any of its members: so parts are only kept if whatever minimum is taken has enough of
-// each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1 ps and 2
-// workers. With 3 workers the gang is refused, because these alone would be enough.
-type parts struct {
-	label string // of pods
-	each  []part
-}
-
-// part is one of them.
-type part struct {
-	value string // of the label
-	min   int
-	field string // that gives min
-}
-
 // volcano reads a PodGroup of scheduling.volcano.sh.
 func (r *annotations) volcano(d *declaration, spec *volcano.PodGroupSpec) {
 	r.atLeastZero("spec.minMember", spec.MinMember)
@@ -55,8 +39,11 @@ func (r *annotations) volcano(d *declaration, spec *volcano.PodGroupSpec) {
 	sum := 0
 	for _, task := range slices.Sorted(maps.Keys(spec.MinTaskMember)) {
 		p := part{task, int(spec.MinTaskMember[task]), "spec.minTaskMember[" + task + "]"}
+		if d.parts.counted {
+			p.field = "spec.minTaskMember[" + quoted(task) + "]"
+		}
 		r.atLeastZero(p.field, spec.MinTaskMember[task])
-		d.parts.each = append(d.parts.each, p)
+		d.parts.add(p)
 		sum += p.min
 	}
 	if sum > d.terms.min {
@@ -118,14 +105,13 @@ func (r *annotations) kai(d *declaration, spec *kai.PodGroupSpec) {
 // subGroups reads the parts of a PodGroup of KAI, all of which are needed: the minimum is what they need together.
 func (r *annotations) subGroups(d *declaration, all []kai.SubGroup) {
 	d.parts.label = kai.SubGroupLabel
-	sum := 0
+	sum, known := 0, make(map[string]bool, len(all)) // objects may have tens of thousands
 	for i := range all {
 		sub, field := &all[i], fmt.Sprintf("spec.subGroups[%d]", i)
-		isThere := func(p part) bool { return p.value == sub.Name }
 		switch {
 		case sub.Name == "":
 			r.fail("has %s.name \"\": want a name", field)
-		case slices.ContainsFunc(d.parts.each, isThere):
+		case known[sub.Name]:
 			r.fail("has %s.name %s, which another one has too", field, quoted(sub.Name))
 		case sub.Parent != nil:
 			r.fail("has %s.parent %s: subgroups below each other are not carried out", field, quoted(*sub.Parent))
@@ -139,7 +125,8 @@ func (r *annotations) subGroups(d *declaration, all []kai.SubGroup) {
 				r.fail("has %s.topologyConstraint.requiredTopologyLevel %s: a topology of a subgroup is not "+
 					"carried out", field, quoted(t.RequiredTopologyLevel))
 			}
-			d.parts.each = append(d.parts.each, part{sub.Name, int(*sub.MinMember), field + ".minMember"})
+			known[sub.Name] = true
+			d.parts.add(part{sub.Name, int(*sub.MinMember), field + ".minMember"})
 			sum += int(*sub.MinMember)
 		}
 	}
@@ -197,44 +184,6 @@ func WithoutQuotaNames(list v1.ResourceList) v1.ResourceList {
 		}
 	}
 	return plain
-}
-
-// judgeParts finds a part of which the minimum need not have enough members, see parts. As long as the members are
-// fewer than the minimum nothing is said: the others are waited for.
-func (g *Group) judgeParts() string {
-	if len(g.declarations) == 0 || len(g.members) < g.declarations[0].terms.min {
-		return ""
-	}
-	d := &g.declarations[0]
-	for _, p := range d.parts.each {
-		others := 0
-		// any order: a count
-		for _, m := range g.members {
-			if m.facts.parts.of(d.parts.label) != p.value {
-				others++
-			}
-		}
-		if d.terms.min-others < p.min {
-			return fmt.Sprintf("%s %s has %s %d: any %d of its %d members are enough, and %d of them are no such "+
-				"pods; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min,
-				len(g.members), others)
-		}
-	}
-	return ""
-}
-
-// memberParts are the values of the labels by which parts are told apart.
-type memberParts struct{ task, subGroup string }
-
-func partsOf(labels map[string]string) memberParts {
-	return memberParts{labels[volcano.TaskLabel], labels[kai.SubGroupLabel]}
-}
-
-func (p memberParts) of(label string) string {
-	if label == kai.SubGroupLabel {
-		return p.subGroup
-	}
-	return p.task
 }
 
 // Stays reports whether the gang's object says that its pods are not to be preempted.

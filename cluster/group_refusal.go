@@ -12,7 +12,7 @@ func factsOf(pod *v1.Pod, g *Group) facts {
 	f := facts{naming: namingFault(pod), priority: corev1helpers.PodPriority(pod), scheduler: pod.Spec.SchedulerName}
 	f.terms, f.fault = termsOf(pod, g.Key())
 	f.own = ownOf(pod.Annotations)
-	f.parts = partsOf(pod.Labels)
+	f.parts = partsOf(pod)
 	return f
 }
 
@@ -43,14 +43,18 @@ func (g *Group) strike(p *Pod) {
 // what is there now, in whatever order it came.
 func (g *Group) Refusal() string {
 	if !g.judged {
-		g.refusal, g.judged = g.judge(), true
+		g.refusal, g.judged, g.forParts = g.judge(), true, false
+		if g.refusal == "" {
+			g.refusal = g.judgeParts()
+			g.forParts = g.refusal != ""
+		}
 	}
 	return g.refusal
 }
 
 func (g *Group) judge() string {
 	for _, find := range [...]func() string{
-		g.judgeNames, g.judgeTerms, g.judgeParts, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
+		g.judgeNames, g.judgeTerms, g.judgePartsOfAll, g.judgeOwn, g.judgeTotal, g.judgePriorities, g.judgeSchedulers,
 	} {
 		if why := find(); why != "" {
 			return why

@@ -24,7 +24,7 @@ const numbersBehaviour = 3
 const verdictsBehaviour = 3
 
 // LatestBehaviour is the highest that UseBehaviour tells from the one before it.
-const LatestBehaviour = levelsBehaviour
+const LatestBehaviour = partsBehaviour
 
 // UseBehaviour has the state compute by the rules of a behaviour, see scheduler.Behaviours. It must be called before
 // any object comes.
@@ -33,6 +33,7 @@ func (s *State) UseBehaviour(behaviour uint32) {
 	s.free.bounded = s.boundsNumbers
 	s.keepsVerdicts = behaviour >= verdictsBehaviour
 	s.knowsLevels = behaviour >= levelsBehaviour
+	s.countsParts = behaviour >= partsBehaviour
 }
 
 // MostAmount is the most of a resource that a node can offer, in the resource's base unit; of cpu in thousandths of a

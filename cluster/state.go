@@ -51,13 +51,15 @@ type State struct {
 	boundsNumbers bool                            // see UseBehaviour
 	keepsVerdicts bool                            // see UseBehaviour
 	knowsLevels   bool                            // see UseBehaviour
+	countsParts   bool                            // see UseBehaviour
 	nodesFirst    bool                            // see PreemptNodesFirst
 	evictionsEnd  bool                            // see HearOfEvictions
 	mine          func(schedulerName string) bool // nil: every pod is
 
 	plain plainPods // a memo of newPodInfo
 
-	freed []FreedClaim // see TakeFreed; no state: Apply takes what it has caused
+	judged map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
+	freed  []FreedClaim    // see TakeFreed; no state: Apply takes what it has caused
 
 	keepsDevices   bool               // see KeepUnresolvedDevices
 	keepsElsewhere bool               // see KeepDevicesBoundElsewhere
@@ -81,6 +83,7 @@ func New() *State {
 		byName:               map[types.NamespacedName]types.UID{},
 		groups:               map[types.NamespacedName]*Group{},
 		fallen:               map[*Group]bool{},
+		judged:               map[*Group]bool{},
 		returned:             map[types.UID]bool{},
 		composites:           map[types.NamespacedName]*Composite{},
 		namedBy:              map[types.NamespacedName]map[*Composite]bool{},

@@ -52,6 +52,9 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
+	for _, g := range m.cluster.TakeJudged() {
+		m.entities.recheck(keyOfGang(g))
+	}
 	for _, claim := range m.cluster.TakeFreed() {
 		m.tellMoved(eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
 	}

@@ -139,6 +139,10 @@ var Behaviours = []Rules{
 		"A pod may request devices by the name of an extended resource: they are allocated to a claim that its bind " +
 			"makes. Before, such a pod was refused.",
 		// A sentence for each change.
+		"A minimum of a task of Volcano, or of a subgroup of KAI, is judged by the members that can still be chosen: " +
+			"the gang is not refused once it has its minimum, nor for members that are leaving, nor for a part of " +
+			"which none are needed. The task is read of the annotation before the label. A gang that is refused for " +
+			"its parts alone is evicted below its minimum if it asks for that.",
 	}},
 }
 
@@ -270,6 +274,9 @@ func (r *rules) saysAhead() bool { return r.behaviour >= 5 }
 // room, and not by plugins alone.
 func (r *rules) heedsComparisons() bool { return r.behaviour >= 4 }
 
+// countsParts reports whether the minimums of a gang's parts are judged by the members that can still be chosen.
+func (r *rules) countsParts() bool { return r.behaviour >= 8 }
+
 // knowsLevels reports whether CompositePodGroups may be below each other.
 func (r *rules) knowsLevels() bool { return r.behaviour >= 4 }
 
@@ -298,7 +305,9 @@ func (r *rules) consultsExtenders() bool { return r.behaviour >= 7 }
 func (r *rules) boundsNumbers() bool { return r.behaviour >= 3 }
 
 // ofState are the rules by which the state of the cluster is computed: an epoch by others has it made anew.
-func (r *rules) ofState() [2]bool { return [2]bool{r.boundsNumbers(), r.knowsLevels()} }
+func (r *rules) ofState() [3]bool {
+	return [3]bool{r.boundsNumbers(), r.knowsLevels(), r.countsParts()}
+}
 
 // search is what decisions look for and a later version may find otherwise. From behaviour 2 on only Decide looks for
 // it, and the Decision says what was found: the state after an entry is the same whatever these functions answer. In

@@ -23,7 +23,7 @@ func (m *Machine) evictFallen() (d eventlog.Decision, ok bool) {
 	}
 	mayStay := m.mayStay()
 	for _, g := range fallen {
-		if g.Refusal() != "" {
+		if g.Refusal() != "" && !g.RefusedForParts() {
 			continue // its minimum is not known
 		}
 		if n := mayStay[g]; n > 0 && g.Placed()+g.Succeeded()+n >= g.Min() {

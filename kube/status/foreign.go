@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,13 +42,25 @@ const (
 	kaiUnschedulable     = "UnschedulableOnNodePool"
 )
 
-// awaited has a PodGroup of Volcano without any pod let its job's pods be made, if they will be this scheduler's.
-func (s *Status) awaited(m *scheduler.Machine, obj eventlog.Object) {
+// declared takes in a PodGroup that has come or changed. That of a gang that is refused is told so. One of Volcano's
+// without any pod has its job's pods be made, if they will be this scheduler's, but for a gang that is refused as it is.
+func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj eventlog.Object) {
 	g := m.Cluster().Group(obj.GetNamespace(), obj.GetName())
-	if g != nil && len(g.Members()) == 0 {
-		key := groupKey{eventlog.VolcanoPodGroups, obj.GetNamespace(), obj.GetName()}
-		s.group.put(key, groupStatus{uid: obj.GetUID()})
+	if g == nil {
+		return
 	}
+	if known := g.Gang(); known.Members() > 0 {
+		s.judgedGroup(m, g)
+		return
+	}
+	if res != eventlog.VolcanoPodGroups {
+		return
+	}
+	want := groupStatus{uid: obj.GetUID(), unmade: true}
+	if g.Refusal() != "" {
+		want.condition, want.refused = contradicted(g).condition(), true
+	}
+	s.group.put(groupKey{res, obj.GetNamespace(), obj.GetName()}, want)
 }
 
 // stands returns a PodGroup that is a custom resource as it stands, and its client; nil if it is another one by now.
@@ -86,14 +99,21 @@ func (s *Status) writeVolcano(ctx context.Context, key groupKey, want groupStatu
 		return false, err
 	}
 	is, _ := stands.Object["status"].(map[string]any)
-	status := map[string]any{}
-	switch phase, _ := is["phase"].(string); {
-	case want.condition == nil:
-		waits := phase == "" || phase == volcanoPending
-		if ours, err := s.isOurJob(ctx, key, stands); err != nil || !ours || !waits {
+	phase, _ := is["phase"].(string)
+	if want.unmade {
+		if phase != "" && phase != volcanoPending {
+			return false, nil // its pods are made, or were
+		}
+		if ours, err := s.isOurJob(ctx, key, stands); err != nil || !ours {
 			return false, err
 		}
+	}
+	status := map[string]any{}
+	switch {
+	case want.condition == nil:
 		status["phase"] = volcanoInqueue
+	case s.groups.hasSaid(key, want):
+		return false, nil
 	default:
 		if want.condition.Status == metav1.ConditionTrue &&
 			slices.Contains([]string{"", volcanoPending, volcanoInqueue, volcanoUnknown}, phase) {
@@ -103,7 +123,10 @@ func (s *Status) writeVolcano(ctx context.Context, key groupKey, want groupStatu
 			status["conditions"] = conditions
 		}
 	}
-	return s.patchStatus(ctx, client, stands, status)
+	if wrote, err = s.patchStatus(ctx, client, stands, status); err == nil {
+		s.groups.says(key, want)
+	}
+	return wrote, err
 }
 
 // volcanoConditions returns the conditions with the one that is wanted: of Unschedulable and Scheduled one is true.
@@ -114,6 +137,8 @@ func (s *Status) volcanoConditions(status map[string]any, want *metav1.Condition
 	other := volcanoScheduled
 	if want.Status == metav1.ConditionTrue {
 		next["type"], next["reason"], other = volcanoScheduled, want.Reason, volcanoUnschedulable
+	} else if want.Reason == corev1.PodReasonSchedulerError {
+		next["reason"] = want.Reason
 	}
 	stands, _ := status["conditions"].([]any)
 	there := false
@@ -167,11 +192,27 @@ func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured
 	if err != nil {
 		return false, err
 	}
-	name, _, _ := unstructured.NestedString(job.Object, "spec", "schedulerName")
-	if name == "" {
-		name = corev1.DefaultSchedulerName
+	return !slices.ContainsFunc(schedulersOf(job), func(name string) bool {
+		return !slices.Contains(s.opts.Schedulers, name)
+	}), nil
+}
+
+// schedulersOf returns the schedulers that the pods of a Job of Volcano will name: that of their task's template, or
+// else that of the Job.
+func schedulersOf(job *unstructured.Unstructured) []string {
+	ofJob, _, _ := unstructured.NestedString(job.Object, "spec", "schedulerName")
+	ofJob = cmp.Or(ofJob, corev1.DefaultSchedulerName)
+	tasks, _, _ := unstructured.NestedSlice(job.Object, "spec", "tasks")
+	if len(tasks) == 0 {
+		return []string{ofJob}
 	}
-	return slices.Contains(s.opts.Schedulers, name), nil
+	var names []string
+	for _, each := range tasks {
+		task, _ := each.(map[string]any)
+		name, _, _ := unstructured.NestedString(task, "template", "spec", "schedulerName")
+		names = append(names, cmp.Or(name, ofJob))
+	}
+	return names
 }
 
 // writeKAI writes the scheduling condition of a PodGroup of KAI: as by KAI, one for each node pool says that the group
@@ -180,6 +221,9 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 	client, stands, err := s.stands(ctx, key, want.uid)
 	if err != nil || stands == nil {
 		return false, err
+	}
+	if s.groups.hasSaid(key, want) {
+		return false, nil
 	}
 	pool := stands.GetLabels()[kai.NodePoolLabel]
 	if pool == "" {
@@ -204,7 +248,11 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 		if mine == nil {
 			return false, nil
 		}
-		return s.patchStatus(ctx, client, stands, map[string]any{"schedulingConditions": others}, "status")
+		if wrote, err = s.patchStatus(ctx, client, stands, map[string]any{"schedulingConditions": others},
+			"status"); err == nil {
+			s.groups.says(key, want)
+		}
+		return wrote, err
 	}
 	next := map[string]any{
 		"type": kaiUnschedulable, "nodePool": pool, "status": string(metav1.ConditionTrue),
@@ -216,7 +264,10 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 		return false, nil
 	}
 	conditions := map[string]any{"schedulingConditions": append(others, next)}
-	return s.patchStatus(ctx, client, stands, conditions, "status")
+	if wrote, err = s.patchStatus(ctx, client, stands, conditions, "status"); err == nil {
+		s.groups.says(key, want)
+	}
+	return wrote, err
 }
 
 // patchStatus writes fields of the status of the object as it stands, unless there are none. An object that has changed

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +46,26 @@ func newCustomWorld(t *testing.T, objects ...string) *customWorld {
 	w.status.opts.Schedulers = []string{"default-scheduler", "batch"}
 	w.status.groups.made.Do(func() { w.status.groups.dynamic = w.custom })
 	return w
+}
+
+// restart has another Status take the place of the one there is, which has written nothing of what waits.
+func (w *customWorld) restart() {
+	w.t.Helper()
+	w.status = New(w.status.opts)
+	w.status.groups.made.Do(func() { w.status.groups.dynamic = w.custom })
+	if err := w.status.Recover(w.engine.Machine(), func(func(eventlog.Entry, error) bool) {}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// gets counts the reads of a resource since wrote was called last.
+func (w *customWorld) gets(resource string) (n int) {
+	for _, a := range w.custom.Actions() {
+		if a.Matches("get", resource) {
+			n++
+		}
+	}
+	return n
 }
 
 // wrote has all that waits written, and returns the patches of custom resources, without what they say of the object.
@@ -91,6 +114,14 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 		{"without a phase", owned, `{}`, `{"schedulerName":"batch"}`, false, `[{"phase":"Inqueue"}]`},
 		{"of the default scheduler", owned, `{}`, `{}`, false, `[{"phase":"Inqueue"}]`},
 		{"of another scheduler", owned, `{}`, `{"schedulerName":"volcano"}`, false, `[]`},
+		{"whose tasks are ours", owned, `{}`, `{"schedulerName":"volcano","tasks":[{"template":{"spec":{` +
+			`"schedulerName":"batch"}}}]}`, false, `[{"phase":"Inqueue"}]`},
+		{"whose tasks are another scheduler's", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{"spec":{` +
+			`"schedulerName":"volcano"}}}]}`, false, `[]`},
+		{"with one task of another scheduler", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{"spec":{}}},` +
+			`{"template":{"spec":{"schedulerName":"volcano"}}}]}`, false, `[]`},
+		{"whose tasks leave it to the job", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{}}]}`, false,
+			`[{"phase":"Inqueue"}]`},
 		{"with pods", owned, `{}`, `{"schedulerName":"batch"}`, true, `[]`},
 		{"running", owned, `{"phase":"Running"}`, `{"schedulerName":"batch"}`, false, `[]`},
 		{"of no job", `"labels":{}`, `{}`, `{"schedulerName":"batch"}`, false, `[]`},
@@ -111,16 +142,15 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 				if c.pods {
 					w.step(member("g-0", "1", volcano.PodGroupAnnotation, "g"))
 				}
+				// The first process ends before it has written anything, and the one that begins anew writes it.
 				w.step(volcanoGroup("g"))
+				w.restart()
 				if got := fmt.Sprint(w.wrote()); got != c.want {
 					t.Errorf("written is %s, want %s", got, c.want)
 				}
-				// A process that begins anew finds the same.
-				if err := w.status.Recover(w.engine.Machine(), func(func(eventlog.Entry, error) bool) {}); err != nil {
-					t.Fatal(err)
-				}
+				w.restart()
 				if got := fmt.Sprint(w.wrote()); got != `[]` {
-					t.Errorf("after a restart %s is written", got)
+					t.Errorf("after another restart %s is written", got)
 				}
 			})
 		})
@@ -213,8 +243,217 @@ func TestAPhaseThatIsNotTakenIsTold(t *testing.T) {
 		w.status.opts.Report = func(m string) { reports = append(reports, m) }
 		w.step(volcanoGroup("g"))
 		w.wrote()
-		if len(reports) != 1 || !strings.Contains(reports[0], "did not take the phase Inqueue") {
+		if len(reports) != 1 || !strings.Contains(reports[0], "did not take the phase Inqueue") ||
+			!strings.HasSuffix(reports[0], "tried on") {
 			t.Errorf("reported is %q", reports)
 		}
 	})
+}
+
+const ownedByJob = `"ownerReferences":[{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","name":"j","uid":"job",` +
+	`"controller":true}]`
+
+// newJobWorld is a world with a Job of Volcano for this scheduler, and its PodGroup.
+func newJobWorld(t *testing.T, status string) *customWorld {
+	t.Helper()
+	return newCustomWorld(t,
+		`{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","metadata":{"namespace":"ml","name":"j",`+
+			`"uid":"job"}}`,
+		`{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"namespace":"ml","name":"g",`+
+			`"uid":"group-g",`+ownedByJob+`},"status":`+status+`}`)
+}
+
+// Nothing else asks for the pods of a job of Volcano: its phase is tried to be written until it is.
+func TestThePhaseOfAVolcanoJobIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newJobWorld(t, `{}`)
+		back := time.Now().Add(10 * time.Minute)
+		w.custom.PrependReactor("patch", "podgroups", func(ktesting.Action) (bool, runtime.Object, error) {
+			if time.Now().Before(back) {
+				return true, nil, apierrors.NewServiceUnavailable("starting")
+			}
+			return false, nil, nil
+		})
+		var reports []string
+		w.status.opts.Report = func(m string) { reports = append(reports, m) }
+		w.step(volcanoGroup("g"))
+		got := w.wrote()
+		if len(got) < maxTries || len(got) > 30 || got[len(got)-1] != `{"phase":"Inqueue"}` {
+			t.Errorf("written is %q", got)
+		}
+		phase := func() string {
+			g, err := w.custom.Resource(volcano.SchemeGroupVersion.WithResource("podgroups")).Namespace("ml").
+				Get(context.Background(), "g", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			is, _, _ := unstructured.NestedString(g.Object, "status", "phase")
+			return is
+		}
+		if is := phase(); is != volcanoInqueue {
+			t.Errorf("the phase is %q", is)
+		}
+		if len(reports) != 1 || !strings.HasSuffix(reports[0], "tried on") {
+			t.Errorf("reported is %q", reports)
+		}
+	})
+}
+
+// Of a PodGroup that has no pods any more, as of each job that has ended, nothing but its phase is looked at.
+func TestTheJobOfAPodGroupThatRanIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newJobWorld(t, `{"phase":"Running"}`)
+		w.step(volcanoGroup("g"))
+		w.restart()
+		expect(t, w.wrote())
+		if groups, jobs := w.gets("podgroups"), w.gets("jobs"); groups != 1 || jobs != 0 {
+			t.Errorf("read are %d PodGroups and %d Jobs, want 1 and 0", groups, jobs)
+		}
+	})
+}
+
+// As Volcano's own scheduler does if it runs too, somebody writes other words after each write.
+func TestTwoWritersOfAConditionDoNotTakeTurns(t *testing.T) {
+	for _, c := range []struct{ name, object, annotation string }{
+		{"Volcano", `{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"namespace":"ml",` +
+			`"name":"g","uid":"group-g"},"status":{"phase":"Inqueue"}}`, volcano.PodGroupAnnotation},
+		{"KAI", `{"apiVersion":"scheduling.run.ai/v2alpha2","kind":"PodGroup","metadata":{"namespace":"ml",` +
+			`"name":"g","uid":"group-g"}}`, kai.PodGroupAnnotation},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newCustomWorld(t, c.object)
+				w.custom.PrependReactor("patch", "podgroups", func(a ktesting.Action) (bool, runtime.Object, error) {
+					handled, obj, err := ktesting.ObjectReaction(w.custom.Tracker())(a)
+					if err != nil {
+						return handled, obj, err
+					}
+					others := obj.(*unstructured.Unstructured).DeepCopy()
+					for _, list := range []string{"conditions", "schedulingConditions"} {
+						conditions, _, _ := unstructured.NestedSlice(others.Object, "status", list)
+						for _, each := range conditions {
+							each.(map[string]any)["message"] = "in other words"
+						}
+						if err := unstructured.SetNestedSlice(others.Object, conditions, "status", list); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return handled, obj, w.custom.Tracker().Update(
+						schema.GroupVersionResource(a.GetResource()), others, "ml")
+				})
+				group := volcanoGroup("g")
+				if c.name == "KAI" {
+					group = kaiGroup("g")
+				}
+				w.step(node("n1", "4"), cordoned("n3", "4"), group, member("g-0", "3", c.annotation, "g"),
+					member("g-1", "3", c.annotation, "g"))
+				writes := len(w.wrote())
+				for cpu := range 5 {
+					w.step(cordoned("n3", fmt.Sprint(5+cpu)))
+					writes += len(w.wrote())
+				}
+				if writes != 1 {
+					t.Errorf("written are %d times the same words, want 1", writes)
+				}
+				w.step(cordoned("n4", "4")) // now the words are others
+				if got := w.wrote(); len(got) != 1 {
+					t.Errorf("other words are not written: %q", got)
+				}
+			})
+		})
+	}
+}
+
+func kaiGroup(name string) eventlog.Payload {
+	return &eventlog.Upserted{Resource: eventlog.KAIPodGroups, Object: &kai.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID("group-" + name)},
+		Spec:       kai.PodGroupSpec{MinMember: new(int32(2))},
+	}}
+}
+
+// hardGroup is one that is refused.
+func hardGroup(name string) eventlog.Payload {
+	up := volcanoGroup(name).(*eventlog.Upserted)
+	up.Object.(*volcano.PodGroup).Spec.NetworkTopology = &volcano.NetworkTopology{HighestTierAllowed: new(int64(1))}
+	return up
+}
+
+const hardRefused = "pod group ml/g is refused: podgroups.scheduling.volcano.sh ml/g has spec.networkTopology of the mode " +
+	"hard, which is not carried out: leave it out, and use annotation rollcall.dev/topology-required"
+
+// A refused gang's PodGroup and pods say so, and a job's pods are not made for it.
+func TestARefusedPodGroupOfVolcanoIsTold(t *testing.T) {
+	const condition = `{"conditions":[{` + stamp + `,"message":"` + hardRefused + `","reason":"SchedulerError",` +
+		`"status":"True","type":"Unschedulable"}]}`
+	synctest.Test(t, func(t *testing.T) {
+		w := newJobWorld(t, `{"phase":"Pending"}`)
+		w.step(node("n1", "4"), hardGroup("g"))
+		expect(t, w.wrote(), condition)
+		w.restart()
+		expect(t, w.wrote())
+		w.step(volcanoGroup("g"))
+		expect(t, w.wrote(), `{"phase":"Inqueue"}`)
+	})
+	synctest.Test(t, func(t *testing.T) { // of nobody's job, and with pods
+		w := newCustomWorld(t, `{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{`+
+			`"namespace":"ml","name":"g","uid":"group-g"},"status":{}}`)
+		w.step(node("n1", "4"), hardGroup("g"))
+		expect(t, w.wrote())
+		other := member("g-other", "3", volcano.PodGroupAnnotation, "g").(*eventlog.Upserted)
+		other.Object.(*corev1.Pod).Spec.SchedulerName = "volcano"
+		w.step(other)
+		expect(t, w.wrote())
+		w.step(&eventlog.Deleted{Resource: eventlog.Pods, Namespace: "ml", Name: "g-other", UID: "uid-g-other"},
+			member("g-0", "3", volcano.PodGroupAnnotation, "g"))
+		expect(t, w.wrote(), condition)
+		w.step(member("g-1", "3", volcano.PodGroupAnnotation, "g"))
+		expect(t, w.wrote())
+	})
+}
+
+// A gang that contradicts itself is told as a whole when that begins, and then only those members that come.
+func TestARefusedGangIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, podGroup("g", 2))
+		w.step(node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: podGroup("g", 2)},
+			pod("g-0", "1", "g", 0))
+		expect(t, w.written())
+		const why = "pod group ml/g is refused: its members have different priorities: pod ml/g-0 0, pod ml/g-1 5"
+		told := func(name string) []string {
+			return []string{
+				"patch " + name + "/status of uid-" + name + " PodScheduled=False SchedulerError: " + why,
+				"create event Warning FailedScheduling of " + name + " by default-scheduler: " + why,
+			}
+		}
+		w.step(pod("g-1", "1", "g", 5))
+		got := w.written()
+		for _, line := range append(append(told("g-0"), told("g-1")...),
+			"update PodGroup g PodGroupInitiallyScheduled=False SchedulerError: "+why) {
+			if !slices.Contains(got, line) {
+				t.Errorf("not written is %s", line)
+			}
+		}
+		if len(got) != 5 {
+			t.Errorf("written is %q", got)
+		}
+		again := pod("g-1", "1", "g", 5).(*eventlog.Upserted)
+		again.Object.(*corev1.Pod).Labels = map[string]string{"seen": "again"}
+		w.seenAgain(again)
+		expect(t, w.written())
+		w.step(pod("g-2", "1", "g", 0))
+		if got := w.written(); len(got) != 2 || !slices.Contains(got, told("g-2")[0]) {
+			t.Errorf("of the member that came is written %q", got)
+		}
+	})
+}
+
+// seenAgain is step with a pod whose status stays.
+func (w *world) seenAgain(in *eventlog.Upserted) {
+	w.t.Helper()
+	seen := w.seen[in.Object.GetUID()]
+	w.now = w.now.Add(time.Minute)
+	if _, err := w.engine.Step(context.Background(), w.now, []eventlog.Payload{in}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.seen[in.Object.GetUID()] = seen
 }

@@ -27,6 +27,10 @@ type groupStatus struct {
 	uid types.UID
 	// condition is what is to be said, without its type; nil says that the PodGroup waits for its pods, see awaited.
 	condition *metav1.Condition
+	// refused: the gang contradicts itself.
+	refused bool
+	// unmade: it has no pods, and its condition is only written if they would be this scheduler's.
+	unmade bool
 }
 
 // groupWriter writes PodGroups.
@@ -34,18 +38,54 @@ type groupWriter struct {
 	made    sync.Once
 	dynamic dynamic.Interface // of custom resources
 	err     error
+	said    map[groupKey]saying // of the writer of PodGroups: what it last wrote, or found to stand
+}
+
+// saying is what the condition of a PodGroup that is a custom resource says.
+type saying struct {
+	uid     types.UID
+	status  metav1.ConditionStatus
+	message string
+}
+
+func (g *groupStatus) saying() saying { return saying{g.uid, g.condition.Status, g.condition.Message} }
+
+// hasSaid reports whether a condition was written already and no other one since. It is not written again then, also if
+// it does not stand any more: the scheduler of the PodGroup's own project may be there and write its own words, and the
+// two would take turns.
+func (w *groupWriter) hasSaid(key groupKey, want groupStatus) bool {
+	last, known := w.said[key]
+	return known && last == want.saying()
+}
+
+// says notes what stands now.
+func (w *groupWriter) says(key groupKey, want groupStatus) {
+	if want.condition == nil {
+		return
+	}
+	if w.said == nil || len(w.said) >= maxAttempts {
+		w.said = map[groupKey]saying{}
+	}
+	w.said[key] = want.saying()
 }
 
 // showGroup has the status of the gang's PodGroup say so, if it has one of the cluster's.
 func (s *Status) showGroup(g *cluster.Group, want groupStatus) {
-	// The first one that is there declares the gang, as cluster.Group says.
+	if res, obj := declaring(g); obj != nil {
+		want.uid = obj.GetUID()
+		s.group.put(groupKey{res, g.Namespace, g.Name}, want)
+	}
+}
+
+// declaring returns the first of the gang's PodGroups that is there: it declares the gang, as cluster.Group says. It is
+// nil if there is none.
+func declaring(g *cluster.Group) (eventlog.Resource, eventlog.Object) {
 	for _, res := range cluster.GroupResources() {
 		if obj := g.ObjectOf(res); obj != nil {
-			want.uid = obj.GetUID()
-			s.group.put(groupKey{res, g.Namespace, g.Name}, want)
-			return
+			return res, obj
 		}
 	}
+	return "", nil
 }
 
 // writeGroup writes the status of a PodGroup, unless the API server says it already.
@@ -107,6 +147,9 @@ func (s *Status) writePhase(ctx context.Context, key groupKey, want groupStatus)
 	client, stands, err := s.stands(ctx, key, want.uid)
 	if err != nil || stands == nil {
 		return false, err
+	}
+	if want.refused {
+		return false, nil // there is no condition to say it
 	}
 	status, _ := stands.Object["status"].(map[string]any)
 	phase, _ := status["phase"].(string)

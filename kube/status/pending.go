@@ -12,6 +12,8 @@ type pending[K comparable, V any] struct {
 	limit int // 0 for none
 	// hold is called before each thing is taken out, and returns when that may be; nil for at once.
 	hold func(context.Context)
+	// keeps reports whether something is tried until it is written, or need not be any more; nil for never.
+	keeps func(V) bool
 
 	mu       sync.Mutex
 	values   map[K]*item[V]
@@ -135,25 +137,28 @@ func (p *pending[K, V]) waitsSince() (since time.Time, n int) {
 	return since, 0
 }
 
-// maxTries is how often something is tried to be written, and retryAfter how long after each try.
+// maxTries is how often something is tried to be written, and retryAfter how long after the first try, twice as long
+// after each one that follows. What is kept on being tried is then tried after maxRetryAfter each.
 const (
-	maxTries   = 5
-	retryAfter = time.Second
+	maxTries      = 5
+	retryAfter    = time.Second
+	maxRetryAfter = time.Minute
 )
 
 // An outcome is what came of a try to write something.
 type outcome uint8
 
 const (
-	wrote  outcome = iota // it stands now
-	stands                // it stood already, or need not be said any more
-	failed                // it may be written yet
-	lost                  // it would fail again
+	wrote   outcome = iota // it stands now
+	stands                 // it stood already, or need not be said any more
+	failed                 // it may be written yet
+	lost                   // it would fail again
+	delayed                // it has failed maxTries times, and is tried again all the same; told once
 )
 
 // ended takes in what came of an item. After a failure it is tried again after a while, unless something later has come
-// for its key, or it was tried too often. It reports whether it is given up.
-func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outcome) (gaveUp bool) {
+// for its key, or it was tried too often. It returns what is to be told: lost if it is given up.
+func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outcome) (told outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.writing, key)
@@ -163,14 +168,18 @@ func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outc
 		p.signal()
 	}
 	if p.taken[key] != it {
-		return false // something later has come
+		return came // something later has come
 	}
 	it.tries++
-	if came != failed || it.tries >= maxTries || ctx.Err() != nil {
+	kept := p.keeps != nil && p.keeps(it.value)
+	if came != failed || it.tries >= maxTries && !kept || ctx.Err() != nil {
 		delete(p.taken, key)
-		return came == lost || came == failed
+		if came == failed {
+			return lost
+		}
+		return came
 	}
-	time.AfterFunc(retryAfter<<it.tries, func() {
+	time.AfterFunc(min(retryAfter<<min(it.tries, maxTries+1), maxRetryAfter), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.taken[key] != it {
@@ -184,7 +193,10 @@ func (p *pending[K, V]) ended(ctx context.Context, key K, it *item[V], came outc
 		p.order = append(p.order, key)
 		p.signal()
 	})
-	return false
+	if it.tries == maxTries {
+		return delayed
+	}
+	return failed
 }
 
 // each calls write for one after the other until ctx is done. came is told what came of it: failed is tried again.
@@ -198,10 +210,7 @@ func (p *pending[K, V]) each(ctx context.Context, write func(context.Context, K,
 		key, it := p.next()
 		if it != nil && ctx.Err() == nil {
 			out, err := write(ctx, key, it.value)
-			if gaveUp := p.ended(ctx, key, it, out); out == failed && gaveUp {
-				out = lost
-			}
-			came(key, it.value, out, err)
+			came(key, it.value, p.ended(ctx, key, it, out), err)
 			continue
 		}
 		select {

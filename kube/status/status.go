@@ -138,6 +138,7 @@ func New(opts Options) *Status {
 		victims: map[types.UID]event{},
 	}
 	s.plugins.s = s
+	s.group.keeps = func(g groupStatus) bool { return g.condition == nil } // nothing else asks again for the pods
 	if opts.Crowded != nil {
 		s.event.hold = letEffectsPass(s.event, opts.Crowded)
 		s.group.hold = letEffectsPass(s.group, opts.Crowded)
@@ -206,6 +207,10 @@ func (s *Status) count(written *atomic.Uint64, came outcome, err error, what str
 		if s.opts.Report != nil && !lasting(err) {
 			s.opts.Report(fmt.Sprintf(what, args...) + fmt.Sprintf(": %v: given up", err))
 		}
+	case delayed:
+		if s.opts.Report != nil {
+			s.opts.Report(fmt.Sprintf(what, args...) + fmt.Sprintf(": %v: tried on", err))
+		}
 	}
 }
 
@@ -227,8 +232,10 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 		switch p := c.Entries[i].Payload.(type) {
 		case *eventlog.Decision:
 			s.decided(m, p)
+			s.judged(m, m.Cluster().Pod(p.UID))
 		case *eventlog.BindResult:
 			s.answered(m, p)
+			s.judged(m, m.Cluster().Pod(p.UID))
 		case *eventlog.EvictResult:
 			s.leaves(p)
 		case *eventlog.Deleted:
@@ -237,12 +244,13 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 			if pod, ok := p.Object.(*corev1.Pod); ok {
 				s.joined(m, pod.UID)
 				s.leftBehind(m, pod.UID)
+				s.judged(m, m.Cluster().Pod(pod.UID))
 			} else if claim, ok := p.Object.(*resourcev1.ResourceClaim); ok {
 				if owner := metav1.GetControllerOfNoCopy(claim); owner != nil {
 					s.leftBehind(m, owner.UID)
 				}
-			} else if p.Resource == eventlog.VolcanoPodGroups {
-				s.awaited(m, p.Object)
+			} else if cluster.DeclaresGroups(p.Resource) {
+				s.declared(m, p.Resource, p.Object)
 			}
 		}
 	}
@@ -263,13 +271,14 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 	}
 	for _, obj := range m.Cluster().Objects() {
 		if _, isVolcano := obj.(*volcano.PodGroup); isVolcano {
-			s.awaited(m, obj)
+			s.declared(m, eventlog.VolcanoPodGroups, obj)
 		}
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Spec.NodeName != "" || !m.Schedules(pod) {
 			continue
 		}
 		s.leftBehind(m, pod.UID)
+		s.judged(m, m.Cluster().Pod(pod.UID))
 		if p := m.Cluster().Pod(pod.UID); p != nil && p.Stage == cluster.Pending &&
 			(m.NominatedNode(pod.UID) != "" || pod.Status.NominatedNodeName != "") {
 			s.show(m, p, nil)
@@ -351,14 +360,19 @@ func (s *Status) groupRefused(m *scheduler.Machine, g *cluster.Group, tried *clu
 	of := why
 	of.message = "gang " + g.Name + " is not placed: " + why.message
 	for _, member := range g.Members() {
-		if member != tried && member.Stage == cluster.Pending && m.Schedules(member.Object) &&
-			len(member.Object.Spec.SchedulingGates) == 0 && m.Cluster().MayBePlaced(member) {
+		if member != tried && isPending(m, member) {
 			s.refused(m, member, of)
 		}
 	}
 	s.showGroup(g, groupStatus{condition: &metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: why.reason, Message: groupMessage(g, why.message, victims),
 	}})
+}
+
+// isPending reports whether a cycle could place a member.
+func isPending(m *scheduler.Machine, p *cluster.Pod) bool {
+	return p.Stage == cluster.Pending && m.Schedules(p.Object) && len(p.Object.Spec.SchedulingGates) == 0 &&
+		m.Cluster().MayBePlaced(p)
 }
 
 // isPlaced reports whether as many members as the gang needs have nodes for good, or have ended well. Its MatchPolicy

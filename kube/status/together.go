@@ -2,6 +2,7 @@ package status
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -16,6 +17,7 @@ import (
 type together struct {
 	attempts map[queue.Key]attempt           // of composites
 	refusals map[types.NamespacedName]reason // why gangs were refused the last time
+	told     map[types.NamespacedName]string // the refusals of gangs that contradict themselves, as they were told
 }
 
 // attempt is which gangs of a composite, by name, were refused in its attempt of that number.
@@ -29,7 +31,73 @@ type attempt struct {
 const maxAttempts = 10_000
 
 func newTogether() together {
-	return together{map[queue.Key]attempt{}, map[types.NamespacedName]reason{}}
+	return together{map[queue.Key]attempt{}, map[types.NamespacedName]reason{}, map[types.NamespacedName]string{}}
+}
+
+// contradicted is what the conditions of a gang's pods and of its PodGroup say while it is refused. The reason is not
+// Unschedulable, for which an autoscaler would make nodes: no node helps.
+func contradicted(g *cluster.Group) reason {
+	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + g.Refusal()}
+}
+
+// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or the words of
+// it change, and then those that come. p is nil if it is gone.
+func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
+	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || p.Group.Refusal() == "" {
+		return
+	}
+	if why := contradicted(p.Group); !s.saysOf(p, why) {
+		s.refused(m, p, why)
+	}
+}
+
+// judgedGroup tells the members of a gang that it is refused, and its PodGroup if any of them would be placed by m. It
+// reports whether they were told now.
+func (s *Status) judgedGroup(m *scheduler.Machine, g *cluster.Group) bool {
+	told := s.together.told
+	if g.Refusal() == "" {
+		delete(told, g.Key())
+		return false
+	}
+	why := contradicted(g)
+	words := why.message
+	if _, obj := declaring(g); obj != nil {
+		words = string(obj.GetUID()) + " " + words
+	}
+	if told[g.Key()] == words {
+		return false
+	}
+	ours := false
+	for _, member := range g.Members() {
+		if isPending(m, member) {
+			s.refused(m, member, why)
+			ours = true
+		}
+	}
+	if !ours {
+		return false
+	}
+	if len(told) >= maxAttempts {
+		clear(told)
+	}
+	told[g.Key()] = words
+	s.showGroup(g, groupStatus{condition: why.condition(), refused: true})
+	return true
+}
+
+// condition is that of a PodGroup.
+func (r reason) condition() *metav1.Condition {
+	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: r.reason, Message: r.message}
+}
+
+// saysOf reports whether a pod's condition says so, or is about to.
+func (s *Status) saysOf(p *cluster.Pod, why reason) bool {
+	want := &corev1.PodCondition{Status: corev1.ConditionFalse, Reason: why.reason, Message: why.message}
+	if c := s.pods.waiting(p.Object.UID).condition; c != nil {
+		return says(c, want)
+	}
+	seen, there := s.opts.Seen(p.Object.UID)
+	return says(s.own.newer(p.Object.UID, seen, there).Scheduled, want)
 }
 
 // joined has the condition of a pod say why it has no node that came when its gang had failed already, and for which

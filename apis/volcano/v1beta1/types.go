@@ -20,6 +20,8 @@ const (
 	PodGroupAnnotation = "scheduling.k8s.io/group-name"
 	// TaskLabel is the pod label, which Volcano's job controller sets, with the pod's task in minTaskMember.
 	TaskLabel = "volcano.sh/task-spec"
+	// TaskAnnotation is the pod annotation with the same, which goes before the label.
+	TaskAnnotation = "volcano.sh/task-spec"
 )
 
 // PodGroup is a group of pods that are placed all together or not at all.

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
+	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
+)
+
+// partsBehaviour is the first behaviour that judges parts by the members that can still be chosen. Before, it does so by
+// all members, and also refuses a part of which none are needed.
+const partsBehaviour = 8
+
+// parts are what a gang needs of its members by the value of a label. No two have one value, and they are sorted by it.
+// A gang has its minimum with any of its members: so parts are only kept if whatever members are taken for it has enough
+// of each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1 ps and 2
+// workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it needs one
+// more: the ps alone, or a third worker alone, would be placed; of both it is refused.
+type parts struct {
+	label   string // of pods
+	each    []part
+	counted bool // by partsBehaviour: members are counted in Group.parts
+}
+
+// part is one of them.
+type part struct {
+	value string // of the label
+	min   int
+	field string // that gives min
+}
+
+// add takes a part in. One of which no members are needed is none.
+func (p *parts) add(one part) {
+	if one.min != 0 || !p.counted {
+		p.each = append(p.each, one)
+	}
+}
+
+// of returns the index of a member's part; ok is false for one of no part.
+func (p *parts) of(m *Pod) (i int, ok bool) {
+	return slices.BinarySearchFunc(p.each, m.facts.parts.of(p), func(one part, value string) int {
+		return strings.Compare(one.value, value)
+	})
+}
+
+// partCount counts members of a part: those that have their nodes for good, and those that can be chosen for what the
+// gang needs more, because they wait on nodes, or a cycle could place them.
+type partCount struct{ placed, open int }
+
+// memberParts are the values by which parts are told apart.
+type memberParts struct {
+	task, subGroup string // labels
+	role           string // the annotation that Volcano reads before the label of the task
+}
+
+func partsOf(pod *v1.Pod) memberParts {
+	return memberParts{
+		task: pod.Labels[volcano.TaskLabel], subGroup: pod.Labels[kai.SubGroupLabel],
+		role: pod.Annotations[volcano.TaskAnnotation],
+	}
+}
+
+func (m memberParts) of(p *parts) string {
+	switch {
+	case p.label == kai.SubGroupLabel:
+		return m.subGroup
+	case p.counted && m.role != "":
+		return m.role
+	}
+	return m.task
+}
+
+// countParts counts the members anew: the gang's object has come, changed or gone.
+func (s *State) countParts(g *Group) {
+	g.parts, g.open = nil, 0
+	if len(g.declarations) == 0 || !g.declarations[0].parts.counted || len(g.declarations[0].parts.each) == 0 {
+		return
+	}
+	g.parts = make([]partCount, len(g.declarations[0].parts.each))
+	// any order: sums
+	for _, p := range g.members {
+		s.countPart(p, +1)
+	}
+}
+
+// countPart counts a member in or out, as tally does.
+func (s *State) countPart(p *Pod, sign int) {
+	g := p.Group
+	if g.parts == nil {
+		return
+	}
+	if sign < 0 {
+		s.noteJudged(g)
+	}
+	var placed, open int
+	switch {
+	case p.hasNode():
+		placed = sign
+	case p.Stage <= Waiting && s.isReady(p):
+		open = sign
+	}
+	g.open += open
+	if i, ok := g.declarations[0].parts.of(p); ok {
+		g.parts[i].placed += placed
+		g.parts[i].open += open
+	}
+	g.judged = false
+}
+
+// judgeParts finds a part of which those members need not be enough that have nodes and any others that bring the gang
+// to its minimum. As long as these are too few nothing is said: others are waited for. Members that ended well count for
+// any part, since it is not known any more of which they were.
+func (g *Group) judgeParts() string {
+	if g.parts == nil {
+		return ""
+	}
+	d, ended := &g.declarations[0], g.counts.Succeeded
+	lacking := d.terms.min - g.counts.Placed() - ended
+	spare := g.open - lacking
+	if lacking <= 0 || spare < 0 {
+		return ""
+	}
+	for i, p := range d.parts.each {
+		c := g.parts[i]
+		if fewest := c.placed + max(0, c.open-spare); fewest+ended < p.min {
+			return fmt.Sprintf("%s %s has %s %d: more members could be placed than its minimum %d takes, which would do "+
+				"without these; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min)
+		}
+	}
+	return ""
+}
+
+// judgePartsOfAll is judgeParts before partsBehaviour, by all members.
+func (g *Group) judgePartsOfAll() string {
+	if len(g.declarations) == 0 || len(g.members) < g.declarations[0].terms.min {
+		return ""
+	}
+	d := &g.declarations[0]
+	if d.parts.counted || len(d.parts.each) == 0 {
+		return ""
+	}
+	of := map[string]int{}
+	// any order: counts
+	for _, m := range g.members {
+		of[m.facts.parts.of(&d.parts)]++
+	}
+	for _, p := range d.parts.each {
+		if others := len(g.members) - of[p.value]; d.terms.min-others < p.min {
+			return fmt.Sprintf("%s %s has %s %d: any %d of its %d members are enough, and %d of them are no such "+
+				"pods; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min,
+				len(g.members), others)
+		}
+	}
+	return ""
+}
+
+// RefusedForParts reports whether the gang is refused for nothing but its parts, so that its minimum is known.
+func (g *Group) RefusedForParts() bool { return g.Refusal() != "" && g.forParts }
+
+// noteJudged notes whether a gang is refused whose members are about to be counted otherwise.
+func (s *State) noteJudged(g *Group) {
+	if _, noted := s.judged[g]; !noted && !s.restoring {
+		s.judged[g] = g.Refusal() != ""
+	}
+}
+
+// TakeJudged returns the gangs that have come to be refused, or are not refused any more, since it was called last,
+// because of where their members are; by namespace and name.
+func (s *State) TakeJudged() []*Group {
+	if len(s.judged) == 0 {
+		return nil
+	}
+	var changed []*Group
+	for _, g := range slices.SortedFunc(maps.Keys(s.judged), compareGroups) {
+		if was := s.judged[g]; was != (g.Refusal() != "") {
+			changed = append(changed, g)
+		}
+	}
+	clear(s.judged)
+	return changed
+}
