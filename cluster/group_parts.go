@@ -12,15 +12,15 @@ import (
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 )
 
-// partsBehaviour is the first behaviour that judges parts by the members that can still be chosen. Before, it does so by
-// all members, and also refuses a part of which none are needed.
+// partsBehaviour is the first behaviour that judges parts by the members that can still be chosen. Before, it does so
+// by all members, and also refuses a part of which none are needed.
 const partsBehaviour = 8
 
 // parts are what a gang needs of its members by the value of a label. No two have one value, and they are sorted by it.
-// A gang has its minimum with any of its members: so parts are only kept if whatever members are taken for it has enough
-// of each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1 ps and 2
-// workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it needs one
-// more: the ps alone, or a third worker alone, would be placed; of both it is refused.
+// A gang has its minimum with any of its members: so parts are only kept if whatever members are taken for it has
+// enough of each, which judgeParts finds out. Example: of the minimum 3, which is 1 of ps and 2 of worker, there are 1
+// ps and 2 workers. With 3 workers the gang is refused, because these alone would be enough. With 2 of them on nodes it
+// needs one more: the ps alone, or a third worker alone, would be placed; of both it is refused.
 type parts struct {
 	label   string // of pods
 	each    []part
@@ -113,8 +113,8 @@ func (s *State) countPart(p *Pod, sign int) {
 }
 
 // judgeParts finds a part of which those members need not be enough that have nodes and any others that bring the gang
-// to its minimum. As long as these are too few nothing is said: others are waited for. Members that ended well count for
-// any part, since it is not known any more of which they were.
+// to its minimum. As long as these are too few nothing is said: others are waited for. Members that ended well count
+// for any part, since it is not known any more of which they were.
 func (g *Group) judgeParts() string {
 	if g.parts == nil {
 		return ""
@@ -128,8 +128,8 @@ func (g *Group) judgeParts() string {
 	for i, p := range d.parts.each {
 		c := g.parts[i]
 		if fewest := c.placed + max(0, c.open-spare); fewest+ended < p.min {
-			return fmt.Sprintf("%s %s has %s %d: more members could be placed than its minimum %d takes, which would do "+
-				"without these; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min)
+			return fmt.Sprintf("%s %s has %s %d: more members could be placed than its minimum %d takes, which would "+
+				"do without these; a minimum of a part is not carried out", d.resource, g, p.field, p.min, d.terms.min)
 		}
 	}
 	return ""

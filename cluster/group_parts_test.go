@@ -43,7 +43,8 @@ func TestNamesOfTasksAreQuoted(t *testing.T) {
 	for _, name := range []string{"a\x1b[2Jb", long} {
 		s := partsState(t, LatestBehaviour, 1, map[string]int32{name: -1})
 		why := s.Group("default", "g").Refusal()
-		if strings.ContainsRune(why, '\x1b') || strings.Contains(why, long) || !strings.Contains(why, `spec.minTaskMember["`) {
+		if strings.ContainsRune(why, '\x1b') || strings.Contains(why, long) ||
+			!strings.Contains(why, `spec.minTaskMember["`) {
 			t.Errorf("the refusal is %q", why)
 		}
 	}
@@ -150,7 +151,7 @@ func TestPartsFollowTheirMembers(t *testing.T) {
 	}
 	refused("with as many as needed", false)
 	master = place(master)
-	a = place(a)
+	place(a)
 	place(b)
 	s.pod(taskPod("c", "worker"))
 	refused("with its minimum on nodes", false)
@@ -184,7 +185,8 @@ func TestManyPartsAreReadAndJudged(t *testing.T) {
 	begin := time.Now()
 	group := &kai.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}
 	for i := range many {
-		group.Spec.SubGroups = append(group.Spec.SubGroups, kai.SubGroup{Name: fmt.Sprint(i), MinMember: new(int32(i % 2))})
+		part := kai.SubGroup{Name: fmt.Sprint(i), MinMember: new(int32(i % 2))}
+		group.Spec.SubGroups = append(group.Spec.SubGroups, part)
 	}
 	for _, behaviour := range []uint32{7, LatestBehaviour} {
 		s := newState(t)

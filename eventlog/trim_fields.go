@@ -256,7 +256,7 @@ var keptAnnotations = map[Resource][]string{
 	Pods: slices.Concat([]string{
 		"scheduling.k8s.io/group-name",                 // the group, as Volcano names it
 		"scheduling.volcano.sh/group-min-member",       // its minimum, as Volcano's controller reads it of owners
-		"volcano.sh/task-spec",                         // the pod's part of the group, which Volcano reads before its label
+		"volcano.sh/task-spec",                         // the pod's part of it, which goes before its label
 		"pod-group-name",                               // the group, as the KAI Scheduler names it
 		"kueue.x-k8s.io/pod-group-total-count",         // the gang's size in Kueue's words
 		"gang.scheduling.koordinator.sh/name",          // a gang in Koordinator's words

@@ -43,7 +43,8 @@ const (
 )
 
 // declared takes in a PodGroup that has come or changed. That of a gang that is refused is told so. One of Volcano's
-// without any pod has its job's pods be made, if they will be this scheduler's, but for a gang that is refused as it is.
+// without any pod has its job's pods be made, if they will be this scheduler's, but for a gang that is refused as it
+// is.
 func (s *Status) declared(m *scheduler.Machine, res eventlog.Resource, obj eventlog.Object) {
 	g := m.Cluster().Group(obj.GetNamespace(), obj.GetName())
 	if g == nil {

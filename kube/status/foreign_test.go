@@ -118,8 +118,8 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 			`"schedulerName":"batch"}}}]}`, false, `[{"phase":"Inqueue"}]`},
 		{"whose tasks are another scheduler's", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{"spec":{` +
 			`"schedulerName":"volcano"}}}]}`, false, `[]`},
-		{"with one task of another scheduler", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{"spec":{}}},` +
-			`{"template":{"spec":{"schedulerName":"volcano"}}}]}`, false, `[]`},
+		{"with one task of another scheduler", owned, `{}`, `{"schedulerName":"batch","tasks":[` +
+			`{"template":{"spec":{}}},{"template":{"spec":{"schedulerName":"volcano"}}}]}`, false, `[]`},
 		{"whose tasks leave it to the job", owned, `{}`, `{"schedulerName":"batch","tasks":[{"template":{}}]}`, false,
 			`[{"phase":"Inqueue"}]`},
 		{"with pods", owned, `{}`, `{"schedulerName":"batch"}`, true, `[]`},
@@ -378,8 +378,8 @@ func hardGroup(name string) eventlog.Payload {
 	return up
 }
 
-const hardRefused = "pod group ml/g is refused: podgroups.scheduling.volcano.sh ml/g has spec.networkTopology of the mode " +
-	"hard, which is not carried out: leave it out, and use annotation rollcall.dev/topology-required"
+const hardRefused = "pod group ml/g is refused: podgroups.scheduling.volcano.sh ml/g has spec.networkTopology of the " +
+	"mode hard, which is not carried out: leave it out, and use annotation rollcall.dev/topology-required"
 
 // A refused gang's PodGroup and pods say so, and a job's pods are not made for it.
 func TestARefusedPodGroupOfVolcanoIsTold(t *testing.T) {

@@ -40,8 +40,8 @@ func contradicted(g *cluster.Group) reason {
 	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + g.Refusal()}
 }
 
-// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or the words of
-// it change, and then those that come. p is nil if it is gone.
+// judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or the words
+// of it change, and then those that come. p is nil if it is gone.
 func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || p.Group.Refusal() == "" {
 		return
