@@ -186,9 +186,9 @@ func (p *boundedDevices) Filter(ctx context.Context, state fwk.CycleState, pod *
 		return p.DynamicResources.Filter(ctx, state, pod, node) // it has neither claims nor extended resources
 	}
 	if other := p.other(state, pod, node); other != nil {
-		return p.resolvable(other.filter(ctx, pod), node)
+		return p.resolvable(other.filter(ctx, pod), pod, node)
 	}
-	return p.resolvable(p.filter(p.newSteps(ctx, state), state, state, pod, node), node)
+	return p.resolvable(p.filter(p.newSteps(ctx, state), state, state, pod, node), pod, node)
 }
 
 // filter has kube-scheduler's plugin search the node. prepared is the state which that plugin's PreFilter has left, and

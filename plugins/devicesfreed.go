@@ -50,9 +50,11 @@ func (p *boundedDevices) freeable() *cluster.State {
 	return view.State()
 }
 
-// resolvable returns a status that says that preemption may help, if it may: devices of the node are in use.
-func (p *boundedDevices) resolvable(status *fwk.Status, node fwk.NodeInfo) *fwk.Status {
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) {
+// resolvable returns a status that says that preemption may help, if it may: devices of the node are in use. For a pod
+// that requests devices as extended resources nothing is evicted: rehearsals do not know the claims that binds make.
+func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) ||
+		len(cluster.ClassesOf(p.handle.SharedDRAManager(), pod)) > 0 {
 		return status
 	}
 	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {

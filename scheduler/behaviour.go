@@ -138,7 +138,6 @@ var Behaviours = []Rules{
 			"Before, its pods were refused.",
 		"A pod may request devices by the name of an extended resource: they are allocated to a claim that its bind " +
 			"makes. Before, such a pod was refused.",
-		// A sentence for each change.
 		"A minimum of a task of Volcano, or of a subgroup of KAI, is judged by the members that can still be chosen: " +
 			"the gang is not refused once it has its minimum, nor for members that are leaving, nor for a part of " +
 			"which none are needed. The task is read of the annotation before the label. A gang that is refused for " +

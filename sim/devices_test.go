@@ -52,7 +52,7 @@ func TestDevicesAreReadyWhenTheyAreReserved(t *testing.T) {
 
 // A claim for extended resources is made when its pod is bound, and deleted when the pod is not bound or ends.
 func TestAClaimIsMadeAndDeletedWithItsPod(t *testing.T) {
-	devices := newDevices(&workload.Workload{})
+	devices := newDevices(&workload.Workload{}, Options{})
 	claim := conditional()
 	claim.Name, claim.Spec.Devices.Requests = "made", []resourcev1.DeviceRequest{{Name: "r",
 		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu", Count: 2}}}
