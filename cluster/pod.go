@@ -256,8 +256,8 @@ func (s *State) KeepUnresolvedDevices(yes bool) {
 	}
 }
 
-// KeepDevicesBoundElsewhere sets whether the bind of a pod stays outstanding, if devices are taken for it, that is logged
-// on another node meanwhile: until ResolveDevices. Without it the devices stay taken as long as the pod is there.
+// KeepDevicesBoundElsewhere sets whether the bind of a pod with devices stays outstanding, if the pod is logged on
+// another node meanwhile: until ResolveDevices. Without it the devices stay taken as long as the pod is there.
 func (s *State) KeepDevicesBoundElsewhere(yes bool) { s.keepsElsewhere = yes }
 
 // HoldsUnresolved reports whether devices stay taken for a pod that is being bound when it goes: until ResolveDevices.

@@ -128,8 +128,8 @@ var Behaviours = []Rules{
 			"time. Before, a pod that would have had such a device was refused.",
 	}},
 	{Number: 8, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		"The devices of a pod that is logged on another node than its Decision's come free with the result of its bind. " +
-			"Before, they stayed taken as long as the pod was there.",
+		"The devices of a pod that is logged on another node than its Decision's come free with the result of its " +
+			"bind. Before, they stayed taken as long as the pod was there.",
 		"Preemption frees devices: pods of lower priority whose claims have the devices that a pod needs are " +
 			"evicted, and while it waits for them no pod of its priority or below takes them. Before, nodes without " +
 			"enough free devices were no candidates.",

@@ -271,16 +271,7 @@ func (s *state) deleted(e *entry) *pod {
 	name := e.Namespace + "/" + e.Name
 	switch e.Resource {
 	case "pods":
-		p := s.pods[e.UID]
-		delete(s.pods, e.UID)
-		if p != nil && p.stage == going && len(p.devices) > 0 {
-			s.inFlight[p.uid] = p.devices
-		}
-		if p != nil && p.gang != "" && len(s.members(p.gang)) == 0 {
-			g := s.groups[p.gang]
-			g.wasPlaced, g.succeeded, g.complete = false, 0, time.Time{}
-		}
-		return p
+		return s.deletedPod(e.UID)
 	case "nodes":
 		delete(s.nodes, e.Name)
 		for _, p := range s.pods {
@@ -310,6 +301,19 @@ func (s *state) deleted(e *entry) *pod {
 		delete(s.priorities, e.Name)
 	}
 	return nil
+}
+
+func (s *state) deletedPod(uid string) *pod {
+	p := s.pods[uid]
+	delete(s.pods, uid)
+	if p != nil && p.stage == going && len(p.devices) > 0 {
+		s.inFlight[p.uid] = p.devices
+	}
+	if p != nil && p.gang != "" && len(s.members(p.gang)) == 0 {
+		g := s.groups[p.gang]
+		g.wasPlaced, g.succeeded, g.complete = false, 0, time.Time{}
+	}
+	return p
 }
 
 // members are the pods of a gang that are there, by name.
