@@ -571,7 +571,7 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		{"suspended cron job", cronJob + "  suspend: true\n", "F:7: ", "a suspended CronJob makes no pods"},
 		{"less than no task of a volcano group", volcano +
 			"spec:\n  minMember: 3\n  minTaskMember: {a: -1}\n", "F:6: ",
-			"has spec.minTaskMember[a] -1: want a number"},
+			"has spec.minTaskMember[\"a\"] -1: want a number"},
 		{"topology of a volcano group", volcano +
 			"spec:\n  minMember: 3\n  networkTopology: {highestTierAllowed: 1}\n", "F:6: ",
 			"has spec.networkTopology of the mode hard, which is not carried out"},
