@@ -12,7 +12,7 @@ help: ## Print this list
 
 .PHONY: demo
 demo: ## Simulate a bundled workload, replay its log, explain a pod: one minute at most
-	$(GO) run ./cmd/rollcall demo
+	$(GO) run -trimpath ./cmd/rollcall demo # built as "make build" does, so that each compiles only what the other has not
 
 .PHONY: build
 build: ## Build bin/rollcall, and bin/kubectl-rollcall for "kubectl rollcall"

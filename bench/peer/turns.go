@@ -135,7 +135,7 @@ func (c *claims) get(action clienttesting.Action) (handled bool, ret runtime.Obj
 	return true, claim.DeepCopy(), nil
 }
 
-// stuck is how long no pod may be bound before the feeding ends.
+// stuck is how long the scheduler may take to learn of claims before the feeding ends.
 const stuck = 30 * time.Second
 
 // still is how long no pod may be bound before a ResourceSlice is touched. kube-scheduler hears of a claim that is gone
@@ -150,8 +150,8 @@ func (h *harness) touch() error {
 	return h.client.Tracker().Update(resourcev1.SchemeGroupVersion.WithResource("resourceslices"), slice, "")
 }
 
-// feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does,
-// and fails if for too long nothing is bound.
+// feedTurns lets the pods come and go by the rule that Rollcall gets them by: workload.Turns. It ends when ctx does: a
+// scheduler that leaves its pods waiting is measured until the run's limit, and what it has bound until then counts.
 func (h *harness) feedTurns(ctx context.Context) error {
 	ended := 0
 	for next := 0; next < h.Pods; {
@@ -222,10 +222,9 @@ func (h *harness) wait(ctx context.Context, began time.Time, why string) error {
 	}
 }
 
-// awaitBound waits until pods first up to, and without, end are bound.
+// awaitBound waits until pods first up to, and without, end are bound, or ctx ends.
 func (h *harness) awaitBound(ctx context.Context, first, end int) error {
-	moved, seen := time.Now(), h.binder.bound.Load()
-	touched := moved
+	touched, seen := time.Now(), h.binder.bound.Load()
 	for i := first; i < end; {
 		if h.binder.boundAt[i].Load() != 0 {
 			i++
@@ -238,10 +237,7 @@ func (h *harness) awaitBound(ctx context.Context, first, end int) error {
 		}
 		switch bound := h.binder.bound.Load(); {
 		case bound > seen:
-			moved, seen = time.Now(), bound
-			touched = moved
-		case time.Since(moved) > stuck:
-			return fmt.Errorf("for %s no pod was bound: %d of %d are, and pod %d waits", stuck, bound, h.Pods, i)
+			touched, seen = time.Now(), bound
 		case time.Since(touched) > still:
 			touched = time.Now()
 			if err := h.touch(); err != nil {
