@@ -42,6 +42,9 @@ type Options struct {
 	// the entries' own. 0: that alone makes none due.
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
+	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
+	// the state. It must have ended to follow, and is of no more use afterwards.
+	Standby *Standby
 	// Report is told, in a line each, what the state was recovered from and what went wrong with a snapshot;
 	// nil is not called. Open, Step, Advance and Close call it, from their caller's goroutine.
 	Report func(message string)
@@ -89,6 +92,11 @@ func (e *AppendError) Unwrap() error { return e.Err }
 // Log is what the engine needs of an eventlog.Log.
 type Log interface {
 	eventlog.Appender
+	ReadLog
+}
+
+// ReadLog is what a state is recovered from.
+type ReadLog interface {
 	Last() (uint64, error)
 	Read(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error]
 	RecordHash(ctx context.Context, seq uint64) ([32]byte, error)
@@ -96,10 +104,9 @@ type Log interface {
 
 // Engine is the one writer of a log. It is not safe for concurrent use.
 type Engine struct {
-	log      Log
-	opts     Options
-	machine  *scheduler.Machine
-	recovery Recovery
+	log  Log
+	opts Options
+	state
 	encoder  eventlog.Encoder
 	pending  []eventlog.Entry // applied, not handed to the writer yet
 	load     load             // of pending
@@ -110,23 +117,16 @@ type Engine struct {
 	busy     bool  // the last step ended at Options.Decisions
 	failed   error // why the engine has stopped; nil while it works
 	closed   bool
-
-	unkept       bool          // no snapshots are made: a plugin has a memory that they do not hold
-	snapshotAt   uint64        // the last entry of which a snapshot was made, or tried
-	snapshotTime eventlog.Time // that entry's; without one, the first entry's
-	writing      *writing      // the snapshot under way
-	scratch      []byte        // memory for the next one
-	foreign      []uint64      // snapshots that were refused because they are not of this log
 }
 
-// Open recovers the state from the newest snapshot that can be trusted, if any, and the log, and starts a new
+// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the log, and starts a new
 // epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
 // the log ended come with the first Step. A log that ends before an entry of which there is a snapshot that is whole
 // is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))
-	if err := e.recover(ctx); err != nil {
+	if err := e.begin(ctx); err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}
 	e.writer = newWriter(log, e.machine.Seq())
@@ -156,7 +156,7 @@ func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, e
 	}
 	if err := e.machine.Restorable(); err != nil && opts.Snapshots != nil {
 		e.unkept = true
-		e.report(err.Error())
+		opts.report(err.Error())
 	}
 	return e, e.writer.await(e.machine.Seq())
 }

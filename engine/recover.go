@@ -36,69 +36,105 @@ func (r Recovery) String() string {
 	return out
 }
 
-// recover makes the state of the newest snapshot that can be trusted and the entries after it.
-func (e *Engine) recover(ctx context.Context) error {
-	if err := e.restore(ctx); err != nil {
+// A state is a Machine, what it was made of, and what is kept of it.
+type state struct {
+	machine  *scheduler.Machine
+	recovery Recovery
+	keeper
+}
+
+// begin makes the engine's state, of what a standby has followed or of the log.
+func (e *Engine) begin(ctx context.Context) error {
+	if s := e.opts.Standby; s != nil && s.machine != nil {
+		return e.takeOver(ctx)
+	}
+	return e.recover(ctx, e.log, &e.opts, true)
+}
+
+// recover makes the state of the newest snapshot that can be trusted and the entries after it. whole says that the log
+// has every entry that was acknowledged: a snapshot of a later one shows then that its end was lost.
+func (s *state) recover(ctx context.Context, log ReadLog, opts *Options, whole bool) error {
+	s.keeper = newKeeper(opts)
+	if err := s.restore(ctx, log, opts, whole); err != nil {
 		return err
 	}
-	for entry, err := range e.log.Read(ctx, e.machine.Seq()+1) {
+	if err := s.read(ctx, log, opts, nil); err != nil {
+		return err
+	}
+	if opts.Snapshots != nil && (s.machine.Seq() > 0 || len(s.recovery.Refused) > 0) {
+		opts.report(s.recovery.String())
+	}
+	return nil
+}
+
+// read applies the entries of a log behind the state's, and tells applied of each, unless that is nil.
+func (s *state) read(ctx context.Context, log ReadLog, opts *Options, applied func(eventlog.Entry) error) error {
+	for entry, err := range log.Read(ctx, s.machine.Seq()+1) {
 		if err != nil {
 			return err
 		}
-		if err := e.machine.Apply(entry); err != nil {
+		if err := s.machine.Apply(entry); err != nil {
 			return err
 		}
-		e.recovery.Entries++
-		if e.snapshotTime == 0 {
-			e.snapshotTime = entry.Time
+		if applied != nil {
+			if err := applied(entry); err != nil {
+				return err
+			}
 		}
-		if e.opts.Progress != nil && entry.Seq%10000 == 0 {
-			e.opts.Progress(entry.Seq)
+		s.recovery.Entries++
+		s.see(entry.Time)
+		if opts.Progress != nil && entry.Seq%10000 == 0 {
+			opts.Progress(entry.Seq)
 		}
-	}
-	if e.opts.Snapshots != nil && (e.machine.Seq() > 0 || len(e.recovery.Refused) > 0) {
-		e.report(e.recovery.String())
 	}
 	return nil
 }
 
 // restore tries the snapshots, newest first. It leaves an empty Machine if none can be used; what is wrong with
-// them is no error. But that there is a good one of an entry that the log has not is damage of the log.
-func (e *Engine) restore(ctx context.Context) error {
-	e.machine = scheduler.New(e.opts.Registry)
-	if e.opts.Snapshots == nil {
+// them is no error. But that there is a good one of an entry that the log has not is damage of a whole log.
+func (s *state) restore(ctx context.Context, log ReadLog, opts *Options, whole bool) error {
+	s.machine = scheduler.New(opts.Registry)
+	if opts.Snapshots == nil {
 		return nil
 	}
-	last, err := e.log.Last()
+	last, err := log.Last()
 	if err != nil {
 		return err
 	}
-	series := snapshot.Series{Store: e.opts.Snapshots, Registry: e.opts.Registry,
-		Position: func(seq uint64) ([32]byte, error) { return e.log.RecordHash(ctx, seq) }}
-	lost, refused, err := series.Beyond(last)
-	if lost != nil {
-		return &eventlog.DamagedError{Seq: last + 1, Err: lost}
-	}
-	if err != nil {
-		return err
+	series := snapshot.Series{Store: opts.Snapshots, Registry: opts.Registry,
+		Position: func(seq uint64) ([32]byte, error) { return log.RecordHash(ctx, seq) }}
+	var refused []error
+	if whole {
+		if refused, err = findLoss(&series, last); err != nil {
+			return err
+		}
 	}
 	m, more := series.Newest(1, last)
-	e.recovery.Refused = append(refused, more...)
-	for _, err := range e.recovery.Refused {
+	s.recovery.Refused = append(refused, more...)
+	for _, err := range s.recovery.Refused {
 		var why *snapshot.RefusedError
 		if errors.As(err, &why) && errors.Is(err, snapshot.ErrForeign) {
-			e.foreign = append(e.foreign, why.Seq)
+			s.foreign = append(s.foreign, why.Seq)
 		}
 	}
 	if m != nil {
-		e.machine, e.recovery.Snapshot = m, m.Seq()
-		e.snapshotAt, e.snapshotTime = m.Seq(), m.Now()
+		s.machine, s.recovery.Snapshot = m, m.Seq()
+		s.at, s.time = m.Seq(), m.Now()
 	}
 	return nil
 }
 
-func (e *Engine) report(message string) {
-	if e.opts.Report != nil {
-		e.opts.Report(message)
+// findLoss looks for snapshots of entries behind last, the log's last one. One that is whole shows that they were lost.
+func findLoss(series *snapshot.Series, last uint64) (refused []error, err error) {
+	lost, refused, err := series.Beyond(last)
+	if lost != nil {
+		return nil, &eventlog.DamagedError{Seq: last + 1, Err: lost}
+	}
+	return refused, err
+}
+
+func (o *Options) report(message string) {
+	if o.Report != nil {
+		o.Report(message)
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/scheduler"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
@@ -18,42 +21,70 @@ type writing struct {
 	foreign []uint64 // dropped once there is a good one
 }
 
+// A keeper keeps snapshots of a state.
+type keeper struct {
+	store   snapshot.Store // nil for none
+	every   uint64         // entries after which the next one is due; 0: that alone makes none due
+	age     time.Duration  // the same by the entries' time
+	tell    func(message string)
+	unkept  bool          // no snapshots are made: a plugin has a memory that they do not hold
+	at      uint64        // the last entry of which a snapshot was made, or tried
+	time    eventlog.Time // that entry's; without one, the first entry's
+	writing *writing      // the snapshot under way
+	scratch []byte        // memory for the next one
+	foreign []uint64      // snapshots that were refused because they are not of this log
+}
+
+func newKeeper(opts *Options) keeper {
+	return keeper{store: opts.Snapshots, every: opts.SnapshotEvery, age: opts.SnapshotAge, tell: opts.report}
+}
+
+// see notes the time of an entry: the first one is that from which the age of the first snapshot counts.
+func (k *keeper) see(t eventlog.Time) {
+	if k.time == 0 {
+		k.time = t
+	}
+}
+
 // snapshotIfDue begins a snapshot of the state if it is time for one. It first waits until that state's last entry is
 // durable: a log that ends before one of its snapshots has lost its end, and is refused. The error is that of an
 // append. That the snapshot itself fails is reported and no error: the log has everything, and the next one will be
 // due.
 func (e *Engine) snapshotIfDue() error {
 	e.collect(false)
-	if e.snapshotTime == 0 {
-		e.snapshotTime = e.machine.Now()
-	}
-	if e.opts.Snapshots == nil || e.unkept || e.writing != nil || !e.isDue() {
+	e.see(e.machine.Now())
+	if !e.isDue(e.machine) {
 		return nil
 	}
 	seq := e.machine.Seq()
 	if err := e.writer.await(seq); err != nil {
 		return err
 	}
-	e.snapshotAt, e.snapshotTime = seq, e.machine.Now()
 	position, err := e.log.RecordHash(context.Background(), seq)
-	if err != nil {
-		e.report(noSnapshot(seq, err))
-		return nil
-	}
-	s, err := snapshot.Capture(e.machine, position, e.scratch)
-	if err != nil {
-		e.report(noSnapshot(seq, err))
-		return nil
-	}
-	e.write(s, seq)
+	e.keep(e.machine, position, err)
 	return nil
 }
 
-// write packs a snapshot and brings it to its store, beside the engine's own work.
-func (e *Engine) write(s *snapshot.Snapshot, seq uint64) {
-	e.scratch = nil
-	w, store := &writing{seq: seq, done: make(chan error, 1), foreign: e.foreign}, e.opts.Snapshots
-	e.writing = w
+// keep begins a snapshot of a state whose last entry is durable and has a hash, or err if that is not known.
+func (k *keeper) keep(m *scheduler.Machine, position [32]byte, err error) {
+	k.at, k.time = m.Seq(), m.Now()
+	if err != nil {
+		k.tell(noSnapshot(k.at, err))
+		return
+	}
+	s, err := snapshot.Capture(m, position, k.scratch)
+	if err != nil {
+		k.tell(noSnapshot(k.at, err))
+		return
+	}
+	k.write(s, k.at)
+}
+
+// write packs a snapshot and brings it to its store, beside the work on the state.
+func (k *keeper) write(s *snapshot.Snapshot, seq uint64) {
+	k.scratch = nil
+	w, store := &writing{seq: seq, done: make(chan error, 1), foreign: k.foreign}, k.store
+	k.writing = w
 	go func() {
 		data, err := s.Encode()
 		if err == nil {
@@ -69,26 +100,28 @@ func (e *Engine) write(s *snapshot.Snapshot, seq uint64) {
 	}()
 }
 
-// isDue reports whether enough entries, or enough of their time, have come since the last snapshot.
-func (e *Engine) isDue() bool {
-	since := e.machine.Seq() - e.snapshotAt
-	every, age := e.opts.SnapshotEvery, e.opts.SnapshotAge
-	return every > 0 && since >= every || age > 0 && since > 0 && e.machine.Now().Sub(e.snapshotTime) >= age
+// isDue reports whether a snapshot is to be begun: enough entries, or enough of their time, have come since the last.
+func (k *keeper) isDue(m *scheduler.Machine) bool {
+	if k.store == nil || k.unkept || k.writing != nil {
+		return false
+	}
+	since := m.Seq() - k.at
+	return k.every > 0 && since >= k.every || k.age > 0 && since > 0 && m.Now().Sub(k.time) >= k.age
 }
 
 // collect takes in what became of the snapshot under way, if it has ended or the caller waits for that.
-func (e *Engine) collect(wait bool) {
-	w := e.writing
+func (k *keeper) collect(wait bool) {
+	w := k.writing
 	if w == nil || !wait && len(w.done) == 0 {
 		return
 	}
 	if err := <-w.done; err != nil {
-		e.report(noSnapshot(w.seq, err))
+		k.tell(noSnapshot(w.seq, err))
 	} else if len(w.foreign) > 0 {
-		e.report(fmt.Sprintf("dropped what is kept as snapshots of entries %d: they are not of this log", w.foreign))
-		e.foreign = nil
+		k.tell(fmt.Sprintf("dropped what is kept as snapshots of entries %d: they are not of this log", w.foreign))
+		k.foreign = nil
 	}
-	e.writing, e.scratch = nil, w.scratch
+	k.writing, k.scratch = nil, w.scratch
 }
 
 // Close waits for what is on its way to the disk. That a snapshot failed goes to Options.Report; the error is that of

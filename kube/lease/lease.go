@@ -36,7 +36,8 @@ const watchdog = 20 * time.Second
 type Election struct {
 	config   leaderelection.LeaderElectionConfig
 	identity string
-	elector  atomic.Pointer[leaderelection.LeaderElector] // nil before Run
+	vacant   chan string                                  // a candidate that is gone, see Vacate
+	elector  atomic.Pointer[leaderelection.LeaderElector] // nil while Run is not at work
 	renewed  atomic.Pointer[time.Time]                    // nil before the lease was taken
 }
 
@@ -53,7 +54,7 @@ func New(c componentbaseconfig.LeaderElectionConfiguration, config *rest.Config)
 	if err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
-	return &Election{identity: identity, config: leaderelection.LeaderElectionConfig{
+	return &Election{identity: identity, vacant: make(chan string, 1), config: leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: c.ResourceName,
 		LeaseDuration: c.LeaseDuration.Duration, RenewDeadline: c.RenewDeadline.Duration,
 		RetryPeriod: c.RetryPeriod.Duration,
@@ -71,20 +72,59 @@ func (e *Election) Identity() string { return e.identity }
 // be sent from then on. The context of lead ends when ctx does or when the lease is lost. The lease is given back only
 // after lead has returned, so that the next leader finds everything at its end; one that was lost is not given back.
 // Run returns what lead returned, joined with ErrLost if the lease was lost, and nil if ctx ended before lead was
-// called. other is told the name of each other candidate that is seen to lead. Run can be called once.
+// called. other is told the name of each other candidate that is seen to lead. Run can be called again after it has
+// returned.
 func (e *Election) Run(
 	ctx context.Context, other func(identity string), lead func(ctx context.Context, lost <-chan struct{}) error,
 ) error {
-	leading := make(chan context.Context, 1)
+	for {
+		c, err := e.stand(ctx, other)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			c.withdraw()
+			return nil
+		case holder := <-e.vacant:
+			c.withdraw() // a new try comes at once then
+			e.vacate(ctx, holder)
+		case leadership := <-c.leading:
+			lctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(leadership, func() { cancel(ErrLost) })()
+			err := lead(lctx, leadership.Done())
+			if leadership.Err() != nil {
+				c.end()
+				e.elector.Store(nil)
+				return errors.Join(ErrLost, err)
+			}
+			c.withdraw()
+			return err
+		}
+	}
+}
+
+// A candidacy is an elector at work.
+type candidacy struct {
+	election *Election
+	leading  chan context.Context // holds the leadership's once there is one
+	end      context.CancelFunc
+	done     chan struct{}
+}
+
+// stand begins to try to get the lease.
+func (e *Election) stand(ctx context.Context, other func(identity string)) (*candidacy, error) {
+	c := &candidacy{election: e, leading: make(chan context.Context, 1), done: make(chan struct{})}
 	config := e.config
 	config.Lock = &renewals{e.config.Lock, e}
 	// The elector would give a lost lease back before it says that it is lost, while the leader is still at work.
 	config.ReleaseOnCancel = false
 	// The elector runs until lead has returned, even if ctx has ended: it renews the lease while effects are awaited.
 	electing, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	c.end = end
 	config.Callbacks = leaderelection.LeaderCallbacks{
-		OnStartedLeading: func(leadership context.Context) { leading <- leadership },
+		OnStartedLeading: func(leadership context.Context) { c.leading <- leadership },
 		OnStoppedLeading: func() {},
 		OnNewLeader: func(identity string) {
 			if identity != e.identity && other != nil {
@@ -94,36 +134,51 @@ func (e *Election) Run(
 	}
 	elector, err := leaderelection.NewLeaderElector(config)
 	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
+		end()
+		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	e.elector.Store(elector)
 	if config.WatchDog != nil {
 		config.WatchDog.SetLeaderElection(elector)
 	}
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(c.done)
 		elector.Run(electing)
 	}()
+	return c, nil
+}
+
+// withdraw ends the candidacy, and gives the lease back if it has it.
+func (c *candidacy) withdraw() {
+	c.end()
+	<-c.done
+	c.election.release()
+	c.election.elector.Store(nil)
+}
+
+// Vacate says that another candidate is known to be gone: if it has the lease, Run, while it waits, takes the lease from
+// it and tries to get it at once. Without Vacate the lease would have to expire. That two leaders do not do harm is not
+// the lease's promise, so that a mistake here costs time and nothing else.
+func (e *Election) Vacate(holder string) {
 	select {
-	case <-ctx.Done():
-		end()
-		<-done
-		e.release()
-		return nil
-	case leadership := <-leading:
-		lctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		defer context.AfterFunc(leadership, func() { cancel(ErrLost) })()
-		err := lead(lctx, leadership.Done())
-		if leadership.Err() != nil {
-			return errors.Join(ErrLost, err)
-		}
-		end()
-		<-done
-		e.release()
-		return err
+	case e.vacant <- holder:
+	default: // one is on its way
 	}
+}
+
+// vacate gives the lease back in the name of holder, if that has it. It can fail, because the API server is not reached
+// or another candidate was faster: the lease expires by itself.
+func (e *Election) vacate(ctx context.Context, holder string) {
+	ctx, cancel := context.WithTimeout(ctx, e.config.RenewDeadline)
+	defer cancel()
+	record, _, err := e.config.Lock.Get(ctx)
+	if err != nil || record.HolderIdentity != holder || holder == e.identity {
+		return
+	}
+	now := metav1.Now()
+	_ = e.config.Lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	})
 }
 
 // release gives the lease back if this candidate has it, so that the next one need not wait until it has expired.

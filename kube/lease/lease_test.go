@@ -21,7 +21,7 @@ import (
 
 // candidate is an Election over a client, with kube-scheduler's times.
 func candidate(client *fake.Clientset, identity string) *Election {
-	return &Election{identity: identity, config: leaderelection.LeaderElectionConfig{
+	return &Election{identity: identity, vacant: make(chan string, 1), config: leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: "kube-system", Name: "rollcall"},
 			Client:     client.CoordinationV1(),
@@ -90,6 +90,71 @@ func TestTheLeaseIsKeptUntilTheLeaderHasEnded(t *testing.T) {
 		for range 2 {
 			if err := <-done; err != nil {
 				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestAVacatedLeaseIsTakenAtOnce has a leader go without giving its lease back. Another candidate that is told so has it
+// at once; one that is told that somebody else is gone waits until the lease expires.
+func TestAVacatedLeaseIsTakenAtOnce(t *testing.T) {
+	for told, most := range map[string]time.Duration{"a": time.Second, "c": 20 * time.Second} {
+		t.Run("told of "+told, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				now := metav1.NowMicro()
+				gone, seconds := "a", int32(15)
+				_, err := client.CoordinationV1().Leases("kube-system").Create(t.Context(), &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "rollcall"},
+					Spec: coordinationv1.LeaseSpec{
+						HolderIdentity: &gone, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now,
+					},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := candidate(client, "b")
+				began, ctx, end := time.Duration(0), t.Context(), context.CancelFunc(nil)
+				ctx, end = context.WithCancel(ctx)
+				done, start := make(chan error, 1), time.Now()
+				go func() {
+					done <- b.Run(ctx, nil, func(ctx context.Context, _ <-chan struct{}) error {
+						began = time.Since(start)
+						<-ctx.Done()
+						return nil
+					})
+				}()
+				time.Sleep(500 * time.Millisecond)
+				b.Vacate(told)
+				time.Sleep(time.Minute)
+				if began == 0 || began > most || told != "a" && began < 10*time.Second {
+					t.Errorf("b leads after %s, want within %s", began, most)
+				}
+				end()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestACandidateStandsAgain has a leader end of its own and stand again: it leads once more.
+func TestACandidateStandsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		a := candidate(client, "a")
+		for range 2 {
+			led := false
+			err := a.Run(t.Context(), nil, func(context.Context, <-chan struct{}) error {
+				led = true
+				return a.Held()
+			})
+			if err != nil || !led || holder(t, client) != "" {
+				t.Fatalf("it led: %t, error %v, and the lease is %q's", led, err, holder(t, client))
+			}
+			if err := a.Held(); err == nil {
+				t.Error("it holds the lease that it gave back")
 			}
 		}
 	})

@@ -51,6 +51,16 @@ func Leading(leads func() bool) prometheus.Collector {
 	})
 }
 
+// Standby returns a collector that says which entry a process on standby has followed the log to; 0 for one that is not
+// on standby.
+func Standby(followed func() uint64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rollcall_standby_last_entry",
+		Help: "Sequence number of the last entry that this process, on standby, has applied to its state; 0 if it is " +
+			"not on standby, or follows no log yet.",
+	}, func() float64 { return float64(followed()) })
+}
+
 // Describe implements prometheus.Collector.
 func (x *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(x, ch) }
 

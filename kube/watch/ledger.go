@@ -39,7 +39,8 @@ type ledger struct {
 type account struct {
 	logged version // what the log has, if it has one
 	known  bool
-	wait   *waiting // nil: the cluster has what the log has
+	told   bool     // the cluster has it, by what it told last
+	wait   *waiting // nil: the cluster has what the log has, or is about to, see follow.go
 }
 
 // waiting is a difference between the cluster and the log.
@@ -66,13 +67,8 @@ func newLedger(all []kind) *ledger {
 	return l
 }
 
-// know takes in what the log has, before anything else.
-func (l *ledger) know(place int, name types.NamespacedName, v version) {
-	l.books[place][name] = &account{logged: v, known: true}
-}
-
-// isLogged reports whether v is what the log has, and nothing else waits. It stays so until the caller, who is the one
-// that tells of this resource, tells of a change.
+// isLogged reports whether v is what the log has, and nothing else waits. Unless another process writes the log, it
+// stays so until the caller, who is the one that tells of this resource, tells of a change.
 func (l *ledger) isLogged(place int, name types.NamespacedName, v version) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,6 +98,9 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 	defer l.mu.Unlock()
 	count := &l.count[place]
 	a := l.books[place][name]
+	if a != nil {
+		a.told = true
+	}
 	if a != nil && a.known && a.logged == v {
 		if a.wait == nil {
 			count.Unchanged++
@@ -119,7 +118,7 @@ func (l *ledger) upsert(place int, name types.NamespacedName, v version, object 
 		panic("watch: a change of " + name.String() + " without the object")
 	}
 	if a == nil {
-		a = &account{}
+		a = &account{told: true}
 		l.books[place][name] = a
 	}
 	w := l.await(place, name, a)
@@ -136,9 +135,12 @@ func (l *ledger) remove(place int, name types.NamespacedName, end *corev1.Pod) {
 		l.count[place].Unchanged++ // of a finished pod
 		return
 	}
+	a.told = false
 	if !a.known { // it came and went
 		l.count[place].Coalesced++
-		l.drop(a)
+		if a.wait != nil {
+			l.drop(a)
+		}
 		delete(l.books[place], name)
 		return
 	}

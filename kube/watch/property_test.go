@@ -27,12 +27,19 @@ type model struct {
 	world  map[eventlog.Resource]map[string]eventlog.Object
 	behind map[eventlog.Resource]bool // changes were missed
 	uids   int
+
+	changed func(res eventlog.Resource, obj eventlog.Object, gone bool) // is told of each change, unless it is nil
+	taken   func([]eventlog.Payload)                                    // is told what was taken, unless it is nil
 }
 
 // begin makes a Watch that knows what the log has, and gives it the first lists.
-func (m *model) begin() {
+func (m *model) begin() { m.beginAs(false) }
+
+func (m *model) beginAs(following bool) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
-	w, err := New(Options{Client: kubernetes.NewForConfigOrDie(config), Config: config, Known: m.state.all()})
+	w, err := New(Options{
+		Client: kubernetes.NewForConfigOrDie(config), Config: config, Known: m.state.all(), Following: following,
+	})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -75,6 +82,9 @@ func (m *model) shuffled(res eventlog.Resource) []string {
 
 // tell tells the Watch of a change, unless its watch is broken.
 func (m *model) tell(res eventlog.Resource, obj eventlog.Object, gone bool) {
+	if m.changed != nil {
+		m.changed(res, obj, gone)
+	}
 	if m.behind[res] {
 		return
 	}
@@ -141,6 +151,9 @@ func (m *model) take() {
 	}
 	inputs := m.watch.Take()
 	m.state.apply(inputs)
+	if m.taken != nil {
+		m.taken(inputs)
+	}
 	needed := 0
 	for key := range had {
 		now := m.state.has[key]

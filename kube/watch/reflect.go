@@ -95,8 +95,11 @@ func (w *Watch) follow(ctx context.Context, s *store) (healthy bool) {
 	delay := w.timing.backoff()
 	for ctx.Err() == nil && !gone.Load() {
 		began := time.Now()
+		attempt, cancel := context.WithCancel(ctx)
+		w.again[s.place].Store(&cancel)
 		// What failed was told already: client-go's error adds nothing to it.
-		_ = r.ListAndWatchWithContext(ctx)
+		_ = r.ListAndWatchWithContext(attempt)
+		cancel()
 		if time.Since(began) > w.timing.healthy {
 			delay, healthy = w.timing.backoff(), true
 		}

@@ -178,7 +178,7 @@ func (s *store) trim(a *arrival, obj eventlog.Object) (err error) {
 		return err
 	}
 	a.now.sum = digestOf(s.buffer)
-	if s.watch.ledger.isLogged(s.place, a.name, a.now) {
+	if s.watch.following.Load() == nil && s.watch.ledger.isLogged(s.place, a.name, a.now) {
 		return nil
 	}
 	logged, _, err := s.encoder.Logged(&eventlog.Upserted{Resource: s.kind.resource, Object: obj})

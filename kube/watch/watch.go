@@ -32,6 +32,9 @@ type Options struct {
 	// Known is what the recovered state has, as cluster.State.Objects gives it; nil for nothing. New reads it to its
 	// end.
 	Known iter.Seq2[eventlog.Resource, eventlog.Object]
+	// Following says that another process writes the log meanwhile: Logged tells what stands in it, behind what Known
+	// has, and Lead says when this process writes it. Take returns nothing before.
+	Following bool
 	// WholeNodes has nodes kept as they are, see Watch.Whole.
 	WholeNodes bool
 	// Report is told, in a line each, what a person should know; nil is not called. It is called from several
@@ -59,6 +62,10 @@ type Watch struct {
 	reporting sync.Mutex
 	troubles  troubles
 	served    served
+	// following is the encoding of what is logged, while another process writes the log; nil if none does.
+	following atomic.Pointer[[]byte]
+	// again ends the watch of a resource, by its place in kinds: a list follows.
+	again []atomic.Pointer[context.CancelFunc]
 }
 
 // New returns a Watch that has read what is known.
@@ -75,6 +82,10 @@ func New(opts Options) (*Watch, error) {
 		wake:     make(chan struct{}, 1),
 		synced:   make(chan struct{}),
 		unlisted: map[eventlog.Resource]bool{},
+		again:    make([]atomic.Pointer[context.CancelFunc], len(all)),
+	}
+	if opts.Following {
+		w.following.Store(new([]byte))
 	}
 	w.opts.Report = func(message string) {
 		w.reporting.Lock()
@@ -106,16 +117,25 @@ func New(opts Options) (*Watch, error) {
 	}
 	var encoding []byte
 	for res, obj := range opts.Known {
-		place, ok := w.places[res]
-		if !ok {
-			return nil, fmt.Errorf("the recovered state has %s, which are not watched", res)
+		if encoding, err = w.know(encoding, res, obj); err != nil {
+			return nil, fmt.Errorf("the recovered state: %w", err)
 		}
-		if encoding, err = eventlog.AppendObject(encoding[:0], cluster.BoundNumbers(obj)); err != nil {
-			return nil, fmt.Errorf("%s %s of the recovered state: %w", res, nameOf(obj), err)
-		}
-		w.ledger.know(place, nameOf(obj), version{uid: obj.GetUID(), sum: digestOf(encoding)})
 	}
 	return w, nil
+}
+
+// know takes in that the log has an object. encoding is memory, which is returned.
+func (w *Watch) know(encoding []byte, res eventlog.Resource, obj eventlog.Object) ([]byte, error) {
+	place, ok := w.places[res]
+	if !ok {
+		return encoding, fmt.Errorf("it has %s, which are not watched", res)
+	}
+	encoding, err := eventlog.AppendObject(encoding[:0], cluster.BoundNumbers(obj))
+	if err != nil {
+		return encoding, fmt.Errorf("%s %s: %w", res, nameOf(obj), err)
+	}
+	w.ledger.know(place, nameOf(obj), version{uid: obj.GetUID(), sum: digestOf(encoding)})
+	return encoding, nil
 }
 
 // Run watches until ctx ends, and returns when all its goroutines are gone. It can be called once. Nothing that the API
@@ -143,6 +163,9 @@ func (w *Watch) Changed() <-chan struct{} { return w.wake }
 // the caller must not lose it. Before Synced there is nothing. What the first call returns brings the recovered state
 // to what the cluster has.
 func (w *Watch) Take() []eventlog.Payload {
+	if w.following.Load() != nil {
+		return nil
+	}
 	select {
 	case <-w.synced:
 		return w.ledger.take()

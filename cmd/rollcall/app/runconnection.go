@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/engine"
@@ -44,18 +45,20 @@ const (
 	eventShare  = 8
 )
 
-func (c *connection) connect() error {
+// connect makes what goes between a scheduler that leads, or is about to, and its API server.
+func (p *clusterProcess) connect() (*connection, error) {
+	c := &connection{clusterProcess: p}
 	statuses, err := slower(c.rest, statusShare)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	events, err := slower(c.rest, eventShare)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	extenders, err := c.extenders()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.effects = effect.New(effect.Options{
 		Extenders: extenders,
@@ -66,7 +69,8 @@ func (c *connection) connect() error {
 		Pods: statuses, Events: events, Config: c.rest, Seen: c.seen, Report: logNote,
 		Crowded: c.effects.Crowded, Schedulers: schedulersOf(c.config),
 	})
-	return nil
+	p.current.Store(c)
+	return c, p.count()
 }
 
 // schedulersOf returns the names by which pods name the profiles of a configuration.
@@ -138,11 +142,11 @@ func slower(config *rest.Config, share int) (kubernetes.Interface, error) {
 	return made, nil
 }
 
-// watch returns the watches, over the state that was recovered.
-func (c *connection) watch(recovered *scheduler.Machine) (*watch.Watch, error) {
+// watch returns the watches, over the state that was recovered. following says that another process writes the log.
+func (c *connection) watch(recovered *scheduler.Machine, following bool) (*watch.Watch, error) {
 	w, err := watch.New(watch.Options{
 		Client: c.client, Config: c.rest, Known: recovered.Cluster().Objects(), Report: logNote,
-		WholeNodes: len(c.config.Extenders) > 0, Own: c.config.PluginResources,
+		WholeNodes: len(c.config.Extenders) > 0, Own: c.config.PluginResources, Following: following,
 	})
 	if err != nil {
 		return nil, err
@@ -215,10 +219,19 @@ func fits(e scheduler.Effect, p watch.Pod, there, node bool) error {
 	return nil
 }
 
-// metrics counts what goes on.
-func (c *connection) metrics() *metrics.Metrics {
-	return metrics.New(metrics.Sources{
-		Watch: c.watcher.Load, Effects: c.effects.Counts, Status: c.status.Counts,
-		Stage: func() live.Stage { return live.Stage(c.stage.Load()) },
+// count has the metrics of what goes on served, from the first connection on.
+func (p *clusterProcess) count() error {
+	if p.counts != nil {
+		return nil
+	}
+	p.counts = metrics.New(metrics.Sources{
+		Watch:   func() *watch.Watch { return p.current.Load().watcher.Load() },
+		Effects: func() effect.Counts { return p.current.Load().effects.Counts() },
+		Status:  func() status.Counts { return p.current.Load().status.Counts() },
+		Stage:   func() live.Stage { return live.Stage(p.stage.Load()) },
 	})
+	if err := legacyregistry.Registerer().Register(p.counts); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -25,6 +27,7 @@ import (
 	"github.com/rollcall-sched/rollcall/kube/lease"
 	"github.com/rollcall-sched/rollcall/kube/metrics"
 	"github.com/rollcall-sched/rollcall/kube/serving"
+	"github.com/rollcall-sched/rollcall/kube/watch"
 	"github.com/rollcall-sched/rollcall/live"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -46,6 +49,9 @@ type clusterProcess struct {
 	election *lease.Election // nil without one
 	leads    atomic.Bool     // it has the lease, or needs none
 	stage    atomic.Int32    // a live.Stage
+	counts   *metrics.Metrics
+	current  atomic.Pointer[connection] // the last one; nil before there is one
+	followed atomic.Uint64              // the last entry that is followed on standby; 0 if none is
 }
 
 // newProcess makes everything that can be wrong before anything is begun.
@@ -86,16 +92,44 @@ func (p *clusterProcess) run(ctx context.Context) (err error) {
 		defer server.Close()
 		slog.Info("Serving health and metrics", "address", server.Address().String())
 	}
-	if err := legacyregistry.Registerer().Register(metrics.Leading(p.leads.Load)); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+	own := []prometheus.Collector{metrics.Leading(p.leads.Load)}
+	if logs.InStream(p.running.log) {
+		own = append(own, metrics.Standby(p.followed.Load))
+	}
+	for _, collector := range own {
+		if err := legacyregistry.Registerer().Register(collector); err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
 	}
 	if p.election == nil {
-		return p.lead(ctx, nil)
+		return p.leadWithoutStandby(ctx, nil)
 	}
 	slog.Info("Waiting for the lease", "lease", p.config.LeaderElection.ResourceNamespace+"/"+
 		p.config.LeaderElection.ResourceName, "identity", p.election.Identity())
-	other := func(identity string) { slog.Info("Another scheduler leads", "identity", identity) }
-	return p.election.Run(ctx, other, p.lead)
+	if logs.InStream(p.running.log) {
+		return p.standAgainAndAgain(ctx)
+	}
+	return p.election.Run(ctx, p.otherLeads(), p.leadWithoutStandby)
+}
+
+// otherLeads returns a function that tells of another candidate that leads, once until yet another one does.
+func (p *clusterProcess) otherLeads() func(identity string) {
+	told := ""
+	return func(identity string) {
+		if identity != "" && identity != told {
+			slog.Info("Another scheduler leads", "identity", identity)
+		}
+		told = identity
+	}
+}
+
+// leadWithoutStandby leads with nothing prepared.
+func (p *clusterProcess) leadWithoutStandby(ctx context.Context, lost <-chan struct{}) error {
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	return p.lead(ctx, lost, &standby{connection: c})
 }
 
 // endpoints are what is served.
@@ -132,11 +166,13 @@ func (p *clusterProcess) readiness() error {
 	return nil
 }
 
-// lead schedules until ctx is done. Once lost is closed nothing is sent any more, and what is under way is broken off.
-func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err error) {
+// lead schedules until ctx is done, with what is prepared. Once lost is closed nothing is sent any more, and what is
+// under way is broken off.
+func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *standby) (err error) {
 	p.leads.Store(true)
+	defer p.leads.Store(false)
 	p.running.retain(ctx, p.running.log) // before it is opened: its disk may be full
-	log, snapshots, err := p.open(ctx)
+	log, snapshots, err := p.open(ctx, s.state)
 	if err != nil {
 		return err
 	}
@@ -152,38 +188,33 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 		case <-working.Done():
 		}
 	})
-	c := &connection{clusterProcess: p}
-	if err := c.connect(); err != nil {
-		return err
-	}
-	counts := c.metrics()
-	if err := legacyregistry.Registerer().Register(counts); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
+	c := s.connection
 	all.Go(func() { c.effects.Run(working) })
 	all.Go(func() { c.status.Run(working) })
 	all.Go(func() { p.running.retainAlways(working, p.running.log) })
 	var recovered *scheduler.Machine
+	options := p.engine(snapshots, c.status.PluginEvents())
+	options.Standby = s.state
 	return p.adviseOnStop(live.Run(ctx, live.Options{
 		Log:    log,
-		Engine: p.engine(snapshots, c.status.PluginEvents()),
+		Engine: options,
 		World: func(m *scheduler.Machine) (live.World, error) {
 			recovered = m
 			c.status.Listen(m.Seq())
-			watcher, err := c.watch(m)
+			if watcher := c.watcher.Load(); watcher != nil { // that of the standby
+				watcher.Lead()
+				return watcher, nil
+			}
+			watcher, err := c.watch(m, false)
 			if err != nil {
 				return nil, err
 			}
-			all.Go(func() {
-				if err := watcher.Run(working); err != nil {
-					slog.Error("The watches ended", "err", err)
-				}
-			})
+			all.Go(func() { runWatch(working, watcher) })
 			return watcher, nil
 		},
 		Effects: c.effects,
 		Observe: func(m *scheduler.Machine, commit engine.Commit) {
-			counts.Observe(m, commit)
+			p.counts.Observe(m, commit)
 			c.status.Observe(m, commit)
 		},
 		Grace: p.running.grace, Lost: lost,
@@ -195,6 +226,12 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}) (err er
 			slog.Info("The scheduler is "+s.String(), "log", logs.Shown(p.running.log))
 		},
 	}))
+}
+
+func runWatch(ctx context.Context, watcher *watch.Watch) {
+	if err := watcher.Run(ctx); err != nil {
+		slog.Error("The watches ended", "err", err)
+	}
 }
 
 // engine says how decisions are made.
@@ -222,9 +259,7 @@ func (p *clusterProcess) adviseOnStop(err error) error {
 		return fmt.Errorf("%w\n%s", err, logs.AdviceOnDamage(logs.Shown(p.running.log), 1, damaged.Seq))
 	case errors.As(err, &superseded) && errors.As(err, &appending):
 		return fmt.Errorf("%w\nAnother scheduler has taken the log over and decides now. Nothing that was decided "+
-			"here in "+
-			"entries %d and on has left this process. Start it again to have it ready to take over in its turn", err,
-			appending.First)
+			"here in entries %d and on has left this process", err, appending.First)
 	case errors.As(err, &displaced):
 		return fmt.Errorf("%w\nEvery entry that was acknowledged is in the files that were there. %s", err, again)
 	case errors.As(err, &appending):
@@ -245,25 +280,68 @@ type closing interface {
 	Close() error
 }
 
-// open opens the log, or makes it if there is none, and returns the place of its snapshots.
-func (p *clusterProcess) open(ctx context.Context) (closing, snapshot.Store, error) {
+// open opens the log, or makes it if there is none, and returns the place of its snapshots. A log that state is of must
+// have all that state has: a server that was cut off may not know yet what the others have acknowledged.
+func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closing, snapshot.Store, error) {
 	r := p.running
 	if r.log == inMemory {
 		return eventlog.NewMemory(), nil, nil
 	}
-	opts := logs.KeepOptions{
-		SegmentBytes: int64(r.segmentSize), Archives: r.archives, Version: version().String(), Report: logNote,
-	}
-	log, err := opts.Continue(ctx, r.log)
-	if errors.Is(err, fs.ErrNotExist) {
-		log, err = opts.Create(ctx, r.log)
-	}
+	log, err := p.openWith(ctx, state)
 	if err != nil {
 		return nil, nil, err
 	}
-	every := r.snapshotEvery
-	if every == 0 {
-		every = keep.DefaultSnapshotEvery
+	if p.election != nil {
+		if err := log.Announce(p.election.Identity()); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
 	}
-	return log, log.Snapshots(every), nil
+	return log, log.Snapshots(r.snapshotDistance()), nil
+}
+
+// openPatience is how long servers may lack what a standby has read from others.
+const openPatience = 30 * time.Second
+
+func (p *clusterProcess) openWith(ctx context.Context, state *engine.Standby) (*logs.Kept, error) {
+	opts := p.keeping()
+	for began := time.Now(); ; {
+		log, err := opts.Continue(ctx, p.running.log)
+		if errors.Is(err, fs.ErrNotExist) && state == nil {
+			log, err = opts.Create(ctx, p.running.log)
+		}
+		if err != nil || state == nil {
+			return log, err
+		}
+		last, err := log.Last()
+		if err == nil && (last >= state.Seq() || time.Since(began) > openPatience) { // the engine says what is missing
+			return log, nil
+		}
+		if err := errors.Join(err, log.Close()); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(openPause):
+		}
+	}
+}
+
+// openPause is the time between two tries to open a log that lacks something.
+const openPause = 100 * time.Millisecond
+
+// keeping says how the log is kept.
+func (p *clusterProcess) keeping() logs.KeepOptions {
+	return logs.KeepOptions{
+		SegmentBytes: int64(p.running.segmentSize), Archives: p.running.archives, Version: version().String(),
+		Report: logNote,
+	}
+}
+
+// snapshotDistance is how many entries apart snapshots are written.
+func (r *running) snapshotDistance() uint64 {
+	if r.snapshotEvery == 0 {
+		return keep.DefaultSnapshotEvery
+	}
+	return r.snapshotEvery
 }

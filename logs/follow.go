@@ -1,0 +1,48 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/snapshot"
+)
+
+// A Followed log is one that another process writes, and that this one may take over.
+type Followed struct {
+	*jetstream.Log
+}
+
+// Follow opens a log in NATS JetStream to follow what another process appends. The error wraps fs.ErrNotExist if there
+// is none yet.
+func (o KeepOptions) Follow(ctx context.Context, name string) (*Followed, error) {
+	if !InStream(name) {
+		return nil, Refuse("%s: a log in a directory has one writer, and nobody follows it to take it over", name)
+	}
+	at, err := streamAt(name)
+	if err != nil {
+		return nil, err
+	}
+	log, err := at.OpenReadOnly(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Followed{log}, nil
+}
+
+// Snapshots returns where snapshots of the log are written that are spacing entries apart; nil if there is no such
+// place.
+func (f *Followed) Snapshots(uint64) snapshot.Store { return nil }
+
+// Announce has this process answer with name to those who follow the log, until it is closed: they learn so at once
+// when it is gone. A log in a directory has nobody who follows it.
+func (k *Kept) Announce(name string) error {
+	log, ok := k.Log.(*jetstream.Log)
+	if !ok {
+		return nil
+	}
+	if err := log.Announce(name); err != nil {
+		return fmt.Errorf("%s: answer to those who follow the log: %w", k.path, err)
+	}
+	return nil
+}
