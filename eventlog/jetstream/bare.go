@@ -1,0 +1,84 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A Bare is a stream of plain messages, with the settings of a log's: what the servers can do with the same bytes. It
+// is for benchmarks.
+type Bare struct {
+	conn    *conn
+	js      jetstream.JetStream
+	subject string
+	piece   int
+}
+
+// CreateBare makes a stream of plain messages at an address of which there is none.
+func (a *Address) CreateBare(ctx context.Context) (*Bare, error) {
+	c, err := a.dial("bare")
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.create(ctx)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	piece := int(min(c.nc.MaxPayload(), mostPiece)) - headerRoom
+	return &Bare{conn: c, js: js, subject: info.Config.Subjects[0], piece: piece}, nil
+}
+
+// Publish publishes data in as few messages as take it, all at once, and waits until each is acknowledged.
+func (b *Bare) Publish(ctx context.Context, data []byte) error {
+	var acks []jetstream.PubAckFuture
+	for len(data) > 0 {
+		n := min(len(data), b.piece)
+		ack, err := b.js.PublishAsync(b.subject, data[:n])
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.conn.at, err)
+		}
+		acks, data = append(acks, ack), data[n:]
+	}
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return fmt.Errorf("%s: %w", b.conn.at, err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Close ends the connection. The stream stays.
+func (b *Bare) Close() error {
+	b.conn.close()
+	return nil
+}
+
+// Remove deletes the stream at an address with all that it holds. It is for benchmarks, which have made it.
+func (a *Address) Remove(ctx context.Context) error {
+	c, err := a.dial("remove")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	var answer struct {
+		Success bool `json:"success"`
+	}
+	err = c.ask(ctx, "delete the stream", "STREAM.DELETE."+a.Stream, struct{}{}, &answer)
+	if err == nil && !answer.Success {
+		err = errors.New("the servers have not deleted the stream")
+	}
+	return err
+}
