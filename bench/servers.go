@@ -25,7 +25,7 @@ func newServers() *cobra.Command {
 		Short: "Run NATS servers with JetStream in one process, until it is ended",
 		Long: `Runs NATS servers with JetStream that sync what they acknowledge (sync_interval: always), and prints a log's
 name with which they are reached. They listen on this machine alone. What they store is removed at the end.`,
-		Example: "  bench servers --count 3 & \n  rollcall bench --log nats://127.0.0.1:4222,127.0.0.1:4223,127.0.0.1:4224/try",
+		Example: "  bench servers --count 3 > name &\n  rollcall bench --log \"$(cat name)\"",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if count != 1 && count != 3 && count != 5 {
@@ -37,7 +37,8 @@ name with which they are reached. They listen on this machine alone. What they s
 			}
 			servers, err := startServers(work, count)
 			if err == nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "nats://%s/try?replicas=%d\n", strings.Join(addresses(servers), ","), count)
+				hosts := strings.Join(addresses(servers), ",")
+				fmt.Fprintf(cmd.OutOrStdout(), "nats://%s/try?replicas=%d\n", hosts, count)
 				<-cmd.Context().Done()
 			}
 			for _, s := range servers {

@@ -70,6 +70,7 @@ func TestAStandbyOfALogInAStreamTakesOver(t *testing.T) {
 		{"suspended", func() error { return leader.Suspend() }, func() error { return leader.Resume() }, time.Minute},
 		{"ended", terminate, func() error { return leader.Start(t.Context()) }, 8 * time.Second},
 	} {
+		time.Sleep(time.Second) // so that the leader has answered the standby once
 		follows := strings.Count(leader.Tail(1000), followsTheLog)
 		began := time.Now()
 		if err := c.end(); err != nil {

@@ -119,10 +119,10 @@ type Engine struct {
 	closed   bool
 }
 
-// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the log, and starts a new
-// epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
-// the log ended come with the first Step. A log that ends before an entry of which there is a snapshot that is whole
-// is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
+// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the
+// log, and starts a new epoch, stamped with now or with the log's last time if that is later. The effects that were
+// outstanding when the log ended come with the first Step. A log that ends before an entry of which there is a snapshot
+// that is whole is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))

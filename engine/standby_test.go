@@ -102,7 +102,7 @@ func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 			_, err := taken.Step(t.Context(), w.now, m.inputs)
 			_, aerr := anew.Step(t.Context(), w.now, m.inputs)
 			if err != nil || aerr != nil || taken.Machine().Hash() != anew.Machine().Hash() {
-				t.Fatalf("moment %d: %v, %v, or other decisions than those of an engine that read the log", at, err, aerr)
+				t.Fatalf("moment %d: %v, %v, or not the decisions of an engine that read the log", at, err, aerr)
 			}
 		}
 		if err := errors.Join(taken.Close(), anew.Close()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
@@ -130,4 +131,14 @@ func (s *streams) remove() (err error) {
 
 type bareEnd struct{ *jetstream.Bare }
 
-func (b bareEnd) write(ctx context.Context, data []byte) error { return b.Publish(ctx, data) }
+// write publishes data in as few messages as take it, all at once.
+func (b bareEnd) write(ctx context.Context, data []byte) error {
+	errs := make([]error, (len(data)+b.Most()-1)/b.Most())
+	var all sync.WaitGroup
+	for i := range errs {
+		piece := data[i*b.Most() : min(len(data), (i+1)*b.Most())]
+		all.Go(func() { errs[i] = b.Publish(ctx, piece) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

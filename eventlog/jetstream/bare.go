@@ -37,25 +37,13 @@ func (a *Address) CreateBare(ctx context.Context) (*Bare, error) {
 	return &Bare{conn: c, js: js, subject: info.Config.Subjects[0], piece: piece}, nil
 }
 
-// Publish publishes data in as few messages as take it, all at once, and waits until each is acknowledged.
+// Most returns how many bytes a message has at the most.
+func (b *Bare) Most() int { return b.piece }
+
+// Publish publishes one message, and waits until it is acknowledged. It may be called by several goroutines.
 func (b *Bare) Publish(ctx context.Context, data []byte) error {
-	var acks []jetstream.PubAckFuture
-	for len(data) > 0 {
-		n := min(len(data), b.piece)
-		ack, err := b.js.PublishAsync(b.subject, data[:n])
-		if err != nil {
-			return fmt.Errorf("%s: %w", b.conn.at, err)
-		}
-		acks, data = append(acks, ack), data[n:]
-	}
-	for _, ack := range acks {
-		select {
-		case <-ack.Ok():
-		case err := <-ack.Err():
-			return fmt.Errorf("%s: %w", b.conn.at, err)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if _, err := b.js.Publish(ctx, b.subject, data); err != nil {
+		return fmt.Errorf("%s: %w", b.conn.at, err)
 	}
 	return nil
 }

@@ -146,6 +146,8 @@ var backends = []backendUser{
 	{"eventlog/jetstream", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "bench/throughput", "it measures this backend"},
 	{"eventlog/boltlog", "bench/lograte", "it measures this backend"},
+	{"eventlog/jetstream", "bench/throughput", "it measures this backend"},
+	{"eventlog/jetstream", "bench/lograte", "it measures this backend"},
 }
 
 // mayUse reports whether dir may import target, as far as that is a backend.

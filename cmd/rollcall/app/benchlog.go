@@ -42,7 +42,7 @@ STREAM-bench, and the same bytes are published to a stream as plain messages.`,
 					logs.Shown(opts.Log))}
 			}
 			if opts.Log != "" && cmd.Flags().Changed("dir") {
-				return usageError{errors.New("--dir is for a directory, and --log for NATS JetStream: give one of them")}
+				return usageError{errors.New("--dir is for a directory, --log for NATS JetStream: give one of them")}
 			}
 			p := newProgress()
 			opts.Version = version().Version
