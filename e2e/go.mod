@@ -266,7 +266,6 @@ require google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a
 require google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 
 require (
-	github.com/nats-io/nats-server/v2 v2.14.6
 	github.com/rollcall-sched/rollcall v0.0.0-00010101000000-000000000000
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 )
@@ -277,6 +276,7 @@ require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
+	github.com/nats-io/nats-server/v2 v2.14.6 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect

@@ -2,13 +2,11 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-
+	"github.com/rollcall-sched/rollcall/bench/natsservers"
 	"github.com/rollcall-sched/rollcall/e2e/accountant"
 	"github.com/rollcall-sched/rollcall/e2e/cluster"
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
@@ -20,21 +18,12 @@ const followsTheLog = "follows the log, on standby"
 // startNATS starts a NATS server with JetStream in this process, and returns the name of a log in it.
 func startNATS(t *testing.T) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-	})
+	servers, err := natsservers.Start(t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server does not start")
-	}
-	return fmt.Sprintf("nats://%s/jobs?replicas=1", s.Addr())
+	t.Cleanup(servers.Stop)
+	return servers.Name("jobs")
 }
 
 // TestAStandbyOfALogInAStreamTakesOver runs two schedulers of one log in a stream. The leader is killed, suspended for
