@@ -186,20 +186,13 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 	case tail == 0:
 		return &NoStreamError{Path: l.path, Empty: true}
 	case info.State.FirstSeq != 1:
-		return &eventlog.DamagedError{Path: l.path, Seq: 1,
-			Err: fmt.Errorf("the stream begins with message %d: those before were removed", info.State.FirstSeq)}
-	}
-	first, err := l.reads.frameAt(ctx, 1)
-	if err != nil {
-		return l.explainOpen(ctx, 1, err)
-	}
-	if first.tree == nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1,
-			Err: errors.New("the stream's first message has no hash tree")}
-	}
-	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
-	if err := l.origin.Check(); err != nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: err}
+		if err := l.loadTrimmed(ctx, info); err != nil {
+			return err
+		}
+	default:
+		if err := l.loadOrigin(ctx); err != nil {
+			return err
+		}
 	}
 	if err := l.loadEnd(ctx, tail); err != nil {
 		return err
@@ -212,10 +205,27 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 	return l.loadTree(ctx)
 }
 
+// loadOrigin finds the beginning of a log in the first message of its stream.
+func (l *Log) loadOrigin(ctx context.Context) error {
+	first, err := l.reads.frameAt(ctx, 1)
+	if err != nil {
+		return l.explainOpen(ctx, 1, err)
+	}
+	if first.tree == nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1,
+			Err: errors.New("the stream's first message has no hash tree")}
+	}
+	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
+	if err := l.origin.Check(); err != nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: err}
+	}
+	return nil
+}
+
 // loadEnd finds the last append that is complete, from message tail backwards. A log for reading ends before what is
 // none of its messages.
 func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
-	for at := tail; at > 1; {
+	for at := tail; at > l.reads.first(); {
 		f, err := l.reads.frameAt(ctx, at)
 		switch {
 		case err != nil:
@@ -231,7 +241,7 @@ func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
 			return l.loadLast(ctx, at-uint64(f.part)+1, at, f.treeAt)
 		}
 	}
-	l.place, l.treeAt = place{l.origin.End(), 1}, 1
+	l.place, l.treeAt = place{l.origin.End(), l.reads.first()}, l.reads.first()
 	l.placeDamage()
 	return nil
 }
