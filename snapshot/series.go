@@ -182,7 +182,7 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
 	var damaged *DamagedError
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damaged) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrForeign) && !errors.As(err, &damaged) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err != nil {

@@ -25,7 +25,8 @@ type Store interface {
 	Put(seq uint64, data []byte) error
 	// List returns the entries of which there are snapshots, ascending.
 	List() ([]uint64, error)
-	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, any other error nothing.
+	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, ErrForeign that it is known to be
+	// of another log, a *DamagedError that it is not whole, any other error nothing.
 	Get(seq uint64) ([]byte, error)
 	// Drop removes the snapshot of entry seq, if there is one, durably.
 	Drop(seq uint64) error

@@ -23,6 +23,8 @@ type Log struct {
 	writes   *conn // nil if the log is only read
 	subject  string
 	created  time.Time // the stream's
+	replicas int       // how many servers keep the stream
+	bucket   *Bucket   // beside the stream
 	limit    eventlog.Limit
 	piece    int             // how many bytes of records one message has at the most
 	origin   eventlog.Origin // what the first entry follows
@@ -128,6 +130,7 @@ func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
 // connect connects to the servers and checks the stream, which it makes if that is asked for and there is none.
 func (a *Address) connect(ctx context.Context, readOnly, create bool) (*Log, *jetstream.StreamInfo, error) {
 	l := &Log{at: a, path: a.String(), readOnly: readOnly}
+	l.bucket = &Bucket{log: l, name: BucketOf(a.Stream)}
 	info, err := l.meet(ctx, create)
 	if err != nil {
 		l.disconnect()
@@ -158,7 +161,7 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 	if err := l.at.checkStream(&info.Config, !l.readOnly); err != nil {
 		return nil, err
 	}
-	l.subject, l.created = info.Config.Subjects[0], info.Created
+	l.subject, l.created, l.replicas = info.Config.Subjects[0], info.Created, info.Config.Replicas
 	return info, l.setLimit(&info.Config)
 }
 
@@ -356,6 +359,7 @@ func (l *Log) Close() error {
 func (l *Log) disconnect() {
 	l.reads.close()
 	l.writes.close()
+	l.bucket.close()
 }
 
 // Reopen implements eventlog.Log.

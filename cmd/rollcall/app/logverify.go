@@ -235,6 +235,9 @@ func signedVerdict(r *verify.Report) string {
 }
 
 func writeSnapshots(w io.Writer, r *verify.Report) {
+	if r.Unlisted != "" {
+		fmt.Fprintf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
+	}
 	for _, s := range r.Snapshots {
 		switch s.State {
 		case verify.SnapshotGood:
