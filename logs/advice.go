@@ -20,8 +20,8 @@ func AdviceOnLoss(path string, lost *snapshot.LostError) string {
 	if at, err := streamAt(path); InStream(path) && err == nil {
 		return fmt.Sprintf("Bring the stream back from a backup that has them. If entries %d to %d are lost for good, "+
 			"remove every snapshot of a later entry than %d (the newest: nats object rm %s %s), and the log goes on "+
-			"behind entry %d; a simulation does that with --resume --give-up-after %d", lost.Last+1, lost.Seq, lost.Last,
-			jetstream.BucketOf(at.Stream), snapshot.Name(lost.Seq), lost.Last, lost.Last)
+			"behind entry %d; a simulation does that with --resume --give-up-after %d", lost.Last+1, lost.Seq,
+			lost.Last, jetstream.BucketOf(at.Stream), snapshot.Name(lost.Seq), lost.Last, lost.Last)
 	}
 	return fmt.Sprintf(
 		"Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+

@@ -128,8 +128,8 @@ func (s *inBucket) Get(seq uint64) ([]byte, error) {
 	return data, s.isOfThisLog(seq, about)
 }
 
-// isOfThisLog returns an error for a snapshot of an entry behind the log's last one, if it is not of this log by what is
-// said about it.
+// isOfThisLog returns an error for a snapshot of an entry behind the log's last one, if it is not of this log by what
+// is said about it.
 func (s *inBucket) isOfThisLog(seq uint64, about map[string]string) error {
 	last, err := s.log.Last()
 	switch {

@@ -49,8 +49,8 @@ func (s *Source) Snapshots() *snapshot.Series {
 	return &series
 }
 
-// SnapshotSeqs returns the entries of which there are snapshots, ascending. Of a log in a stream, which is whole without
-// them, it is reported if they cannot be listed, and none are returned.
+// SnapshotSeqs returns the entries of which there are snapshots, ascending. Of a log in a stream, which is whole
+// without them, it is reported if they cannot be listed, and none are returned.
 func (s *Source) SnapshotSeqs() ([]uint64, error) {
 	seqs, err := s.snapshots.Store.List()
 	if err != nil && s.IsStream() {

@@ -398,7 +398,8 @@ func TestABucketOfOtherSettingsIsRefusedByTheSetting(t *testing.T) {
 		}
 		refused := func(err error) bool {
 			var setting *jetstream.SettingError
-			return errors.As(err, &setting) && strings.HasPrefix(setting.Setting, tc.setting) && setting.Bucket == b.Name()
+			return errors.As(err, &setting) && strings.HasPrefix(setting.Setting, tc.setting) &&
+				setting.Bucket == b.Name()
 		}
 		if tc.setting == "deny_purge" {
 			tc.setting = "allow_rollup_hdrs"

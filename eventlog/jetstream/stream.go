@@ -27,9 +27,9 @@ type SettingError struct {
 // Error implements error.
 func (e *SettingError) Error() string {
 	if e.Bucket != "" {
-		return fmt.Sprintf("%s: the %s of the bucket %s is %s, and snapshots need %s: change it (nats stream edit %s), "+
-			"or remove the bucket, and the next snapshot makes it anew", e.Path, e.Setting, e.Bucket, e.Has, e.Want,
-			streamOfBucket+e.Bucket)
+		return fmt.Sprintf("%s: the %s of the bucket %s is %s, and snapshots need %s: change it (nats stream edit "+
+			"%s), or remove the bucket, and the next snapshot makes it anew", e.Path, e.Setting, e.Bucket, e.Has,
+			e.Want, streamOfBucket+e.Bucket)
 	}
 	text := fmt.Sprintf("%s: the stream's %s is %s, and a log needs %s: ", e.Path, e.Setting, e.Has, e.Want)
 	if e.Setting == "num_replicas" {

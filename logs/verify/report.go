@@ -228,7 +228,8 @@ func (r *Report) stateless() error {
 func (r *Report) badSnapshots() error {
 	var bad []error
 	if r.Unlisted != "" {
-		bad = append(bad, fmt.Errorf("%s: the log is whole, but its snapshots were not checked: %s", r.Path, r.Unlisted))
+		bad = append(bad,
+			fmt.Errorf("%s: the log is whole, but its snapshots were not checked: %s", r.Path, r.Unlisted))
 	}
 	for _, s := range r.Snapshots {
 		switch s.State {
