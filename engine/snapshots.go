@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -33,6 +34,7 @@ type keeper struct {
 	writing *writing      // the snapshot under way
 	scratch []byte        // memory for the next one
 	foreign []uint64      // snapshots that were refused because they are not of this log
+	looking chan uint64   // what others have written is looked for: receives the newest; nil if nothing is
 }
 
 func newKeeper(opts *Options) keeper {
@@ -56,6 +58,9 @@ func (e *Engine) snapshotIfDue() error {
 	if !e.isDue(e.machine) {
 		return nil
 	}
+	if e.keptByOthers() {
+		return nil
+	}
 	seq := e.machine.Seq()
 	if err := e.writer.await(seq); err != nil {
 		return err
@@ -63,6 +68,43 @@ func (e *Engine) snapshotIfDue() error {
 	position, err := e.log.RecordHash(context.Background(), seq)
 	e.keep(e.machine, position, err)
 	return nil
+}
+
+// leave has snapshots that a standby writes, too, be due later here: a standby has them written by then.
+func (k *keeper) leave() {
+	if _, apart := k.store.(snapshot.Apart); apart {
+		k.every += k.every / 4
+		k.age += k.age / 4
+	}
+}
+
+// keptByOthers reports whether no snapshot is to be begun now that is due, because a standby has written one meanwhile,
+// or because it is not known yet. It never waits.
+func (k *keeper) keptByOthers() bool {
+	if _, apart := k.store.(snapshot.Apart); !apart {
+		return false
+	}
+	if k.looking == nil {
+		found, store := make(chan uint64, 1), k.store
+		k.looking = found
+		go func() {
+			seqs, err := store.List()
+			if err != nil || len(seqs) == 0 { // writing one will say what is wrong
+				seqs = []uint64{0}
+			}
+			found <- slices.Max(seqs)
+		}()
+	}
+	if len(k.looking) == 0 {
+		return true
+	}
+	newest := <-k.looking
+	k.looking = nil
+	if newest <= k.at {
+		return false
+	}
+	k.at, k.time = newest, 0 // the age counts from the next entry on
+	return true
 }
 
 // keep begins a snapshot of a state whose last entry is durable and has a hash, or err if that is not known.
@@ -111,6 +153,10 @@ func (k *keeper) isDue(m *scheduler.Machine) bool {
 
 // collect takes in what became of the snapshot under way, if it has ended or the caller waits for that.
 func (k *keeper) collect(wait bool) {
+	if wait && k.looking != nil {
+		<-k.looking
+		k.looking = nil
+	}
 	w := k.writing
 	if w == nil || !wait && len(w.done) == 0 {
 		return

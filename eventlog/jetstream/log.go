@@ -23,9 +23,12 @@ type Log struct {
 	writes   *conn // nil if the log is only read
 	subject  string
 	created  time.Time // the stream's
+	replicas int       // how many servers keep the stream
+	bucket   *Bucket   // beside the stream
 	limit    eventlog.Limit
 	piece    int             // how many bytes of records one message has at the most
 	origin   eventlog.Origin // what the first entry follows
+	identity string          // of a log whose first record is gone; else "", see Identity
 	damage   error           // what reading ends with; nil for a whole log
 
 	appending  sync.Mutex        // held by Append and Close; guards what follows, and writes of what mu guards
@@ -128,6 +131,7 @@ func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
 // connect connects to the servers and checks the stream, which it makes if that is asked for and there is none.
 func (a *Address) connect(ctx context.Context, readOnly, create bool) (*Log, *jetstream.StreamInfo, error) {
 	l := &Log{at: a, path: a.String(), readOnly: readOnly}
+	l.bucket = &Bucket{log: l, name: BucketOf(a.Stream)}
 	info, err := l.meet(ctx, create)
 	if err != nil {
 		l.disconnect()
@@ -158,7 +162,7 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 	if err := l.at.checkStream(&info.Config, !l.readOnly); err != nil {
 		return nil, err
 	}
-	l.subject, l.created = info.Config.Subjects[0], info.Created
+	l.subject, l.created, l.replicas = info.Config.Subjects[0], info.Created, info.Config.Replicas
 	return info, l.setLimit(&info.Config)
 }
 
@@ -366,6 +370,7 @@ func (l *Log) Close() error {
 func (l *Log) disconnect() {
 	l.reads.close()
 	l.writes.close()
+	l.bucket.close()
 }
 
 // Reopen implements eventlog.Log.

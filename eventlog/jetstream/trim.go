@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,6 +23,9 @@ import (
 
 // firstKey is the key of a stream's metadata under which stands the message with which its log begins.
 const firstKey = "rollcall.dev/first-message"
+
+// identityKey is the key under which stands what Identity returns, once the first record is gone.
+const identityKey = "rollcall.dev/first-record"
 
 // trimMargin is how many messages a writer may append while the limit stands. Setting it and taking it away takes some
 // hundredths of a second.
@@ -65,13 +69,16 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 	if err != nil || at <= info.State.FirstSeq+margin {
 		return none, err
 	}
-	config := info.Config
-	config.Metadata = map[string]string{firstKey: strconv.FormatUint(at, 10)}
-	for key, value := range info.Config.Metadata { // any order: each has a place of its own
-		if key != firstKey {
-			config.Metadata[key] = value
-		}
+	identity, err := l.Identity(ctx)
+	if err != nil {
+		return none, err
 	}
+	config := info.Config
+	config.Metadata = maps.Clone(config.Metadata)
+	if config.Metadata == nil {
+		config.Metadata = map[string]string{}
+	}
+	config.Metadata[firstKey], config.Metadata[identityKey] = strconv.FormatUint(at, 10), identity
 	if info, err = c.info(ctx); err != nil { // its end, as it is just now
 		return none, err
 	}
@@ -96,8 +103,9 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 	}
 	defer again.Close()
 	return Trimmed{
-		Messages: after.State.FirstSeq - info.State.FirstSeq, Bytes: info.State.Bytes - min(info.State.Bytes, after.State.Bytes),
-		First: again.First(),
+		Messages: after.State.FirstSeq - info.State.FirstSeq,
+		Bytes:    info.State.Bytes - min(info.State.Bytes, after.State.Bytes),
+		First:    again.First(),
 	}, nil
 }
 
@@ -178,7 +186,27 @@ func (l *Log) loadTrimmed(ctx context.Context, info *jetstream.StreamInfo) error
 		return err
 	}
 	l.reads.base, l.reads.origin = at-1, l.origin.End()
+	l.identity = info.Config.Metadata[identityKey]
 	return nil
+}
+
+// Identity returns what tells the log from others: the hash of the first record that it ever had, in hexadecimal. The
+// record begins an epoch and has an identity by chance.
+func (l *Log) Identity(ctx context.Context) (string, error) {
+	if l.identity != "" {
+		return l.identity, nil
+	}
+	hash, err := l.RecordHash(ctx, l.First())
+	if errors.As(err, new(*eventlog.ArchivedError)) { // since this Log was opened
+		info, ierr := l.reads.info(ctx)
+		if id := info.Config.Metadata[identityKey]; ierr == nil && id != "" {
+			return id, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", hash), nil
 }
 
 // trimmedSince returns with which entry the log begins now, if its stream lacks messages that it had when this Log was

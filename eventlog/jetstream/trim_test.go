@@ -64,6 +64,8 @@ func TestATrimmedLogGoesOnWithItsChain(t *testing.T) {
 			defer reader.Close()
 			whole := slices.Collect(records(t, reader, 1))
 			before := originAt(t, reader, 15_000)
+			identity, err := reader.Identity(t.Context())
+			must(t, err)
 			if done, err := at.Trim(t.Context(), 15_000); err != nil || done.Messages != 0 || done.First != 1 {
 				t.Errorf("200 messages are fewer than the margin, and %+v went, error %v", done, err)
 			}
@@ -86,6 +88,9 @@ func TestATrimmedLogGoesOnWithItsChain(t *testing.T) {
 			}
 			if after := originAt(t, again, 15_000); after.Hash != before.Hash || !after.Tree.Equal(before.Tree) {
 				t.Error("behind entry 15,000 it has another hash or tree than before")
+			}
+			if id, err := again.Identity(t.Context()); err != nil || id != identity {
+				t.Errorf("its identity is %s, error %v, want %s", id, err, identity)
 			}
 			grow(t, again, 5_000)
 			var archived *eventlog.ArchivedError

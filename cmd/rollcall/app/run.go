@@ -90,7 +90,8 @@ ends the process at once; that loses nothing either: the next start asks the API
 		"begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
 	r.retention.register(cmd)
 	f.Uint64Var(&r.snapshotEvery, "snapshot-every", keep.DefaultSnapshotEvery,
-		"write a snapshot of the state into the log's directory after this many entries; 0: not by number")
+		"write a snapshot of the state into the log's directory, or the bucket beside its stream, after this many "+
+			"entries; 0: not by number")
 	f.DurationVar(&r.snapshotAge, "snapshot-age", time.Hour,
 		"write a snapshot after this time if the log has grown; 0: not by time")
 	f.DurationVar(&r.grace, "shutdown-grace", 20*time.Second,
