@@ -42,6 +42,9 @@ type Options struct {
 	// the entries' own. 0: that alone makes none due.
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
+	// StandbysSnapshot says that standbys of this log write snapshots, too: the engine leaves those to them that are
+	// due, and writes one itself only if none comes.
+	StandbysSnapshot bool
 	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
 	// the state. It must have ended to follow, and is of no more use afterwards.
 	Standby *Standby

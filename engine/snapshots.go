@@ -28,6 +28,7 @@ type keeper struct {
 	every   uint64         // entries after which the next one is due; 0: that alone makes none due
 	age     time.Duration  // the same by the entries' time
 	tell    func(message string)
+	shared  bool          // a standby may write them, too
 	unkept  bool          // no snapshots are made: a plugin has a memory that they do not hold
 	at      uint64        // the last entry of which a snapshot was made, or tried
 	time    eventlog.Time // that entry's; without one, the first entry's
@@ -38,7 +39,8 @@ type keeper struct {
 }
 
 func newKeeper(opts *Options) keeper {
-	return keeper{store: opts.Snapshots, every: opts.SnapshotEvery, age: opts.SnapshotAge, tell: opts.report}
+	return keeper{store: opts.Snapshots, every: opts.SnapshotEvery, age: opts.SnapshotAge, tell: opts.report,
+		shared: opts.StandbysSnapshot}
 }
 
 // see notes the time of an entry: the first one is that from which the age of the first snapshot counts.
@@ -58,7 +60,7 @@ func (e *Engine) snapshotIfDue() error {
 	if !e.isDue(e.machine) {
 		return nil
 	}
-	if e.keptByOthers() {
+	if e.keptByOthers(e.machine.Seq()) {
 		return nil
 	}
 	seq := e.machine.Seq()
@@ -70,29 +72,32 @@ func (e *Engine) snapshotIfDue() error {
 	return nil
 }
 
-// leave has snapshots that a standby writes, too, be due later here: a standby has them written by then.
+// leave, for an engine, has snapshots that a standby writes, too, be due later here: they are written by then.
 func (k *keeper) leave() {
-	if _, apart := k.store.(snapshot.Apart); apart {
+	if k.shared {
 		k.every += k.every / 4
 		k.age += k.age / 4
 	}
 }
 
-// keptByOthers reports whether no snapshot is to be begun now that is due, because a standby has written one meanwhile,
-// or because it is not known yet. It never waits.
-func (k *keeper) keptByOthers() bool {
-	if _, apart := k.store.(snapshot.Apart); !apart {
+// keptByOthers reports whether no snapshot is to be begun now that is due: because a standby has written one meanwhile,
+// of an entry up to last, or because that is not known yet. It never waits.
+func (k *keeper) keptByOthers(last uint64) bool {
+	if !k.shared {
 		return false
 	}
 	if k.looking == nil {
-		found, store := make(chan uint64, 1), k.store
+		found, store, foreign := make(chan uint64, 1), k.store, slices.Clone(k.foreign)
 		k.looking = found
 		go func() {
-			seqs, err := store.List()
-			if err != nil || len(seqs) == 0 { // writing one will say what is wrong
-				seqs = []uint64{0}
+			newest := uint64(0)
+			seqs, _ := store.List() // writing one will say what is wrong
+			for _, seq := range seqs {
+				if seq <= last && !slices.Contains(foreign, seq) {
+					newest = max(newest, seq)
+				}
 			}
-			found <- slices.Max(seqs)
+			found <- newest
 		}()
 	}
 	if len(k.looking) == 0 {

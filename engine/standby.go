@@ -124,7 +124,7 @@ func (e *Engine) takeOver(ctx context.Context) error {
 		s.recovery.Refused = append(s.recovery.Refused, refused...)
 	}
 	e.state, s.state = s.state, state{}
-	e.tell = e.opts.report
+	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
 	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
 		return err
 	}

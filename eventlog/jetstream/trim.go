@@ -29,7 +29,7 @@ const identityKey = "rollcall.dev/first-record"
 
 // trimMargin is how many messages a writer may append while the limit stands. Setting it and taking it away takes some
 // hundredths of a second.
-const trimMargin = 4096
+const trimMargin = 1024
 
 // Trimmed says what Trim has done.
 type Trimmed struct {
@@ -136,8 +136,8 @@ func (l *Log) trimPoint(ctx context.Context, before uint64) (uint64, error) {
 // originAt returns the place before the append that begins with message at and has a hash tree.
 func (l *Log) originAt(ctx context.Context, at uint64) (eventlog.Origin, error) {
 	wrong := func(err error) error {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: fmt.Errorf("the log is to begin with message %d of the "+
-			"stream: %w", at, err)}
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: fmt.Errorf("the log is to begin with message %d of "+
+			"the stream: %w", at, err)}
 	}
 	f, err := l.reads.frameAt(ctx, at)
 	if err != nil {
@@ -198,9 +198,8 @@ func (l *Log) Identity(ctx context.Context) (string, error) {
 	}
 	hash, err := l.RecordHash(ctx, l.First())
 	if errors.As(err, new(*eventlog.ArchivedError)) { // since this Log was opened
-		info, ierr := l.reads.info(ctx)
-		if id := info.Config.Metadata[identityKey]; ierr == nil && id != "" {
-			return id, nil
+		if info, ierr := l.reads.info(ctx); ierr == nil && info.Config.Metadata[identityKey] != "" {
+			return info.Config.Metadata[identityKey], nil
 		}
 	}
 	if err != nil {

@@ -78,6 +78,7 @@ var rooms = []room{
 	{dir: "bench/workload", floor: 0},
 	{dir: "bench/yardstick", floor: 1},
 	{dir: "bench/lograte", floor: edge},
+	{dir: "bench/natsservers", floor: edge},
 	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
 	{dir: "live", floor: edge},

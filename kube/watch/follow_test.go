@@ -133,8 +133,8 @@ func TestAStandbyThatTakesOverBringsTheLogToTheWorld(t *testing.T) {
 	})
 }
 
-// agree lets the leader log all that there is, and the standby hear and read it: nothing waits then, and nothing is kept
-// of what is gone.
+// agree lets the leader log all that there is, and the standby hear and read it: nothing waits then, and nothing is
+// kept of what is gone.
 func (s *standby) agree(leader *model) {
 	leader.check()
 	for len(s.log) > 0 {
