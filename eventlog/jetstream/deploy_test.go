@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -198,6 +199,15 @@ func work(t *testing.T, scheduler, reader *jetstream.Address) error {
 	if err := log.Announce("leader"); err != nil {
 		return err
 	}
+	bucket := log.Bucket()
+	for _, name := range []string{"old", "new"} {
+		if err := bucket.Put(t.Context(), name, []byte(name), nil); err != nil {
+			return err
+		}
+	}
+	if err := bucket.Remove(t.Context(), "old"); err != nil {
+		return err
+	}
 	for _, at := range []*jetstream.Address{scheduler, reader} {
 		follower, err := at.OpenReadOnly(t.Context())
 		if err != nil {
@@ -207,6 +217,12 @@ func work(t *testing.T, scheduler, reader *jetstream.Address) error {
 			if err != nil {
 				return err
 			}
+		}
+		if names, err := follower.Bucket().List(t.Context()); err != nil || len(names) != 1 {
+			return fmt.Errorf("the bucket has %q: %w", names, err)
+		}
+		if _, _, err := follower.Bucket().Get(t.Context(), "new", func([]byte) int64 { return 3 }); err != nil {
+			return err
 		}
 		if at == scheduler {
 			if err := abandoned(t, log, follower); err != nil {
