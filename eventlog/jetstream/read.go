@@ -13,6 +13,10 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
+// mostBody is how many bytes the parts of an append have together at the most: what it takes by Limit, and the records'
+// own headers and lengths. A stream may hold what was not written by an append.
+const mostBody = 2 * mostBytes
+
 // An assembly puts appends together of the messages of a stream, taken in order.
 type assembly struct {
 	head  frame  // of the append under way, its first part's
@@ -38,6 +42,10 @@ func (a *assembly) take(m message) (complete bool, err error) {
 	default:
 		return false, fmt.Errorf("message %d of the stream: it is part %d of an append of which part %d is not "+
 			"before it", m.seq, f.part, f.part-1)
+	}
+	if len(a.body) > mostBody {
+		return false, fmt.Errorf("message %d of the stream: its append has more than %d bytes, which none has", m.seq,
+			mostBody)
 	}
 	if a.parts < f.parts {
 		return false, nil
