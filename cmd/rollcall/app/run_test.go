@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -93,5 +94,16 @@ func TestReadinessSaysWhatTheSchedulerIsDoing(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+	p := &clusterProcess{config: framework.DefaultConfig(), election: &lease.Election{}}
+	away := errors.New("no server answers")
+	p.astray.Store(&away)
+	if err := p.readiness(); !errors.Is(err, away) {
+		t.Errorf("a standby that cannot follow its log: %v, want why", err)
+	}
+	p.leads.Store(true)
+	p.stage.Store(int32(live.Scheduling))
+	if err := p.readiness(); err != nil {
+		t.Errorf("it leads: %v", err)
 	}
 }

@@ -52,6 +52,7 @@ type clusterProcess struct {
 	counts   *metrics.Metrics
 	current  atomic.Pointer[connection] // the last one; nil before there is one
 	followed atomic.Uint64              // the last entry that is followed on standby; 0 if none is
+	astray   atomic.Pointer[error]      // why the log cannot be followed on standby; nil if it can, or needs not be
 }
 
 // newProcess makes everything that can be wrong before anything is begun.
@@ -152,10 +153,12 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 }
 
 // readiness says why the scheduler is not ready. One on standby is ready, as kube-scheduler's is: it would take over at
-// once, and a rollout that waits for it would wait until the leader ends. With delayCacheUntilActive, kube-scheduler is
+// once, and a rollout that waits for it would wait until the leader ends. One that cannot follow its log is not. With delayCacheUntilActive, kube-scheduler is
 // not ready then either.
 func (p *clusterProcess) readiness() error {
 	switch stage := live.Stage(p.stage.Load()); {
+	case !p.leads.Load() && p.astray.Load() != nil:
+		return fmt.Errorf("the scheduler is on standby, and cannot follow the log: %w", *p.astray.Load())
 	case !p.leads.Load() && p.election != nil && !p.config.DelayCacheUntilActive:
 		return nil
 	case !p.leads.Load():

@@ -49,6 +49,7 @@ func (p *clusterProcess) stand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.astray.Store(nil)
 	s := &standby{connection: c}
 	var watches, follows sync.WaitGroup
 	defer watches.Wait()
@@ -88,6 +89,9 @@ func (s *standby) follow(ctx context.Context, ready func()) error {
 	told := ""
 	for ctx.Err() == nil {
 		err := s.followOnce(ctx, ready)
+		if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
+			s.astray.Store(&err)
+		}
 		var damaged *eventlog.DamagedError
 		switch {
 		case ctx.Err() != nil:
@@ -128,6 +132,7 @@ func (s *standby) followOnce(ctx context.Context, ready func()) error {
 		slog.Info("The scheduler follows the log, on standby", "log", logs.Shown(s.running.log), "entry", state.Seq())
 		ready()
 	}
+	s.astray.Store(nil)
 	asking, end := context.WithCancel(ctx)
 	defer end()
 	var asks sync.WaitGroup
