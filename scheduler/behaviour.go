@@ -14,7 +14,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 8
+const Behaviour = 9
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -142,6 +142,9 @@ var Behaviours = []Rules{
 			"the gang is not refused once it has its minimum, nor for members that are leaving, nor for a part of " +
 			"which none are needed. The task is read of the annotation before the label. A gang that is refused for " +
 			"its parts alone is evicted below its minimum if it asks for that.",
+	}},
+	{Number: 9, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		// A sentence for each change.
 	}},
 }
 
@@ -331,6 +334,7 @@ var searches = [Behaviour + 1]search{
 	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	8: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	9: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
