@@ -258,6 +258,32 @@ func (f *Informers) assumeMade(uid types.UID, key types.NamespacedName, c *event
 	return nil
 }
 
+// toBeMade is a claim that is not logged yet, with a UID that no claim has.
+func (a *assumedDevices) toBeMade(key types.NamespacedName) *resourcev1.ResourceClaim {
+	claim := a.seen()
+	claim.UID = types.UID("to be made/" + key.String())
+	return claim
+}
+
+// ReservedClaims returns the claims to which DynamicResources has allocated devices in Reserve, by name, that for
+// extended resources included; for plugins.
+func ReservedClaims(m fwk.SharedDRAManager) (claims []*resourcev1.ResourceClaim) {
+	ours, ok := m.(*draManager)
+	if !ok {
+		return nil
+	}
+	ours.claims.mu.Lock()
+	defer ours.claims.mu.Unlock()
+	// any order: sorted right below
+	for _, p := range ours.claims.pending {
+		if p.claim != nil && p.claim.Status.Allocation != nil {
+			claims = append(claims, p.claim)
+		}
+	}
+	slices.SortFunc(claims, func(a, b *resourcev1.ResourceClaim) int { return cmp.Compare(a.Name, b.Name) })
+	return claims
+}
+
 // RequestMappings says which requests of the claim that is made for a pod each of its containers may use, as
 // createRequestsAndMappings of kube-scheduler 1.37 does (extendeddynamicresources.go of dynamicresources). An init
 // container that ends before the others start uses what they have, and a request of its own for what it needs more;

@@ -31,30 +31,43 @@ import (
 // While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
 // First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
 // of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
+//
+// Nothing is evicted for devices that a pod requests as extended resources. From behaviour 9 on such a pod leaves
+// nominated pods theirs, and others leave it those that are free while it is nominated. In a rehearsal it has those that
+// are free.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"
 
 var errManySteps = errors.New("the search for devices that preemption could free takes too many steps")
 
+// state returns the cluster's state; nil if there is none that is seen.
+func (p *boundedDevices) state() *cluster.State {
+	h, ok := p.handle.(framework.Handle)
+	if !ok || h.Evictions() == nil {
+		return nil
+	}
+	return h.Evictions().State()
+}
+
 // freeable returns the cluster's state if preemption frees devices, nil if it does not.
 func (p *boundedDevices) freeable() *cluster.State {
-	h, ok := p.handle.(framework.Handle)
-	if !ok {
+	state := p.state()
+	if state == nil || !state.FreesDevices() {
 		return nil
 	}
-	view := h.Evictions()
-	if view == nil || !view.State().FreesDevices() {
-		return nil
-	}
-	return view.State()
+	return state
 }
 
 // resolvable returns a status that says that preemption may help, if it may: devices of the node are in use. For a pod
-// that requests devices as extended resources nothing is evicted: rehearsals do not know the claims that binds make.
+// that requests devices as extended resources nothing is evicted that has some.
 func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) ||
-		len(cluster.ClassesOf(p.handle.SharedDRAManager(), pod)) > 0 {
+	switch {
+	case !isTooFew(status):
+		return status
+	case p.wantsMade(pod):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, tooFew)
+	case status.Code() != fwk.UnschedulableAndUnresolvable || cluster.StandsForDevices(p.handle.SharedDRAManager(), pod):
 		return status
 	}
 	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {
@@ -74,7 +87,7 @@ func (n placedOn) Clone() fwk.StateData { return n }
 
 // notePlaced notes where a rehearsal has placed pods that share a claim with the pod: the devices are there then.
 func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) {
-	shared := namesOfShared(pod)
+	shared := cluster.SharedClaims(p.handle.SharedDRAManager(), pod)
 	state := p.freeable()
 	if len(shared) == 0 || state == nil || !p.rehearsed() {
 		return
@@ -84,24 +97,15 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		if err != nil {
 			continue
 		}
-		for _, member := range beyond(node, actual) {
+		for _, member := range p.beyond(node, actual) {
 			names := func(name string) bool { return slices.Contains(shared, name) }
-			if member.Namespace == pod.Namespace && slices.ContainsFunc(namesOfShared(member), names) {
+			if member.Namespace == pod.Namespace &&
+				slices.ContainsFunc(cluster.SharedClaims(p.handle.SharedDRAManager(), member), names) {
 				cycle.Write(placedKey, placedOn(node.Node().Name))
 				return
 			}
 		}
 	}
-}
-
-// namesOfShared returns the names of the claims that other pods may name as well.
-func namesOfShared(pod *v1.Pod) (names []string) {
-	for _, claim := range pod.Spec.ResourceClaims {
-		if claim.ResourceClaimName != nil {
-			names = append(names, *claim.ResourceClaimName)
-		}
-	}
-	return names
 }
 
 // otherNode is a node with other pods than it has.
@@ -112,7 +116,8 @@ type otherNode struct {
 	cycle   fwk.CycleState
 	// dry says that it is asked what would be if pods went; otherwise only nominated pods are added.
 	dry bool
-	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims.
+	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims, or
+	// request devices as extended resources.
 	members, nominated []*v1.Pod
 	on                 map[types.UID]bool // the pods on it
 }
@@ -138,7 +143,7 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 		return nil
 	}
 	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
-		members: beyond(staged, actual), nominated: beyond(node, staged)}
+		members: p.beyond(staged, actual), nominated: p.beyond(node, staged)}
 	if !o.dry && len(o.nominated) == 0 {
 		return nil
 	}
@@ -166,14 +171,20 @@ func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
 	return own != nil && own.Stage == cluster.Waiting
 }
 
-// beyond returns the pods with claims that are on node and not on before.
-func beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
+// wantsMade reports whether the pod requests devices as extended resources; false before behaviour 9.
+func (p *boundedDevices) wantsMade(pod *v1.Pod) bool {
+	state := p.state()
+	return state != nil && state.FollowsDeviceUsers() && cluster.StandsForDevices(p.handle.SharedDRAManager(), pod)
+}
+
+// beyond returns the pods that want devices and are on node and not on before.
+func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 	if node == before {
 		return nil
 	}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		if len(pod.Spec.ResourceClaims) > 0 && !has(before, pod.UID) {
+		if (len(pod.Spec.ResourceClaims) > 0 || p.wantsMade(pod)) && !has(before, pod.UID) {
 			pods = append(pods, pod)
 		}
 	}
@@ -233,6 +244,9 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 
 // filterDry filters the node as it would be, without regard to nominated pods.
 func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+	if o.p.wantsMade(pod) {
+		return o.filterMade(ctx, trial, pod)
+	}
 	trial.Free(o.stays(pod))
 	before := trial.Mark()
 	given, err := o.giveAll(ctx, trial, o.members, o.stays)
@@ -251,6 +265,23 @@ func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, p
 		return refusal(err)
 	}
 	return nil
+}
+
+// filterMade is filterDry for a pod that requests devices as extended resources. It counts on none that come free by
+// evictions, but on those of pods that wait on a node: these lose them with the Decision.
+func (o *otherNode) filterMade(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+	stays := o.stays(pod)
+	trial.Free(func(uid types.UID) bool {
+		user := o.cluster.Pod(uid)
+		return user == nil || user.Stage != cluster.Waiting || stays(uid)
+	})
+	given, err := o.giveAll(ctx, trial, o.members, o.stays)
+	if given == nil {
+		return refusal(err)
+	}
+	trial.FreeOf(pod, stays)
+	_, status := o.search(ctx, pod)
+	return status
 }
 
 // wantsAll reports whether none of the pod's claims has devices.
@@ -408,6 +439,9 @@ func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pod
 // would take long.
 func (o *otherNode) giveTogether(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
+	if slices.ContainsFunc(pods, o.p.wantsMade) {
+		return nil, nil // the allocator is asked for one at a time
+	}
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
 	}
@@ -481,6 +515,9 @@ func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods [
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
 	}
+	if len(pods) == 1 && o.p.wantsMade(pods[0]) {
+		return o.giveMade(ctx, trial, pods[0])
+	}
 	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
 	wanted, ok := o.wanted(dra, pods)
 	if !ok || len(wanted) == 0 {
@@ -502,6 +539,31 @@ func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods [
 	for i, claim := range wanted {
 		given[i] = givenClaim{claim, &results[i]}
 		trial.Give(claim, &results[i])
+	}
+	return given, nil
+}
+
+// giveMade is give for a pod that requests devices as extended resources: only kube-scheduler's plugin knows which
+// claim it needs on the node.
+func (o *otherNode) giveMade(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) ([]givenClaim, error) {
+	found, status := o.search(ctx, pod)
+	switch {
+	case status.IsError():
+		return nil, status.AsError()
+	case !status.IsSuccess():
+		return nil, nil
+	}
+	plugin, node := o.p.DynamicResources, o.Node().Name
+	status = plugin.Reserve(ctx, found, pod, node)
+	reserved := cluster.ReservedClaims(o.p.handle.SharedDRAManager())
+	plugin.Unreserve(ctx, found, pod, node)
+	if !status.IsSuccess() {
+		return nil, status.AsError()
+	}
+	given := []givenClaim{}
+	for _, claim := range reserved {
+		trial.Give(claim, claim.Status.Allocation)
+		given = append(given, givenClaim{claim, claim.Status.Allocation})
 	}
 	return given, nil
 }

@@ -214,6 +214,10 @@ func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 // answer depends on the order of a map.
 func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
 
+// followsDeviceUsers reports whether preemption, the claims of PodGroups and the devices of extended resources go by all
+// users of a claim, and heed each other.
+func (r *rules) followsDeviceUsers() bool { return r.behaviour >= 9 }
+
 // sharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
 func (r *rules) sharesGroupClaims() bool { return r.behaviour >= 8 }
 
@@ -372,4 +376,5 @@ func (m *Machine) useRules() {
 	m.cluster.FreeDevices(m.rules.freesDevices())
 	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
 	m.cluster.MakeClaims(m.rules.makesClaims())
+	m.cluster.FollowDeviceUsers(m.rules.followsDeviceUsers())
 }
