@@ -363,7 +363,9 @@ func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (ke
 func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
 	before := trial.Mark()
 	for _, n := range pods {
-		trial.Free(o.remains(n))
+		if !o.p.wantsMade(n) {
+			trial.Free(o.remains(n))
+		}
 	}
 	given, _ := o.giveAll(ctx, trial, pods, o.remains)
 	if given == nil {

@@ -2,7 +2,9 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -189,6 +191,31 @@ func boundMember() *v1.Pod {
 	pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}
 	pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	return pod
+}
+
+// A claim of a PodGroup that another pod uses is not given back before the claim says so: its devices would come free
+// while that pod is being bound.
+func TestAClaimOfAPodGroupThatAnotherPodUsesStays(t *testing.T) {
+	s := newGroupSharing(t)
+	s.reserve([]string{"g"}, nil)
+	s.podGroup("g", 2, "shared")
+	if d := s.decide("x"); d.Outcome != eventlog.Scheduled {
+		t.Fatalf("pod x: %+v", d)
+	}
+	gives := func() bool {
+		return slices.ContainsFunc(s.m.Effects(), func(e scheduler.Effect) bool { return e.Kind == scheduler.GiveBack })
+	}
+	s.member("a", "g", "shared", "50")
+	s.member("b", "g", "shared", "50")
+	if d := s.decided(); d["a"].Outcome == eventlog.Scheduled || gives() {
+		t.Fatalf("before it is reserved for pod x: %v, the effects are %+v", d["a"].Outcome, s.m.Effects())
+	}
+	s.reserve([]string{"g"}, []string{"x"})
+	s.later = time.Hour
+	s.member("c", "g", "shared", "50")
+	if s.decided(); !gives() {
+		t.Errorf("when it is reserved for pod x: the effects are %+v", s.m.Effects())
+	}
 }
 
 // While a pod of it has a node, the claims are in use: an attempt on another pod that fails changes nothing.
