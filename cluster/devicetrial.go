@@ -192,9 +192,9 @@ func (s *State) comesFree(claim *resourcev1.ResourceClaim, stays func(types.UID)
 	return used
 }
 
-// staysWithGroup reports whether a PodGroup will have the claim reserved, whatever becomes of its pods: one that is bound
-// or being bound reserves it for the PodGroup, which gives it back when it is gone, or when an attempt on it fails. Of a
-// pod that is gone while its bind is under way it is not known.
+// staysWithGroup reports whether a PodGroup will have the claim reserved, whatever becomes of its pods: one that is
+// bound or being bound reserves it for the PodGroup, which gives it back when it is gone, or when an attempt on it
+// fails. Of a pod that is gone while its bind is under way it is not known.
 func (s *State) staysWithGroup(key types.NamespacedName) bool {
 	if !s.informers.dra.follows || !s.HasGroupClaims() {
 		return false

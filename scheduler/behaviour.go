@@ -227,8 +227,8 @@ func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 // answer depends on the order of a map.
 func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
 
-// followsDeviceUsers reports whether preemption, the claims of PodGroups and the devices of extended resources go by all
-// users of a claim, and heed each other.
+// followsDeviceUsers reports whether preemption, the claims of PodGroups and the devices of extended resources go by
+// all users of a claim, and heed each other.
 func (r *rules) followsDeviceUsers() bool { return r.behaviour >= 9 }
 
 // sharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
