@@ -271,11 +271,19 @@ func (d *DeviceTrial) Free(stays func(types.UID) bool) {
 	}
 }
 
-// FreeOf has the claims that the pod names give their devices back, wherever these are, if no user stays.
+// FreeOf has the claims that the pod uses give their devices back, wherever these are, if no user stays.
 func (d *DeviceTrial) FreeOf(pod *v1.Pod, stays func(types.UID) bool) {
 	for i := range pod.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
 			d.free(types.NamespacedName{Namespace: pod.Namespace, Name: *name}, stays)
+		}
+	}
+	if !d.s.FollowsDeviceUsers() {
+		return
+	}
+	for _, key := range d.s.informers.deviceClaims[pod.UID] {
+		if d.s.informers.devices[key].made {
+			d.free(key, stays)
 		}
 	}
 }

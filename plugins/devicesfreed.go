@@ -144,6 +144,9 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 	}
 	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
 		members: p.beyond(staged, actual), nominated: p.beyond(node, staged)}
+	if rehearsed && state.FollowsDeviceUsers() {
+		o.members = append(o.members, p.placedAgain(state, pod, staged, actual)...)
+	}
 	if !o.dry && len(o.nominated) == 0 {
 		return nil
 	}
@@ -186,6 +189,25 @@ func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 		pod := info.GetPod()
 		if (len(pod.Spec.ResourceClaims) > 0 || p.wantsMade(pod)) && !has(before, pod.UID) {
 			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// placedAgain returns the pods of the pod's own gangs that wait on the node, and that a rehearsal has placed there
+// again: they get their devices anew.
+func (p *boundedDevices) placedAgain(state *cluster.State, pod *v1.Pod, staged, actual fwk.NodeInfo) (pods []*v1.Pod) {
+	g := state.GroupOf(pod)
+	if g == nil || staged == actual {
+		return nil
+	}
+	for _, info := range staged.GetPods() {
+		member := info.GetPod()
+		known := state.Pod(member.UID)
+		if known != nil && known.Stage == cluster.Waiting && known.Group != nil && has(actual, member.UID) &&
+			known.Group.Mode() != cluster.NonStrict && slices.Contains(g.Unit(), known.Group) &&
+			(len(member.Spec.ResourceClaims) > 0 || p.wantsMade(member)) {
+			pods = append(pods, member)
 		}
 	}
 	return pods
@@ -244,10 +266,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 
 // filterDry filters the node as it would be, without regard to nominated pods.
 func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
-	if o.p.wantsMade(pod) {
-		return o.filterMade(ctx, trial, pod)
-	}
-	trial.Free(o.stays(pod))
+	trial.Free(o.staysFor(pod))
 	before := trial.Mark()
 	given, err := o.giveAll(ctx, trial, o.members, o.stays)
 	if err != nil {
@@ -267,27 +286,36 @@ func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, p
 	return nil
 }
 
-// filterMade is filterDry for a pod that requests devices as extended resources. It counts on none that come free by
-// evictions, but on those of pods that wait on a node: these lose them with the Decision.
-func (o *otherNode) filterMade(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
+// staysFor returns what says of a user of a claim whether it keeps its devices, where the pod is searched for. One that
+// requests devices as extended resources counts on none that come free by evictions, but on those of pods that wait on a
+// node: these lose them with the Decision.
+func (o *otherNode) staysFor(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
-	trial.Free(func(uid types.UID) bool {
+	if !o.p.wantsMade(pod) {
+		return stays
+	}
+	return func(uid types.UID) bool {
 		user := o.cluster.Pod(uid)
 		return user == nil || user.Stage != cluster.Waiting || stays(uid)
-	})
-	given, err := o.giveAll(ctx, trial, o.members, o.stays)
-	if given == nil {
-		return refusal(err)
 	}
-	trial.FreeOf(pod, stays)
-	_, status := o.search(ctx, pod)
-	return status
 }
 
 // wantsAll reports whether none of the pod's claims has devices.
 func (o *otherNode) wantsAll(pod *v1.Pod) bool {
+	all := len(pod.Spec.ResourceClaims)
+	if o.claimFor(pod) != nil {
+		all++
+	}
 	wanted, ok := o.wanted(cluster.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
-	return ok && len(wanted) == len(pod.Spec.ResourceClaims)
+	return ok && len(wanted) == all
+}
+
+// claimFor returns the claim that the bind of the pod would make on the node; nil for none, and before behaviour 9.
+func (o *otherNode) claimFor(pod *v1.Pod) *resourcev1.ResourceClaim {
+	if !o.p.wantsMade(pod) {
+		return nil
+	}
+	return cluster.ClaimFor(o.p.handle.SharedDRAManager(), pod, o.NodeInfo)
 }
 
 func isTooFew(status *fwk.Status) bool {
@@ -441,9 +469,6 @@ func (o *otherNode) giveAll(ctx context.Context, trial *cluster.DeviceTrial, pod
 // would take long.
 func (o *otherNode) giveTogether(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod,
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
-	if slices.ContainsFunc(pods, o.p.wantsMade) {
-		return nil, nil // the allocator is asked for one at a time
-	}
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
 	}
@@ -506,6 +531,9 @@ func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*
 				wanted = append(wanted, claim)
 			}
 		}
+		if claim := o.claimFor(pod); claim != nil {
+			wanted = append(wanted, claim)
+		}
 	}
 	return wanted, true
 }
@@ -516,9 +544,6 @@ func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods [
 	stays func(*v1.Pod) func(types.UID) bool) ([]givenClaim, error) {
 	for _, pod := range pods {
 		trial.FreeOf(pod, stays(pod))
-	}
-	if len(pods) == 1 && o.p.wantsMade(pods[0]) {
-		return o.giveMade(ctx, trial, pods[0])
 	}
 	dra := cluster.ForAllocator(o.p.handle.SharedDRAManager())
 	wanted, ok := o.wanted(dra, pods)
@@ -541,31 +566,6 @@ func (o *otherNode) give(ctx context.Context, trial *cluster.DeviceTrial, pods [
 	for i, claim := range wanted {
 		given[i] = givenClaim{claim, &results[i]}
 		trial.Give(claim, &results[i])
-	}
-	return given, nil
-}
-
-// giveMade is give for a pod that requests devices as extended resources: only kube-scheduler's plugin knows which
-// claim it needs on the node.
-func (o *otherNode) giveMade(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) ([]givenClaim, error) {
-	found, status := o.search(ctx, pod)
-	switch {
-	case status.IsError():
-		return nil, status.AsError()
-	case !status.IsSuccess():
-		return nil, nil
-	}
-	plugin, node := o.p.DynamicResources, o.Node().Name
-	status = plugin.Reserve(ctx, found, pod, node)
-	reserved := cluster.ReservedClaims(o.p.handle.SharedDRAManager())
-	plugin.Unreserve(ctx, found, pod, node)
-	if !status.IsSuccess() {
-		return nil, status.AsError()
-	}
-	given := []givenClaim{}
-	for _, claim := range reserved {
-		trial.Give(claim, claim.Status.Allocation)
-		given = append(given, givenClaim{claim, claim.Status.Allocation})
 	}
 	return given, nil
 }
