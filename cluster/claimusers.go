@@ -101,7 +101,8 @@ func Uses(pod *v1.Pod, namespace, claim string) bool {
 // eachUser calls f for the pods with a node that use a claim, in any order, until f returns false. It returns false
 // then.
 func (s *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool {
-	for uid := range s.claimUsers.named[key] { // any order, as it says
+	// any order: as it says above
+	for uid := range s.claimUsers.named[key] {
 		if !f(uid) {
 			return false
 		}
@@ -109,7 +110,8 @@ func (s *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool 
 	if !s.informers.dra.follows {
 		return true
 	}
-	for uid := range s.claimUsers.made[key] { // any order, as it says
+	// any order: as it says above
+	for uid := range s.claimUsers.made[key] {
 		if !f(uid) {
 			return false
 		}

@@ -67,7 +67,8 @@ func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.No
 		return status
 	case p.wantsMade(pod):
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, tooFew)
-	case status.Code() != fwk.UnschedulableAndUnresolvable || cluster.StandsForDevices(p.handle.SharedDRAManager(), pod):
+	case status.Code() != fwk.UnschedulableAndUnresolvable,
+		cluster.StandsForDevices(p.handle.SharedDRAManager(), pod):
 		return status
 	}
 	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {

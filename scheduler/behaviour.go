@@ -144,17 +144,19 @@ var Behaviours = []Rules{
 			"its parts alone is evicted below its minimum if it asks for that.",
 	}},
 	{Number: 9, Plugins: "v1.37.0", Kept: true, Changed: []string{
-		"A claim that is made of a template for a PodGroup counts as shared by its pods: preemption plans for all of " +
-			"them where its devices are, and of its 256 users the PodGroup is one. Before, it counted as each pod's own.",
-		"The devices of a claim that a PodGroup has reserved, or will have because a pod of it is bound or being bound, " +
-			"do not count as coming free. Before, pods were evicted for them in vain.",
+		"A claim that is made of a template for a PodGroup counts as shared by its pods: preemption plans for all " +
+			"of them where its devices are, and of its 256 users the PodGroup is one. Before, it counted as each " +
+			"pod's own.",
+		"The devices of a claim that a PodGroup has reserved, or will have because a pod of it is bound or being " +
+			"bound, do not count as coming free. Before, pods were evicted for them in vain.",
 		"A claim of a PodGroup is not given back while a pod of it is nominated by a Decision, nor while a pod of " +
 			"another group, or of none, uses it and the claim does not say so yet.",
-		"A pod that requests devices as extended resources leaves nominated pods theirs, and has free ones kept while " +
-			"it is nominated. For other room on a node nothing is evicted for it where devices would be too few, also " +
-			"with those of the victims, and also for all members of a gang together.",
+		"A pod that requests devices as extended resources leaves nominated pods theirs, and has free ones kept " +
+			"while it is nominated. For other room on a node nothing is evicted for it where devices would be too " +
+			"few, also with those of the victims, and also for all members of a gang together.",
 		"A pod that names the claim that the bind of another pod is just making waits until that is logged with its " +
 			"devices. Before, the Decision could not be read.",
+		"A member that waits in Permit and is planned for the same node again may get other devices there.",
 		"A gang has nobody evicted and is nominated only if it is to have devices that come free where its members " +
 			"were planned. Pods that wait for devices of pods that have ended are tried again when another pod uses " +
 			"the claim, and those that left nominated pods theirs when the claim of such a pod is gone.",

@@ -160,7 +160,8 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 		n := rapid.Int64Range(1, 2).Draw(w.T, "count")
 		pod.Spec.Containers[0].Resources.Requests[extendedDevice] = *resource.NewQuantity(n, resource.DecimalSI)
 		w.pods[name] = p
-		w.Logf("pod %s of gang %q comes with priority %d: it requests %d devices as a resource", name, gang, priority, n)
+		w.Logf("pod %s of gang %q comes with priority %d: it requests %d devices as a resource", name, gang, priority,
+			n)
 		w.upsert(eventlog.Pods, pod)
 		return name
 	}
@@ -558,7 +559,7 @@ func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {
 		t.Errorf("for devices %d pods and %d gangs have had others evicted", singles, gangs)
 	}
 	if all.givenBack == 0 || all.extended == 0 || all.withShared == 0 {
-		t.Errorf("%d claims of PodGroups were given back, %d pods got devices as resources, others were evicted for %d "+
-			"gangs with a claim of their PodGroup", all.givenBack, all.extended, all.withShared)
+		t.Errorf("%d claims of PodGroups were given back, %d pods got devices as resources, and others were evicted "+
+			"for %d gangs with a claim of their PodGroup", all.givenBack, all.extended, all.withShared)
 	}
 }

@@ -66,8 +66,9 @@ func (p *Player) newClaim(d *datadriven.TestData) eventlog.Object {
 }
 
 func requestFor(class string, count int64) []resourcev1.DeviceRequest {
-	return []resourcev1.DeviceRequest{{Name: deviceClaim, Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class,
-		Count: count, AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}
+	return []resourcev1.DeviceRequest{{Name: deviceClaim,
+		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: count,
+			AllocationMode: resourcev1.DeviceAllocationModeExactCount}}}
 }
 
 // newGroup returns a PodGroup, behind the claim for a device that is made for it.
