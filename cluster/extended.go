@@ -289,8 +289,9 @@ func ClaimFor(m fwk.SharedDRAManager, pod *v1.Pod, node fwk.NodeInfo) *resourcev
 	for _, resource := range slices.Sorted(maps.Keys(byResource)) {
 		class := ours.classes.GetDeviceClass(resource).Name
 		for _, own := range needed(byResource[resource]) {
-			requests = append(requests, resourcev1.DeviceRequest{Name: own.name, Exactly: &resourcev1.ExactDeviceRequest{
-				DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: own.count}})
+			exactly := &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: own.count,
+				AllocationMode: resourcev1.DeviceAllocationModeExactCount}
+			requests = append(requests, resourcev1.DeviceRequest{Name: own.name, Exactly: exactly})
 		}
 	}
 	if len(requests) == 0 {

@@ -288,8 +288,8 @@ func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, p
 }
 
 // staysFor returns what says of a user of a claim whether it keeps its devices, where the pod is searched for. One that
-// requests devices as extended resources counts on none that come free by evictions, but on those of pods that wait on a
-// node: these lose them with the Decision.
+// requests devices as extended resources counts on none that come free by evictions, but on those of pods that wait on
+// a node: these lose them with the Decision.
 func (o *otherNode) staysFor(pod *v1.Pod) func(types.UID) bool {
 	stays := o.stays(pod)
 	if !o.p.wantsMade(pod) {

@@ -17,8 +17,8 @@ import (
 // others can have these.
 
 // giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of, if its attempt has
-// failed with the decision at entry seq. While the attempt goes on nothing is given back, and from behaviour 9 on nothing that
-// the nominations of a PodGroup's pods count on.
+// failed with the decision at entry seq. While the attempt goes on nothing is given back, and from behaviour 9 on
+// nothing that the nominations of a PodGroup's pods count on.
 func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) {
 	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error || p.Group == nil ||
 		!m.cluster.HasGroupClaims() {
