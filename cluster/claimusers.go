@@ -2,32 +2,63 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// claimUsers are the pods with a node by the ResourceClaims that they name. One that is made for a pod from a template
-// is not among them: it has one user.
-type claimUsers map[types.NamespacedName]map[types.UID]struct{}
+// Who uses a claim, and which claims pods share: those that they name, and, from behaviour 9 on, those that are made of
+// a template for their PodGroup. A claim that is made of a template for a pod has one user.
 
-// add has a pod with a node use the claims that it names.
-func (u claimUsers) add(pod *v1.Pod) {
-	for _, key := range namedClaims(pod) {
-		if u[key] == nil {
-			u[key] = map[types.UID]struct{}{}
-		}
-		u[key][pod.UID] = struct{}{}
-	}
+// FollowDeviceUsers sets whether preemption, the claims of PodGroups and the devices of extended resources go by all
+// users of a claim, those included that the claim's status does not show: from behaviour 9 on.
+func (s *State) FollowDeviceUsers(yes bool) { s.informers.dra.follows = yes }
+
+// FollowsDeviceUsers reports what FollowDeviceUsers has set.
+func (s *State) FollowsDeviceUsers() bool { return s.informers.dra.follows }
+
+// claimUsers are the pods with a node by the ResourceClaims that they may share with others.
+type claimUsers struct {
+	// named are those that pods name, made those that were made of a template for a pod of a PodGroup, or for the
+	// PodGroup.
+	named, made usersOfClaims
+}
+
+type usersOfClaims map[types.NamespacedName]map[types.UID]struct{}
+
+func newClaimUsers() claimUsers { return claimUsers{named: usersOfClaims{}, made: usersOfClaims{}} }
+
+// add has a pod with a node use its claims.
+func (u *claimUsers) add(pod *v1.Pod) {
+	u.named.add(namedClaims(pod), pod.UID)
+	u.made.add(madeClaims(pod), pod.UID)
 }
 
 // remove has a pod use them no more.
-func (u claimUsers) remove(pod *v1.Pod) {
-	for _, key := range namedClaims(pod) {
-		if delete(u[key], pod.UID); len(u[key]) == 0 {
+func (u *claimUsers) remove(pod *v1.Pod) {
+	u.named.remove(namedClaims(pod), pod.UID)
+	u.made.remove(madeClaims(pod), pod.UID)
+}
+
+func (u usersOfClaims) add(keys []types.NamespacedName, uid types.UID) {
+	for _, key := range keys {
+		if u[key] == nil {
+			u[key] = map[types.UID]struct{}{}
+		}
+		u[key][uid] = struct{}{}
+	}
+}
+
+func (u usersOfClaims) remove(keys []types.NamespacedName, uid types.UID) {
+	for _, key := range keys {
+		if delete(u[key], uid); len(u[key]) == 0 {
 			delete(u, key)
 		}
 	}
@@ -42,13 +73,98 @@ func namedClaims(pod *v1.Pod) (keys []types.NamespacedName) {
 	return keys
 }
 
+// madeClaims returns the claims of a pod of a PodGroup that are made of templates: some may be the PodGroup's.
+func madeClaims(pod *v1.Pod) (keys []types.NamespacedName) {
+	if pod.Spec.SchedulingGroup == nil {
+		return nil
+	}
+	for i := range pod.Spec.ResourceClaims {
+		if pod.Spec.ResourceClaims[i].ResourceClaimName != nil {
+			continue
+		}
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			keys = append(keys, types.NamespacedName{Namespace: pod.Namespace, Name: *name})
+		}
+	}
+	return keys
+}
+
+// Uses reports whether the pod uses the claim.
+func Uses(pod *v1.Pod, namespace, claim string) bool {
+	return pod.Namespace == namespace &&
+		slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
+			name, _, err := resourceclaim.Name(pod, &c)
+			return err == nil && name != nil && *name == claim
+		})
+}
+
+// eachUser calls f for the pods with a node that use a claim, in any order, until f returns false. It returns false
+// then.
+func (s *State) eachUser(key types.NamespacedName, f func(types.UID) bool) bool {
+	// any order: as it says above
+	for uid := range s.claimUsers.named[key] {
+		if !f(uid) {
+			return false
+		}
+	}
+	if !s.informers.dra.follows {
+		return true
+	}
+	// any order: as it says above
+	for uid := range s.claimUsers.made[key] {
+		if !f(uid) {
+			return false
+		}
+	}
+	return true
+}
+
+// SharedClaims returns the names of the pod's claims that other pods may use as well; for plugins.
+func SharedClaims(m fwk.SharedDRAManager, pod *v1.Pod) (names []string) {
+	ours, _ := m.(*draManager)
+	for i := range pod.Spec.ResourceClaims {
+		if name := pod.Spec.ResourceClaims[i].ResourceClaimName; name != nil {
+			names = append(names, *name)
+		} else if ours != nil {
+			if claim := ours.claimOfGroup(pod, i); claim != nil {
+				names = append(names, claim.Name)
+			}
+		}
+	}
+	return names
+}
+
+// shares reports whether other pods may use the i-th claim of the pod as well.
+func (m *draManager) shares(pod *v1.Pod, i int) bool {
+	return pod.Spec.ResourceClaims[i].ResourceClaimName != nil || m.claimOfGroup(pod, i) != nil
+}
+
+// claimOfGroup returns the i-th claim of the pod if it was made of a template for another object than the pod, which
+// must be its PodGroup; nil if it was not, and before behaviour 9.
+func (m *draManager) claimOfGroup(pod *v1.Pod, i int) *resourcev1.ResourceClaim {
+	if !m.follows || pod.Spec.SchedulingGroup == nil {
+		return nil
+	}
+	name, made, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+	if err != nil || name == nil || !made {
+		return nil
+	}
+	claim, err := m.claims.Get(pod.Namespace, *name)
+	if err != nil || metav1.IsControlledBy(claim, pod) {
+		return nil
+	}
+	return claim
+}
+
 // FullClaim says of which claim of the pod no more pods can have a share: the API server takes that many in a claim's
 // status.reservedFor. Pods with a node that are not there yet count as well, those of a PodGroup that has the claim as
 // one. "" if there is none.
 func (s *State) FullClaim(pod *v1.Pod) string {
-	for _, key := range namedClaims(pod) {
+	for _, name := range SharedClaims(s.informers.dra, pod) {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		claim, ok := s.informers.Get(eventlog.ResourceClaims, key.Namespace, key.Name).(*resourcev1.ResourceClaim)
-		if !ok || len(claim.Status.ReservedFor)+len(s.claimUsers[key]) < resourcev1.ResourceClaimReservedForMaxSize {
+		if !ok || len(claim.Status.ReservedFor)+len(s.claimUsers.named[key])+len(s.claimUsers.made[key]) <
+			resourcev1.ResourceClaimReservedForMaxSize {
 			continue
 		}
 		consumer, others := s.consumerOf(pod, key.Name), s.consumers(key, claim)
@@ -58,6 +174,22 @@ func (s *State) FullClaim(pod *v1.Pod) string {
 		if used := len(claim.Status.ReservedFor) + len(others); used >= resourcev1.ResourceClaimReservedForMaxSize {
 			return fmt.Sprintf("resourceclaim %q has %d users, and can have no more than %d", key.Name, used,
 				resourcev1.ResourceClaimReservedForMaxSize)
+		}
+	}
+	return ""
+}
+
+// ClaimBeingMade returns the name of a claim that the pod uses and that the bind of another pod is just making, for the
+// extended resources of that one: it is not logged with its devices yet. Only that bind may write them. "" if there is
+// none, and before behaviour 9.
+func (s *State) ClaimBeingMade(pod *v1.Pod) string {
+	if !s.informers.dra.follows || len(s.informers.devices) == 0 {
+		return ""
+	}
+	for _, key := range namedClaims(pod) {
+		assumed := s.informers.devices[key]
+		if assumed != nil && assumed.text != assumed.devices && assumed.logged.Status.Allocation == nil {
+			return key.Name
 		}
 	}
 	return ""

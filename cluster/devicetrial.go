@@ -63,14 +63,67 @@ func (s *State) NodesAwaitingDevices() (nodes []string) {
 }
 
 func (s *State) anyAbandoned(pool devicePool) bool {
-	stays := func(uid types.UID) bool { return s.pods[uid] != nil }
 	for key := range s.informers.dra.claims.ofPool[pool] { // any order: one is enough
 		claim, err := s.informers.dra.claims.Get(key.Namespace, key.Name)
-		if err == nil && s.comesFree(claim, stays) {
+		if err == nil && s.isAbandoned(claim) {
 			return true
 		}
 	}
 	return false
+}
+
+// isAbandoned reports whether the claim has devices, and all pods that used it are gone.
+func (s *State) isAbandoned(claim *resourcev1.ResourceClaim) bool {
+	return s.comesFree(claim, func(uid types.UID) bool { return s.pods[uid] != nil })
+}
+
+// A claim that is about to give its devices back may get another user instead. Pods that wait for these devices must
+// know: see TakeTaken.
+
+// noteTaken takes note of the claims that were about to give their devices back, and that a pod uses which gets a node.
+func (s *State) noteTaken(p *Pod) {
+	if !s.informers.dra.follows {
+		return
+	}
+	for _, key := range slices.Concat(namedClaims(p.info.Pod), madeClaims(p.info.Pod)) {
+		claim, err := s.informers.dra.claims.Get(key.Namespace, key.Name)
+		if err == nil && s.isAbandoned(claim) {
+			s.noteNodes(claim)
+		}
+	}
+}
+
+// isAwaited reports whether an object is a claim that is about to give its devices back, as far as was known before.
+func (s *State) isAwaited(res eventlog.Resource, obj eventlog.Object) bool {
+	if res != eventlog.ResourceClaims || !s.informers.dra.follows {
+		return false
+	}
+	claim, err := s.informers.dra.claims.Get(obj.GetNamespace(), obj.GetName())
+	return err == nil && s.isAbandoned(claim)
+}
+
+// noteReserved takes note of such a claim if it is one no more, and has its devices.
+func (s *State) noteReserved(obj eventlog.Object) {
+	claim, err := s.informers.dra.claims.Get(obj.GetNamespace(), obj.GetName())
+	if err == nil && claim.Status.Allocation != nil && !s.isAbandoned(claim) {
+		s.noteNodes(claim)
+	}
+}
+
+// noteNodes takes note of the nodes of a claim's devices.
+func (s *State) noteNodes(claim *resourcev1.ResourceClaim) {
+	for _, r := range allocationResults(claim) {
+		// any order: TakeTaken sorts them
+		s.taken = slices.AppendSeq(s.taken, maps.Keys(s.informers.dra.pools.slices[devicePool{r.Driver, r.Pool}]))
+	}
+}
+
+// TakeTaken returns the nodes of devices that were about to come free and do not, because another pod uses their claim,
+// since it was called last; by name. There are none before behaviour 9.
+func (s *State) TakeTaken() (nodes []string) {
+	nodes, s.taken = s.taken, nil
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 // OwnClaims appends what the pod's claims ask for. own is false if one of them is not there, or may be other pods' as
@@ -78,7 +131,7 @@ func (s *State) anyAbandoned(pool devicePool) bool {
 func (s *State) OwnClaims(dst []byte, pod *v1.Pod) (specs []byte, own bool) {
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err != nil || name == nil || pod.Spec.ResourceClaims[i].ResourceClaimName != nil {
+		if err != nil || name == nil || s.informers.dra.shares(pod, i) {
 			return dst, false
 		}
 		claim, err := s.informers.dra.claims.Get(pod.Namespace, *name)
@@ -96,8 +149,8 @@ func (s *State) OwnClaims(dst []byte, pod *v1.Pod) (specs []byte, own bool) {
 
 // givesBack reports whether the pod waits on a node and its i-th claim is its own: a rehearsal gives its devices back.
 func (s *State) givesBack(pod *v1.Pod, i int) bool {
-	p, own := s.pods[pod.UID], pod.Spec.ResourceClaims[i].ResourceClaimName == nil
-	return own && s.informers.dra.frees && p != nil && p.Stage == Waiting
+	p := s.pods[pod.UID]
+	return s.informers.dra.frees && p != nil && p.Stage == Waiting && !s.informers.dra.shares(pod, i)
 }
 
 // Leaves reports whether the pod is about to lose its node: it is gone, is being deleted, or was asked to go.
@@ -130,15 +183,31 @@ func (s *State) comesFree(claim *resourcev1.ResourceClaim, stays func(types.UID)
 			}
 		}
 	}
-	for uid := range s.claimUsers[key] { // any order: all of them go, or not
-		if !uses(uid) {
-			return false
-		}
+	if !s.eachUser(key, uses) || s.staysWithGroup(key) {
+		return false
 	}
 	if owner := metav1.GetControllerOf(claim); owner != nil && owner.Kind == "Pod" && !uses(owner.UID) {
 		return false
 	}
 	return used
+}
+
+// staysWithGroup reports whether a PodGroup will have the claim reserved, whatever becomes of its pods: one that is
+// bound or being bound reserves it for the PodGroup, which gives it back when it is gone, or when an attempt on it
+// fails. Of a pod that is gone while its bind is under way it is not known.
+func (s *State) staysWithGroup(key types.NamespacedName) bool {
+	if !s.informers.dra.follows || !s.HasGroupClaims() {
+		return false
+	}
+	leaves := func(uid types.UID) bool {
+		p := s.pods[uid]
+		return p != nil && (p.Stage == Waiting || s.consumerOf(p.Object, key.Name) == uid)
+	}
+	if assumed := s.informers.devices[key]; assumed != nil &&
+		slices.ContainsFunc(assumed.holders, func(uid types.UID) bool { return !leaves(uid) }) {
+		return true
+	}
+	return !s.eachUser(key, leaves)
 }
 
 // DeviceTrial is what devices of a node would be in use. While it lasts, plugins see claims and devices so, and the
@@ -202,17 +271,28 @@ func (d *DeviceTrial) Free(stays func(types.UID) bool) {
 	}
 }
 
-// FreeOf has the claims that the pod names give their devices back, wherever these are, if no user stays.
+// FreeOf has the claims that the pod uses give their devices back, wherever these are, if no user stays.
 func (d *DeviceTrial) FreeOf(pod *v1.Pod, stays func(types.UID) bool) {
 	for i := range pod.Spec.ResourceClaims {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
 			d.free(types.NamespacedName{Namespace: pod.Namespace, Name: *name}, stays)
 		}
 	}
+	if !d.s.FollowsDeviceUsers() {
+		return
+	}
+	for _, key := range d.s.informers.deviceClaims[pod.UID] {
+		if d.s.informers.devices[key].made {
+			d.free(key, stays)
+		}
+	}
 }
 
 func (d *DeviceTrial) free(key types.NamespacedName, stays func(types.UID) bool) {
 	claim, err := d.s.informers.dra.claims.lister.ResourceClaims(key.Namespace).Get(key.Name)
+	if assumed := d.s.informers.devices[key]; err != nil && assumed != nil && d.s.FollowsDeviceUsers() {
+		claim, err = assumed.toBeMade(key), nil
+	}
 	if err != nil || !d.s.comesFree(claim, stays) {
 		return
 	}

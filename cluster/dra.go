@@ -40,6 +40,8 @@ type draManager struct {
 	steps int
 	// groups: see SharesGroupClaims.
 	groups bool
+	// follows: see State.FollowDeviceUsers.
+	follows bool
 }
 
 var _ fwk.SharedDRAManager = (*draManager)(nil)

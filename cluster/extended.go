@@ -258,6 +258,75 @@ func (f *Informers) assumeMade(uid types.UID, key types.NamespacedName, c *event
 	return nil
 }
 
+// toBeMade is a claim that is not logged yet, with a UID that no claim has.
+func (a *assumedDevices) toBeMade(key types.NamespacedName) *resourcev1.ResourceClaim {
+	claim := a.seen()
+	claim.UID = types.UID("to be made/" + key.String())
+	return claim
+}
+
+// ClaimFor returns the claim that the bind of a pod on the node would make for what its containers request as extended
+// resources, with a UID that no other claim has; nil if it would make none; for plugins. It has the requests that
+// createRequestsAndMappings of kube-scheduler 1.37 finds (extendeddynamicresources.go of dynamicresources).
+func ClaimFor(m fwk.SharedDRAManager, pod *v1.Pod, node fwk.NodeInfo) *resourcev1.ResourceClaim {
+	ours, ok := m.(*draManager)
+	if !ok {
+		return nil
+	}
+	containers, inits := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), len(pod.Spec.InitContainers)
+	byResource := map[v1.ResourceName][]ownRequest{}
+	ours.classes.eachOf(pod, func(at int, resource v1.ResourceName, amount int64) {
+		if node.GetAllocatable().GetScalarResources()[resource] > 0 {
+			return // a device plugin has it
+		}
+		names := slices.Sorted(maps.Keys(containers[at].Resources.Requests))
+		byResource[resource] = append(byResource[resource], ownRequest{
+			container: at, count: amount, ends: endsEarly(containers, at, inits),
+			name: fmt.Sprintf("container-%d-request-%d", at, slices.Index(names, resource)),
+		})
+	})
+	var requests []resourcev1.DeviceRequest
+	for _, resource := range slices.Sorted(maps.Keys(byResource)) {
+		class := ours.classes.GetDeviceClass(resource).Name
+		for _, own := range needed(byResource[resource]) {
+			exactly := &resourcev1.ExactDeviceRequest{DeviceClassName: class, Count: own.count,
+				AllocationMode: resourcev1.DeviceAllocationModeExactCount}
+			requests = append(requests, resourcev1.DeviceRequest{Name: own.name, Exactly: exactly})
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	slices.SortFunc(requests, func(a, b resourcev1.DeviceRequest) int { return cmp.Compare(a.Name, b.Name) })
+	claim := ClaimToMake(pod, "made", requests)
+	claim.UID = types.UID("would be made/" + string(pod.UID))
+	return claim
+}
+
+// needed returns the requests that a claim needs for a resource, of what the containers want of it: those of the
+// containers that stay, and of those that end early the one that needs most beside what later containers have.
+func needed(wants []ownRequest) (requests []ownRequest) {
+	var most *ownRequest
+	for i, want := range wants {
+		if !want.ends {
+			requests = append(requests, want)
+			continue
+		}
+		for _, later := range wants[i+1:] {
+			if !later.ends && want.count > 0 {
+				want.count -= later.count
+			}
+		}
+		if want.count > 0 && (most == nil || most.count < want.count) {
+			most = &want
+		}
+	}
+	if most != nil {
+		requests = append(requests, *most)
+	}
+	return requests
+}
+
 // RequestMappings says which requests of the claim that is made for a pod each of its containers may use, as
 // createRequestsAndMappings of kube-scheduler 1.37 does (extendeddynamicresources.go of dynamicresources). An init
 // container that ends before the others start uses what they have, and a request of its own for what it needs more;

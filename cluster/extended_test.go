@@ -238,7 +238,8 @@ func drawContainers(t *rapid.T, kind string, least, most int) (list []v1.Contain
 	return list
 }
 
-// What containers use of the claim is what kube-scheduler's PreBind writes into the pod's status, of any pod.
+// What a pod's claim requests is what kube-scheduler's Filter finds, and what containers use of it is what its PreBind
+// writes into the pod's status, of any pod.
 func TestRequestMappingsAreUpstreams(t *testing.T) {
 	f := NewInformers()
 	f.dra.classes.makesClaims = true
@@ -273,7 +274,11 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		pl, ctx, state := made.(*dynamicresources.DynamicResources), context.Background(), framework.NewCycleState()
+		would := ClaimFor(f.dra, pod, info)
 		if _, status := pl.PreFilter(ctx, state, pod, nil); status.Code() == fwk.Skip {
+			if would != nil {
+				t.Fatalf("a claim would be made for a pod that needs none: %+v", would.Spec)
+			}
 			return
 		} else if !status.IsSuccess() {
 			t.Fatal(status)
@@ -284,6 +289,9 @@ func TestRequestMappingsAreUpstreams(t *testing.T) {
 			}
 		}
 		claim := f.madeClaim(pod, 7)
+		if would == nil || !reflect.DeepEqual(would.Spec, claim.Spec) {
+			t.Fatalf("want the requests %+v, got %+v", claim.Spec, would)
+		}
 		if status := pl.PreBind(ctx, state, pod, "n1"); !status.IsSuccess() {
 			t.Fatal(status)
 		}

@@ -85,14 +85,15 @@ func (s *State) consumerOf(pod *v1.Pod, claim string) types.UID {
 // consumers returns for whom a claim will be reserved because pods with a node name it, and is not yet.
 func (s *State) consumers(key types.NamespacedName, claim *resourcev1.ResourceClaim) map[types.UID]struct{} {
 	all := map[types.UID]struct{}{}
-	for uid := range s.claimUsers[key] { // any order: they go into a set
+	s.eachUser(key, func(uid types.UID) bool {
 		if p := s.pods[uid]; p != nil {
 			uid = s.consumerOf(p.Object, key.Name)
 		}
 		if !isReservedFor(claim, uid) {
 			all[uid] = struct{}{}
 		}
-	}
+		return true
+	})
 	return all
 }
 
@@ -121,6 +122,9 @@ func (s *State) IdleClaims(g *Group) (idle []eventlog.DeviceClaim) {
 		}
 		if s.informers.devices[key] != nil {
 			return nil // of a pod that is gone, and whose bind has no result yet
+		}
+		if s.FollowsDeviceUsers() && len(s.consumers(key, claim)) > 0 {
+			continue // a pod of no PodGroup, or of another one, uses it, and the claim does not say so yet
 		}
 		idle = append(idle, eventlog.DeviceClaim{Claim: claim.Name, UID: claim.UID})
 	}

@@ -166,6 +166,7 @@ func (s *State) place(p *Pod, nodeName string) {
 	s.count(nodeName, n)
 	s.touched(nodeName)
 	p.Node = nodeName
+	s.noteTaken(p)
 	s.countIn(p)
 	if s.Overcommitted(p) {
 		s.roomVersion++ // what it takes was not free before

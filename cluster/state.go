@@ -61,6 +61,8 @@ type State struct {
 	judged map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
 	freed  []FreedClaim    // see TakeFreed; no state: Apply takes what it has caused
 
+	taken []string // see TakeTaken; no state: Apply takes what it has caused
+
 	keepsDevices   bool               // see KeepUnresolvedDevices
 	keepsElsewhere bool               // see KeepDevicesBoundElsewhere
 	returned       map[types.UID]bool // see NoteReturned; it follows from the state and the effects
@@ -75,7 +77,7 @@ func New() *State {
 		free:                 Capacity{classes: informers.dra.classes},
 		nodes:                map[string]*node{},
 		images:               map[string]*fwk.ImageStateSummary{},
-		claimUsers:           claimUsers{},
+		claimUsers:           newClaimUsers(),
 		withAffinity:         nodeSet{members: map[string]fwk.NodeInfo{}},
 		withAntiAffinity:     nodeSet{members: map[string]fwk.NodeInfo{}},
 		withWideAntiAffinity: nodeSet{members: map[string]fwk.NodeInfo{}},
@@ -130,7 +132,11 @@ func (s *State) Upsert(res eventlog.Resource, obj eventlog.Object) (old eventlog
 	case eventlog.PriorityClasses:
 		s.classChanged(obj.GetName())
 	}
+	awaited := s.isAwaited(res, obj)
 	old, err = s.informers.Upsert(res, obj)
+	if awaited {
+		s.noteReserved(obj)
+	}
 	s.recountFor(res, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	return old, err
 }

@@ -155,6 +155,13 @@ func (w *payloadWriter) devices(list []DeviceClaim) {
 		w.str("device claim's uid", string(list[i].UID))
 		shape := infoWire[infoByResource[ResourceClaims].code]
 		w.fail("device claim's allocation", shape.check([]byte(list[i].Allocation)))
+		if w.err == nil && list[i].UID != "" {
+			claim, _, err := decodeAllocation(list[i].Allocation, decodeMost)
+			if err == nil {
+				err = list[i].checkMade(claim)
+			}
+			w.fail("device claim's allocation", err)
+		}
 		w.uvarint(uint64(len(list[i].Allocation)))
 		w.b = append(w.b, list[i].Allocation...)
 	}

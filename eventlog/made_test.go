@@ -48,6 +48,13 @@ func TestRequestsOfAClaimAreOfFormat9(t *testing.T) {
 			t.Errorf("format %d: %s, %v", want, text, err)
 		}
 	}
+	// What no reader takes is not written.
+	wrong := made
+	wrong.UID = "u"
+	if _, err := eventlog.AppendRecord(nil, entry(plain, wrong), [32]byte{}); err == nil ||
+		!strings.Contains(err.Error(), "requests of a claim with a UID") {
+		t.Errorf("requests of a claim that is there are written: %v", err)
+	}
 	text, err := eventlog.AppendJSON(nil, entry(made))
 	if err != nil {
 		t.Fatal(err)

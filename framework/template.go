@@ -84,16 +84,13 @@ func (c *search) findClaims() {
 		return
 	}
 	c.knownClaims = false
-	if c.p.stage.changed != nil && slices.ContainsFunc(c.pod.Spec.ResourceClaims, isShared) {
+	if c.p.stage.changed != nil && len(cluster.SharedClaims(c.p.world.DRA, c.pod)) > 0 {
 		// a pod that the rehearsal has placed may have the claim's devices
 	} else if c.p.world.Claims != nil {
 		c.claims, c.knownClaims = c.p.world.Claims(c.claims, c.pod)
 	}
 	c.claims = strconv.AppendBool(c.claims, c.knownClaims)
 }
-
-// isShared reports whether other pods may name the claim as well.
-func isShared(claim v1.PodResourceClaim) bool { return claim.ResourceClaimName != nil }
 
 // encode returns all that a pod of such a spec says, save what neither the plugins in insideClasses nor those in
 // preparesByTemplate look at: its metadata but for the namespace, the name of its gang, and those of its claims, in the

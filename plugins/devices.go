@@ -132,11 +132,26 @@ func (p *boundedDevices) PreFilter(ctx context.Context, state fwk.CycleState, po
 		}
 		state.Write(shareKey, selectorShare(maxSelectorCost/max(1, len(nodes))))
 	}
+	if why := p.beingMade(pod); why != "" {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	}
 	if len(pod.Spec.ResourceClaims) > 0 || len(classes) > 0 {
 		p.begin(state, pod)
 		p.notePlaced(state, pod, nodes)
 	}
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
+}
+
+// beingMade says which claim of the pod the bind of another one is just making; "" for none.
+func (p *boundedDevices) beingMade(pod *v1.Pod) string {
+	state := p.state()
+	if state == nil {
+		return ""
+	}
+	if claim := state.ClaimBeingMade(pod); claim != "" {
+		return fmt.Sprintf("resourceclaim %q is being made for the extended resources of another pod", claim)
+	}
+	return ""
 }
 
 // askFor returns a claim that asks for devices of these classes.

@@ -31,30 +31,44 @@ import (
 // While nominated pods wait for their devices, no other pod of their priority or below takes what would leave too few.
 // First the pod has what it finds first, and it is seen whether the nominated ones still find theirs, with the devices
 // of the pods that are leaving. If they do not, they have theirs first, and the pod is to have others, also in Reserve.
+//
+// Nothing is evicted for devices that a pod requests as extended resources. From behaviour 9 on such a pod leaves
+// nominated pods theirs, and others leave it those that are free while it is nominated. In a rehearsal it has those
+// that are free.
 
 // tooFew is what kube-scheduler says where devices are taken or not there.
 const tooFew = "cannot allocate all claims"
 
 var errManySteps = errors.New("the search for devices that preemption could free takes too many steps")
 
+// state returns the cluster's state; nil if there is none that is seen.
+func (p *boundedDevices) state() *cluster.State {
+	h, ok := p.handle.(framework.Handle)
+	if !ok || h.Evictions() == nil {
+		return nil
+	}
+	return h.Evictions().State()
+}
+
 // freeable returns the cluster's state if preemption frees devices, nil if it does not.
 func (p *boundedDevices) freeable() *cluster.State {
-	h, ok := p.handle.(framework.Handle)
-	if !ok {
+	state := p.state()
+	if state == nil || !state.FreesDevices() {
 		return nil
 	}
-	view := h.Evictions()
-	if view == nil || !view.State().FreesDevices() {
-		return nil
-	}
-	return view.State()
+	return state
 }
 
 // resolvable returns a status that says that preemption may help, if it may: devices of the node are in use. For a pod
-// that requests devices as extended resources nothing is evicted: rehearsals do not know the claims that binds make.
+// that requests devices as extended resources nothing is evicted that has some.
 func (p *boundedDevices) resolvable(status *fwk.Status, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if status.Code() != fwk.UnschedulableAndUnresolvable || !isTooFew(status) ||
-		len(cluster.ClassesOf(p.handle.SharedDRAManager(), pod)) > 0 {
+	switch {
+	case !isTooFew(status):
+		return status
+	case p.wantsMade(pod):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, tooFew)
+	case status.Code() != fwk.UnschedulableAndUnresolvable,
+		cluster.StandsForDevices(p.handle.SharedDRAManager(), pod):
 		return status
 	}
 	if state := p.freeable(); state == nil || !state.OffersDevices(node.Node().Name) {
@@ -74,7 +88,7 @@ func (n placedOn) Clone() fwk.StateData { return n }
 
 // notePlaced notes where a rehearsal has placed pods that share a claim with the pod: the devices are there then.
 func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) {
-	shared := namesOfShared(pod)
+	shared := cluster.SharedClaims(p.handle.SharedDRAManager(), pod)
 	state := p.freeable()
 	if len(shared) == 0 || state == nil || !p.rehearsed() {
 		return
@@ -84,24 +98,15 @@ func (p *boundedDevices) notePlaced(cycle fwk.CycleState, pod *v1.Pod, nodes []f
 		if err != nil {
 			continue
 		}
-		for _, member := range beyond(node, actual) {
+		for _, member := range p.beyond(node, actual) {
 			names := func(name string) bool { return slices.Contains(shared, name) }
-			if member.Namespace == pod.Namespace && slices.ContainsFunc(namesOfShared(member), names) {
+			if member.Namespace == pod.Namespace &&
+				slices.ContainsFunc(cluster.SharedClaims(p.handle.SharedDRAManager(), member), names) {
 				cycle.Write(placedKey, placedOn(node.Node().Name))
 				return
 			}
 		}
 	}
-}
-
-// namesOfShared returns the names of the claims that other pods may name as well.
-func namesOfShared(pod *v1.Pod) (names []string) {
-	for _, claim := range pod.Spec.ResourceClaims {
-		if claim.ResourceClaimName != nil {
-			names = append(names, *claim.ResourceClaimName)
-		}
-	}
-	return names
 }
 
 // otherNode is a node with other pods than it has.
@@ -112,7 +117,8 @@ type otherNode struct {
 	cycle   fwk.CycleState
 	// dry says that it is asked what would be if pods went; otherwise only nominated pods are added.
 	dry bool
-	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims.
+	// members were placed there by the rehearsal before, and nominated are nominated to it: those that have claims, or
+	// request devices as extended resources.
 	members, nominated []*v1.Pod
 	on                 map[types.UID]bool // the pods on it
 }
@@ -138,7 +144,10 @@ func (p *boundedDevices) other(cycle fwk.CycleState, pod *v1.Pod, node fwk.NodeI
 		return nil
 	}
 	o := &otherNode{NodeInfo: node, p: p, cluster: state, cycle: cycle, dry: dry || staged != actual,
-		members: beyond(staged, actual), nominated: beyond(node, staged)}
+		members: p.beyond(staged, actual), nominated: p.beyond(node, staged)}
+	if rehearsed && state.FollowsDeviceUsers() {
+		o.members = append(o.members, p.placedAgain(state, pod, staged, actual)...)
+	}
 	if !o.dry && len(o.nominated) == 0 {
 		return nil
 	}
@@ -166,15 +175,40 @@ func (p *boundedDevices) holdsPlace(state *cluster.State, pod *v1.Pod) bool {
 	return own != nil && own.Stage == cluster.Waiting
 }
 
-// beyond returns the pods with claims that are on node and not on before.
-func beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
+// wantsMade reports whether the pod requests devices as extended resources; false before behaviour 9.
+func (p *boundedDevices) wantsMade(pod *v1.Pod) bool {
+	state := p.state()
+	return state != nil && state.FollowsDeviceUsers() && cluster.StandsForDevices(p.handle.SharedDRAManager(), pod)
+}
+
+// beyond returns the pods that want devices and are on node and not on before.
+func (p *boundedDevices) beyond(node, before fwk.NodeInfo) (pods []*v1.Pod) {
 	if node == before {
 		return nil
 	}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		if len(pod.Spec.ResourceClaims) > 0 && !has(before, pod.UID) {
+		if (len(pod.Spec.ResourceClaims) > 0 || p.wantsMade(pod)) && !has(before, pod.UID) {
 			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// placedAgain returns the pods of the pod's own gangs that wait on the node, and that a rehearsal has placed there
+// again: they get their devices anew.
+func (p *boundedDevices) placedAgain(state *cluster.State, pod *v1.Pod, staged, actual fwk.NodeInfo) (pods []*v1.Pod) {
+	g := state.GroupOf(pod)
+	if g == nil || staged == actual {
+		return nil
+	}
+	for _, info := range staged.GetPods() {
+		member := info.GetPod()
+		known := state.Pod(member.UID)
+		if known != nil && known.Stage == cluster.Waiting && known.Group != nil && has(actual, member.UID) &&
+			known.Group.Mode() != cluster.NonStrict && slices.Contains(g.Unit(), known.Group) &&
+			(len(member.Spec.ResourceClaims) > 0 || p.wantsMade(member)) {
+			pods = append(pods, member)
 		}
 	}
 	return pods
@@ -233,7 +267,7 @@ func (o *otherNode) filter(ctx context.Context, pod *v1.Pod) *fwk.Status {
 
 // filterDry filters the node as it would be, without regard to nominated pods.
 func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, pod *v1.Pod) *fwk.Status {
-	trial.Free(o.stays(pod))
+	trial.Free(o.staysFor(pod))
 	before := trial.Mark()
 	given, err := o.giveAll(ctx, trial, o.members, o.stays)
 	if err != nil {
@@ -253,10 +287,36 @@ func (o *otherNode) filterDry(ctx context.Context, trial *cluster.DeviceTrial, p
 	return nil
 }
 
+// staysFor returns what says of a user of a claim whether it keeps its devices, where the pod is searched for. One that
+// requests devices as extended resources counts on none that come free by evictions, but on those of pods that wait on
+// a node: these lose them with the Decision.
+func (o *otherNode) staysFor(pod *v1.Pod) func(types.UID) bool {
+	stays := o.stays(pod)
+	if !o.p.wantsMade(pod) {
+		return stays
+	}
+	return func(uid types.UID) bool {
+		user := o.cluster.Pod(uid)
+		return user == nil || user.Stage != cluster.Waiting || stays(uid)
+	}
+}
+
 // wantsAll reports whether none of the pod's claims has devices.
 func (o *otherNode) wantsAll(pod *v1.Pod) bool {
+	all := len(pod.Spec.ResourceClaims)
+	if o.claimFor(pod) != nil {
+		all++
+	}
 	wanted, ok := o.wanted(cluster.ForAllocator(o.p.handle.SharedDRAManager()), []*v1.Pod{pod})
-	return ok && len(wanted) == len(pod.Spec.ResourceClaims)
+	return ok && len(wanted) == all
+}
+
+// claimFor returns the claim that the bind of the pod would make on the node; nil for none, and before behaviour 9.
+func (o *otherNode) claimFor(pod *v1.Pod) *resourcev1.ResourceClaim {
+	if !o.p.wantsMade(pod) {
+		return nil
+	}
+	return cluster.ClaimFor(o.p.handle.SharedDRAManager(), pod, o.NodeInfo)
 }
 
 func isTooFew(status *fwk.Status) bool {
@@ -332,7 +392,9 @@ func (o *otherNode) keepers(ctx context.Context, trial *cluster.DeviceTrial) (ke
 func (o *otherNode) giveKept(ctx context.Context, trial *cluster.DeviceTrial, pods []*v1.Pod) []givenClaim {
 	before := trial.Mark()
 	for _, n := range pods {
-		trial.Free(o.remains(n))
+		if !o.p.wantsMade(n) {
+			trial.Free(o.remains(n))
+		}
 	}
 	given, _ := o.giveAll(ctx, trial, pods, o.remains)
 	if given == nil {
@@ -469,6 +531,9 @@ func (o *otherNode) wanted(dra fwk.SharedDRAManager, pods []*v1.Pod) (wanted []*
 			if claim.Status.Allocation == nil && !slices.ContainsFunc(wanted, same) {
 				wanted = append(wanted, claim)
 			}
+		}
+		if claim := o.claimFor(pod); claim != nil {
+			wanted = append(wanted, claim)
 		}
 	}
 	return wanted, true

@@ -58,7 +58,9 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	for _, claim := range m.cluster.TakeFreed() {
 		m.tellMoved(eventlog.ResourceClaims, fwk.Update, claim.Before, claim.Now)
 	}
+	m.retryAwaiting(m.cluster.TakeTaken())
 	m.nominated.followGroup(e)
+	m.nominated.followClaim(e)
 	m.nominated.tellVacated()
 	if e := m.queue.Head(); e != nil {
 		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try

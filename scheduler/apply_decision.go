@@ -74,6 +74,7 @@ func (m *Machine) applyCycle(seq uint64, p *cluster.Pod, d *eventlog.Decision) e
 		return err
 	}
 	m.nominated.apply(key, d)
+	m.giveBackClaims(seq, key, p, d)
 	// The queue learns of the freed room last, so that an entity that this decision refused is retried for it too.
 	for _, pod := range freed {
 		m.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
@@ -100,9 +101,6 @@ func (m *Machine) applyOutcome(seq uint64, key queue.Key, waited bool, p *cluste
 		return nil
 	case eventlog.Unschedulable, eventlog.Error:
 		m.applyFailure(key, waited, d)
-		if e := m.queue.Get(key); e != nil && e.State() != queue.InFlight {
-			m.giveBackClaims(seq, p)
-		}
 		return nil
 	}
 	return fmt.Errorf("decision of cycle %d: unknown outcome %d", d.Cycle, d.Outcome)

@@ -14,7 +14,7 @@ import (
 
 // Behaviour is the number of the rules by which this version decides and applies: it starts epochs with it. Epochs of
 // lower numbers are applied, and decided again, by the rules of theirs.
-const Behaviour = 8
+const Behaviour = 9
 
 // Rules are what one behaviour does in another way than the one before it.
 type Rules struct {
@@ -143,6 +143,24 @@ var Behaviours = []Rules{
 			"which none are needed. The task is read of the annotation before the label. A gang that is refused for " +
 			"its parts alone is evicted below its minimum if it asks for that.",
 	}},
+	{Number: 9, Plugins: "v1.37.0", Kept: true, Changed: []string{
+		"A claim that is made of a template for a PodGroup counts as shared by its pods: preemption plans for all " +
+			"of them where its devices are, and of its 256 users the PodGroup is one. Before, it counted as each " +
+			"pod's own.",
+		"The devices of a claim that a PodGroup has reserved, or will have because a pod of it is bound or being " +
+			"bound, do not count as coming free. Before, pods were evicted for them in vain.",
+		"A claim of a PodGroup is not given back while a pod of it is nominated by a Decision, nor while a pod of " +
+			"another group, or of none, uses it and the claim does not say so yet.",
+		"A pod that requests devices as extended resources leaves nominated pods theirs, and has free ones kept " +
+			"while it is nominated. For other room on a node nothing is evicted for it where devices would be too " +
+			"few, also with those of the victims, and also for all members of a gang together.",
+		"A pod that names the claim that the bind of another pod is just making waits until that is logged with its " +
+			"devices. Before, the Decision could not be read.",
+		"A member that waits in Permit and is planned for the same node again may get other devices there.",
+		"A gang has nobody evicted and is nominated only if it is to have devices that come free where its members " +
+			"were planned. Pods that wait for devices of pods that have ended are tried again when another pod uses " +
+			"the claim, and those that left nominated pods theirs when the claim of such a pod is gone.",
+	}},
 }
 
 // BehaviourError says that an epoch, or a snapshot's state, is of a behaviour that this version does not know.
@@ -210,6 +228,10 @@ func (r *rules) freesDevices() bool { return r.behaviour >= 8 }
 // boundsSelectors reports whether the cost of CEL selectors is bounded for each cycle, and those are refused whose
 // answer depends on the order of a map.
 func (r *rules) boundsSelectors() bool { return r.behaviour >= 7 }
+
+// followsDeviceUsers reports whether preemption, the claims of PodGroups and the devices of extended resources go by
+// all users of a claim, and heed each other.
+func (r *rules) followsDeviceUsers() bool { return r.behaviour >= 9 }
 
 // sharesGroupClaims reports whether claims may be those of PodGroups, where the feature gate is on.
 func (r *rules) sharesGroupClaims() bool { return r.behaviour >= 8 }
@@ -331,6 +353,7 @@ var searches = [Behaviour + 1]search{
 	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 	8: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	9: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
@@ -368,4 +391,5 @@ func (m *Machine) useRules() {
 	m.cluster.FreeDevices(m.rules.freesDevices())
 	m.cluster.ShareGroupClaims(m.rules.sharesGroupClaims())
 	m.cluster.MakeClaims(m.rules.makesClaims())
+	m.cluster.FollowDeviceUsers(m.rules.followsDeviceUsers())
 }

@@ -118,7 +118,7 @@ func (m *Machine) endSparing() {
 		default:
 			m.queue.Move(upstream.EventAssignedPodDelete, p.Placed(), nil)
 		}
-		if m.rules.freesDevices() && len(m.cluster.Pod(uid).Object.Spec.ResourceClaims) > 0 {
+		if m.rules.freesDevices() && m.nominated.wantsDevices(m.cluster.Pod(uid)) {
 			tellDevices(m.queue)
 		}
 	}
@@ -343,6 +343,18 @@ func (m *Machine) retry(some, others []queue.Key) {
 		if !retried[key] {
 			retried[key] = true
 			m.queue.Retry(key)
+		}
+	}
+}
+
+// retryAwaiting has the pods tried again that are nominated to nodes where devices were about to come free and do not:
+// they may have had no other pod evicted for these.
+func (m *Machine) retryAwaiting(nodes []string) {
+	for _, node := range nodes {
+		for _, uid := range m.nominated.byNode[node] {
+			if p := m.cluster.Pod(uid); p.Stage == cluster.Pending && m.nominated.wantsDevices(p) {
+				m.queue.Retry(m.entities.keyOf(p))
+			}
 		}
 	}
 }

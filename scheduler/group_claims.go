@@ -8,6 +8,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/queue"
 )
 
 // The claims of a PodGroup stay reserved for it while its pods come and go. If none of them has a node, and an attempt
@@ -15,13 +16,21 @@ import (
 // DynamicResources does in PodGroupPostFilter (deallocatePodGroupClaims). Other devices can be found for it then, and
 // others can have these.
 
-// giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of: its attempt has failed
-// with the decision at entry seq.
-func (m *Machine) giveBackClaims(seq uint64, p *cluster.Pod) {
-	if p == nil || p.Group == nil || !m.cluster.HasGroupClaims() {
+// giveBackClaims asks to give back the claims of the PodGroups that a pod's entity is made of, if its attempt has
+// failed with the decision at entry seq. While the attempt goes on nothing is given back, and from behaviour 9 on
+// nothing that the nominations of a PodGroup's pods count on.
+func (m *Machine) giveBackClaims(seq uint64, key queue.Key, p *cluster.Pod, d *eventlog.Decision) {
+	if d.Outcome != eventlog.Unschedulable && d.Outcome != eventlog.Error || p.Group == nil ||
+		!m.cluster.HasGroupClaims() {
+		return
+	}
+	if e := m.queue.Get(key); e == nil || e.State() == queue.InFlight {
 		return
 	}
 	for _, g := range p.Group.Unit() {
+		if m.rules.followsDeviceUsers() && m.nominated.hasOwnIn(g) {
+			continue
+		}
 		if object := g.ObjectOf(eventlog.PodGroups); len(m.cluster.IdleClaims(g)) > 0 {
 			m.effects.add(Effect{Kind: GiveBack, Seq: seq, Namespace: g.Namespace, Name: g.Name, UID: object.GetUID()})
 		}

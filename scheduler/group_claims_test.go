@@ -2,7 +2,9 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -36,12 +38,23 @@ func (s *sharing) podGroup(name string, minimum int32, claim string) {
 
 // member logs a pod of a group that has the claim.
 func (s *sharing) member(name, group, claim, cpu string) {
+	s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: memberOf(name, group, claim, cpu)})
+}
+
+// homeless logs one that finds no node, and not for want of room.
+func (s *sharing) homeless(name, group, claim string) {
+	pod := memberOf(name, group, claim, "1m")
+	pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+}
+
+func memberOf(name, group, claim, cpu string) *v1.Pod {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 	pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", Containers: []v1.Container{{Name: "c", Image: "i"}}}
 	pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim}}
 	pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
-	s.apply(&eventlog.Upserted{Resource: eventlog.Pods, Object: pod})
+	return pod
 }
 
 // decided applies what is decided, and returns the last Decision on each pod.
@@ -189,6 +202,31 @@ func boundMember() *v1.Pod {
 	pod.Spec = v1.PodSpec{SchedulerName: "default-scheduler", NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}
 	pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	return pod
+}
+
+// A claim of a PodGroup that another pod uses is not given back before the claim says so: its devices would come free
+// while that pod is being bound.
+func TestAClaimOfAPodGroupThatAnotherPodUsesStays(t *testing.T) {
+	s := newGroupSharing(t)
+	s.reserve([]string{"g"}, nil)
+	s.podGroup("g", 2, "shared")
+	if d := s.decide("x"); d.Outcome != eventlog.Scheduled {
+		t.Fatalf("pod x: %+v", d)
+	}
+	gives := func() bool {
+		return slices.ContainsFunc(s.m.Effects(), func(e scheduler.Effect) bool { return e.Kind == scheduler.GiveBack })
+	}
+	s.homeless("a", "g", "shared")
+	s.homeless("b", "g", "shared")
+	if d := s.decided(); len(d) == 0 || d["a"].Outcome == eventlog.Scheduled || gives() {
+		t.Fatalf("before it is reserved for pod x: %v, the effects are %+v", d["a"].Outcome, s.m.Effects())
+	}
+	s.reserve([]string{"g"}, []string{"x"})
+	s.later = time.Hour
+	s.homeless("c", "g", "shared")
+	if s.decided(); !gives() {
+		t.Errorf("when it is reserved for pod x: the effects are %+v", s.m.Effects())
+	}
 }
 
 // While a pod of it has a node, the claims are in use: an attempt on another pod that fails changes nothing.

@@ -99,11 +99,32 @@ func (n *nominations) set(uid types.UID, node string) {
 
 // vacate notes that room is not kept on the node any more, unless the pod has it now.
 func (n *nominations) vacate(uid types.UID, node string) {
-	if p := n.entities.cluster.Pod(uid); p != nil && len(p.Object.Spec.ResourceClaims) > 0 {
+	if p := n.entities.cluster.Pod(uid); p != nil && n.wantsDevices(p) {
 		n.devices = n.rules.freesDevices()
 	}
 	if p := n.entities.cluster.Pod(uid); p != nil && p.Node != node && n.entities.cluster.Node(node) != nil {
 		n.vacated = append(n.vacated, p.InfoOn(node).GetPod())
+	}
+}
+
+// wantsDevices reports whether devices are kept for a pod while it is nominated, and may come free when it goes.
+func (n *nominations) wantsDevices(p *cluster.Pod) bool {
+	return len(p.Object.Spec.ResourceClaims) > 0 ||
+		n.rules.followsDeviceUsers() && n.entities.cluster.Informers().StandsForDevices(p.Object)
+}
+
+// followClaim notes, if the entry says that a claim is gone which a nominated pod uses, that devices are not kept any
+// more for the pod: it cannot have any.
+func (n *nominations) followClaim(entry eventlog.Entry) {
+	d, ok := entry.Payload.(*eventlog.Deleted)
+	if !ok || d.Resource != eventlog.ResourceClaims || !n.rules.followsDeviceUsers() {
+		return
+	}
+	// any order: one is enough
+	for uid := range n.nodes {
+		if p := n.entities.cluster.Pod(uid); p != nil && n.counts(uid) && cluster.Uses(p.Object, d.Namespace, d.Name) {
+			n.devices = true
+		}
 	}
 }
 
@@ -326,6 +347,12 @@ func (n *nominations) hasOwn(key queue.Key) bool {
 	}
 	kept, _ := n.byEntity()
 	return slices.ContainsFunc(kept[key], func(k backfill.Kept) bool { return k.Own })
+}
+
+// hasOwnIn reports whether a Decision nominated any pod of a gang.
+func (n *nominations) hasOwnIn(g *cluster.Group) bool {
+	return len(n.own) > 0 &&
+		slices.ContainsFunc(g.Members(), func(p *cluster.Pod) bool { return n.own[p.Object.UID] })
 }
 
 // KeepsFrom is asked by the framework whether the room that is kept for a nominated pod is not free for another one.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
@@ -37,6 +38,14 @@ type preemptedDevices struct {
 	free   []string                             // claims that are to give their devices back
 
 	evicted map[string]int // by pod or gang, how many decisions have had pods evicted for it
+
+	// groups are the gangs whose pods share a claim of the PodGroup, by name; none where the feature gate is off.
+	groups     map[string]bool
+	hasGroups  bool
+	homeless   map[string]string // the node selector of the pods that come
+	givenBack  int               // how many claims of PodGroups were given back
+	extended   int               // how many pods got devices as extended resources
+	withShared int               // how many gangs with a claim of their PodGroup had others evicted
 }
 
 type devicePod struct {
@@ -46,18 +55,23 @@ type devicePod struct {
 	gang   string
 }
 
-const anyDevice = "any"
+const (
+	anyDevice = "any"
+	// extendedDevice is the resource that anyDevice stands for.
+	extendedDevice = "example.com/any"
+)
 
-func newPreemptedDevices(t *rapid.T, config []byte) *preemptedDevices {
+func newPreemptedDevices(t *rapid.T, config []byte, hasGroups bool) *preemptedDevices {
 	without := plugins.NewRegistry()
 	without.NoClasses = true
 	w := &preemptedDevices{T: t,
 		machines: [2]*scheduler.Machine{scheduler.New(without), scheduler.New(plugins.NewRegistry())},
 		pods:     map[string]*devicePod{}, claims: map[string]*resourcev1.ResourceClaim{}, inUse: map[string]string{},
-		evicted: map[string]int{}}
+		evicted: map[string]int{}, groups: map[string]bool{}, hasGroups: hasGroups}
 	w.apply(&eventlog.EpochStarted{ID: "e", Version: "v", Format: eventlog.FormatVersion, Config: config,
 		Behaviour: scheduler.Behaviour})
-	w.upsert(eventlog.DeviceClasses, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: anyDevice}})
+	w.upsert(eventlog.DeviceClasses, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: anyDevice},
+		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(extendedDevice)}})
 	red := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "red"}}
 	red.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 		Expression: `device.attributes["d"].colour == "red"`}}}
@@ -133,9 +147,23 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 		Spec: v1.PodSpec{SchedulerName: "default-scheduler", Priority: &priority,
 			Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
 				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("100m")}}}}}}
+	pod.Spec.NodeSelector = w.homeless
 	p := &devicePod{Pod: pod, gang: gang}
 	if gang != "" {
 		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &gang}
+	}
+	if w.groups[gang] {
+		w.shareOfGroup(p)
+		return name
+	}
+	if rapid.IntRange(0, 4).Draw(w.T, "extended") == 0 {
+		n := rapid.Int64Range(1, 2).Draw(w.T, "count")
+		pod.Spec.Containers[0].Resources.Requests[extendedDevice] = *resource.NewQuantity(n, resource.DecimalSI)
+		w.pods[name] = p
+		w.Logf("pod %s of gang %q comes with priority %d: it requests %d devices as a resource", name, gang, priority,
+			n)
+		w.upsert(eventlog.Pods, pod)
+		return name
 	}
 	class, count := anyDevice, int64(1)
 	if rapid.IntRange(0, 3).Draw(w.T, "red") == 0 {
@@ -169,6 +197,80 @@ func (w *preemptedDevices) pod(priority int32, gang string) string {
 	return name
 }
 
+// group makes a gang, whose pods share a claim that is made of a template, or not.
+func (w *preemptedDevices) group(name string, priority int32, members int) (pods []string) {
+	g := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("g" + name)}}
+	g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(members)}
+	if w.groups[name] = w.hasGroups && rapid.Bool().Draw(w.T, "group claim"); w.groups[name] {
+		w.claim("of-"+name, anyDevice, rapid.Int64Range(1, 2).Draw(w.T, "count"))
+		claim := w.claims["of-"+name].DeepCopy()
+		claim.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(g, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))}
+		w.log(claim)
+		g.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{
+			{Name: "x", ResourceClaimTemplateName: ptr.To("t")}}
+		g.Status.ResourceClaimStatuses = []schedulingv1beta1.PodGroupResourceClaimStatus{
+			{Name: "x", ResourceClaimName: &claim.Name}}
+	}
+	w.upsert(eventlog.PodGroups, g)
+	for range members {
+		pods = append(pods, w.pod(priority, name))
+	}
+	return pods
+}
+
+// again has the pods of a gang go, if they have nodes, and others come of which some find no node.
+func (w *preemptedDevices) again(gang string, priority int32, names []string) {
+	for _, name := range names {
+		if w.pods[name].node == "" {
+			return
+		}
+	}
+	for _, name := range names {
+		w.end(name)
+	}
+	w.homeless = map[string]string{"nowhere": ""}
+	for range names {
+		w.pod(priority, gang)
+		if rapid.Bool().Draw(w.T, "the others find one") {
+			w.homeless = nil
+		}
+	}
+	w.homeless = nil
+}
+
+// shareOfGroup has a pod use the claim of its gang.
+func (w *preemptedDevices) shareOfGroup(p *devicePod) {
+	claim := "of-" + p.gang
+	p.claims = []string{claim}
+	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("t")}}
+	p.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "x", ResourceClaimName: &claim}}
+	w.pods[p.Name] = p
+	w.Logf("pod %s of gang %q comes with priority %d, and shares its claim", p.Name, p.gang, *p.Spec.Priority)
+	w.upsert(eventlog.Pods, p.Pod)
+}
+
+// giveBack carries out what is asked for of claims of PodGroups.
+func (w *preemptedDevices) giveBack() {
+	for _, e := range w.machines[0].Effects() {
+		if e.Kind != scheduler.GiveBack {
+			continue
+		}
+		for _, c := range e.Devices {
+			if w.used(c.Claim) {
+				w.Fatalf("claim %s is to be given back, and a pod uses it", c.Claim)
+			}
+			w.Logf("claim %s is given back", c.Claim)
+			w.givenBack++
+			claim := w.claims[c.Claim].DeepCopy()
+			claim.Status = resourcev1.ResourceClaimStatus{}
+			w.give(c.Claim)
+			w.log(claim)
+		}
+	}
+}
+
 // decide applies all decisions that are due, and answers the binds.
 func (w *preemptedDevices) decide() {
 	for n := 0; ; n++ {
@@ -195,7 +297,7 @@ func (w *preemptedDevices) take(d *eventlog.Decision) {
 	w.Logf("%s is %s %s with %v; evicts %v, nominated to %s, and %v", d.Name, d.Outcome, d.Node, names, d.Victims,
 		d.Nominated, d.Nominations)
 	for _, c := range d.Devices {
-		w.use(c)
+		w.use(w.pods[d.Name], c)
 	}
 	if d.Node != "" {
 		w.pods[d.Name].node = d.Node
@@ -234,7 +336,7 @@ func (w *preemptedDevices) owner(name string) string {
 }
 
 // use has a claim have the devices that a decision gives it. No device is given twice.
-func (w *preemptedDevices) use(c eventlog.DeviceClaim) {
+func (w *preemptedDevices) use(p *devicePod, c eventlog.DeviceClaim) {
 	result, err := c.Result()
 	if err != nil {
 		w.Fatal(err)
@@ -246,6 +348,16 @@ func (w *preemptedDevices) use(c eventlog.DeviceClaim) {
 		}
 		w.inUse[device] = c.Claim
 	}
+	if c.UID == "" {
+		requests, err := c.Requests()
+		if err != nil || w.claims[c.Claim] != nil {
+			w.Fatalf("claim %s is to be made: %v, %v", c.Claim, w.claims[c.Claim], err)
+		}
+		made := cluster.ClaimToMake(p.Pod, c.Claim, requests)
+		made.UID = types.UID("c" + c.Claim)
+		w.claims[c.Claim], p.claims = made, append(p.claims, c.Claim)
+		w.extended++
+	}
 	claim := w.claims[c.Claim].DeepCopy()
 	claim.Status.Allocation = result
 	w.claims[c.Claim] = claim // logged once its pod is bound
@@ -253,13 +365,19 @@ func (w *preemptedDevices) use(c eventlog.DeviceClaim) {
 
 // release takes a pod off the node that it was held on.
 func (w *preemptedDevices) release(name string) {
-	w.pods[name].node = ""
-	for _, claim := range w.pods[name].claims {
-		if !w.used(claim) {
+	p := w.pods[name]
+	p.node = ""
+	p.claims = slices.DeleteFunc(p.claims, func(claim string) bool {
+		made := w.claims[claim].Annotations != nil
+		if !w.used(claim) && len(w.claims[claim].Status.ReservedFor) == 0 {
 			w.give(claim)
 			w.claims[claim].Status = resourcev1.ResourceClaimStatus{}
 		}
-	}
+		if made {
+			delete(w.claims, claim)
+		}
+		return made
+	})
 }
 
 func (w *preemptedDevices) used(claim string) bool {
@@ -281,8 +399,14 @@ func (w *preemptedDevices) bind(name string) {
 	p := w.pods[name]
 	for _, c := range p.claims {
 		claim := w.claims[c].DeepCopy()
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
-			Resource: "pods", Name: name, UID: types.UID(name)})
+		consumer := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID(name)}
+		if w.groups[p.gang] {
+			consumer = resourcev1.ResourceClaimConsumerReference{APIGroup: schedulingv1beta1.GroupName,
+				Resource: "podgroups", Name: p.gang, UID: types.UID("g" + p.gang)}
+		}
+		if !slices.Contains(claim.Status.ReservedFor, consumer) {
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer)
+		}
 		w.log(claim)
 	}
 	w.apply(&eventlog.BindResult{UID: types.UID(name), Node: p.node, Outcome: eventlog.BindBound,
@@ -303,7 +427,9 @@ func (w *preemptedDevices) settle(name string) {
 	w.Logf("claim %s is settled", name)
 	claim := w.claims[name].DeepCopy()
 	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor,
-		func(r resourcev1.ResourceClaimConsumerReference) bool { return w.pods[r.Name] == nil })
+		func(r resourcev1.ResourceClaimConsumerReference) bool {
+			return r.Resource == "pods" && w.pods[r.Name] == nil
+		})
 	if len(claim.Status.ReservedFor) > 0 {
 		w.log(claim)
 		return
@@ -322,6 +448,7 @@ func (w *preemptedDevices) settle(name string) {
 func (w *preemptedDevices) pass() {
 	w.now += time.Minute
 	w.apply(&eventlog.Tick{})
+	w.giveBack()
 	w.made++
 	w.node(0)
 	w.decide()
@@ -344,6 +471,9 @@ func (w *preemptedDevices) finish(below int32) {
 			if w.claims[next] != nil {
 				w.settle(next)
 			}
+		case n == 8 && below > 0 && rapid.IntRange(0, 3).Draw(w.T, "another gang") == 0:
+			priority := rapid.Int32Range(0, below-1).Draw(w.T, "priority")
+			w.group(fmt.Sprintf("low%d", w.made), priority, rapid.IntRange(1, 3).Draw(w.T, "members"))
 		case n == 8 && below > 0:
 			w.pod(rapid.Int32Range(0, below-1).Draw(w.T, "priority"), "")
 		default:
@@ -362,14 +492,31 @@ func (w *preemptedDevices) finish(below int32) {
 
 // TestPodsThatHaveOthersEvictedForDevicesGetThem: no device is given twice. For a pod, or a gang, others are evicted
 // once, and then it has its place, whatever comes meanwhile that is less important; also where it is tried before the
-// devices are free. With and without memos the same is decided.
+// devices are free. With and without memos the same is decided. Some pods have their devices as extended resources, and
+// the pods of some gangs share a claim of their PodGroup.
 func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {
-	config := defaultConfig(t)
-	singles, gangs := 0, 0
+	configs := [][]byte{defaultConfig(t), encodedConfig(t, groupClaimsOn)}
+	singles, gangs, all := 0, 0, preemptedDevices{}
 	rapid.Check(t, func(t *rapid.T) {
-		w := newPreemptedDevices(t, config)
-		for range rapid.IntRange(1, 8).Draw(t, "before") {
-			w.pod(rapid.Int32Range(0, 3).Draw(t, "priority"), "")
+		hasGroups := rapid.IntRange(0, 1).Draw(t, "PodGroups have claims")
+		w := newPreemptedDevices(t, configs[hasGroups], hasGroups == 1)
+		defer func() {
+			all.givenBack += w.givenBack
+			all.extended += w.extended
+			all.withShared += w.withShared
+		}()
+		for i := range rapid.IntRange(1, 8).Draw(t, "before") {
+			priority := rapid.Int32Range(0, 3).Draw(t, "priority")
+			if rapid.IntRange(0, 3).Draw(t, "gang before") == 0 {
+				gang, members := fmt.Sprintf("before%d", i), rapid.IntRange(1, 3).Draw(t, "members")
+				names := w.group(gang, priority, members)
+				if rapid.Bool().Draw(t, "again") {
+					w.decide()
+					w.again(gang, priority, names)
+				}
+			} else {
+				w.pod(priority, "")
+			}
 			w.decide()
 			w.finish(0)
 		}
@@ -377,13 +524,7 @@ func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {
 			names, owner := []string(nil), ""
 			if rapid.IntRange(0, 2).Draw(t, "gang") == 0 {
 				owner = fmt.Sprintf("g%d", priority)
-				members := rapid.IntRange(2, 4).Draw(t, "members")
-				group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: owner}}
-				group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(members)}
-				w.upsert(eventlog.PodGroups, group)
-				for range members {
-					names = append(names, w.pod(priority, owner))
-				}
+				names = w.group(owner, priority, rapid.IntRange(2, 4).Draw(t, "members"))
 			} else {
 				names = append(names, w.pod(priority, ""))
 				owner = names[0]
@@ -401,6 +542,9 @@ func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {
 					t.Fatalf("pods were evicted for %s, and %s has no node", owner, name)
 				}
 			}
+			if w.groups[owner] {
+				w.withShared++
+			}
 			if len(names) > 1 {
 				gangs++
 			} else {
@@ -413,5 +557,9 @@ func TestPodsThatHaveOthersEvictedForDevicesGetThem(t *testing.T) {
 	})
 	if singles == 0 || gangs == 0 {
 		t.Errorf("for devices %d pods and %d gangs have had others evicted", singles, gangs)
+	}
+	if all.givenBack == 0 || all.extended == 0 || all.withShared == 0 {
+		t.Errorf("%d claims of PodGroups were given back, %d pods got devices as resources, and others were evicted "+
+			"for %d gangs with a claim of their PodGroup", all.givenBack, all.extended, all.withShared)
 	}
 }

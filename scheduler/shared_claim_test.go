@@ -20,6 +20,8 @@ import (
 type sharing struct {
 	t *testing.T
 	m *scheduler.Machine
+	// later is how much time has passed.
+	later time.Duration
 }
 
 func newSharing(t *testing.T) *sharing {
@@ -56,7 +58,7 @@ func (s *sharing) apply(p eventlog.Payload) {
 		epoch++
 	}
 	if err := s.m.Apply(eventlog.Entry{Seq: s.m.Seq() + 1, Epoch: epoch,
-		Time: eventlog.TimeOf(time.Unix(1_700_000_000, 0)), Payload: p}); err != nil {
+		Time: eventlog.TimeOf(time.Unix(1_700_000_000, 0).Add(s.later)), Payload: p}); err != nil {
 		s.t.Fatal(err)
 	}
 }

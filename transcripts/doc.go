@@ -26,23 +26,28 @@
 //	group NS/NAME [min=3] [api=x-k8s.io] [below=Evict] [annotations=(k:v,...)]
 //	    A PodGroup of scheduling.k8s.io, or with api=x-k8s.io one of scheduling.x-k8s.io.
 //	    Of scheduling.k8s.io only: [priority=10] [topology=LABEL] [disruption=all] [preemptionPolicy=Never]
-//	    [parent=COMPOSITE] [policy=basic] [with=OTHER+OTHER] (with: Koordinator's groups).
+//	    [parent=COMPOSITE] [policy=basic] [with=OTHER+OTHER] (with: Koordinator's groups) [device=CLASS] (a
+//	    ResourceClaim for one device of the class comes before the group, as if it was made of a template for it).
 //	    Of scheduling.x-k8s.io only: [timeout=30s] [mode=NonStrict] [asks=GPUS] (asks: minResources).
 //	composite NS/NAME [min=2] [priority=10] [parent=COMPOSITE] [topology=LABEL]
 //	    A CompositePodGroup; without min it has the basic policy.
 //	pod NS/NAME [cpu=1] [memory=1Gi] [gpu=1] [count=N] [group=GROUP] [xgroup=GROUP] [node=NODE] [gate=GATE]
 //	    [priority=10] [preemptionPolicy=Never] [scheduler=NAME] [lasts=10s] [started=-1h] [selector=k:v] [label=k:v]
 //	    [labels=(k:v,...)] [annotations=(k:v,...)] [volume=CLAIM] [devices=RESOURCECLAIM]
-//	    [device=CLASS] [apart=LABEL from=k:v]
+//	    [device=CLASS] [groupdevice] [apart=LABEL from=k:v]
 //	    apart: it must not be beside pods of such a label, on nodes that have the same value of LABEL.
 //	    group: by spec.schedulingGroup. xgroup: by the label of scheduling.x-k8s.io. lasts: the declared duration.
 //	    count: N pods, whose names are NAME followed by a number from 0 on. device: a ResourceClaim for one device of
-//	    the class comes before the pod, as if it was made of a template.
-//	deviceclass NAME                  a DeviceClass of the devices whose driver has that name
+//	    the class comes before the pod, as if it was made of a template. groupdevice: it uses that of its group.
+//	deviceclass NAME [gpu]            a DeviceClass of the devices whose driver has that name; gpu: it stands for
+//	                                  the resource gpu
+//	claim NS/NAME device=CLASS [count=1]
+//	                                  a ResourceClaim that pods may name
 //	slice NODE driver=NAME [devices=8]
 //	                                  the ResourceSlice of all devices of a driver on a node
 //	allocated NS/POD                  the claims of a pod that has a node have their devices in the API server, too,
-//	                                  and are reserved for it
+//	                                  and are reserved for it, or for its group; while it is being bound, also the
+//	                                  claim that its bind makes
 //	deallocated NS/CLAIM              a claim has given its devices back
 //	apply RESOURCE                    the object that is the block's input, as YAML
 //	config [behaviour=N]              a new epoch with the KubeSchedulerConfiguration that is the block's input,

@@ -33,11 +33,13 @@ func (p *Player) inputs(d *datadriven.TestData) []eventlog.Payload {
 	case "node":
 		return upsert(eventlog.Nodes, p.node(d))
 	case "group":
-		return upsert(p.group(d))
+		return p.newGroup(d)
 	case "composite":
 		return upsert(eventlog.CompositePodGroups, p.composite(d))
 	case "deviceclass":
 		return upsert(eventlog.DeviceClasses, p.deviceClass(d))
+	case "claim":
+		return upsert(eventlog.ResourceClaims, p.newClaim(d))
 	case "slice":
 		return upsert(eventlog.ResourceSlices, p.slice(d))
 	case "pod":

@@ -92,7 +92,7 @@ func (p *Player) group(d *datadriven.TestData) (eventlog.Resource, eventlog.Obje
 		annotate("gang.scheduling.koordinator.sh/groups", string(names))
 	}
 	p.allow(d, 1, "min", "below", "annotations", "priority", "topology", "disruption", "preemptionPolicy", "parent",
-		"with", "policy")
+		"with", "policy", "device")
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 	if arg(d, "policy", "gang") == "basic" {
 		g.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
@@ -160,7 +160,7 @@ func (p *Player) pod(d *datadriven.TestData, namespace, name string) *v1.Pod {
 	p.t.Helper()
 	p.allow(d, 1, "cpu", "memory", "gpu", "count", "group", "xgroup", "node", "gate", "priority", "preemptionPolicy",
 		"scheduler", "lasts", "started", "selector", "label", "labels", "annotations", "volume", "devices",
-		"device", "apart", "from")
+		"device", "groupdevice", "apart", "from")
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: p.podUID(name)}}
 	pod.Labels = pair(d, "label")
 	if g := arg(d, "xgroup", ""); g != "" {
@@ -179,6 +179,10 @@ func (p *Player) pod(d *datadriven.TestData, namespace, name string) *v1.Pod {
 		pod.Status.StartTime = &metav1.Time{Time: p.now.Add(by).Std()}
 	}
 	p.podSpec(d, &pod.Spec)
+	if arg(d, "groupdevice", "") != "" {
+		claim := arg(d, "group", "") + "-" + deviceClaim
+		pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: deviceClaim, ResourceClaimName: &claim}}
+	}
 	return pod
 }
 
@@ -205,6 +209,9 @@ func (p *Player) podSpec(d *datadriven.TestData, spec *v1.PodSpec) {
 	if claim := arg(d, "volume", ""); claim != "" {
 		source := v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
 		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: source}}
+	}
+	if arg(d, "groupdevice", "") != "" {
+		spec.ResourceClaims = []v1.PodResourceClaim{madeOfTemplate()}
 	}
 	if claim := arg(d, "devices", ""); claim != "" {
 		spec.ResourceClaims = []v1.PodResourceClaim{{Name: "devices", ResourceClaimName: &claim}}

@@ -265,8 +265,16 @@ func (pl *plan) make() bool {
 	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().MaySearchDevices()
 }
 
-// countsOnOthers reports whether room comes free without anybody's being asked to go.
-func (pl *plan) countsOnOthers() bool { return len(pl.gone)+len(pl.awaited) > 0 }
+// countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
+// if a member that wants some was placed on their node.
+func (pl *plan) countsOnOthers() bool {
+	if !pl.p.view.State().FollowsDeviceUsers() {
+		return len(pl.gone)+len(pl.awaited) > 0
+	}
+	return len(pl.gone) > 0 || slices.ContainsFunc(pl.placed, func(m member) bool {
+		return len(m.pod.Object.Spec.ResourceClaims) > 0 && slices.Contains(pl.awaited, m.node)
+	})
+}
 
 // fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where
 // the nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
@@ -356,8 +364,11 @@ func (pl *plan) findCandidates() bool {
 	})
 	if pl.wantsDevices() && pl.p.view.State().FreesDevices() {
 		pl.awaited = pl.p.view.State().NodesAwaitingDevices()
+		if pl.limit != nil && pl.p.view.State().FollowsDeviceUsers() {
+			pl.awaited = slices.DeleteFunc(pl.awaited, func(n string) bool { return !slices.Contains(pl.limit, n) })
+		}
 	}
-	return len(pl.candidates) > 0 || pl.countsOnOthers()
+	return len(pl.candidates)+len(pl.gone)+len(pl.awaited) > 0
 }
 
 func (pl *plan) wantsDevices() bool {
