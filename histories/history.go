@@ -188,7 +188,7 @@ func (h *history) begin() (err error) {
 	h.workload.addPod("", "")
 	for i := range servers {
 		s := &natsServer{name: fmt.Sprint("n", i), store: filepath.Join(h.dir, fmt.Sprint("n", i))}
-		if h.fills(i) {
+		if h.plan.fillsDisks() {
 			s.disk = smalldisk.New(h.t)
 			s.store = s.disk.Root
 		}
@@ -204,6 +204,9 @@ func (h *history) begin() (err error) {
 		if err := h.startServer(s); err != nil {
 			return err
 		}
+	}
+	if err := h.awaitServers(); err != nil {
+		return err
 	}
 	for i, m := range h.members {
 		if err := h.startScheduler(i); err != nil {

@@ -16,11 +16,11 @@ import (
 // serverRole is what a process of a NATS server is told.
 type serverRole struct {
 	Name    string
-	Cluster string // the name of the cluster of servers
-	Store  string   // its folder
-	Routes []string // host:port of the links to all servers
-	Log    string   // its own log, for whoever reads the folder of a history that failed
-	Usual  bool     // elections take the usual time
+	Cluster string   // the name of the cluster of servers
+	Store   string   // its folder
+	Routes  []string // host:port of the links to all servers
+	Log     string   // its own log, for whoever reads the folder of a history that failed
+	Usual   bool     // elections take the usual time
 }
 
 // serverPorts is what it tells: a line of JSON on its standard output, once it listens.
