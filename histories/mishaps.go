@@ -272,16 +272,13 @@ type fillDisk struct{ Server int }
 
 func (m fillDisk) String() string { return "the disk of " + nameOfServer(m.Server) + " is full" }
 
-// Disks of servers that can become full: usually they have room, and when they are full nothing more can be written.
-const (
-	roomyDisk = 64 << 20
-	fullDisk  = 4 << 10
-)
+// roomyDisk is the size of a disk that is not full any more.
+const roomyDisk = 64 << 20
 
 func (m fillDisk) begin(h *history) (func() error, error) {
 	s := h.serverAt(m.Server)
 	h.say("the disk of %s is full", s.name)
-	s.disk.Resize(h.t, fullDisk)
+	s.disk.Fill(h.t)
 	return func() error {
 		s.disk.Resize(h.t, roomyDisk)
 		s.mu.Lock()
