@@ -189,8 +189,8 @@ func (c *checker) checkReleased() {
 				durable = max(durable, n.Last)
 			case Released:
 				if n.Last > durable {
-					c.violated(RuleEarly, "%s gave out the %s of pod %s by decision %d when it knew that entries up to "+
-						"%d are durable", name, n.Effect, n.UID, n.Last, durable)
+					c.violated(RuleEarly, "%s gave out the %s of pod %s by decision %d when it knew that entries up "+
+						"to %d are durable", name, n.Effect, n.UID, n.Last, durable)
 				}
 				c.checkBacked(name, n)
 			}
@@ -202,8 +202,8 @@ func (c *checker) checkBacked(name string, n Note) {
 	switch n.Effect {
 	case "bind":
 		if !slices.Contains(c.bindings[bindKey{n.UID, n.Node}], n.Last) {
-			c.violated(RuleBacked, "%s gave out the bind of pod %s to %s by decision %d, and the log has there: %s", name,
-				n.UID, n.Node, n.Last, c.entryText(n.Last))
+			c.violated(RuleBacked, "%s gave out the bind of pod %s to %s by decision %d, and the log has there: %s",
+				name, n.UID, n.Node, n.Last, c.entryText(n.Last))
 		}
 	case "evict":
 		if !slices.Contains(c.evictions[n.UID], n.Last) {

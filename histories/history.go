@@ -146,7 +146,8 @@ func (h *history) make() (*Recording, error) {
 	if err := h.begin(); err != nil {
 		return nil, err
 	}
-	if err := h.await("something is bound", time.Minute, func() bool { return len(h.cluster.called()) > 0 }); err != nil {
+	bound := func() bool { return len(h.cluster.called()) > 0 }
+	if err := h.await("something is bound", time.Minute, bound); err != nil {
 		return nil, err
 	}
 	end, working := make(chan struct{}), sync.WaitGroup{}

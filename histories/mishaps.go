@@ -267,7 +267,8 @@ func (lie) begin(h *history) (func() error, error) {
 	}, nil
 }
 
-// fillDisk has the disk of a server be full. The server, which may have given up JetStream, is started again in the end.
+// fillDisk has the disk of a server be full. The server, which may have given up JetStream, is started again in the
+// end.
 type fillDisk struct{ Server int }
 
 func (m fillDisk) String() string { return "the disk of " + nameOfServer(m.Server) + " is full" }

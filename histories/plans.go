@@ -19,6 +19,13 @@ func usual(name string, faults ...Fault) Plan {
 
 const ms = time.Millisecond
 
+// What may happen to the leading scheduler, and to all servers.
+var (
+	sendsNothing   = cutScheduler{Scheduler: leading, Way: up}
+	hearsNothing   = cutScheduler{Scheduler: leading, Way: down}
+	killAllServers = several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}
+)
+
 // Written returns the written histories: schedules that are known to be hard.
 func Written() []Plan {
 	var all []Plan
@@ -28,13 +35,13 @@ func Written() []Plan {
 	// takes over, and then the first one goes on where it was.
 	add(usual("the leader is suspended in an append and goes on after a takeover",
 		Fault{300 * ms, 3000 * ms, atPublish{stopScheduler{leading}}},
-		Fault{4000 * ms, 2500 * ms, atPublish{several{cutScheduler{Scheduler: leading, Way: up}, stopScheduler{leading}}}},
+		Fault{4000 * ms, 2500 * ms, atPublish{several{sendsNothing, stopScheduler{leading}}}},
 	).stubborn(2))
 
 	// What a leader has published arrives when it is dead, and another one has the log.
 	add(usual("a publish arrives when its sender is dead and another has the log",
-		Fault{300 * ms, 2500 * ms, atPublish{several{cutScheduler{Scheduler: leading, Way: up}, killScheduler{leading}}}},
-		Fault{3500 * ms, 2500 * ms, atPublish{several{cutScheduler{Scheduler: leading, Way: up}, killScheduler{leading}}}},
+		Fault{300 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
+		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
 	))
 
 	// The stream's leader is moved, killed or suspended under an append.
@@ -49,10 +56,8 @@ func Written() []Plan {
 	// Of a leader that is cut off one way either nothing arrives or no answer does. Another one takes over; what the
 	// first one sent arrives when the link is mended.
 	add(usual("the leader is cut off one way",
-		Fault{300 * ms, 2500 * ms, atPublish{several{cutScheduler{Scheduler: leading, Way: down},
-			cutCluster{leading, both}}}},
-		Fault{3500 * ms, 2500 * ms, atPublish{several{cutScheduler{Scheduler: leading, Way: up},
-			cutCluster{leading, both}}}},
+		Fault{300 * ms, 2500 * ms, atPublish{several{hearsNothing, cutCluster{leading, both}}}},
+		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, cutCluster{leading, both}}}},
 	).stubborn(2))
 
 	// The same, and the lease tells both that they lead.
@@ -71,8 +76,8 @@ func Written() []Plan {
 
 	// All servers are killed in the middle of an append.
 	add(usual("all servers are killed at once",
-		Fault{500 * ms, 300 * ms, atPublish{several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}}},
-		Fault{4500 * ms, 1000 * ms, atPublish{several{killServer{Server: 2}, killServer{Server: 1}, killServer{Server: 0}}}},
+		Fault{500 * ms, 300 * ms, atPublish{killAllServers}},
+		Fault{4500 * ms, 1000 * ms, atPublish{killAllServers}},
 	).fat())
 
 	// The stream's leader is on one side of a partition with the leading scheduler, the majority on the other side with
@@ -80,7 +85,7 @@ func Written() []Plan {
 	add(usual("a partition with the leaders on the smaller side",
 		Fault{500 * ms, 4000 * ms, cutServer{Server: leading, Way: both, With: []int{leading}}},
 		Fault{6000 * ms, 2000 * ms, cutServer{Server: leading, Way: up}},
-	).stubborn(2).patient(8*time.Second))
+	).stubborn(2).patient(8 * time.Second))
 
 	// The disk of the stream's leader is full, and then those of two servers.
 	add(usual("full disks",
@@ -194,6 +199,3 @@ func (d dice) mishap(schedulers int) mishap {
 		return lie{}
 	}
 }
-
-// killAllServers kills them one after the other, at once.
-var killAllServers = several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}
