@@ -23,7 +23,6 @@ type recorder struct {
 	engine  *engine.Engine
 	id      string
 	now     time.Time
-	told    int // changes of the cluster
 	Recording
 }
 

@@ -4,16 +4,16 @@
 // checker looks for violations when it is over.
 //
 // It owns the plans (Written, Random), what makes them happen (Make), and the checker (Check). It has no part of the
-// scheduler: the processes are of this test binary (TakeRole) and run what "rollcall run" is made of: eventlog/jetstream,
-// engine.Standby, live, kube/watch and kube/effect. It adds nothing to them that keeps two schedulers apart: the lease is
-// a hint of the test, and lies when a plan says so.
+// scheduler: the processes are of this test binary (TakeRole) and run what "rollcall run" is made of:
+// eventlog/jetstream, engine.Standby, live, kube/watch and kube/effect. It adds nothing to them that keeps two schedulers
+// apart: the lease is a hint of the test, and lies when a plan says so.
 //
 // # Who takes part
 //
 //   - Three processes of nats-server, in a cluster, each with a store of its own; some have disks that become full.
 //   - Two or three schedulers, each on standby until the lease says that it may lead. One that ends is started again.
-//   - The virtual cluster (cluster.go), in the test's process: as much of an API server as they ask for. Nodes, pods and
-//     gangs come and go in it (workload.go).
+//   - The virtual cluster (cluster.go), in the test's process: as much of an API server as they ask for. Nodes, pods
+//     and gangs come and go in it (workload.go).
 //   - A link (link.go) for each two of them that talk: a proxy that holds what is sent one way or both, or breaks
 //     connections. What was held arrives once the link is mended, even from the dead.
 //

@@ -70,6 +70,7 @@ type history struct {
 	mu     sync.Mutex
 	log    *os.File
 	over   bool // nothing is started any more
+	lost   bool // a scheduler has called the log damaged: nothing more will be placed
 	wrong  error
 	tended sync.WaitGroup
 }
@@ -158,7 +159,7 @@ func (h *history) make() (*Recording, error) {
 	h.say("all faults are over")
 	h.workload.last()
 	healed := time.Now()
-	for len(h.workload.waiting()) > 0 && time.Since(healed) < placedWithin {
+	for len(h.workload.waiting()) > 0 && time.Since(healed) < placedWithin && !h.isLost() {
 		time.Sleep(20 * time.Millisecond)
 	}
 	waiting := h.workload.waiting()
@@ -341,6 +342,7 @@ func (h *history) tend(i int, m *scheduling) {
 		m.mu.Lock()
 		h.mu.Lock()
 		over := h.over
+		h.lost = h.lost || p.cmd.ProcessState.ExitCode() == exitDamaged
 		h.mu.Unlock()
 		if over {
 			m.mu.Unlock()
@@ -356,6 +358,12 @@ func (h *history) tend(i int, m *scheduling) {
 		}
 		m.mu.Unlock()
 	}
+}
+
+func (h *history) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
 }
 
 // endSchedulers ends them in order.

@@ -58,10 +58,13 @@ const openPatience = 15 * time.Second
 // errLeaseLost ends a scheduler's lead when the test has given the lease to another one.
 var errLeaseLost = errors.New("the lease is lost")
 
+// exitDamaged is the exit code of a scheduler that calls the log damaged.
+const exitDamaged = 4
+
 // exitCode is that of a process that ends because of err.
 func exitCode(err error) int {
 	if errors.As(err, new(*eventlog.DamagedError)) {
-		return 4
+		return exitDamaged
 	}
 	return 1
 }
