@@ -20,9 +20,12 @@ type Disk struct {
 	answers *bufio.Reader
 }
 
-// hold mounts the disk and gives it each size that it reads.
+// hold mounts the disk and gives it each size that it reads; "full" stands for what its files take.
 const hold = `mount -t tmpfs -o size=64m tmpfs "$1" && echo mounted &&
-while read size; do mount -o "remount,size=$size" "$1" && echo resized; done`
+while read size; do
+	[ "$size" = full ] && size=$(($(stat -f -c '(%b - %f) * %S' "$1")))
+	mount -o "remount,size=$size" "$1" 2>/dev/null && echo resized || echo refused
+done`
 
 // New returns a disk of 64 MiB that lives as long as the test. It skips the test where unshare(1) is missing or a user
 // may mount nothing.
@@ -57,11 +60,28 @@ func New(t testing.TB) *Disk {
 	return d
 }
 
-// Resize gives the disk a size in bytes, which may be less than its files take: then nothing more can be written.
+// Resize gives the disk a size in bytes, no less than its files take.
 func (d *Disk) Resize(t testing.TB, size int64) {
 	t.Helper()
-	fmt.Fprintln(d.sizes, size)
-	if said, _ := d.answers.ReadString('\n'); said != "resized\n" {
+	if !d.is(size) {
 		t.Fatalf("the small disk does not take the size %d", size)
 	}
+}
+
+// Fill leaves no room on the disk: nothing more can be written. Others may write meanwhile.
+func (d *Disk) Fill(t testing.TB) {
+	t.Helper()
+	for range 100 {
+		if d.is("full") {
+			return
+		}
+	}
+	t.Fatal("the small disk cannot be filled")
+}
+
+// is gives the disk a size, and reports whether it takes it.
+func (d *Disk) is(size any) bool {
+	fmt.Fprintln(d.sizes, size)
+	said, _ := d.answers.ReadString('\n')
+	return said == "resized\n"
 }

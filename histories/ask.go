@@ -1,0 +1,62 @@
+package histories
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// askWithin is how long one server may take to answer a question of the history's own.
+const askWithin = 300 * time.Millisecond
+
+// ask asks the servers that run for something of JetStream's API, one after the other, until one answers. What it has
+// to say against it is no error. It goes past the links.
+func (h *history) ask(subject string, out any) bool {
+	for _, s := range h.servers {
+		s.mu.Lock()
+		port := s.ports.Client
+		s.mu.Unlock()
+		if port > 0 && askServer(port, subject, out) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func askServer(port int, subject string, out any) error {
+	nc, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", port), nats.Timeout(askWithin), nats.NoReconnect())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	m, err := nc.Request("$JS.API."+subject, nil, askWithin)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(m.Data, out)
+}
+
+// streamLeader returns the name of the server that leads the stream, "" if nobody says so.
+func (h *history) streamLeader() string {
+	var info struct {
+		Cluster struct{ Leader string }
+	}
+	h.ask("STREAM.INFO."+h.stream, &info)
+	return info.Cluster.Leader
+}
+
+// stepDown has the stream's leader give that up.
+func (h *history) stepDown() {
+	var answer struct{ Success bool }
+	h.ask("STREAM.LEADER.STEPDOWN."+h.stream, &answer)
+	h.say("the stream's leader has stepped down: %v", answer.Success)
+}
+
+// awaitServers waits until the servers answer together.
+func (h *history) awaitServers() error {
+	return h.await("the servers have a leader", time.Minute, func() bool {
+		return h.ask("STREAM.INFO."+h.stream, &struct{}{})
+	})
+}

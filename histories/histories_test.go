@@ -1,0 +1,104 @@
+package histories_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/histories"
+)
+
+// together is how many histories are made at the same time: most of one is waiting.
+const together = 4
+
+func TestMain(m *testing.M) {
+	histories.TakeRole()
+	if err := flag.Set("test.parallel", strconv.Itoa(together)); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// make makes a history and checks it.
+func check(t *testing.T, p histories.Plan) *histories.Recording {
+	t.Helper()
+	r := histories.Make(t, p)
+	if r == nil {
+		return nil
+	}
+	found := histories.Check(r)
+	if len(found) > 0 {
+		t.Errorf("%s", p)
+	}
+	for i, v := range found {
+		if i == 20 {
+			t.Errorf("and %d more", len(found)-i)
+			break
+		}
+		t.Error(v)
+	}
+	t.Logf("%d entries, %d binds and evictions, %d processes", len(r.Entries), len(r.Calls), len(r.Notes))
+	return r
+}
+
+// TestNothingGoesWrong makes a history without faults. No scheduler ends and none loses its lead.
+func TestNothingGoesWrong(t *testing.T) {
+	t.Parallel()
+	r := check(t, histories.Plan{Name: "no faults", Seed: 1, Schedulers: 2, Patience: 10 * time.Second,
+		Every: 20 * time.Millisecond, Lasts: 2 * time.Second})
+	if r == nil {
+		return
+	}
+	for name, notes := range r.Notes { // any order
+		for _, n := range notes {
+			if n.What == histories.Lost || n.What == histories.Failed {
+				t.Errorf("scheduler %s: %s, %s", name, n.What, n.Text)
+			}
+		}
+	}
+}
+
+// TestWrittenHistories makes the histories of schedules that are known to be hard.
+func TestWrittenHistories(t *testing.T) {
+	for _, p := range histories.Written() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, p)
+		})
+	}
+}
+
+// seedVariable names the seed of the one random history that is to be made.
+const seedVariable = "ROLLCALL_HISTORY"
+
+// TestRandomHistories makes random histories: with ROLLCALL_HISTORY set that of this seed, with ROLLCALL_SOAK 200 of
+// seeds that nobody has chosen, and else always the same ten.
+func TestRandomHistories(t *testing.T) {
+	var seeds []uint64
+	switch {
+	case os.Getenv(seedVariable) != "":
+		seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = []uint64{seed}
+	case os.Getenv("ROLLCALL_SOAK") != "":
+		base := uint64(time.Now().UnixMicro())
+		for i := range uint64(200) {
+			seeds = append(seeds, base+i)
+		}
+	default:
+		for i := range uint64(10) {
+			seeds = append(seeds, i+1)
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			check(t, histories.Random(seed))
+		})
+	}
+}

@@ -1,0 +1,458 @@
+package histories
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
+	"github.com/rollcall-sched/rollcall/internal/smalldisk"
+)
+
+// servers is how many NATS servers a history has. All of them keep the log.
+const servers = 3
+
+// A Plan is a history to be made: who takes part, what is to be scheduled, and what goes wrong when. The same plan is
+// the same faults at the same times; what they hit depends on the machine.
+type Plan struct {
+	// Name is for people.
+	Name string
+	// Seed is that of the workload.
+	Seed uint64
+	// Schedulers is how many there are. Stubborn of them lead on until the log tells them otherwise.
+	Schedulers, Stubborn int
+	// Patience is that of the schedulers' log.
+	Patience time.Duration
+	// Every is the time between two changes of the workload, on average.
+	Every time.Duration
+	// Fat says that appends are often more than one message.
+	Fat bool
+	// Usual says that servers take the usual time for elections.
+	Usual bool
+	// Faults are what goes wrong, and Lasts when that is over.
+	Faults []Fault
+	Lasts  time.Duration
+}
+
+// String writes the plan in a few lines.
+func (p Plan) String() string {
+	out := fmt.Sprintf("%s: seed %d, %d schedulers (%d stubborn), patience %s, a change every %s, fat %v, %s",
+		p.Name, p.Seed, p.Schedulers, p.Stubborn, p.Patience, p.Every, p.Fat, p.Lasts)
+	for _, f := range p.Faults {
+		out += "\n  " + f.String()
+	}
+	return out
+}
+
+// placedWithin is how long after the end of all faults what fits has to be placed: many times as long as elections,
+// reconnections and backoffs take on a machine with other work.
+const placedWithin = 90 * time.Second
+
+// A history is one that is being made.
+type history struct {
+	plan     Plan
+	t        testing.TB
+	dir      string
+	stream   string
+	links    map[string]*link
+	servers  []*natsServer
+	members  []*scheduling
+	cluster  *cluster
+	workload *workload
+
+	mu     sync.Mutex
+	log    *os.File
+	over   bool // nothing is started any more
+	lost   bool // a scheduler has called the log damaged: nothing more will be placed
+	wrong  error
+	tended sync.WaitGroup
+}
+
+// A natsServer is one of the three, whatever process it is.
+type natsServer struct {
+	name, store string
+	disk        *smalldisk.Disk // nil for the usual one
+
+	mu      sync.Mutex
+	process *process
+	ports   serverPorts // zero while it does not run
+	down    int         // how many faults keep it from running
+}
+
+// A scheduling is one of the schedulers, whatever process it is. One that ends is started again.
+type scheduling struct {
+	name string
+
+	mu      sync.Mutex
+	process *process
+	id      string // of the process
+	runs    int    // how many processes there were
+	down    int
+}
+
+// Make makes a history and returns its recording. Its folder is removed with the test unless that has failed.
+func Make(t testing.TB, p Plan) *Recording {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rollcall-history-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() || os.Getenv("ROLLCALL_KEEP") != "" {
+			t.Logf("everything that was noted is kept in %s", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Log(err)
+		}
+	})
+	h := &history{plan: p, t: t, dir: dir, links: map[string]*link{}, stream: filepath.Base(dir)}
+	if h.log, err = os.Create(filepath.Join(dir, "history.log")); err != nil {
+		t.Fatal(err)
+	}
+	defer h.log.Close()
+	h.say("%s", p)
+	r, err := h.make()
+	h.end()
+	if err = errors.Join(err, h.wrong); err != nil {
+		t.Errorf("%s\nthe history cannot be made: %v", p, err)
+		return nil
+	}
+	return r
+}
+
+// say writes to the history's log.
+func (h *history) say(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	fmt.Fprintf(h.log, "%s %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
+// failed notes that the history cannot be made.
+func (h *history) failed(err error) {
+	h.say("it fails: %v", err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = errors.Join(h.wrong, err)
+}
+
+func (h *history) make() (*Recording, error) {
+	if err := h.begin(); err != nil {
+		return nil, err
+	}
+	bound := func() bool { return len(h.cluster.called()) > 0 }
+	if err := h.await("something is bound", time.Minute, bound); err != nil {
+		return nil, err
+	}
+	end, working := make(chan struct{}), sync.WaitGroup{}
+	working.Go(func() { h.workload.run(end) })
+	h.goWrong()
+	close(end)
+	working.Wait()
+	h.say("all faults are over")
+	h.workload.last()
+	healed := time.Now()
+	for len(h.workload.waiting()) > 0 && time.Since(healed) < placedWithin && !h.isLost() {
+		time.Sleep(20 * time.Millisecond)
+	}
+	waiting := h.workload.waiting()
+	h.say("%d pods wait after %s", len(waiting), time.Since(healed).Round(time.Millisecond))
+	if err := h.endSchedulers(); err != nil {
+		return nil, err
+	}
+	return h.record(waiting)
+}
+
+// await waits until something holds.
+func (h *history) await(what string, most time.Duration, holds func() bool) error {
+	for began := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > most {
+			return fmt.Errorf("after %s it is not so that %s", most, what)
+		}
+	}
+	h.say("%s", what)
+	return nil
+}
+
+// begin starts everything.
+func (h *history) begin() (err error) {
+	if h.cluster, err = newCluster(); err != nil {
+		return err
+	}
+	h.workload = newWorkload(h.cluster, h.plan.Seed, h.plan.Every, h.plan.Fat)
+	h.workload.addPod("", "")
+	for i := range servers {
+		s := &natsServer{name: fmt.Sprint("n", i), store: filepath.Join(h.dir, fmt.Sprint("n", i))}
+		if h.plan.fillsDisks() {
+			s.disk = smalldisk.New(h.t)
+			s.store = s.disk.Root
+		}
+		h.servers = append(h.servers, s)
+	}
+	for i := range h.plan.Schedulers {
+		h.members = append(h.members, &scheduling{name: fmt.Sprint("s", i)})
+	}
+	if err := h.makeLinks(); err != nil {
+		return err
+	}
+	for _, s := range h.servers {
+		if err := h.startServer(s); err != nil {
+			return err
+		}
+	}
+	if err := h.awaitServers(); err != nil {
+		return err
+	}
+	for i, m := range h.members {
+		if err := h.startScheduler(i); err != nil {
+			return err
+		}
+		h.tended.Go(func() { h.tend(i, m) })
+	}
+	return nil
+}
+
+// makeLinks makes the links between all that talk to one another.
+func (h *history) makeLinks() error {
+	var names []string
+	for _, s := range h.servers {
+		for _, other := range h.servers {
+			names = append(names, linkName(other.name, s.name))
+		}
+		for _, m := range h.members {
+			names = append(names, linkName(m.name, s.name))
+		}
+	}
+	for _, m := range h.members {
+		names = append(names, linkName(m.name, apiServer))
+	}
+	for _, name := range names {
+		l, err := newLink(name)
+		if err != nil {
+			return err
+		}
+		h.links[name] = l
+	}
+	for _, m := range h.members {
+		h.link(m.name, apiServer).lead(h.cluster.addr())
+	}
+	return nil
+}
+
+// apiServer is the name of the virtual cluster in links.
+const apiServer = "api"
+
+func linkName(from, to string) string { return from + ">" + to }
+
+func (h *history) link(from, to string) *link { return h.links[linkName(from, to)] }
+
+// startServer starts a server, whose links lead to it once it listens. It is locked by the caller, or known to nobody
+// else.
+func (h *history) startServer(s *natsServer) error {
+	role := serverRole{Name: s.name, Cluster: h.stream, Store: s.store,
+		Log: filepath.Join(h.dir, s.name+".log"), Usual: h.plan.Usual}
+	for _, other := range h.servers {
+		role.Routes = append(role.Routes, h.link(s.name, other.name).addr())
+	}
+	p, err := startProcess(roles{Server: &role}, filepath.Join(h.dir, s.name+".err"))
+	if err != nil {
+		return err
+	}
+	s.process = p
+	line, err := p.firstLine()
+	if err == nil {
+		err = json.Unmarshal(line, &s.ports)
+	}
+	if err != nil {
+		return fmt.Errorf("server %s does not start (%w): see %s", s.name, err, h.dir)
+	}
+	for _, other := range h.servers {
+		h.link(other.name, s.name).lead(fmt.Sprintf("127.0.0.1:%d", s.ports.Cluster))
+	}
+	for _, m := range h.members {
+		h.link(m.name, s.name).lead(fmt.Sprintf("127.0.0.1:%d", s.ports.Client))
+	}
+	return nil
+}
+
+// lose has nothing lead to a server that is about to end: another process may get its ports.
+func (h *history) lose(s *natsServer) {
+	for _, other := range h.servers {
+		h.link(other.name, s.name).lead("")
+	}
+	for _, m := range h.members {
+		h.link(m.name, s.name).lead("")
+	}
+	s.ports = serverPorts{}
+}
+
+// logName is the log's name for a scheduler, or, for "", for whoever is not linked.
+func (h *history) logName(of string, patience time.Duration) string {
+	var hosts []string
+	for _, s := range h.servers {
+		if of != "" {
+			hosts = append(hosts, h.link(of, s.name).addr())
+			continue
+		}
+		s.mu.Lock()
+		if s.ports.Client > 0 {
+			hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", s.ports.Client))
+		}
+		s.mu.Unlock()
+	}
+	return fmt.Sprintf("nats://%s/%s?patience=%s", strings.Join(hosts, ","), h.stream, patience)
+}
+
+// startScheduler starts a process of a scheduler, which is locked by the caller or known to nobody else.
+func (h *history) startScheduler(i int) error {
+	m := h.members[i]
+	m.runs++
+	m.id = fmt.Sprintf("%s.%d", m.name, m.runs)
+	role := schedulerRole{Name: m.id, Log: h.logName(m.name, h.plan.Patience),
+		Cluster: "http://" + h.link(m.name, apiServer).addr(), Dir: h.dir, Stubborn: i < h.plan.Stubborn}
+	p, err := startProcess(roles{Scheduler: &role}, filepath.Join(h.dir, m.name+".err"))
+	if err != nil {
+		return err
+	}
+	m.process = p
+	if _, err := p.firstLine(); err != nil {
+		return fmt.Errorf("scheduler %s does not start (%w): see %s", m.id, err, h.dir)
+	}
+	return nil
+}
+
+// restartAfter is how long after its end a scheduler is started again.
+const restartAfter = 100 * time.Millisecond
+
+// tend starts a scheduler again whenever it has ended, until the history is over.
+func (h *history) tend(i int, m *scheduling) {
+	for {
+		m.mu.Lock()
+		p := m.process
+		m.mu.Unlock()
+		<-p.done
+		time.Sleep(restartAfter)
+		m.mu.Lock()
+		h.mu.Lock()
+		over := h.over
+		h.lost = h.lost || p.cmd.ProcessState.ExitCode() == exitDamaged
+		h.mu.Unlock()
+		if over {
+			m.mu.Unlock()
+			return
+		}
+		if m.down == 0 && m.process.ended() {
+			if err := h.startScheduler(i); err != nil {
+				h.failed(err)
+				m.mu.Unlock()
+				return
+			}
+			h.say("scheduler %s is started", m.id)
+		}
+		m.mu.Unlock()
+	}
+}
+
+func (h *history) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// endSchedulers ends them in order.
+func (h *history) endSchedulers() error {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	var ends sync.WaitGroup
+	for _, m := range h.members {
+		ends.Go(func() {
+			m.mu.Lock()
+			p := m.process
+			m.mu.Unlock()
+			if p == nil {
+				return
+			}
+			if err := p.end(10 * time.Second); err != nil {
+				h.failed(err)
+			}
+		})
+	}
+	ends.Wait()
+	h.tended.Wait()
+	return nil
+}
+
+// end ends whatever is left.
+func (h *history) end() {
+	if err := h.endSchedulers(); err != nil {
+		h.failed(err)
+	}
+	for _, s := range h.servers {
+		if s.process != nil {
+			if err := s.process.kill(); err != nil {
+				h.failed(err)
+			}
+		}
+	}
+	for _, l := range h.links { // any order
+		l.close()
+	}
+	if h.cluster != nil {
+		h.cluster.close()
+	}
+}
+
+// readWithin is how long reading the log may take in the end.
+const readWithin = time.Minute
+
+// record gathers what is known.
+func (h *history) record(waiting []string) (*Recording, error) {
+	r := &Recording{Calls: h.cluster.called(), Gangs: map[string]int{}, Waiting: waiting}
+	var err error
+	if r.Notes, err = readNotes(h.dir); err != nil {
+		return nil, err
+	}
+	for _, p := range h.cluster.pods() {
+		r.Pods = append(r.Pods, EndPod{Name: p.Name, UID: string(p.UID), Gang: gangOf(p), Node: p.Spec.NodeName})
+	}
+	for _, g := range h.cluster.groups() {
+		if p := g.Spec.SchedulingPolicy.Gang; p != nil {
+			r.Gangs[g.Name] = int(p.MinCount)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	r.Reading = h.readLog(ctx, r)
+	h.say("the log has %d entries; %v", len(r.Entries), r.Reading)
+	return r, nil
+}
+
+// readLog reads the log as it stands.
+func (h *history) readLog(ctx context.Context, r *Recording) error {
+	at, err := jetstream.Parse(h.logName("", 30*time.Second))
+	if err != nil {
+		return err
+	}
+	log, err := at.OpenReadOnly(ctx)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for record, err := range log.Records(ctx, 1) {
+		if err != nil {
+			return err
+		}
+		if err := r.record(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package histories
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// A way is a direction of a link.
+type way uint8
+
+const (
+	up   way = 1 << iota // from the one that connects
+	down                 // to it
+	both = up | down
+)
+
+// String names the direction.
+func (w way) String() string {
+	return map[way]string{up: "up", down: "down", both: "both ways"}[w]
+}
+
+// A link is the network from one process to another: a TCP proxy, whose port stays the same for the whole history
+// whatever port the other process gets. While a direction is cut, what is sent that way is held, as TCP would hold it,
+// and arrives once the link is mended, even if its sender is dead by then. A broken link closes its connections.
+type link struct {
+	name   string
+	listen net.Listener
+
+	mu     sync.Mutex
+	mended sync.Cond // a cut has ended, or the link
+	target string    // "" while nobody listens there
+	cuts   [4]int    // how many faults cut a direction, by way
+	broken int       // how many faults refuse connections
+	closed bool
+	conns  map[net.Conn]bool
+	seen   func(chunk []byte) // is shown once what is sent up, if it is a publish, before it goes on
+}
+
+func newLink(name string) (*link, error) {
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("link %s: %w", name, err)
+	}
+	l := &link{name: name, listen: listen, conns: map[net.Conn]bool{}}
+	l.mended.L = &l.mu
+	go l.accept()
+	return l, nil
+}
+
+// addr is where to connect.
+func (l *link) addr() string { return l.listen.Addr().String() }
+
+// lead lets new connections go to target.
+func (l *link) lead(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
+}
+
+// cut holds what is sent a way; mend ends one cut of it.
+func (l *link) cut(w way) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range []way{up, down} {
+		if w&one != 0 {
+			l.cuts[one]++
+		}
+	}
+}
+
+func (l *link) mend(w way) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range []way{up, down} {
+		if w&one != 0 {
+			l.cuts[one]--
+		}
+	}
+	l.mended.Broadcast()
+}
+
+// sever closes all connections, and each new one, until join.
+func (l *link) sever() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken++
+	l.drop()
+}
+
+func (l *link) join() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken--
+}
+
+// drop closes all connections.
+func (l *link) drop() {
+	for c := range l.conns { // any order
+		_ = c.Close()
+	}
+	l.mended.Broadcast()
+}
+
+// watch has f shown the next publish of a log's writer before it goes on; f nil takes that back.
+func (l *link) watch(f func(chunk []byte)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = f
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	_ = l.listen.Close()
+	l.drop()
+}
+
+func (l *link) accept() {
+	for {
+		c, err := l.listen.Accept()
+		if err != nil {
+			return
+		}
+		go l.carry(c)
+	}
+}
+
+// carry connects one connection on to the target.
+func (l *link) carry(near net.Conn) {
+	defer near.Close()
+	l.mu.Lock()
+	target, refused := l.target, l.broken > 0 || l.closed
+	l.mu.Unlock()
+	if refused || target == "" {
+		return
+	}
+	far, err := net.Dial("tcp", target)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	l.mu.Lock()
+	if l.broken > 0 || l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.conns[near], l.conns[far] = true, true
+	l.mu.Unlock()
+	var ways sync.WaitGroup
+	ways.Go(func() { l.copy(far, near, up) })
+	ways.Go(func() { l.copy(near, far, down) })
+	ways.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, near)
+	delete(l.conns, far)
+}
+
+// copy carries one direction. When the sender is gone what it has sent still arrives, and then that.
+func (l *link) copy(to, from net.Conn, w way) {
+	defer to.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && !l.pass(to, buf[:n], w) {
+			return
+		}
+		if err != nil {
+			l.pass(to, nil, w) // nobody hears of a closed connection over a link that is cut
+			return
+		}
+	}
+}
+
+// publishHeader stands in every publish of a log's writer.
+var publishHeader = []byte("Nats-Expected-")
+
+// pass passes a chunk on once its direction is not cut.
+func (l *link) pass(to net.Conn, chunk []byte, w way) bool {
+	l.mu.Lock()
+	if w == up && l.seen != nil && bytes.Contains(chunk, publishHeader) {
+		seen := l.seen
+		l.seen = nil
+		l.mu.Unlock()
+		seen(chunk)
+		l.mu.Lock()
+	}
+	for l.cuts[w] > 0 && !l.closed && l.broken == 0 {
+		l.mended.Wait()
+	}
+	l.mu.Unlock()
+	_, err := to.Write(chunk)
+	return err == nil
+}
