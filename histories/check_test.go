@@ -272,6 +272,9 @@ func TestEachViolationIsFound(t *testing.T) {
 			}
 		}, []Rule{RuleReplay}},
 		{"a decision is missing in the log", plantMissing, []Rule{RuleReplay}},
+		{"a pod of the log is gone", func(_ *testing.T, r *Recording) {
+			r.Pods = slices.DeleteFunc(r.Pods, func(p EndPod) bool { return p.Gang == "" })
+		}, []Rule{RuleWorld}},
 		{"the log cannot be read to its end", func(_ *testing.T, r *Recording) {
 			r.Reading = errors.New("damaged")
 		}, []Rule{RuleReplay}},
