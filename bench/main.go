@@ -32,7 +32,7 @@ func main() {
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newPeer(), newCurve(), newRun())
+	root.AddCommand(newPeer(), newCurve(), newRun(), newServers())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)

@@ -42,6 +42,9 @@ type Options struct {
 	// the entries' own. 0: that alone makes none due.
 	SnapshotEvery uint64
 	SnapshotAge   time.Duration
+	// StandbysSnapshot says that standbys of this log write snapshots, too: the engine leaves those to them that are
+	// due, and writes one itself only if none comes.
+	StandbysSnapshot bool
 	// Standby has the state of the log up to an entry: Open reads the entries behind that one only. nil has it recover
 	// the state. It must have ended to follow, and is of no more use afterwards.
 	Standby *Standby
@@ -119,10 +122,10 @@ type Engine struct {
 	closed   bool
 }
 
-// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the log, and starts a new
-// epoch, stamped with now or with the log's last time if that is later. The effects that were outstanding when
-// the log ended come with the first Step. A log that ends before an entry of which there is a snapshot that is whole
-// is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
+// Open takes the state of Options.Standby, or recovers it from the newest snapshot that can be trusted, if any, and the
+// log, and starts a new epoch, stamped with now or with the log's last time if that is later. The effects that were
+// outstanding when the log ended come with the first Step. A log that ends before an entry of which there is a snapshot
+// that is whole is an *eventlog.DamagedError that wraps a *snapshot.LostError: nothing is appended over what was lost.
 func Open(ctx context.Context, log Log, now time.Time, opts Options) (*Engine, error) {
 	e := &Engine{log: log, opts: opts}
 	e.encoder.Own = eventlog.NewOwnTrim(framework.LoggedPluginResources(opts.Config))

@@ -45,6 +45,7 @@ type state struct {
 
 // begin makes the engine's state, of what a standby has followed or of the log.
 func (e *Engine) begin(ctx context.Context) error {
+	defer e.leave()
 	if s := e.opts.Standby; s != nil && s.machine != nil {
 		return e.takeOver(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -27,16 +28,19 @@ type keeper struct {
 	every   uint64         // entries after which the next one is due; 0: that alone makes none due
 	age     time.Duration  // the same by the entries' time
 	tell    func(message string)
+	shared  bool          // a standby may write them, too
 	unkept  bool          // no snapshots are made: a plugin has a memory that they do not hold
 	at      uint64        // the last entry of which a snapshot was made, or tried
 	time    eventlog.Time // that entry's; without one, the first entry's
 	writing *writing      // the snapshot under way
 	scratch []byte        // memory for the next one
 	foreign []uint64      // snapshots that were refused because they are not of this log
+	looking chan uint64   // what others have written is looked for: receives the newest; nil if nothing is
 }
 
 func newKeeper(opts *Options) keeper {
-	return keeper{store: opts.Snapshots, every: opts.SnapshotEvery, age: opts.SnapshotAge, tell: opts.report}
+	return keeper{store: opts.Snapshots, every: opts.SnapshotEvery, age: opts.SnapshotAge, tell: opts.report,
+		shared: opts.StandbysSnapshot}
 }
 
 // see notes the time of an entry: the first one is that from which the age of the first snapshot counts.
@@ -56,6 +60,9 @@ func (e *Engine) snapshotIfDue() error {
 	if !e.isDue(e.machine) {
 		return nil
 	}
+	if e.keptByOthers(e.machine.Seq()) {
+		return nil
+	}
 	seq := e.machine.Seq()
 	if err := e.writer.await(seq); err != nil {
 		return err
@@ -63,6 +70,46 @@ func (e *Engine) snapshotIfDue() error {
 	position, err := e.log.RecordHash(context.Background(), seq)
 	e.keep(e.machine, position, err)
 	return nil
+}
+
+// leave, for an engine, has snapshots that a standby writes, too, be due later here: they are written by then.
+func (k *keeper) leave() {
+	if k.shared {
+		k.every += k.every / 4
+		k.age += k.age / 4
+	}
+}
+
+// keptByOthers reports whether no snapshot is to be begun now that is due: because a standby has written one meanwhile,
+// of an entry up to last, or because that is not known yet. It never waits.
+func (k *keeper) keptByOthers(last uint64) bool {
+	if !k.shared {
+		return false
+	}
+	if k.looking == nil {
+		found, store, foreign := make(chan uint64, 1), k.store, slices.Clone(k.foreign)
+		k.looking = found
+		go func() {
+			newest := uint64(0)
+			seqs, _ := store.List() // writing one will say what is wrong
+			for _, seq := range seqs {
+				if seq <= last && !slices.Contains(foreign, seq) {
+					newest = max(newest, seq)
+				}
+			}
+			found <- newest
+		}()
+	}
+	if len(k.looking) == 0 {
+		return true
+	}
+	newest := <-k.looking
+	k.looking = nil
+	if newest <= k.at {
+		return false
+	}
+	k.at, k.time = newest, 0 // the age counts from the next entry on
+	return true
 }
 
 // keep begins a snapshot of a state whose last entry is durable and has a hash, or err if that is not known.
@@ -111,6 +158,10 @@ func (k *keeper) isDue(m *scheduler.Machine) bool {
 
 // collect takes in what became of the snapshot under way, if it has ended or the caller waits for that.
 func (k *keeper) collect(wait bool) {
+	if wait && k.looking != nil {
+		<-k.looking
+		k.looking = nil
+	}
 	w := k.writing
 	if w == nil || !wait && len(w.done) == 0 {
 		return

@@ -50,7 +50,8 @@ func (s *Standby) Recover(ctx context.Context, log FollowedLog) error {
 }
 
 // Follow applies the log's entries as they become durable, and tells applied of each, until ctx ends; the error is
-// ctx's cause then. Those that Open applies behind them are told to it, too. An error of applied ends Follow, or Open. Each record is checked to follow the one before it, by its number and by the hash that it carries.
+// ctx's cause then. Those that Open applies behind them are told to it, too. An error of applied ends Follow, or Open.
+// Each record is checked to follow the one before it, by its number and by the hash that it carries.
 // With any other error the state is that of the last entry that was applied; Follow may be called again after one that
 // says nothing of damage.
 func (s *Standby) Follow(ctx context.Context, log FollowedLog, applied func(eventlog.Entry) error) error {
@@ -123,7 +124,7 @@ func (e *Engine) takeOver(ctx context.Context) error {
 		s.recovery.Refused = append(s.recovery.Refused, refused...)
 	}
 	e.state, s.state = s.state, state{}
-	e.tell = e.opts.report
+	e.tell, e.shared = e.opts.report, e.opts.StandbysSnapshot
 	if err := e.read(ctx, e.log, &e.opts, s.applied); err != nil {
 		return err
 	}

@@ -27,16 +27,17 @@ func standbyOptions(t testing.TB, store snapshot.Store) engine.Options {
 	}
 }
 
-// follow has a standby follow the log to entry last.
-func follow(t testing.TB, s *engine.Standby, log engine.FollowedLog, last uint64) (told []uint64) {
+// follow has a standby follow the log to entry last. It returns the entries that the standby tells of, now and later.
+func follow(t testing.TB, s *engine.Standby, log engine.FollowedLog, last uint64) *[]uint64 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	told := &[]uint64{}
 	if s.Seq() == last {
-		return nil
+		cancel()
 	}
 	err := s.Follow(ctx, log, func(e eventlog.Entry) error {
-		told = append(told, e.Seq)
+		*told = append(*told, e.Seq)
 		if e.Seq == last {
 			cancel()
 		}
@@ -67,8 +68,9 @@ func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 			w.mustStep(m)
 		}
 		last := w.engine.Machine().Seq()
-		if told := follow(t, s, w.log.kept, last); uint64(len(told)) != last-recovered {
-			t.Errorf("moment %d: told of %v, want the entries %d to %d", at, told, recovered+1, last)
+		told := follow(t, s, w.log.kept, last)
+		if uint64(len(*told)) != last-recovered {
+			t.Errorf("moment %d: told of %v, want the entries %d to %d", at, *told, recovered+1, last)
 		}
 		if s.Machine().Hash() != w.engine.Machine().Hash() {
 			t.Fatalf("moment %d: the standby's state is not the leader's", at)
@@ -88,6 +90,9 @@ func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 		if counted.read != missed {
 			t.Errorf("moment %d: it has read %d entries to take over, want %d", at, counted.read, missed)
 		}
+		if n := uint64(len(*told)); n != last-recovered+missed {
+			t.Errorf("moment %d: told of %v, want the entries that were read to take over, too", at, *told)
+		}
 		other := eventlog.NewMemory()
 		if err := other.Append(t.Context(), 0, all); err != nil {
 			t.Fatal(err)
@@ -102,7 +107,7 @@ func TestAStandbyThatTakesOverGoesOnAsAnEngineThatReadTheLog(t *testing.T) {
 			_, err := taken.Step(t.Context(), w.now, m.inputs)
 			_, aerr := anew.Step(t.Context(), w.now, m.inputs)
 			if err != nil || aerr != nil || taken.Machine().Hash() != anew.Machine().Hash() {
-				t.Fatalf("moment %d: %v, %v, or other decisions than those of an engine that read the log", at, err, aerr)
+				t.Fatalf("moment %d: %v, %v, or not the decisions of an engine that read the log", at, err, aerr)
 			}
 		}
 		if err := errors.Join(taken.Close(), anew.Close()); err != nil {

@@ -11,11 +11,18 @@ import (
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/snapshot"
 )
 
 // AdviceOnLoss says what to do about a log at path that has lost its end.
 func AdviceOnLoss(path string, lost *snapshot.LostError) string {
+	if at, err := streamAt(path); InStream(path) && err == nil {
+		return fmt.Sprintf("Bring the stream back from a backup that has them. If entries %d to %d are lost for good, "+
+			"remove every snapshot of a later entry than %d (the newest: nats object rm %s %s), and the log goes on "+
+			"behind entry %d; a simulation does that with --resume --give-up-after %d", lost.Last+1, lost.Seq,
+			lost.Last, jetstream.BucketOf(at.Stream), snapshot.Name(lost.Seq), lost.Last, lost.Last)
+	}
 	return fmt.Sprintf(
 		"Bring the missing segments, the newest of %s, back from where they are. If entries %d to %d are "+
 			"lost for good, save what is there with rollcall log export %s --up-to %d --out FILE, and make a new log "+
@@ -67,8 +74,12 @@ func (s *Source) Advise(err error) error {
 
 // NotTheEntries is the error for the snapshot of entry seq, whose state is not the one that the entries make.
 func (s *Source) NotTheEntries(seq uint64) error {
-	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries",
-		&snapshot.RefusedError{Seq: seq, Err: snapshot.ErrNotTheEntries}, SnapshotsOf(s.path).File(seq))
+	refused := &snapshot.RefusedError{Seq: seq, Err: snapshot.ErrNotTheEntries}
+	if s.stream != nil {
+		return fmt.Errorf("%w\nIt is the %s: %s; without it, its state is made of the entries", refused,
+			s.SnapshotPlace(seq), s.RemoveSnapshot(seq))
+	}
+	return fmt.Errorf("%w\nRemove %s: without it, its state is made of the entries", refused, s.SnapshotPlace(seq))
 }
 
 // explainAbsence adds to an error of opening a log that is not there how to make one.

@@ -25,8 +25,9 @@ type Copied struct {
 const copyBatch = 2000
 
 // Copy copies a log to another one, up to entry upTo, 0 for the last: the same records, with the same chain and tree,
-// which are compared at the end. If the other one is there and has the beginning of this one, the rest is appended; if
-// it has anything else the error is a *RequestError, and nothing is. Snapshots are not copied.
+// which are compared at the end. If the other one is there and has the beginning of this one, the rest is appended,
+// also if this one lacks that beginning by now; if it has anything else the error is a *RequestError, and nothing is.
+// Snapshots are not copied.
 func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep KeepOptions) (*Copied, error) {
 	source, err := o.Open(ctx, from)
 	if err != nil {
@@ -37,10 +38,6 @@ func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep Ke
 	switch {
 	case err != nil:
 		return nil, err
-	case source.First() > 1:
-		return nil, Refuse("%s begins with entry %d: only a log from entry 1 on is copied, for the state before it "+
-			"is in a "+
-			"snapshot", source.Path(), source.First())
 	case upTo > last:
 		return nil, source.MustHave(upTo)
 	case upTo > 0:
@@ -65,17 +62,24 @@ func (o Options) Copy(ctx context.Context, from, to string, upTo uint64, keep Ke
 
 // copyInto opens the log that is copied to, and returns the last entry that it has of source, which is not behind last.
 func (o KeepOptions) copyInto(ctx context.Context, source *Source, to string, last uint64) (*Kept, uint64, error) {
-	kept, err := o.Create(ctx, to)
-	if err == nil {
-		return kept, 0, nil
+	first := source.First()
+	if first == 1 {
+		kept, err := o.Create(ctx, to)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return kept, 0, err
+		}
 	}
-	if !errors.Is(err, fs.ErrExist) {
-		return nil, 0, err
+	kept, err := o.Continue(ctx, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = beginsLate(source)
 	}
-	if kept, err = o.Continue(ctx, to); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
 	at, err := kept.Last()
+	if err == nil && at < first-1 {
+		err = beginsLate(source)
+	}
 	if err == nil && at > last {
 		err = Refuse("%s has %d entries already, and %d are to be copied: name another one", kept.Path(), at, last)
 	}
@@ -86,6 +90,12 @@ func (o KeepOptions) copyInto(ctx context.Context, source *Source, to string, la
 		return nil, 0, errors.Join(err, kept.Close())
 	}
 	return kept, at, nil
+}
+
+// beginsLate is the error for a log whose first entries are missing, and that no copy has them.
+func beginsLate(source *Source) error {
+	return Refuse("%s begins with entry %d: it can be copied only to a copy that has the entries before, for the "+
+		"state there is in a snapshot", source.Path(), source.First())
 }
 
 // sameEnd returns the place behind entry at, which must be the same in both logs.

@@ -11,6 +11,7 @@ import (
 // A Followed log is one that another process writes, and that this one may take over.
 type Followed struct {
 	*jetstream.Log
+	beside *inBucket
 }
 
 // Follow opens a log in NATS JetStream to follow what another process appends. The error wraps fs.ErrNotExist if there
@@ -27,12 +28,14 @@ func (o KeepOptions) Follow(ctx context.Context, name string) (*Followed, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Followed{log}, nil
+	return &Followed{log, besideStream(context.WithoutCancel(ctx), log, 0)}, nil
 }
 
-// Snapshots returns where snapshots of the log are written that are spacing entries apart; nil if there is no such
-// place.
-func (f *Followed) Snapshots(uint64) snapshot.Store { return nil }
+// Snapshots returns where snapshots of the log are written that are spacing entries apart.
+func (f *Followed) Snapshots(spacing uint64) snapshot.Store {
+	f.beside.space(spacing)
+	return f.beside
+}
 
 // Announce has this process answer with name to those who follow the log, until it is closed: they learn so at once
 // when it is gone. A log in a directory has nobody who follows it.

@@ -29,6 +29,8 @@ type Source struct {
 	stored   *boltlog.Log     // the log as far as it is sealed, or all of it without a writer; nil for a bundle
 	joined   *localapi.Joined // nil unless the writer tells the rest
 	stream   *jetstream.Log   // nil unless it is in NATS JetStream
+	beside   *inBucket        // the snapshots of one in NATS JetStream; nil for others
+	looked   bool             // for snapshots of entries behind the end of one in NATS JetStream
 	live     bool             // a writer has it
 	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
 }

@@ -52,9 +52,28 @@ func (s *Source) Restore(last uint64) (*scheduler.Machine, error) {
 // Newest returns the state of the newest good snapshot of entries from first to last, nil for none, and reports which
 // are not used.
 func (s *Source) Newest(first, last uint64) *scheduler.Machine {
+	s.lookBehind()
 	m, refused := s.snapshots.Newest(first, last)
 	s.reportRefused(refused)
 	return m
+}
+
+// lookBehind reports, once, which snapshots there are of entries that a log in a stream does not have. A log in a
+// directory was looked at when it was opened.
+func (s *Source) lookBehind() {
+	if s.stream == nil || s.looked {
+		return
+	}
+	s.looked = true
+	last, err := s.Last()
+	if err != nil {
+		return // as whoever reads the log finds
+	}
+	lost, refused, _ := s.snapshots.Beyond(last) // no error of a store that is apart
+	s.reportRefused(refused)
+	if lost != nil {
+		s.opts.report("not used: snapshot at entry %d: %v\n%s", lost.Seq, lost, AdviceOnLoss(s.path, lost))
+	}
 }
 
 // reportRefused reports which snapshots are not used: an older one, or the whole log, says the same.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/snapshot"
@@ -20,8 +21,8 @@ func (o Options) openStream(ctx context.Context, name string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{path: at.String(), opts: o, reader: log, stream: log}
-	s.snapshots = snapshot.Series{Store: unkept{}, Position: s.positionIn(ctx), Registry: o.Registry}
+	s := &Source{path: at.String(), opts: o, reader: log, stream: log, beside: besideStream(ctx, log, 0)}
+	s.snapshots = snapshot.Series{Store: s.beside, Position: s.positionIn(ctx), Registry: o.Registry}
 	return s, nil
 }
 
@@ -38,12 +39,14 @@ func (o KeepOptions) keepStream(
 		return nil, Refuse("%s: a log in NATS JetStream has no segments: leave --segment-size out", at)
 	case len(o.Archives) > 0:
 		return nil, Refuse("%s: a log in NATS JetStream has no archives: leave --archive out", at)
-	case o.GiveUpAfter > 0:
-		return nil, Refuse("%s: of a log in NATS JetStream nothing can be given up: leave --give-up-after out", at)
 	}
 	log, err := open(at)
 	if err != nil {
 		return nil, err
 	}
-	return &Kept{Log: log, path: at.String(), opts: o}, nil
+	k := &Kept{Log: log, path: at.String(), opts: o, beside: besideStream(context.Background(), log, 0)}
+	if err := o.mayGoOn(log, k.beside); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return k, nil
 }

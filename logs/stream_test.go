@@ -53,9 +53,6 @@ func TestALogInAStreamIsKeptAndReadByItsName(t *testing.T) {
 	if err := kept.Append(t.Context(), 0, entries); err != nil {
 		t.Fatal(err)
 	}
-	if kept.Snapshots(1) != nil {
-		t.Error("there is a place for snapshots")
-	}
 	source, err := logs.Options{}.Open(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +93,6 @@ func TestWhatALogInAStreamDoesNotHaveIsRefused(t *testing.T) {
 		},
 		"--segment-size": func() error {
 			_, err := logs.KeepOptions{SegmentBytes: 1}.Create(t.Context(), name)
-			return err
-		},
-		"--give-up-after": func() error {
-			_, err := logs.KeepOptions{GiveUpAfter: 1}.Continue(t.Context(), name)
 			return err
 		},
 		"log copy": func() error {

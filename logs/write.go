@@ -41,6 +41,7 @@ type Kept struct {
 	path   string
 	opts   KeepOptions
 	stored *boltlog.Log     // nil for a log in a stream
+	beside *inBucket        // its snapshots; nil for a log in a directory
 	server *localapi.Server // nil if it cannot be served
 }
 
@@ -92,7 +93,7 @@ func (o KeepOptions) goOn(path string) (*Kept, error) {
 	if err != nil {
 		return nil, explainEmpty(path, err)
 	}
-	if err := o.mayGoOn(log); err != nil {
+	if err := o.mayGoOn(log, SnapshotsOf(path)); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	return o.keep(path, log), nil
@@ -107,8 +108,19 @@ func (o *KeepOptions) backend() boltlog.Options {
 	return opts
 }
 
+// keptLog is what is asked of a log before it is gone on with.
+type keptLog interface {
+	Path() string
+	Last() (uint64, error)
+}
+
+var (
+	_ keptLog = (*boltlog.Log)(nil)
+	_ keptLog = (*jetstream.Log)(nil)
+)
+
 // mayGoOn returns an error for a log that has lost its end, or may have, unless that is given up.
-func (o *KeepOptions) mayGoOn(log *boltlog.Log) error {
+func (o *KeepOptions) mayGoOn(log keptLog, snapshots snapshot.Store) error {
 	last, err := log.Last()
 	if err != nil {
 		return err
@@ -119,7 +131,7 @@ func (o *KeepOptions) mayGoOn(log *boltlog.Log) error {
 	if o.GiveUpAfter != 0 {
 		return nil
 	}
-	series := snapshot.Series{Store: SnapshotsOf(log.Path())}
+	series := snapshot.Series{Store: snapshots}
 	lost, _, err := series.Beyond(last)
 	if lost != nil {
 		return fmt.Errorf("%w\n%s", &eventlog.DamagedError{Path: log.Path(), Seq: last + 1, Err: lost},
@@ -149,9 +161,13 @@ func (k *Kept) GiveUp() error {
 	if last == 0 {
 		return nil
 	}
-	dir := SnapshotsOf(k.path)
-	dir.Held = k.stored.Held
-	seqs, err := dir.List()
+	var snapshots snapshot.Store = k.beside
+	if k.stored != nil {
+		dir := SnapshotsOf(k.path)
+		dir.Held = k.stored.Held
+		snapshots = dir
+	}
+	seqs, err := snapshots.List()
 	if err != nil {
 		return err
 	}
@@ -159,7 +175,7 @@ func (k *Kept) GiveUp() error {
 		if seq <= last {
 			continue
 		}
-		if err := dir.Drop(seq); err != nil {
+		if err := snapshots.Drop(seq); err != nil {
 			return err
 		}
 		k.opts.report("%s: entries %d to %d are given up: removed the snapshot of entry %d", k.path, last+1, seq, seq)
@@ -174,11 +190,11 @@ const (
 	olderSnapshots = 10
 )
 
-// Snapshots returns where snapshots of the log are written that are spacing entries apart; nil if there is no such
-// place: a log in a stream is read from its first entry.
+// Snapshots returns where snapshots of the log are written that are spacing entries apart.
 func (k *Kept) Snapshots(spacing uint64) snapshot.Store {
 	if k.stored == nil {
-		return nil
+		k.beside.space(spacing)
+		return k.beside
 	}
 	dir := snapshot.NewDir(filepath.Join(k.path, SnapshotDir), keptSnapshots)
 	dir.Spacing = spacing * olderSnapshots

@@ -85,19 +85,32 @@ func (s *Series) Oldest(first, last uint64) (m *scheduler.Machine, refused []err
 // that is not shows nothing: it is refused, newest first.
 //
 // An error, which wraps ErrUnreadable, says that nothing is lost as far as can be seen, but that not all can be: the
-// log may have had more entries, and must not be appended to.
+// log may have had more entries, and must not be appended to. Of a Store that is Apart there is none: a snapshot that
+// cannot be read is refused, that the snapshots cannot be listed is left to Newest and Oldest to say, and a snapshot
+// shows a loss only if the log does not reach its entry by now either.
 func (s *Series) Beyond(last uint64) (lost *LostError, refused []error, err error) {
 	if last == math.MaxUint64 {
 		return nil, nil, nil
 	}
+	apart, _ := s.Store.(Apart)
 	seqs, err := s.list(last+1, math.MaxUint64)
+	if apart != nil && err != nil {
+		return nil, nil, nil
+	}
 	for _, seq := range slices.Backward(seqs) {
 		_, rerr := s.read(seq)
 		var newer *NewerFormatError
+		if whole := rerr == nil || errors.As(rerr, &newer); whole && apart != nil {
+			reached, reason := apart.Reaches(seq)
+			if reached {
+				return nil, refused, nil // and so it does those before
+			}
+			rerr = reason
+		}
 		switch {
 		case rerr == nil || errors.As(rerr, &newer):
 			return &LostError{Last: last, Seq: seq}, refused, nil
-		case errors.Is(rerr, ErrUnreadable):
+		case errors.Is(rerr, ErrUnreadable) && apart == nil:
 			err = cmp.Or[error](err, &RefusedError{Seq: seq, Err: rerr})
 		case !errors.Is(rerr, fs.ErrNotExist): // or it was dropped meanwhile
 			refused = append(refused, &RefusedError{Seq: seq, Err: rerr})
@@ -169,7 +182,7 @@ func (s *Series) Load(seq uint64) (*Snapshot, error) {
 func (s *Series) read(seq uint64) (*Snapshot, error) {
 	data, err := s.Store.Get(seq)
 	var damaged *DamagedError
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &damaged) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrForeign) && !errors.As(err, &damaged) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err != nil {

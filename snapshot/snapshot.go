@@ -56,7 +56,8 @@ func DecodeMemory(size int) uint64 { return unpacked(size) + 1<<18 }
 
 // DamagedError says that the bytes are not a whole snapshot.
 type DamagedError struct {
-	// Check is the check that failed: "length", "magic", "checksum", "compression", "state size" or "state hash".
+	// Check is the check that failed: "length", "magic", "checksum", "compression", "state size" or "state hash"; of
+	// one that is kept as an object, "object".
 	Check string
 	// Err says more, if there is more to say.
 	Err error

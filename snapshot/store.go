@@ -25,10 +25,32 @@ type Store interface {
 	Put(seq uint64, data []byte) error
 	// List returns the entries of which there are snapshots, ascending.
 	List() ([]uint64, error)
-	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, any other error nothing.
+	// Get returns the snapshot of entry seq; fs.ErrNotExist says that there is none, ErrForeign that it is known to be
+	// of another log, a *DamagedError that it is not whole, any other error nothing.
 	Get(seq uint64) ([]byte, error)
 	// Drop removes the snapshot of entry seq, if there is one, durably.
 	Drop(seq uint64) error
+}
+
+// Apart is a Store that is reached by another way than its log, such as a bucket beside a stream. What it has may be
+// missing, or out of reach, while the log is whole, and others may append to the log meanwhile. So that something of it
+// cannot be read puts nothing of the log in doubt, and a snapshot of a later entry shows a loss only if the log, asked
+// anew, does not have that entry.
+type Apart interface {
+	Store
+	// Reaches reports whether the log has entry seq by now.
+	Reaches(seq uint64) (bool, error)
+}
+
+// Name returns what the snapshot of entry seq is called where snapshots are kept by name. Names have the order of the
+// entries.
+func Name(seq uint64) string { return fmt.Sprintf("%020d%s", seq, suffix) }
+
+// SeqOf returns the entry of which a snapshot with a name is; false if it is no name of a snapshot.
+func SeqOf(name string) (seq uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, ok && err == nil && name == Name(seq)
 }
 
 const (
@@ -41,14 +63,11 @@ const (
 
 // Dir is a Store of one file a snapshot in a directory. It is not safe for concurrent use.
 type Dir struct {
-	// Spacing is how many entries lie at least between two of the older snapshots that are kept beside the
-	// last ones, counted from the log's first entry, so that any point of a long log is near one. 0: none
-	// are kept beside the last ones.
+	// Spacing is Retention.Spacing.
 	Spacing uint64
-	// Base returns the entry before the first one that was not archived, 0 if none was: the first snapshot from
-	// there on is what the log's beginning is restored from when the archive is not there, and always kept. It is
-	// asked before any snapshot is dropped, because a log is archived while it is written to; if it fails, none
-	// is. nil stands for 0.
+	// Base returns Retention.Base: the entry before the first one that was not archived, 0 if none was. It is asked
+	// before any snapshot is dropped, because a log is archived while it is written to; if it fails, none is. nil
+	// stands for 0.
 	Base func() (uint64, error)
 
 	// Held, if it is not nil, is asked before anything is written or removed: its error says that the directory is
@@ -71,9 +90,7 @@ func (d *Dir) Path() string { return d.path }
 // File returns the path of the file that is, or would be, the snapshot of entry seq.
 func (d *Dir) File(seq uint64) string { return d.file(seq) }
 
-func (d *Dir) file(seq uint64) string {
-	return filepath.Join(d.path, fmt.Sprintf("%020d%s", seq, suffix))
-}
+func (d *Dir) file(seq uint64) string { return filepath.Join(d.path, Name(seq)) }
 
 // Add is Put, but drops no other snapshot.
 func (d *Dir) Add(seq uint64, data []byte) error {
@@ -177,31 +194,13 @@ func (d *Dir) prune(newest uint64) error {
 			return fmt.Errorf("where the log begins is not known: %w", err)
 		}
 	}
-	for _, seq := range d.superfluous(seqs, newest, base) {
+	retention := Retention{Last: d.keep, Spacing: d.Spacing, Base: base}
+	for _, seq := range retention.Superfluous(seqs, newest) {
 		if err := removeIfThere(d.file(seq)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// superfluous returns those of the snapshots, ascending, that are not to be kept beside the newest one. What is
-// kept of the older ones is decided from the oldest on, so that what was kept once stays.
-func (d *Dir) superfluous(seqs []uint64, newest, base uint64) (drop []uint64) {
-	at, _ := slices.BinarySearch(seqs, newest)
-	kept, based := uint64(0), base == 0
-	for i, seq := range seqs[:min(at+1, len(seqs))] {
-		begins := !based && seq >= base
-		switch {
-		case i > at-d.keep:
-		case begins || d.Spacing > 0 && seq >= kept+d.Spacing:
-			kept = seq
-		default:
-			drop = append(drop, seq)
-		}
-		based = based || begins
-	}
-	return drop
 }
 
 // List implements Store. A directory that is not there holds none; files that are no snapshots by their name
@@ -218,8 +217,7 @@ func (d *Dir) List() ([]uint64, error) {
 	}
 	var seqs []uint64
 	for _, f := range files {
-		digits, ok := strings.CutSuffix(f.Name(), suffix)
-		if seq, err := strconv.ParseUint(digits, 10, 64); ok && err == nil && f.Name() == filepath.Base(d.file(seq)) {
+		if seq, ok := SeqOf(f.Name()); ok {
 			seqs = append(seqs, seq)
 		}
 	}
@@ -251,19 +249,24 @@ func readFile(path string) ([]byte, error) {
 	case n < headerSize || string(begin[:len(magic)]) != magic:
 		return begin[:n], nil
 	}
-	most := int64(2 * MaxState)
-	if binary.BigEndian.Uint32(begin[offsetVersion:]) == FormatVersion {
-		most = largest(begin)
-	}
-	data, err := regular.ReadAll(f, most)
+	data, err := regular.ReadAll(f, Largest(begin))
 	if errors.Is(err, regular.ErrTooLarge) {
 		return nil, &DamagedError{Check: "length", Err: err}
 	}
 	return data, err
 }
 
-// largest returns how many bytes a snapshot has at the most that begins so.
-func largest(begin []byte) int64 {
+// Largest returns how many bytes something has at the most that begins so and may be a snapshot: what does not begin as
+// one does is to be read no further.
+func Largest(begin []byte) int64 {
+	switch {
+	case len(begin) < headerSize:
+		return 2 * MaxState
+	case string(begin[:len(magic)]) != magic:
+		return headerSize
+	case binary.BigEndian.Uint32(begin[offsetVersion:]) != FormatVersion:
+		return 2 * MaxState
+	}
 	size := int64(min(binary.BigEndian.Uint64(begin[offsetSize:]), MaxState))
 	return headerSize + size + size/1000 + 1<<10 + sha256.Size // gzip adds five bytes to 64 KiB that it cannot pack
 }

@@ -1,6 +1,7 @@
-// Package lograte measures how fast entries become durable in a log, beside a plain file that the same bytes are
-// appended to with a sync after each batch: what the file system can do at best. The two take turns, so that what else
-// the machine does meets both. Then it measures how fast the log is read, from the page cache and with every check.
+// Package lograte measures how fast entries become durable in a log, beside what the place can do at best with the same
+// bytes: a plain file that they are appended to with a sync after each batch, or a stream of NATS JetStream that they
+// are published to as plain messages. The two take turns, so that what else the machine does meets both. Then it
+// measures how fast the log is read, from the page cache or from the servers, and with every check.
 //
 // It owns the entries that are appended, the clock and the medians. It schedules nothing: bench/throughput does that.
 //
@@ -13,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,12 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 )
 
 // Result is what was measured.
 type Result struct {
-	Dir string `json:"dir"`
+	// Place is the directory, or the log's name without what is secret; RawIs what the log is compared with.
+	Place string `json:"dir"`
+	RawIs string `json:"rawIs"`
 	// RecordBytes is the size of each entry's record.
 	RecordBytes int `json:"recordBytes"`
 	Rounds      int `json:"rounds"`
@@ -36,7 +36,7 @@ type Result struct {
 	Read    Read    `json:"read"`
 }
 
-// A Batch compares, for one size of batch, the log with a file that the same records are appended to.
+// A Batch compares, for one size of batch, the log with a file, or a stream, that the same records are appended to.
 type Batch struct {
 	Entries int `json:"entries"`
 	// Log and Raw are the medians of the rounds, in entries a second.
@@ -48,7 +48,7 @@ type Batch struct {
 	Highest float64 `json:"highestRatio"`
 }
 
-// Read is how fast a log is read from the page cache, every check included.
+// Read is how fast a log is read that was just written, every check included.
 type Read struct {
 	Entries          uint64  `json:"entries"`
 	EntriesPerSecond float64 `json:"entriesPerSecond"`
@@ -58,12 +58,15 @@ type Read struct {
 const recordBytes = 300
 
 // sizes are the sizes of batches that are measured.
-var sizes = []int{1, 10, 100, 1000}
+var sizes = []int{1, 10, 100, 1000, 4096}
 
 // Options say what is measured.
 type Options struct {
 	// Dir is a directory on the file system to measure. A directory is made in it, and removed at the end.
 	Dir string
+	// Log is the name of a log in NATS JetStream to measure instead: streams are made whose names begin with its
+	// stream's, and removed at the end.
+	Log string
 	// Rounds is how often the log and the file take turns, from 1.
 	Rounds int
 	// Each is how long each of them appends in one round, above 0.
@@ -80,45 +83,37 @@ func (o *Options) progress(format string, args ...any) {
 	}
 }
 
-// Run measures. Errors are those of the file system.
+// Run measures. Errors are those of the file system or of the servers.
 func Run(ctx context.Context, o Options) (r *Result, err error) {
-	work, err := os.MkdirTemp(o.Dir, "rollcall-bench-")
+	where, err := o.place()
 	if err != nil {
-		return nil, fmt.Errorf("--dir: %w", err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	r = &Result{Dir: o.Dir, RecordBytes: recordBytes, Rounds: o.Rounds}
+	defer func() { err = errors.Join(err, where.remove()) }()
+	r = &Result{Place: where.shown(), RawIs: where.raw(), RecordBytes: recordBytes, Rounds: o.Rounds}
 	for _, size := range sizes {
-		batch, err := o.batch(ctx, filepath.Join(work, fmt.Sprint(size)), size)
+		batch, err := o.batch(ctx, where, size)
 		if err != nil {
 			return nil, fmt.Errorf("batches of %d: %w", size, err)
 		}
 		r.Batches = append(r.Batches, batch)
 	}
-	r.Read, err = o.read(ctx, filepath.Join(work, fmt.Sprint(sizes[len(sizes)-1])))
+	r.Read, err = o.read(ctx, where, sizes[len(sizes)-1])
 	return r, err
 }
 
-// batch measures one size of batch, with its files in dir.
-func (o *Options) batch(ctx context.Context, dir string, size int) (facts Batch, err error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return facts, err
-	}
-	log, err := boltlog.Create(filepath.Join(dir, "log"))
+// batch measures one size of batch.
+func (o *Options) batch(ctx context.Context, where place, size int) (facts Batch, err error) {
+	log, raw, err := where.begin(ctx, size)
 	if err != nil {
 		return facts, err
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	raw, err := os.OpenFile(filepath.Join(dir, "raw"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return facts, err
-	}
-	defer func() { err = errors.Join(err, raw.Close()) }()
+	defer func() { err = errors.Join(err, log.Close(), raw.Close()) }()
 	logEnd, rawEnd := &appender{size: size, version: o.Version}, &appender{size: size, version: o.Version}
 	var logs, raws, ratios []float64
 	for round := range o.Rounds {
 		o.progress("batches of %d, round %d of %d", size, round+1, o.Rounds)
-		fast, err := o.rate(ctx, rawEnd, rawEnd.encode, func() error { return rawEnd.writeTo(raw) })
+		fast, err := o.rate(ctx, rawEnd, rawEnd.encode, func() error { return raw.write(ctx, rawEnd.bytes) })
 		if err != nil {
 			return facts, err
 		}
@@ -198,18 +193,10 @@ func (a *appender) encode() (err error) {
 	return nil
 }
 
-// writeTo appends the bytes to a file, and brings them to the disk.
-func (a *appender) writeTo(f *os.File) error {
-	if _, err := f.Write(a.bytes); err != nil {
-		return err
-	}
-	return syncData(f)
-}
-
-// read measures how fast the log in dir is read, which was just written and so is in the page cache.
-func (o *Options) read(ctx context.Context, dir string) (facts Read, err error) {
+// read measures how fast the log of a size is read, which was just written.
+func (o *Options) read(ctx context.Context, where place, size int) (facts Read, err error) {
 	o.progress("reading")
-	log, err := boltlog.OpenReadOnly(filepath.Join(dir, "log"))
+	log, err := where.reopen(ctx, size)
 	if err != nil {
 		return facts, err
 	}
@@ -234,13 +221,13 @@ func median(values []float64) float64 {
 // WriteText writes the result for people.
 func (r *Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "entries a second that become durable, records of %d bytes, in %s; medians of %d rounds\n\n",
-		r.RecordBytes, r.Dir, r.Rounds)
-	fmt.Fprintf(w, "%8s %14s %20s %8s %16s\n", "batch", "log", "append+fdatasync", "ratio", "from to")
+		r.RecordBytes, r.Place, r.Rounds)
+	fmt.Fprintf(w, "%8s %14s %20s %8s %16s\n", "batch", "log", r.RawIs, "ratio", "from to")
 	for _, b := range r.Batches {
 		fmt.Fprintf(w, "%8d %14.0f %20.0f %7.0f%% %15s\n", b.Entries, b.Log, b.Raw, 100*b.Ratio,
 			fmt.Sprintf("%.0f%% %.0f%%", 100*b.Lowest, 100*b.Highest))
 	}
-	_, err := fmt.Fprintf(w, "\nread from the page cache, every check included: %d entries, %.0f a second\n",
+	_, err := fmt.Fprintf(w, "\nread again at once, every check included: %d entries, %.0f a second\n",
 		r.Read.Entries, r.Read.EntriesPerSecond)
 	return err
 }

@@ -3,10 +3,13 @@ package lograte
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
@@ -69,5 +72,36 @@ func TestAMeasurementEndsWhenItIsInterrupted(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestStreamsAreMeasuredAndRemoved measures a server, with the same sizes, and leaves it without streams.
+func TestStreamsAreMeasuredAndRemoved(t *testing.T) {
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	r, err := Run(t.Context(), Options{
+		Log: fmt.Sprintf("nats://%s/try?replicas=1", s.Addr()), Rounds: 1, Each: time.Microsecond, Version: "test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Batches) != len(sizes) || r.RawIs != "plain publish" || strings.Contains(r.Place, "?") {
+		t.Errorf("the result is %+v", r)
+	}
+	if least := uint64(sizes[len(sizes)-1]); r.Read.Entries < least {
+		t.Errorf("read %+v, want at least %d entries", r.Read, least)
+	}
+	if left, err := s.Jsz(nil); err != nil || left.Streams != 0 {
+		t.Errorf("%d streams are left, error %v", left.Streams, err)
 	}
 }

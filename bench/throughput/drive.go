@@ -13,7 +13,6 @@ import (
 	"github.com/rollcall-sched/rollcall/bench/yardstick"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
-	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -28,7 +27,7 @@ const stuck = 30 * time.Second
 // not depend on the speed of the disk.
 type drive struct {
 	Options
-	log    *boltlog.Log
+	log    madeLog
 	engine *engine.Engine
 
 	effects []scheduler.Effect // given out, and not carried out yet
@@ -58,7 +57,7 @@ type placement struct {
 	devices     *resourcev1.AllocationResult // with DRA: what its claim has
 }
 
-func newDrive(o Options, log *boltlog.Log) *drive {
+func newDrive(o Options, log madeLog) *drive {
 	all := o.Pods + o.Idle
 	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
 		devices: workload.InUse{}, latencies: make([]time.Duration, 0, all)}

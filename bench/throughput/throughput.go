@@ -21,7 +21,9 @@ import (
 	"github.com/rollcall-sched/rollcall/bench/workload"
 	"github.com/rollcall-sched/rollcall/bench/yardstick"
 	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
@@ -31,7 +33,8 @@ type Options struct {
 	workload.Spec
 	// Dir is a directory on the file system that the log is to be on: the log is made in it and removed at the end.
 	Dir string
-	// Log is where the log is made and kept, instead of in Dir; nothing may be there. "" for a log that is removed.
+	// Log is where the log is made and kept, instead of in Dir: a directory or a stream of NATS JetStream; nothing may
+	// be there. "" for a log that is removed.
 	Log string
 	// Batch is the most pods that the engine is given at once, from 1. Gangs are not split.
 	Batch int
@@ -125,7 +128,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		path = filepath.Join(dir, "log")
 	}
-	log, err := boltlog.Create(path)
+	log, err := create(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +159,23 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	score, err := yardstick.Rate(ctx, o.Spec, d.events())
 	r.MeanScore, r.RunningScores = score.Mean, score.Running
 	return r, err
+}
+
+// A madeLog is a log that was made for a run.
+type madeLog interface {
+	eventlog.Log
+	Path() string
+}
+
+func create(ctx context.Context, path string) (madeLog, error) {
+	if !jetstream.Is(path) {
+		return boltlog.Create(path)
+	}
+	at, err := jetstream.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	return at.Create(ctx, eventlog.Origin{})
 }
 
 func (o *Options) check() error {
@@ -234,8 +254,12 @@ func call(f func() error) error {
 	return f()
 }
 
-// fileBytes is the size of the log's files.
+// fileBytes is the size of the log's files, or of its stream on one server.
 func (d *drive) fileBytes() (total int64) {
+	if stream, ok := d.log.(*jetstream.Log); ok {
+		_, bytes, _ := stream.Size(context.Background()) // the figure is for people
+		return int64(bytes)
+	}
 	// What cannot be read is not counted: the figure is for people.
 	_ = filepath.WalkDir(d.log.Path(), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

@@ -11,6 +11,11 @@
 //
 //	go run ./bench --scenarios growth --schedulers rollcall --rounds 1 [--span 10m] [--per-minute 50]
 //
+// And "takeover": two schedulers share a log in NATS JetStream; how long after the leader was killed the other one has
+// bound a gang.
+//
+//	go run ./bench --scenarios takeover --schedulers rollcall --rounds 3 --nodes 6250 --pods 100000
+//
 // Gangs are PodGroups of scheduling.k8s.io, which both schedulers have. The machine should have nothing else to do.
 package main
 
@@ -72,7 +77,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&p.latencyPods, "latency-pods", 100, "pods of the scenario latency")
 	flag.StringVar(&names, "schedulers", "rollcall,kube-scheduler", "schedulers, in this order; or command lines")
 	flag.StringVar(&scenarios, "scenarios", "limit,backlog,burst,latency",
-		"what is measured, of these and growth; limit is what the API server takes without\n"+
+		"what is measured, of these, growth and takeover; limit is what the API server takes without\n"+
 			"a scheduler: the binds of a backlog, the creations and binds of a burst")
 	flag.DurationVar(&p.heartbeat, "heartbeat", -1,
 		"how often nodes renew their leases; negative: never, but 10s in growth")
@@ -156,7 +161,8 @@ func (b *bench) round(ctx context.Context, number int) (all []result, err error)
 		for _, x := range []struct {
 			name string
 			run  func(context.Context, string) (result, error)
-		}{{"backlog", b.backlog}, {"burst", b.burst}, {"latency", b.latency}, {"growth", b.growth}} {
+		}{{"backlog", b.backlog}, {"burst", b.burst}, {"latency", b.latency}, {"growth", b.growth},
+			{"takeover", b.takeover}} {
 			if !slices.Contains(b.scenarios, x.name) {
 				continue
 			}

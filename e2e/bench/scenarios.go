@@ -32,6 +32,8 @@ type result struct {
 	P50, P99 float64 `json:",omitempty"`
 	// LogBytes is how much more of the disk the scheduler's log took at the end of the scenario growth.
 	LogBytes int64 `json:",omitempty"`
+	// Stages are what the scheduler said of the scenario takeover, each with the time since the leader was killed.
+	Stages []string `json:",omitempty"`
 	// Requests are those that the API server had meanwhile, by verb and resource, this program's included.
 	Requests map[string]float64
 }
@@ -43,6 +45,9 @@ func (r result) line() string {
 	case r.LogBytes > 0:
 		text += fmt.Sprintf(" %5d pods in %.0f s; log %.2f MB, %.0f MB a day;",
 			r.Pods, r.Seconds, float64(r.LogBytes)/1e6, float64(r.LogBytes)/1e6*24*3600/r.Seconds)
+	case len(r.Stages) > 0:
+		text += fmt.Sprintf(" %5d pods; the next gang was bound %.2f s after the leader was killed: %s;",
+			r.Pods, r.Seconds, strings.Join(r.Stages, ", "))
 	case r.P50 > 0:
 		text += fmt.Sprintf(" p50 %.1f ms, p99 %.1f ms;", r.P50*1000, r.P99*1000)
 	default:

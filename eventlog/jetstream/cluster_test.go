@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
@@ -82,6 +84,25 @@ func (c *cluster) ready(t *testing.T) {
 		}
 	}
 	t.Fatal("the servers have no leader")
+}
+
+// current waits until all servers have all of a stream.
+func (c *cluster) current(t *testing.T, stream string) {
+	t.Helper()
+	_, js := connected(t, c.servers[0])
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
+		held, err := js.Stream(t.Context(), stream)
+		if err != nil {
+			continue
+		}
+		replicas := held.CachedInfo().Cluster.Replicas
+		if len(replicas) == len(c.servers)-1 && !slices.ContainsFunc(replicas, func(p *natsjs.PeerInfo) bool {
+			return !p.Current || p.Offline
+		}) {
+			return
+		}
+	}
+	t.Fatalf("not all servers have all of the stream %s", stream)
 }
 
 // address returns the address of a stream that all servers keep.

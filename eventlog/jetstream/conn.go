@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
 const (
@@ -28,6 +30,8 @@ type conn struct {
 	nc         *nats.Conn
 	api        string // what every subject of JetStream's API begins with
 	reconnects atomic.Uint64
+	base       uint64         // the message behind which the log's entries are; 0 for 1, see trim.go
+	origin     eventlog.Chain // the chain's end there, if base is not 0
 
 	mu      sync.Mutex
 	waiting map[int]waiter // requests under way, by number
@@ -70,6 +74,9 @@ func isOlder(version string) bool {
 	}
 	return major < oldestMajor || major == oldestMajor && minor < oldestMinor
 }
+
+// first returns the message behind which the log's entries are.
+func (c *conn) first() uint64 { return max(c.base, 1) }
 
 func (a *Address) urls() string {
 	scheme := "nats://"

@@ -2,8 +2,8 @@
 //
 // It owns how records are packed into messages, how an append becomes one atomic publish that only the writer who knows
 // the stream's end can make, what is asked of a stream's settings, and what is done when no answer comes. It never
-// looks into what an entry means, never changes or removes a message, and trusts neither the server's deduplication nor
-// a clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
+// looks into what an entry means, never changes or removes one of the log's messages, and trusts neither the server's
+// deduplication nor a clock for what is in the log: waiting ends by the clock (wait.go), and that is all.
 //
 // # Layout
 //
@@ -35,6 +35,14 @@
 // given by the leader only. Ranges of messages come from any replica (direct get), which may have less than the leader,
 // but nothing else. So what lacks at the end is no damage unless the leader lacks it.
 //
+// # Beside the log
+//
+// What is kept about the log, and is no part of it, goes into an object store bucket beside the stream (Bucket), in the
+// form that all clients of object stores read. It has the stream's storage and number of servers, and a connection of
+// its own. An object is published part by part, each behind the one before it, and what the object is last: a reader
+// finds all of it or none. Everything is read as the bucket's leader has it. Whoever has the right may write there. A
+// bucket is made when the first object is put, and checked by setting whenever it is listed or written to.
+//
 // # Who asks what of it
 //
 //   - A program that publishes to the log's subject by mistake: what it has published is no part of the log; reading
@@ -44,7 +52,8 @@
 //   - A server without JetStream, or older than 2.12, which has no atomic publish: refused when the log is opened.
 //   - A full disk, an account's limit, a sealed stream: the append fails with what the server says, and adds nothing.
 //   - A stream that was deleted and made again while it was written to: the writer stops, nothing is appended.
+//   - A bucket of other settings, or without permissions: an error that names it, and never one of the log.
 //
 // Start reading at Address (address.go), then Log (log.go), append.go for what an append does, frame.go for the bytes,
-// read.go for reading.
+// read.go for reading; bucket.go and objects.go for what is kept beside the log.
 package jetstream

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -23,4 +24,9 @@ func Hasten(log eventlog.Log, d time.Duration) {
 	hasty := *l.at
 	hasty.Patience = d
 	l.writes.at = &hasty
+}
+
+// TrimTo is Trim with a margin of its own.
+func TrimTo(ctx context.Context, a *Address, before, margin uint64) (Trimmed, error) {
+	return a.trim(ctx, before, margin)
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/logtest"
 )
 
-// A wire makes connections, and lets the last one that it has made for appending lose what is sent, or what comes.
+// A wire makes connections, and lets the last one that it has made for appending, or for snapshots, lose what is sent,
+// or what comes.
 type wire struct {
-	mu     sync.Mutex
-	writes *wiredConn
+	mu    sync.Mutex
+	lasts map[string]*wiredConn
 }
 
 // over lets a log at a be reached over the wire.
@@ -28,10 +29,13 @@ func (w *wire) over(a *jetstream.Address) *jetstream.Address {
 }
 
 // last returns the last connection for appending.
-func (w *wire) last() *wiredConn {
+func (w *wire) last() *wiredConn { return w.lastOf("writes") }
+
+// lastOf returns the last connection of a role.
+func (w *wire) lastOf(role string) *wiredConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writes
+	return w.lasts[role]
 }
 
 type wireDialer struct {
@@ -46,11 +50,12 @@ func (d *wireDialer) Dial(network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	wired := &wiredConn{Conn: c}
-	if d.role == "writes" {
-		d.wire.mu.Lock()
-		defer d.wire.mu.Unlock()
-		d.wire.writes = wired
+	d.wire.mu.Lock()
+	defer d.wire.mu.Unlock()
+	if d.wire.lasts == nil {
+		d.wire.lasts = make(map[string]*wiredConn)
 	}
+	d.wire.lasts[d.role] = wired
 	return wired, nil
 }
 
@@ -58,9 +63,13 @@ func (d *wireDialer) Dial(network, address string) (net.Conn, error) {
 type wiredConn struct {
 	net.Conn
 	losesSent, losesAnswers atomic.Bool
+	sees                    atomic.Pointer[func(sent []byte)] // nil for nobody
 }
 
 func (c *wiredConn) Write(b []byte) (int, error) {
+	if sees := c.sees.Load(); sees != nil {
+		(*sees)(b)
+	}
 	if c.losesSent.Load() {
 		return len(b), nil
 	}

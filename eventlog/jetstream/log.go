@@ -23,9 +23,12 @@ type Log struct {
 	writes   *conn // nil if the log is only read
 	subject  string
 	created  time.Time // the stream's
+	replicas int       // how many servers keep the stream
+	bucket   *Bucket   // beside the stream
 	limit    eventlog.Limit
 	piece    int             // how many bytes of records one message has at the most
 	origin   eventlog.Origin // what the first entry follows
+	identity string          // of a log whose first record is gone; else "", see Identity
 	damage   error           // what reading ends with; nil for a whole log
 
 	appending  sync.Mutex        // held by Append and Close; guards what follows, and writes of what mu guards
@@ -128,6 +131,7 @@ func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
 // connect connects to the servers and checks the stream, which it makes if that is asked for and there is none.
 func (a *Address) connect(ctx context.Context, readOnly, create bool) (*Log, *jetstream.StreamInfo, error) {
 	l := &Log{at: a, path: a.String(), readOnly: readOnly}
+	l.bucket = &Bucket{log: l, name: BucketOf(a.Stream)}
 	info, err := l.meet(ctx, create)
 	if err != nil {
 		l.disconnect()
@@ -158,7 +162,7 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 	if err := l.at.checkStream(&info.Config, !l.readOnly); err != nil {
 		return nil, err
 	}
-	l.subject, l.created = info.Config.Subjects[0], info.Created
+	l.subject, l.created, l.replicas = info.Config.Subjects[0], info.Created, info.Config.Replicas
 	return info, l.setLimit(&info.Config)
 }
 
@@ -186,20 +190,13 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 	case tail == 0:
 		return &NoStreamError{Path: l.path, Empty: true}
 	case info.State.FirstSeq != 1:
-		return &eventlog.DamagedError{Path: l.path, Seq: 1,
-			Err: fmt.Errorf("the stream begins with message %d: those before were removed", info.State.FirstSeq)}
-	}
-	first, err := l.reads.frameAt(ctx, 1)
-	if err != nil {
-		return l.explainOpen(ctx, 1, err)
-	}
-	if first.tree == nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1,
-			Err: errors.New("the stream's first message has no hash tree")}
-	}
-	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
-	if err := l.origin.Check(); err != nil {
-		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: err}
+		if err := l.loadTrimmed(ctx, info); err != nil {
+			return err
+		}
+	default:
+		if err := l.loadOrigin(ctx); err != nil {
+			return err
+		}
 	}
 	if err := l.loadEnd(ctx, tail); err != nil {
 		return err
@@ -212,10 +209,27 @@ func (l *Log) load(ctx context.Context, info *jetstream.StreamInfo) error {
 	return l.loadTree(ctx)
 }
 
+// loadOrigin finds the beginning of a log in the first message of its stream.
+func (l *Log) loadOrigin(ctx context.Context) error {
+	first, err := l.reads.frameAt(ctx, 1)
+	if err != nil {
+		return l.explainOpen(ctx, 1, err)
+	}
+	if first.tree == nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1,
+			Err: errors.New("the stream's first message has no hash tree")}
+	}
+	l.origin = eventlog.Origin{Seq: first.before, Hash: first.hash, Tree: *first.tree}
+	if err := l.origin.Check(); err != nil {
+		return &eventlog.DamagedError{Path: l.path, Seq: 1, Err: err}
+	}
+	return nil
+}
+
 // loadEnd finds the last append that is complete, from message tail backwards. A log for reading ends before what is
 // none of its messages.
 func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
-	for at := tail; at > 1; {
+	for at := tail; at > l.reads.first(); {
 		f, err := l.reads.frameAt(ctx, at)
 		switch {
 		case err != nil:
@@ -231,7 +245,7 @@ func (l *Log) loadEnd(ctx context.Context, tail uint64) error {
 			return l.loadLast(ctx, at-uint64(f.part)+1, at, f.treeAt)
 		}
 	}
-	l.place, l.treeAt = place{l.origin.End(), 1}, 1
+	l.place, l.treeAt = place{l.origin.End(), l.reads.first()}, l.reads.first()
 	l.placeDamage()
 	return nil
 }
@@ -356,6 +370,7 @@ func (l *Log) Close() error {
 func (l *Log) disconnect() {
 	l.reads.close()
 	l.writes.close()
+	l.bucket.close()
 }
 
 // Reopen implements eventlog.Log.

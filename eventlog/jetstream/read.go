@@ -97,11 +97,12 @@ func (c *conn) frameAt(ctx context.Context, seq uint64) (frame, error) {
 // not completed: so the last message that has less than seq before it is of that append, and its last.
 func (c *conn) find(ctx context.Context, seq, tail uint64) (uint64, error) {
 	var failed error
-	n := sort.Search(int(tail-1), func(i int) bool { // messages 2 to tail
+	base := c.first()
+	n := sort.Search(int(tail-base), func(i int) bool { // the messages behind base, up to tail
 		if failed != nil {
 			return true
 		}
-		f, err := c.frameAt(ctx, uint64(i)+2)
+		f, err := c.frameAt(ctx, base+uint64(i)+1)
 		failed = err
 		return err != nil || f.before >= seq
 	})
@@ -111,7 +112,7 @@ func (c *conn) find(ctx context.Context, seq, tail uint64) (uint64, error) {
 	if n == 0 {
 		return 0, &chainError{fmt.Errorf("no message of the stream has entry %d", seq)}
 	}
-	at := uint64(n) + 1
+	at := base + uint64(n)
 	f, err := c.frameAt(ctx, at)
 	if err != nil {
 		return 0, err
@@ -126,6 +127,9 @@ func (c *conn) find(ctx context.Context, seq, tail uint64) (uint64, error) {
 // before, as the message before says.
 func (c *conn) before(ctx context.Context, start, entry uint64) (eventlog.Chain, error) {
 	for at := start - 1; ; {
+		if c.base > 0 && at == c.base {
+			return c.origin, nil
+		}
 		f, err := c.frameAt(ctx, at)
 		if err != nil {
 			return eventlog.Chain{}, err
@@ -280,6 +284,9 @@ func (l *Log) explainRead(ctx context.Context, seq uint64, err error) error {
 	case errors.As(err, &wrong):
 		return eventlog.DamageAt(l.path, seq, wrong.err)
 	case errors.Is(err, errNoMessage):
+		if first, trimmed := l.trimmedSince(ctx); trimmed && seq < first {
+			return &eventlog.ArchivedError{Path: l.path, Seq: seq, First: first}
+		}
 		return &eventlog.DamagedError{Path: l.path, Seq: seq, Err: err}
 	}
 	return err

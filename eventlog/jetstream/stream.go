@@ -14,16 +14,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A SettingError says that a stream is not one that a log can be kept in.
+// A SettingError says that a stream is not one that a log can be kept in, or a bucket none for what is kept beside one.
 type SettingError struct {
 	// Path is the stream's address.
 	Path string
+	// Bucket is the name of the bucket that it is about; "" for the log's stream.
+	Bucket string
 	// Setting is the setting as the servers call it, Has what it is, and Want what a log needs.
 	Setting, Has, Want string
 }
 
 // Error implements error.
 func (e *SettingError) Error() string {
+	if e.Bucket != "" {
+		return fmt.Sprintf("%s: the %s of the bucket %s is %s, and snapshots need %s: change it (nats stream edit "+
+			"%s), or remove the bucket, and the next snapshot makes it anew", e.Path, e.Setting, e.Bucket, e.Has,
+			e.Want, streamOfBucket+e.Bucket)
+	}
 	text := fmt.Sprintf("%s: the stream's %s is %s, and a log needs %s: ", e.Path, e.Setting, e.Has, e.Want)
 	if e.Setting == "num_replicas" {
 		return text + "change the stream (nats stream edit --replicas), or say ?replicas=" + e.Has
@@ -62,26 +69,41 @@ func (a *Address) newConfig() jetstream.StreamConfig {
 	}
 }
 
+// A setting is one of a stream: what it is, what is wanted, and whether it is good.
+type setting struct {
+	name, has, want string
+	good            bool
+}
+
+// firstBad returns the first setting that is not good, nil if all are.
+func firstBad(settings []setting) *setting {
+	for i := range settings {
+		if !settings[i].good {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func yes(b bool) string { return strconv.FormatBool(b) }
+
 // checkStream returns a *SettingError for a stream by whose settings messages could go, be lost or be changed, or an
 // append could be torn.
 func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error {
-	limit := func(n int64) string { return strconv.FormatInt(n, 10) }
-	yes := strconv.FormatBool
 	subject := ""
 	if len(c.Subjects) == 1 && !strings.ContainsAny(c.Subjects[0], "*>") {
 		subject = c.Subjects[0]
 	}
-	for _, s := range []struct {
-		name, has, want string
-		good            bool
-	}{
+	bad := firstBad([]setting{
 		{"subjects", fmt.Sprint(c.Subjects), "one without * and >", subject != ""},
 		{"storage", c.Storage.String(), "File", c.Storage == jetstream.FileStorage},
 		{"retention", c.Retention.String(), "Limits", c.Retention == jetstream.LimitsPolicy},
-		{"max_msgs", limit(c.MaxMsgs), "-1 (no limit)", c.MaxMsgs <= 0},
-		{"max_bytes", limit(c.MaxBytes), "-1 (no limit)", c.MaxBytes <= 0},
+		{"max_msgs", number(c.MaxMsgs), "-1 (no limit)", c.MaxMsgs <= 0},
+		{"max_bytes", number(c.MaxBytes), "-1 (no limit)", c.MaxBytes <= 0},
 		{"max_age", c.MaxAge.String(), "0 (no limit)", c.MaxAge == 0},
-		{"max_msgs_per_subject", limit(c.MaxMsgsPerSubject), "-1 (no limit)", c.MaxMsgsPerSubject <= 0},
+		{"max_msgs_per_subject", number(c.MaxMsgsPerSubject), "-1 (no limit)", c.MaxMsgsPerSubject <= 0},
 		{"deny_delete", yes(c.DenyDelete), "true", c.DenyDelete},
 		{"deny_purge", yes(c.DenyPurge), "true", c.DenyPurge},
 		{"allow_rollup_hdrs", yes(c.AllowRollup), "false", !c.AllowRollup},
@@ -97,14 +119,13 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},
 		{"sealed", yes(c.Sealed), "false", !c.Sealed || !forWriting},
-		{"num_replicas", limit(int64(c.Replicas)), limit(int64(a.Replicas)) + " or more, as the address says or by " +
+		{"num_replicas", number(int64(c.Replicas)), number(int64(a.Replicas)) + " or more, as the address says or by " +
 			"default", c.Replicas >= a.Replicas || !forWriting},
-	} {
-		if !s.good {
-			return &SettingError{Path: a.String(), Setting: s.name, Has: s.has, Want: s.want}
-		}
+	})
+	if bad == nil {
+		return nil
 	}
-	return nil
+	return &SettingError{Path: a.String(), Setting: bad.name, Has: bad.has, Want: bad.want}
 }
 
 // info returns what the servers say of the stream: its leader does, or, while it has none, a member that may have less

@@ -78,6 +78,7 @@ var rooms = []room{
 	{dir: "bench/workload", floor: 0},
 	{dir: "bench/yardstick", floor: 1},
 	{dir: "bench/lograte", floor: edge},
+	{dir: "bench/natsservers", floor: edge},
 	{dir: "bench/throughput", floor: edge},
 	{dir: "sim", floor: edge},
 	{dir: "live", floor: edge},
@@ -148,6 +149,8 @@ var backends = []backendUser{
 	{"eventlog/jetstream", "logs", "it opens a log by its name, whatever keeps it"},
 	{"eventlog/boltlog", "bench/throughput", "it measures this backend"},
 	{"eventlog/boltlog", "bench/lograte", "it measures this backend"},
+	{"eventlog/jetstream", "bench/throughput", "it measures this backend"},
+	{"eventlog/jetstream", "bench/lograte", "it measures this backend"},
 }
 
 // mayUse reports whether dir may import target, as far as that is a backend.

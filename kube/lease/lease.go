@@ -156,9 +156,9 @@ func (c *candidacy) withdraw() {
 	c.election.elector.Store(nil)
 }
 
-// Vacate says that another candidate is known to be gone: if it has the lease, Run, while it waits, takes the lease from
-// it and tries to get it at once. Without Vacate the lease would have to expire. That two leaders do not do harm is not
-// the lease's promise, so that a mistake here costs time and nothing else.
+// Vacate says that another candidate is known to be gone: if it has the lease, Run, while it waits, takes the lease
+// from it and tries to get it at once. Without Vacate the lease would have to expire. That two leaders
+// do not do harm is not the lease's promise, so that a mistake here costs time and nothing else.
 func (e *Election) Vacate(holder string) {
 	select {
 	case e.vacant <- holder:

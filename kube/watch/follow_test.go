@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ type standby struct {
 	changes []news
 	log     []eventlog.Payload
 	seq     uint64
+	listed  bool
 }
 
 // News is a change that the standby was not told of yet.
@@ -31,6 +33,9 @@ func follow(leader *model) *standby {
 	s := &standby{model: model{t: leader.t, world: leader.world, behind: map[eventlog.Resource]bool{}}}
 	s.state = leader.state
 	s.beginAs(true)
+	if s.listed = rapid.Bool().Draw(s.t, "listed at once"); s.listed {
+		s.listAll()
+	}
 	leader.changed = func(res eventlog.Resource, obj eventlog.Object, gone bool) {
 		s.changes = append(s.changes, news{res, obj.DeepCopyObject().(eventlog.Object), gone})
 	}
@@ -40,7 +45,7 @@ func follow(leader *model) *standby {
 
 // hear tells the standby of the next change.
 func (s *standby) hear() {
-	if len(s.changes) == 0 {
+	if len(s.changes) == 0 || !s.listed {
 		return
 	}
 	c := s.changes[0]
@@ -50,6 +55,11 @@ func (s *standby) hear() {
 
 // relist gives the standby a list, which has all changes of the resource.
 func (s *standby) relist(res eventlog.Resource) {
+	if !s.listed {
+		s.listed, s.changes = true, nil
+		s.listAll()
+		return
+	}
 	var others []news
 	for _, c := range s.changes {
 		if c.res != res {
@@ -113,6 +123,7 @@ func TestAStandbyThatTakesOverBringsTheLogToTheWorld(t *testing.T) {
 			"hear ":     func(*rapid.T) { s.hear() },
 			"read":      func(*rapid.T) { s.read() },
 			"read ":     func(*rapid.T) { s.read() },
+			"agree":     func(*rapid.T) { s.agree(leader) },
 			"list":      func(t *rapid.T) { s.relist(resources.Draw(t, "of")) },
 			"leader's":  func(t *rapid.T) { leader.list(resources.Draw(t, "of")) },
 			"take over": func(*rapid.T) { s.takeOver(); s.finish(); s = follow(leader.after(s)) },
@@ -122,10 +133,43 @@ func TestAStandbyThatTakesOverBringsTheLogToTheWorld(t *testing.T) {
 	})
 }
 
+// agree lets the leader log all that there is, and the standby hear and read it: nothing waits then, and nothing is
+// kept of what is gone.
+func (s *standby) agree(leader *model) {
+	leader.check()
+	for len(s.log) > 0 {
+		s.read()
+	}
+	if !s.listed {
+		s.relist(eventlog.Pods)
+	}
+	for len(s.changes) > 0 {
+		s.hear()
+	}
+	for res, behind := range s.behind {
+		if behind {
+			s.list(res)
+		}
+	}
+	if n := s.watch.Waiting(); n != 0 {
+		s.t.Errorf("%d wait, although the log has what the cluster has", n)
+	}
+	for place := range kinds {
+		for name, a := range s.watch.ledger.books[place] {
+			if !a.known || !a.told {
+				s.t.Errorf("it keeps %s: known %v, told %v", name, a.known, a.told)
+			}
+		}
+	}
+}
+
 // finish lets the standby, which leads, hear what is left, and checks the log.
 func (s *standby) finish() {
 	if rapid.Bool().Draw(s.t, "take at once") {
 		s.take()
+	}
+	if !s.listed {
+		s.relist(eventlog.Pods)
 	}
 	for len(s.changes) > 0 {
 		s.hear()
@@ -187,5 +231,65 @@ func TestWhatTheLogLacksIsListedAgain(t *testing.T) {
 	})
 	if up, ok := got[0].(*eventlog.Upserted); !ok || len(got) > 1 || up.Object.GetName() != "n1" {
 		t.Errorf("took %v, want the node", got)
+	}
+}
+
+// What a list had when it came over the wire may be in the log then, and gone from it when the list is complete.
+func TestWhatIsLoggedDuringAListMayGo(t *testing.T) {
+	w, stores := alone(t)
+	w.following.Store(new([]byte))
+	n := node("n1", "1", heartbeat)
+	trimmed, _, err := (&eventlog.Encoder{}).Logged(&eventlog.Upserted{Resource: eventlog.Nodes, Object: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Logged(eventlog.Entry{Seq: 1, Payload: trimmed}); err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := stores[eventlog.Nodes].Transformer()(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := &eventlog.Deleted{Resource: eventlog.Nodes, Name: "n1", UID: "1"}
+	if err := w.Logged(eventlog.Entry{Seq: 2, Payload: gone}); err != nil {
+		t.Fatal(err)
+	}
+	if err := stores[eventlog.Nodes].Replace([]any{arrived}, ""); err != nil {
+		t.Fatal(err)
+	}
+	if w.Waiting() != 1 {
+		t.Errorf("%d wait, want the node", w.Waiting())
+	}
+}
+
+// A node came and went before the standby read that the leader had logged it, and the leader was gone before it logged
+// the end: the standby does.
+func TestWhatWasLoggedAfterItsEndIsDeleted(t *testing.T) {
+	w, stores := alone(t)
+	w.following.Store(new([]byte))
+	for _, s := range stores {
+		if err := s.Replace(nil, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := node("n1", "1", heartbeat)
+	logged, _, err := (&eventlog.Encoder{}).Logged(&eventlog.Upserted{Resource: eventlog.Nodes, Object: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := stores[eventlog.Nodes]
+	if err := errors.Join(nodes.Add(n), nodes.Delete(n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Logged(eventlog.Entry{Seq: 1, Payload: logged}); err != nil {
+		t.Fatal(err)
+	}
+	w.Lead()
+	got := w.Take()
+	if len(got) != 1 {
+		t.Fatalf("took %v, want the node's end", got)
+	}
+	if d, ok := got[0].(*eventlog.Deleted); !ok || d.Name != "n1" || d.UID != "1" {
+		t.Errorf("took %v, want the node's end", got[0])
 	}
 }

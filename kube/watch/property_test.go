@@ -33,8 +33,12 @@ type model struct {
 }
 
 // begin makes a Watch that knows what the log has, and gives it the first lists.
-func (m *model) begin() { m.beginAs(false) }
+func (m *model) begin() {
+	m.beginAs(false)
+	m.listAll()
+}
 
+// beginAs is begin without the lists.
 func (m *model) beginAs(following bool) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	w, err := New(Options{
@@ -50,6 +54,10 @@ func (m *model) beginAs(following bool) {
 	if got := w.Take(); got != nil {
 		m.t.Fatalf("took %v before the lists", got)
 	}
+}
+
+// listAll gives a Watch the first lists.
+func (m *model) listAll() {
 	for _, k := range kinds {
 		m.list(k.resource)
 	}

@@ -91,7 +91,7 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	if r.Bundle = log.Manifest(); r.Bundle == nil && r.FirstSeq > 1 {
 		log.ReportFirst()
 	}
-	if r.Snapshots, err = log.Snapshots().Store.List(); err != nil {
+	if r.Snapshots, err = log.SnapshotSeqs(); err != nil {
 		return nil, err
 	}
 	size, err := log.Size()

@@ -25,8 +25,10 @@ type Report struct {
 	// that of the hash tree over all entries up to it, as a checkpoint has it.
 	Hash string `json:"hash,omitempty"`
 	Root string `json:"root,omitempty"`
-	// Snapshots are those in the log's directory, or the bundle's.
+	// Snapshots are those in the log's directory, in the bucket beside its stream, or the bundle's.
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	// Unlisted says why the snapshots in the bucket beside a stream were not checked. The log is whole without them.
+	Unlisted string `json:"unlisted,omitempty"`
 	// Stateless says that no state can be made of the entries: those before are not there, nor is there a snapshot.
 	Stateless bool `json:"stateless,omitempty"`
 	// Checkpoints are the signed ones that the log agrees with, Mismatches those that it does not agree with, and
@@ -82,6 +84,8 @@ type Snapshot struct {
 	Hash string `json:"hash,omitempty"`
 	// Reason says why it is not good, or not compared.
 	Reason string `json:"reason,omitempty"`
+
+	advice string // how it is removed
 }
 
 // The states of a snapshot.
@@ -223,6 +227,10 @@ func (r *Report) stateless() error {
 // badSnapshots is the error for snapshots of a log that is whole itself.
 func (r *Report) badSnapshots() error {
 	var bad []error
+	if r.Unlisted != "" {
+		bad = append(bad,
+			fmt.Errorf("%s: the log is whole, but its snapshots were not checked: %s", r.Path, r.Unlisted))
+	}
 	for _, s := range r.Snapshots {
 		switch s.State {
 		case SnapshotUnread:
@@ -230,8 +238,8 @@ func (r *Report) badSnapshots() error {
 		case SnapshotBad:
 			bad = append(
 				bad,
-				fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; remove %s",
-					r.Path, s.Seq, s.Reason, logs.SnapshotsOf(r.Path).File(s.Seq)),
+				fmt.Errorf("%s: the log is whole, but its snapshot of entry %d is not used: %s; %s",
+					r.Path, s.Seq, s.Reason, s.advice),
 			)
 		}
 	}

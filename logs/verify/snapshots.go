@@ -33,6 +33,10 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	series := v.log.Snapshots()
 	position := func(seq uint64) ([32]byte, error) { return v.log.RecordHash(context.Background(), seq) }
 	seqs, err := series.Store.List()
+	if err != nil && v.log.IsStream() {
+		v.report.Unlisted = err.Error()
+		return series, nil
+	}
 	if err != nil {
 		v.report.Doubt = cmp.Or(v.report.Doubt, err.Error())
 		v.report.found(v.report.damage)
@@ -40,7 +44,7 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	}
 	first, last := v.report.First, v.report.Last()
 	for _, seq := range seqs {
-		found := Snapshot{Seq: seq, State: SnapshotGood}
+		found := Snapshot{Seq: seq, State: SnapshotGood, advice: v.log.RemoveSnapshot(seq)}
 		if seq+1 < first || seq > last {
 			found.State, found.Reason = SnapshotUnknown, "its entry cannot be read"
 			series.Position = nil
@@ -65,6 +69,21 @@ func (v *verifier) findSnapshots() (*snapshot.Series, error) {
 	}
 	series.Position = position
 	return series, nil
+}
+
+// checkBeside looks at the snapshots beside a log in a stream whose entries are good. One of an entry that the log had
+// shows that it has lost its end.
+func (v *verifier) checkBeside() error {
+	series, err := v.findSnapshots()
+	if err != nil {
+		return err
+	}
+	last := v.report.Last()
+	lost, _, err := series.Beyond(last)
+	if lost != nil {
+		v.report.found(&eventlog.DamagedError{Path: v.report.Path, Seq: last + 1, Err: lost})
+	}
+	return err
 }
 
 // needed returns what is wrong with a log that begins later than with entry 1 if no snapshot of those that could be

@@ -11,7 +11,7 @@ import (
 )
 
 // runStream is Run of a log in NATS JetStream: every entry is read and decoded, with the chain, what each says beside
-// the one before it, and the hash trees that the log knows.
+// the one before it, and the hash trees that the log knows; and each snapshot in the bucket beside the stream.
 func runStream(ctx context.Context, name string, opts Options) (*Report, error) {
 	log, err := opts.OpenUnexamined(ctx, name)
 	if err != nil {
@@ -29,6 +29,11 @@ func runStream(ctx context.Context, name string, opts Options) (*Report, error) 
 		return nil, err
 	}
 	r.found(damage)
+	if damage == nil {
+		if err := v.checkBeside(); err != nil {
+			return nil, err
+		}
+	}
 	if len(opts.Signed) > 0 {
 		err = v.compare(ctx)
 		return r, err

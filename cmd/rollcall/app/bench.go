@@ -46,6 +46,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
   rollcall bench --gang 512 --classes off -o json
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --dra --log dra.db && rollcall replay dra.db
+  rollcall bench --log nats://nats-0:4222/try
   rollcall bench log --dir /var/lib/rollcall`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
@@ -64,8 +65,8 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
 	f.IntVar(&b.Batch, "batch", 1000, "how many pods come at once, at the most; a gang always does")
 	f.StringVar(&b.Dir, "dir", "", "a directory on the file system for the log; default: that for temporary files")
-	f.StringVar(&b.Log, "log", "", "keep the log in this directory, which is made, to replay or explain it; "+
-		"default: it is removed")
+	f.StringVar(&b.Log, "log", "", "keep the log in this directory, or in NATS JetStream as nats://HOST/STREAM, "+
+		"which is made, to replay or explain it; default: it is removed")
 	f.DurationVar(&b.Limit, "limit",
 		0, "end after this much time, with the pods that are placed by then; 0: when all are")
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/bench/lograte"
+	"github.com/rollcall-sched/rollcall/logs"
 )
 
 func newBenchLog() *cobra.Command {
@@ -18,9 +20,13 @@ func newBenchLog() *cobra.Command {
 		Long: `Appends batches of entries of 300 bytes to a new log, and the same bytes to a plain file with a sync
 after each batch: what the file system can do at best. The two take turns, so that what else the machine
 does meets both. Then the log is read, from the page cache and with every check. All that is written is
-removed at the end.`,
-		Example: "  rollcall bench log --dir /var/lib/rollcall\n  rollcall bench log -o json | jq '.batches[].ratio'",
-		Args:    cobra.NoArgs,
+removed at the end.
+
+With --log nats://HOST/STREAM the logs are in NATS JetStream, in streams whose names begin with
+STREAM-bench, and the same bytes are published to a stream as plain messages.`,
+		Example: "  rollcall bench log --dir /var/lib/rollcall\n  rollcall bench log --log nats://nats-0:4222/try\n" +
+			"  rollcall bench log -o json | jq '.batches[].ratio'",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := out.check(); err != nil {
 				return err
@@ -30,6 +36,13 @@ removed at the end.`,
 			}
 			if opts.Each <= 0 {
 				return usageError{fmt.Errorf("--time is %s: want more than none", opts.Each)}
+			}
+			if opts.Log != "" && !logs.InStream(opts.Log) {
+				return usageError{fmt.Errorf("--log is %s: want nats://HOST/STREAM, or --dir for a directory",
+					logs.Shown(opts.Log))}
+			}
+			if opts.Log != "" && cmd.Flags().Changed("dir") {
+				return usageError{errors.New("--dir is for a directory, --log for NATS JetStream: give one of them")}
 			}
 			p := newProgress()
 			opts.Version = version().Version
@@ -43,6 +56,7 @@ removed at the end.`,
 		},
 	}
 	cmd.Flags().StringVar(&opts.Dir, "dir", ".", "a directory on the file system to measure")
+	cmd.Flags().StringVar(&opts.Log, "log", "", "the servers to measure, as nats://HOST/STREAM")
 	cmd.Flags().IntVar(&opts.Rounds, "rounds", 7, "how often the log and the file take turns")
 	cmd.Flags().DurationVar(&opts.Each, "time", 300*time.Millisecond, "how long each of them appends in one round")
 	out.register(cmd)

@@ -24,7 +24,8 @@ func newLog(registry framework.Registry) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newLogCat(registry), newLogInfo(registry), newLogVerify(registry), newLogVerifySegment(),
-		newLogExport(registry), newLogImport(registry), newLogArchive(registry), newLogSnapshot(registry),
+		newLogExport(registry), newLogImport(registry), newLogArchive(registry), newLogTrim(registry),
+		newLogSnapshot(registry),
 		newLogCopy(registry), newLogKeygen(), newLogCheckpoint(registry), newLogProve(registry), newLogCheck())
 	return cmd
 }

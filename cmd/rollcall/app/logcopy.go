@@ -19,7 +19,8 @@ func newLogCopy(registry framework.Registry) *cobra.Command {
 		Short: "Copy a log to another place, with its chain whole",
 		Long: `Copies the entries of a log, or of a bundle that begins with entry 1, to a new log: a directory, or a
 stream of NATS JetStream (nats://HOST/STREAM). The records are the same, byte for byte, and so are their numbers, their
-chain of hashes and their hash tree, which are compared at the end. Snapshots are not copied.
+chain of hashes and their hash tree, which are compared at the end. Snapshots are not copied: rollcall log snapshot
+makes one of the copy.
 
 If TO has the first entries of FROM already, such as after a copy that was interrupted, the rest is appended. If it has
 any others, nothing is.`,

@@ -33,7 +33,8 @@ checked. If the writer does not serve them, the exit code is 1.
 
 Snapshots are checked too. Each must be whole, and of an entry of the log. A snapshot that is not is named and never
 used; the log is whole without it, and the exit code is 1. If a snapshot cannot be read, it is not known whether the log
-had more entries: the log is not called whole, and the exit code is 1. If the log's first entries are not there, the
+had more entries: the log is not called whole, and the exit code is 1. That the bucket beside a log in NATS JetStream
+cannot be read says nothing about the log: it is called whole, its snapshots not checked, and the exit code is 1. If the log's first entries are not there, the
 exit code is 4 if all snapshots that could stand for them are bad, and 1 if there are none: the entries are checked, but
 no state can be made from them. rollcall replay checks whether a snapshot's state is the one that the entries make.
 
@@ -235,6 +236,9 @@ func signedVerdict(r *verify.Report) string {
 }
 
 func writeSnapshots(w io.Writer, r *verify.Report) {
+	if r.Unlisted != "" {
+		fmt.Fprintf(w, "snapshots NOT CHECKED: %s\n", r.Unlisted)
+	}
 	for _, s := range r.Snapshots {
 		switch s.State {
 		case verify.SnapshotGood:

@@ -43,8 +43,8 @@ and the exit code is 5. An epoch of a behaviour that only newer versions know is
 
 Replay decides everything again from the first entry on. With --from it begins with the newest snapshot of that entry,
 or of an earlier one, and takes it as it is. A bundle, and a log whose first entries were archived and are not there,
-begin with their first snapshot. Replay compares each snapshot in the log's directory that it passes with the state that
-the entries make. If they differ, it names the snapshot, and the exit code is 4.`,
+begin with their first snapshot. Replay compares each snapshot of the log that it passes with the state that the entries
+make. If they differ, it names the snapshot, and the exit code is 4.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db " +
 			"--classes off\n  rollcall replay incident.bundle -o json | jq .identical",
 		Args: cobra.ExactArgs(1),

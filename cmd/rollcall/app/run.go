@@ -60,7 +60,9 @@ in a profile: the lease is kube-scheduler's then, unless you name one, so that t
 The log is a directory of files that one scheduler writes at a time. It must outlive the process: in a cluster, put it
 on a persistent volume. It is kept within --retain-size: of what is older the oldest files go, once a snapshot that was
 compared with the entries stands for them. With --log nats://HOST/STREAM it is a stream of NATS JetStream, which is kept
-whole, and survives the loss of a machine (docs/HA.md). With --log memory nothing is kept: it is for trying things out.
+whole, and survives the loss of a machine. Start two or more with that log: one leads, the others follow the log, have its
+state ready, and take over within a second or two when the leader is gone (docs/HA.md). With --log memory nothing is kept:
+it is for trying things out.
 
 On SIGTERM nothing more is decided; the binds that are under way are waited for, and the log is closed. A second signal
 ends the process at once; that loses nothing either: the next start asks the API server what came of them.`,
@@ -88,7 +90,8 @@ ends the process at once; that loses nothing either: the next start asks the API
 		"begin a new file of the log after this many `bytes`, such as 64MiB; default: 256MiB")
 	r.retention.register(cmd)
 	f.Uint64Var(&r.snapshotEvery, "snapshot-every", keep.DefaultSnapshotEvery,
-		"write a snapshot of the state into the log's directory after this many entries; 0: not by number")
+		"write a snapshot of the state into the log's directory, or the bucket beside its stream, after this many "+
+			"entries; 0: not by number")
 	f.DurationVar(&r.snapshotAge, "snapshot-age", time.Hour,
 		"write a snapshot after this time if the log has grown; 0: not by time")
 	f.DurationVar(&r.grace, "shutdown-grace", 20*time.Second,

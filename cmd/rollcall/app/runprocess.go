@@ -242,7 +242,8 @@ func (p *clusterProcess) engine(snapshots snapshot.Store, events framework.Event
 	return engine.Options{
 		Registry: registry, Config: p.logged, Version: version().String(),
 		Snapshots: snapshots, SnapshotEvery: p.running.snapshotEvery, SnapshotAge: p.running.snapshotAge,
-		Report: logNote,
+		Report:           logNote,
+		StandbysSnapshot: p.election != nil && logs.InStream(p.running.log),
 	}
 }
 

@@ -22,7 +22,8 @@ func (s *snapshotting) register(cmd *cobra.Command) {
 		&s.every,
 		"snapshot-every",
 		keep.DefaultSnapshotEvery,
-		"write a snapshot of the state into the log's directory after this many entries; 0: not by number",
+		"write a snapshot of the state into the log's directory, or the bucket beside its stream, after this many "+
+			"entries; 0: not by number",
 	)
 	f.DurationVar(
 		&s.age,
