@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,6 +94,74 @@ func TestATrialFreesDevicesOfWhichEveryUserGoes(t *testing.T) {
 		}
 		if trial.End(); !inUse() {
 			t.Errorf("%s: the device is not in use after", name)
+		}
+	}
+}
+
+// A pod that has a node uses the claim of its PodGroup also if that was made of a template, and before it is reserved:
+// it counts like one that names the claim, from behaviour 9 on.
+func TestAClaimOfAPodGroupHasItsPodsAsUsers(t *testing.T) {
+	for _, follows := range []bool{false, true} {
+		s := New()
+		s.FollowDeviceUsers(follows)
+		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+		slice.Spec = resourcev1.ResourceSliceSpec{Driver: "d", NodeName: ptr.To("n"),
+			Pool: resourcev1.ResourcePool{Name: "p", Generation: 1, ResourceSliceCount: 1}}
+		claim := deviceClaim("c", "a")
+		claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
+			&metav1.ObjectMeta{Name: "g", UID: "g"}, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))}
+		claim.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{
+			{Resource: "pods", Name: "goes", UID: "goes"}}
+		for res, obj := range map[eventlog.Resource]eventlog.Object{
+			eventlog.ResourceSlices: slice, eventlog.ResourceClaims: claim} {
+			if _, err := s.Upsert(res, obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		member := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m"}}
+		member.Spec.NodeName, member.Spec.SchedulingGroup = "n", &v1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+		member.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: ptr.To("t")}}
+		member.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "x", ResourceClaimName: ptr.To("c")}}
+		frees := func() bool {
+			trial := s.TryDevices("n")
+			defer trial.End()
+			trial.Free(func(uid types.UID) bool { return uid != "goes" })
+			seen, err := s.informers.DRA().ResourceClaims().Get("ns", "c")
+			return err == nil && seen.Status.Allocation == nil
+		}
+		if !frees() {
+			t.Errorf("follows %v: the device stays although its only user goes", follows)
+		}
+		if _, err := s.UpsertPod(member); err != nil {
+			t.Fatal(err)
+		}
+		shared := SharedClaims(s.informers.DRA(), member)
+		if frees() == follows || slices.Contains(shared, "c") != follows {
+			t.Errorf("follows %v: with a pod of the PodGroup the device comes free: %v; it shares %v", follows, frees(),
+				shared)
+		}
+		// The only other user is gone: the device was about to come free.
+		if nodes := s.TakeTaken(); slices.Contains(nodes, "n") != follows || len(nodes) > 1 {
+			t.Errorf("follows %v: devices of %v are taken", follows, nodes)
+		}
+		full := claim.DeepCopy()
+		for i := range resourcev1.ResourceClaimReservedForMaxSize - 1 {
+			full.Status.ReservedFor = append(full.Status.ReservedFor,
+				resourcev1.ResourceClaimConsumerReference{Resource: "pods", UID: types.UID(strconv.Itoa(i))})
+		}
+		if _, err := s.Upsert(eventlog.ResourceClaims, full); err != nil {
+			t.Fatal(err)
+		}
+		other := member.DeepCopy()
+		other.Name, other.UID, other.Spec.NodeName = "other", "other", ""
+		if why := s.FullClaim(other); (why != "") != follows {
+			t.Errorf("follows %v: another user of a claim with 256: %q", follows, why)
+		}
+		if _, err := s.DeletePod(member.UID); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.claimUsers.made)+len(s.claimUsers.named) > 0 {
+			t.Errorf("follows %v: left are %v", follows, s.claimUsers)
 		}
 	}
 }

@@ -62,6 +62,8 @@ const (
 	RuleReplay Rule = "the log does not replay"
 	// RulePlaced: in the end everything is placed for which there is room.
 	RulePlaced Rule = "what fits is not placed"
+	// RuleWorld: the log does not go on with pods that are gone.
+	RuleWorld Rule = "the log has a pod that is gone"
 	// RuleDamage: nobody calls the log damaged.
 	RuleDamage Rule = "a log was called damaged"
 	// RuleEnd: schedulers end for no other reason than servers that do not answer or refuse.
@@ -102,6 +104,7 @@ func Check(r *Recording) []Violation {
 	c.checkCalls()
 	c.checkNodes()
 	c.checkGangs()
+	c.checkWorld()
 	c.checkReplay()
 	c.checkEnds()
 	if len(r.Waiting) > 0 {
@@ -293,6 +296,33 @@ func (c *checker) checkGangs() {
 		if bound[gang] < c.Gangs[gang] {
 			c.violated(RulePartly, "gang %s has %d members on nodes, and its minimum is %d", gang, bound[gang],
 				c.Gangs[gang])
+		}
+	}
+}
+
+// checkWorld looks for pods of the log that the cluster has no more. The last pods came when everything else had gone:
+// whoever has placed them knows of that. Without that nothing can be said.
+func (c *checker) checkWorld() {
+	if len(c.Waiting) > 0 {
+		return
+	}
+	there, logged := map[string]bool{}, map[string]string{}
+	for _, p := range c.Pods {
+		there[p.UID] = true
+	}
+	for _, e := range c.Entries {
+		switch p := e.Payload.(type) {
+		case *eventlog.Upserted:
+			if p.Resource == eventlog.Pods {
+				logged[string(p.Object.GetUID())] = p.Object.GetName()
+			}
+		case *eventlog.Deleted:
+			delete(logged, string(p.UID))
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(logged)) {
+		if !there[uid] {
+			c.violated(RuleWorld, "%s (%s)", logged[uid], uid)
 		}
 	}
 }

@@ -212,8 +212,11 @@ func TestEachViolationIsFound(t *testing.T) {
 		}, []Rule{RuleEarly}},
 		{"an effect names a decision on another pod", func(t *testing.T, r *Recording) {
 			notes := r.Notes[one]
-			i, j := find(t, notes, Released, 0), find(t, notes, Released, 1)
-			notes[i].Last = notes[j].Last
+			i, j := find(t, notes, Released, 0), 1
+			for notes[find(t, notes, Released, j)].Last == notes[i].Last {
+				j++
+			}
+			notes[i].Last = notes[find(t, notes, Released, j)].Last
 		}, []Rule{RuleBacked}},
 		{"an effect names another node than its decision", func(t *testing.T, r *Recording) {
 			n := &r.Notes[one][find(t, r.Notes[one], Released, 0)]
@@ -272,6 +275,9 @@ func TestEachViolationIsFound(t *testing.T) {
 			}
 		}, []Rule{RuleReplay}},
 		{"a decision is missing in the log", plantMissing, []Rule{RuleReplay}},
+		{"a pod of the log is gone", func(_ *testing.T, r *Recording) {
+			r.Pods = slices.DeleteFunc(r.Pods, func(p EndPod) bool { return p.Gang == "" })
+		}, []Rule{RuleWorld}},
 		{"the log cannot be read to its end", func(_ *testing.T, r *Recording) {
 			r.Reading = errors.New("damaged")
 		}, []Rule{RuleReplay}},

@@ -34,6 +34,8 @@ type Plan struct {
 	Every time.Duration
 	// Fat says that appends are often more than one message.
 	Fat bool
+	// Slow says that schedulers lag behind the log while they are on standby.
+	Slow bool
 	// Usual says that servers take the usual time for elections.
 	Usual bool
 	// Faults are what goes wrong, and Lasts when that is over.
@@ -43,8 +45,8 @@ type Plan struct {
 
 // String writes the plan in a few lines.
 func (p Plan) String() string {
-	out := fmt.Sprintf("%s: seed %d, %d schedulers (%d stubborn), patience %s, a change every %s, fat %v, %s",
-		p.Name, p.Seed, p.Schedulers, p.Stubborn, p.Patience, p.Every, p.Fat, p.Lasts)
+	out := fmt.Sprintf("%s: seed %d, %d schedulers (%d stubborn), patience %s, a change every %s, fat %v, slow %v, %s",
+		p.Name, p.Seed, p.Schedulers, p.Stubborn, p.Patience, p.Every, p.Fat, p.Slow, p.Lasts)
 	for _, f := range p.Faults {
 		out += "\n  " + f.String()
 	}
@@ -316,7 +318,8 @@ func (h *history) startScheduler(i int) error {
 	m.runs++
 	m.id = fmt.Sprintf("%s.%d", m.name, m.runs)
 	role := schedulerRole{Name: m.id, Log: h.logName(m.name, h.plan.Patience),
-		Cluster: "http://" + h.link(m.name, apiServer).addr(), Dir: h.dir, Stubborn: i < h.plan.Stubborn}
+		Cluster: "http://" + h.link(m.name, apiServer).addr(), Dir: h.dir, Stubborn: i < h.plan.Stubborn,
+		Slow: h.plan.Slow}
 	p, err := startProcess(roles{Scheduler: &role}, filepath.Join(h.dir, m.name+".err"))
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ const ms = time.Millisecond
 var (
 	sendsNothing   = cutScheduler{Scheduler: leading, Way: up}
 	hearsNothing   = cutScheduler{Scheduler: leading, Way: down}
+	connectionLost = cutScheduler{Scheduler: leading, Broken: true}
 	killAllServers = several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}
 )
 
@@ -42,7 +43,7 @@ func Written() []Plan {
 	add(usual("a publish arrives when its sender is dead and another has the log",
 		Fault{300 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
 		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, killScheduler{leading}}}},
-	))
+	).slow())
 
 	// The stream's leader is moved, killed or suspended under an append.
 	add(usual("the stream's leader moves under an append",
@@ -53,12 +54,25 @@ func Written() []Plan {
 		Fault{5200 * ms, 200 * ms, atPublish{moveStream{}}},
 	).fat())
 
+	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen it.
+	add(usual("a standby that lags takes over from a leader that is cut off from the cluster",
+		Fault{500 * ms, 2500 * ms, cutCluster{leading, both}},
+		Fault{4000 * ms, 2500 * ms, several{cutCluster{leading, down}, killScheduler{1}}},
+	).slow())
+
 	// Of a leader that is cut off one way either nothing arrives or no answer does. Another one takes over; what the
 	// first one sent arrives when the link is mended.
 	add(usual("the leader is cut off one way",
 		Fault{300 * ms, 2500 * ms, atPublish{several{hearsNothing, cutCluster{leading, both}}}},
 		Fault{3500 * ms, 2500 * ms, atPublish{several{sendsNothing, cutCluster{leading, both}}}},
 	).stubborn(2))
+
+	// The connection is lost when the leader has published, and when it can connect again another one has the log. What
+	// the first one publishes again is refused, and was never stored.
+	add(usual("the leader connects again when another has taken over",
+		Fault{300 * ms, 2500 * ms, atPublish{several{connectionLost, cutCluster{leading, both}}}},
+		Fault{3500 * ms, 2500 * ms, atPublish{several{connectionLost, cutCluster{leading, both}}}},
+	).stubborn(2).patient(10 * time.Second))
 
 	// The same, and the lease tells both that they lead.
 	add(usual("the lease tells everyone that it may lead",
@@ -106,6 +120,11 @@ func (p Plan) fat() Plan {
 	return p
 }
 
+func (p Plan) slow() Plan {
+	p.Slow = true
+	return p
+}
+
 // with has n schedulers.
 func (p Plan) with(n int) Plan {
 	p.Schedulers = n
@@ -123,7 +142,7 @@ func Random(seed uint64) Plan {
 	p := Plan{
 		Name: fmt.Sprintf("random %d", seed), Seed: seed, Schedulers: 2 + d.below(2),
 		Patience: one(d, 1500*ms, 3000*ms, 3000*ms, 8000*ms, 30000*ms), Every: one(d, 5*ms, 10*ms, 30*ms),
-		Fat: d.chance(40), Lasts: 7 * time.Second,
+		Fat: d.chance(40), Slow: d.chance(40), Lasts: 7 * time.Second,
 	}
 	p.Stubborn = d.below(p.Schedulers + 1)
 	for range 3 + d.below(5) {

@@ -39,6 +39,7 @@ type schedulerRole struct {
 	Cluster  string // where the virtual cluster is
 	Dir      string // of its notes
 	Stubborn bool   // it leads until the log says otherwise, whatever the lease says
+	Slow     bool   // on standby it lags behind the log
 }
 
 // The lease: how often it is asked for, how long the answer is waited for, and after how long without one it counts as
@@ -312,8 +313,14 @@ func (t *tenure) watch(ctx context.Context, watches *sync.WaitGroup, m *schedule
 	return nil
 }
 
+// slowness is how long a slow standby takes for an entry more than others.
+const slowness = 10 * time.Millisecond
+
 // applied passes an entry of the log on to the watches.
 func (t *tenure) applied(entry eventlog.Entry) error {
+	if t.Slow && !t.holds.Load() {
+		time.Sleep(slowness)
+	}
 	if w := t.watcher.Load(); w != nil {
 		return w.Logged(entry)
 	}

@@ -34,6 +34,9 @@ type workload struct {
 	bound   map[string]int // by UID, for how many steps a pod has been bound
 }
 
+// gangPriority is that of the members of gangs, for which pods of no gang are evicted.
+const gangPriority int32 = 100
+
 // nodeCPU is how many CPUs a node has, and mostPods after how many pods no more come before some are gone.
 const (
 	nodeCPU  = 8
@@ -162,6 +165,7 @@ func (w *workload) addSized(gang, label string, cpus int64) {
 		v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI),
 	}}}}
 	if gang != "" {
+		p.Spec.Priority = new(gangPriority)
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &gang}
 	}
 	if label != "" {
