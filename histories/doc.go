@@ -5,8 +5,8 @@
 //
 // It owns the plans (Written, Random), what makes them happen (Make), and the checker (Check). It has no part of the
 // scheduler: the processes are of this test binary (TakeRole) and run what "rollcall run" is made of:
-// eventlog/jetstream, engine.Standby, live, kube/watch and kube/effect. It adds nothing to them that keeps two schedulers
-// apart: the lease is a hint of the test, and lies when a plan says so.
+// eventlog/jetstream, engine.Standby, live, kube/watch and kube/effect. It adds nothing to them that keeps two
+// schedulers apart: the lease is a hint of the test, and lies when a plan says so.
 //
 // # Who takes part
 //
