@@ -29,9 +29,9 @@ func ClaimsOf(pod *v1.Pod) []string {
 	return names
 }
 
-// maxConflicts is how often a claim may have changed between reading and writing it before that counts as a try that has
-// failed. Each pod that is reserved a shared claim is a conflict for all others that are about to write it, and they may
-// be as many as a claim can be reserved for.
+// maxConflicts is how often a claim may have changed between reading and writing it before that counts as a try that
+// has failed. Each pod that is reserved a shared claim is a conflict for all others that are about to write it, and
+// they may be as many as a claim can be reserved for.
 const maxConflicts = resourcev1.ResourceClaimReservedForMaxSize
 
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
