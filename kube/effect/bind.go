@@ -33,6 +33,8 @@ type binding struct {
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
 
+	conflicts int // how often a claim had changed before it was written
+
 	elsewhere bool // somebody else has bound the pod to another node
 
 	refused *fwk.Status // by a plugin

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -28,6 +29,11 @@ func ClaimsOf(pod *v1.Pod) []string {
 	return names
 }
 
+// maxConflicts is how often a claim may have changed between reading and writing it before that counts as a try that
+// has failed. Each pod that is reserved a shared claim is a conflict for all others that are about to write it, and
+// they may be as many as a claim can be reserved for.
+const maxConflicts = resourcev1.ResourceClaimReservedForMaxSize
+
 // reserveClaims allocates devices to the pod's ResourceClaims, as the decision says, and reserves them for the pod, as
 // DynamicResources does in PreBind (bindClaim in dynamicresources.go). Nothing is written for a pod that need not be
 // bound any more. One that goes while something is written gives that back before the result is told.
@@ -41,10 +47,15 @@ func (b *binding) reserveClaims(ctx context.Context) turn {
 			return b.fail(err)
 		}
 		if err := b.reserveClaim(ctx, name); err != nil {
+			if apierrors.IsConflict(err) && b.conflicts < maxConflicts {
+				b.conflicts++
+				b.retried()
+				return turn{next: b.reserveClaims, after: shortWait}
+			}
 			return b.again(b.reserveClaims, fmt.Errorf("reserve ResourceClaim %s: %w", name, err))
 		}
 	}
-	b.tries, b.offSince = 0, time.Time{}
+	b.tries, b.conflicts, b.offSince = 0, 0, time.Time{}
 	return turn{next: b.bindVolumes}
 }
 

@@ -126,6 +126,30 @@ func TestAClaimThatIsNotAsTheDecisionHasItIsNotAllocated(t *testing.T) {
 	}
 }
 
+// Many pods may be reserved one claim at the same time: all but one find it changed each time.
+func TestPodsThatShareAClaimDoNotFailOverConflicts(t *testing.T) {
+	s, request := withDevices(t)
+	s.fault = times(100, "PUT", "/resourceclaims/gpu/status", fault{code: 409})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.results(t, request)[0].(*eventlog.BindResult)
+	if got.Outcome != eventlog.BindBound || len(s.devices["gpu"].Status.ReservedFor) != 1 {
+		t.Errorf("the result is %v %q, the claim %+v", got.Outcome, got.Message, s.devices["gpu"].Status)
+	}
+}
+
+// A claim that changes for ever does not keep a bind for ever.
+func TestAClaimThatAlwaysChangesMakesTheBindFail(t *testing.T) {
+	s, request := withDevices(t)
+	s.fault = times(10000, "PUT", "/resourceclaims/gpu/status", fault{code: 409})
+	r := run(t, s, effect.Options{})
+	defer r.stop()
+	got := r.results(t, request)[0].(*eventlog.BindResult)
+	if got.Outcome != eventlog.BindFailed {
+		t.Errorf("the result is %v %q", got.Outcome, got.Message)
+	}
+}
+
 // A bind that fails gives the claim back, and the devices if nobody else uses them.
 func TestDevicesOfAPodThatIsNotBoundAreGivenBack(t *testing.T) {
 	other := resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "b", UID: "v"}

@@ -68,6 +68,9 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 	if !cluster.MadeFor(claim, b.UID) {
 		return nil
 	}
+	if err := b.untellClaim(ctx, claim.Name); err != nil {
+		return fmt.Errorf("take it off the pod's status: %w", err)
+	}
 	name, claims := claim.Name, b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
 	if at := slices.Index(claim.Finalizers, resourcev1.Finalizer); at >= 0 {
 		claim.Finalizers = slices.Delete(claim.Finalizers, at, at+1)
@@ -120,4 +123,41 @@ func (b *binding) tellClaim(ctx context.Context, name string, requests []resourc
 			metav1.PatchOptions{}, "status")
 		return err
 	})
+}
+
+// untellClaim takes a claim that is about to be deleted off the pod's status. The kubelet waits for the claim that it
+// finds there, also if the pod gets onto a node by now that has the extended resources without one. A refusal is
+// reported, and the claim goes all the same: others wait for its devices.
+func (b *binding) untellClaim(ctx context.Context, name string) error {
+	pod, err := b.readPod(ctx, b.Request)
+	if isGone(err, b.Name) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	told := pod.Status.ExtendedResourceClaimStatus
+	if pod.UID != b.UID || told == nil || told.ResourceClaimName != name {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": b.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"extendedResourceClaimStatus": nil},
+	})
+	if err != nil {
+		return err
+	}
+	err = b.call(ctx, CallTellClaim, func(ctx context.Context) error {
+		_, err := b.opts.Client.CoreV1().Pods(b.Namespace).Patch(ctx, b.Name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{}, "status")
+		return err
+	})
+	switch {
+	case isGone(err, b.Name):
+		return nil
+	case isRefusal(err):
+		b.trouble(b.Request, "its status goes on naming ResourceClaim "+name+", which is deleted", err)
+		return nil
+	}
+	return err
 }

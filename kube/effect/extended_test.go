@@ -188,6 +188,41 @@ func TestAMadeClaimIsDeletedIfThePodIsNotBound(t *testing.T) {
 	}
 }
 
+// A pod that is not bound does not go on naming the claim that is deleted: the kubelet would wait for it. What its
+// status says of another claim stays, and a refusal keeps no devices.
+func TestThePodOfADeletedClaimDoesNotNameIt(t *testing.T) {
+	for _, f := range []fault{{}, {code: 409}, {code: 403}, {code: 500, after: true}, {code: -1, after: true},
+		{code: -2}} {
+		for _, other := range []string{"", "another"} {
+			s, request := withExtended(t)
+			refused := false
+			s.fault = func(r string) fault {
+				switch {
+				case strings.HasSuffix(r, "/binding"):
+					if refused = true; other != "" {
+						s.pods["a"].Status.ExtendedResourceClaimStatus.ResourceClaimName = other
+					}
+					return fault{code: 403}
+				case refused && strings.HasPrefix(r, "PATCH "):
+					refused = false
+					return f
+				}
+				return fault{}
+			}
+			r := run(t, s, effect.Options{})
+			got := r.results(t, request)[0].(*eventlog.BindResult)
+			told := s.pods["a"].Status.ExtendedResourceClaimStatus
+			if got.Outcome != eventlog.BindFailed || len(s.devices) > 0 {
+				t.Errorf("%v: the result is %v %q, the claims are %v", f, got.Outcome, got.Message, s.devices)
+			}
+			if stays := other != "" || f.code == 403; (told != nil) != stays {
+				t.Errorf("%v, other %q: the pod's status says %+v", f, other, told)
+			}
+			r.stop()
+		}
+	}
+}
+
 // A claim of that name that is another pod's, or nobody's, is neither used nor deleted.
 func TestAClaimThatWasNotMadeForThePodIsLeftAlone(t *testing.T) {
 	for _, owned := range []bool{false, true} {
