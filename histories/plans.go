@@ -54,7 +54,8 @@ func Written() []Plan {
 		Fault{5200 * ms, 200 * ms, atPublish{moveStream{}}},
 	).fat())
 
-	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen it.
+	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen
+	// it.
 	add(usual("a standby that lags takes over from a leader that is cut off from the cluster",
 		Fault{500 * ms, 2500 * ms, cutCluster{leading, both}},
 		Fault{4000 * ms, 2500 * ms, several{cutCluster{leading, down}, killScheduler{1}}},

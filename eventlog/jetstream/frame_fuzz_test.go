@@ -9,8 +9,8 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/merkle"
 )
 
-// FuzzAMessage gives the reader of a stream any bytes as a message: it says what is wrong, or takes a frame that has the
-// same bytes again when it is written.
+// FuzzAMessage gives the reader of a stream any bytes as a message: it says what is wrong, or takes a frame that has
+// the same bytes again when it is written.
 func FuzzAMessage(f *testing.F) {
 	tree := merkle.Tree{}
 	for i := range 5 {

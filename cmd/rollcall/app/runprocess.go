@@ -153,8 +153,8 @@ func (p *clusterProcess) endpoints() (serving.Endpoints, error) {
 }
 
 // readiness says why the scheduler is not ready. One on standby is ready, as kube-scheduler's is: it would take over at
-// once, and a rollout that waits for it would wait until the leader ends. One that cannot follow its log is not. With delayCacheUntilActive, kube-scheduler is
-// not ready then either.
+// once, and a rollout that waits for it would wait until the leader ends. One that cannot follow its log is not. With
+// delayCacheUntilActive, kube-scheduler is not ready then either.
 func (p *clusterProcess) readiness() error {
 	switch stage := live.Stage(p.stage.Load()); {
 	case !p.leads.Load() && p.astray.Load() != nil:
