@@ -153,7 +153,9 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		// The last one, since it changes the log.
 		"log archive": {decides, []string{s.log, "--before", s.at(95), "--to", moved}},
 		// TestARunIsGivenThePluginsOfItsProgram: it needs a cluster.
-		"run":       {needs: nothing},
+		"run": {needs: nothing},
+		// TestWhatACopyHasIsTakenOutOfAStream (logs/archive): it needs a stream.
+		"log trim":  {needs: nothing},
 		"log check": {needs: nothing}, "log keygen": {needs: nothing}, "log verify-segments": {needs: nothing},
 		"demo": {needs: nothing}, "bench": {needs: nothing}, "bench log": {needs: nothing}, // their own configuration
 		"version": {needs: nothing},

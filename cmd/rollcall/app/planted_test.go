@@ -134,7 +134,7 @@ var plantedFaults = []struct {
 	},
 	{
 		"a snapshot that cannot be read is taken for none", "snapshot/series.go",
-		"case errors.Is(rerr, ErrUnreadable):", "case errors.Is(rerr, ErrUnreadable) && seq == 0:",
+		"case errors.Is(rerr, ErrUnreadable) && apart == nil:", "case errors.Is(rerr, ErrUnreadable) && seq == 0:",
 		"./cmd/rollcall/app", "TestWhatCannotBeReadOfSnapshotsIsNotTakenForNothing", "exit code 0, want 1",
 	},
 	{
