@@ -60,3 +60,25 @@ func (h *history) awaitServers() error {
 		return h.ask("STREAM.INFO."+h.stream, &struct{}{})
 	})
 }
+
+// allCurrent reports whether every server has all of the stream.
+func (h *history) allCurrent() bool {
+	var info struct {
+		Cluster struct {
+			Leader   string
+			Replicas []struct {
+				Current, Offline bool
+			}
+		}
+	}
+	if !h.ask("STREAM.INFO."+h.stream, &info) || info.Cluster.Leader == "" ||
+		len(info.Cluster.Replicas) != servers-1 {
+		return false
+	}
+	for _, r := range info.Cluster.Replicas {
+		if r.Offline || !r.Current {
+			return false
+		}
+	}
+	return true
+}

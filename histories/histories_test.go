@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ func TestNothingGoesWrong(t *testing.T) {
 	if r == nil {
 		return
 	}
+	wantNoErrors(t, r)
+}
+
+// wantNoErrors checks that no scheduler has ended or lost its lead.
+func wantNoErrors(t *testing.T, r *histories.Recording) {
+	t.Helper()
 	for name, notes := range r.Notes { // any order
 		for _, n := range notes {
 			if n.What == histories.Lost || n.What == histories.Failed {
@@ -59,6 +66,31 @@ func TestNothingGoesWrong(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestServersAreRestartedUnderSchedulers restarts the servers one after the other while decisions are made. No error
+// reaches a scheduler; it tells how long the longest pause was.
+func TestServersAreRestartedUnderSchedulers(t *testing.T) {
+	t.Parallel()
+	r := check(t, histories.RollingRestart())
+	if r == nil {
+		return
+	}
+	wantNoErrors(t, r)
+	var acknowledged []time.Time
+	for _, notes := range r.Notes { // any order: they are sorted
+		for _, n := range notes {
+			if n.What == histories.Acknowledged {
+				acknowledged = append(acknowledged, n.At)
+			}
+		}
+	}
+	slices.SortFunc(acknowledged, time.Time.Compare)
+	longest := time.Duration(0)
+	for i := 1; i < len(acknowledged); i++ {
+		longest = max(longest, acknowledged[i].Sub(acknowledged[i-1]))
+	}
+	t.Logf("%d appends, the longest time between two of them is %s", len(acknowledged), longest.Round(time.Millisecond))
 }
 
 // TestWrittenHistories makes the histories of schedules that are known to be hard.

@@ -301,3 +301,26 @@ func (p *Plan) fillsDisks() bool {
 		return is
 	})
 }
+
+// restartServers shuts each server down and starts it again, one after the other, as an upgrade does: the next one when
+// the one before has everything. It is over when it returns.
+type restartServers struct{}
+
+func (restartServers) String() string { return "the servers are restarted one after the other" }
+
+func (restartServers) begin(h *history) (func() error, error) {
+	for i, s := range h.servers {
+		back, err := killServer{Server: i, InOrder: true}.begin(h)
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(500 * time.Millisecond)
+		if err := back(); err != nil {
+			return nil, err
+		}
+		if err := h.await("all servers have everything after "+s.name, time.Minute, h.allCurrent); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
 // usual is what the written histories have in common.
@@ -26,6 +28,13 @@ var (
 	connectionLost = cutScheduler{Scheduler: leading, Broken: true}
 	killAllServers = several{killServer{Server: 0}, killServer{Server: 1}, killServer{Server: 2}}
 )
+
+// RollingRestart is a restart of the servers one after the other, with the timing and the patience that are usual.
+func RollingRestart() Plan {
+	p := usual("rolling restart", Fault{500 * ms, 0, restartServers{}})
+	p.Usual = true
+	return p.patient(jetstream.DefaultPatience)
+}
 
 // Written returns the written histories: schedules that are known to be hard.
 func Written() []Plan {

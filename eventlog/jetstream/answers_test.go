@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,7 +32,11 @@ func startRelay(t *testing.T, s *server.Server, parameters string) (*relay, *jet
 	const domain = "$JS.relay.API."
 	_, err := nc.Subscribe(domain+">", func(m *nats.Msg) {
 		request := strings.TrimPrefix(m.Subject, domain)
-		if text := (*r.answer.Load())(request); text != "" {
+		switch text := (*r.answer.Load())(request); text {
+		case "":
+		case noAnswer:
+			return
+		default:
 			_ = m.Respond([]byte(text))
 			return
 		}
@@ -41,6 +46,9 @@ func startRelay(t *testing.T, s *server.Server, parameters string) (*relay, *jet
 	must(t, nc.Flush())
 	return r, parse(t, fmt.Sprintf("nats://%s/jobs?replicas=1&domain=relay&%s", s.Addr(), parameters))
 }
+
+// noAnswer is what a relay is to answer with that answers nothing.
+const noAnswer = "no answer"
 
 // by lets the relay answer with what f returns for a request, such as STREAM.INFO.jobs.
 func (r *relay) by(f func(request string) string) { r.answer.Store(&f) }
@@ -56,6 +64,47 @@ func (w *wire) reconnect(log eventlog.Log) {
 	_ = w.last().Conn.Close()
 	for jetstream.Reconnects(log) == before {
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// A server that has no leader just then answers nothing. Each question is asked again while patience lasts, which is
+// shorter here than the longest wait for an answer.
+func TestWhatIsNotAnsweredIsAskedAgain(t *testing.T) {
+	s := startServer(t, nil)
+	r, a := startRelay(t, s, "patience=4s")
+	var w wire
+	w.over(a)
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+	swallow := func() {
+		var mu sync.Mutex
+		asked := map[string]int{}
+		r.by(func(request string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked[request]++; asked[request] == 1 {
+				return noAnswer
+			}
+			return ""
+		})
+	}
+	swallow()
+	w.reconnect(log)
+	must(t, log.Append(t.Context(), 5, logtest.Entries(6, 5)))
+	swallow()
+	wantEntries(t, log, 10)
+	swallow()
+	again, err := a.OpenReadOnly(t.Context())
+	must(t, err)
+	defer again.Close()
+	swallow()
+	for r, err := range again.Follow(t.Context(), 6) {
+		must(t, err)
+		if r.Seq == 10 {
+			break
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -112,7 +113,7 @@ func (l *Log) store(ctx context.Context, p *pending) error {
 	var pauses backoff
 	for {
 		parts := l.parts(p)
-		err := l.publish(waiting, parts, p.tail)
+		err := l.publish(waiting, pauses.answer(), parts, p.tail)
 		if err == nil {
 			p.tail += uint64(len(parts))
 			return nil
@@ -189,9 +190,14 @@ func (l *Log) parts(p *pending) [][]byte {
 	return out
 }
 
-// publish publishes messages as one, behind message expected, and waits for the answer.
-func (l *Log) publish(ctx context.Context, parts [][]byte, expected uint64) error {
-	ctx, cancel := within(ctx, min(answerTime, l.writes.at.Patience))
+// sendingTime is how long a message of the largest size is sent at the most.
+const sendingTime = time.Second
+
+// publish publishes messages as one, behind message expected, and waits so long for the answer, beside the time that
+// sending them takes.
+func (l *Log) publish(ctx context.Context, wait time.Duration, parts [][]byte, expected uint64) error {
+	wait += time.Duration(len(parts)-1) * sendingTime
+	ctx, cancel := within(ctx, min(wait, l.writes.at.Patience))
 	defer cancel()
 	ctx, done := l.writes.asking(ctx, l.subject)
 	defer done()

@@ -18,8 +18,11 @@ import (
 )
 
 const (
-	// answerTime is how long one request is waited for before it is made again.
-	answerTime = 5 * time.Second
+	// firstAnswer is how long the answer to a question is waited for before it is asked again, and answerTime how long
+	// at the most once it was asked often (backoff.answer). A server that has no leader, or that ends, answers nothing:
+	// whoever waits long for its answer stands still when others would have one.
+	firstAnswer = time.Second
+	answerTime  = 5 * time.Second
 	// oldestServer is the first version with atomic publish.
 	oldestMajor, oldestMinor = 2, 12
 )
@@ -196,9 +199,9 @@ func (c *conn) asking(ctx context.Context, subject string) (asked context.Contex
 	}
 }
 
-// request makes one request and waits answerTime for its answer.
-func (c *conn) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
-	ctx, cancel := within(ctx, min(answerTime, c.at.Patience))
+// request makes one request, and waits so long for its answer.
+func (c *conn) request(ctx context.Context, wait time.Duration, subject string, body []byte) (*nats.Msg, error) {
+	ctx, cancel := within(ctx, min(wait, c.at.Patience))
 	defer cancel()
 	ctx, done := c.asking(ctx, subject)
 	defer done()
@@ -228,7 +231,7 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 	defer cancel()
 	var pauses backoff
 	for {
-		m, err := c.request(ctx, c.api+subject, body)
+		m, err := c.request(ctx, pauses.answer(), c.api+subject, body)
 		if err == nil {
 			if err = c.answered(what, m, out); !hasCode(err, away...) {
 				return err
@@ -251,7 +254,7 @@ func (c *conn) ask(ctx context.Context, what, subject string, in, out any) error
 
 // hasJetStream reports whether anybody answers for JetStream at all, or that cannot be told.
 func (c *conn) hasJetStream(ctx context.Context) bool {
-	_, err := c.request(ctx, c.api+"INFO", nil)
+	_, err := c.request(ctx, answerTime, c.api+"INFO", nil)
 	return !errors.Is(err, nats.ErrNoResponders)
 }
 

@@ -92,7 +92,7 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 
 // begin publishes the stream's first message. If no answer comes what stands there is looked at.
 func (l *Log) begin(ctx context.Context, first []byte) error {
-	err := l.publish(ctx, [][]byte{first}, 0)
+	err := l.publish(ctx, answerTime, [][]byte{first}, 0)
 	if err == nil {
 		return nil
 	}

@@ -392,7 +392,9 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if got, err = l.reads.some(ctx, next, next+rangeMessages-1, got[:0]); err == nil || len(got) > 0 {
+		got, err = l.reads.some(ctx, pauses.answer(), next, next+rangeMessages-1, got[:0])
+		if err == nil || len(got) > 0 {
+			pauses.answers = 0
 			cancel()
 			waiting, cancel = within(ctx, l.at.Patience)
 		}

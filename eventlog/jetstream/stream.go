@@ -9,6 +9,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -188,8 +189,10 @@ const (
 )
 
 // some appends messages from one to another to dst, as many as one request gives, from any replica: none if that has
-// none of them yet.
-func (c *conn) some(ctx context.Context, from, to uint64, dst []message) ([]message, error) {
+// none of them yet. It waits so long for the first one, and answerTime for all.
+func (c *conn) some(
+	ctx context.Context, wait time.Duration, from, to uint64, dst []message,
+) ([]message, error) {
 	body, err := json.Marshal(map[string]uint64{
 		"seq": from, "batch": min(to-from+1, rangeMessages), "max_bytes": rangeBytes,
 	})
@@ -209,11 +212,13 @@ func (c *conn) some(ctx context.Context, from, to uint64, dst []message) ([]mess
 	if err := c.nc.PublishRequest(subject, sub.Subject, body); err != nil {
 		return dst, err
 	}
-	for next := from; next <= to; next++ {
-		m, err := sub.NextMsgWithContext(ctx)
+	first, end := within(ctx, min(wait, answerTime))
+	defer end()
+	for next, waiting := from, first; next <= to; next, waiting = next+1, ctx {
+		m, err := sub.NextMsgWithContext(waiting)
 		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+			if waiting.Err() != nil {
+				err = context.Cause(waiting)
 			}
 			return dst, err
 		}
@@ -257,7 +262,7 @@ func (c *conn) patiently(ctx context.Context, from, to uint64, dst []message) ([
 	defer cancel()
 	var pauses backoff
 	for {
-		got, err := c.some(waiting, from, to, dst)
+		got, err := c.some(waiting, pauses.answer(), from, to, dst)
 		var denied *deniedError
 		if len(got) > 0 || errors.As(err, &denied) || errors.Is(err, errNoMessage) ||
 			errors.Is(err, nats.ErrConnectionClosed) {

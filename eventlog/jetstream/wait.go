@@ -28,8 +28,15 @@ const (
 	lastPause  = 250 * time.Millisecond
 )
 
-// A backoff is the pauses between tries. The zero value is ready.
-type backoff struct{ next time.Duration }
+// A backoff is how long tries wait: for an answer, and then until the next one. The zero value is ready.
+type backoff struct{ next, answers time.Duration }
+
+// answer returns how long the answer to the next try is waited for: firstAnswer, then twice as long each time, and
+// answerTime at the most.
+func (b *backoff) answer() time.Duration {
+	b.answers = min(max(b.answers*2, firstAnswer), answerTime)
+	return b.answers
+}
 
 // wait pauses, and reports whether ctx goes on.
 func (b *backoff) wait(ctx context.Context) bool {

@@ -460,6 +460,71 @@ var plantedFaults = []struct {
 		"cmp.Compare(a.priority, b.priority),\n\t\tcmp.Compare(b.rank",
 		"./internal/kubesched", "TestVictimsAreUpstreams", "-kubesched.seed",
 	},
+	{
+		"a publish does not say behind which message it goes", "eventlog/jetstream/append.go",
+		"\t\t\tm.Header.Set(headerExpected, strconv.FormatUint(expected, 10))\n", "",
+		"./histories", "TestWrittenHistories", "a log was called damaged",
+	},
+	{
+		"a publish that is refused when it is repeated counts as stored, and nothing is read back",
+		"eventlog/jetstream/append.go",
+		"\t\tstored, serr := l.settle(ctx, waiting, p)\n",
+		"\t\tstored, serr := p.sent && hasCode(err, conflictCodes...), error(nil)\n",
+		"./histories",
+		"TestWrittenHistories",
+		"an acknowledged entry is lost",
+	},
+	{
+		"a conflict counts as success",
+		"eventlog/jetstream/append.go",
+		"\t\tif err == nil {\n\t\t\tp.tail += uint64(len(parts))",
+		"\t\tif err == nil || hasCode(err, conflictCodes...) {\n\t\t\tp.tail += uint64(len(parts))",
+		"./histories",
+		"TestWrittenHistories",
+		"a sequence number was given twice",
+	},
+	{
+		"whatever stands behind the log's end counts as the append", "eventlog/jetstream/append.go",
+		"\t\treturn false, l.taken(ctx, last)\n", "\t\treturn true, nil\n",
+		"./histories", "TestWrittenHistories", "an acknowledged entry is lost",
+	},
+	{
+		"an append of unknown outcome counts as made", "eventlog/jetstream/append.go",
+		"\tl.unknown = &p.attempt\n", "\tl.unknown = &p.attempt\n\tif ctx.Err() == nil {\n\t\treturn nil\n\t}\n",
+		"./histories", "TestWrittenHistories", "an acknowledged entry is lost",
+	},
+	{
+		"entries count as durable when they are published",
+		"engine/writer.go",
+		"\t\tw.note(w.log.Append(context.Background(), w.batch[0].Seq-1, w.batch))\n",
+		"\t\tbatch := slices.Clone(w.batch)\n\t\tw.note(nil)\n\t\t_ = w.log.Append(context.Background(), " +
+			"batch[0].Seq-1, batch)\n",
+		"./histories",
+		"TestWrittenHistories",
+		"an effect was released before its decision was durable",
+	},
+	{
+		"a standby that takes over lacks the leader's last decisions",
+		"engine/recover.go",
+		"\t\tif err := s.machine.Apply(entry); err != nil {",
+		"\t\tlast, _ := log.Last()\n\t\tif _, ok := entry.Payload.(*eventlog.Decision); ok && applied != nil && " +
+			"entry.Seq+10 > last {\n\t\t\tentry.Payload = &eventlog.Tick{}\n\t\t}\n" +
+			"\t\tif err := s.machine.Apply(entry); err != nil {",
+		"./histories",
+		"TestWrittenHistories",
+		"the log does not replay",
+	},
+	{
+		"who takes over does not ask again for what has no result", "engine/engine.go",
+		"\treturn e, e.writer.await(e.machine.Seq())\n",
+		"\te.released = e.machine.Seq()\n\treturn e, e.writer.await(e.machine.Seq())\n",
+		"./histories", "TestWrittenHistories", "what fits is not placed",
+	},
+	{
+		"a standby's watches do not compare the cluster with what the log told late", "kube/watch/follow.go",
+		"\tif l.count[place].Lists == 0 {\n", "\tif l.count[place].Lists >= 0 {\n",
+		"./histories", "TestWrittenHistories", "the log has a pod that is gone",
+	},
 }
 
 // usesRapid are the packages whose tests know -rapid.nofailfile.
