@@ -22,7 +22,6 @@ import (
 type standby struct {
 	*connection
 	state *engine.Standby // nil without a log
-	log   *logs.Followed  // nil while none is followed
 }
 
 // followPause is the time between two tries to follow a log that is not there yet, or whose servers do not answer.
