@@ -48,6 +48,18 @@ func (a *assumedDevices) claim() eventlog.DeviceClaim {
 	return eventlog.DeviceClaim{Claim: a.logged.Name, UID: a.logged.UID, Allocation: a.text}
 }
 
+// ClaimUIDs returns the UIDs of ResourceClaims by name, of those that are there.
+func (s *State) ClaimUIDs(namespace string, names []string) map[string]types.UID {
+	uids := make(map[string]types.UID, len(names))
+	for _, name := range names {
+		claim, ok := s.informers.Get(eventlog.ResourceClaims, namespace, name).(*resourcev1.ResourceClaim)
+		if ok {
+			uids[name] = claim.UID
+		}
+	}
+	return uids
+}
+
 // FreedClaim is a claim whose devices came free, as plugins saw it before and see it now.
 type FreedClaim struct{ Before, Now *resourcev1.ResourceClaim }
 

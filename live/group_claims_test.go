@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -77,7 +78,8 @@ featureGates: {GenericWorkload: true, DRAWorkloadResourceClaims: true}
 	}
 	bind := r.request(step(node("large", "9")), nil)
 	if bind.Kind != scheduler.Bind || !reflect.DeepEqual(bind.Claims, []string{ours, own}) ||
-		!reflect.DeepEqual(bind.GroupClaims, map[string]resourcev1.ResourceClaimConsumerReference{ours: ofGroup}) {
+		!reflect.DeepEqual(bind.GroupClaims, map[string]resourcev1.ResourceClaimConsumerReference{ours: ofGroup}) ||
+		!reflect.DeepEqual(bind.ClaimUIDs, map[string]types.UID{ours: "claim", own: "claim"}) {
 		t.Errorf("the bind is %+v", bind)
 	}
 }

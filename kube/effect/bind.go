@@ -33,7 +33,9 @@ type binding struct {
 	cause  error // why the pod is read
 	final  bool  // it is not sent again
 
-	conflicts int // how often a claim had changed before it was written
+	conflicts int             // how often a claim had changed before it was written
+	refusals  int             // how often the API server has refused to give a claim back
+	left      map[string]bool // the claims that stay as they are, because it has
 
 	elsewhere bool // somebody else has bound the pod to another node
 

@@ -11,6 +11,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -72,7 +73,7 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	switch {
 	case requests != nil && !cluster.MadeFor(claim, b.UID):
 		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, name)
-	case requests == nil && devices != nil && claim.UID != devices.UID:
+	case requests == nil && b.isAnother(claim, devices):
 		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, name, claim.UID)
 	case claim.DeletionTimestamp != nil:
 		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, name)
@@ -80,6 +81,11 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
 	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
 		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
+	}
+	if devices == nil {
+		if err := b.checkDevices(ctx, claim); err != nil {
+			return err
+		}
 	}
 	if requests != nil { // an earlier process may have ended when it was about to delete the claim
 		if claim, err = b.addFinalizer(ctx, claim); err != nil {
@@ -94,6 +100,35 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	b.noteAwaited(claim)
 	if requests != nil {
 		return b.tellClaim(ctx, name, requests)
+	}
+	return nil
+}
+
+// isAnother reports whether a claim that the bind does not make is not the one by which it was decided.
+func (b *binding) isAnother(claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim) bool {
+	if devices != nil {
+		return claim.UID != devices.UID
+	}
+	known := b.ClaimUIDs[claim.Name]
+	return known != "" && claim.UID != known
+}
+
+// checkDevices reports whether the node has the devices of a claim of which the decision says nothing: it had them
+// already. Meanwhile it may have been given back, and allocated elsewhere by another scheduler.
+func (b *binding) checkDevices(ctx context.Context, claim *resourcev1.ResourceClaim) error {
+	if claim.Status.Allocation.NodeSelector == nil {
+		return nil
+	}
+	selector, err := nodeaffinity.NewNodeSelector(claim.Status.Allocation.NodeSelector)
+	if err != nil {
+		return inconsistent("claim %s/%s: node selector of its allocation: %w", b.Namespace, claim.Name, err)
+	}
+	node, err := b.readNode(ctx)
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", b.Node, err)
+	}
+	if !selector.Match(node) {
+		return inconsistent("claim %s/%s has its devices on other nodes than %s", b.Namespace, claim.Name, b.Node)
 	}
 	return nil
 }
@@ -167,24 +202,49 @@ func (b *binding) devicesOf(claim string) *eventlog.DeviceClaim {
 // gives its claims back, and a claim that nobody else uses its devices. That also holds of a claim that was allocated
 // for another pod, whose bind has failed before: kube-scheduler frees such a claim in PostFilter, once the pod fits no
 // node where the devices are. The end waits until the API server has it so: the devices are free for others once it is
-// told.
+// told. What the API server refuses to write for good stays as it is; then the end waits until the scheduler knows
+// that, since it takes the devices for free otherwise.
 func (b *binding) giveBackClaims(ends turn) step {
 	return func(ctx context.Context) turn {
 		for _, name := range b.Claims {
-			err := b.giveBackClaim(ctx, name)
-			if errors.Is(err, errUnseen) {
-				b.kept++
-				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
+			if b.left[name] {
+				continue
 			}
-			if err != nil {
-				b.kept++
+			err := b.giveBackClaim(ctx, name)
+			if err == nil {
+				b.refusals = 0
+				continue
+			}
+			b.kept++
+			if !errors.Is(err, errUnseen) {
 				b.trouble(b.Request, "what it would use stays reserved until ResourceClaim "+name+" is given back", err)
 				b.retried()
-				return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
 			}
+			return turn{next: b.giveBackClaims(ends), after: backoff(b.kept)}
 		}
 		return ends
 	}
+}
+
+// leaveRefused passes over a claim of which the API server refuses the write that would give it back: again and again,
+// and with an answer that it would give again. The claim as it was read then stays, and the scheduler must know it so.
+func (b *binding) leaveRefused(claim *resourcev1.ResourceClaim, err error) error {
+	if !isRefusal(err) {
+		return err
+	}
+	if b.refusals++; b.refusals < manyRefusals {
+		return err
+	}
+	if !b.isKnown(claim) {
+		return errUnseen
+	}
+	b.opts.Report(fmt.Sprintf("pod %s/%s (%s): ResourceClaim %s stays as it is, which the pod gives back: %v",
+		b.Namespace, b.Name, b.UID, claim.Name, err))
+	if b.left == nil {
+		b.left = map[string]bool{}
+	}
+	b.left[claim.Name] = true
+	return nil
 }
 
 // stands is the result of a bind that stands. If the scheduler knows by now that the pod need not be bound, that is
@@ -217,27 +277,55 @@ func (b *binding) giveBackClaim(ctx context.Context, name string) error {
 	}
 	devices := b.devicesOf(name)
 	if requests, err := requestsOf(devices); err == nil && requests != nil {
-		return b.unmakeClaim(ctx, claim)
+		return b.leaveRefused(claim, b.unmakeClaim(ctx, claim.DeepCopy()))
 	}
 	if devices != nil && claim.UID != devices.UID {
 		return nil // it is another one
 	}
+	if devices != nil && claim.Status.Allocation == nil {
+		_, err := b.removeFinalizer(ctx, claim.DeepCopy())
+		return b.leaveRefused(claim, err)
+	}
 	if b.elsewhere && (devices == nil || !devices.SameDevices(claim)) {
 		return nil // it is allocated for where the pod is
 	}
-	before := len(claim.Status.ReservedFor)
-	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, b.isPod)
-	if len(claim.Status.ReservedFor) == before {
+	without := claim.DeepCopy()
+	without.Status.ReservedFor = slices.DeleteFunc(without.Status.ReservedFor, b.isPod)
+	if len(without.Status.ReservedFor) == len(claim.Status.ReservedFor) {
 		return b.leaveToGroup(claim, devices)
 	}
-	if len(claim.Status.ReservedFor) == 0 {
-		claim.Status.Allocation, claim.Status.Devices = nil, nil
+	if len(without.Status.ReservedFor) == 0 {
+		without.Status.Allocation, without.Status.Devices = nil, nil
 	}
-	_, err = b.updateDevices(ctx, claim)
+	_, err = b.updateDevices(ctx, without)
 	if isGone(err, name) {
 		return nil
 	}
-	return err
+	return b.leaveRefused(claim, err)
+}
+
+// removeFinalizer returns the claim without the finalizer, which is taken off if it is there; nil if the claim is gone.
+// A call of which it is not known what came of it, maybe one of an earlier process, could still allocate a claim that
+// has no devices: it says of which version of the claim it is, and none of a version without the finalizer was sent. So
+// nothing comes of it any more.
+func (b *binding) removeFinalizer(ctx context.Context,
+	claim *resourcev1.ResourceClaim) (without *resourcev1.ResourceClaim, err error) {
+	at := slices.Index(claim.Finalizers, resourcev1.Finalizer)
+	if at < 0 {
+		return claim, nil
+	}
+	claim.Finalizers = slices.Delete(claim.Finalizers, at, at+1)
+	err = b.call(ctx, CallReserveClaims, func(ctx context.Context) (err error) {
+		without, err = b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Update(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		without = nil
+	}
+	if isGone(err, claim.Name) {
+		err = nil
+	}
+	return without, err
 }
 
 func (b *binding) readDevices(ctx context.Context, name string) (claim *resourcev1.ResourceClaim, err error) {

@@ -33,8 +33,8 @@ func (b *binding) noteAwaited(claim *resourcev1.ResourceClaim) {
 		return
 	}
 	since := b.opts.Clock.Now()
-	if at := claim.Status.Allocation.AllocationTimestamp; at != nil {
-		since = at.Time
+	if at := claim.Status.Allocation.AllocationTimestamp; at != nil && at.Time.Before(since) {
+		since = at.Time // a time to come is that of another machine's clock
 	}
 	b.awaited = append(b.awaited, awaited{
 		claim: claim.Name, uid: claim.UID, version: claim.ResourceVersion, deadline: since.Add(b.opts.DeviceTimeout),

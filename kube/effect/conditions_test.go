@@ -175,6 +175,22 @@ func TestTheWaitForDevicesBeginsWithTheirAllocation(t *testing.T) {
 	}
 }
 
+// An allocation of a time to come, by the clock of another machine, is not waited for beyond the time-out.
+func TestAnAllocationToComeIsWaitedForNoLonger(t *testing.T) {
+	s, request := withConditions(t)
+	claim := gpuClaim()
+	claim.Status.Allocation = conditionalResult()
+	claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Unix(1000+24*3600, 0)}
+	put(s, s.devices, claim)
+	r := run(t, s, effect.Options{DeviceTimeout: time.Minute})
+	defer r.stop()
+	got := resultOf(r, request)
+	if got.Outcome != eventlog.BindFailed || got.Message != "device binding timeout: claim=gpu" ||
+		len(r.clock.waited()) != 13 { // not yet after 60 s
+		t.Errorf("the result is %v %q, the waits are %v", got.Outcome, got.Message, r.clock.waited())
+	}
+}
+
 // What the process knows of the claim is taken, once it is no older than what was written.
 func TestDevicesAreLookedAtWithoutReadingThem(t *testing.T) {
 	s, request := withConditions(t)

@@ -38,6 +38,9 @@ type Request struct {
 	// Claims are, of a bind, the names of the ResourceClaims that have to be reserved for the pod before it is bound:
 	// ClaimsOf of the pod.
 	Claims []string
+	// ClaimUIDs are the UIDs of Claims by name, as the scheduler knows them. They count where the decision says nothing
+	// of a claim, because it had devices already.
+	ClaimUIDs map[string]types.UID
 	// GroupClaims are those of Claims that are not reserved for the pod but for its PodGroup, by name.
 	GroupClaims map[string]resourcev1.ResourceClaimConsumerReference
 	// Pod is, of a bind and of a question to extenders, the pod as the scheduler knows it. It is not changed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -71,24 +70,14 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 	if err := b.untellClaim(ctx, claim.Name); err != nil {
 		return fmt.Errorf("take it off the pod's status: %w", err)
 	}
-	name, claims := claim.Name, b.opts.Client.ResourceV1().ResourceClaims(b.Namespace)
-	if at := slices.Index(claim.Finalizers, resourcev1.Finalizer); at >= 0 {
-		claim.Finalizers = slices.Delete(claim.Finalizers, at, at+1)
-		err := b.call(ctx, CallReserveClaims, func(ctx context.Context) error {
-			_, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
-			return err
-		})
-		if isGone(err, name) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	claim, err := b.removeFinalizer(ctx, claim)
+	if err != nil || claim == nil {
+		return err
 	}
-	err := b.call(ctx, CallDeleteClaim, func(ctx context.Context) error {
-		return claims.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(claim.UID)))
+	err = b.call(ctx, CallDeleteClaim, func(ctx context.Context) error {
+		return b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Delete(ctx, claim.Name, cluster.DeleteAsRead(claim))
 	})
-	if isGone(err, name) {
+	if isGone(err, claim.Name) {
 		return nil
 	}
 	return err

@@ -174,11 +174,16 @@ func (b *binding) leaveToGroup(claim *resourcev1.ResourceClaim, devices *eventlo
 	if devices == nil || !slices.ContainsFunc(claim.Status.ReservedFor, group) || !devices.SameDevices(claim) {
 		return nil
 	}
-	known, ok := b.opts.Whole(eventlog.ResourceClaims, b.Namespace, claim.Name).(*resourcev1.ResourceClaim)
-	if !ok || known.UID == claim.UID && isOlder(known, claim) {
+	if !b.isKnown(claim) {
 		return errUnseen
 	}
 	return nil
+}
+
+// isKnown reports whether the scheduler knows the claim as it was read, or later.
+func (b *binding) isKnown(claim *resourcev1.ResourceClaim) bool {
+	known, ok := b.opts.Whole(eventlog.ResourceClaims, b.Namespace, claim.Name).(*resourcev1.ResourceClaim)
+	return ok && (known.UID != claim.UID || !isOlder(known, claim))
 }
 
 // isOlder reports whether a claim is of an earlier version than another one.

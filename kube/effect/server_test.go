@@ -54,6 +54,9 @@ type server struct {
 	requests []string
 	// before is called with the server locked before a request is carried out; nil for not.
 	before func(request string)
+	// raw is given each request with the server locked, and says whether it is held up: it is not carried out, and its
+	// sender gets no answer in time; nil for not.
+	raw func(*http.Request) bool
 	// fault is asked how a request goes wrong; nil for none.
 	fault func(request string) fault
 }
@@ -106,7 +109,11 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.before != nil {
 		s.before(request)
 	}
+	held := s.raw != nil && s.raw(r)
 	s.mu.Unlock()
+	if held {
+		return nil, timedOut{}
+	}
 	w := httptest.NewRecorder()
 	if f == (fault{}) || f.after {
 		s.ServeHTTP(w, r)
@@ -268,6 +275,8 @@ func (s *server) deleteClaim(name string, body []byte) any {
 	case claim.UID != *o.Preconditions.UID:
 		return apierrors.NewConflict(of, name, fmt.Errorf("the UID in the precondition (%s) does not match",
 			*o.Preconditions.UID))
+	case o.Preconditions.ResourceVersion == nil || claim.ResourceVersion != *o.Preconditions.ResourceVersion:
+		return apierrors.NewConflict(of, name, fmt.Errorf("the ResourceVersion in the precondition does not match"))
 	case len(claim.Finalizers) > 0:
 		s.t.Errorf("claim %s is deleted with the finalizers %v", name, claim.Finalizers)
 		claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
@@ -45,11 +46,11 @@ func (s *Status) deleteClaim(ctx context.Context, key types.NamespacedName, left
 	if at := -1; err == nil {
 		if at = slices.Index(claim.Finalizers, resourcev1.Finalizer); at >= 0 {
 			claim.Finalizers = slices.Delete(claim.Finalizers, at, at+1)
-			_, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
+			claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{})
 		}
 	}
 	if err == nil {
-		err = claims.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(left.uid)))
+		err = claims.Delete(ctx, key.Name, cluster.DeleteAsRead(claim))
 	}
 	switch {
 	case err == nil:

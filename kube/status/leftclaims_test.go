@@ -2,6 +2,7 @@ package status
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -90,22 +91,35 @@ func TestAClaimThatIsLeftBehindIsDeleted(t *testing.T) {
 	}
 }
 
-// What cannot be deleted at once is tried again.
+// What cannot be deleted is tried again, however often, until it can: it keeps its devices from all pods. That is told
+// once. A pod that has a node by then has the claim stay.
 func TestTheDeletionOfAClaimIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, leftClaimOf("left"))
-		conflicts := 2
-		w.client.PrependReactor("update", "resourceclaims", func(ktesting.Action) (bool, runtime.Object, error) {
-			if conflicts--; conflicts < 0 {
-				return false, nil, nil
-			}
-			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "resourceclaims"}, "left", nil)
-		})
-		w.step(node("n1", "4"), pod("a", "16", "", 0),
-			&eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: leftClaimOf("left")})
-		want := []string{"update", "update", "update", "delete"}
-		if got := verbs(w); !slices.Equal(got, want) {
-			t.Errorf("the requests are %q, want %q", got, want)
+	for _, conflicts := range []int{2, 20} {
+		synctest.Test(t, func(t *testing.T) { testDeletionAfterConflicts(t, conflicts) })
+	}
+}
+
+func testDeletionAfterConflicts(t *testing.T, conflicts int) {
+	w := newWorld(t, leftClaimOf("left"))
+	told, failures := 0, conflicts
+	w.status.opts.Report = func(m string) {
+		if told++; !strings.Contains(m, "deletion of ResourceClaim ml/left: ") || !strings.HasSuffix(m, ": tried on") {
+			t.Errorf("told: %s", m)
 		}
+	}
+	w.client.PrependReactor("update", "resourceclaims", func(ktesting.Action) (bool, runtime.Object, error) {
+		if conflicts--; conflicts < 0 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "resourceclaims"}, "left", nil)
 	})
+	w.step(node("n1", "4"), pod("a", "16", "", 0),
+		&eventlog.Upserted{Resource: eventlog.ResourceClaims, Object: leftClaimOf("left")})
+	want := append(slices.Repeat([]string{"update"}, failures+1), "delete")
+	if got := verbs(w); !slices.Equal(got, want) {
+		t.Errorf("the requests are %q, want %q", got, want)
+	}
+	if reports := min(1, failures/maxTries); told != reports {
+		t.Errorf("after %d failures it was told %d times, want %d", failures, told, reports)
+	}
 }
