@@ -64,9 +64,11 @@ type Options struct {
 	// through the members gang by gang. nil means that no composite comes.
 	Part func(pod *v1.Pod) string
 
-	// Outside are the plugins that are asked outside of the log's state (HTTP extenders): an entity that one of them
-	// refused is flushed also if nothing has changed.
+	// Outside are the plugins whose answers are no function of the state alone, because others are asked (HTTP
+	// extenders) or they go by time: an entity that one of them refused is flushed also if nothing has changed.
 	Outside []string
+	// GatesByTime has gated entities flushed also if nothing has changed: a PreEnqueue plugin goes by time.
+	GatesByTime bool
 
 	// Profiles are the profiles by scheduler name. A pod of another scheduler name is gated by nothing and
 	// moved by every event.

@@ -45,7 +45,7 @@ type Queue struct {
 	lanes   map[string]*lane // by profile, of those that have one
 	lane    []*lane          // the same, by profile's name
 	resting restList         // unschedulable (not owed) and gated, by since; see timers.go
-	outside restList         // those of them that were refused by what is asked outside; see timers.go
+	outside restList         // those of them that are flushed also if nothing has changed; see timers.go
 
 	alikeByReason map[string]*refusedAlike
 	pluginsByName map[pluginName]*plugin

@@ -13,8 +13,8 @@ import (
 // FlushPeriod, if anything has changed since they came to rest there (Add, Update, Refresh, Delete, Move, Activate,
 // Retry, Recheck, and Park if something came during the attempt). If nothing has changed, another attempt would only
 // repeat the first: the scheduler is deterministic. Example, with FlushAfter 5m and FlushPeriod 30s: an entity rests
-// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. What Options.Outside refused is tried again
-// also if nothing has changed: the answer may be another one. Time never goes back: SetTime panics.
+// since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. What Options.Outside refused, and with
+// Options.GatesByTime what is gated, is tried again also if nothing has changed: the answer may be another one. Time never goes back: SetTime panics.
 func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))
@@ -67,7 +67,7 @@ func (q *Queue) flushAt(e *Entity) eventlog.Time {
 // restsIn returns the list that e is to rest in.
 func (q *Queue) restsIn(e *Entity) *restList {
 	asked := func(plugin string) bool { return slices.Contains(q.opts.Outside, plugin) }
-	if e.state == Unschedulable && slices.ContainsFunc(e.plugins, asked) {
+	if e.state == Gated && q.opts.GatesByTime || e.state == Unschedulable && slices.ContainsFunc(e.plugins, asked) {
 		return &q.outside
 	}
 	return &q.resting

@@ -105,6 +105,28 @@ func TestFlushMovesWhatWasUnschedulableForLong(t *testing.T) {
 		}
 		wantState(t, q, podKey(b), Unschedulable)
 	})
+	t.Run("what is gated by time, while nothing changes", func(t *testing.T) {
+		for _, byTime := range []bool{false, true} {
+			gate := &gatePlugin{name: "G", gated: map[types.UID]string{podNamed(a).UID: "not yet"}}
+			q := newQueue(t, Profile{PreEnqueue: pre(gate)}, func(o *Options) { o.GatesByTime = byTime })
+			q.SetTime(epoch + 7*sec)
+			q.Add(podKey(a), podNamed(a))
+			wantState(t, q, podKey(a), Gated)
+			if !byTime {
+				wantWake(t, q, 0)
+				continue
+			}
+			wantWake(t, q, epoch+330*sec)
+			q.SetTime(epoch + 330*sec)
+			wantState(t, q, podKey(a), Gated)
+			clear(gate.gated)
+			wantWake(t, q, epoch+660*sec)
+			q.SetTime(epoch + 660*sec - 1)
+			wantState(t, q, podKey(a), Gated)
+			q.SetTime(epoch + 660*sec)
+			wantState(t, q, podKey(a), Active)
+		}
+	})
 	t.Run("at the first period after five minutes", func(t *testing.T) {
 		q := park(t)
 		q.SetTime(epoch + 8*sec)

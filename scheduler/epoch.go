@@ -116,6 +116,8 @@ func (m *Machine) configure(data []byte) error {
 			return err
 		}
 		m.profiles.add(prof)
+		options.Outside = append(options.Outside, prof.ByTime()...)
+		options.GatesByTime = options.GatesByTime || prof.GatesByTime()
 		lane, hasLane := laneOf(prof)
 		if hasLane {
 			lanes = append(lanes, lane)

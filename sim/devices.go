@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -25,6 +26,8 @@ type devices struct {
 	groups    groups
 	// made are the claims that binds have made for pods.
 	made map[types.UID]types.NamespacedName
+	// next are claims that come under the name of one that is being deleted and has users: they wait for its end.
+	next map[types.NamespacedName]*resourcev1.ResourceClaim
 }
 
 func newDevices(work *workload.Workload, opts Options) devices {
@@ -33,6 +36,7 @@ func newDevices(work *workload.Workload, opts Options) devices {
 		claims:    map[types.NamespacedName]*resourcev1.ResourceClaim{},
 		groups:    newGroups(opts.GroupClaims),
 		made:      map[types.UID]types.NamespacedName{},
+		next:      map[types.NamespacedName]*resourcev1.ResourceClaim{},
 	}
 }
 
@@ -43,11 +47,55 @@ func (d *devices) remember(o eventlog.Object) {
 	}
 }
 
-// forget drops an object that was deleted.
-func (d *devices) forget(resource eventlog.Resource, key types.NamespacedName) {
-	if resource == eventlog.ResourceClaims {
-		delete(d.claims, key)
+// isLeaving reports whether a claim is being deleted and has users.
+func isLeaving(claim *resourcev1.ResourceClaim) bool {
+	return claim != nil && claim.DeletionTimestamp != nil
+}
+
+// holdsUp reports whether an object has to wait for the end of another one of its name, and keeps it for then.
+func (d *devices) holdsUp(o eventlog.Object) bool {
+	claim, ok := o.(*resourcev1.ResourceClaim)
+	if !ok {
+		return false
 	}
+	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	if !isLeaving(d.claims[key]) {
+		return false
+	}
+	d.next[key] = claim
+	return true
+}
+
+// delete takes a claim away that the workload deletes. One that has users stays until the last of them is gone, as its
+// finalizer has it in a cluster: inputs tell so, and handled is true.
+func (d *devices) delete(key types.NamespacedName, now time.Time) (inputs []eventlog.Payload, handled bool) {
+	claim := d.claims[key]
+	switch {
+	case isLeaving(claim):
+		delete(d.next, key) // it never comes
+		return nil, true
+	case claim == nil || len(claim.Status.ReservedFor) == 0:
+		delete(d.claims, key)
+		return nil, false
+	}
+	claim = claim.DeepCopy()
+	claim.DeletionTimestamp = &metav1.Time{Time: now}
+	d.remember(claim)
+	return []eventlog.Payload{upserted(eventlog.ResourceClaims, claim)}, true
+}
+
+// goes takes a claim away, and lets the one come that has waited for its name.
+func (d *devices) goes(claim *resourcev1.ResourceClaim) []eventlog.Payload {
+	key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	delete(d.claims, key)
+	inputs := []eventlog.Payload{&eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
+		Name: key.Name, UID: claim.UID}}
+	if next := d.next[key]; next != nil {
+		delete(d.next, key)
+		d.remember(next)
+		inputs = append(inputs, upserted(eventlog.ResourceClaims, next))
+	}
+	return inputs
 }
 
 // check says which template a pod names that is not there.
@@ -156,6 +204,9 @@ func (d *devices) bind(pod *corev1.Pod, wanted []eventlog.DeviceClaim) ([]eventl
 		claim := d.claims[key]
 		if claim == nil {
 			return nil, fmt.Errorf("ResourceClaim %s is gone", key)
+		}
+		if isLeaving(claim) {
+			return nil, fmt.Errorf("ResourceClaim %s is being deleted", key)
 		}
 		claim, err := allocated(claim, wanted)
 		if err != nil {
@@ -274,9 +325,7 @@ func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload
 	if key, ok := d.made[pod.UID]; ok {
 		delete(d.made, pod.UID)
 		if claim := d.claims[key]; claim != nil {
-			delete(d.claims, key)
-			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
-				Name: key.Name, UID: claim.UID})
+			inputs = append(inputs, d.goes(claim)...)
 		}
 	}
 	for _, key := range d.claimsOf(pod) {
@@ -285,9 +334,7 @@ func (d *devices) release(pod *corev1.Pod, gone bool) (inputs []eventlog.Payload
 			continue
 		}
 		if gone && metav1.IsControlledBy(claim, pod) {
-			delete(d.claims, key)
-			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: key.Namespace,
-				Name: key.Name, UID: claim.UID})
+			inputs = append(inputs, d.goes(claim)...)
 			continue
 		}
 		inputs = append(inputs, d.unreserve(claim, pod.UID)...)

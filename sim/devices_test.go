@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -83,5 +84,62 @@ func TestAClaimIsMadeAndDeletedWithItsPod(t *testing.T) {
 	}
 	if inputs := devices.release(pod, true); len(inputs) > 0 {
 		t.Errorf("released again: %+v", inputs)
+	}
+}
+
+// A claim that the workload deletes stays as long as a pod uses it, as its finalizer has it in a cluster: no other pod
+// gets it, and another one of its name comes when it is gone, unless that is deleted before.
+func TestAClaimWithUsersStaysUntilTheyAreGone(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		devices := newDevices(&workload.Workload{}, Options{})
+		claim, key := conditional(), types.NamespacedName{Namespace: "ns", Name: "gpu"}
+		devices.remember(claim)
+		user := func(name string) *corev1.Pod {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+			return pod
+		}
+		for _, name := range []string{"a", "b"} {
+			if _, err := devices.bind(user(name), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		object := func(input eventlog.Payload) *resourcev1.ResourceClaim {
+			return input.(*eventlog.Upserted).Object.(*resourcev1.ResourceClaim)
+		}
+		inputs, handled := devices.delete(key, workload.Start)
+		if !handled || len(inputs) != 1 || object(inputs[0]).DeletionTimestamp == nil ||
+			object(inputs[0]).Status.Allocation == nil {
+			t.Fatalf("deleted, it is told %+v", inputs)
+		}
+		if _, err := devices.bind(user("c"), nil); err == nil || err.Error() != "ResourceClaim ns/gpu is being deleted" {
+			t.Errorf("another pod is bound with it: %v", err)
+		}
+		next := conditional()
+		next.UID, next.Status = "next", resourcev1.ResourceClaimStatus{}
+		if !devices.holdsUp(next) {
+			t.Error("another one of its name does not wait")
+		}
+		if !comes {
+			if inputs, handled := devices.delete(key, workload.Start); !handled || len(inputs) > 0 {
+				t.Errorf("deleted again, it is told %+v", inputs)
+			}
+		}
+		if inputs := devices.release(user("a"), true); len(inputs) != 1 || len(object(inputs[0]).Status.ReservedFor) != 1 {
+			t.Errorf("with a user left, it is told %+v", inputs)
+		}
+		inputs = devices.release(user("b"), true)
+		if len(inputs) == 0 || inputs[0].(*eventlog.Deleted).UID != claim.UID {
+			t.Fatalf("without users, it is told %+v", inputs)
+		}
+		if came := len(inputs) == 2 && object(inputs[1]) == next; came != comes || (devices.claims[key] == next) != comes {
+			t.Errorf("the other one came: %v, want %v: %+v", came, comes, inputs)
+		}
+		if devices.holdsUp(next) {
+			t.Error("it goes on waiting")
+		}
+		if inputs, handled := devices.delete(key, workload.Start); handled || len(inputs) > 0 {
+			t.Errorf("without users it is not deleted at once: %+v", inputs)
+		}
 	}
 }

@@ -130,9 +130,7 @@ func (d *devices) forgetGroup(key types.NamespacedName) (inputs []eventlog.Paylo
 	for _, name := range names {
 		claim := d.claims[name]
 		if metav1.IsControlledBy(claim, group) {
-			delete(d.claims, name)
-			inputs = append(inputs, &eventlog.Deleted{Resource: eventlog.ResourceClaims, Namespace: name.Namespace,
-				Name: name.Name, UID: claim.UID})
+			inputs = append(inputs, d.goes(claim)...)
 			continue
 		}
 		inputs = append(inputs, d.unreserve(claim, group.UID)...)
@@ -151,6 +149,9 @@ func (d *devices) unreserve(claim *resourcev1.ResourceClaim, consumer types.UID)
 	claim = claim.DeepCopy()
 	claim.Status.ReservedFor = slices.Delete(claim.Status.ReservedFor, at, at+1)
 	if len(claim.Status.ReservedFor) == 0 {
+		if isLeaving(claim) {
+			return d.goes(claim)
+		}
 		claim.Status = resourcev1.ResourceClaimStatus{}
 	}
 	d.remember(claim)

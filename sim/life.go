@@ -84,7 +84,11 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 			pods = c.groups[g].running + c.groups[g].pending
 		}
 		c.store.forget(plan.Resource, key.Namespace, key.Name)
-		c.devices.forget(plan.Resource, key)
+		if plan.Resource == eventlog.ResourceClaims {
+			if inputs, handled := c.devices.delete(key, workload.Start.Add(c.now)); handled {
+				return inputs, nil
+			}
+		}
 		inputs := []eventlog.Payload{
 			&eventlog.Deleted{Resource: plan.Resource, Namespace: key.Namespace, Name: key.Name, UID: uid}}
 		if plan.Resource == eventlog.PodGroups {
@@ -99,6 +103,9 @@ func (c *Cluster) objectChanges(plan workload.ObjectPlan) ([]eventlog.Payload, e
 		if created.IsZero() {
 			object.SetCreationTimestamp(metav1.NewTime(workload.Start.Add(c.now)))
 		}
+	}
+	if c.devices.holdsUp(object) {
+		return nil, nil
 	}
 	if cluster.DeclaresGroups(plan.Resource) {
 		g := &c.groups[c.group(key)]

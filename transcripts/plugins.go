@@ -12,7 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
-// Registry holds the real plugins, and some for stories: Approval, Faulty, RackLimit, ForgetfulRackLimit and Quota.
+// Registry holds the real plugins, and some for stories: Approval, Faulty, RackLimit,
+// ForgetfulRackLimit, Quota and Hours.
 // A story enables them in its config.
 func Registry() framework.Registry {
 	r := plugins.NewRegistry()
@@ -25,6 +26,9 @@ func Registry() framework.Registry {
 	r.Factories["RackLimit"] = newRackLimit
 	r.Factories["ForgetfulRackLimit"] = newForgetfulRackLimit
 	r.Factories["Quota"] = newQuota
+	r.Factories["Hours"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
+		return hours{h.(interface{ Now() time.Time })}, nil
+	}
 	return r
 }
 
@@ -73,3 +77,43 @@ func (faulty) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.Nod
 	}
 	return nil
 }
+
+// hours is a plugin that goes by the time of day: before it, pods labelled gated=HH-MM are kept out of the queue, and
+// those labelled opens=HH-MM are refused every node. No event is of any help.
+type hours struct{ clock interface{ Now() time.Time } }
+
+var (
+	_ fwk.PreEnqueuePlugin  = hours{}
+	_ fwk.FilterPlugin      = hours{}
+	_ fwk.EnqueueExtensions = hours{}
+	_ framework.ByTime      = hours{}
+)
+
+// Name implements fwk.Plugin.
+func (hours) Name() string { return "Hours" }
+
+// AnswersGoByTime implements framework.ByTime.
+func (hours) AnswersGoByTime() bool { return true }
+
+func (h hours) isBefore(timeOfDay string) bool {
+	return h.clock.Now().UTC().Format("15-04") < timeOfDay
+}
+
+// PreEnqueue implements fwk.PreEnqueuePlugin.
+func (h hours) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
+	if at := pod.Labels["gated"]; h.isBefore(at) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not before "+at)
+	}
+	return nil
+}
+
+// Filter implements fwk.FilterPlugin.
+func (h hours) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if at := pod.Labels["opens"]; h.isBefore(at) {
+		return fwk.NewStatus(fwk.Unschedulable, "not before "+at)
+	}
+	return nil
+}
+
+// EventsToRegister implements fwk.EnqueueExtensions.
+func (hours) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) { return nil, nil }

@@ -92,7 +92,8 @@ type Overtaking struct {
 
 // WriteText writes the overtaking for people, in one or two lines.
 func (o *Overtaking) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%-9s entry %d: %s was placed before %s\n", o.Verdict, o.Placed, o.By, o.Overtaken)
+	fmt.Fprintf(w, "%-9s entry %d: %s was placed before %s\n", o.Verdict, o.Placed,
+		eventlog.Plain(o.By.String()), eventlog.Plain(o.Overtaken.String()))
 	line := o.Detail
 	if o.Chosen != o.Placed {
 		line += fmt.Sprintf("; chosen at entry %d", o.Chosen)
@@ -100,7 +101,7 @@ func (o *Overtaking) WriteText(w io.Writer) error {
 	if o.Refused > 0 {
 		line += fmt.Sprintf("; refused at entry %d: %s", o.Refused, strings.Join(o.Reasons, ", "))
 	}
-	_, err := fmt.Fprintf(w, "          %s: %s\n", o.Rule, line)
+	_, err := fmt.Fprintf(w, "          %s: %s\n", o.Rule, eventlog.Plain(line))
 	return err
 }
 

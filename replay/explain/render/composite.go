@@ -10,7 +10,7 @@ import (
 // Composite writes the explanation for people: the answer in the first line, then what it rests on.
 func Composite(w io.Writer, x *answer.Composite) error {
 	out := page{at: x.At}
-	fmt.Fprintf(&out.b, "CompositePodGroup %s %s.\n\n", x.Composite, compositeAnswer(x))
+	out.printf("CompositePodGroup %s %s.\n\n", x.Composite, compositeAnswer(x))
 	out.columns(compositeFacts(x))
 	out.composites(x)
 	out.gangs(x)

@@ -13,7 +13,7 @@ import (
 // Group writes the explanation for people: the answer in the first line, then what it rests on.
 func Group(w io.Writer, g *answer.Group) error {
 	out := page{at: g.At}
-	fmt.Fprintf(&out.b, "Gang %s %s.\n\n", g.Group, groupAnswer(g))
+	out.printf("Gang %s %s.\n\n", g.Group, groupAnswer(g))
 	out.columns(groupFacts(g))
 	out.together(g.Together)
 	out.members(g.Members)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/replay/explain/answer"
 )
@@ -58,11 +59,28 @@ func (p *page) table(heading []string, rows [][]string) {
 	p.columns(lines)
 }
 
+// printf writes text of the program, with texts that come from elsewhere.
+func (p *page) printf(format string, args ...any) {
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = eventlog.Plain(arg)
+		case fmt.Stringer:
+			args[i] = eventlog.Plain(arg.String())
+		}
+	}
+	fmt.Fprintf(&p.b, format, args...)
+}
+
 func (p *page) columns(rows [][]string) {
 	var aligned bytes.Buffer
 	w := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = eventlog.Plain(cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	_ = w.Flush() // into memory: it cannot fail
 	for line := range strings.Lines(aligned.String()) {

@@ -12,7 +12,7 @@ import (
 // Pod writes the explanation for people: the answer in the first line, then what it rests on.
 func Pod(w io.Writer, p *answer.Pod) error {
 	out := page{at: p.At}
-	fmt.Fprintf(&out.b, "Pod %s %s.\n\n", p.Pod, podAnswer(p))
+	out.printf("Pod %s %s.\n\n", p.Pod, podAnswer(p))
 	out.columns(podFacts(p))
 	switch {
 	case p.Reason != nil && p.Reason.ShortNow:

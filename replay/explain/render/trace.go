@@ -27,7 +27,7 @@ const (
 func Trace(w io.Writer, p *answer.Pod, nodes TracedNodes) error {
 	out := page{at: p.At}
 	if p.Untraced != "" {
-		fmt.Fprintf(&out.b, "\nNo trace: %s.\n", p.Untraced)
+		out.printf("\nNo trace: %s.\n", p.Untraced)
 	}
 	if p.Resize != nil {
 		out.trace(p.Resize.Decision, nodes)
@@ -42,15 +42,15 @@ func (p *page) trace(d *answer.Decision, nodes TracedNodes) {
 	if d == nil {
 		return
 	}
-	fmt.Fprintf(&p.b, "\nTrace of %s, cycle %d: %s %s", d.Point, d.Cycle, d.Pod, d.Outcome)
+	p.printf("\nTrace of %s, cycle %d: %s %s", d.Point, d.Cycle, d.Pod, d.Outcome)
 	if d.Node != "" {
-		fmt.Fprintf(&p.b, " on %s", d.Node)
+		p.printf(" on %s", d.Node)
 	}
-	fmt.Fprintf(&p.b, "; %d of %s tried, %d feasible\n", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"),
+	p.printf("; %d of %s tried, %d feasible\n", d.Evaluated, Count(int64(d.Nodes), "node", "nodes"),
 		d.Feasible)
 	t := d.Trace
 	if t == nil {
-		fmt.Fprintf(&p.b, "Nothing to show: %s.\n", d.Untraced)
+		p.printf("Nothing to show: %s.\n", d.Untraced)
 		return
 	}
 	if d.Diverged != nil {
@@ -151,7 +151,7 @@ func (p *page) failure(f *answer.NodeFailure) {
 	if f.Node != "" {
 		where = " at node " + f.Node
 	}
-	fmt.Fprintf(&p.b, "\n%s failed in %s%s: %s\n", f.Plugin, f.Point, where, strings.Join(f.Words, "; "))
+	p.printf("\n%s failed in %s%s: %s\n", f.Plugin, f.Point, where, strings.Join(f.Words, "; "))
 }
 
 // chosen returns those of the rows that are shown, and how many are not.
@@ -174,7 +174,7 @@ func chosen[T any](rows []T, nodes TracedNodes, first int, name func(T) string) 
 // moreNodes says how many nodes are not shown, and how to see them.
 func (p *page) moreNodes(others int) {
 	if others > 0 {
-		fmt.Fprintf(&p.b, "and %s; --all-nodes shows all, --nodes NAME,... those of these names\n",
+		p.printf("and %s; --all-nodes shows all, --nodes NAME,... those of these names\n",
 			Count(int64(others), "node more", "nodes more"))
 	}
 }
