@@ -57,9 +57,10 @@ type manifest struct {
 	fallback *schedulingv1.PriorityClass
 	// ownership is known once all documents are read.
 	ownership *ownership
-	// ended counts the pods that are left out, endedOwners by kind what would make pods.
+	// ended counts the pods that are left out, endedOwners by kind what made pods, and suspended what would make some.
 	ended       int
 	endedOwners map[string]int
+	suspended   map[string]int
 	// generated counts, by resource and generateName, the objects that were given a name.
 	generated map[string]int
 	// made are the PodGroups that are not in the file, by what makes them.
@@ -96,6 +97,7 @@ func readManifest(in *input, path string, r io.Reader,
 	m := &manifest{
 		in: in, kinds: map[schema.GroupVersionKind]eventlog.Resource{}, lines: map[string]int{},
 		classes: map[string]*schedulingv1.PriorityClass{}, endedOwners: map[string]int{},
+		suspended: map[string]int{},
 		generated: map[string]int{}, made: map[types.NamespacedName]string{},
 	}
 	for _, res := range eventlog.Resources() {
@@ -119,6 +121,10 @@ func readManifest(in *input, path string, r io.Reader,
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.endedOwners)) {
 		in.note("%d %ss that have ended are left out", m.endedOwners[kind], kind)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(m.suspended)) {
+		in.note("%d %ss that are suspended make no pods: those of one that is resumed come with suspend: false at %s",
+			m.suspended[kind], kind, ArrivalAnnotation)
 	}
 	return nil
 }

@@ -122,15 +122,15 @@ func (m *manifest) addOwnersPods(d *document, o *podOwner) error {
 		m.endedOwners[o.row.String()]++
 		return nil
 	}
+	if field := o.row.suspend; field != "" && fieldAt(o.tree, field) == true {
+		m.suspended[o.row.String()]++
+		return nil
+	}
 	for _, parts := range []map[ownerKey]string{m.ownership.parts, m.ownership.pods} {
 		if part := parts[o.key()]; part != "" {
 			return d.errorf("metadata.name", "%s and %s, which it made, are both in the file: leave one of them out", o,
 				part)
 		}
-	}
-	if field := o.row.suspend; field != "" && fieldAt(o.tree, field) == true {
-		return d.errorf(field, "%s: a suspended %s makes no pods: resume %s, or leave it out", field, o.row,
-			ObjectName(&o.meta))
 	}
 	sets, err := o.sizes(d)
 	if err != nil {

@@ -446,6 +446,31 @@ status: {jobDeploymentStatus: Failed}
 	}
 }
 
+// What is suspended makes no pods, which is said; so is a pod set of a cluster that goes without.
+func TestSuspendedOwnersMakeNoPods(t *testing.T) {
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  suspend: true\n  template: {spec: " +
+		"{containers: [{name: c}]}}\n"
+	of := func(version, kind, spec string) string {
+		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a, annotations: {rollcall.dev/runs: '2'}}\n" +
+			"spec: {" + spec + "}\n"
+	}
+	objects := []string{
+		pod + podTail, job, strings.Replace(job, "name: j", "name: k", 1),
+		of("jobset.x-k8s.io/v1alpha2", "JobSet", "suspend: true, replicatedJobs: []"),
+		of("kubeflow.org/v1", "PyTorchJob", "runPolicy: {suspend: true}"),
+		of("ray.io/v1", "RayJob", "suspend: true"), of("batch/v1", "CronJob", "suspend: true, schedule: '1 2 3 * *'"),
+	}
+	_, w := parse(t, strings.Join(objects, "---\n"))
+	var want []string
+	for _, kinds := range []string{"1 CronJobs", "2 Jobs", "1 JobSets", "1 PyTorchJobs", "1 RayJobs"} {
+		want = append(want, kinds+" that are suspended make no pods: those of one that is resumed come with suspend: "+
+			"false at rollcall.dev/arrival")
+	}
+	if len(w.Pods) != 1 || !slices.Equal(w.Notes, want) {
+		t.Errorf("pods %v, notes %q", podNames(w), w.Notes)
+	}
+}
+
 // volcanoJob is a Job of two tasks; more fields of its spec can follow.
 const volcanoJob = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: v}\nspec:\n  tasks:\n" +
 	"  - name: a\n    replicas: 2\n    template: {spec: {containers: [{name: c}]}}\n" +
@@ -500,10 +525,6 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 			"LeaderWorkerSet default/l makes 25000000 pods: one object can make 1000000"},
 		{"unnamed jobs", strings.Replace(jobSet, "- name: a\n    template", "- template", 1), "F:7: ",
 			"spec.replicatedJobs[0].name: it is missing"},
-		{"suspended job set", jobSet + "  suspend: true\n", "F:11: ", "spec.suspend: a suspended JobSet makes no pods"},
-		{"suspended pytorch job", pytorch + "  runPolicy: {suspend: true}\n", "F:10: ",
-			"spec.runPolicy.suspend: a suspended PyTorchJob makes no pods: resume default/p, or leave it out"},
-		{"suspended ray job", ray + "  suspend: true\n", "F:7: ", "a suspended RayJob makes no pods"},
 		{"a field of a job", strings.Replace(jobSet, "      spec:\n", "      spec:\n        parallelism: 0\n", 1),
 			"F:10: ", "spec.replicatedJobs[0].template: spec.parallelism: 0 lies outside"},
 		{"pods of a job", strings.Replace(jobSet, "{name: c}", "{name: C}", 1), "F:10: ",
@@ -568,7 +589,6 @@ func TestWhatOwnersAskForAndDoNotGetIsRefusedByName(t *testing.T) {
 		{"a schedule of no day", strings.Replace(cronJob, "1 2 3 *", "1 2 30 2", 1), "F:5: ", "comes only 0 times"},
 		{"a time zone", cronJob + "  timeZone: Europe/Berlin\n", "F:7: ", "spec.timeZone: it is not carried out"},
 		{"one run at a time", cronJob + "  concurrencyPolicy: Forbid\n", "F:7: ", "spec.concurrencyPolicy: it is not"},
-		{"suspended cron job", cronJob + "  suspend: true\n", "F:7: ", "a suspended CronJob makes no pods"},
 		{"less than no task of a volcano group", volcano +
 			"spec:\n  minMember: 3\n  minTaskMember: {a: -1}\n", "F:6: ",
 			"has spec.minTaskMember[\"a\"] -1: want a number"},

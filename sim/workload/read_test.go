@@ -102,9 +102,6 @@ func TestFaultsNameFileLineAndReason(t *testing.T) {
 		{"yaml job parallelism",
 			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 0\n  template: {spec: " +
 				"{containers: [{name: c}]}}\n", "F:5: ", "spec.parallelism: 0 lies outside"},
-		{"yaml suspended job",
-			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  suspend: true\n  template: {spec: " +
-				"{containers: [{name: c}]}}\n", "F:5: ", "a suspended Job makes no pods"},
 		{"yaml job's pod twice",
 			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template: {spec: {containers: [{name: " +
 				"c}]}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: j-0}\nspec: {containers: [{name: c}]}\n",
