@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -564,6 +565,44 @@ func TestGangsThatGoTogetherAreAllToldWhyNoneIsPlaced(t *testing.T) {
 			t.Errorf("the conditions of pods say %q", told)
 		}
 	})
+}
+
+// TestARefusedCompositePodGroupIsToldItsGangs: whether the object comes before or after them. Once it is in order, what
+// they are told is what comes of their attempts.
+func TestARefusedCompositePodGroupIsToldItsGangs(t *testing.T) {
+	const why = "SchedulerError: pod group ml/a is refused: as part of ml/c: it has " +
+		"spec.schedulingPolicy.gang.minGroupCount 0: want 1 or more"
+	for _, last := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			composite := func(least int32) eventlog.Payload {
+				c := &schedulingv1alpha3.CompositePodGroup{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "c", UID: "composite-c"}}
+				c.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: least}
+				return &eventlog.Upserted{Resource: eventlog.CompositePodGroups, Object: c}
+			}
+			g, of := podGroup("a", 1), "c"
+			g.Spec.ParentCompositePodGroupName = &of
+			w := newWorld(t, g.DeepCopy())
+			inputs := []eventlog.Payload{composite(0), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g},
+				pod("a-0", "16", "a", 0)}
+			if last {
+				slices.Reverse(inputs)
+			}
+			w.step(append(inputs, node("n1", "4"))...)
+			got := w.written()
+			for _, line := range []string{"patch a-0/status of uid-a-0 PodScheduled=False " + why,
+				"update PodGroup a PodGroupInitiallyScheduled=False " + why} {
+				if !slices.Contains(got, line) {
+					t.Errorf("last %v: not written is %s, but %q", last, line, got)
+				}
+			}
+			w.step(composite(1))
+			told := func(line string) bool { return strings.Contains(line, "PodScheduled=False Unschedulable: ") }
+			if got := w.written(); !slices.ContainsFunc(got, told) {
+				t.Errorf("last %v: in order, it is told %q", last, got)
+			}
+		})
+	}
 }
 
 // TestAMemberThatComesToAGangThatFailedIsToldWhy: nothing is tried for it until that would help.

@@ -252,6 +252,8 @@ func (s *Status) Observe(m *scheduler.Machine, c engine.Commit) {
 				}
 			} else if cluster.DeclaresGroups(p.Resource) {
 				s.declared(m, p.Resource, p.Object)
+			} else if p.Resource == eventlog.CompositePodGroups {
+				s.judgedBelow(m, p.Object)
 			}
 		}
 	}

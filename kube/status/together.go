@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/queue"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
@@ -37,13 +38,37 @@ func newTogether() together {
 // contradicted is what the conditions of a gang's pods and of its PodGroup say while it is refused. The reason is not
 // Unschedulable, for which an autoscaler would make nodes: no node helps.
 func contradicted(g *cluster.Group) reason {
-	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + g.Refusal()}
+	return reason{corev1.PodReasonSchedulerError, "pod group " + g.String() + " is refused: " + refusalOf(g)}
+}
+
+// refusalOf says why a gang is refused: by itself, or with all that it is admitted together with; "" for not.
+func refusalOf(g *cluster.Group) string {
+	if why := g.Refusal(); why != "" {
+		return why
+	}
+	if c := g.Composite(); c != nil {
+		if why := c.Refusal(); why != "" {
+			return "as part of " + c.String() + ": " + why
+		}
+	}
+	return ""
+}
+
+// judgedBelow tells the gangs that are refused because of a CompositePodGroup that has come or changed.
+func (s *Status) judgedBelow(m *scheduler.Machine, obj eventlog.Object) {
+	c := m.Cluster().CompositePodGroup(obj.GetNamespace(), obj.GetName())
+	if c == nil {
+		return
+	}
+	for _, g := range c.Gangs() {
+		s.judgedGroup(m, g)
+	}
 }
 
 // judged tells a pod, an entry of which has come, that its gang is refused: all members when that begins or the words
 // of it change, and then those that come. p is nil if it is gone.
 func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
-	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || p.Group.Refusal() == "" {
+	if p == nil || p.Group == nil || !isPending(m, p) || s.judgedGroup(m, p.Group) || refusalOf(p.Group) == "" {
 		return
 	}
 	if why := contradicted(p.Group); !s.saysOf(p, why) {
@@ -55,7 +80,7 @@ func (s *Status) judged(m *scheduler.Machine, p *cluster.Pod) {
 // reports whether they were told now.
 func (s *Status) judgedGroup(m *scheduler.Machine, g *cluster.Group) bool {
 	told := s.together.told
-	if g.Refusal() == "" {
+	if refusalOf(g) == "" {
 		delete(told, g.Key())
 		return false
 	}
