@@ -583,12 +583,16 @@ func TestARefusedCompositePodGroupIsToldItsGangs(t *testing.T) {
 			g, of := podGroup("a", 1), "c"
 			g.Spec.ParentCompositePodGroupName = &of
 			w := newWorld(t, g.DeepCopy())
-			inputs := []eventlog.Payload{composite(0), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g},
+			inputs := []eventlog.Payload{node("n1", "4"), &eventlog.Upserted{Resource: eventlog.PodGroups, Object: g},
 				pod("a-0", "16", "a", 0)}
-			if last {
-				slices.Reverse(inputs)
+			if !last {
+				inputs = slices.Insert(inputs, 1, composite(0))
 			}
-			w.step(append(inputs, node("n1", "4"))...)
+			w.step(inputs...)
+			if last {
+				w.written()
+				w.step(composite(0))
+			}
 			got := w.written()
 			for _, line := range []string{"patch a-0/status of uid-a-0 PodScheduled=False " + why,
 				"update PodGroup a PodGroupInitiallyScheduled=False " + why} {
