@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,8 +145,11 @@ func (s *Status) volcanoConditions(status map[string]any, want *metav1.Condition
 	stands, _ := status["conditions"].([]any)
 	there := false
 	for _, each := range stands {
-		c, _ := each.(map[string]any)
+		c, known := each.(map[string]any)
 		switch {
+		case !known: // it is somebody else's
+			conditions = append(conditions, each)
+			continue
 		case c["type"] == next["type"]:
 			same := sameFields(c, next, "status", "reason", "message")
 			if same {
@@ -178,7 +182,8 @@ func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured
 		return false, nil
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err != nil || version.Group != "batch.volcano.sh" {
+	if err != nil || version.Group != "batch.volcano.sh" || len(path.IsValidPathSegmentName(owner.Name)) > 0 ||
+		len(path.IsValidPathSegmentName(version.Version)) > 0 { // anybody may have written it
 		return false, nil
 	}
 	client, err := s.dynamic()
@@ -234,7 +239,11 @@ func (s *Status) writeKAI(ctx context.Context, key groupKey, want groupStatus) (
 	others, last := make([]any, 0, len(is)+1), 0
 	var mine map[string]any
 	for _, each := range is {
-		c, _ := each.(map[string]any)
+		c, known := each.(map[string]any)
+		if !known { // it is somebody else's
+			others = append(others, each)
+			continue
+		}
 		id, _ := c["transitionID"].(string)
 		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
 			last = max(last, int(n))

@@ -157,6 +157,51 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 	}
 }
 
+// The owner of a PodGroup is what somebody wrote there. One that can be no object's name is not asked for, now or later.
+func TestAJobWithoutANameOfAnObjectIsNotRead(t *testing.T) {
+	for _, owner := range []string{`"apiVersion":"batch.volcano.sh/v1alpha1","name":"../../secrets/x"`,
+		`"apiVersion":"batch.volcano.sh/..","name":"j"`, `"apiVersion":"batch.volcano.sh/v1%2f","name":"j"`,
+		`"apiVersion":"batch.volcano.sh/v1alpha1","name":".."`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newCustomWorld(t, `{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{`+
+				`"namespace":"ml","name":"g","uid":"group-g","ownerReferences":[{"kind":"Job","uid":"job",`+
+				`"controller":true,`+owner+`}]}}`)
+			w.step(volcanoGroup("g"))
+			if got := w.wrote(); len(got) > 0 || w.gets("jobs") > 0 || w.gets("podgroups") != 1 {
+				t.Errorf("%s: written is %q, with %d reads of jobs and %d of PodGroups", owner, got, w.gets("jobs"),
+					w.gets("podgroups"))
+			}
+		})
+	}
+}
+
+// What others write into the lists of a status, of whatever form, stays there, and the own condition is told.
+func TestStatusesOfAnyFormAreWrittenInto(t *testing.T) {
+	const strange = `null,"text",5,{"type":{"is":"none"},"nodePool":["default"],"transitionID":-3,"status":[]},` +
+		`{"type":"Scheduled","status":{"no":"text"}}`
+	synctest.Test(t, func(t *testing.T) {
+		w := newCustomWorld(t,
+			`{"apiVersion":"scheduling.volcano.sh/v1beta1","kind":"PodGroup","metadata":{"namespace":"ml","name":"g",`+
+				`"uid":"group-g"},"status":{"phase":7,"conditions":[`+strange+`]}}`,
+			`{"apiVersion":"scheduling.run.ai/v2alpha2","kind":"PodGroup","metadata":{"namespace":"ml","name":"k",`+
+				`"uid":"group-k"},"status":{"schedulingConditions":[`+strange+`]}}`)
+		w.step(node("n1", "4"), volcanoGroup("g"), &eventlog.Upserted{Resource: eventlog.KAIPodGroups,
+			Object: &kai.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "k", UID: "group-k"},
+				Spec: kai.PodGroupSpec{MinMember: new(int32(1))}}},
+			member("g-0", "9", volcano.PodGroupAnnotation, "g"), member("g-1", "9", volcano.PodGroupAnnotation, "g"),
+			member("k-0", "9", kai.PodGroupAnnotation, "k"))
+		got := w.wrote()
+		if len(got) != 2 {
+			t.Fatalf("written is %q", got)
+		}
+		for _, patch := range got {
+			if !strings.Contains(patch, `[null,"text",5,{`) || !strings.Contains(patch, `"type":"Unschedulable`) {
+				t.Errorf("written is %s", patch)
+			}
+		}
+	})
+}
+
 const (
 	stamp   = `"lastTransitionTime":"2026-01-02T03:00:00Z"`
 	tooMuch = "0/1 nodes are available: pod group ml/g needs 6 cpu for 2 members; 4 free."
