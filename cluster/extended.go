@@ -152,8 +152,8 @@ func (s *State) LeftClaims(pod types.UID) (left []*resourcev1.ResourceClaim) {
 	return left
 }
 
-// DeleteAsRead are the options by which a claim that was made for a pod is deleted as it was read, and not as a bind has
-// changed it since: the call may land late.
+// DeleteAsRead are the options by which a claim that was made for a pod is deleted as it was read, and not as a bind
+// has changed it since: the call may land late.
 func DeleteAsRead(claim *resourcev1.ResourceClaim) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: &claim.UID, ResourceVersion: &claim.ResourceVersion,

@@ -14,7 +14,8 @@ import (
 // Retry, Recheck, and Park if something came during the attempt). If nothing has changed, another attempt would only
 // repeat the first: the scheduler is deterministic. Example, with FlushAfter 5m and FlushPeriod 30s: an entity rests
 // since 10:00:10, and a node changed at 10:02. It is flushed at 10:05:30. What Options.Outside refused, and with
-// Options.GatesByTime what is gated, is tried again also if nothing has changed: the answer may be another one. Time never goes back: SetTime panics.
+// Options.GatesByTime what is gated, is tried again also if nothing has changed: the answer may be another one. Time
+// never goes back: SetTime panics.
 func (q *Queue) SetTime(now eventlog.Time) {
 	if now < q.now {
 		panic(fmt.Sprintf("queue: time went back from %v to %v", q.now, now))

@@ -112,7 +112,8 @@ func TestAClaimWithUsersStaysUntilTheyAreGone(t *testing.T) {
 			object(inputs[0]).Status.Allocation == nil {
 			t.Fatalf("deleted, it is told %+v", inputs)
 		}
-		if _, err := devices.bind(user("c"), nil); err == nil || err.Error() != "ResourceClaim ns/gpu is being deleted" {
+		_, err := devices.bind(user("c"), nil)
+		if err == nil || err.Error() != "ResourceClaim ns/gpu is being deleted" {
 			t.Errorf("another pod is bound with it: %v", err)
 		}
 		next := conditional()
@@ -125,14 +126,16 @@ func TestAClaimWithUsersStaysUntilTheyAreGone(t *testing.T) {
 				t.Errorf("deleted again, it is told %+v", inputs)
 			}
 		}
-		if inputs := devices.release(user("a"), true); len(inputs) != 1 || len(object(inputs[0]).Status.ReservedFor) != 1 {
+		inputs = devices.release(user("a"), true)
+		if len(inputs) != 1 || len(object(inputs[0]).Status.ReservedFor) != 1 {
 			t.Errorf("with a user left, it is told %+v", inputs)
 		}
 		inputs = devices.release(user("b"), true)
 		if len(inputs) == 0 || inputs[0].(*eventlog.Deleted).UID != claim.UID {
 			t.Fatalf("without users, it is told %+v", inputs)
 		}
-		if came := len(inputs) == 2 && object(inputs[1]) == next; came != comes || (devices.claims[key] == next) != comes {
+		came := len(inputs) == 2 && object(inputs[1]) == next
+		if came != comes || (devices.claims[key] == next) != comes {
 			t.Errorf("the other one came: %v, want %v: %+v", came, comes, inputs)
 		}
 		if devices.holdsUp(next) {

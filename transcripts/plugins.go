@@ -27,7 +27,7 @@ func Registry() framework.Registry {
 	r.Factories["ForgetfulRackLimit"] = newForgetfulRackLimit
 	r.Factories["Quota"] = newQuota
 	r.Factories["Hours"] = func(_ context.Context, _ kruntime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		return hours{h.(interface{ Now() time.Time })}, nil
+		return hours{h.(teller)}, nil
 	}
 	return r
 }
@@ -80,7 +80,12 @@ func (faulty) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.Nod
 
 // hours is a plugin that goes by the time of day: before it, pods labelled gated=HH-MM are kept out of the queue, and
 // those labelled opens=HH-MM are refused every node. No event is of any help.
-type hours struct{ clock interface{ Now() time.Time } }
+type hours struct{ clock teller }
+
+// teller is what of the plugins' handle tells the time of the log.
+type teller interface{ Now() time.Time }
+
+var _ teller = framework.Handle(nil)
 
 var (
 	_ fwk.PreEnqueuePlugin  = hours{}

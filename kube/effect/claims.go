@@ -70,22 +70,8 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case requests != nil && !cluster.MadeFor(claim, b.UID):
-		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, name)
-	case requests == nil && b.isAnother(claim, devices):
-		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, name, claim.UID)
-	case claim.DeletionTimestamp != nil:
-		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, name)
-	case claim.Status.Allocation == nil && devices == nil:
-		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, name)
-	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
-		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, name)
-	}
-	if devices == nil {
-		if err := b.checkDevices(ctx, claim); err != nil {
-			return err
-		}
+	if err := b.checkClaim(ctx, claim, devices, requests != nil); err != nil {
+		return err
 	}
 	if requests != nil { // an earlier process may have ended when it was about to delete the claim
 		if claim, err = b.addFinalizer(ctx, claim); err != nil {
@@ -100,6 +86,26 @@ func (b *binding) reserveClaim(ctx context.Context, name string) error {
 	b.noteAwaited(claim)
 	if requests != nil {
 		return b.tellClaim(ctx, name, requests)
+	}
+	return nil
+}
+
+// checkClaim says in what a claim, which the bind may make, is not as it was when the pod was placed.
+func (b *binding) checkClaim(ctx context.Context, claim *resourcev1.ResourceClaim, devices *eventlog.DeviceClaim,
+	makes bool) error {
+	switch {
+	case makes && !cluster.MadeFor(claim, b.UID):
+		return inconsistent("claim %s/%s was not made for the pod", b.Namespace, claim.Name)
+	case !makes && b.isAnother(claim, devices):
+		return inconsistent("claim %s/%s is another one (UID %s)", b.Namespace, claim.Name, claim.UID)
+	case claim.DeletionTimestamp != nil:
+		return inconsistent("claim %s/%s got deleted in the meantime", b.Namespace, claim.Name)
+	case claim.Status.Allocation == nil && devices == nil:
+		return inconsistent("claim %s/%s got deallocated elsewhere in the meantime", b.Namespace, claim.Name)
+	case claim.Status.Allocation != nil && devices != nil && !devices.SameDevices(claim):
+		return inconsistent("claim %s/%s got allocated elsewhere in the meantime", b.Namespace, claim.Name)
+	case devices == nil:
+		return b.checkDevices(ctx, claim)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (b *binding) unmakeClaim(ctx context.Context, claim *resourcev1.ResourceCla
 		return err
 	}
 	err = b.call(ctx, CallDeleteClaim, func(ctx context.Context) error {
-		return b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Delete(ctx, claim.Name, cluster.DeleteAsRead(claim))
+		return b.opts.Client.ResourceV1().ResourceClaims(b.Namespace).Delete(ctx, claim.Name,
+			cluster.DeleteAsRead(claim))
 	})
 	if isGone(err, claim.Name) {
 		return nil

@@ -352,7 +352,8 @@ func TestAClaimThatHadItsDevicesIsCheckedAgain(t *testing.T) {
 		put(s, s.devices, claim)
 		r := run(t, s, effect.Options{})
 		got := r.results(t, request)[0].(*eventlog.BindResult)
-		if bound := got.Outcome == eventlog.BindBound; bound != (c.want == "") || !strings.Contains(got.Message, c.want) {
+		bound := got.Outcome == eventlog.BindBound
+		if bound != (c.want == "") || !strings.Contains(got.Message, c.want) {
 			t.Errorf("%s: the result is %v %q, want %q", name, got.Outcome, got.Message, c.want)
 		}
 		if reserved := len(s.devices["gpu"].Status.ReservedFor) > 0; reserved != (c.want == "") {

@@ -157,7 +157,8 @@ func TestThePodsOfAVolcanoJobAreLetBeMade(t *testing.T) {
 	}
 }
 
-// The owner of a PodGroup is what somebody wrote there. One that can be no object's name is not asked for, now or later.
+// The owner of a PodGroup is what somebody wrote there. One that can be no object's name is not asked for, now or
+// later.
 func TestAJobWithoutANameOfAnObjectIsNotRead(t *testing.T) {
 	for _, owner := range []string{`"apiVersion":"batch.volcano.sh/v1alpha1","name":"../../secrets/x"`,
 		`"apiVersion":"batch.volcano.sh/..","name":"j"`, `"apiVersion":"batch.volcano.sh/v1%2f","name":"j"`,

@@ -138,7 +138,8 @@ func New(opts Options) *Status {
 		victims: map[types.UID]event{},
 	}
 	s.plugins.s = s
-	s.claims.keeps = func(leftClaim) bool { return true }                  // it keeps its devices from all pods until it is gone
+	// A claim that was left behind keeps its devices from all pods until it is gone.
+	s.claims.keeps = func(leftClaim) bool { return true }
 	s.group.keeps = func(g groupStatus) bool { return g.condition == nil } // nothing else asks again for the pods
 	if opts.Crowded != nil {
 		s.event.hold = letEffectsPass(s.event, opts.Crowded)

@@ -35,8 +35,8 @@ func (m *manifest) addJob(d *document) error {
 // as many as there are completions (or, without completions, as the parallelism), of which parallelism exist
 // at a time. activeDeadlineSeconds deletes those that are left, counted from the Job's arrival.
 //
-// A Job that has ended or is suspended makes none. One with a pod of its own in the file is refused: which of its pods that is stands
-// nowhere.
+// A Job that has ended or is suspended makes none. One with a pod of its own in the file is refused: which of its pods
+// that is stands nowhere.
 func (m *manifest) addJobPods(d *document, job *batchv1.Job) error {
 	if jobHasEnded(job) {
 		m.endedOwners[jobKind.Kind]++

@@ -451,8 +451,8 @@ func TestSuspendedOwnersMakeNoPods(t *testing.T) {
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  suspend: true\n  template: {spec: " +
 		"{containers: [{name: c}]}}\n"
 	of := func(version, kind, spec string) string {
-		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: a, annotations: {rollcall.dev/runs: '2'}}\n" +
-			"spec: {" + spec + "}\n"
+		return "apiVersion: " + version + "\nkind: " + kind +
+			"\nmetadata: {name: a, annotations: {rollcall.dev/runs: '2'}}\nspec: {" + spec + "}\n"
 	}
 	objects := []string{
 		pod + podTail, job, strings.Replace(job, "name: j", "name: k", 1),

@@ -69,8 +69,9 @@ func drawGroup(t *rapid.T, uid string) eventlog.Payload {
 	}
 	g.Spec.MinMember, g.Spec.MinSubGroup = count("minimum"), count("subgroups needed")
 	g.Spec.Preemptibility = rapid.SampledFrom([]string{"", "preemptible", "no\x1b"}).Draw(t, "stays")
-	g.Spec.TopologyConstraint.RequiredTopologyLevel = rapid.SampledFrom([]string{"", "zone", "a b\x1b"}).Draw(t, "level")
-	g.Spec.TopologyConstraint.Topology = drawName(t, "topology")
+	constraint := &g.Spec.TopologyConstraint
+	constraint.RequiredTopologyLevel = rapid.SampledFrom([]string{"", "zone", "a b\x1b"}).Draw(t, "level")
+	constraint.Topology = drawName(t, "topology")
 	for range rapid.IntRange(0, 4).Draw(t, "subgroups") {
 		sub := kai.SubGroup{Name: drawName(t, "subgroup"), MinMember: count("of the subgroup")}
 		if parent := drawName(t, "parent"); rapid.IntRange(0, 4).Draw(t, "is below") == 0 {
@@ -115,7 +116,8 @@ func TestPodGroupsThatSayAnythingAreScheduledAndExplained(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, log, now := context.Background(), eventlog.NewMemory(), time.Unix(1_800_000_000, 0).UTC()
-		e, err := engine.Open(ctx, log, now, engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+		e, err := engine.Open(ctx, log, now,
+			engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

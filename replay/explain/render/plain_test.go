@@ -14,10 +14,13 @@ import (
 func TestWordsOfOthersAreNoLinesOfAnAnswer(t *testing.T) {
 	texts := func(name string) string {
 		var b bytes.Buffer
-		refused := []answer.Refusal{{Plugin: name, Code: "Unschedulable", Reason: name, Nodes: 2, Examples: []string{name}}}
+		refused := []answer.Refusal{
+			{Plugin: name, Code: "Unschedulable", Reason: name, Nodes: 2, Examples: []string{name}},
+		}
 		decision := &answer.Decision{Pod: name, Outcome: "Unschedulable", Refusals: refused, Evaluated: 2, Nodes: 2}
 		for _, err := range []error{
-			Pod(&b, &answer.Pod{Pod: name, Group: name, Stage: "Pending", Gang: &answer.GangNumbers{}, Decision: decision}),
+			Pod(&b, &answer.Pod{Pod: name, Group: name, Stage: "Pending", Gang: &answer.GangNumbers{},
+				Decision: decision}),
 			Group(&b, &answer.Group{Group: name, Stage: "Pending", LastFailure: decision}),
 			Composite(&b, &answer.Composite{Composite: name}),
 			Trace(&b, &answer.Pod{Pod: name, Untraced: name}, TracedNodes{}),
