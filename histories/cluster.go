@@ -76,11 +76,8 @@ var served = map[string]map[string]eventlog.Resource{
 	"scheduling.x-k8s.io/v1alpha1": {},
 }
 
-func newCluster() (*cluster, error) {
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+// newCluster returns an empty cluster, which answers at listen.
+func newCluster(listen net.Listener) *cluster {
 	c := &cluster{
 		listen: listen, changed: make(chan struct{}), version: 100,
 		objects: map[eventlog.Resource]map[types.NamespacedName]eventlog.Object{},
@@ -94,7 +91,7 @@ func newCluster() (*cluster, error) {
 	}
 	c.http.Handler = c
 	go func() { _ = c.http.Serve(listen) }()
-	return c, nil
+	return c
 }
 
 func (c *cluster) addr() string { return c.listen.Addr().String() }

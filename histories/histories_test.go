@@ -41,7 +41,19 @@ func check(t *testing.T, p histories.Plan) *histories.Recording {
 		}
 		t.Error(v)
 	}
-	t.Logf("%d entries, %d binds and evictions, %d processes", len(r.Entries), len(r.Calls), len(r.Notes))
+	leads := 0
+	for _, notes := range r.Notes { // any order
+		for _, n := range notes {
+			if n.What == histories.Leads {
+				leads++
+			}
+		}
+	}
+	if leads <= p.Takeovers {
+		t.Errorf("%s\nschedulers have led %d times, want more than %d", p, leads, p.Takeovers)
+	}
+	t.Logf("%d entries, %d binds and evictions, %d processes, %d leads", len(r.Entries), len(r.Calls), len(r.Notes),
+		leads)
 	return r
 }
 
@@ -96,6 +108,31 @@ func TestServersAreRestartedUnderSchedulers(t *testing.T) {
 // TestWrittenHistories makes the histories of schedules that are known to be hard.
 func TestWrittenHistories(t *testing.T) {
 	for _, p := range histories.Written() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, p)
+		})
+	}
+}
+
+// TestHistoriesInARealNetwork makes those in which hosts are network namespaces, and packets between them are lost. The
+// process starts itself again in a namespace of its own, which is the router.
+func TestHistoriesInARealNetwork(t *testing.T) {
+	started, out, missing, err := histories.InNetwork("-test.run=^TestHistoriesInARealNetwork$", "-test.v")
+	if missing != "" {
+		t.Skipf("skipped: %s", missing)
+	}
+	if started {
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+		t.Logf("in a network namespace of its own:\n%s", out)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range histories.Networked() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			check(t, p)
