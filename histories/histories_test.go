@@ -171,3 +171,27 @@ func TestRandomHistories(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkTakeover kills a leader and measures how long a standby needs to bind the next gang, where it goes, and
+// prints it. ROLLCALL_SOAK=1 has it measure 5,000 nodes and 100,000 pods, which takes some minutes.
+func BenchmarkTakeover(b *testing.B) {
+	sizes := [][2]int{{500, 2000}}
+	if os.Getenv("ROLLCALL_SOAK") != "" {
+		sizes = append(sizes, [2]int{5000, 100000})
+	}
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d,pods=%d", size[0], size[1]), func(b *testing.B) {
+			for range b.N {
+				r, err := histories.MeasureTakeover(b, size[0], size[1], 50)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Logf("%d entries; the leader is gone: %s; the lead begun: %s; the state taken over: %s; the first "+
+					"member bound: %s; all: %s", r.Entries, r.Gone.Round(time.Millisecond),
+					r.Leads.Round(time.Millisecond), r.TakenOver.Round(time.Millisecond),
+					r.First.Round(time.Millisecond), r.All.Round(time.Millisecond))
+				b.ReportMetric(r.All.Seconds(), "s/takeover")
+			}
+		})
+	}
+}

@@ -45,6 +45,8 @@ type Plan struct {
 	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk over
 	// proxies.
 	Networked bool
+	// Fill puts into the cluster what is there before anything else; nil for nothing.
+	Fill func(*cluster)
 	// Takeovers is how many times another scheduler has to take the lead, at least: else the faults were none.
 	Takeovers int
 	// Faults are what goes wrong, and Lasts when that is over.
@@ -116,9 +118,26 @@ type scheduling struct {
 // Make makes a history and returns its recording. Its folder is removed with the test unless that has failed.
 func Make(t testing.TB, p Plan) *Recording {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rollcall-history-")
+	h, err := newHistory(t, p)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer h.log.Close()
+	r, err := h.make()
+	h.end()
+	if err = errors.Join(err, h.wrong); err != nil {
+		t.Errorf("%s\nthe history cannot be made: %v", p, err)
+		return nil
+	}
+	return r
+}
+
+// newHistory returns one that is ready to begin, and to end.
+func newHistory(t testing.TB, p Plan) (*history, error) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rollcall-history-")
+	if err != nil {
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if t.Failed() || os.Getenv("ROLLCALL_KEEP") != "" {
@@ -131,17 +150,10 @@ func Make(t testing.TB, p Plan) *Recording {
 	})
 	h := &history{plan: p, t: t, dir: dir, links: map[string]*link{}, stream: filepath.Base(dir)}
 	if h.log, err = os.Create(filepath.Join(dir, "history.log")); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	defer h.log.Close()
 	h.say("%s", p)
-	r, err := h.make()
-	h.end()
-	if err = errors.Join(err, h.wrong); err != nil {
-		t.Errorf("%s\nthe history cannot be made: %v", p, err)
-		return nil
-	}
-	return r
+	return h, nil
 }
 
 // say writes to the history's log.
@@ -207,6 +219,9 @@ func (h *history) begin() (err error) {
 		return err
 	}
 	h.cluster = newCluster(listen)
+	if h.plan.Fill != nil {
+		h.plan.Fill(h.cluster)
+	}
 	h.workload = newWorkload(h.cluster, h.plan.Seed, h.plan.Every, h.plan.Fat)
 	h.workload.addPod("", "")
 	for i := range servers {
