@@ -35,12 +35,15 @@ func (b *bench) takeover(ctx context.Context, choice string) (r result, err erro
 	defer servers.Stop()
 	w := b.watch(ctx)
 	defer w.stop()
+	if err := b.createBound(ctx); err != nil {
+		return r, err
+	}
 	leader, err := b.startOn(ctx, choice, servers.Name("takeover"), "first")
 	if err != nil {
 		return r, err
 	}
 	defer leader.Kill()
-	if _, err := b.create(ctx, b.pods-b.gang, b.gang); err != nil {
+	if _, err := b.create(ctx, b.pods-b.bound-b.gang, b.gang); err != nil {
 		return r, err
 	}
 	if err := w.wait(ctx, b.pods-b.gang); err != nil {
