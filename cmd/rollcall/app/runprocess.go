@@ -221,12 +221,12 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 			c.status.Observe(m, commit)
 		},
 		Grace: p.running.grace, Lost: lost,
-		Stage: func(s live.Stage) {
-			if s == live.Scheduling {
-				c.recover(recovered, log)
+		Stage: func(stage live.Stage) {
+			if stage == live.Scheduling {
+				s.recover(recovered, log)
 			}
-			p.stage.Store(int32(s))
-			slog.Info("The scheduler is "+s.String(), "log", logs.Shown(p.running.log))
+			p.stage.Store(int32(stage))
+			slog.Info("The scheduler is "+stage.String(), "log", logs.Shown(p.running.log))
 		},
 	}))
 }
