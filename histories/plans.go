@@ -63,6 +63,12 @@ func Written() []Plan {
 		Fault{5200 * ms, 200 * ms, atPublish{moveStream{}}},
 	).fat())
 
+	// A leader is killed whose binds were decided and not carried out: who takes over has to ask for them again.
+	add(usual("the leader is killed before its binds are carried out",
+		Fault{300 * ms, 2500 * ms, hangBinds{}}, Fault{1300 * ms, 1000 * ms, killScheduler{leading}},
+		Fault{3300 * ms, 2500 * ms, hangBinds{}}, Fault{4300 * ms, 1000 * ms, killScheduler{leading}},
+	))
+
 	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen
 	// it.
 	add(usual("a standby that lags takes over from a leader that is cut off from the cluster",

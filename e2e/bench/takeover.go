@@ -17,8 +17,8 @@ import (
 // serversOfLog is how many NATS servers keep the log of the scenario takeover.
 const serversOfLog = 3
 
-// onStandby is what a standby says once its state is that of the log.
-const onStandby = "follows the log, on standby"
+// onStandby is what a standby says once its state is that of the log and it knows the cluster, too.
+const onStandby = "knows the cluster, on standby"
 
 // takeover has two schedulers share a log in NATS JetStream, lets the leader bind all pods, kills it, and measures how
 // long it takes until the other one has bound one gang more.

@@ -163,6 +163,13 @@ func (s *standby) prepare(ctx context.Context, watches *sync.WaitGroup) {
 		return
 	}
 	watches.Go(func() { runWatch(ctx, watcher) })
+	watches.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-watcher.Synced():
+			slog.Info("The scheduler knows the cluster, on standby: it takes over without listing anything")
+		}
+	})
 }
 
 // applied passes an entry of the log on to the watches.
