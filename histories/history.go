@@ -42,8 +42,8 @@ type Plan struct {
 	Slow bool
 	// Usual says that servers take the usual time for elections.
 	Usual bool
-	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk over
-	// proxies.
+	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk
+	// over proxies.
 	Networked bool
 	// Fill puts into the cluster what is there before anything else; nil for nothing.
 	Fill func(*cluster)

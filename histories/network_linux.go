@@ -210,8 +210,8 @@ func InNetwork(args ...string) (run bool, out []byte, missing string, err error)
 	return true, out, "", err
 }
 
-// ownNetwork has a process be in a network namespace of its own; of a user who is not root, in a user namespace in which
-// that is root.
+// ownNetwork has a process be in a network namespace of its own; of a user who is not root, in a user namespace in
+// which that is root.
 func ownNetwork() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Geteuid() != 0 {

@@ -20,14 +20,14 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 )
 
-// A Takeover is how long it took until a gang was bound that came when the leading scheduler was killed, in a cluster of
-// some size. The scheduler that takes over was on standby, and had all of the log.
+// A Takeover is how long it took until a gang was bound that came when the leading scheduler was killed, in a cluster
+// of some size. The scheduler that takes over was on standby, and had all of the log.
 type Takeover struct {
 	// Entries is how many the log had.
 	Entries uint64
-	// Gone is when it was noticed that the leader is gone, Leads when the log was open and the lead begun, TakenOver when
-	// the state was that of the log's last entry, First when the first member was bound, and All when all were: each
-	// counted from the kill.
+	// Gone is when it was noticed that the leader is gone, Leads when the log was open and the lead begun, TakenOver
+	// when the state was that of the log's last entry, First when the first member was bound, and All when all were:
+	// each counted from the kill.
 	Gone, Leads, TakenOver, First, All time.Duration
 }
 
@@ -37,8 +37,10 @@ const nodeOfTakeover = 64
 // MeasureTakeover makes a cluster of so many nodes with so many bound pods, has one scheduler log all of it, kills that
 // one, and measures how long another one needs to bind a gang of so many members.
 func MeasureTakeover(t testing.TB, nodes, pods, gang int) (Takeover, error) {
-	h, err := newHistory(t, Plan{Name: fmt.Sprintf("takeover of %d nodes and %d pods", nodes, pods), Seed: 1, Schedulers: 2,
-		Patience: 30 * time.Second, Every: time.Second, Usual: true, Fill: func(c *cluster) { fill(c, nodes, pods) }})
+	h, err := newHistory(t, Plan{
+		Name: fmt.Sprintf("takeover of %d nodes and %d pods", nodes, pods), Seed: 1, Schedulers: 2,
+		Patience: 30 * time.Second, Every: time.Second, Usual: true, Fill: func(c *cluster) { fill(c, nodes, pods) },
+	})
 	if err != nil {
 		return Takeover{}, err
 	}
@@ -54,7 +56,8 @@ func fill(c *cluster, nodes, pods int) {
 	for i := range nodes {
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name(i)}}
 		n.Status.Allocatable = v1.ResourceList{
-			v1.ResourceCPU: *resource.NewQuantity(nodeOfTakeover, resource.DecimalSI), v1.ResourcePods: resource.MustParse("110"),
+			v1.ResourceCPU:  *resource.NewQuantity(nodeOfTakeover, resource.DecimalSI),
+			v1.ResourcePods: resource.MustParse("110"),
 		}
 		c.put(eventlog.Nodes, n)
 	}
@@ -161,7 +164,8 @@ func (h *history) saidAfter(name, what string, begun time.Time) (time.Duration, 
 	}
 	for line := range bytes.Lines(text) {
 		clock, rest, _ := strings.Cut(string(line), " ")
-		at, err := time.ParseInLocation(time.DateOnly+" 15:04:05.000", begun.Format(time.DateOnly+" ")+clock, time.Local)
+		day := begun.Format(time.DateOnly + " ")
+		at, err := time.ParseInLocation(time.DateOnly+" 15:04:05.000", day+clock, time.Local)
 		if err == nil && strings.Contains(rest, what) && !at.Before(begun.Truncate(time.Millisecond)) {
 			return at.Sub(begun), nil
 		}

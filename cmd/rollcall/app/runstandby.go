@@ -213,11 +213,12 @@ func (s *standby) recover(m *scheduler.Machine, log engine.Log) {
 	}
 }
 
-// remember keeps the last entries up to that of the state, which was just recovered. Without them they are read when this
-// process leads.
+// remember keeps the last entries up to that of the state, which was just recovered. Without them they are read when
+// this process leads.
 func (s *standby) remember(ctx context.Context, log *logs.Followed) {
 	last := s.state.Seq()
-	for e, err := range upTo(last, log.Read(ctx, max(log.First(), max(last, recoveredEntries)-recoveredEntries+1))) {
+	first := max(log.First(), max(last, recoveredEntries)-recoveredEntries+1)
+	for e, err := range upTo(last, log.Read(ctx, first)) {
 		if err != nil {
 			slog.Warn("The log's last entries are read again when this scheduler leads", "err", err)
 			return

@@ -131,8 +131,8 @@ func TestWhatIsWrongWithAStreamIsSaid(t *testing.T) {
 	small := startStreams(t, func(o *server.Options) { o.MaxPayload = 32 << 10 })
 	as := func(user, host, rest string) string { return "nats://" + user + "@" + host + "/" + rest }
 	good := "good:" + streamPassword
-	saysWithoutPassword(t, exitDone, "3 completed", "simulate", "--nodes", "4x2cpu", "--workload", threePods(t), "--log",
-		as(good, host, "jobs?replicas=1"))
+	saysWithoutPassword(t, exitDone, "3 completed", "simulate", "--nodes", "4x2cpu", "--workload", threePods(t),
+		"--log", as(good, host, "jobs?replicas=1"))
 	for name, c := range map[string]struct {
 		code      int
 		log, says string
@@ -141,7 +141,7 @@ func TestWhatIsWrongWithAStreamIsSaid(t *testing.T) {
 		"nobody":              {exitFailed, "nats://" + host + "/jobs", "the server refuses who asks"},
 		"a wrong password":    {exitFailed, as(good+"x", host, "jobs"), "the server refuses who asks"},
 		"no such stream":      {exitFailed, as(good, host, "others"), "there is no such stream"},
-		"no rights":           {exitFailed, as("reader:"+streamPassword, host, "others"), "denies its user to publish to"},
+		"no rights":           {exitFailed, as("reader:"+streamPassword, host, "others"), "denies its user to publish"},
 		"no stream":           {exitUsage, as(good, host, ""), "it names no stream"},
 		"no such parameter":   {exitUsage, as(good, host, "jobs?replica=1"), "a parameter that there is not"},
 		"no such file":        {exitFailed, as(good, host, "jobs?ca=/none.pem"), "/none.pem"},
