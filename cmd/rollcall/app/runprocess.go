@@ -296,8 +296,8 @@ func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closi
 		return nil, nil, err
 	}
 	if log.Replicas() == 1 {
-		slog.Warn("One server keeps this log. It is lost with that server's disk; and what the server acknowledges is on "+
-			"the disk only with sync_interval: always, which cannot be seen from here", "log", logs.Shown(r.log))
+		slog.Warn("One server keeps this log. It is lost with that server's disk; and what the server acknowledges is "+
+			"on the disk only with sync_interval: always, which cannot be seen from here", "log", logs.Shown(r.log))
 	}
 	if p.election != nil {
 		if err := log.Announce(p.election.Identity()); err != nil {
