@@ -24,6 +24,11 @@ func (s *State) Objects() iter.Seq2[eventlog.Resource, eventlog.Object] {
 	}
 }
 
+// ObjectsOf yields the objects of one resource, in the order of Objects.
+func (s *State) ObjectsOf(res eventlog.Resource) iter.Seq[eventlog.Object] {
+	return func(yield func(eventlog.Object) bool) { s.objectsOf(res, yield) }
+}
+
 // objectsOf calls yield with every object of a resource, until one call returns false.
 func (s *State) objectsOf(res eventlog.Resource, yield func(eventlog.Object) bool) bool {
 	switch res {

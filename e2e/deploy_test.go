@@ -27,6 +27,7 @@ import (
 	"github.com/rollcall-sched/rollcall/e2e/binaries"
 	"github.com/rollcall-sched/rollcall/e2e/cluster"
 	"github.com/rollcall-sched/rollcall/e2e/schedulers"
+	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 )
 
 // manifests is the folder of what is installed, below the checkout.
@@ -234,9 +235,10 @@ func podIsInOrder(t *testing.T, name string, spec *v1.PodSpec) {
 	for _, m := range c.VolumeMounts {
 		writable[m.MountPath] = !m.ReadOnly
 	}
-	if !writable["/tmp"] || !writable["/var/lib/rollcall"] {
-		t.Errorf("%s lacks a volume for the log or for /tmp: %v", name, c.VolumeMounts)
+	if !writable["/tmp"] {
+		t.Errorf("%s lacks a volume for /tmp: %v", name, c.VolumeMounts)
 	}
+	logIsInOrder(t, name, c)
 	if c.LivenessProbe == nil || c.ReadinessProbe == nil {
 		t.Errorf("%s lacks a probe", name)
 	}
@@ -262,5 +264,43 @@ func podIsInOrder(t *testing.T, name string, spec *v1.PodSpec) {
 				t.Errorf("%s is killed after %v, and %s", name, grace, arg)
 			}
 		}
+	}
+}
+
+// logIsInOrder checks that the log is on a volume, or, if it is in a stream, that its name is taken and the files that
+// it names are mounted.
+func logIsInOrder(t *testing.T, name string, c *v1.Container) {
+	t.Helper()
+	under := func(file string, readOnly bool) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool {
+			return m.ReadOnly == readOnly && strings.HasPrefix(file, m.MountPath+"/")
+		})
+	}
+	found := 0
+	for _, arg := range c.Args {
+		log, ok := strings.CutPrefix(arg, "--log=")
+		if !ok {
+			continue
+		}
+		found++
+		if !jetstream.Is(log) {
+			if !under(log, false) {
+				t.Errorf("%s lacks a volume for the log %s: %v", name, log, c.VolumeMounts)
+			}
+			continue
+		}
+		at, err := jetstream.Parse(log)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, file := range []string{at.NKey, at.Creds, at.CA, at.Cert, at.Key} {
+			if file != "" && !under(file, true) {
+				t.Errorf("%s lacks a volume for %s: %v", name, file, c.VolumeMounts)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%s has %d logs: %q", name, found, c.Args)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,9 +59,12 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 			t.Errorf("the schema does not have the value %s", name)
 		}
 	}
-	log := func(size, mode string) string {
-		const format = `{"log": {"size": %q, "accessMode": %q, "segmentSize": "1MiB", "retainSize": "1GiB"}}`
-		return fmt.Sprintf(format, size, mode)
+	const format = `{"log": {"size": %q, "accessMode": %q, "segmentSize": "1MiB", "retainSize": "1GiB", "stream": {%s}}}`
+	log := func(size, mode string) string { return fmt.Sprintf(format, size, mode, `"url": ""`) }
+	stream := func(text string) string { return fmt.Sprintf(format, "20Gi", "ReadWriteOnce", text) }
+	const taken = `"url": "tls://a:4222,b/jobs", "secretName": "nats", "nkey": "nkey", "ca": "ca.crt"`
+	if r := check(changed(t, values, stream(taken))); !r.IsValid() {
+		t.Errorf("a stream with TLS and an NKey: %v", r.Errors)
 	}
 	mistakes := map[string]string{
 		"a name that nothing reads":  `{"schedulerName": "a"}`,
@@ -71,23 +75,29 @@ func TestTheChartsValuesAreCheckedByItsSchema(t *testing.T) {
 		"a grace below zero":         `{"shutdownGraceSeconds": -1}`,
 		"an argument that is a word": `{"extraArgs": ["v"]}`,
 		"a port that there is not":   `{"networkPolicy": {"enabled": true, "apiServerPorts": [70000]}}`,
+		"a stream with a password":   stream(`"url": "nats://me:secret@a:4222/jobs"`),
+		"a stream without its name":  stream(`"url": "nats://a:4222"`),
+		"a seed without a secret":    stream(`"url": "nats://a/jobs", "nkey": "nkey"`),
+		"two that ask":               stream(`"url": "nats://a/jobs", "secretName": "s", "nkey": "n", "creds": "c"`),
+		"a certificate without key":  stream(`"url": "nats://a/jobs", "secretName": "s", "cert": "tls.crt"`),
 	}
 	for name, text := range mistakes {
-		var mistake map[string]any
-		if err := json.Unmarshal([]byte(text), &mistake); err != nil {
-			t.Fatal(err)
-		}
-		wrong := map[string]any{}
-		for k, v := range values {
-			wrong[k] = v
-		}
-		for k, v := range mistake {
-			wrong[k] = v
-		}
-		if check(wrong).IsValid() {
+		if check(changed(t, values, text)).IsValid() {
 			t.Errorf("%s: taken: %s", name, text)
 		}
 	}
+}
+
+// changed returns values with those of text, which is JSON, in place of their own.
+func changed(t *testing.T, values map[string]any, text string) map[string]any {
+	t.Helper()
+	var change map[string]any
+	if err := json.Unmarshal([]byte(text), &change); err != nil {
+		t.Fatal(err)
+	}
+	all := maps.Clone(values)
+	maps.Copy(all, change)
+	return all
 }
 
 // TestTheChartHasTheRightsOfTheBase compares the rules that the chart repeats, and has every template parse.

@@ -2,7 +2,6 @@ package histories
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,15 +17,15 @@ func (h *history) ask(subject string, out any) bool {
 		s.mu.Lock()
 		port := s.ports.Client
 		s.mu.Unlock()
-		if port > 0 && askServer(port, subject, out) == nil {
+		if port > 0 && askServer(s.addr(port), subject, out) == nil {
 			return true
 		}
 	}
 	return false
 }
 
-func askServer(port int, subject string, out any) error {
-	nc, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", port), nats.Timeout(askWithin), nats.NoReconnect())
+func askServer(addr, subject string, out any) error {
+	nc, err := nats.Connect("nats://"+addr, nats.Timeout(askWithin), nats.NoReconnect())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -30,10 +31,7 @@ type recorder struct {
 // that fits and one that does not, a bind that fails, and a node that comes later.
 func goodRecording(t *testing.T) *Recording {
 	t.Helper()
-	c, err := newCluster()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newLocalCluster(t)
 	defer c.close()
 	r := &recorder{t: t, log: eventlog.NewMemory(), cluster: c, world: newWorkload(c, 1, time.Second, false),
 		now: time.Unix(1_700_000_000, 0), Recording: Recording{Notes: map[string][]Note{}, Gangs: map[string]int{}}}
@@ -360,10 +358,7 @@ func TestASeedMakesTheSameHistory(t *testing.T) {
 		t.Error("two seeds make the same history")
 	}
 	pods := func() (out []string) {
-		c, err := newCluster()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newLocalCluster(t)
 		defer c.close()
 		w := newWorkload(c, 5, time.Second, false)
 		for range 20 {
@@ -377,4 +372,14 @@ func TestASeedMakesTheSameHistory(t *testing.T) {
 	if a, b := pods(), pods(); !slices.Equal(a, b) {
 		t.Errorf("the workload is %v and %v", a, b)
 	}
+}
+
+// newLocalCluster returns a cluster to which nobody is linked.
+func newLocalCluster(t *testing.T) *cluster {
+	t.Helper()
+	listen, err := net.Listen("tcp", loopback+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newCluster(listen)
 }

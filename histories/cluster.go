@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type cluster struct {
 	calls   []Call
 	uids    int
 	lease   lease
+	hangs   int // how many faults keep it from answering binds
 }
 
 // A clusterChange is one change of an object.
@@ -76,11 +78,8 @@ var served = map[string]map[string]eventlog.Resource{
 	"scheduling.x-k8s.io/v1alpha1": {},
 }
 
-func newCluster() (*cluster, error) {
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+// newCluster returns an empty cluster, which answers at listen.
+func newCluster(listen net.Listener) *cluster {
 	c := &cluster{
 		listen: listen, changed: make(chan struct{}), version: 100,
 		objects: map[eventlog.Resource]map[types.NamespacedName]eventlog.Object{},
@@ -94,7 +93,7 @@ func newCluster() (*cluster, error) {
 	}
 	c.http.Handler = c
 	go func() { _ = c.http.Serve(listen) }()
-	return c, nil
+	return c
 }
 
 func (c *cluster) addr() string { return c.listen.Addr().String() }
@@ -324,6 +323,9 @@ func (c *cluster) servePod(w http.ResponseWriter, r *http.Request, name types.Na
 	if err != nil {
 		return // the client went
 	}
+	if len(what) == 1 && what[0] == "binding" && !c.answers(r.Context()) {
+		return // it went before anything was done
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pod, _ := c.objects[eventlog.Pods][name].(*v1.Pod)
@@ -340,6 +342,32 @@ func (c *cluster) servePod(w http.ResponseWriter, r *http.Request, name types.Na
 		answer(w, http.StatusOK, json.RawMessage(objectText(eventlog.Pods, pod)))
 	default:
 		refuse(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, name.Name)
+	}
+}
+
+// hang has one more fault, or, for -1, one less, keep binds from being carried out and answered.
+func (c *cluster) hang(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hangs += by
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// answers waits until binds are answered. It reports whether the client waits for that still.
+func (c *cluster) answers(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		wait, hangs := c.changed, c.hangs > 0
+		c.mu.Unlock()
+		if !hangs {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-wait:
+		}
 	}
 }
 

@@ -16,6 +16,8 @@
 //     and gangs come and go in it (workload.go).
 //   - A link (link.go) for each two of them that talk: a proxy that holds what is sent one way or both, or breaks
 //     connections. What was held arrives once the link is mended, even from the dead.
+//   - Or, where the plan says Networked, a network of real hosts (network_linux.go): each is a network namespace, and
+//     the router drops packets.
 //
 // # What is recorded, and checked
 //

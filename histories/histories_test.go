@@ -41,7 +41,19 @@ func check(t *testing.T, p histories.Plan) *histories.Recording {
 		}
 		t.Error(v)
 	}
-	t.Logf("%d entries, %d binds and evictions, %d processes", len(r.Entries), len(r.Calls), len(r.Notes))
+	leads := 0
+	for _, notes := range r.Notes { // any order
+		for _, n := range notes {
+			if n.What == histories.Leads {
+				leads++
+			}
+		}
+	}
+	if leads <= p.Takeovers {
+		t.Errorf("%s\nschedulers have led %d times, want more than %d", p, leads, p.Takeovers)
+	}
+	t.Logf("%d entries, %d binds and evictions, %d processes, %d leads", len(r.Entries), len(r.Calls), len(r.Notes),
+		leads)
 	return r
 }
 
@@ -103,6 +115,31 @@ func TestWrittenHistories(t *testing.T) {
 	}
 }
 
+// TestHistoriesInARealNetwork makes those in which hosts are network namespaces, and packets between them are lost. The
+// process starts itself again in a namespace of its own, which is the router.
+func TestHistoriesInARealNetwork(t *testing.T) {
+	started, out, missing, err := histories.InNetwork("-test.run=^TestHistoriesInARealNetwork$", "-test.v")
+	if missing != "" {
+		t.Skipf("skipped: %s", missing)
+	}
+	if started {
+		if err != nil {
+			t.Errorf("%v", err)
+		}
+		t.Logf("in a network namespace of its own:\n%s", out)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range histories.Networked() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			check(t, p)
+		})
+	}
+}
+
 // seedVariable names the seed of the one random history that is to be made.
 const seedVariable = "ROLLCALL_HISTORY"
 
@@ -131,6 +168,30 @@ func TestRandomHistories(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			check(t, histories.Random(seed))
+		})
+	}
+}
+
+// BenchmarkTakeover kills a leader and measures how long a standby needs to bind the next gang, where it goes, and
+// prints it. ROLLCALL_SOAK=1 has it measure 5,000 nodes and 100,000 pods, which takes some minutes.
+func BenchmarkTakeover(b *testing.B) {
+	sizes := [][2]int{{500, 2000}}
+	if os.Getenv("ROLLCALL_SOAK") != "" {
+		sizes = append(sizes, [2]int{5000, 100000})
+	}
+	for _, size := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d,pods=%d", size[0], size[1]), func(b *testing.B) {
+			for range b.N {
+				r, err := histories.MeasureTakeover(b, size[0], size[1], 50)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.Logf("%d entries; the leader is gone: %s; the lead begun: %s; the state taken over: %s; the first "+
+					"member bound: %s; all: %s", r.Entries, r.Gone.Round(time.Millisecond),
+					r.Leads.Round(time.Millisecond), r.TakenOver.Round(time.Millisecond),
+					r.First.Round(time.Millisecond), r.All.Round(time.Millisecond))
+				b.ReportMetric(r.All.Seconds(), "s/takeover")
+			}
 		})
 	}
 }

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/internal/smalldisk"
@@ -38,6 +42,13 @@ type Plan struct {
 	Slow bool
 	// Usual says that servers take the usual time for elections.
 	Usual bool
+	// Networked says that schedulers, servers and the cluster are hosts of a network, see InNetwork; else they talk
+	// over proxies.
+	Networked bool
+	// Fill puts into the cluster what is there before anything else; nil for nothing.
+	Fill func(*cluster)
+	// Takeovers is how many times another scheduler has to take the lead, at least: else the faults were none.
+	Takeovers int
 	// Faults are what goes wrong, and Lasts when that is over.
 	Faults []Fault
 	Lasts  time.Duration
@@ -63,6 +74,7 @@ type history struct {
 	t        testing.TB
 	dir      string
 	stream   string
+	network  *network // nil for proxies
 	links    map[string]*link
 	servers  []*natsServer
 	members  []*scheduling
@@ -80,6 +92,7 @@ type history struct {
 // A natsServer is one of the three, whatever process it is.
 type natsServer struct {
 	name, store string
+	host        string          // its address
 	disk        *smalldisk.Disk // nil for the usual one
 
 	mu      sync.Mutex
@@ -87,6 +100,9 @@ type natsServer struct {
 	ports   serverPorts // zero while it does not run
 	down    int         // how many faults keep it from running
 }
+
+// addr is the address of one of the server's ports.
+func (s *natsServer) addr(port int) string { return net.JoinHostPort(s.host, strconv.Itoa(port)) }
 
 // A scheduling is one of the schedulers, whatever process it is. One that ends is started again.
 type scheduling struct {
@@ -102,9 +118,26 @@ type scheduling struct {
 // Make makes a history and returns its recording. Its folder is removed with the test unless that has failed.
 func Make(t testing.TB, p Plan) *Recording {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rollcall-history-")
+	h, err := newHistory(t, p)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer h.log.Close()
+	r, err := h.make()
+	h.end()
+	if err = errors.Join(err, h.wrong); err != nil {
+		t.Errorf("%s\nthe history cannot be made: %v", p, err)
+		return nil
+	}
+	return r
+}
+
+// newHistory returns one that is ready to begin, and to end.
+func newHistory(t testing.TB, p Plan) (*history, error) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rollcall-history-")
+	if err != nil {
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if t.Failed() || os.Getenv("ROLLCALL_KEEP") != "" {
@@ -117,17 +150,10 @@ func Make(t testing.TB, p Plan) *Recording {
 	})
 	h := &history{plan: p, t: t, dir: dir, links: map[string]*link{}, stream: filepath.Base(dir)}
 	if h.log, err = os.Create(filepath.Join(dir, "history.log")); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	defer h.log.Close()
 	h.say("%s", p)
-	r, err := h.make()
-	h.end()
-	if err = errors.Join(err, h.wrong); err != nil {
-		t.Errorf("%s\nthe history cannot be made: %v", p, err)
-		return nil
-	}
-	return r
+	return h, nil
 }
 
 // say writes to the history's log.
@@ -185,13 +211,24 @@ func (h *history) await(what string, most time.Duration, holds func() bool) erro
 
 // begin starts everything.
 func (h *history) begin() (err error) {
-	if h.cluster, err = newCluster(); err != nil {
+	if err := h.makeNetwork(); err != nil {
 		return err
+	}
+	listen, err := h.listen()
+	if err != nil {
+		return err
+	}
+	h.cluster = newCluster(listen)
+	if h.plan.Fill != nil {
+		h.plan.Fill(h.cluster)
 	}
 	h.workload = newWorkload(h.cluster, h.plan.Seed, h.plan.Every, h.plan.Fat)
 	h.workload.addPod("", "")
 	for i := range servers {
-		s := &natsServer{name: fmt.Sprint("n", i), store: filepath.Join(h.dir, fmt.Sprint("n", i))}
+		s := &natsServer{name: serverName(i), store: filepath.Join(h.dir, serverName(i)), host: loopback}
+		if h.network != nil {
+			s.host = h.network.addrOf(s.name)
+		}
 		if h.plan.fillsDisks() {
 			s.disk = smalldisk.New(h.t)
 			s.store = s.disk.Root
@@ -199,7 +236,7 @@ func (h *history) begin() (err error) {
 		h.servers = append(h.servers, s)
 	}
 	for i := range h.plan.Schedulers {
-		h.members = append(h.members, &scheduling{name: fmt.Sprint("s", i)})
+		h.members = append(h.members, &scheduling{name: schedulerName(i)})
 	}
 	if err := h.makeLinks(); err != nil {
 		return err
@@ -221,31 +258,89 @@ func (h *history) begin() (err error) {
 	return nil
 }
 
+// loopback is the address of everyone where there is no network.
+const loopback = "127.0.0.1"
+
+func serverName(i int) string { return fmt.Sprint("n", i) }
+
+func schedulerName(i int) string { return fmt.Sprint("s", i) }
+
+// makeNetwork makes the network, if the plan has one.
+func (h *history) makeNetwork() (err error) {
+	if !h.plan.Networked {
+		return nil
+	}
+	hosts := []string{apiServer}
+	for i := range servers {
+		hosts = append(hosts, serverName(i))
+	}
+	for i := range h.plan.Schedulers {
+		hosts = append(hosts, schedulerName(i))
+	}
+	h.network, err = newNetwork(hosts, h.failed)
+	return err
+}
+
+// The ports of the hosts of a network. Elsewhere each process gets one.
+const (
+	clusterPort    = "8080"
+	portForClients = 4222
+	portForCluster = 6222
+	anyPort        = server.RANDOM_PORT
+)
+
+// listen listens for those who ask the virtual cluster.
+func (h *history) listen() (net.Listener, error) {
+	if h.network != nil {
+		return h.network.listen(apiServer, clusterPort)
+	}
+	return net.Listen("tcp", loopback+":0")
+}
+
 // makeLinks makes the links between all that talk to one another.
 func (h *history) makeLinks() error {
-	var names []string
 	for _, s := range h.servers {
 		for _, other := range h.servers {
-			names = append(names, linkName(other.name, s.name))
+			if err := h.makeLink(other.name, s.name, strconv.Itoa(portForCluster)); err != nil {
+				return err
+			}
 		}
 		for _, m := range h.members {
-			names = append(names, linkName(m.name, s.name))
+			if err := h.makeLink(m.name, s.name, strconv.Itoa(portForClients)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, m := range h.members {
-		names = append(names, linkName(m.name, apiServer))
-	}
-	for _, name := range names {
-		l, err := newLink(name)
-		if err != nil {
+		if err := h.makeLink(m.name, apiServer, clusterPort); err != nil {
 			return err
 		}
-		h.links[name] = l
-	}
-	for _, m := range h.members {
 		h.link(m.name, apiServer).lead(h.cluster.addr())
 	}
 	return nil
+}
+
+// makeLink makes a link from one to another; the port is that of the other in a network.
+func (h *history) makeLink(from, to, port string) (err error) {
+	name := linkName(from, to)
+	if h.network != nil {
+		h.links[name] = &link{name: name, wire: &wire{h.network, from, to, port}}
+		return nil
+	}
+	h.links[name], err = newLink(name)
+	return err
+}
+
+// start starts a process, in its host.
+func (h *history) start(name string, r roles) (p *process, err error) {
+	begin := func() error {
+		p, err = startProcess(r, filepath.Join(h.dir, name+".err"))
+		return err
+	}
+	if h.network != nil {
+		return p, h.network.at(name, begin)
+	}
+	return p, begin()
 }
 
 // apiServer is the name of the virtual cluster in links.
@@ -258,12 +353,15 @@ func (h *history) link(from, to string) *link { return h.links[linkName(from, to
 // startServer starts a server, whose links lead to it once it listens. It is locked by the caller, or known to nobody
 // else.
 func (h *history) startServer(s *natsServer) error {
-	role := serverRole{Name: s.name, Cluster: h.stream, Store: s.store,
-		Log: filepath.Join(h.dir, s.name+".log"), Usual: h.plan.Usual}
+	role := serverRole{Name: s.name, Host: s.host, Ports: serverPorts{anyPort, anyPort}, Cluster: h.stream,
+		Store: s.store, Log: filepath.Join(h.dir, s.name+".log"), Usual: h.plan.Usual}
+	if h.network != nil {
+		role.Ports = serverPorts{portForClients, portForCluster}
+	}
 	for _, other := range h.servers {
 		role.Routes = append(role.Routes, h.link(s.name, other.name).addr())
 	}
-	p, err := startProcess(roles{Server: &role}, filepath.Join(h.dir, s.name+".err"))
+	p, err := h.start(s.name, roles{Server: &role})
 	if err != nil {
 		return err
 	}
@@ -276,10 +374,10 @@ func (h *history) startServer(s *natsServer) error {
 		return fmt.Errorf("server %s does not start (%w): see %s", s.name, err, h.dir)
 	}
 	for _, other := range h.servers {
-		h.link(other.name, s.name).lead(fmt.Sprintf("127.0.0.1:%d", s.ports.Cluster))
+		h.link(other.name, s.name).lead(s.addr(s.ports.Cluster))
 	}
 	for _, m := range h.members {
-		h.link(m.name, s.name).lead(fmt.Sprintf("127.0.0.1:%d", s.ports.Client))
+		h.link(m.name, s.name).lead(s.addr(s.ports.Client))
 	}
 	return nil
 }
@@ -305,7 +403,7 @@ func (h *history) logName(of string, patience time.Duration) string {
 		}
 		s.mu.Lock()
 		if s.ports.Client > 0 {
-			hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", s.ports.Client))
+			hosts = append(hosts, s.addr(s.ports.Client))
 		}
 		s.mu.Unlock()
 	}
@@ -320,7 +418,7 @@ func (h *history) startScheduler(i int) error {
 	role := schedulerRole{Name: m.id, Log: h.logName(m.name, h.plan.Patience),
 		Cluster: "http://" + h.link(m.name, apiServer).addr(), Dir: h.dir, Stubborn: i < h.plan.Stubborn,
 		Slow: h.plan.Slow}
-	p, err := startProcess(roles{Scheduler: &role}, filepath.Join(h.dir, m.name+".err"))
+	p, err := h.start(m.name, roles{Scheduler: &role})
 	if err != nil {
 		return err
 	}
@@ -410,6 +508,9 @@ func (h *history) end() {
 	}
 	if h.cluster != nil {
 		h.cluster.close()
+	}
+	if h.network != nil {
+		h.network.close()
 	}
 }
 

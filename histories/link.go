@@ -24,9 +24,12 @@ func (w way) String() string {
 // A link is the network from one process to another: a TCP proxy, whose port stays the same for the whole history
 // whatever port the other process gets. While a direction is cut, what is sent that way is held, as TCP would hold it,
 // and arrives once the link is mended, even if its sender is dead by then. A broken link closes its connections.
+//
+// In a network of real hosts there is no proxy: a cut is one of the network's.
 type link struct {
 	name   string
 	listen net.Listener
+	wire   *wire // nil for a proxy
 
 	mu     sync.Mutex
 	mended sync.Cond // a cut has ended, or the link
@@ -49,8 +52,22 @@ func newLink(name string) (*link, error) {
 	return l, nil
 }
 
+// A wire is a link in a network of real hosts: from one host to a port of another.
+type wire struct {
+	network        *network
+	from, to, port string
+}
+
+// errNoProxy is the panic of what only a proxy can do.
+const errNoProxy = "this fault needs links that are proxies"
+
 // addr is where to connect.
-func (l *link) addr() string { return l.listen.Addr().String() }
+func (l *link) addr() string {
+	if l.wire != nil {
+		return net.JoinHostPort(l.wire.network.addrOf(l.wire.to), l.wire.port)
+	}
+	return l.listen.Addr().String()
+}
 
 // lead lets new connections go to target.
 func (l *link) lead(target string) {
@@ -61,6 +78,10 @@ func (l *link) lead(target string) {
 
 // cut holds what is sent a way; mend ends one cut of it.
 func (l *link) cut(w way) {
+	if l.wire != nil {
+		l.wire.change(w, l.wire.network.cut)
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range []way{up, down} {
@@ -71,6 +92,10 @@ func (l *link) cut(w way) {
 }
 
 func (l *link) mend(w way) {
+	if l.wire != nil {
+		l.wire.change(w, l.wire.network.mend)
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range []way{up, down} {
@@ -81,8 +106,21 @@ func (l *link) mend(w way) {
 	l.mended.Broadcast()
 }
 
+// change cuts or mends ways.
+func (w *wire) change(ways way, change func(from, to string)) {
+	if ways&up != 0 {
+		change(w.from, w.to)
+	}
+	if ways&down != 0 {
+		change(w.to, w.from)
+	}
+}
+
 // sever closes all connections, and each new one, until join.
 func (l *link) sever() {
+	if l.wire != nil {
+		panic(errNoProxy)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken++
@@ -105,12 +143,18 @@ func (l *link) drop() {
 
 // watch has f shown the next publish of a log's writer before it goes on; f nil takes that back.
 func (l *link) watch(f func(chunk []byte)) {
+	if l.wire != nil {
+		panic(errNoProxy)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = f
 }
 
 func (l *link) close() {
+	if l.wire != nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

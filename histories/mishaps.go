@@ -254,6 +254,20 @@ func (moveStream) begin(h *history) (func() error, error) {
 	return nil, nil
 }
 
+// hangBinds has the cluster neither carry out nor answer any bind. Those of a scheduler that is killed meanwhile are
+// never carried out.
+type hangBinds struct{}
+
+func (hangBinds) String() string { return "the cluster answers no bind" }
+
+func (hangBinds) begin(h *history) (func() error, error) {
+	h.cluster.hang(1)
+	return func() error {
+		h.cluster.hang(-1)
+		return nil
+	}, nil
+}
+
 // lie has the lease tell everyone that it may lead.
 type lie struct{}
 

@@ -63,6 +63,12 @@ func Written() []Plan {
 		Fault{5200 * ms, 200 * ms, atPublish{moveStream{}}},
 	).fat())
 
+	// A leader is killed whose binds were decided and not carried out: who takes over has to ask for them again.
+	add(usual("the leader is killed before its binds are carried out",
+		Fault{300 * ms, 2500 * ms, hangBinds{}}, Fault{1300 * ms, 1000 * ms, killScheduler{leading}},
+		Fault{3300 * ms, 2500 * ms, hangBinds{}}, Fault{4300 * ms, 1000 * ms, killScheduler{leading}},
+	))
+
 	// A leader that is cut off from the cluster misses what goes there. A standby that is behind with the log has seen
 	// it.
 	add(usual("a standby that lags takes over from a leader that is cut off from the cluster",
@@ -119,9 +125,49 @@ func Written() []Plan {
 	return all
 }
 
+// Networked returns the written histories of a real network (InNetwork), in which packets are lost.
+func Networked() []Plan {
+	var all []Plan
+	add := func(p Plan) {
+		p.Networked = true
+		all = append(all, p)
+	}
+
+	// The leading scheduler cannot reach the servers, does not hear them, and both, while another one takes over.
+	add(usual("the leader is cut off one way, the other way, and both",
+		Fault{1000 * ms, 2500 * ms, several{sendsNothing, cutCluster{leading, both}}},
+		Fault{6500 * ms, 2500 * ms, several{hearsNothing, cutCluster{leading, both}}},
+		Fault{12000 * ms, 2500 * ms, several{cutScheduler{Scheduler: leading, Way: both}, cutCluster{leading, both}}},
+	).stubborn(2).takenOver(3))
+
+	// The same of the server that leads the stream, and the other two.
+	add(usual("the stream's leader is cut off one way, the other way, and both",
+		Fault{1000 * ms, 2500 * ms, cutServer{Server: leading, Way: up}},
+		Fault{6500 * ms, 2500 * ms, cutServer{Server: leading, Way: down}},
+		Fault{12000 * ms, 2500 * ms, cutServer{Server: leading, Way: both}},
+	).patient(8 * time.Second).fat())
+
+	// Schedulers and servers are on both sides of a partition: the leaders on the smaller one. In the second one the
+	// leading scheduler is killed there: what it has sent is never sent again.
+	add(usual("a partition with the leaders on the smaller side",
+		Fault{1000 * ms, 4000 * ms, several{
+			cutServer{Server: leading, Way: both, With: []int{leading}}, cutCluster{leading, both},
+		}},
+		Fault{9000 * ms, 3000 * ms, several{
+			cutServer{Server: leading, Way: both, With: []int{leading}}, killScheduler{leading},
+		}},
+	).stubborn(2).patient(8 * time.Second).takenOver(2))
+	return all
+}
+
 // stubborn has n schedulers lead until the log tells them otherwise.
 func (p Plan) stubborn(n int) Plan {
 	p.Stubborn = n
+	return p
+}
+
+func (p Plan) takenOver(n int) Plan {
+	p.Takeovers = n
 	return p
 }
 

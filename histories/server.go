@@ -16,11 +16,13 @@ import (
 // serverRole is what a process of a NATS server is told.
 type serverRole struct {
 	Name    string
-	Cluster string   // the name of the cluster of servers
-	Store   string   // its folder
-	Routes  []string // host:port of the links to all servers
-	Log     string   // its own log, for whoever reads the folder of a history that failed
-	Usual   bool     // elections take the usual time
+	Host    string      // the address that it listens at
+	Ports   serverPorts // server.RANDOM_PORT for any
+	Cluster string      // the name of the cluster of servers
+	Store   string      // its folder
+	Routes  []string    // host:port of the links to all servers
+	Log     string      // its own log, for whoever reads the folder of a history that failed
+	Usual   bool        // elections take the usual time
 }
 
 // serverPorts is what it tells: a line of JSON on its standard output, once it listens.
@@ -55,12 +57,12 @@ func (r serverRole) run() error {
 		}
 	}
 	opts := &server.Options{
-		ServerName: r.Name, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, LogFile: r.Log, Logtime: true,
+		ServerName: r.Name, Host: r.Host, Port: r.Ports.Client, NoSigs: true, LogFile: r.Log, Logtime: true,
 		JetStream: true, StoreDir: r.Store, SyncAlways: true, JetStreamMaxStore: 1 << 30, JetStreamMaxMemory: 1 << 26,
 		MaxPayload: 64 << 10, // appends are often more than one message
 		// Nobody learns another way to a server than its links.
 		Cluster: server.ClusterOpts{
-			Name: r.Cluster, Host: "127.0.0.1", Port: server.RANDOM_PORT, NoAdvertise: true, Advertise: "127.0.0.1:1",
+			Name: r.Cluster, Host: r.Host, Port: r.Ports.Cluster, NoAdvertise: true, Advertise: "127.0.0.1:1",
 		},
 		PingInterval: time.Second, MaxPingsOut: 3, WriteDeadline: 5 * time.Second,
 	}

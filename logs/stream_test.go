@@ -49,6 +49,9 @@ func TestALogInAStreamIsKeptAndReadByItsName(t *testing.T) {
 	if _, err := (logs.KeepOptions{}).Create(t.Context(), name); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("there is a log: error %v", err)
 	}
+	if n := kept.Replicas(); n != 1 {
+		t.Errorf("%d servers keep it, want 1", n)
+	}
 	entries := logstest.WellFormed(40)
 	if err := kept.Append(t.Context(), 0, entries); err != nil {
 		t.Fatal(err)

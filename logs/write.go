@@ -45,6 +45,14 @@ type Kept struct {
 	server *localapi.Server // nil if it cannot be served
 }
 
+// Replicas returns how many servers keep a log in a stream; 0 for one in a directory.
+func (k *Kept) Replicas() int {
+	if log, ok := k.Log.(*jetstream.Log); ok {
+		return log.Replicas()
+	}
+	return 0
+}
+
 // Create makes a new log. The error wraps fs.ErrExist if there is something of that name already.
 func (o KeepOptions) Create(ctx context.Context, name string) (*Kept, error) {
 	if InStream(name) {

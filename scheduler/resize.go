@@ -56,11 +56,12 @@ func (n *entities) followResize(p *cluster.Pod, old *v1.Pod) {
 
 // followResizes is followResize of all pods, for an epoch that begins with the queue of the one before it.
 func (n *entities) followResizes() {
-	for _, p := range n.cluster.AllPods() {
+	changed := n.cluster.PodsThat(func(p *cluster.Pod) bool {
 		e := n.queue.Find(p.Object.UID)
-		if n.awaitsResize(p) != (e != nil && e.Resize()) {
-			n.followResize(p, nil)
-		}
+		return n.awaitsResize(p) != (e != nil && e.Resize())
+	})
+	for _, p := range changed {
+		n.followResize(p, nil)
 	}
 }
 

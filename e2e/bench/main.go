@@ -14,7 +14,7 @@
 // And "takeover": two schedulers share a log in NATS JetStream; how long after the leader was killed the other one has
 // bound a gang.
 //
-//	go run ./bench --scenarios takeover --schedulers rollcall --rounds 3 --nodes 6250 --pods 100000
+//	go run ./bench --scenarios takeover --schedulers rollcall --rounds 1 --nodes 5000 --pods 100000 --bound 99900
 //
 // Gangs are PodGroups of scheduling.k8s.io, which both schedulers have. The machine should have nothing else to do.
 package main
@@ -43,6 +43,7 @@ import (
 // plan is what is measured.
 type plan struct {
 	nodes, pods, gang, rounds, latencyPods int
+	bound                                  int
 	schedulers, scenarios                  []string
 	heartbeat, report, span                time.Duration
 	perMinute                              int
@@ -56,6 +57,8 @@ type bench struct {
 	client kubernetes.Interface
 	// made counts the gangs so far: names are never used twice.
 	made int
+	// names are those of the nodes.
+	names []string
 }
 
 func main() {
@@ -84,11 +87,16 @@ func run(ctx context.Context) (err error) {
 	flag.DurationVar(&p.report, "report", 0, "how often nodes report their status; 0: never, or 5m in growth")
 	flag.DurationVar(&p.span, "span", 10*time.Minute, "how long the scenario growth takes")
 	flag.IntVar(&p.perMinute, "per-minute", 50, "pods that come in a minute of the scenario growth")
+	flag.IntVar(&p.bound, "bound", 0, "how many of the pods of takeover are created on nodes, a tenth of a CPU each")
 	flag.BoolVar(&p.json, "json", false, "print a JSON object a measurement")
 	flag.Parse()
 	p.schedulers, p.scenarios = strings.Split(names, ","), strings.Split(scenarios, ",")
-	if p.pods > 16*p.nodes || p.gang < 1 || p.pods%p.gang != 0 {
-		return fmt.Errorf("%d pods in gangs of %d do not fit %d nodes of 16", p.pods, p.gang, p.nodes)
+	if p.bound < 0 || p.bound > p.pods {
+		return fmt.Errorf("%d of %d pods are created on nodes", p.bound, p.pods)
+	}
+	if waiting := p.pods - p.bound; waiting+p.bound/10 > 16*p.nodes || p.gang < 1 || waiting%p.gang != 0 {
+		return fmt.Errorf("%d pods in gangs of %d do not fit %d nodes of 16, beside %d small ones", waiting, p.gang,
+			p.nodes, p.bound)
 	}
 	if p.perMinute < 1 || p.span <= 0 {
 		return fmt.Errorf("%d pods a minute for %s: both must be above 0", p.perMinute, p.span)
@@ -123,6 +131,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer played.Stop()
+	b.names = played.Names()
 	var all []result
 	for round := range p.rounds {
 		found, err := b.round(ctx, round+1)
@@ -147,6 +156,9 @@ func (b *bench) round(ctx context.Context, number int) (all []result, err error)
 		r.Round, r.Scheduler, r.Scenario = number, scheduler, scenario
 		all = append(all, r)
 		b.print(r)
+		if scenario == "takeover" && number == b.rounds {
+			return nil // the cluster ends with it
+		}
 		return b.clear(ctx)
 	}
 	if slices.Contains(b.scenarios, "limit") {

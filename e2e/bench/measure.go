@@ -67,6 +67,20 @@ func (b *bench) createThen(
 	})
 }
 
+// createBound creates the pods that are on nodes from the beginning.
+func (b *bench) createBound(ctx context.Context) error {
+	if err := parallel(b.bound, func(i int) error {
+		p := pod(fmt.Sprintf("bound-%06d", i), "")
+		p.Spec.NodeName = b.names[i%len(b.names)]
+		p.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = resource.MustParse("100m")
+		_, err := b.client.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{})
+		return err
+	}); err != nil {
+		return fmt.Errorf("create the pods on nodes: %w", err)
+	}
+	return nil
+}
+
 func pod(name, scheduler string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

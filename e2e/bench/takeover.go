@@ -17,8 +17,8 @@ import (
 // serversOfLog is how many NATS servers keep the log of the scenario takeover.
 const serversOfLog = 3
 
-// onStandby is what a standby says once its state is that of the log.
-const onStandby = "follows the log, on standby"
+// onStandby is what a standby says once its state is that of the log and it knows the cluster, too.
+const onStandby = "knows the cluster, on standby"
 
 // takeover has two schedulers share a log in NATS JetStream, lets the leader bind all pods, kills it, and measures how
 // long it takes until the other one has bound one gang more.
@@ -35,12 +35,15 @@ func (b *bench) takeover(ctx context.Context, choice string) (r result, err erro
 	defer servers.Stop()
 	w := b.watch(ctx)
 	defer w.stop()
+	if err := b.createBound(ctx); err != nil {
+		return r, err
+	}
 	leader, err := b.startOn(ctx, choice, servers.Name("takeover"), "first")
 	if err != nil {
 		return r, err
 	}
 	defer leader.Kill()
-	if _, err := b.create(ctx, b.pods-b.gang, b.gang); err != nil {
+	if _, err := b.create(ctx, b.pods-b.bound-b.gang, b.gang); err != nil {
 		return r, err
 	}
 	if err := w.wait(ctx, b.pods-b.gang); err != nil {

@@ -321,8 +321,8 @@ func (l *Log) missing(ctx context.Context, last uint64) error {
 // madeAgain is the error for a stream that is not the one that was opened.
 func (l *Log) madeAgain(why error) error {
 	return &eventlog.DamagedError{Path: l.path, Seq: l.end.Seq + 1,
-		Err: fmt.Errorf("the stream is not the one that was opened: it was deleted or made again while it was "+
-			"written to (%w): nothing is appended any more; restore it, or begin a new log", why)}
+		Err: fmt.Errorf("the stream is not the one that was opened: it was deleted or made again meanwhile (%w): "+
+			"nothing is appended any more; restore it, or begin a new log", why)}
 }
 
 // compare says what the messages behind l.tail, up to message last, are.

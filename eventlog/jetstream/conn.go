@@ -2,6 +2,8 @@ package jetstream
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,8 +143,32 @@ func (a *Address) explainConnect(err error) error {
 		return fmt.Errorf("%s: the server refuses who asks (%w): say who that is with creds=FILE, nkey=FILE, or "+
 			"USER:PASSWORD@ before the host", a, err)
 	}
+	if problem := tlsProblem(err); problem != "" {
+		return fmt.Errorf("%s: the server and Rollcall do not agree on TLS (%w): %s", a, err, problem)
+	}
 	return fmt.Errorf("%s: no server answers (%w): see that the address is right and that a NATS server runs "+
 		"there", a, err)
+}
+
+// tlsProblem says what to do about an error of TLS; "" for others.
+func tlsProblem(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	switch {
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		return "this server has none: write nats:// in place of tls://, or set tls in its configuration"
+	case errors.As(err, &unknown):
+		return "name who signed its certificate with ca=FILE"
+	case errors.As(err, &host):
+		return "its certificate is for other names than this address: use one of those"
+	case errors.As(err, &invalid):
+		return "its certificate is not to be trusted: renew it"
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+		return "the server does not take what it is shown: it may want a client's certificate: cert=FILE and key=FILE"
+	}
+	return ""
 }
 
 // failed is told what a server says beside answers: it ends requests whose subject is denied.

@@ -329,6 +329,9 @@ func (l *Log) loadTree(ctx context.Context) error {
 // Path returns the log's address, without anything that is secret.
 func (l *Log) Path() string { return l.path }
 
+// Replicas returns how many servers keep the log's stream, as it was when the log was opened.
+func (l *Log) Replicas() int { return l.replicas }
+
 // Size returns how many messages the log's stream has, and how many bytes they take on one server.
 func (l *Log) Size(ctx context.Context) (messages, bytes uint64, err error) {
 	info, err := l.reads.info(ctx)

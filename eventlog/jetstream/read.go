@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sort"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -388,6 +389,8 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 	var pauses backoff
 	waiting, cancel := within(ctx, l.at.Patience)
 	defer func() { cancel() }()
+	quiet, loud := within(ctx, lookAgain)
+	defer func() { loud() }()
 	for next := to.tail + 1; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -414,11 +417,33 @@ func (l *Log) follow(ctx context.Context, from uint64, yield func(eventlog.Recor
 			next++
 			pauses = backoff{}
 		}
+		over := quiet.Err() != nil
+		if over && len(got) == 0 {
+			if err := l.isReplaced(ctx); err != nil {
+				return r.failed(ctx, err)
+			}
+		}
+		if over || len(got) > 0 {
+			loud()
+			quiet, loud = within(ctx, lookAgain)
+		}
 		if len(got) == 0 {
 			pauses.next = min(pauses.next, followPause/2)
 			pauses.wait(ctx)
 		}
 	}
+}
+
+// lookAgain is after how much time without a message a follower looks whether the stream is still the same.
+const lookAgain = 5 * time.Second
+
+// isReplaced returns an error if the stream was made again. Of the new one, nothing would be read until it is as long
+// as the one before, and then something else. What else is wrong, such as that there is none, is seen by who reads.
+func (l *Log) isReplaced(ctx context.Context) error {
+	if info, err := l.reads.info(ctx); err == nil && !info.Created.Equal(l.created) {
+		return l.madeAgain(fmt.Errorf("it was made on %s", info.Created))
+	}
+	return nil
 }
 
 // followPause is the longest time between two looks at what has come.

@@ -51,6 +51,9 @@ func TestAStreamOfOtherSettingsIsRefusedByTheSetting(t *testing.T) {
 		{"allow_direct", func(c *natsjs.StreamConfig) { c.AllowDirect = false }},
 		{"allow_msg_ttl", func(c *natsjs.StreamConfig) { c.AllowMsgTTL = true }},
 		{"subjects", func(c *natsjs.StreamConfig) { c.Subjects = []string{"other.*"} }},
+		{"republish", func(c *natsjs.StreamConfig) {
+			c.RePublish = &natsjs.RePublish{Source: "subject.>", Destination: "elsewhere.>"}
+		}},
 		{"first_seq", func(c *natsjs.StreamConfig) { c.FirstSeq = 100 }},
 	} {
 		c := good
@@ -111,6 +114,40 @@ func TestAMessageOfAnotherProgramEndsTheLog(t *testing.T) {
 	}
 	if !errors.As(err, &damaged) || damaged.Seq != 6 || n != 5 {
 		t.Errorf("%d entries, error %v, want 5 and damage at entry 6", n, err)
+	}
+}
+
+// A follower does not wait in silence for entries of a stream that was made again.
+func TestAFollowerIsToldThatItsStreamWasMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, nil)
+	_, js := connected(t, s)
+	at := addressOf(t, s, "followed")
+	begin := func(entries int) {
+		log, err := at.Create(t.Context(), eventlog.Origin{})
+		must(t, err)
+		must(t, log.Append(t.Context(), 0, logtest.Entries(1, entries)))
+		must(t, log.Close())
+	}
+	begin(30)
+	reader, err := at.OpenReadOnly(t.Context())
+	must(t, err)
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n := 0
+	for _, err := range reader.Follow(ctx, 1) {
+		if n++; err == nil && n == 30 { // it has all of them, and waits for more
+			must(t, js.DeleteStream(t.Context(), at.Stream))
+			begin(2)
+		}
+		var damaged *eventlog.DamagedError
+		if err != nil && (!errors.As(err, &damaged) || damaged.Seq != 31) {
+			t.Errorf("following ends with %v", err)
+		}
+	}
+	if n != 31 {
+		t.Errorf("%d entries and errors were yielded, want 31", n)
 	}
 }
 

@@ -116,6 +116,7 @@ func (a *Address) checkStream(c *jetstream.StreamConfig, forWriting bool) error 
 		{"persist_mode", c.PersistMode.String(), "default", c.PersistMode == jetstream.DefaultPersistMode},
 		{"mirror", "set", "none", c.Mirror == nil},
 		{"sources", "set", "none", len(c.Sources) == 0},
+		{"republish", "set", "none", c.RePublish == nil}, // others would be told what stands in the log
 		{"subject_transform", "set", "none", c.SubjectTransform == nil},
 		{"first_seq", strconv.FormatUint(c.FirstSeq, 10), "1", c.FirstSeq <= 1},
 		{"allow_atomic", yes(c.AllowAtomicPublish), "true", c.AllowAtomicPublish || !forWriting},

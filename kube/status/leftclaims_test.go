@@ -73,7 +73,7 @@ func TestAClaimThatIsLeftBehindIsDeleted(t *testing.T) {
 				w.step(append([]eventlog.Payload{node("n1", "4")}, c.inputs...)...)
 				if c.restart {
 					w.status = New(w.status.opts)
-					if err := w.status.Recover(w.engine.Machine(), w.log.Read(t.Context(), 1)); err != nil {
+					if err := w.status.Recover(w.engine.Machine(), briefly(w.log.Read(t.Context(), 1))); err != nil {
 						t.Fatal(err)
 					}
 				}

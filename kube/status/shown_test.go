@@ -506,21 +506,41 @@ func TestABindThatFailedIsShown(t *testing.T) {
 // TestWhatWasNotWrittenBeforeARestartIsWrittenAfterIt ends a process before anything was written of two pods, one of
 // which the API server tells the condition of already: the next process writes the other one, and no events.
 func TestWhatWasNotWrittenBeforeARestartIsWrittenAfterIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.step(node("n1", "4"), pod("wide", "16", "", 0), pod("told", "17", "", 0), pod("gone", "18", "", 0),
-			pod("small", "1", "", 0))
-		w.step(bound("small", "n1"))
-		w.seen["uid-told"] = Pod{Scheduled: &corev1.PodCondition{Status: corev1.ConditionFalse, Reason: "Unschedulable",
-			Message: tooWide}}
-		delete(w.seen, "uid-gone")
-		before := w.status
-		w.status = New(before.opts)
-		if err := w.status.Recover(w.engine.Machine(), w.log.Read(t.Context(), 1)); err != nil {
-			t.Fatal(err)
+	for _, name := range []string{"of the log", "kept while following it"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { writtenAfterARestart(t, name != "of the log") })
+		})
+	}
+}
+
+// writtenAfterARestart has the next process read the entries, or keep them while they were written.
+func writtenAfterARestart(t *testing.T, keep bool) {
+	w := newWorld(t)
+	w.step(node("n1", "4"), pod("wide", "16", "", 0), pod("told", "17", "", 0), pod("gone", "18", "", 0),
+		pod("small", "1", "", 0))
+	w.step(bound("small", "n1"))
+	w.seen["uid-told"] = Pod{Scheduled: &corev1.PodCondition{Status: corev1.ConditionFalse, Reason: "Unschedulable",
+		Message: tooWide}}
+	delete(w.seen, "uid-gone")
+	entries := w.log.Read(t.Context(), 1)
+	if keep {
+		recent := Recent{Most: 1000}
+		for e, err := range entries {
+			if err != nil {
+				t.Fatal(err)
+			}
+			recent.Note(e)
 		}
-		expect(t, w.written(), "patch wide/status of uid-wide PodScheduled=False Unschedulable: "+tooWide)
-	})
+		if entries, keep = recent.Between(1, w.engine.Machine().Seq()); !keep {
+			t.Fatal("not all entries are kept")
+		}
+	}
+	before := w.status
+	w.status = New(before.opts)
+	if err := w.status.Recover(w.engine.Machine(), entries); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w.written(), "patch wide/status of uid-wide PodScheduled=False Unschedulable: "+tooWide)
 }
 
 func TestANoteIsCutAtWhatTheServerTakes(t *testing.T) {

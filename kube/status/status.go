@@ -27,7 +27,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -273,14 +272,13 @@ func (s *Status) Recover(m *scheduler.Machine, entries iter.Seq2[eventlog.Entry,
 		}
 		s.Observe(m, engine.Commit{Entries: []eventlog.Entry{e}})
 	}
-	for _, obj := range m.Cluster().Objects() {
-		if _, isVolcano := obj.(*volcano.PodGroup); isVolcano {
-			s.declared(m, eventlog.VolcanoPodGroups, obj)
-		}
-		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName != "" || !m.Schedules(pod) {
-			continue
-		}
+	for obj := range m.Cluster().ObjectsOf(eventlog.VolcanoPodGroups) {
+		s.declared(m, eventlog.VolcanoPodGroups, obj)
+	}
+	for _, p := range m.Cluster().PodsThat(func(p *cluster.Pod) bool {
+		return p.Object.Spec.NodeName == "" && m.Schedules(p.Object)
+	}) {
+		pod := p.Object
 		s.leftBehind(m, pod.UID)
 		s.judged(m, m.Cluster().Pod(pod.UID))
 		if p := m.Cluster().Pod(pod.UID); p != nil && p.Stage == cluster.Pending &&

@@ -36,6 +36,8 @@ type Report struct {
 	// Files is how many files the log has, Bytes how long they are together, without archived ones and snapshots.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
+	// Messages is how many messages a log in a stream has, which has no files.
+	Messages int `json:"messages,omitempty"`
 	// BytesPerDay is how fast the files grew, on average; 0 if they are too young or too small to tell, or part of what
 	// is read.
 	BytesPerDay int64 `json:"bytesPerDay,omitempty"`
@@ -98,7 +100,9 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Files, r.Bytes = size.Files, size.Bytes
+	if r.Files, r.Bytes = size.Files, size.Bytes; log.IsStream() {
+		r.Files, r.Messages = 0, size.Files
+	}
 	var first, end eventlog.Time
 	for e, err := range log.Read(ctx, r.FirstSeq) {
 		if err == nil {
@@ -195,7 +199,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Entries > 0 {
 		fmt.Fprintf(w, "from     %s\nto       %s (%s)\n", r.First, r.Last, time.Duration(r.Span*float64(time.Second)))
 	}
-	fmt.Fprintf(w, "size     %.1f MB, files: %d", float64(r.Bytes)/1e6, r.Files)
+	what, n := "files", r.Files
+	if r.Messages > 0 {
+		what, n = "messages", r.Messages
+	}
+	fmt.Fprintf(w, "size     %.1f MB, %s: %d", float64(r.Bytes)/1e6, what, n)
 	if r.BytesPerDay > 0 {
 		fmt.Fprintf(w, "; %.1f MB a day", float64(r.BytesPerDay)/1e6)
 	}

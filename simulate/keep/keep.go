@@ -140,7 +140,7 @@ func (o *Options) openLog(ctx context.Context) (*logs.Kept, error) {
 		log, err := opts.Create(ctx, o.Log)
 		if errors.Is(err, fs.ErrExist) {
 			return nil, logs.Refuse("%s is there already: go on with its simulation with --resume, remove it, or "+
-				"name another directory", logs.Shown(o.Log))
+				"name another place", logs.Shown(o.Log))
 		}
 		return log, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
 	"github.com/rollcall-sched/rollcall/sim/workload"
@@ -30,7 +31,8 @@ type keeping struct {
 
 func (k *keeping) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&k.log, "log", "", "write the log to this new directory; default: none is kept")
+	f.StringVar(&k.log, "log", "", "write the log to this new directory, or to a stream as nats://HOST/STREAM; "+
+		"default: none is kept")
 	f.BoolVar(&k.resume, "resume", false,
 		"go on with the simulation that ended before its time and left the log of --log")
 	f.Uint64Var(&k.giveUpAfter, "give-up-after",
@@ -72,7 +74,8 @@ func (k keeping) simulate(ctx context.Context, cluster *sim.Cluster, config []by
 		Report: printNote,
 		Resumed: func(seq uint64, now time.Time) {
 			p.done()
-			printNote(fmt.Sprintf("%s: going on behind entry %d, at %s", k.log, seq, now.Format(time.RFC3339)))
+			printNote(fmt.Sprintf("%s: going on behind entry %d, at %s", logs.Shown(k.log), seq,
+				now.Format(time.RFC3339)))
 		},
 		Progress: func(at simulate.Progress) {
 			p.show("%s virtual time, %d of %d pods arrived, %d bound, %d ended, %s",

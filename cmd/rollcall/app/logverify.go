@@ -138,7 +138,10 @@ func writeVerified(w io.Writer, r *verify.Report) error {
 		_, err := fmt.Fprintf(w, "%s\n  %s\n", how, r.Failed)
 		return err
 	}
-	fmt.Fprintf(w, "log       %s\nsegments  %d\n", r.Path, r.Segments)
+	fmt.Fprintf(w, "log       %s\n", r.Path)
+	if r.Segments > 0 { // a stream has none
+		fmt.Fprintf(w, "segments  %d\n", r.Segments)
+	}
 	if r.First > 1 {
 		fmt.Fprintf(w, "begins    with entry %d", r.First)
 		if r.Absent != "" {

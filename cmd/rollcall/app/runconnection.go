@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/kube/client"
@@ -153,30 +151,6 @@ func (c *connection) watch(recovered *scheduler.Machine, following bool) (*watch
 	}
 	c.watcher.Store(w)
 	return w, nil
-}
-
-// recoveredEntries is how many of the log's last entries are looked at for statuses that were not written before the
-// process ended. Reading them takes the loop some 50 ms.
-const recoveredEntries = 20_000
-
-// recover has the statuses written that earlier processes have not, of the state after the log's last entry.
-func (c *connection) recover(m *scheduler.Machine, log engine.Log) {
-	last := m.Seq()
-	entries := log.Read(context.Background(), max(last, recoveredEntries)-recoveredEntries+1)
-	if err := c.status.Recover(m, upTo(last, entries)); err != nil {
-		logNote(fmt.Sprintf("statuses that were not written before are written with the next decisions: %v", err))
-	}
-}
-
-// upTo ends with entry last, without waiting for more.
-func upTo(last uint64, entries iter.Seq2[eventlog.Entry, error]) iter.Seq2[eventlog.Entry, error] {
-	return func(yield func(eventlog.Entry, error) bool) {
-		for e, err := range entries {
-			if !yield(e, err) || err != nil || e.Seq >= last {
-				return
-			}
-		}
-	}
 }
 
 // seen is what the API server says of a pod.

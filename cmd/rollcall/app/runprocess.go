@@ -221,12 +221,12 @@ func (p *clusterProcess) lead(ctx context.Context, lost <-chan struct{}, s *stan
 			c.status.Observe(m, commit)
 		},
 		Grace: p.running.grace, Lost: lost,
-		Stage: func(s live.Stage) {
-			if s == live.Scheduling {
-				c.recover(recovered, log)
+		Stage: func(stage live.Stage) {
+			if stage == live.Scheduling {
+				s.recover(recovered, log)
 			}
-			p.stage.Store(int32(s))
-			slog.Info("The scheduler is "+s.String(), "log", logs.Shown(p.running.log))
+			p.stage.Store(int32(stage))
+			slog.Info("The scheduler is "+stage.String(), "log", logs.Shown(p.running.log))
 		},
 	}))
 }
@@ -294,6 +294,10 @@ func (p *clusterProcess) open(ctx context.Context, state *engine.Standby) (closi
 	log, err := p.openWith(ctx, state)
 	if err != nil {
 		return nil, nil, err
+	}
+	if log.Replicas() == 1 {
+		slog.Warn("One server keeps this log. It is lost with that server's disk; and what the server acknowledges is "+
+			"on the disk only with sync_interval: always, which cannot be seen from here", "log", logs.Shown(r.log))
 	}
 	if p.election != nil {
 		if err := log.Announce(p.election.Identity()); err != nil {

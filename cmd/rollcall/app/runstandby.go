@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/rollcall-sched/rollcall/engine"
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/kube/lease"
+	"github.com/rollcall-sched/rollcall/kube/status"
 	"github.com/rollcall-sched/rollcall/logs"
+	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
 // A standby is what a process prepares before it leads: the state of the log's last entry, and watches of the cluster.
@@ -21,8 +25,13 @@ import (
 // leads is made then: a process that was just started has nothing.
 type standby struct {
 	*connection
-	state *engine.Standby // nil without a log
+	state  *engine.Standby // nil without a log
+	recent status.Recent   // what the state's last entries were
 }
+
+// recoveredEntries is how many of the log's last entries are looked at for statuses that were not written before the
+// process ended. Reading them from a directory takes the loop some 50 ms.
+const recoveredEntries = 20_000
 
 // followPause is the time between two tries to follow a log that is not there yet, or whose servers do not answer.
 const followPause = time.Second
@@ -49,7 +58,7 @@ func (p *clusterProcess) stand(ctx context.Context) error {
 		return err
 	}
 	p.astray.Store(nil)
-	s := &standby{connection: c}
+	s := &standby{connection: c, recent: status.Recent{Most: recoveredEntries}}
 	var watches, follows sync.WaitGroup
 	defer watches.Wait()
 	watching, endWatching := context.WithCancel(context.WithoutCancel(ctx)) // also while it leads, to its end
@@ -128,6 +137,7 @@ func (s *standby) followOnce(ctx context.Context, ready func()) error {
 		}
 		s.state = state
 		s.followed.Store(state.Seq())
+		s.remember(ctx, log)
 		slog.Info("The scheduler follows the log, on standby", "log", logs.Shown(s.running.log), "entry", state.Seq())
 		ready()
 	}
@@ -153,11 +163,19 @@ func (s *standby) prepare(ctx context.Context, watches *sync.WaitGroup) {
 		return
 	}
 	watches.Go(func() { runWatch(ctx, watcher) })
+	watches.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-watcher.Synced():
+			slog.Info("The scheduler knows the cluster, on standby: it takes over without listing anything")
+		}
+	})
 }
 
 // applied passes an entry of the log on to the watches.
 func (s *standby) applied(entry eventlog.Entry) error {
 	s.followed.Store(entry.Seq)
+	s.recent.Note(entry)
 	if watcher := s.watcher.Load(); watcher != nil {
 		return watcher.Logged(entry)
 	}
@@ -178,5 +196,44 @@ func (s *standby) watchWriter(ctx context.Context, log *logs.Followed) {
 		}
 		slog.Info("The leader is gone: its lease is taken away", "identity", name)
 		s.election.Vacate(name)
+	}
+}
+
+// recover has the statuses written that earlier processes have not, of the state after the log's last entry, which
+// began this epoch. What was kept on standby need not be read again.
+func (s *standby) recover(m *scheduler.Machine, log engine.Log) {
+	last := m.Seq()
+	first := max(last, recoveredEntries) - recoveredEntries + 1
+	entries, kept := s.recent.Between(first, last-1)
+	if !kept {
+		entries = upTo(last, log.Read(context.Background(), first))
+	}
+	if err := s.status.Recover(m, entries); err != nil {
+		logNote(fmt.Sprintf("statuses that were not written before are written with the next decisions: %v", err))
+	}
+}
+
+// remember keeps the last entries up to that of the state, which was just recovered. Without them they are read when
+// this process leads.
+func (s *standby) remember(ctx context.Context, log *logs.Followed) {
+	last := s.state.Seq()
+	first := max(log.First(), max(last, recoveredEntries)-recoveredEntries+1)
+	for e, err := range upTo(last, log.Read(ctx, first)) {
+		if err != nil {
+			slog.Warn("The log's last entries are read again when this scheduler leads", "err", err)
+			return
+		}
+		s.recent.Note(e)
+	}
+}
+
+// upTo ends with entry last, without waiting for more.
+func upTo(last uint64, entries iter.Seq2[eventlog.Entry, error]) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		for e, err := range entries {
+			if !yield(e, err) || err != nil || e.Seq >= last {
+				return
+			}
+		}
 	}
 }

@@ -39,3 +39,15 @@ profiles:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{- /* The log's name where it is a stream: the files of the secret are parameters of it. */ -}}
+{{- define "rollcall.stream" -}}
+{{- with .Values.log.stream -}}
+{{ .url }}?replicas={{ .replicas }}&patience={{ .patience }}
+{{- with .nkey }}&nkey=/etc/rollcall-nats/{{ . }}{{ end }}
+{{- with .creds }}&creds=/etc/rollcall-nats/{{ . }}{{ end }}
+{{- with .ca }}&ca=/etc/rollcall-nats/{{ . }}{{ end }}
+{{- with .cert }}&cert=/etc/rollcall-nats/{{ . }}{{ end }}
+{{- with .key }}&key=/etc/rollcall-nats/{{ . }}{{ end }}
+{{- end }}
+{{- end }}
