@@ -71,6 +71,9 @@ type search struct {
 	survey        survey
 	totals        []int64 // of the feasible nodes
 	column        []int64 // one scorer's scores of them
+	passed        [][]bool
+	rankedAt      []int32 // places of nodes that get a total in a ranking
+	fixed         []int32 // what is known of their totals
 
 	refused  []refusal
 	narrowed []fwk.NodeInfo

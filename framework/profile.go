@@ -46,6 +46,8 @@ type Profile struct {
 	bindingCycle bool           // some plugin takes part in binding cycles
 	unranked     bool           // what some plugin says of a node may change though the node does not
 
+	placeSurveyors []PlaceSurveyor
+
 	stage   stage
 	search  search
 	classes classes
