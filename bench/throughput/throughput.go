@@ -62,13 +62,15 @@ type Options struct {
 // Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the
 // pods' figures are of.
 type Result struct {
-	Nodes  int    `json:"nodes"`
-	Pods   int    `json:"pods"`
-	Gang   int    `json:"gang"`
-	Shapes int    `json:"shapes"`
-	Spread bool   `json:"spread"`
-	DRA    bool   `json:"dra,omitempty"`
-	Text   string `json:"workload"`
+	Nodes int `json:"nodes"`
+	Pods  int `json:"pods"`
+	Gang  int `json:"gang"`
+	// GangMost is the size of the largest gangs, if Gang is that of the smallest.
+	GangMost int    `json:"gangMost,omitempty"`
+	Shapes   int    `json:"shapes"`
+	Spread   bool   `json:"spread"`
+	DRA      bool   `json:"dra,omitempty"`
+	Text     string `json:"workload"`
 
 	// Placed is how many pods were bound, Decisions how many decisions the log was given.
 	Placed    int `json:"placed"`
@@ -138,7 +140,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
-	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, DRA: o.DRA,
+	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes, Spread: o.Spread, DRA: o.DRA,
 		Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()
