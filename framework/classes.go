@@ -109,12 +109,13 @@ var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalanced
 // prepareClasses finds out what of the profile's plugins can be kept; off says that nothing is to be.
 func (p *Profile) prepareClasses(off bool) {
 	p.classes.off = off || p.world.Version == nil
-	p.prepared = make([]bool, len(p.plugins))
+	p.prepared, p.claimless = make([]bool, len(p.plugins)), make([]bool, len(p.plugins))
 	p.apart = make([]bool, len(p.plugins))
 	p.findPlaceSurveyors()
 	// any order: each has its own place
 	for name, id := range p.ids {
 		p.prepared[id] = slices.Contains(preparesByTemplate, name)
+		p.claimless[id] = slices.Contains(skipsClaimless, name)
 		p.apart[id] = !slices.Contains(insideClasses, name)
 	}
 	for _, point := range []ExtensionPoint{Filter, Score} {

@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	}
 	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
 		Spread: o.Spread,
-		DRA: o.DRA, Text: o.Spec.String()}
+		DRA:    o.DRA, Text: o.Spec.String()}
 	h := newHarness(o, turns)
 	began := time.Now()
 	stop, err := h.start(ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
@@ -121,6 +122,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	defer headroom.Keep()() // as "rollcall run" and "rollcall simulate" have it
 	path := o.Log
 	if path == "" {
 		dir, failed := os.MkdirTemp(o.Dir, "rollcall-bench-")
