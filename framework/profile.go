@@ -54,6 +54,7 @@ type Profile struct {
 	classes classes
 
 	evaluations, apartEvaluations int
+	ranked                        int // how often a node was filtered and scored for a ranking
 }
 
 // entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number

@@ -245,6 +245,7 @@ func (r *ranking) forget(at int32) {
 // each of these, the part of its total that does not depend on other nodes.
 func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
 	c.surveyFiltersAt(nodes, places)
+	c.p.ranked += len(places)
 	c.rankedAt = c.rankedAt[:0]
 	passes, asked := c.passes()
 	for _, at := range places {
