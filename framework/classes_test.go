@@ -93,7 +93,7 @@ func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 	const nodes, shapes, pods = 80, 40, 280
 	for name, c := range map[string]struct{ bound, least, most int }{
 		"room for all":  {0, pods, 2*nodes*shapes + (pods-2*shapes)*shapes},
-		"room for some": {20 * 13 * nodes, nodes * pods, nodes * pods},
+		"room for some": {20 * 17 * nodes, nodes * pods, nodes * pods},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(2, 2))})
