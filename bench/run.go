@@ -105,7 +105,8 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
 		"--dra="+strconv.FormatBool(o.DRA),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
-		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes), "--sample="+strconv.Itoa(int(o.Percentage)),
+		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),
+		"--sample="+strconv.Itoa(int(o.Percentage)),
 		"--limit="+o.Limit.String(),
 		"--batch="+strconv.Itoa(o.Batch), "--dir="+o.Dir)
 	var out, complaint bytes.Buffer

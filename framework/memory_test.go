@@ -11,7 +11,8 @@ import (
 	"github.com/rollcall-sched/rollcall/internal/alloc"
 )
 
-// TestTheFirstOfTheHighestNumbersIsFound changes numbers of which many are equal, and looks for the highest in the list.
+// TestTheFirstOfTheHighestNumbersIsFound changes numbers of which many are equal, and looks for the highest in
+// the list.
 func TestTheFirstOfTheHighestNumbersIsFound(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, fan - 1, fan, fan + 1, 100, fan * fan, fan*fan + 1, 5000} {

@@ -8,8 +8,8 @@ import (
 
 // What a ranking asks of the nodes at some places, which are mostly those that have changed, and sometimes all.
 
-// PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it reads
-// of them from survey to survey. Places are indices in the list of nodes, none of them twice.
+// PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it
+// reads of them from survey to survey. Places are indices in the list of nodes, none of them twice.
 type PlaceSurveyor interface {
 	Surveyor
 	// ReadNodes tells that only the nodes at places may have changed since it was last called, or since another survey

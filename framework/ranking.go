@@ -379,8 +379,8 @@ func (r *ranking) shift(c *search, places []int32) bool {
 	return true
 }
 
-// complete makes the totals of the nodes of c.rankedAt in c.fixed: it adds what depends on other nodes. It returns false
-// if a normalized score is out of range.
+// complete makes the totals of the nodes of c.rankedAt in c.fixed: it adds what depends on other nodes. It returns
+// false if a normalized score is out of range.
 func (r *ranking) complete(c *search) bool {
 	for i := range r.scales {
 		s := &r.scales[i]

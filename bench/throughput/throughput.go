@@ -142,7 +142,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
-	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes, Spread: o.Spread, DRA: o.DRA,
+	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
+		Spread: o.Spread, DRA: o.DRA,
 		Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()

@@ -24,7 +24,8 @@ func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	}
 	room -= max(s.Gang, s.GangMost) // batches end where gangs do
 	if stay = min(stay, room); stay < max(1, s.Gang, s.GangMost) {
-		return Turns{}, fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", s.Nodes, max(s.Gang, s.GangMost), beside)
+		return Turns{}, fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", s.Nodes,
+			max(s.Gang, s.GangMost), beside)
 	}
 	batch = min(batch, stay)
 	if s.DRA {

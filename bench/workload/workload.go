@@ -50,8 +50,8 @@ type Spec struct {
 	// Gang is how many pods make a gang, declared by a PodGroup of scheduling.k8s.io whose minimum that is; the last
 	// gang has the pods that are left. 0: there are no gangs.
 	Gang int
-	// GangMost has gangs differ in size: they have Gang pods at the least and GangMost at the most, see gangCycle. 0: all
-	// have Gang.
+	// GangMost has gangs differ in size: they have Gang pods at the least and GangMost at the most, see gangCycle.
+	// 0: all have Gang.
 	GangMost int
 	// Shapes is how many different requests for CPU and memory there are, from 1. Pods of one gang have the same,
 	// unless there are as many shapes as pods. At most a million are different.

@@ -181,8 +181,8 @@ func inverse(has int64) float64 {
 }
 
 // percent returns part*100/has, whole, for has other than 0. Multiplying takes half the time of dividing, and the
-// quotient, which is 100 at most, is wrong by less than a whole, which is then put right: it is the same for all numbers
-// (TestPercentDividesExactly).
+// quotient, which is 100 at most, is wrong by less than a whole, which is then put right: it is the same for all
+// numbers (TestPercentDividesExactly).
 func percent(part, has int64, inverse float64) int64 {
 	if inverse == 0 || uint64(part) > uint64(has) {
 		return part * fwk.MaxScore / has

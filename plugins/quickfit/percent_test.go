@@ -16,7 +16,9 @@ func TestPercentDividesExactly(t *testing.T) {
 		if has <= 0 {
 			has = math.MaxInt64
 		}
-		for _, part := range []int64{0, has, has / 100, has / 100 * (1 + g.Int64N(99)), g.Int64N(has), -g.Int64N(1000)} {
+		for _, part := range []int64{
+			0, has, has / 100, has / 100 * (1 + g.Int64N(99)), g.Int64N(has), -g.Int64N(1000),
+		} {
 			for _, part := range []int64{part - 1, part, part + 1} {
 				if part > math.MaxInt64/100 || part < math.MinInt64/100 {
 					continue

@@ -261,7 +261,8 @@ func (w *surveyed) comparePlaces(state fwk.CycleState, pass []bool, scores []int
 	}
 	for _, at := range places {
 		if filtered && passAt[at] != pass[at] || scored && scoresAt[at] != scores[at] {
-			w.t.Fatalf("node %d: some nodes surveyed: %v %d; all: %v %d", at, passAt[at], scoresAt[at], pass[at], scores[at])
+			w.t.Fatalf("node %d: some nodes surveyed: %v %d; all: %v %d", at, passAt[at], scoresAt[at], pass[at],
+				scores[at])
 		}
 	}
 }
