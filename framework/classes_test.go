@@ -129,6 +129,43 @@ func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 	}
 }
 
+// TestAMemoThatHasMissedChangesLooksAtAllNodes has so many changes between two pods that the cluster does not know the
+// first of them any more.
+func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
+	w.plain = true
+	change := func(at int) { // nothing that all memos are dropped for, as they are when a node's images change
+		node := &v1.Node{}
+		node.Name, node.Spec.Unschedulable = fmt.Sprintf("node-%02d", at), w.g.oneIn(2)
+		node.Status.Allocatable = v1.ResourceList{"pods": resource.MustParse("110"), "memory": resource.MustParse("64Gi"),
+			"cpu": *resource.NewQuantity(1+w.g.Int64N(64), resource.DecimalSI)}
+		if _, err := w.state.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := range w.nodes {
+		change(at)
+	}
+	for i := range 6 {
+		pod := w.podOfFewShapes(0)
+		pod.Name, pod.UID = fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("p%d", i))
+		if i == 5 { // like no other
+			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("7m")}
+		}
+		with := w.with.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+		if diff := comparePlacements(with, without); diff != "" {
+			t.Fatalf("pod %d: with and without classes differ in %s", i, diff)
+		}
+		for at := range 70 {
+			change(at)
+		}
+		for range 3000 {
+			change(79)
+		}
+	}
+}
+
 // TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class
 // learn in between of nodes that a rehearsal has changed.
 func TestARankingFollowsTheHighestScore(t *testing.T) {
