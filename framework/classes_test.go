@@ -133,7 +133,6 @@ func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
 // first of them any more.
 func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
-	w.plain = true
 	change := func(at int) { // nothing that all memos are dropped for, as they are when a node's images change
 		node := &v1.Node{}
 		node.Name, node.Spec.Unschedulable = fmt.Sprintf("node-%02d", at), w.g.oneIn(2)
@@ -147,11 +146,10 @@ func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 		change(at)
 	}
 	for i := range 6 {
-		pod := w.podOfFewShapes(0)
-		pod.Name, pod.UID = fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("p%d", i))
-		if i == 5 { // like no other
-			pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("7m")}
-		}
+		pod := &v1.Pod{}
+		pod.Name, pod.Namespace, pod.UID = fmt.Sprintf("p%d", i), "ns", types.UID(fmt.Sprintf("p%d", i))
+		pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(100+i/5), resource.DecimalSI)}}}}
 		with := w.with.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
 		without := w.without.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
 		if diff := comparePlacements(with, without); diff != "" {
