@@ -136,8 +136,10 @@ func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 	change := func(at int) { // nothing that all memos are dropped for, as they are when a node's images change
 		node := &v1.Node{}
 		node.Name, node.Spec.Unschedulable = fmt.Sprintf("node-%02d", at), w.g.oneIn(2)
-		node.Status.Allocatable = v1.ResourceList{"pods": resource.MustParse("110"), "memory": resource.MustParse("64Gi"),
-			"cpu": *resource.NewQuantity(1+w.g.Int64N(64), resource.DecimalSI)}
+		node.Status.Allocatable = v1.ResourceList{
+			"pods": resource.MustParse("110"), "memory": resource.MustParse("64Gi"),
+			"cpu": *resource.NewQuantity(1+w.g.Int64N(64), resource.DecimalSI),
+		}
 		if _, err := w.state.UpsertNode(node); err != nil {
 			t.Fatal(err)
 		}
