@@ -54,7 +54,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&o.Kube, "kube", false, "measure kube-scheduler")
 	f.IntVar(&o.Nodes, "nodes", 5000, "how many nodes there are")
 	f.IntVar(&o.Pods, "pods", 10000, "how many pods come")
-	f.IntVar(&o.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
+	f.Var(o.GangFlag(), "gang", workload.GangUsage)
 	f.IntVar(&o.Shapes, "shapes", 1, "how many different requests there are")
 	f.BoolVar(&o.Spread, "spread", false, "spread the pods over zones")
 	f.BoolVar(&o.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one")
@@ -105,7 +105,8 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
 		"--dra="+strconv.FormatBool(o.DRA),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
-		"--gang="+strconv.Itoa(o.Gang), "--shapes="+strconv.Itoa(o.Shapes), "--sample="+strconv.Itoa(int(o.Percentage)),
+		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),
+		"--sample="+strconv.Itoa(int(o.Percentage)),
 		"--limit="+o.Limit.String(),
 		"--batch="+strconv.Itoa(o.Batch), "--dir="+o.Dir)
 	var out, complaint bytes.Buffer

@@ -319,8 +319,11 @@ func (s *State) Allow(p *Pod) {
 
 // Confirm makes a pod that was being bound Bound on its node.
 func (s *State) Confirm(p *Pod) error {
-	bound := onNode(p.info, p.Node)
-	p.Object, p.Volumes, p.Devices = bound.Pod, nil, nil
+	bound := p.info.Pod // with its node since it was assumed
+	if bound.Spec.NodeName != p.Node {
+		bound = onNode(p.info, p.Node).Pod
+	}
+	p.Object, p.Volumes, p.Devices = bound, nil, nil
 	s.setStage(p, Bound)
 	_, err := s.informers.Upsert(eventlog.Pods, p.Object)
 	return err

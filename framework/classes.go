@@ -34,10 +34,10 @@ import (
 // node that pods are nominated to, the class is not used.
 
 const (
-	// maxClassNodes bounds the memory: the number of classes times the number of nodes. A node takes about 50 bytes in
-	// each class, and 150 where it is refused. When there are too many, the class that was not used for longest goes.
-	// leastClasses may be kept in any case.
-	maxClassNodes = 1 << 20
+	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, and 8 for each plugin that
+	// scores in the class. So there is room for 400 classes of 15,000 nodes, or 130 of 50,000. When there are too many,
+	// the class that was not used for longest goes. leastClasses may be kept in any case.
+	maxClassBytes = 256 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
 	minClassNodes = 64
@@ -52,6 +52,23 @@ type classes struct {
 	rankings  map[string]*ranking  // by template
 	templates map[string]*template // by what encode says
 	key       []byte               // the memory of encode
+
+	passing    ranking // of the pods that are the first of their template
+	read       learned // of the plugins that survey nodes at places
+	rehearsals uint64  // how many have ended
+	bounds     int     // for tests: in the place of the bounds of memory; 0 for none
+
+	all    []int32 // the places of all nodes
+	places []int32 // the memory of distinct
+	seen   []bool
+}
+
+// most returns the bound of memory that is in force.
+func (m *classes) most(bound int) int {
+	if m.bounds > 0 {
+		return m.bounds
+	}
+	return bound
 }
 
 // class is what the plugins inside of a class answered for each node.
@@ -60,14 +77,20 @@ type class struct {
 	filters []int  // ids of the plugins whose answers are kept; if others are to run, all answers are dropped
 	scorers []int
 	nodes   []classNode // as World.Lister lists them
-	raw     []int64     // len(scorers) for each node
+	refused refusals
+	raw     []int64 // len(scorers) for each node
+
+	filteredTo learned // up to where the filters of the class have been asked for every node
 }
+
+// bytes is how much memory the class takes by nodes.
+func (k *class) bytes() int { return len(k.nodes)*24 + len(k.raw)*8 }
 
 // classNode is what is known of one node. filtered and scored are the node's generations when it was filtered and
 // scored, 0 for never: an answer holds as long as the node has that generation.
 type classNode struct {
 	filtered, scored int64
-	status           *fwk.Status // nil: feasible
+	refusal          int32 // the number of the reason in refused; 0: feasible
 }
 
 // insideClasses are the plugins whose Filter and Score rest on what a class goes by and on nothing else, for pods that
@@ -86,11 +109,13 @@ var besideClasses = []string{names.NodeResourcesFit, names.NodeResourcesBalanced
 // prepareClasses finds out what of the profile's plugins can be kept; off says that nothing is to be.
 func (p *Profile) prepareClasses(off bool) {
 	p.classes.off = off || p.world.Version == nil
-	p.prepared = make([]bool, len(p.plugins))
+	p.prepared, p.claimless = make([]bool, len(p.plugins)), make([]bool, len(p.plugins))
 	p.apart = make([]bool, len(p.plugins))
+	p.findPlaceSurveyors()
 	// any order: each has its own place
 	for name, id := range p.ids {
 		p.prepared[id] = slices.Contains(preparesByTemplate, name)
+		p.claimless[id] = slices.Contains(skipsClaimless, name)
 		p.apart[id] = !slices.Contains(insideClasses, name)
 	}
 	for _, point := range []ExtensionPoint{Filter, Score} {
@@ -104,6 +129,7 @@ func (p *Profile) prepareClasses(off bool) {
 func (m *classes) reset(version uint64) {
 	m.version = version
 	m.byKey, m.rankings, m.templates = map[string]*class{}, map[string]*ranking{}, map[string]*template{}
+	m.passing, m.read = ranking{}, learned{}
 }
 
 // membership is in which class the pods of a template are.
@@ -177,13 +203,22 @@ func (c *search) classify(nodes int) {
 func (m *classes) find(key string, nodes int) *class {
 	k, ok := m.byKey[key]
 	if !ok {
-		if len(m.byKey) < max(leastClasses, maxClassNodes/nodes) {
-			k = &class{nodes: make([]classNode, nodes)}
-		} else {
+		sum := 0
+		// any order: a sum
+		for _, k := range m.byKey {
+			sum += k.bytes()
+		}
+		for k == nil {
+			if sum < m.most(maxClassBytes) || len(m.byKey) < leastClasses {
+				k = &class{nodes: make([]classNode, nodes)}
+				break
+			}
 			oldest := leastRecent(m.byKey, func(k *class) uint64 { return k.used })
-			k = &class{nodes: m.byKey[oldest].nodes, raw: m.byKey[oldest].raw[:0]}
+			if sum -= m.byKey[oldest].bytes(); sum < m.most(maxClassBytes) {
+				k = &class{nodes: m.byKey[oldest].nodes, raw: m.byKey[oldest].raw[:0]}
+				clear(k.nodes)
+			}
 			delete(m.byKey, oldest)
-			clear(k.nodes)
 		}
 		m.byKey[key] = k
 	}
@@ -218,6 +253,8 @@ func (k *class) keepFilters(filters []entry[fwk.FilterPlugin]) {
 		return
 	}
 	clear(k.nodes)
+	k.refused.reset()
+	k.filteredTo = learned{}
 	k.filters = k.filters[:0]
 	for _, e := range filters {
 		k.filters = append(k.filters, e.id)
@@ -252,9 +289,10 @@ func (k *class) filter(c *search, at int, node fwk.NodeInfo) *fwk.Status {
 		if status.IsError() {
 			return status
 		}
-		n.filtered, n.status = g, status
+		k.refused.drop(n.refusal)
+		n.filtered, n.refusal = g, k.refused.add(status)
 	}
-	return n.status
+	return k.refused.of(n.refusal)
 }
 
 // score returns the raw scores that the scorers of the class give to the at-th node. They must not be changed.

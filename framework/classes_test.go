@@ -86,6 +86,86 @@ func TestClassesSaveWork(t *testing.T) {
 	}
 }
 
+// TestManyShapesThatTakeTurnsAreRemembered counts, for 40 shapes that take turns, how often a node is filtered and
+// scored: in all for the first pod of a shape and for the second, which has a ranking made, and then where pods were
+// placed since. Without room for as many rankings it is all nodes each time, and the same is decided.
+func TestManyShapesThatTakeTurnsAreRemembered(t *testing.T) {
+	const nodes, shapes, pods = 80, 40, 280
+	for name, c := range map[string]struct{ bound, least, most int }{
+		"room for all":  {0, pods, 2*nodes*shapes + (pods-2*shapes)*shapes},
+		"room for some": {20 * 17 * nodes, nodes * pods, nodes * pods},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(2, 2))})
+			w.plain = true
+			w.with.BoundMemos(c.bound)
+			for i := range pods {
+				pod := w.podOfFewShapes(0)
+				pod.Name, pod.UID = fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("p%d", i))
+				pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+					"cpu": *resource.NewMilliQuantity(int64(1+i%shapes), resource.DecimalSI)}}}}
+				with := w.with.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+				without := w.without.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+				if diff := comparePlacements(with, without); diff != "" {
+					t.Fatalf("pod %d: with and without classes differ in %s", i, diff)
+				}
+				if with.Node != "" {
+					w.assume(pod, with.Node)
+				}
+				if n := w.with.RankedBytes(); c.bound > 0 && n > c.bound {
+					t.Fatalf("pod %d: the rankings take %d bytes, want at most %d", i, n, c.bound)
+				}
+			}
+			if n := w.with.Ranked(); n < c.least || n > c.most {
+				t.Errorf("nodes were filtered and scored %d times, want %d to %d", n, c.least, c.most)
+			}
+			filters, asked := w.with.Evaluations()
+			// A plugin that surveys is asked for the words with which it refuses a node, and a few nodes take no pods.
+			if filters > nodes+pods || asked > w.with.Ranked()/10 {
+				t.Errorf("the class filtered %d nodes, want at most %d; %d times a plugin was asked that surveys nodes",
+					filters, nodes+pods, asked)
+			}
+		})
+	}
+}
+
+// TestAMemoThatHasMissedChangesLooksAtAllNodes has so many changes between two pods that the cluster does not know the
+// first of them any more.
+func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
+	change := func(at int) { // nothing that all memos are dropped for, as they are when a node's images change
+		node := &v1.Node{}
+		node.Name, node.Spec.Unschedulable = fmt.Sprintf("node-%02d", at), w.g.oneIn(2)
+		node.Status.Allocatable = v1.ResourceList{
+			"pods": resource.MustParse("110"), "memory": resource.MustParse("64Gi"),
+			"cpu": *resource.NewQuantity(1+w.g.Int64N(64), resource.DecimalSI),
+		}
+		if _, err := w.state.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := range w.nodes {
+		change(at)
+	}
+	for i := range 6 {
+		pod := &v1.Pod{}
+		pod.Name, pod.Namespace, pod.UID = fmt.Sprintf("p%d", i), "ns", types.UID(fmt.Sprintf("p%d", i))
+		pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(100+i/5), resource.DecimalSI)}}}}
+		with := w.with.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), pod, i, nil)
+		if diff := comparePlacements(with, without); diff != "" {
+			t.Fatalf("pod %d: with and without classes differ in %s", i, diff)
+		}
+		for at := range 70 {
+			change(at)
+		}
+		for range 3000 {
+			change(79)
+		}
+	}
+}
+
 // TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class
 // learn in between of nodes that a rehearsal has changed.
 func TestARankingFollowsTheHighestScore(t *testing.T) {

@@ -2,3 +2,17 @@ package framework
 
 // NormalizedByHighest is for tests of what is said of these plugins.
 var NormalizedByHighest = normalizedByHighest
+
+// BoundMemos sets the bound of memory for rankings and for classes.
+func (p *Profile) BoundMemos(bytes int) { p.classes.bounds = bytes }
+
+// RankedBytes is how much memory the rankings take, and Ranked how often a node was filtered and scored for one.
+func (p *Profile) RankedBytes() (n int) {
+	for _, r := range p.classes.rankings {
+		n += r.bytes()
+	}
+	return n
+}
+
+// Ranked is how often a node was filtered and scored for a ranking.
+func (p *Profile) Ranked() int { return p.ranked }

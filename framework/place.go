@@ -56,6 +56,7 @@ type search struct {
 	// World.Claims. For a pod that has a template.
 	claims      []byte
 	knownClaims bool
+	claimless   bool // the pod has neither, and its status names no claims
 
 	template *template   // the pod's, nil for none
 	class    *class      // the pod's, nil for none
@@ -71,6 +72,9 @@ type search struct {
 	survey        survey
 	totals        []int64 // of the feasible nodes
 	column        []int64 // one scorer's scores of them
+	passed        [][]bool
+	rankedAt      []int32 // places of nodes that get a total in a ranking
+	fixed         []int32 // what is known of their totals
 
 	refused  []refusal
 	narrowed []fwk.NodeInfo

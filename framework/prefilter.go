@@ -114,7 +114,7 @@ func (c *search) traceLeftOut(nodes []fwk.NodeInfo, plugin, reason string) {
 
 // runPreFilter asks the plugin, or recalls what it answered for another pod of the template.
 func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if c.template == nil || !c.p.prepared[e.id] {
+	if c.template == nil || !c.p.prepared[e.id] && !(c.claimless && c.p.claimless[e.id]) {
 		return e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
 	}
 	state, memo := c.state.(*CycleState), &c.template.preFilters[e.id]
@@ -123,7 +123,7 @@ func (c *search) runPreFilter(e entry[fwk.PreFilterPlugin], nodes []fwk.NodeInfo
 	}
 	before := len(state.data)
 	result, status := e.plugin.PreFilter(c.ctx, c.state, c.pod, nodes)
-	if result.AllNodes() && (status.IsSuccess() || status.IsSkip()) {
+	if result.AllNodes() && (status.IsSuccess() && c.p.prepared[e.id] || status.IsSkip()) {
 		memo.keep(state, before, status.IsSkip())
 	}
 	return result, status

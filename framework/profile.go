@@ -42,15 +42,19 @@ type Profile struct {
 
 	ids          map[string]int // plugin ids by name
 	prepared     []bool         // by plugin id: in preparesByTemplate
+	claimless    []bool         // by plugin id: in skipsClaimless
 	apart        []bool         // by plugin id: the plugin stands apart from every class
 	bindingCycle bool           // some plugin takes part in binding cycles
 	unranked     bool           // what some plugin says of a node may change though the node does not
+
+	placeSurveyors []PlaceSurveyor
 
 	stage   stage
 	search  search
 	classes classes
 
 	evaluations, apartEvaluations int
+	ranked                        int // how often a node was filtered and scored for a ranking
 }
 
 // entry is a plugin with what would cost a call or a map look-up to ask again: its name, and its number

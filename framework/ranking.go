@@ -16,6 +16,8 @@ import (
 // Invariant: after update the best place is the node that a search without a ranking would find: the one with the
 // highest total of the weighted, normalized scores, and of equals the first by name, which is the first in the list.
 //
+// A pod that is like no other has a ranking of its own, which is forgotten at once.
+//
 // A normalized score depends on the scores of the other feasible nodes. For plugins in normalizedByHighest it depends
 // on the highest of them alone, and when that changes, all totals are computed again. Example: TaintToleration counts
 // the taints that the pod does not tolerate, and the highest count is 3. When the only node with 3 is feasible no more,
@@ -25,9 +27,13 @@ import (
 // one. TestScoresNormalizedByTheHighest compares.
 var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, names.DynamicResources}
 
-// maxRankedNodes bounds the memory of rankings, of which a node takes some 60 bytes in each, as maxClassNodes does that
-// of classes.
-const maxRankedNodes = 1 << 21
+// maxRankingBytes bounds the memory of a profile's rankings. A node takes some 8.3 bytes in each, and 4 more for each
+// plugin that normalizes scores. So there is room for a thousand rankings of 15,000 nodes, or three hundred of 50,000.
+// When there are too many, the one that was not used for longest goes. leastRankings may be kept in any case.
+const (
+	maxRankingBytes = 128 << 20
+	leastRankings   = 16
+)
 
 // ranking is that of a template.
 type ranking struct {
@@ -35,50 +41,45 @@ type ranking struct {
 	filters []int  // ids of the plugins that it was made with; with others it begins empty
 	scorers []int
 
-	ready bool    // all nodes have been ranked once
-	since uint64  // of World.Changed: every node that changed before is ranked
-	dirty []int32 // nodes that were filtered and scored again, and are not yet in winners with their new total
+	ready bool   // all nodes have been ranked once
+	since uint64 // of World.Changed: every node that changed before is ranked
 
-	nodes    []rankedNode // as World.Lister lists them
+	totals   maxTree // by node, as World.Lister lists them; unranked if the node is not feasible
+	refusal  []int32 // by node: the number of the reason in refused, 0 if it is feasible
+	refused  refusals
 	feasible int
-	refused  tally   // why the others are not feasible
 	scales   []scale // of the scorers that normalize, in their order
-
-	// winners is a tree over the places of the nodes: winners[1] is the place of the best one of all, and winners[i]
-	// the better of winners[2i] and winners[2i+1]. The leaves begin at half of its length.
-	winners []int32
 }
 
-// rankedNode is what a node's place is computed from.
-type rankedNode struct {
-	generation int64       // of the node when it was filtered and scored; 0: not ranked
-	status     *fwk.Status // nil: feasible
-	fixed      int64       // the part of total that does not depend on other nodes
-	total      int64       // unranked if the node is not feasible
-}
-
-// unranked is below every total.
-const unranked = math.MinInt64
+// unranked is below every total. maxTotal is the highest total that there may be where pods are ranked, because totals
+// have 32 bits: with weights that add up to more than 21 million there are no rankings.
+const (
+	unranked = math.MinInt32
+	maxTotal = math.MaxInt32
+)
 
 // scale is the range of the raw scores that a plugin gives to feasible nodes.
 type scale struct {
 	scorer  int             // its place among the scorers
-	raw     []int64         // by node
-	count   map[int64]int   // feasible nodes, by raw score
-	highest int64           // of count
-	value   map[int64]int64 // normalized, by raw score, for this highest; filled as asked
+	raw     []int32         // by node; nil as long as all are 0
+	zeros   int             // how many feasible nodes have the raw score 0
+	count   map[int32]int   // the other feasible nodes, by raw score
+	highest int32           // of count; 0 if none is above
+	value   map[int32]int32 // normalized and weighted, by raw score, for this highest; filled as asked
+	before  map[int32]int32 // value, for the highest before
 }
 
-// rank finds the best node by the ranking of the pod's template. It returns false if this search cannot use a ranking.
-// Nothing has changed then, except that PreScore may have run.
+// rank finds the best node by the ranking of the pod's template, or by one that is made for this pod if it is the
+// first of its template. It returns false if this search cannot use a ranking. Nothing has changed then, except that
+// PreScore may have run.
 func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
-	if c.class == nil || !c.member.ranked || !c.template.again || c.p.world.Changed == nil || c.reserved != nil ||
+	if c.class == nil || !c.member.ranked || c.p.world.Changed == nil || c.reserved != nil ||
 		c.nominator != nil || len(c.refused) > 0 ||
 		c.p.stage.changed != nil || len(c.p.score) == 0 || NumFeasibleNodesToFind(c.p.percentage,
 		len(nodes)) < len(nodes) {
 		return false
 	}
-	r := c.p.classes.rankingOf(c.template.key, len(nodes))
+	r := c.p.classes.rankingOf(c.template)
 	all := c.feasible
 	c.feasible = nodes // the plugins that score in classes look at none of them
 	status := c.preScore()
@@ -91,182 +92,358 @@ func (c *search) rank(nodes []fwk.NodeInfo, out *Placement) bool {
 		*r = ranking{used: r.used}
 		return false
 	}
-	for _, row := range r.refused.rows {
-		if row.Nodes > 0 {
-			c.tally.count(rejectionKey{row.Plugin, row.Code, row.Reason}, row.Nodes)
-		}
-	}
+	r.refused.count(&c.tally)
 	out.Evaluated, out.Feasible = int64(len(nodes)), int64(r.feasible)
 	if r.feasible == 0 {
 		for i := range nodes {
 			at := (out.Next + i) % len(nodes)
-			c.refused = append(c.refused, refusal{nodes[at], r.nodes[at].status})
+			c.refused = append(c.refused, refusal{nodes[at], r.refused.of(r.refusal[at])})
 		}
 		*out = c.refuseAll(*out)
 		return true
 	}
-	best := r.winners[1]
+	best := r.totals.first()
 	out.Node = nodes[best].Node().Name
 	if r.feasible > 1 {
-		out.Score = r.nodes[best].total
+		out.Score = int64(r.totals.numbers()[best])
 	}
 	out.Rejections = c.tally.rejections()
 	return true
 }
 
-// rankingOf returns the ranking of the template, which may be empty. The one that was not used for longest goes if
-// there are as many as there may be.
-func (m *classes) rankingOf(template string, nodes int) *ranking {
-	r, ok := m.rankings[template]
+// rankingOf returns the ranking of the template, which may be empty. The first pod of a template, which may be the
+// last, has one that is forgotten.
+func (m *classes) rankingOf(t *template) *ranking {
+	if !t.again {
+		m.passing.ready = false
+		return &m.passing
+	}
+	r, ok := m.rankings[t.key]
 	if !ok {
-		if len(m.rankings) >= max(leastClasses, maxRankedNodes/nodes) {
-			delete(m.rankings, leastRecent(m.rankings, func(r *ranking) uint64 { return r.used }))
-		}
 		r = &ranking{}
-		m.rankings[template] = r
+		m.rankings[t.key] = r
 	}
 	m.clock++
 	r.used = m.clock
 	return r
 }
 
+// boundRankings drops the rankings that were not used for longest until the others are within the bound.
+func (m *classes) boundRankings() {
+	sum := 0
+	// any order: a sum
+	for _, r := range m.rankings {
+		sum += r.bytes()
+	}
+	for sum > m.most(maxRankingBytes) && len(m.rankings) > leastRankings {
+		oldest := leastRecent(m.rankings, func(r *ranking) uint64 { return r.used })
+		sum -= m.rankings[oldest].bytes()
+		delete(m.rankings, oldest)
+	}
+}
+
+// bytes is how much memory the ranking may take by nodes.
+func (r *ranking) bytes() int { return r.totals.bytes() + 4*len(r.refusal)*(1+len(r.scales)) }
+
 // fits reports whether the plugins that score allow a ranking. If other plugins filter or score than before, the
 // ranking begins empty.
 func (r *ranking) fits(c *search, nodes int) bool {
-	if len(r.nodes) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
+	if len(r.refusal) == nodes && sameIDs(r.filters, c.filters, func(e entry[fwk.FilterPlugin]) int { return e.id }) &&
 		sameIDs(r.scorers, c.scorers, func(s scorer) int { return s.id }) {
 		return true
 	}
+	highest := int64(0)
 	for _, s := range c.scorers {
 		if s.plugin.ScoreExtensions() != nil && !slices.Contains(normalizedByHighest, s.name) {
 			return false
 		}
+		highest += s.weight
 	}
-	*r = ranking{used: r.used, nodes: make([]rankedNode, nodes)}
+	if highest > maxTotal/fwk.MaxScore {
+		return false
+	}
+	*r = ranking{used: r.used, totals: newMaxTree(nodes), refusal: make([]int32, nodes)}
 	for _, f := range c.filters {
 		r.filters = append(r.filters, f.id)
 	}
-	leaves := 1
-	for leaves < nodes {
-		leaves *= 2
-	}
-	r.winners = make([]int32, 2*leaves)
 	for i, s := range c.scorers {
 		r.scorers = append(r.scorers, s.id)
 		if s.plugin.ScoreExtensions() != nil {
-			r.scales = append(r.scales, scale{scorer: i, raw: make([]int64, nodes), count: map[int64]int{},
-				value: map[int64]int64{}})
+			r.scales = append(r.scales, scale{scorer: i, count: map[int32]int{}, value: map[int32]int32{},
+				before: map[int32]int32{}})
 		}
 	}
+	c.p.classes.boundRankings()
 	return true
 }
 
 // update looks at the nodes that have changed and gives them their places. It returns false if a plugin failed, or gave
 // a score that it may not give.
 func (r *ranking) update(c *search, nodes []fwk.NodeInfo) bool {
+	m := &c.p.classes
 	places, now, known := c.p.world.Changed(r.since)
-	if !r.ready || !known || len(places) > len(nodes) {
-		c.surveyFilters(nodes)
-		c.surveyScores(nodes)
-		for at := range nodes {
-			if !r.look(c, at, nodes[at]) {
-				return false
-			}
-		}
+	anew := !r.ready || !known || len(places) >= len(nodes)
+	if r.since = now; anew {
+		places = m.everywhere(len(nodes))
+		r.reset()
 	} else {
+		places = m.distinct(places, len(nodes))
 		for _, at := range places {
-			if !r.look(c, int(at), nodes[at]) {
-				return false
-			}
+			r.forget(at)
 		}
 	}
-	r.since = now
+	if !c.learn(nodes) || !r.look(c, nodes, places) {
+		return false
+	}
 	moved := false
 	for i := range r.scales {
 		moved = r.scales[i].rescale() || moved
 	}
-	if moved || !r.ready {
-		for at := range r.nodes {
-			if r.nodes[at].status == nil && !r.sum(c, at) {
-				return false
-			}
-		}
-		r.build()
-		r.ready, r.dirty = true, r.dirty[:0]
+	if !r.complete(c) {
+		return false
+	}
+	if !anew && !moved {
+		r.move(c, places)
 		return true
 	}
-	for _, at := range r.dirty {
-		if r.nodes[at].status == nil && !r.sum(c, int(at)) {
-			return false
-		}
-		r.climb(at)
+	if !anew && !r.shift(c, places) {
+		return false
 	}
-	r.dirty = r.dirty[:0]
+	r.write(c, places)
+	r.totals.build()
+	r.ready = true
 	return true
 }
 
-// look filters and scores the node if it has changed, and notes the result. Its total is computed later, by sum, when
-// the highest raw scores are known.
-func (r *ranking) look(c *search, at int, node fwk.NodeInfo) bool {
-	n := &r.nodes[at]
-	generation := node.GetGeneration()
-	if n.generation == generation {
-		return true
+// reset forgets all nodes.
+func (r *ranking) reset() {
+	clear(r.refusal)
+	r.refused.reset()
+	r.feasible, r.ready = 0, false
+	for i := range r.scales {
+		s := &r.scales[i]
+		clear(s.count)
+		clear(s.value)
+		clear(s.raw)
+		s.zeros, s.highest = 0, 0
 	}
-	status := c.filterAt(at, node)
-	if status.IsError() {
-		return false
-	}
-	raw := sized(c.rawScores, len(c.scorers))
-	c.rawScores = raw
-	if status == nil && c.scoreAt(c.scorers, at, node, raw) != nil {
-		return false
-	}
-	if n.generation != 0 {
-		r.forget(at, n)
-	}
-	*n = rankedNode{generation: generation, status: status, total: unranked}
-	r.dirty = append(r.dirty, int32(at))
-	if status != nil {
-		r.refused.add(status, 1)
-		return true
-	}
-	r.feasible++
-	next := 0
-	for i, score := range raw {
-		if next < len(r.scales) && r.scales[next].scorer == i {
-			s := &r.scales[next]
-			s.raw[at] = score
-			s.count[score]++
-			next++
-			continue
-		}
-		if score < fwk.MinScore || score > fwk.MaxScore {
-			return false
-		}
-		n.fixed += score * c.scorers[i].weight
-	}
-	return true
 }
 
-// forget takes back what is noted of a node.
-func (r *ranking) forget(at int, n *rankedNode) {
-	if n.status != nil {
-		r.refused.add(n.status, -1)
+// forget takes back what is noted of a node, except for its total.
+func (r *ranking) forget(at int32) {
+	if i := r.refusal[at]; i != 0 {
+		r.refused.drop(i)
 		return
 	}
 	r.feasible--
 	for i := range r.scales {
-		s := &r.scales[i]
-		if s.count[s.raw[at]]--; s.count[s.raw[at]] == 0 {
-			delete(s.count, s.raw[at])
+		r.scales[i].forget(at)
+	}
+}
+
+// look filters and scores the nodes at places. It leaves in c.rankedAt those that are feasible, and in c.fixed, for
+// each of these, the part of its total that does not depend on other nodes.
+func (r *ranking) look(c *search, nodes []fwk.NodeInfo, places []int32) bool {
+	c.surveyFiltersAt(nodes, places)
+	c.p.ranked += len(places)
+	c.rankedAt = c.rankedAt[:0]
+	passes, asked := c.passes()
+	for _, at := range places {
+		if asked && c.class.nodes[at].refusal == 0 && passAll(passes, at) {
+			r.refusal[at] = 0
+			c.rankedAt = append(c.rankedAt, at)
+			continue
 		}
+		status := c.filterAt(int(at), nodes[at])
+		if status.IsError() {
+			return false
+		}
+		if r.refusal[at] = r.refused.add(status); status == nil {
+			c.rankedAt = append(c.rankedAt, at)
+		}
+	}
+	r.feasible += len(c.rankedAt)
+	return r.scoreAll(c, nodes)
+}
+
+// scoreAll scores the nodes of c.rankedAt, plugin by plugin.
+func (r *ranking) scoreAll(c *search, nodes []fwk.NodeInfo) bool {
+	c.fixed = sized(c.fixed, len(c.rankedAt))
+	clear(c.fixed)
+	c.surveyScoresAt(nodes, c.rankedAt)
+	if len(c.insideScorers) > 0 {
+		for _, at := range c.rankedAt {
+			if n := &c.class.nodes[at]; n.scored != n.filtered {
+				if _, status := c.class.score(c, int(at), nodes[at]); status != nil {
+					return false
+				}
+			}
+		}
+	}
+	next := 0
+	for k := range c.scorers {
+		if !c.columnAt(k, nodes) {
+			return false
+		}
+		if next < len(r.scales) && r.scales[next].scorer == k {
+			s := &r.scales[next]
+			next++
+			if !s.note(c.rankedAt, c.column, len(nodes)) {
+				return false
+			}
+			continue
+		}
+		weight := c.scorers[k].weight
+		for i, score := range c.column {
+			if score < fwk.MinScore || score > fwk.MaxScore {
+				return false
+			}
+			c.fixed[i] += int32(score * weight)
+		}
+	}
+	return true
+}
+
+// columnAt fills the column with the k-th scorer's raw scores of the nodes of c.rankedAt. It returns false if a plugin
+// failed.
+func (c *search) columnAt(k int, nodes []fwk.NodeInfo) bool {
+	c.column = sized(c.column, len(c.rankedAt))
+	if in := c.insideAt[k]; in >= 0 {
+		raw, n := c.class.raw, len(c.insideScorers)
+		for i, at := range c.rankedAt {
+			c.column[i] = raw[int(at)*n+in]
+		}
+		return true
+	}
+	if all := c.survey.scores[k]; all != nil {
+		for i, at := range c.rankedAt {
+			c.column[i] = all[at]
+		}
+		return true
+	}
+	for i, at := range c.rankedAt {
+		score, status := c.scorers[k].plugin.Score(c.ctx, c.state, c.pod, nodes[at])
+		if !status.IsSuccess() {
+			return false
+		}
+		c.column[i] = score
+	}
+	return true
+}
+
+// move gives the nodes at places their new totals, which complete has made, in the tree, one after the other.
+func (r *ranking) move(c *search, places []int32) {
+	for _, at := range places {
+		if r.refusal[at] != 0 {
+			r.totals.set(at, unranked)
+		}
+	}
+	for i, at := range c.rankedAt {
+		r.totals.set(at, c.fixed[i])
+	}
+}
+
+// write gives the nodes at places their new totals, which complete has made. The tree has to be built after it.
+func (r *ranking) write(c *search, places []int32) {
+	numbers := r.totals.numbers()
+	if len(places) > len(c.rankedAt) {
+		for _, at := range places {
+			numbers[at] = unranked
+		}
+	}
+	for i, at := range c.rankedAt {
+		numbers[at] = c.fixed[i]
+	}
+}
+
+// shift changes the totals of the nodes that are not at places, now that another raw score is the highest.
+func (r *ranking) shift(c *search, places []int32) bool {
+	numbers := r.totals.numbers()
+	for _, at := range places {
+		numbers[at] = unranked
+	}
+	for at := range numbers {
+		if numbers[at] == unranked {
+			continue
+		}
+		for i := range r.scales {
+			s := &r.scales[i]
+			raw := s.rawAt(int32(at))
+			now, ok := s.weighted(c, raw)
+			if !ok {
+				return false
+			}
+			numbers[at] += now - s.before[raw]
+		}
+	}
+	return true
+}
+
+// complete makes the totals of the nodes of c.rankedAt in c.fixed: it adds what depends on other nodes. It returns
+// false if a normalized score is out of range.
+func (r *ranking) complete(c *search) bool {
+	for i := range r.scales {
+		s := &r.scales[i]
+		last := int32(0)
+		value, ok := s.weighted(c, last)
+		for n, at := range c.rankedAt {
+			if raw := s.rawAt(at); raw != last {
+				last = raw
+				value, ok = s.weighted(c, raw)
+			}
+			if !ok {
+				return false
+			}
+			c.fixed[n] += value
+		}
+	}
+	return true
+}
+
+func (s *scale) rawAt(at int32) int32 {
+	if s.raw == nil {
+		return 0
+	}
+	return s.raw[at]
+}
+
+// note takes note of the raw scores of feasible nodes. It returns false if one is too large to be kept.
+func (s *scale) note(places []int32, scores []int64, nodes int) bool {
+	for i, at := range places {
+		raw := int32(scores[i])
+		switch {
+		case int64(raw) != scores[i]:
+			return false
+		case raw == 0:
+			s.zeros++
+		default:
+			if s.raw == nil {
+				s.raw = make([]int32, nodes)
+			}
+			s.count[raw]++
+		}
+		if s.raw != nil {
+			s.raw[at] = raw
+		}
+	}
+	return true
+}
+
+// forget takes back what is noted of a feasible node.
+func (s *scale) forget(at int32) {
+	raw := s.rawAt(at)
+	if raw == 0 {
+		s.zeros--
+		return
+	}
+	if s.count[raw]--; s.count[raw] == 0 {
+		delete(s.count, raw)
 	}
 }
 
 // rescale finds the highest raw score again, and reports whether it has changed.
 func (s *scale) rescale() bool {
-	highest := int64(0) // as helper.DefaultNormalizeScore has it
+	highest := int32(0) // as helper.DefaultNormalizeScore has it
 	// any order: a maximum
 	for raw := range s.count {
 		highest = max(highest, raw)
@@ -274,34 +451,26 @@ func (s *scale) rescale() bool {
 	if highest == s.highest {
 		return false
 	}
-	s.highest = highest
+	s.value, s.before = s.before, s.value
 	clear(s.value)
+	s.highest = highest
 	return true
 }
 
-// sum makes the node's total. It returns false if a normalized score is out of range.
-func (r *ranking) sum(c *search, at int) bool {
-	n := &r.nodes[at]
-	n.total = n.fixed
-	for i := range r.scales {
-		s := &r.scales[i]
-		score, ok := s.normalized(c, s.raw[at])
-		if !ok || score < fwk.MinScore || score > fwk.MaxScore {
-			return false
-		}
-		n.total += score * c.scorers[s.scorer].weight
-	}
-	return true
-}
-
-// normalized returns the plugin's normalized score for a raw score, given the highest one.
-func (s *scale) normalized(c *search, raw int64) (int64, bool) {
+// weighted returns the plugin's normalized score for a raw score, given the highest one, times the plugin's weight. It
+// returns false if the plugin failed, or gave a score that it may not give.
+func (s *scale) weighted(c *search, raw int32) (int32, bool) {
 	if value, ok := s.value[raw]; ok {
 		return value, true
 	}
-	value, ok := c.normalizedBeside(&c.scorers[s.scorer], raw, s.highest)
+	by := &c.scorers[s.scorer]
+	score, ok := c.normalizedBeside(by, int64(raw), int64(s.highest))
+	if !ok || score < fwk.MinScore || score > fwk.MaxScore {
+		return 0, false
+	}
+	value := int32(score * by.weight)
 	s.value[raw] = value
-	return value, ok
+	return value, true
 }
 
 // normalizedBeside asks a plugin of normalizedByHighest to normalize a raw score, given the highest one.
@@ -309,30 +478,4 @@ func (c *search) normalizedBeside(s *scorer, raw, highest int64) (int64, bool) {
 	list := fwk.NodeScoreList{{Score: raw}, {Score: highest}}
 	status := s.plugin.ScoreExtensions().NormalizeScore(c.ctx, c.state, c.pod, list)
 	return list[0].Score, status.IsSuccess()
-}
-
-// better returns the better of two places, which may be beyond the nodes.
-func (r *ranking) better(a, b int32) int32 {
-	if int(b) >= len(r.nodes) || int(a) < len(r.nodes) && r.nodes[a].total >= r.nodes[b].total {
-		return a
-	}
-	return b
-}
-
-// build fills the tree.
-func (r *ranking) build() {
-	leaves := len(r.winners) / 2
-	for at := range leaves {
-		r.winners[leaves+at] = int32(at)
-	}
-	for i := leaves - 1; i > 0; i-- {
-		r.winners[i] = r.better(r.winners[2*i], r.winners[2*i+1])
-	}
-}
-
-// climb brings the tree up to date above a node.
-func (r *ranking) climb(at int32) {
-	for i := (len(r.winners)/2 + int(at)) / 2; i > 0; i /= 2 {
-		r.winners[i] = r.better(r.winners[2*i], r.winners[2*i+1])
-	}
 }

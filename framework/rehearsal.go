@@ -48,6 +48,7 @@ func (h *handle) Rehearse(without string, unnominated map[types.UID]bool) *Rehea
 // End brings back the world as it is.
 func (r *Rehearsal) End() {
 	r.p.stage.changed, r.p.stage.listed, r.p.stage.unnominated = nil, nil, nil
+	r.p.classes.rehearsals++
 }
 
 // AddPod puts a pod on the node that it names.

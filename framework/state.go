@@ -34,6 +34,13 @@ type stateEntry struct {
 // NewCycleState returns an empty state for one cycle.
 func NewCycleState() *CycleState { return &CycleState{} }
 
+// usualEntries is how many entries the plugins of the default profile write for a pod without claims and volumes, and
+// usualSkips how many of these ask to be left out, with room to spare: most states never grow.
+const (
+	usualEntries = 12
+	usualSkips   = 12
+)
+
 // Reset empties the state so that it can serve another cycle. Whoever kept the state of the earlier cycle
 // sees it change.
 func (c *CycleState) Reset() {
@@ -79,6 +86,9 @@ func (c *CycleState) Write(key fwk.StateKey, data fwk.StateData) {
 			c.data[i].data = data
 			return
 		}
+	}
+	if c.data == nil {
+		c.data = make([]stateEntry, 0, usualEntries)
 	}
 	c.data = append(c.data, stateEntry{key, data})
 }
@@ -160,6 +170,9 @@ func (n *nameSet) reset() {
 }
 
 func (n *nameSet) add(name string) {
+	if n.names == nil {
+		n.names = make([]string, 0, usualSkips)
+	}
 	n.names = append(n.names, name)
 	n.set = nil
 }

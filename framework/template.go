@@ -33,6 +33,11 @@ var preparesByTemplate = []string{
 	names.NodeResourcesBalancedAllocation,
 }
 
+// skipsClaimless are the plugins whose PreFilter answers Skip for a pod that has no claims and requests no devices, and
+// whatever they leave in the cycle's state then is never changed: all they do later ends where they find no claims in
+// it. For such pods they are in preparesByTemplate, too.
+var skipsClaimless = []string{names.DynamicResources}
+
 // template is what is known of the pods that are made from one.
 type template struct {
 	key        string
@@ -59,6 +64,8 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 		m.reset(v)
 	}
 	c.findClaims()
+	c.claimless = len(c.claims) == 0 && len(c.pod.Status.ResourceClaimStatuses) == 0 &&
+		c.pod.Status.ExtendedResourceClaimStatus == nil
 	key, err := m.encode(c.pod, &c.pod.Spec, c.claims)
 	if err != nil {
 		return nil

@@ -25,15 +25,16 @@ func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 		spec                   workload.Spec
 		filters, apart, allocs int // at the most, the last one by pod
 	}{
-		{"one shape", workload.Spec{Shapes: 1}, 1199, 999, 230},
-		{"20 shapes", workload.Spec{Shapes: 20}, 1199, 19220, 215},
-		{"gangs of 50", workload.Spec{Shapes: 1, Gang: 50}, 1199, 999, 260},
-		{"all different", workload.Spec{Shapes: pods}, 1199, 0, 550},
-		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 200600, 250},
+		{"one shape", workload.Spec{Shapes: 1}, 1199, 0, 200},
+		{"20 shapes", workload.Spec{Shapes: 20}, 1199, 0, 180},
+		{"gangs of 50", workload.Spec{Shapes: 1, Gang: 50}, 1199, 0, 230},
+		{"all different", workload.Spec{Shapes: pods}, 1199, 0, 420},
+		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 200600, 220},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Nodes, c.spec.Pods = nodes, pods
 			filters, apart, allocs := costOf(t, c.spec)
+			t.Logf("filters %d, apart %d, allocations %d", filters, apart, allocs)
 			for _, m := range []struct {
 				what      string
 				got, most int

@@ -136,14 +136,18 @@ func (e *effects) compact() {
 
 // after returns the effects that were decided after entry seq and have no answer.
 func (e *effects) after(seq uint64) []Effect {
-	var out []Effect
-	for i := len(e.slots) - 1; i >= 0 && e.slots[i].Seq > seq; i-- {
+	first := len(e.slots)
+	for first > 0 && e.slots[first-1].Seq > seq {
+		first--
+	}
+	if first == len(e.slots) {
+		return nil
+	}
+	out := make([]Effect, 0, len(e.slots)-first)
+	for i := first; i < len(e.slots); i++ {
 		if x := &e.slots[i]; x.Kind != 0 && (x.Kind != Evict || !e.answered[x.UID]) {
 			out = append(out, *x)
 		}
-	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
 	}
 	return out
 }

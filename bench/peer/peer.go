@@ -80,8 +80,9 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 			return nil, err
 		}
 	}
-	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread,
-		DRA: o.DRA, Text: o.Spec.String()}
+	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
+		Spread: o.Spread,
+		DRA:    o.DRA, Text: o.Spec.String()}
 	h := newHarness(o, turns)
 	began := time.Now()
 	stop, err := h.start(ctx)

@@ -240,8 +240,8 @@ func (d *drive) until(next int) int {
 func (d *drive) arrive(inputs []eventlog.Payload, next, until int) []eventlog.Payload {
 	now := time.Now()
 	for i := next; i < until; i++ {
-		if d.Gang > 0 && i%d.Gang == 0 {
-			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: d.Group(i / d.Gang)})
+		if g, ok := d.Begins(i); ok {
+			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: d.Group(g)})
 		}
 		inputs = d.arrivePod(inputs, i)
 		d.given[i] = now
@@ -286,8 +286,8 @@ func (d *drive) end(inputs []eventlog.Payload, next, until int) []eventlog.Paylo
 				d.free(i)
 			}
 		}
-		if d.Gang > 0 {
-			inputs = append(inputs, deleted(eventlog.PodGroups, d.Group(first/d.Gang)))
+		if g, ok := d.Begins(first); ok {
+			inputs = append(inputs, deleted(eventlog.PodGroups, d.Group(g)))
 		}
 		d.ended = end
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog/boltlog"
 	"github.com/rollcall-sched/rollcall/eventlog/jetstream"
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
 
@@ -62,13 +63,15 @@ type Options struct {
 // Result is what was measured. The time in which the nodes are taken in, and that of Idle, is not part of what the
 // pods' figures are of.
 type Result struct {
-	Nodes  int    `json:"nodes"`
-	Pods   int    `json:"pods"`
-	Gang   int    `json:"gang"`
-	Shapes int    `json:"shapes"`
-	Spread bool   `json:"spread"`
-	DRA    bool   `json:"dra,omitempty"`
-	Text   string `json:"workload"`
+	Nodes int `json:"nodes"`
+	Pods  int `json:"pods"`
+	Gang  int `json:"gang"`
+	// GangMost is the size of the largest gangs, if Gang is that of the smallest.
+	GangMost int    `json:"gangMost,omitempty"`
+	Shapes   int    `json:"shapes"`
+	Spread   bool   `json:"spread"`
+	DRA      bool   `json:"dra,omitempty"`
+	Text     string `json:"workload"`
 
 	// Placed is how many pods were bound, Decisions how many decisions the log was given.
 	Placed    int `json:"placed"`
@@ -119,6 +122,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	defer headroom.Keep()() // as "rollcall run" and "rollcall simulate" have it
 	path := o.Log
 	if path == "" {
 		dir, failed := os.MkdirTemp(o.Dir, "rollcall-bench-")
@@ -138,7 +142,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
-	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, Shapes: o.Shapes, Spread: o.Spread, DRA: o.DRA,
+	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
+		Spread: o.Spread, DRA: o.DRA,
 		Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()

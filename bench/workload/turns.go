@@ -22,9 +22,10 @@ func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 	if stay == 0 {
 		stay = s.Room() * 4 / 5
 	}
-	room -= s.Gang // batches end where gangs do
-	if stay = min(stay, room); stay < max(1, s.Gang) {
-		return Turns{}, fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", s.Nodes, s.Gang, beside)
+	room -= max(s.Gang, s.GangMost) // batches end where gangs do
+	if stay = min(stay, room); stay < max(1, s.Gang, s.GangMost) {
+		return Turns{}, fmt.Errorf("%d nodes are too few for gangs of %d and %d idle pods", s.Nodes,
+			max(s.Gang, s.GangMost), beside)
 	}
 	batch = min(batch, stay)
 	if s.DRA {
@@ -37,8 +38,9 @@ func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
 func (s Spec) Until(t Turns, next int) int {
 	end := min(next+t.Batch, s.Pods)
 	if s.Gang > 0 && end > next {
-		_, end = s.Members((end - 1) / s.Gang)
+		_, _, end = s.gangAt(end - 1)
 	}
+	end = min(end, s.Pods)
 	return end
 }
 

@@ -50,6 +50,9 @@ type Spec struct {
 	// Gang is how many pods make a gang, declared by a PodGroup of scheduling.k8s.io whose minimum that is; the last
 	// gang has the pods that are left. 0: there are no gangs.
 	Gang int
+	// GangMost has gangs differ in size: they have Gang pods at the least and GangMost at the most, see gangCycle.
+	// 0: all have Gang.
+	GangMost int
 	// Shapes is how many different requests for CPU and memory there are, from 1. Pods of one gang have the same,
 	// unless there are as many shapes as pods. At most a million are different.
 	Shapes int
@@ -73,8 +76,10 @@ func (s Spec) Check() error {
 		return fmt.Errorf("%d nodes are too few to spread pods over %d zones", s.Nodes, Zones)
 	case s.Gang < 0:
 		return fmt.Errorf("gangs of %d: want 1 or more, or 0 for no gangs", s.Gang)
-	case s.Gang > s.Room():
-		return fmt.Errorf("gangs of %d: all %d nodes together take %d pods", s.Gang, s.Nodes, s.Room())
+	case s.GangMost != 0 && (s.Gang < 1 || s.GangMost < s.Gang):
+		return fmt.Errorf("gangs of %d to %d: want 1 or more, and no fewer than that", s.Gang, s.GangMost)
+	case max(s.Gang, s.GangMost) > s.Room():
+		return fmt.Errorf("gangs of %d: all %d nodes together take %d pods", max(s.Gang, s.GangMost), s.Nodes, s.Room())
 	}
 	return nil
 }
@@ -99,7 +104,10 @@ func (s Spec) String() string {
 	default:
 		parts = append(parts, fmt.Sprintf("%d shapes", s.Shapes))
 	}
-	if s.Gang > 0 {
+	switch {
+	case s.GangMost > 0:
+		parts = append(parts, fmt.Sprintf("gangs of %d to %d", s.Gang, s.GangMost))
+	case s.Gang > 0:
 		parts = append(parts, fmt.Sprintf("gangs of %d", s.Gang))
 	}
 	if s.Spread {
@@ -177,7 +185,7 @@ func zone(i int) string { return fmt.Sprintf("zone-%d", i%Zones) }
 func (s Spec) shape(pod int) (milliCPU, memory int64) {
 	k := pod
 	if s.Gang > 0 && s.Shapes < s.Pods {
-		k = pod / s.Gang
+		k, _, _ = s.gangAt(pod)
 	}
 	k %= s.Shapes
 	// Eight of them fit a node, whichever they are. 1237 and 8000 have no common divisor, so no two shapes are the same
@@ -225,25 +233,6 @@ func (s Spec) Pod(i int) *corev1.Pod {
 }
 
 func groupName(g int) string { return fmt.Sprintf("gang-%06d", g) }
-
-// groupOf returns the number of the i-th pod's gang.
-func (s Spec) groupOf(i int) (g int, ok bool) {
-	if s.Gang == 0 || i >= s.Pods {
-		return 0, false
-	}
-	return i / s.Gang, true
-}
-
-// Groups is how many gangs there are.
-func (s Spec) Groups() int {
-	if s.Gang == 0 {
-		return 0
-	}
-	return (s.Pods + s.Gang - 1) / s.Gang
-}
-
-// Members returns the numbers of the g-th gang's pods: from first up to, and without, end.
-func (s Spec) Members(g int) (first, end int) { return g * s.Gang, min((g+1)*s.Gang, s.Pods) }
 
 // Group makes the PodGroup of the g-th gang.
 func (s Spec) Group(g int) *schedulingv1beta1.PodGroup {

@@ -22,6 +22,9 @@ func drawSpec(t *rapid.T) Spec {
 	}
 	s.Shapes = rapid.OneOf(rapid.IntRange(1, 50), rapid.Just(s.Pods)).Draw(t, "shapes")
 	s.Gang = min(s.Gang, s.Room())
+	if s.Gang > 0 && rapid.Bool().Draw(t, "sizes") {
+		s.GangMost = min(s.Room(), s.Gang*rapid.IntRange(1, 9).Draw(t, "most")+rapid.IntRange(0, 5).Draw(t, "more"))
+	}
 	return s
 }
 
@@ -73,6 +76,9 @@ func TestEveryMemberIsInOneGangWhoseMinimumIsAllOfThem(t *testing.T) {
 		for g := range s.Groups() {
 			first, end := s.Members(g)
 			group := s.Group(g)
+			if b, ok := s.Begins(first); !ok || b != g {
+				t.Fatalf("pod %d begins gang %d, %v; want %d", first, b, ok, g)
+			}
 			if least := int(group.Spec.SchedulingPolicy.Gang.MinCount); first != next || end <= first ||
 				members[group.Name] != end-first || least != end-first {
 				t.Fatalf("gang %s has pods %d to %d, %d members and the minimum %d", group.Name, first, end,
@@ -131,10 +137,13 @@ func TestWhatIsNoWorkloadIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Spec){
 		"no nodes": func(s *Spec) { s.Nodes = 0 }, "too many nodes": func(s *Spec) { s.Nodes = MaxNodes + 1 },
 		"no pods": func(s *Spec) { s.Pods = 0 }, "too many pods": func(s *Spec) { s.Pods = MaxPods + 1 },
-		"no shapes":              func(s *Spec) { s.Shapes = 0 },
-		"a negative gang":        func(s *Spec) { s.Gang = -1 },
-		"fewer nodes than zones": func(s *Spec) { s.Nodes, s.Spread = 2, true },
-		"a gang that never fits": func(s *Spec) { s.Gang = 9 },
+		"no shapes":                    func(s *Spec) { s.Shapes = 0 },
+		"a negative gang":              func(s *Spec) { s.Gang = -1 },
+		"sizes without a least":        func(s *Spec) { s.GangMost = 2 },
+		"sizes upside down":            func(s *Spec) { s.Gang, s.GangMost = 2, 1 },
+		"a large gang that never fits": func(s *Spec) { s.Gang, s.GangMost = 2, 9 },
+		"fewer nodes than zones":       func(s *Spec) { s.Nodes, s.Spread = 2, true },
+		"a gang that never fits":       func(s *Spec) { s.Gang = 9 },
 	} {
 		bad := good
 		if change(&bad); bad.Check() == nil {
@@ -166,7 +175,7 @@ func TestTurnsLeaveRoomForTheNextBatch(t *testing.T) {
 			if until <= next {
 				t.Fatalf("%s: nothing comes with pod %d", s, next)
 			}
-			if g := s.Gang; g > 0 && until%g != 0 && until != s.Pods {
+			if _, ok := s.Begins(until); s.Gang > 0 && !ok && until != s.Pods {
 				t.Fatalf("%s: a batch ends at pod %d, within a gang", s, until)
 			}
 			for until-ended > turns.Stay && ended < next {
@@ -204,5 +213,26 @@ func TestADeviceIsTakenByOnePodAtATime(t *testing.T) {
 	}
 	if err := errors.Join(u.Leave("a", first), u.Take("b", NodeName(0), first)); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestGangSizesAreSetByAFlag(t *testing.T) {
+	for text, want := range map[string]string{
+		"0": "[0] 0", "16": "[16] 16", "8-64": "[8 16 32 64] 120", "8-100": "[8 16 32 64 100] 220", "5-5": "[5] 5",
+		"3-4": "[3 4] 7",
+		"":    "", "-1": "", "0-8": "", "8-": "", "-8": "", "9-8": "", "8-16-32": "", "x": "", "8- 16": "",
+	} {
+		var s Spec
+		err := s.GangFlag().Set(text)
+		if (err == nil) != (want != "") {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		if sizes, sum := s.gangCycle(); fmt.Sprint(sizes, sum) != want || s.GangFlag().String() != text {
+			t.Errorf("%q: %v %d, %s; want %s", text, sizes, sum, s.GangFlag(), want)
+		}
 	}
 }

@@ -66,6 +66,7 @@ var rooms = []room{
 	{dir: "logs/survey", floor: edge},
 	{dir: "logs/verify", floor: edge},
 	{dir: "logs/logstest", floor: 2, testSupport: true},
+	{dir: "internal/headroom", floor: 6},
 	{dir: "kube/client", floor: 6},
 	{dir: "kube/extender", floor: 6},
 	{dir: "kube/lease", floor: 6},

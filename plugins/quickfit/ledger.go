@@ -1,6 +1,7 @@
 package quickfit
 
 import (
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -8,20 +9,35 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ledger keeps what the plugins read of the nodes side by side, in the order of their list. A row is that of the
-// NodeInfo whose generation it has, which no other content of any node ever has; it is a memo and nothing else.
+// ledger keeps what the plugins read of the nodes side by side, in columns by the order of their list. What it has of a
+// node is that of the NodeInfo whose generation it has, which no other content of any node ever has; it is a memo and
+// nothing else.
 type ledger struct {
-	rows  []row
-	names []v1.ResourceName // the extended resources that were asked for
-	free  []int64           // what is free of them, len(names) for each row
-	none  *shares           // of a pod that requests nothing, for even; nil if nobody asks
+	generation []int64 // 0: of no node
+	pods       []int64 // how many more pods the node may have
+	even       []int64 // with none: the node's evenness
+	of         [kinds]columns
+	names      []v1.ResourceName // the extended resources that were asked for
+	free       [][]int64         // what is free of each of them
+
+	none   *shares // of a pod that requests nothing, for even; nil if nobody asks
+	broken bool    // a node was of a kind that the ledger does not know
+	every  []int32 // the places of all nodes
+}
+
+// columns are the amounts of a resource, by node.
+type columns struct {
+	has     []int64   // allocatable
+	asked   []int64   // taken by what containers request
+	room    []int64   // has - asked
+	counted []int64   // taken, with the least of cpu and memory that a container counts for
+	inverse []float64 // 1/has; 0 if has is 0, or if percent cannot do with it
 }
 
 // row is one node.
 type row struct {
-	generation int64        // 0: of no node
+	generation int64
 	pods       int64        // how many more pods the node may have
-	even       int64        // with a ledger's none: its evenness
 	has        [kinds]int64 // allocatable, by resource
 	asked      [kinds]int64 // taken by what containers request
 	counted    [kinds]int64 // taken, with the least of cpu and memory that a container counts for
@@ -31,9 +47,8 @@ type row struct {
 // anew.
 const maxNames = 16
 
-// columns returns the places among names of the resources that a pod requests; ok is false if it requests too many of
-// them.
-func (l *ledger) columns(scalars []scalar) (at []int, ok bool) {
+// columnsOf returns what is free of the resources that a pod requests; ok is false if it requests too many of them.
+func (l *ledger) columnsOf(scalars []scalar, nodes []fwk.NodeInfo) (free [][]int64, ok bool) {
 	if len(scalars) > maxNames {
 		return nil, false
 	}
@@ -43,45 +58,96 @@ func (l *ledger) columns(scalars []scalar) (at []int, ok bool) {
 			missing++
 		}
 	}
-	if missing > 0 { // then all rows are read anew
-		if len(l.names)+missing > maxNames {
-			l.names = l.names[:0]
+	if missing > 0 && len(l.names)+missing > maxNames {
+		l.names = l.names[:0]
+	}
+	if missing > 0 {
+		for _, s := range scalars {
+			if !slices.Contains(l.names, s.name) {
+				l.names = append(l.names, s.name)
+			}
 		}
-		l.rows, l.free = l.rows[:0], l.free[:0]
+		clear(l.generation) // so that all nodes are read again
+		l.size(len(nodes))
+		l.readAt(nodes, l.every)
 	}
 	for _, s := range scalars {
-		if !slices.Contains(l.names, s.name) {
-			l.names = append(l.names, s.name)
-		}
-		at = append(at, slices.Index(l.names, s.name))
+		free = append(free, l.free[slices.Index(l.names, s.name)])
 	}
-	return at, true
+	return free, !l.broken
 }
 
-// read brings the ledger up to date with the nodes. It returns false if one of them is of a kind that it does not know.
+// size makes room for that many nodes. If there were others, all of them are to be read again.
+func (l *ledger) size(nodes int) {
+	for len(l.free) < len(l.names) {
+		l.free = append(l.free, make([]int64, nodes))
+	}
+	if len(l.generation) == nodes {
+		return
+	}
+	for len(l.every) < nodes {
+		l.every = append(l.every, int32(len(l.every)))
+	}
+	l.every = l.every[:nodes]
+	l.generation = sized(l.generation, nodes)
+	clear(l.generation)
+	l.pods, l.even = sized(l.pods, nodes), sized(l.even, nodes)
+	for i := range l.of {
+		of := &l.of[i]
+		of.has, of.asked, of.room = sized(of.has, nodes), sized(of.asked, nodes), sized(of.room, nodes)
+		of.counted, of.inverse = sized(of.counted, nodes), sized(of.inverse, nodes)
+	}
+	for i := range l.free {
+		l.free[i] = sized(l.free[i], nodes)
+	}
+}
+
+func sized[T any](list []T, length int) []T { return slices.Grow(list[:0], length)[:length] }
+
+// read brings the ledger up to date with all nodes. It returns false if one of them is of a kind that it does not know.
 func (l *ledger) read(nodes []fwk.NodeInfo) bool {
-	if len(l.rows) != len(nodes) {
-		l.rows = slices.Grow(l.rows[:0], len(nodes))[:len(nodes)]
-		clear(l.rows)
-		l.free = slices.Grow(l.free[:0], len(nodes)*len(l.names))[:len(nodes)*len(l.names)]
+	l.size(len(nodes))
+	l.readAt(nodes, l.every)
+	return !l.broken
+}
+
+// readAt brings the ledger up to date with the nodes at places, or with all if there are other nodes than before.
+func (l *ledger) readAt(nodes []fwk.NodeInfo, places []int32) {
+	if len(l.generation) != len(nodes) {
+		l.size(len(nodes))
+		places = l.every
 	}
-	for at, node := range nodes {
-		info, ok := node.(*framework.NodeInfo)
+	if len(places) == len(nodes) {
+		l.broken = false
+	}
+	for _, at := range places {
+		info, ok := nodes[at].(*framework.NodeInfo)
 		if !ok {
-			return false
+			l.broken, l.generation[at] = true, 0
+			continue
 		}
-		if r := &l.rows[at]; r.generation != info.Generation {
-			r.read(info)
-			if l.none != nil {
-				r.even = l.none.evenness(r)
-			}
-			for i, name := range l.names {
-				l.free[at*len(l.names)+i] = info.Allocatable.ScalarResources[name] -
-					info.Requested.ScalarResources[name]
-			}
+		if l.generation[at] != info.Generation {
+			l.put(int(at), info)
 		}
 	}
-	return true
+}
+
+// put writes a node into the columns.
+func (l *ledger) put(at int, info *framework.NodeInfo) {
+	var r row
+	r.read(info)
+	l.generation[at], l.pods[at] = r.generation, r.pods
+	for i := range l.of {
+		of := &l.of[i]
+		of.has[at], of.asked[at], of.counted[at] = r.has[i], r.asked[i], r.counted[i]
+		of.room[at], of.inverse[at] = r.has[i]-r.asked[i], inverse(r.has[i])
+	}
+	if l.none != nil {
+		l.even[at] = l.none.evenness(&r)
+	}
+	for i, name := range l.names {
+		l.free[i][at] = info.Allocatable.ScalarResources[name] - info.Requested.ScalarResources[name]
+	}
 }
 
 func (r *row) read(node *framework.NodeInfo) {
@@ -95,62 +161,204 @@ func (r *row) read(node *framework.NodeInfo) {
 	}
 }
 
+// row returns what the ledger has of a node.
+func (l *ledger) row(at int32) row {
+	r := row{generation: l.generation[at], pods: l.pods[at]}
+	for i := range l.of {
+		of := &l.of[i]
+		r.has[i], r.asked[i], r.counted[i] = of.has[at], of.asked[at], of.counted[at]
+	}
+	return r
+}
+
+// inverse returns 1/has for percent, or 0 if percent could be wrong with it.
+func inverse(has int64) float64 {
+	const exact = 1 << 53 // whole numbers up to it are float64s
+	if has <= 0 || has > exact/fwk.MaxScore {
+		return 0
+	}
+	return 1 / float64(has)
+}
+
+// percent returns part*100/has, whole, for has other than 0. Multiplying takes half the time of dividing, and the
+// quotient, which is 100 at most, is wrong by less than a whole, which is then put right: it is the same for all
+// numbers (TestPercentDividesExactly).
+func percent(part, has int64, inverse float64) int64 {
+	if inverse == 0 || uint64(part) > uint64(has) {
+		return part * fwk.MaxScore / has
+	}
+	whole := part * fwk.MaxScore
+	quotient := int64(float64(whole) * inverse)
+	if rest := whole - quotient*has; rest < 0 {
+		quotient--
+	} else if rest >= has {
+		quotient++
+	}
+	return quotient
+}
+
+// need is what a node has to have at least.
+type need struct {
+	of    []int64
+	least int64
+}
+
+// needs returns what a node must have so that the pod has room there, of what the pod requests.
+func (r *room) needs(l *ledger, free [][]int64) []need {
+	needs := []need{{l.pods, 1}}
+	for i, amount := range r.of {
+		if amount > 0 {
+			needs = append(needs, need{l.of[i].room, amount})
+		}
+	}
+	for i, s := range r.scalars {
+		if s.amount > 0 {
+			needs = append(needs, need{free[i], s.amount})
+		}
+	}
+	return needs
+}
+
+// ReadNodes implements framework.PlaceSurveyor of Rollcall.
+func (f *Fit) ReadNodes(nodes []fwk.NodeInfo, places []int32) { f.ledger.readAt(nodes, places) }
+
 // SurveyFilter implements framework.Surveyor of Rollcall.
 func (f *Fit) SurveyFilter(state fwk.CycleState, nodes []fwk.NodeInfo, pass []bool) bool {
+	return f.ledger.read(nodes) && f.SurveyFilterAt(state, nodes, f.ledger.every, pass)
+}
+
+// SurveyFilterAt implements framework.PlaceSurveyor of Rollcall.
+func (f *Fit) SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool {
 	data, err := state.Read(roomKey)
-	if err != nil {
+	if err != nil || f.ledger.broken {
 		return false
 	}
-	r, l := data.(*room), &f.ledger
-	columns, ok := l.columns(r.scalars)
-	if !ok || !l.read(nodes) {
+	r := data.(*room)
+	free, ok := f.ledger.columnsOf(r.scalars, nodes)
+	if !ok {
 		return false
 	}
-	for at := range l.rows {
-		n := &l.rows[at]
-		ok := n.pods >= 1 && !lacks(r.of[cpu], n.has[cpu], n.asked[cpu]) &&
-			!lacks(r.of[memory], n.has[memory], n.asked[memory]) &&
-			!lacks(r.of[ephemeral], n.has[ephemeral], n.asked[ephemeral])
-		for i, s := range r.scalars {
-			ok = ok && (s.amount <= 0 || s.amount <= l.free[at*len(l.names)+columns[i]])
+	for i, n := range r.needs(&f.ledger, free) {
+		if i == 0 {
+			for _, at := range places {
+				pass[at] = n.of[at] >= n.least
+			}
+			continue
 		}
-		pass[at] = ok
+		for _, at := range places {
+			if n.of[at] < n.least {
+				pass[at] = false
+			}
+		}
 	}
 	return true
 }
 
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (f *Fit) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
+	return f.ledger.read(nodes) && f.SurveyScoreAt(state, nodes, f.ledger.every, scores)
+}
+
+// SurveyScoreAt implements framework.PlaceSurveyor of Rollcall.
+func (f *Fit) SurveyScoreAt(state fwk.CycleState, _ []fwk.NodeInfo, places []int32, scores []int64) bool {
 	data, err := state.Read(leftKey)
-	if err != nil || !f.ledger.read(nodes) {
+	if err != nil || f.ledger.broken {
 		return false
 	}
 	s, most := data.(*shares), f.most()
-	for at := range f.ledger.rows {
-		scores[at] = s.left(&f.ledger.rows[at], most)
+	if len(s.of) == 2 && !most && f.ledger.leftOfTwo(s, places, scores) {
+		return true
+	}
+	for _, at := range places {
+		r := f.ledger.row(at)
+		scores[at] = s.left(&r, most)
 	}
 	return true
 }
 
+// leftOfTwo is shares.left, not most, for two resources. It returns false if some node does not have them.
+func (l *ledger) leftOfTwo(s *shares, places []int32, scores []int64) bool {
+	a, b := &s.of[0], &s.of[1]
+	of, and := &l.of[a.resource], &l.of[b.resource]
+	weights := a.weight + b.weight
+	for _, at := range places {
+		hasA, hasB := of.has[at], and.has[at]
+		if hasA <= 0 || hasB <= 0 || weights <= 0 {
+			return false
+		}
+		sum := int64(0)
+		if left := hasA - of.counted[at] - a.amount; left >= 0 {
+			sum = percent(left, hasA, of.inverse[at]) * a.weight
+		}
+		if left := hasB - and.counted[at] - b.amount; left >= 0 {
+			sum += percent(left, hasB, and.inverse[at]) * b.weight
+		}
+		if weights == 2 && sum >= 0 {
+			scores[at] = sum >> 1
+			continue
+		}
+		scores[at] = sum / weights
+	}
+	return true
+}
+
+// ReadNodes implements framework.PlaceSurveyor of Rollcall.
+func (b *Balanced) ReadNodes(nodes []fwk.NodeInfo, places []int32) { b.ledger.readAt(nodes, places) }
+
 // SurveyFilter implements framework.Surveyor of Rollcall: the plugin filters nothing.
 func (b *Balanced) SurveyFilter(fwk.CycleState, []fwk.NodeInfo, []bool) bool { return false }
 
+// SurveyFilterAt implements framework.PlaceSurveyor of Rollcall: the plugin filters nothing.
+func (b *Balanced) SurveyFilterAt(fwk.CycleState, []fwk.NodeInfo, []int32, []bool) bool { return false }
+
 // SurveyScore implements framework.Surveyor of Rollcall.
 func (b *Balanced) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool {
+	return b.ledger.read(nodes) && b.SurveyScoreAt(state, nodes, b.ledger.every, scores)
+}
+
+// SurveyScoreAt implements framework.PlaceSurveyor of Rollcall.
+func (b *Balanced) SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, scores []int64) bool {
 	data, err := state.Read(balanceKey)
 	if err != nil {
 		return false
 	}
-	s := data.(*shares)
-	if b.ledger.none == nil { // which resources they are is a matter of the arguments, and so the same for all pods
-		b.ledger.none = s.without()
+	s, l := data.(*shares), &b.ledger
+	if l.none == nil { // which resources they are is a matter of the arguments, and so the same for all pods
+		l.none = s.without()
+		clear(l.generation)
+		l.read(nodes)
 	}
-	if !b.ledger.read(nodes) {
+	if l.broken {
 		return false
 	}
-	for at := range b.ledger.rows {
-		r := &b.ledger.rows[at]
-		scores[at] = s.balance(r, r.even)
+	if len(s.of) == 2 && l.balanceOfTwo(s, places, scores) {
+		return true
+	}
+	for _, at := range places {
+		r := l.row(at)
+		scores[at] = s.balance(&r, l.even[at])
+	}
+	return true
+}
+
+// balanceOfTwo is shares.balance for two resources. It returns false if some node does not have them.
+func (l *ledger) balanceOfTwo(s *shares, places []int32, scores []int64) bool {
+	a, b := &s.of[0], &s.of[1]
+	of, and := &l.of[a.resource], &l.of[b.resource]
+	for _, at := range places {
+		hasA, hasB := of.has[at], and.has[at]
+		if hasA <= 0 || hasB <= 0 {
+			return false
+		}
+		takenA, takenB := float64(of.asked[at]+a.amount)/float64(hasA), float64(and.asked[at]+b.amount)/float64(hasB)
+		if takenA > 1 {
+			takenA = 1
+		}
+		if takenB > 1 {
+			takenB = 1
+		}
+		even := int64((1 - math.Abs((takenA-takenB)/2)) * float64(fwk.MaxScore))
+		scores[at] = fwk.MaxScore/2 + (fwk.MaxScore/2+even-l.even[at])/2
 	}
 	return true
 }

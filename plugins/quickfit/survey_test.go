@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,7 +75,9 @@ func TestScoresAndSurveysAreUpstreams(t *testing.T) {
 	for _, test := range scoredBy {
 		t.Run(test.name, func(t *testing.T) {
 			ours, theirs := both(t, test.args)
-			w := &surveyed{t: t, g: rand.New(rand.NewPCG(3, 4)), ours: ours, theirs: theirs}
+			again, _ := both(t, test.args)
+			w := &surveyed{t: t, g: rand.New(rand.NewPCG(3, 4)), ours: ours, theirs: theirs,
+				placed: again.(framework.PlaceSurveyor)}
 			for i := range 30 {
 				w.nodes = append(w.nodes, w.node(i))
 			}
@@ -128,6 +131,9 @@ type surveyed struct {
 	g            *rand.Rand
 	ours, theirs fwk.Plugin
 	nodes        []fwk.NodeInfo
+	placed       framework.PlaceSurveyor // the same as ours, and only told of the nodes that changed
+	changed      []int32                 // since it was asked last
+	others       bool                    // there are other nodes since
 
 	passed, scored, differ int
 }
@@ -144,13 +150,17 @@ func (w *surveyed) node(i int) fwk.NodeInfo {
 
 // change has pods come and go, and nodes change, come and go.
 func (w *surveyed) change(step int) {
-	info := w.nodes[w.g.IntN(len(w.nodes))]
+	changed := w.g.IntN(len(w.nodes))
+	info := w.nodes[changed]
+	if !slices.Contains(w.changed, int32(changed)) {
+		w.changed = append(w.changed, int32(changed))
+	}
 	switch w.g.IntN(8) {
 	case 0:
 		at := w.g.IntN(len(w.nodes))
-		w.nodes = append(w.nodes[:at], w.nodes[at+1:]...)
+		w.nodes, w.others = append(w.nodes[:at], w.nodes[at+1:]...), true
 	case 1, 2:
-		w.nodes = append(w.nodes, w.node(step+100))
+		w.nodes, w.others = append(w.nodes, w.node(step+100)), true
 	case 3:
 		if pods := info.GetPods(); len(pods) > 0 {
 			if err := info.RemovePod(klog.Logger{}, pods[0].GetPod()); err != nil {
@@ -192,6 +202,9 @@ func (w *surveyed) compare(p *v1.Pod) {
 			}
 		}
 	}
+	if w.placed != nil {
+		w.comparePlaces(states[0], pass, scores, skip)
+	}
 	if skip {
 		return
 	}
@@ -220,6 +233,37 @@ func (w *surveyed) compare(p *v1.Pod) {
 	}
 	if differ {
 		w.differ++
+	}
+}
+
+// comparePlaces asks for some of the nodes, after telling of those that changed.
+func (w *surveyed) comparePlaces(state fwk.CycleState, pass []bool, scores []int64, skip bool) {
+	if w.others {
+		w.changed = w.changed[:0]
+		for at := range w.nodes {
+			w.changed = append(w.changed, int32(at))
+		}
+	}
+	w.placed.ReadNodes(w.nodes, w.changed)
+	w.changed, w.others = w.changed[:0], false
+	var places []int32
+	for at := range w.nodes {
+		if w.g.IntN(3) > 0 {
+			places = append(places, int32(at))
+		}
+	}
+	passAt, scoresAt := make([]bool, len(w.nodes)), make([]int64, len(w.nodes))
+	w.g.Shuffle(len(places), func(i, k int) { places[i], places[k] = places[k], places[i] })
+	filtered := w.placed.SurveyFilterAt(state, w.nodes, places, passAt)
+	scored := !skip && w.placed.SurveyScoreAt(state, w.nodes, places, scoresAt)
+	if !skip && scored != w.ours.(framework.Surveyor).SurveyScore(state, w.nodes, scores) {
+		w.t.Fatalf("a survey of some nodes can score: %v; not so of all", scored)
+	}
+	for _, at := range places {
+		if filtered && passAt[at] != pass[at] || scored && scoresAt[at] != scores[at] {
+			w.t.Fatalf("node %d: some nodes surveyed: %v %d; all: %v %d", at, passAt[at], scoresAt[at], pass[at],
+				scores[at])
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
+	"github.com/rollcall-sched/rollcall/bench/workload"
 )
 
 // coreBench is "rollcall bench".
@@ -44,6 +45,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 		Example: `  rollcall bench
   rollcall bench --nodes 15000 --shapes 20
   rollcall bench --gang 512 --classes off -o json
+  rollcall bench --nodes 50000 --pods 200000 --gang 8-1024 --shapes 100
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
@@ -54,7 +56,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f := cmd.Flags()
 	f.IntVar(&b.Nodes, "nodes", 5000, "how many nodes there are")
 	f.IntVar(&b.Pods, "pods", 10000, "how many pods come")
-	f.IntVar(&b.Gang, "gang", 0, "how many pods make a gang; 0: there are no gangs")
+	f.Var(b.GangFlag(), "gang", workload.GangUsage)
 	f.StringVar(&b.shapes, "shapes", "1",
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
+	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/kube/serving"
 	"github.com/rollcall-sched/rollcall/logs"
 	"github.com/rollcall-sched/rollcall/simulate/keep"
@@ -70,7 +71,10 @@ ends the process at once; that loses nothing either: the next start asks the API
   rollcall explain /var/lib/rollcall/log pod default/trainer-0
   rollcall run --kubeconfig ~/.kube/config --log memory --leader-elect=false`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer headroom.Keep()()
+			return r.run(cmd.Context())
+		},
 	}
 	r.flags = cmd
 	f := cmd.Flags()

@@ -16,6 +16,7 @@ import (
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/framework/gates"
+	"github.com/rollcall-sched/rollcall/internal/headroom"
 	"github.com/rollcall-sched/rollcall/kube/extender"
 	"github.com/rollcall-sched/rollcall/sim"
 	"github.com/rollcall-sched/rollcall/sim/report"
@@ -90,7 +91,10 @@ their run time) and run for their run time.`,
   rollcall simulate --nodes 16x16cpu --workload jobs.swf --report jobs.csv --plot jobs.svg
   rollcall simulate --nodes nodes.yaml --workload pods.yaml --config scheduler.yaml -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer headroom.Keep()()
+			return s.run(cmd)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.nodes, "nodes", "", "the nodes: a file, or a shape such as 16x16cpu")
