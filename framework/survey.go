@@ -35,8 +35,8 @@ type Changes interface {
 
 // Mark is a point between two changes of nodes. The zero Mark is none.
 type Mark struct {
-	version, change uint64
-	valid           bool
+	Version, Change uint64
+	Valid           bool
 }
 
 // ChangedSince implements Changes.
@@ -45,9 +45,9 @@ func (h *handle) ChangedSince(since Mark) (places []int32, now Mark, ok bool) {
 	if h.p.stage.changed != nil || w.Changed == nil || w.Version == nil {
 		return nil, Mark{}, false
 	}
-	now = Mark{version: w.Version(), valid: true}
-	places, now.change, ok = w.Changed(since.change)
-	return places, now, ok && since.valid && since.version == now.version
+	now = Mark{Version: w.Version(), Valid: true}
+	places, now.Change, ok = w.Changed(since.Change)
+	return places, now, ok && since.Valid && since.Version == now.Version
 }
 
 // survey is what Surveyors said of all nodes in the search under way.

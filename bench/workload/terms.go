@@ -19,7 +19,9 @@ const namespaces = 5
 const team, ofBench = "team", "bench"
 
 // usesApps reports whether pods look at those of their app, or of another one.
-func (s Spec) usesApps() bool { return s.Affinity || s.SoftSpread || s.ZoneAffinity || s.NamespaceAffinity }
+func (s Spec) usesApps() bool {
+	return s.Affinity || s.SoftSpread || s.ZoneAffinity || s.NamespaceAffinity
+}
 
 // checkTerms says what is wrong with how pods look at others.
 func (s Spec) checkTerms() error {
@@ -65,7 +67,7 @@ func (s Spec) lookAtOthers(pod *corev1.Pod, i int) {
 				TopologyKey: corev1.LabelHostname}}}}
 	}
 	if (s.ZoneAffinity || s.NamespaceAffinity) && app > 0 { // the pods of the first app may go anywhere
-		term := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: appLabels(app - 1)},
+		term := corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: appLabels(0)},
 			TopologyKey: corev1.LabelTopologyZone}
 		if s.NamespaceAffinity {
 			term.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{team: ofBench}}

@@ -61,9 +61,9 @@ type Spec struct {
 	// SoftSpread asks every pod to be spread over zones and over nodes with those of its app: maxSkew 1,
 	// ScheduleAnyway.
 	SoftSpread bool
-	// ZoneAffinity asks every pod of an app but the first to be in a zone with one of the app before.
+	// ZoneAffinity asks every pod but those of the first app to be in a zone with one of that.
 	ZoneAffinity bool
-	// NamespaceAffinity does as well, and the apps are in several namespaces, which the pods find by a label.
+	// NamespaceAffinity asks the same, and the apps are in several namespaces, which the pods select by a label.
 	NamespaceAffinity bool
 	// Apps is how many apps there are where one of these four is asked; 0 stands for DefaultApps. Pod i is of app
 	// i modulo Apps.
