@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"runtime"
 	"testing"
 
@@ -29,10 +30,14 @@ func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 		{"20 shapes", workload.Spec{Shapes: 20}, 1199, 19220, 215},
 		{"gangs of 50", workload.Spec{Shapes: 1, Gang: 50}, 1199, 999, 260},
 		{"all different", workload.Spec{Shapes: pods}, 1199, 0, 550},
-		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 200600, 250},
+		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 67200, 250},
+		{"affinity", workload.Spec{Shapes: 1, Affinity: true}, 1199, 20000, 400},
+		{"soft spread", workload.Spec{Shapes: 1, SoftSpread: true}, 1199, 20000, 400},
+		{"zone affinity", workload.Spec{Pods: 400, Shapes: 1, ZoneAffinity: true}, 1199, 20000, 400},
+		{"namespace affinity", workload.Spec{Pods: 400, Shapes: 1, NamespaceAffinity: true}, 1199, 20000, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.spec.Nodes, c.spec.Pods = nodes, pods
+			c.spec.Nodes, c.spec.Pods = nodes, cmp.Or(c.spec.Pods, pods)
 			filters, apart, allocs := costOf(t, c.spec)
 			for _, m := range []struct {
 				what      string
@@ -72,6 +77,9 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 			t.Fatal(err)
 		}
 		return effects
+	}
+	for _, n := range spec.Namespaces() {
+		step(&eventlog.Upserted{Resource: eventlog.Namespaces, Object: n})
 	}
 	for i := range spec.Nodes {
 		step(&eventlog.Upserted{Resource: eventlog.Nodes, Object: spec.Node(i)})
