@@ -19,8 +19,7 @@ import (
 // The invariant holds because a kept answer is used only if everything that it depends on is the same. That is
 //
 //   - what the pods of a class have in common: all that they say but what they request, their metadata, their gang, and
-//     what they ask of other pods, as far as the plugins that look at that stand apart (below).
-//     It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
+//     what they ask of other pods if the plugin that looks at that stands apart (below). It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
 //     the protocol of a host port;
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
@@ -140,8 +139,8 @@ func (c *search) membershipOf(affine bool) *membership {
 	return m
 }
 
-// specInside returns what of the spec the plugins of a class look at: not what it requests, and not what it asks of other
-// pods if the plugin that looks at that stands apart.
+// specInside returns what of the spec the plugins of a class look at: not what it requests, and not what it asks of
+// other pods if the plugin that looks at that stands apart.
 func (p *Profile) specInside(spec *v1.PodSpec, outside []bool) *v1.PodSpec {
 	out := withoutRequests(spec)
 	if id, ok := p.ids[names.InterPodAffinity]; out.Affinity != nil && (!ok || outside[id]) {

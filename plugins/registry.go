@@ -25,9 +25,10 @@ import (
 
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
 // numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, PodTopologySpread is
-// quickspread's, and InterPodAffinity quickaffinity's. The search of DynamicResources for devices is bounded, and the reasons of NodeVolumeLimits are the
-// same in every run. Of kube-scheduler's these are missing: the plugins of its own pod group cycle, which is not run,
-// and in whose place Coscheduling stands. DeferredPodScheduling fails to start while its feature gate is off.
+// quickspread's, and InterPodAffinity quickaffinity's. The search of DynamicResources for devices is bounded, and the
+// reasons of NodeVolumeLimits are the same in every run. Of kube-scheduler's these are missing: the plugins of its own
+// pod group cycle, which is not run, and in whose place Coscheduling stands. DeferredPodScheduling fails to start while
+// its feature gate is off.
 //
 // A plugin heeds the feature gates that are in force when it is made, not those of the call.
 func NewRegistry() framework.Registry {

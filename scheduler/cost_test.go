@@ -31,10 +31,10 @@ func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 		{"gangs of 50", workload.Spec{Shapes: 1, Gang: 50}, 1199, 999, 260},
 		{"all different", workload.Spec{Shapes: pods}, 1199, 0, 550},
 		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 67200, 250},
-		{"affinity", workload.Spec{Shapes: 1, Affinity: true}, 1199, 20000, 400},
-		{"soft spread", workload.Spec{Shapes: 1, SoftSpread: true}, 1199, 20000, 400},
-		{"zone affinity", workload.Spec{Pods: 400, Shapes: 1, ZoneAffinity: true}, 1199, 20000, 400},
-		{"namespace affinity", workload.Spec{Pods: 400, Shapes: 1, NamespaceAffinity: true}, 1199, 20000, 400},
+		{"affinity", workload.Spec{Shapes: 1, Affinity: true}, 1199, 9600, 400},
+		{"soft spread", workload.Spec{Shapes: 1, SoftSpread: true}, 1199, 0, 400},
+		{"zone affinity", workload.Spec{Pods: 400, Shapes: 1, ZoneAffinity: true}, 1300, 52200, 400},
+		{"namespace affinity", workload.Spec{Pods: 400, Shapes: 1, NamespaceAffinity: true}, 3050, 52200, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Nodes, c.spec.Pods = nodes, cmp.Or(c.spec.Pods, pods)

@@ -72,6 +72,9 @@ type topology struct {
 	at  []int32 // by place of the node; nowhere if it does not have the label
 }
 
+// changedSince is framework.Changes.ChangedSince; nil if nobody can tell.
+type changedSince func(framework.Mark) ([]int32, framework.Mark, bool)
+
 const (
 	nowhere = -1
 	// minChanges is how many changes are kept at the least, and at least twice as many as there are nodes. A memo that
@@ -180,7 +183,7 @@ func (l *ledger) appendPod(b []byte, pod *v1.Pod) ([]byte, error) {
 
 // update brings the ledger up to date with the nodes. It returns false if the kinds had to be made anew: then what was
 // known of their numbers holds no longer.
-func (l *ledger) update(nodes []fwk.NodeInfo, since func(framework.Mark) ([]int32, framework.Mark, bool)) (bool, error) {
+func (l *ledger) update(nodes []fwk.NodeInfo, since changedSince) (bool, error) {
 	l.list = nodes
 	var places []int32
 	known := false

@@ -38,7 +38,7 @@ type Affinity struct {
 	off      bool // upstream's plugin does everything itself
 	deferred bool // a pod whose resize is deferred is not looked at
 	lister   fwk.SharedLister
-	changed  func(framework.Mark) ([]int32, framework.Mark, bool) // nil: all nodes are compared
+	changed  changedSince // nil: all nodes are compared
 
 	ledger ledger
 	memos  memos

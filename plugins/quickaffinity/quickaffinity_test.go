@@ -107,8 +107,8 @@ func (a asked) filter(tb testing.TB, where string, node fwk.NodeInfo, seen talli
 	ours := a.both.ours.Filter(quiet(), a.ours, a.pod, node)
 	theirs := a.both.theirs.Filter(quiet(), a.theirs, a.pod, node)
 	if say(ours) != say(theirs) {
-		tb.Fatalf("%s: node %s: %s, and upstream %s\npod %+v\naffinity %v\nlabels %v", where, node.Node().Name, say(ours),
-			say(theirs), a.pod.Labels, a.pod.Spec.Affinity, node.Node().Labels)
+		tb.Fatalf("%s: node %s: %s, and upstream %s\npod %+v\naffinity %v\nlabels %v", where, node.Node().Name,
+			say(ours), say(theirs), a.pod.Labels, a.pod.Spec.Affinity, node.Node().Labels)
 	}
 	if ours.IsSuccess() {
 		seen["passes"]++
@@ -237,7 +237,8 @@ func (w *world) surveyFilter(where string, a asked, seen tallied) {
 	for i, node := range w.shown {
 		theirs := a.both.theirs.Filter(quiet(), a.theirs, a.pod, node)
 		if pass[i] != theirs.IsSuccess() {
-			w.tb.Fatalf("%s: node %s passes a survey: %t, and upstream %s", where, node.Node().Name, pass[i], say(theirs))
+			w.tb.Fatalf("%s: node %s passes a survey: %t, and upstream %s", where, node.Node().Name, pass[i],
+				say(theirs))
 		}
 		some = some || pass[i]
 	}
@@ -276,8 +277,8 @@ func (w *world) score(where string, a asked, feasible []fwk.NodeInfo, seen talli
 		same(w.tb, where, status, nil)
 		place := slices.Index(w.shown, node)
 		if mine != raw || surveyed && all[place] != raw {
-			w.tb.Fatalf("%s: node %s has the score %d, and upstream %d; surveyed %t", where, node.Node().Name, mine, raw,
-				surveyed)
+			w.tb.Fatalf("%s: node %s has the score %d, and upstream %d; surveyed %t", where, node.Node().Name, mine,
+				raw, surveyed)
 		}
 		seen["scores above 0"] += map[bool]int{true: 1}[raw > 0]
 		seen["scores below 0"] += map[bool]int{true: 1}[raw < 0]
@@ -357,7 +358,8 @@ func TestWithoutPreFilterItFailsAsUpstreamDoes(t *testing.T) {
 	_, ours := b.ours.Score(ctx, state, pod, node)
 	_, theirs := b.theirs.Score(ctx, state, pod, node)
 	same(t, "Score", ours, theirs)
-	same(t, "NormalizeScore", b.ours.NormalizeScore(ctx, state, pod, nil), b.theirs.NormalizeScore(ctx, state, pod, nil))
+	same(t, "NormalizeScore", b.ours.NormalizeScore(ctx, state, pod, nil),
+		b.theirs.NormalizeScore(ctx, state, pod, nil))
 	if ours.Code() != fwk.Error {
 		t.Error("Score without PreScore did not fail")
 	}

@@ -30,8 +30,8 @@ func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaul
 	return d
 }
 
-// of returns the constraints, which are d.hard or d.soft, for a pod without any of its own, and the selector that stands
-// in all of them: none if there are none, or if the pod belongs to nothing.
+// of returns the constraints, which are d.hard or d.soft, for a pod without any of its own, and the selector that
+// stands in all of them: none if there are none, or if the pod belongs to nothing.
 func (d *defaults) of(pod *v1.Pod, constraints []v1.TopologySpreadConstraint) ([]v1.TopologySpreadConstraint,
 	labels.Selector) {
 	if len(constraints) == 0 {

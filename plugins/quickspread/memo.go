@@ -227,8 +227,8 @@ func (m *memo) changed(nodes []fwk.NodeInfo) (changed []int) {
 // row is what the node at that place brings to each rule.
 func (m *memo) row(at int) []count { return m.counts[at*len(m.rules) : (at+1)*len(m.rules)] }
 
-// placeOf returns where the node stands, which is likely to be at guess or a little behind it; ok is false if it was not
-// counted as it is, or stands elsewhere.
+// placeOf returns where the node stands, which is likely to be at guess or a little behind it; ok is false if it was
+// not counted as it is, or stands elsewhere.
 func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
 	const reach = 8
 	generation := node.GetGeneration()

@@ -1,6 +1,6 @@
 // Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes
-// for every pod. It keeps, from pod to pod, how many pods match on each node, and counts a node again only when that has
-// changed. Hints, the constraints that the system has by default, and whatever else there is, are kube-scheduler's
+// for every pod. It keeps, from pod to pod, how many pods match on each node, and counts a node again only when that
+// has changed. Hints, the constraints that the system has by default, and whatever else there is, are kube-scheduler's
 // plugin's own answers; what is refused, in which words, and every score is the same. A test compares the two.
 //
 // In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a

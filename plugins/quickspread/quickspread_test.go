@@ -225,8 +225,8 @@ func (w *world) score(where string, a asked, feasible []fwk.NodeInfo, seen *tall
 		same(w.tb, where, status, nil)
 		place := slices.Index(nodes, node)
 		if mine != raw || surveyed && all[place] != raw {
-			w.tb.Fatalf("%s: node %s has the score %d, surveyed (%t) %d, and upstream %d", where, node.Node().Name, mine,
-				surveyed, all[place], raw)
+			w.tb.Fatalf("%s: node %s has the score %d, surveyed (%t) %d, and upstream %d", where, node.Node().Name,
+				mine, surveyed, all[place], raw)
 		}
 		ourList = append(ourList, fwk.NodeScore{Name: node.Node().Name, Score: mine})
 		theirList = append(theirList, fwk.NodeScore{Name: node.Node().Name, Score: raw})
@@ -239,8 +239,8 @@ func (w *world) score(where string, a asked, feasible []fwk.NodeInfo, seen *tall
 	}
 	for i := range theirList {
 		if ourList[i] != theirList[i] || surveyed && column[i] != theirList[i].Score {
-			w.tb.Fatalf("%s: normalized %v, in a survey (%t) %d, and upstream %v", where, ourList[i], surveyed, column[i],
-				theirList[i])
+			w.tb.Fatalf("%s: normalized %v, in a survey (%t) %d, and upstream %v", where, ourList[i], surveyed,
+				column[i], theirList[i])
 		}
 		if theirList[i].Score > 0 {
 			seen.scores++

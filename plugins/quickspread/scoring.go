@@ -88,7 +88,8 @@ func newScoring(m *memo, q question, feasible []fwk.NodeInfo) *scoring {
 	s := &scoring{memo: m, version: m.version, scales: make([]scale, len(m.rules))}
 	seen := make([][]bool, len(m.rules))
 	for i := range m.rules {
-		s.scales[i] = scale{host: m.rules[i].topologyKey == v1.LabelHostname, less: float64(q.constraints[i].MaxSkew - 1)}
+		s.scales[i] = scale{host: m.rules[i].topologyKey == v1.LabelHostname,
+			less: float64(q.constraints[i].MaxSkew - 1)}
 		if !s.scales[i].host {
 			seen[i] = make([]bool, len(m.domains[i].nodes))
 		}

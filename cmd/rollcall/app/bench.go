@@ -60,8 +60,8 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.shapes, "shapes", "1",
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
-	f.BoolVar(&b.Affinity, "affinity", false, "the pods of an app must be on different nodes, and had rather be in a zone "+
-		"with others of it")
+	f.BoolVar(&b.Affinity, "affinity", false,
+		"the pods of an app must be on different nodes, and had rather be in a zone with others of it")
 	f.BoolVar(&b.SoftSpread, "soft-spread", false,
 		"spread the pods of an app over zones and nodes: maxSkew 1, ScheduleAnyway")
 	f.BoolVar(&b.ZoneAffinity, "zone-affinity", false,
