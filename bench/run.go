@@ -57,6 +57,12 @@ func newRun() *cobra.Command {
 	f.Var(o.GangFlag(), "gang", workload.GangUsage)
 	f.IntVar(&o.Shapes, "shapes", 1, "how many different requests there are")
 	f.BoolVar(&o.Spread, "spread", false, "spread the pods over zones")
+	f.BoolVar(&o.Affinity, "affinity", false, "keep the pods of an app apart by node, and rather together by zone")
+	f.BoolVar(&o.SoftSpread, "soft-spread", false, "spread the pods of an app over zones and nodes, if possible")
+	f.BoolVar(&o.ZoneAffinity, "zone-affinity", false, "have pods be in a zone with one of another app")
+	f.BoolVar(&o.NamespaceAffinity, "namespace-affinity", false,
+		"have pods be in a zone with one of another app, in namespaces that they select")
+	f.IntVar(&o.Apps, "apps", 0, "how many apps there are; 0: 50 where pods look at apps")
 	f.BoolVar(&o.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one")
 	f.Int32Var(&o.Percentage, "sample", 0, "percentageOfNodesToScore; 0: the scheduler's default")
 	f.DurationVar(&o.Limit, "limit", 0, "end after this much time")
@@ -103,7 +109,9 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 	}
 	cmd := exec.CommandContext(ctx, self, "run",
 		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
-		"--dra="+strconv.FormatBool(o.DRA),
+		"--dra="+strconv.FormatBool(o.DRA), "--affinity="+strconv.FormatBool(o.Affinity),
+		"--soft-spread="+strconv.FormatBool(o.SoftSpread), "--zone-affinity="+strconv.FormatBool(o.ZoneAffinity),
+		"--namespace-affinity="+strconv.FormatBool(o.NamespaceAffinity), "--apps="+strconv.Itoa(o.Apps),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
 		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),
 		"--sample="+strconv.Itoa(int(o.Percentage)),

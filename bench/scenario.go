@@ -33,6 +33,13 @@ var scenarios = []scenario{
 	{"dra64", "100 nodes, a device each, gangs of 64",
 		workload.Spec{Nodes: 100, Pods: 10000, Shapes: 1, Gang: 64, DRA: true}},
 	{"spread", "zone spread", workload.Spec{Nodes: 5000, Pods: 10000, Shapes: 1, Spread: true}},
+	{"affinity", "anti-affinity and preferred affinity",
+		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, Affinity: true}},
+	{"soft-spread", "soft spread", workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, SoftSpread: true}},
+	{"zone-affinity", "affinity to another app by zone",
+		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, ZoneAffinity: true}},
+	{"namespace-affinity", "affinity, namespaces by selector",
+		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, NamespaceAffinity: true}},
 }
 
 // contestant is a scheduler with a setting.

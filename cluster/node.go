@@ -24,7 +24,7 @@ type node struct {
 // nodeSet is a set of nodes that can be listed by name.
 type nodeSet struct {
 	members map[string]fwk.NodeInfo
-	sorted  []fwk.NodeInfo // nil when members changed since
+	sorted  []fwk.NodeInfo // nil before it is asked for
 }
 
 func (s *nodeSet) put(name string, info fwk.NodeInfo, in bool) {
@@ -36,11 +36,26 @@ func (s *nodeSet) put(name string, info fwk.NodeInfo, in bool) {
 	} else {
 		delete(s.members, name)
 	}
-	s.sorted = nil
+	if s.sorted == nil {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(s.sorted, name, func(n fwk.NodeInfo, name string) int {
+		return strings.Compare(n.Node().Name, name)
+	})
+	if in {
+		s.sorted = slices.Insert(s.sorted, at, info)
+	} else {
+		s.sorted = slices.Delete(s.sorted, at, at+1)
+	}
 }
 
+// list returns the members by name, nil if there are none.
 func (s *nodeSet) list() []fwk.NodeInfo {
-	if s.sorted == nil && len(s.members) > 0 {
+	if len(s.members) == 0 {
+		return nil
+	}
+	if s.sorted == nil {
+		s.sorted = make([]fwk.NodeInfo, 0, len(s.members))
 		// any order: sorted right below
 		for _, info := range s.members {
 			s.sorted = append(s.sorted, info)

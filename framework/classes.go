@@ -18,8 +18,8 @@ import (
 //
 // The invariant holds because a kept answer is used only if everything that it depends on is the same. That is
 //
-//   - what the pods of a class have in common: all that they say but what they request, their metadata, and their gang.
-//     It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
+//   - what the pods of a class have in common: all that they say but what they request, their metadata, their gang, and
+//     what they ask of other pods if the plugin that looks at that stands apart (below). It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
 //     the protocol of a host port;
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
@@ -135,17 +135,13 @@ func (m *classes) reset(version uint64) {
 // membership is in which class the pods of a template are.
 type membership struct {
 	key     string // of the class
-	ranked  bool   // there may be a ranking for the template
+	ranked  bool   // there may be a ranking for the template, unless InterPodAffinity has something to say
 	outside []bool // by plugin id: the plugin stands apart from the class
 }
 
 // membershipOf returns nil if the pod cannot be encoded. affine says that some pod has affinity terms.
 func (c *search) membershipOf(affine bool) *membership {
-	key, err := c.p.classes.encode(c.pod, withoutRequests(&c.pod.Spec), c.claims)
-	if err != nil {
-		return nil
-	}
-	m := &membership{outside: slices.Clone(c.p.apart), ranked: !affine && !c.p.unranked}
+	m := &membership{outside: slices.Clone(c.p.apart), ranked: !c.p.unranked}
 	devices, hasDevices := c.p.ids[names.DynamicResources]
 	for id, not := range c.p.unsignedBy(c.ctx, c.pod) {
 		if hasDevices && id == devices && c.knownClaims {
@@ -158,11 +154,28 @@ func (c *search) membershipOf(affine bool) *membership {
 	if id, ok := c.p.ids[names.InterPodAffinity]; ok && affine {
 		m.outside[id] = true
 	}
+	key, err := c.p.classes.encode(c.pod, c.p.specInside(&c.pod.Spec, m.outside), c.claims)
+	if err != nil {
+		return nil
+	}
 	for _, outside := range m.outside {
 		key = strconv.AppendBool(key, outside)
 	}
 	m.key = string(key)
 	return m
+}
+
+// specInside returns what of the spec the plugins of a class look at: not what it requests, and not what it asks of
+// other pods if the plugin that looks at that stands apart.
+func (p *Profile) specInside(spec *v1.PodSpec, outside []bool) *v1.PodSpec {
+	out := withoutRequests(spec)
+	if id, ok := p.ids[names.InterPodAffinity]; out.Affinity != nil && (!ok || outside[id]) {
+		out.Affinity = &v1.Affinity{NodeAffinity: out.Affinity.NodeAffinity}
+	}
+	if id, ok := p.ids[names.PodTopologySpread]; !ok || outside[id] {
+		out.TopologySpreadConstraints = nil
+	}
+	return out
 }
 
 // classify finds the pod's class, if it has one now, and splits the filters into those inside of it and those that
@@ -186,10 +199,11 @@ func (c *search) classify(nodes int) {
 		}
 	}
 	c.member = *in
-	c.inside, c.outsideAt = c.inside[:0], c.outsideAt[:0]
+	c.inside, c.outsideAt, c.affine = c.inside[:0], c.outsideAt[:0], false
 	for i := range c.filters {
 		if c.member.outside[c.filters[i].id] {
 			c.outsideAt = append(c.outsideAt, i)
+			c.affine = c.affine || affine && c.filters[i].name == names.InterPodAffinity
 		} else {
 			c.inside = append(c.inside, c.filters[i])
 		}

@@ -10,9 +10,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/cluster"
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -166,6 +169,42 @@ func TestAMemoThatHasMissedChangesLooksAtAllNodes(t *testing.T) {
 	}
 }
 
+// TestPodsThatNoTermConcernsHaveRankings also where other pods have affinity.
+func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(1, 1))})
+	plain := &v1.Pod{}
+	plain.Namespace, plain.Labels = "blue", map[string]string{"app": "web"}
+	place := func(name string, of *v1.Pod) {
+		pod := of.DeepCopy()
+		pod.Name, pod.UID = name, types.UID(name)
+		with := w.with.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+		if diff := comparePlacements(with, without); diff != "" || with.Node == "" {
+			t.Fatalf("pod %s: with and without rankings differ in %s", name, diff)
+		}
+		w.assume(pod, with.Node)
+	}
+	stranger := plain.DeepCopy()
+	stranger.Labels["app"] = "dns"
+	stranger.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: "zone",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "dns"}}}}}}
+	place("stranger", stranger)
+	for i := range 3 {
+		place(fmt.Sprint("plain-", i), plain)
+	}
+	if n := w.with.Rankings(); n != 1 {
+		t.Fatalf("there are %d rankings, not 1", n)
+	}
+	// From now on a term concerns them: each has a zone less.
+	stranger.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector =
+		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	place("hostile", stranger)
+	for i := range 20 {
+		place(fmt.Sprint("avoiding-", i), plain)
+	}
+}
+
 // TestARankingFollowsTheHighestScore moves the highest score that normalizing goes by, up and down, and has the class
 // learn in between of nodes that a rehearsal has changed.
 func TestARankingFollowsTheHighestScore(t *testing.T) {
@@ -309,7 +348,8 @@ func comparePlacements(a, b framework.Placement) string {
 	return ""
 }
 
-// memoWorld is a cluster under two profiles that differ only in whether they keep classes.
+// memoWorld is a cluster under two profiles, one that remembers and one that does not: it keeps no classes, and its
+// InterPodAffinity and PodTopologySpread are kube-scheduler's own.
 type memoWorld struct {
 	t             *testing.T
 	g             *generator
@@ -398,8 +438,11 @@ func newMemoWorldOf(t *testing.T, g *generator, config string) *memoWorld {
 		w.upsertNode(fmt.Sprintf("node-%02d", i))
 	}
 	w.nodes = 80
-	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond),
-		w.profile("without", plugins.NewRegistry(), nil)
+	without := plugins.NewRegistry()
+	for _, name := range []string{names.InterPodAffinity, names.PodTopologySpread} {
+		without.Factories[name] = intree.NewInTreeRegistry()[name]
+	}
+	w.with, w.without = w.profile("with", plugins.NewRegistry(), w.state.Beyond), w.profile("without", without, nil)
 	return w
 }
 
@@ -449,7 +492,7 @@ func (w *memoWorld) change(step int) {
 	case step%31 == 30:
 		ns := &v1.Namespace{}
 		ns.Name = pick(w.g, namespaces)
-		ns.Labels = map[string]string{"step": fmt.Sprint(step)}
+		ns.Labels = map[string]string{"step": fmt.Sprint(step), "team": pick(w.g, namespaces)}
 		if _, err := w.state.Upsert(eventlog.Namespaces, ns); err != nil {
 			w.t.Fatal(err)
 		}

@@ -16,3 +16,6 @@ func (p *Profile) RankedBytes() (n int) {
 
 // Ranked is how often a node was filtered and scored for a ranking.
 func (p *Profile) Ranked() int { return p.ranked }
+
+// Rankings returns how many rankings there are.
+func (p *Profile) Rankings() int { return len(p.classes.rankings) }

@@ -66,6 +66,7 @@ type search struct {
 	inside        []entry[fwk.FilterPlugin]
 	outsideAt     []int
 	feasibleAt    []int
+	affine        bool // of the filters, InterPodAffinity has something to say
 	insideScorers []scorer
 	insideAt      []int
 	rawScores     []int64 // of one node

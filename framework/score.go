@@ -115,6 +115,10 @@ func (c *search) normalizeColumn(k int) bool {
 	if slices.Contains(normalizedByHighest, s.name) {
 		return c.normalizeByHighest(s)
 	}
+	if n, ok := s.plugin.(ColumnNormalizer); ok && c.survey.scores[k] != nil &&
+		n.NormalizeColumn(c.state, c.feasibleAt, c.column) {
+		return true
+	}
 	list := sized(c.scores, len(c.feasible))
 	c.scores = list
 	for i, score := range c.column {

@@ -17,6 +17,39 @@ type Surveyor interface {
 	SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, scores []int64) bool
 }
 
+// ColumnNormalizer may be implemented by a Surveyor whose NormalizeScore needs no names of nodes. It is asked only for
+// scores of which SurveyScore gave some.
+type ColumnNormalizer interface {
+	// NormalizeColumn does what NormalizeScore does to the scores of the feasible nodes; at are their places in the
+	// list that SurveyScore was given. It returns false, and has changed nothing, if it cannot: then NormalizeScore is
+	// asked.
+	NormalizeColumn(state fwk.CycleState, at []int, column []int64) bool
+}
+
+// Changes may be implemented by the Handle: it tells plugins that keep what they know of nodes which have changed.
+type Changes interface {
+	// ChangedSince returns the places of the nodes that have changed, or whose pods have, since the call that returned
+	// since as now, some of them more than once. ok is false if it cannot tell, as it cannot in a rehearsal.
+	ChangedSince(since Mark) (places []int32, now Mark, ok bool)
+}
+
+// Mark is a point between two changes of nodes. The zero Mark is none.
+type Mark struct {
+	Version, Change uint64
+	Valid           bool
+}
+
+// ChangedSince implements Changes.
+func (h *handle) ChangedSince(since Mark) (places []int32, now Mark, ok bool) {
+	w := &h.p.world
+	if h.p.stage.changed != nil || w.Changed == nil || w.Version == nil {
+		return nil, Mark{}, false
+	}
+	now = Mark{Version: w.Version(), Valid: true}
+	places, now.Change, ok = w.Changed(since.Change)
+	return places, now, ok && since.Valid && since.Version == now.Version
+}
+
 // survey is what Surveyors said of all nodes in the search under way.
 type survey struct {
 	passes  [][]bool  // by filter of search.filters; nil: the plugin has to be asked

@@ -18,15 +18,17 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
 	"github.com/rollcall-sched/rollcall/plugins/preemption"
+	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
 	"github.com/rollcall-sched/rollcall/plugins/quickfit"
 	"github.com/rollcall-sched/rollcall/plugins/quickspread"
 )
 
 // NewRegistry returns the factories of all plugins by name. Under the name of DefaultPreemption, which draws random
-// numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, and PodTopologySpread
-// is quickspread's. The search of DynamicResources for devices is bounded, and the reasons of NodeVolumeLimits are the
-// same in every run. Of kube-scheduler's these are missing: the plugins of its own pod group cycle, which is not run,
-// and in whose place Coscheduling stands. DeferredPodScheduling fails to start while its feature gate is off.
+// numbers, stands our own; NodeResourcesFit and NodeResourcesBalancedAllocation are quickfit's, PodTopologySpread is
+// quickspread's, and InterPodAffinity quickaffinity's. The search of DynamicResources for devices is bounded, and the
+// reasons of NodeVolumeLimits are the same in every run. Of kube-scheduler's these are missing: the plugins of its own
+// pod group cycle, which is not run, and in whose place Coscheduling stands. DeferredPodScheduling fails to start while
+// its feature gate is off.
 //
 // A plugin heeds the feature gates that are in force when it is made, not those of the call.
 func NewRegistry() framework.Registry {
@@ -51,6 +53,7 @@ func NewRegistry() framework.Registry {
 	factories[names.NodeVolumeLimits] = newOrderedLimits(factories[names.NodeVolumeLimits])
 	factories[names.DynamicResources] = newBoundedDevices(factories[names.DynamicResources])
 	factories[names.PodTopologySpread] = quickspread.New(factories[names.PodTopologySpread])
+	factories[names.InterPodAffinity] = quickaffinity.New(factories[names.InterPodAffinity])
 	factories[coscheduling.Name] = coscheduling.New
 	factories[preemption.Name] = preemption.New
 	return framework.Registry{Factories: factories}

@@ -4,20 +4,26 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	intree "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/plugins"
 	"github.com/rollcall-sched/rollcall/scheduler"
 )
 
-// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none decides the same,
-// entry for entry, and agrees on when there is nothing to decide.
+// Classes, rankings and all that is kept from cycle to cycle are memos: a Machine that keeps none, with
+// kube-scheduler's own plugins for affinity and spread, which count anew for every pod, decides the same, entry for
+// entry, and agrees on when there is nothing to decide.
 func TestClassesChangeNoEntry(t *testing.T) {
 	decisions, placed := 0, 0
 	for seed := range uint64(8) {
 		w := newRichWorld(t, 100+seed)
 		registry := plugins.NewRegistry()
 		registry.NoClasses = true
+		for _, name := range []string{names.InterPodAffinity, names.PodTopologySpread} {
+			registry.Factories[name] = intree.NewInTreeRegistry()[name]
+		}
 		without := scheduler.New(registry)
 		for _, e := range w.entries {
 			if err := without.Apply(e); err != nil {
@@ -52,7 +58,7 @@ func TestClassesChangeNoEntry(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.affine, w.spread = []int{0, 1, 0, 20}[seed%4], seed%4 != 0
+		w.affine, w.together, w.spread = []int{0, 1, 0, 20}[seed%4], []int{0, 0, 0, 10}[seed%4], seed%4 != 0
 		for range 70 {
 			w.node()
 		}

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"runtime"
 	"testing"
 
@@ -29,10 +30,14 @@ func TestFiltersAndAllocationsOfAPodStayBelowTheirBounds(t *testing.T) {
 		{"20 shapes", workload.Spec{Shapes: 20}, 1199, 0, 180},
 		{"gangs of 50", workload.Spec{Shapes: 1, Gang: 50}, 1199, 0, 230},
 		{"all different", workload.Spec{Shapes: pods}, 1199, 0, 420},
-		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 200600, 220},
+		{"spread", workload.Spec{Shapes: 1, Spread: true}, 1199, 67200, 220},
+		{"affinity", workload.Spec{Shapes: 1, Affinity: true}, 1199, 9600, 400},
+		{"soft spread", workload.Spec{Shapes: 1, SoftSpread: true}, 1199, 0, 400},
+		{"zone affinity", workload.Spec{Pods: 400, Shapes: 1, ZoneAffinity: true}, 1300, 52200, 400},
+		{"namespace affinity", workload.Spec{Pods: 400, Shapes: 1, NamespaceAffinity: true}, 3050, 52200, 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.spec.Nodes, c.spec.Pods = nodes, pods
+			c.spec.Nodes, c.spec.Pods = nodes, cmp.Or(c.spec.Pods, pods)
 			filters, apart, allocs := costOf(t, c.spec)
 			t.Logf("filters %d, apart %d, allocations %d", filters, apart, allocs)
 			for _, m := range []struct {
@@ -73,6 +78,9 @@ func costOf(t *testing.T, spec workload.Spec) (filters, apart, allocsPerPod int)
 			t.Fatal(err)
 		}
 		return effects
+	}
+	for _, n := range spec.Namespaces() {
+		step(&eventlog.Upserted{Resource: eventlog.Namespaces, Object: n})
 	}
 	for i := range spec.Nodes {
 		step(&eventlog.Upserted{Resource: eventlog.Nodes, Object: spec.Node(i)})

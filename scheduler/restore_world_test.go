@@ -36,9 +36,11 @@ type richWorld struct {
 	pods    []*v1.Pod
 	made    int
 	seen    map[string]bool
-	affine  int  // percent of pods that have affinity terms of a kind
-	spread  bool // some pods are spread over the zones
-	before  func(eventlog.Entry)
+	affine  int // percent of pods that have affinity terms of a kind
+	// together is the percent of pods that must be in a zone with their app.
+	together int
+	spread   bool // some pods are spread over the zones
+	before   func(eventlog.Entry)
 }
 
 func newRichWorld(t testing.TB, seed uint64) *richWorld {
@@ -291,6 +293,19 @@ func (w *richWorld) affinity(p *v1.Pod) {
 				{Weight: 7, PodAffinityTerm: term},
 			},
 		}
+	}
+	if w.together > 0 && w.chance(w.together) { // to pods of the same app, of which it may be the first
+		term.TopologyKey, term.LabelSelector = "zone", &metav1.LabelSelector{MatchLabels: p.Labels}
+		if w.chance(50) {
+			term.NamespaceSelector = &metav1.LabelSelector{}
+		}
+		if p.Spec.Affinity == nil {
+			p.Spec.Affinity = &v1.Affinity{}
+		}
+		if p.Spec.Affinity.PodAffinity == nil {
+			p.Spec.Affinity.PodAffinity = &v1.PodAffinity{}
+		}
+		p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []v1.PodAffinityTerm{term}
 	}
 }
 

@@ -130,6 +130,9 @@ func newHarness(o Options, turns workload.Turns) *harness {
 	if o.DRA {
 		objects = append(objects, o.Class())
 	}
+	for _, n := range o.Namespaces() {
+		objects = append(objects, n)
+	}
 	for g := range o.Groups() {
 		objects = append(objects, o.Group(g))
 	}

@@ -156,6 +156,11 @@ func (d *drive) pod(uid types.UID) (*placement, int, error) {
 func (d *drive) load(ctx context.Context) error {
 	for first := 0; first < d.Nodes; first += nodeBatch {
 		var inputs []eventlog.Payload
+		if first == 0 {
+			for _, n := range d.Namespaces() {
+				inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Namespaces, Object: n})
+			}
+		}
 		if d.DRA && first == 0 {
 			inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.DeviceClasses, Object: d.Class()})
 		}

@@ -58,6 +58,19 @@ type Spec struct {
 	Shapes int
 	// Spread asks every pod to be spread over the zones: maxSkew 1, DoNotSchedule.
 	Spread bool
+	// Affinity asks every pod not to be on a node with another one of its app, and rather in a zone with some
+	// (weight 10).
+	Affinity bool
+	// SoftSpread asks every pod to be spread over zones and over nodes with those of its app: maxSkew 1,
+	// ScheduleAnyway.
+	SoftSpread bool
+	// ZoneAffinity asks every pod but those of the first app to be in a zone with one of that.
+	ZoneAffinity bool
+	// NamespaceAffinity asks the same, and the apps are in several namespaces, which the pods select by a label.
+	NamespaceAffinity bool
+	// Apps is how many apps there are where one of these four is asked; 0 stands for DefaultApps. Pod i is of app
+	// i modulo Apps.
+	Apps int
 	// DRA has the GPUs be devices: every node has a ResourceSlice of NodeGPUs devices, and every pod a ResourceClaim
 	// from a template for one of them instead of a request for an extended resource.
 	DRA bool
@@ -81,7 +94,7 @@ func (s Spec) Check() error {
 	case max(s.Gang, s.GangMost) > s.Room():
 		return fmt.Errorf("gangs of %d: all %d nodes together take %d pods", max(s.Gang, s.GangMost), s.Nodes, s.Room())
 	}
-	return nil
+	return s.checkTerms()
 }
 
 // Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the
@@ -116,7 +129,26 @@ func (s Spec) String() string {
 	if s.DRA {
 		parts = append(parts, "a device each")
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(parts, s.termsText()...), ", ")
+}
+
+// termsText says in a few words how pods look at others.
+func (s Spec) termsText() (parts []string) {
+	for _, p := range []struct {
+		is   bool
+		text string
+	}{
+		{s.Affinity, "apart by node and together by zone"},
+		{s.SoftSpread, "softly spread over zones and nodes"},
+		{s.ZoneAffinity, "in a zone with another app"},
+		{s.NamespaceAffinity, "in a zone with another app of other namespaces"},
+		{s.usesApps(), fmt.Sprintf("%d apps", s.apps())},
+	} {
+		if p.is {
+			parts = append(parts, p.text)
+		}
+	}
+	return parts
 }
 
 // began is when the first pod was made.
@@ -132,6 +164,7 @@ const (
 	kindSlice
 	kindClass
 	kindClaim
+	kindNamespace
 )
 
 // Index returns the number of the pod with that UID.
@@ -228,6 +261,9 @@ func (s Spec) Pod(i int) *corev1.Pod {
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "bench"}},
 		}}
+	}
+	if s.usesApps() {
+		s.lookAtOthers(pod, i)
 	}
 	return pod
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -110,11 +112,9 @@ func (d *duel) isApart(pod *v1.Pod) bool {
 
 // forbids says whether the required anti-affinity of a pod is against another one.
 func forbids(pod, other *v1.Pod) bool {
-	if pod.Spec.Affinity == nil {
-		return false
-	}
-	for _, term := range pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		if term.LabelSelector.MatchLabels["app"] == other.Labels["app"] {
+	for _, term := range fwk.GetPodAntiAffinityTerms(pod.Spec.Affinity) {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil || selector.Matches(labels.Set(other.Labels)) { // whatever the namespaces
 			return true
 		}
 	}

@@ -62,7 +62,7 @@ type flight struct {
 }
 
 // shape says what is in a world.
-type shape struct{ volumes, devices, extended, preemption bool }
+type shape struct{ volumes, devices, extended, preemption, affinity bool }
 
 const namespace = "ns"
 
@@ -114,6 +114,9 @@ func newDuel(tb testing.TB, s shape, seed uint64, seen map[string]int) *duel {
 
 // run makes the world, and pods that come one after the other.
 func (d *duel) run() {
+	if d.shape.affinity {
+		d.labelNamespace()
+	}
 	d.makeNodes()
 	if d.shape.volumes {
 		d.makeVolumes()
@@ -175,6 +178,8 @@ func resourceOf(obj kubesched.Object) eventlog.Resource {
 		return eventlog.Pods
 	case *v1.Node:
 		return eventlog.Nodes
+	case *v1.Namespace:
+		return eventlog.Namespaces
 	case *v1.PersistentVolume:
 		return eventlog.PersistentVolumes
 	case *v1.PersistentVolumeClaim:
@@ -315,6 +320,9 @@ func (d *duel) happen() {
 	case 8:
 		if d.shape.devices {
 			d.changeDevices()
+		}
+		if d.shape.affinity {
+			d.labelNamespace()
 		}
 	case 9:
 		node, _ := get[*v1.Node](d, "", one(d, all[*v1.Node](d)...).Name)

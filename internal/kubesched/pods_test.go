@@ -85,6 +85,9 @@ func (d *duel) newPod() *v1.Pod {
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": one(d, "a", "b", "c")}},
 				TopologyKey:   one(d, v1.LabelHostname, v1.LabelTopologyZone)}}}}
 	}
+	if d.shape.affinity {
+		d.addAffinity(p)
+	}
 	if d.shape.volumes && !d.oneIn(5) {
 		d.addVolumes(p)
 	}

@@ -9,10 +9,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaults are the hard ones of the plugin's default constraints, for pods that have none of their own, and where it
-// looks for what such a pod belongs to.
+// defaults are the plugin's default constraints, for pods that have none of their own, and where it looks for what such
+// a pod belongs to.
 type defaults struct {
-	constraints  []v1.TopologySpreadConstraint
+	hard, soft   []v1.TopologySpreadConstraint
 	services     corelisters.ServiceLister
 	controllers  corelisters.ReplicationControllerLister
 	replicaSets  appslisters.ReplicaSetLister
@@ -20,8 +20,8 @@ type defaults struct {
 }
 
 func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaults {
-	d := defaults{constraints: hard(constraints)}
-	if informers := h.SharedInformerFactory(); len(d.constraints) > 0 {
+	d := defaults{hard: thatAre(v1.DoNotSchedule, constraints), soft: thatAre(v1.ScheduleAnyway, constraints)}
+	if informers := h.SharedInformerFactory(); len(constraints) > 0 {
 		d.services = informers.Core().V1().Services().Lister()
 		d.controllers = informers.Core().V1().ReplicationControllers().Lister()
 		d.replicaSets = informers.Apps().V1().ReplicaSets().Lister()
@@ -30,15 +30,16 @@ func newDefaults(constraints []v1.TopologySpreadConstraint, h fwk.Handle) defaul
 	return d
 }
 
-// of returns the constraints for a pod without any of its own, and the selector that stands in all of them: none if
-// there are none, or if the pod belongs to nothing.
-func (d *defaults) of(pod *v1.Pod) ([]v1.TopologySpreadConstraint, labels.Selector) {
-	if len(d.constraints) == 0 {
+// of returns the constraints, which are d.hard or d.soft, for a pod without any of its own, and the selector that
+// stands in all of them: none if there are none, or if the pod belongs to nothing.
+func (d *defaults) of(pod *v1.Pod, constraints []v1.TopologySpreadConstraint) ([]v1.TopologySpreadConstraint,
+	labels.Selector) {
+	if len(constraints) == 0 {
 		return nil, nil
 	}
 	selector := helper.DefaultSelector(pod, d.services, d.controllers, d.replicaSets, d.statefulSets)
 	if selector.Empty() {
 		return nil, nil
 	}
-	return d.constraints, selector
+	return constraints, selector
 }

@@ -27,5 +27,11 @@ func (s *Spread) Numbered() (most int) {
 	return most
 }
 
+// Bytes returns what the memos are thought to take, in bytes.
+func (s *Spread) Bytes() int { return s.memos.bytes }
+
+// MaxMemory bounds it.
+const MaxMemory = maxMemory
+
 // LeastMemos is so many memos there may be however many nodes there are.
 const LeastMemos = leastMemos

@@ -1,6 +1,8 @@
 package quickspread
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corev1 "k8s.io/component-helpers/scheduling/corev1"
@@ -8,29 +10,43 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 const (
-	// maxNodes bounds the memory of all memos, of which a node takes some 40 bytes, and 60 more where it is a domain of
-	// its own: the memo that was not used for longest goes first. But so many memos there may be in any case:
-	maxNodes   = 1 << 19
+	// maxMemory bounds what all memos take, in bytes: the one that was not used for longest goes first. But so many
+	// memos there may be in any case:
+	maxMemory  = 128 << 20
 	leastMemos = 16
+	// A node takes so many bytes in a memo, for each rule so many more, and such a number where it is a domain of its
+	// own.
+	bytesPerNode, bytesPerCount, bytesPerDomain = 8, 12, 60
 )
 
 // memos are the memos by question.
 type memos struct {
 	byQuestion map[string]*memo
 	clock      uint64
+	bytes      int    // of all memos together, as memo.bytes has it
 	key        []byte // memory for the next one
 	counted    int    // how many nodes were counted, ever: what the memos are there to keep low
+	// changed tells which nodes have changed; nil: all are compared.
+	changed func(framework.Mark) ([]int32, framework.Mark, bool)
 }
 
 // memo is how many pods count on which node, for one question.
 type memo struct {
 	used      uint64
-	counted   *int
+	bytes     int // for how many it stands in memos.bytes
+	all       *memos
 	namespace string
 	rules     []rule
+	soft      bool // the rules are soft constraints'
+
+	list    []fwk.NodeInfo // the nodes as they were counted last
+	mark    framework.Mark
+	version uint64 // changes with every count
 
 	// Of the pod, as far as the policies of any rule ask for it.
 	required    nodeaffinity.RequiredNodeAffinity
@@ -40,15 +56,16 @@ type memo struct {
 	// generations are those of the nodes counted, in their order: it says all of a node and its pods, and no other
 	// node, nor the same at another time, nor a copy that differs, has the same. counts are theirs, one for each rule.
 	generations []int64
-	places      map[int64]int32 // where a generation stands in these
 	counts      []count
 	domains     []domains // one for each rule
 }
 
 // count is what one node brings to one rule's domains.
 type count struct {
-	domain int32 // nowhere: the node does not count
+	domain int32 // nowhere: the node does not count; for soft rules: it lacks a label
 	pods   int32
+	// apart says that its pods do not count in the domain. The node may be scored nevertheless.
+	apart bool
 }
 
 const nowhere = -1
@@ -74,9 +91,11 @@ func (s *memos) of(q question, nodes int) (*memo, error) {
 		if m, err = newMemo(q); err != nil {
 			return nil, err
 		}
-		m.counted = &s.counted
+		m.all = s
 		s.keep(string(key), m, nodes)
 	}
+	s.bytes += m.size(nodes) - m.bytes
+	m.bytes = m.size(nodes)
 	s.clock++
 	m.used = s.clock
 	return m, nil
@@ -87,8 +106,9 @@ func (s *memos) keep(question string, m *memo, nodes int) {
 	if s.byQuestion == nil {
 		s.byQuestion = map[string]*memo{}
 	}
-	delete(s.byQuestion, question)
-	for len(s.byQuestion) >= max(leastMemos, maxNodes/max(nodes, 1)) {
+	m.bytes = m.size(nodes)
+	s.drop(question)
+	for len(s.byQuestion) >= leastMemos && s.bytes+m.bytes > maxMemory {
 		oldest, used := "", uint64(0)
 		// any order: the clock never gives a number twice
 		for key, other := range s.byQuestion {
@@ -96,9 +116,29 @@ func (s *memos) keep(question string, m *memo, nodes int) {
 				oldest, used = key, other.used
 			}
 		}
-		delete(s.byQuestion, oldest)
+		s.drop(oldest)
 	}
 	s.byQuestion[question] = m
+	s.bytes += m.bytes
+}
+
+// drop forgets a memo, if there is one.
+func (s *memos) drop(question string) {
+	if m, ok := s.byQuestion[question]; ok {
+		s.bytes -= m.bytes
+		delete(s.byQuestion, question)
+	}
+}
+
+// size is how many bytes the memo takes with so many nodes.
+func (m *memo) size(nodes int) int {
+	each := bytesPerNode + bytesPerCount*len(m.rules)
+	for i := range m.rules {
+		if m.rules[i].topologyKey == v1.LabelHostname {
+			each += bytesPerDomain
+		}
+	}
+	return 4096 + nodes*each
 }
 
 func newMemo(q question) (*memo, error) {
@@ -112,7 +152,7 @@ func newMemo(q question) (*memo, error) {
 		required:    nodeaffinity.GetRequiredNodeAffinity(q.pod),
 		tolerations: q.pod.Spec.Tolerations,
 		comparisons: q.gates.comparisons,
-		places:      map[int64]int32{},
+		soft:        q.soft,
 		domains:     make([]domains, len(rules)),
 	}
 	for i := range m.domains {
@@ -133,18 +173,12 @@ func (m *memo) outgrown(nodes int) bool {
 
 // update counts the nodes that are not as they were when they were last counted.
 func (m *memo) update(logger klog.Logger, nodes []fwk.NodeInfo) {
-	var changed []int // places in the old list or in the new one
-	for at, node := range nodes {
-		if at >= len(m.generations) || m.generations[at] != node.GetGeneration() {
-			changed = append(changed, at)
-		}
-	}
-	for at := len(nodes); at < len(m.generations); at++ {
-		changed = append(changed, at)
-	}
+	m.list = nodes
+	changed := m.changed(nodes)
 	if len(changed) == 0 {
 		return
 	}
+	m.version++
 	before, known := m.takeOut(changed)
 	m.resize(len(nodes))
 	for _, at := range changed {
@@ -157,22 +191,53 @@ func (m *memo) update(logger klog.Logger, nodes []fwk.NodeInfo) {
 		} else {
 			m.count(logger, nodes[at], row)
 		}
-		m.generations[at], m.places[generation] = generation, int32(at)
+		m.generations[at] = generation
 		m.add(row, +1)
 	}
+}
+
+// changed returns the places of the nodes that are not as they were when they were last counted, in the old list or in
+// the new one.
+func (m *memo) changed(nodes []fwk.NodeInfo) (changed []int) {
+	var places []int32
+	known := false
+	if m.all.changed != nil {
+		places, m.mark, known = m.all.changed(m.mark)
+	}
+	if known && len(nodes) == len(m.generations) && len(places) < len(nodes) {
+		for _, at := range places {
+			if m.generations[at] != nodes[at].GetGeneration() {
+				changed = append(changed, int(at))
+			}
+		}
+		slices.Sort(changed)
+		return slices.Compact(changed)
+	}
+	for at, node := range nodes {
+		if at >= len(m.generations) || m.generations[at] != node.GetGeneration() {
+			changed = append(changed, at)
+		}
+	}
+	for at := len(nodes); at < len(m.generations); at++ {
+		changed = append(changed, at)
+	}
+	return changed
 }
 
 // row is what the node at that place brings to each rule.
 func (m *memo) row(at int) []count { return m.counts[at*len(m.rules) : (at+1)*len(m.rules)] }
 
-// placeOf returns where the node stands, which is likely to be at guess; ok is false if it was not counted as it is.
+// placeOf returns where the node stands, which is likely to be at guess or a little behind it; ok is false if it was
+// not counted as it is, or stands elsewhere.
 func (m *memo) placeOf(node fwk.NodeInfo, guess int) (at int, ok bool) {
+	const reach = 8
 	generation := node.GetGeneration()
-	if guess < len(m.generations) && m.generations[guess] == generation {
-		return guess, true
+	for at := guess; at < min(guess+reach, len(m.generations)); at++ {
+		if m.generations[at] == generation {
+			return at, true
+		}
 	}
-	place, ok := m.places[generation]
-	return int(place), ok
+	return 0, false
 }
 
 // takeOut takes the nodes at those places out of the domains, and returns their counts, and where among these those of
@@ -187,7 +252,6 @@ func (m *memo) takeOut(places []int) (counts []count, known map[int64]int) {
 			break
 		}
 		m.add(m.row(at), -1)
-		delete(m.places, m.generations[at])
 		if known != nil {
 			known[m.generations[at]] = len(counts)
 			counts = append(counts, m.row(at)...)
@@ -209,7 +273,7 @@ func (m *memo) resize(nodes int) {
 // add puts a node's counts into the domains, or takes them out.
 func (m *memo) add(counts []count, sign int) {
 	for i, c := range counts {
-		if c.domain != nowhere {
+		if c.domain != nowhere && !c.apart {
 			m.domains[i].nodes[c.domain] += int32(sign)
 			m.domains[i].pods[c.domain] += sign * int(c.pods)
 		}
@@ -218,15 +282,22 @@ func (m *memo) add(counts []count, sign int) {
 
 // count fills in what the node brings to each rule.
 func (m *memo) count(logger klog.Logger, info fwk.NodeInfo, counts []count) {
-	*m.counted++
+	m.all.counted++
 	node := info.Node()
 	hasAll := m.hasAllLabels(node)
 	allowed := m.allowed(logger, node)
 	for i := range m.rules {
 		r := &m.rules[i]
 		counts[i] = count{domain: nowhere}
-		if hasAll && allowed(r) {
-			counts[i] = count{m.domains[i].id(node.Labels[r.topologyKey]), m.matching(info, r.selector)}
+		apart := !hasAll || !allowed(r)
+		if !hasAll || apart && !m.soft {
+			continue
+		}
+		counts[i] = count{domain: m.domains[i].id(node.Labels[r.topologyKey]), apart: apart}
+		if r.like < i && counts[r.like].domain != nowhere {
+			counts[i].pods = counts[r.like].pods
+		} else {
+			counts[i].pods = m.matching(info, r.selector)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package quickspread
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -15,25 +16,28 @@ import (
 type question struct {
 	pod         *v1.Pod
 	gates       gates
-	constraints []v1.TopologySpreadConstraint // the hard ones
+	constraints []v1.TopologySpreadConstraint // the hard ones, or the soft ones
+	soft        bool                          // which of them
 	selector    labels.Selector               // of default constraints; nil: each constraint has its own
 }
 
-// rule is a hard constraint as far as counts depend on it.
+// rule is a constraint as far as counts depend on it.
 type rule struct {
 	topologyKey string
 	selector    labels.Selector
 	// affinity and taints: only nodes count that the pod's node affinity matches, and whose taints it tolerates.
 	affinity, taints bool
+	like             int // the first rule with the same selector
 }
 
-// hard returns the hard ones of the constraints.
-func hard(constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {
-	isSoft := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != v1.DoNotSchedule }
-	if !slices.ContainsFunc(constraints, isSoft) {
+// thatAre returns those of the constraints of which the action is to be taken.
+func thatAre(action v1.UnsatisfiableConstraintAction,
+	constraints []v1.TopologySpreadConstraint) []v1.TopologySpreadConstraint {
+	isOther := func(c v1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != action }
+	if !slices.ContainsFunc(constraints, isOther) {
 		return constraints
 	}
-	return slices.DeleteFunc(slices.Clone(constraints), isSoft)
+	return slices.DeleteFunc(slices.Clone(constraints), isOther)
 }
 
 // policies returns what the constraint says of nodes that the pod cannot go to; by default their affinity counts and
@@ -47,6 +51,7 @@ func policies(c *v1.TopologySpreadConstraint) (affinity, taints bool) {
 // rules returns a rule for each constraint. It fails if a selector is not valid.
 func (q *question) rules() ([]rule, error) {
 	rules := make([]rule, len(q.constraints))
+	var selectors [][]byte
 	for i := range q.constraints {
 		c := &q.constraints[i]
 		r := rule{topologyKey: c.TopologyKey, selector: q.selector}
@@ -57,6 +62,8 @@ func (q *question) rules() ([]rule, error) {
 				return nil, fmt.Errorf("selector for %s: %w", c.TopologyKey, err)
 			}
 		}
+		selectors = append(selectors, appendSelector(nil, r.selector))
+		r.like = slices.IndexFunc(selectors, func(s []byte) bool { return bytes.Equal(s, selectors[i]) })
 		rules[i] = r
 	}
 	return rules, nil
@@ -92,7 +99,7 @@ func (q *question) matchLabelKeys(c *v1.TopologySpreadConstraint) []string {
 // not maxSkew, not minDomains, and not whether the pod itself matches; and the pod's node affinity and tolerations only
 // if a policy asks for them.
 func (q *question) appendTo(b []byte) ([]byte, error) {
-	b = appendBytes(b, q.pod.Namespace)
+	b = appendBytes(append(b, flag(q.soft)), q.pod.Namespace)
 	var err error
 	affinity, taints := false, false
 	for i := range q.constraints {

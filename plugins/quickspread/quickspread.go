@@ -1,7 +1,7 @@
 // Package quickspread is kube-scheduler's PodTopologySpread, under its name, that does not count all pods of all nodes
-// for every pod. Of hard constraints (DoNotSchedule) it keeps, from pod to pod, how many pods match on each node, and
-// counts a node again only when that has changed. Scores, hints, soft constraints, and whatever else there is, are
-// kube-scheduler's plugin's own answers; what is refused, and in which words, is the same. A test compares the two.
+// for every pod. It keeps, from pod to pod, how many pods match on each node, and counts a node again only when that
+// has changed. Hints, the constraints that the system has by default, and whatever else there is, are kube-scheduler's
+// plugin's own answers; what is refused, in which words, and every score is the same. A test compares the two.
 //
 // In one case upstream's answer is no measure: when pods of several domains are thought away or added, as those of a
 // gang are, it depends on the order in which a map is walked. Here it is what counting afresh would give.
@@ -9,7 +9,7 @@
 // What is kept is only a memo: it is never part of any state, and with an empty one the same comes out.
 //
 // Start at PreFilter; memo.go is how counts are kept up, question.go what makes two pods share them, reading.go what
-// one pod's cycle sees.
+// one pod's cycle sees of hard constraints (DoNotSchedule), scoring.go of soft ones (ScheduleAnyway).
 package quickspread
 
 import (
@@ -26,6 +26,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/rollcall-sched/rollcall/framework"
 )
 
 // Spread is the plugin.
@@ -33,13 +35,16 @@ type Spread struct {
 	*podtopologyspread.PodTopologySpread
 	gates    gates
 	defaults defaults
+	system   bool // pods without constraints have those of the system, which upstream's plugin sees to
+	lister   fwk.SharedLister
 	memos    memos
+	normal   []int64 // memory of NormalizeColumn
 
 	// The two refusals there are. Whoever gets one may name this plugin in it, and change nothing else.
 	skewed, unlabeled *fwk.Status
 }
 
-// gates are the feature gates that have a say in hard constraints.
+// gates are the feature gates that have a say in constraints.
 type gates struct {
 	// off says that nodeAffinityPolicy and nodeTaintsPolicy are not heeded: upstream's plugin does everything itself.
 	off            bool
@@ -64,6 +69,7 @@ var (
 	_ fwk.FilterPlugin        = (*Spread)(nil)
 	_ fwk.PreScorePlugin      = (*Spread)(nil)
 	_ fwk.ScorePlugin         = (*Spread)(nil)
+	_ fwk.ScoreExtensions     = (*Spread)(nil)
 	_ fwk.EnqueueExtensions   = (*Spread)(nil)
 	_ fwk.SignPlugin          = (*Spread)(nil)
 )
@@ -82,13 +88,20 @@ func New(upstream frameworkruntime.PluginFactory) frameworkruntime.PluginFactory
 		s := &Spread{
 			PodTopologySpread: spread,
 			gates:             gatesAsTheyAre(),
+			lister:            h.SnapshotSharedLister(),
 			skewed:            refusal(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch),
 			unlabeled: refusal(fwk.UnschedulableAndUnresolvable,
 				podtopologyspread.ErrReasonNodeLabelNotMatch),
 		}
-		if a, ok := args.(*config.PodTopologySpreadArgs); ok &&
-			a.DefaultingType != config.SystemDefaulting { // the system's are soft
+		a, ok := args.(*config.PodTopologySpreadArgs)
+		if !ok {
+			return nil, fmt.Errorf("arguments of plugin %s are a %T", podtopologyspread.Name, args)
+		}
+		if s.system = a.DefaultingType == config.SystemDefaulting; !s.system { // the system's are soft
 			s.defaults = newDefaults(a.DefaultConstraints, h)
+		}
+		if c, ok := h.(framework.Changes); ok {
+			s.memos.changed = c.ChangedSince
 		}
 		return s, nil
 	}
@@ -108,9 +121,9 @@ func (s *Spread) PreFilter(
 	}
 	q := question{pod: pod, gates: s.gates}
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
-		q.constraints = hard(pod.Spec.TopologySpreadConstraints)
+		q.constraints = thatAre(v1.DoNotSchedule, pod.Spec.TopologySpreadConstraints)
 	} else {
-		q.constraints, q.selector = s.defaults.of(pod)
+		q.constraints, q.selector = s.defaults.of(pod, s.defaults.hard)
 	}
 	if len(q.constraints) == 0 {
 		return s.PodTopologySpread.PreFilter(ctx, state, pod, nodes)

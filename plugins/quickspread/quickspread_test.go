@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/rollcall-sched/rollcall/framework"
 )
@@ -23,14 +24,18 @@ const (
 )
 
 // tallied is what a run of the comparison has seen: without some of everything it would show nothing.
-type tallied struct{ pods, errors, skips, passed, skewed, unlabeled, trials int }
+type tallied struct {
+	pods, errors, skips, passed, skewed, unlabeled, trials int
+	surveys, scored, scores, unscored                      int
+}
 
 // What the plugin says of a pod, of every node for it, and of every node when pods of one node are thought away or
 // added, is what upstream's says, through the life of one plugin in a world that changes.
 func TestItAnswersAsUpstreamDoes(t *testing.T) {
 	seen := compareLives(t, sequences)
 	for what, n := range map[string]int{"errors": seen.errors * 20, "skips": seen.skips * 20, "pods": seen.pods,
-		"passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials} {
+		"passed": seen.passed, "skewed": seen.skewed, "unlabeled": seen.unlabeled, "trials": seen.trials,
+		"surveys": seen.surveys * 3, "scored": seen.scored * 4, "scores": seen.scores, "unscored": seen.unscored} {
 		if n < sequences*steps {
 			t.Errorf("too few %s: %+v", what, seen)
 		}
@@ -60,8 +65,11 @@ func compareLives(t *testing.T, lives int) (seen tallied) {
 	soft := v1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: v1.LabelHostname, WhenUnsatisfiable: v1.ScheduleAnyway}
 	for seed := range uint64(lives) {
 		b := newBoth(t)
-		if seed%3 == 0 {
+		switch seed % 6 {
+		case 0, 3:
 			b = newBoth(t, hard, soft)
+		case 1:
+			b = newBothWith(t, config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting})
 		}
 		w := newWorld(t, seed, 3+int(seed%40))
 		var questions []*v1.Pod
@@ -146,7 +154,24 @@ func (w *world) ask(where string, b both, pod *v1.Pod, nodes []fwk.NodeInfo, see
 
 func (w *world) compare(where string, b both, pod *v1.Pod, questions []*v1.Pod, seen *tallied) {
 	w.tb.Helper()
-	a, ok := w.ask(where, b, pod, w.listed(), seen)
+	nodes := w.listed()
+	b.list.nodes = nodes
+	a, ok := w.ask(where, b, pod, nodes, seen)
+	var feasible []fwk.NodeInfo
+	pass := make([]bool, len(nodes))
+	surveyed := ok && b.ours.SurveyFilter(a.ours, nodes, pass)
+	for i, node := range nodes {
+		theirs := ok && !b.theirs.Filter(quiet(), a.theirs, pod, node).IsSuccess()
+		// A survey may leave open whether a node fits that does not count.
+		if surveyed && pass[i] && theirs {
+			w.tb.Fatalf("%s: node %s passes a survey", where, node.Node().Name)
+		}
+		if !theirs && w.chance(95) {
+			feasible = append(feasible, node)
+		}
+	}
+	seen.surveys += map[bool]int{true: 1}[surveyed]
+	w.score(where, a, feasible, seen)
 	if !ok {
 		return
 	}
@@ -175,6 +200,53 @@ func (w *world) compare(where string, b both, pod *v1.Pod, questions []*v1.Pod, 
 	}
 	for _, node := range w.nodes {
 		a.filter(w.tb, where+", after trials", node, seen)
+	}
+}
+
+// score compares PreScore, every score, and what is made of them, node by node and in a survey.
+func (w *world) score(where string, a asked, feasible []fwk.NodeInfo, seen *tallied) {
+	w.tb.Helper()
+	nodes := a.list.nodes
+	ours := a.both.ours.PreScore(quiet(), a.ours, a.pod, feasible)
+	same(w.tb, where+": PreScore", ours, a.both.theirs.PreScore(quiet(), a.theirs, a.pod, feasible))
+	if !ours.IsSuccess() || len(feasible) == 0 {
+		return
+	}
+	seen.scored++
+	all := make([]int64, len(nodes))
+	surveyed := a.both.ours.SurveyScore(a.ours, nodes, all)
+	var column []int64
+	var at []int
+	ourList, theirList := fwk.NodeScoreList{}, fwk.NodeScoreList{}
+	for _, node := range feasible {
+		mine, status := a.both.ours.Score(quiet(), a.ours, a.pod, node)
+		same(w.tb, where, status, nil)
+		raw, status := a.both.theirs.Score(quiet(), a.theirs, a.pod, node)
+		same(w.tb, where, status, nil)
+		place := slices.Index(nodes, node)
+		if mine != raw || surveyed && all[place] != raw {
+			w.tb.Fatalf("%s: node %s has the score %d, surveyed (%t) %d, and upstream %d", where, node.Node().Name,
+				mine, surveyed, all[place], raw)
+		}
+		ourList = append(ourList, fwk.NodeScore{Name: node.Node().Name, Score: mine})
+		theirList = append(theirList, fwk.NodeScore{Name: node.Node().Name, Score: raw})
+		column, at = append(column, raw), append(at, place)
+	}
+	same(w.tb, where, a.both.ours.NormalizeScore(quiet(), a.ours, a.pod, ourList),
+		a.both.theirs.NormalizeScore(quiet(), a.theirs, a.pod, theirList))
+	if surveyed && !a.both.ours.NormalizeColumn(a.ours, at, column) {
+		w.tb.Fatalf("%s: the column is not normalized", where)
+	}
+	for i := range theirList {
+		if ourList[i] != theirList[i] || surveyed && column[i] != theirList[i].Score {
+			w.tb.Fatalf("%s: normalized %v, in a survey (%t) %d, and upstream %v", where, ourList[i], surveyed,
+				column[i], theirList[i])
+		}
+		if theirList[i].Score > 0 {
+			seen.scores++
+		} else {
+			seen.unscored++
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ const readingKey fwk.StateKey = "PreFilter" + podtopologyspread.Name + "/quick"
 // domains.
 type reading struct {
 	memo    *memo
+	version uint64  // of the memo
 	tallies []tally // one for each rule
 	// next is where the next node that is filtered is likely to stand: nodes are filtered in their order, as a rule.
 	next atomic.Int32
@@ -43,7 +44,7 @@ type tally struct {
 const noDomain = math.MinInt
 
 func newReading(m *memo, q question) *reading {
-	r := &reading{memo: m, tallies: make([]tally, len(m.rules))}
+	r := &reading{memo: m, version: m.version, tallies: make([]tally, len(m.rules))}
 	for i := range r.tallies {
 		c, d, t := &q.constraints[i], &m.domains[i], &r.tallies[i]
 		*t = tally{maxSkew: int(c.MaxSkew), minDomains: 1, pods: slices.Clone(d.pods)}
@@ -78,7 +79,7 @@ func readingOf(state fwk.CycleState) *reading {
 
 // Clone implements fwk.StateData.
 func (r *reading) Clone() fwk.StateData {
-	out := &reading{memo: r.memo, tallies: slices.Clone(r.tallies)}
+	out := &reading{memo: r.memo, version: r.version, tallies: slices.Clone(r.tallies)}
 	for i := range out.tallies {
 		t := &out.tallies[i]
 		t.pods, t.more = slices.Clone(t.pods), maps.Clone(t.more)

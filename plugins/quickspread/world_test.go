@@ -31,13 +31,29 @@ import (
 type both struct {
 	ours   *quickspread.Spread
 	theirs *podtopologyspread.PodTopologySpread
+	list   *lister
 }
 
-// noNodes is a lister that is never asked in these tests.
-type noNodes struct{ fwk.SharedLister }
+// lister lists the nodes that were given last.
+type lister struct {
+	fwk.SharedLister
+	fwk.NodeInfoLister
+	nodes []fwk.NodeInfo
+}
+
+func (l *lister) NodeInfos() fwk.NodeInfoLister { return l }
+
+func (l *lister) List() ([]fwk.NodeInfo, error) { return l.nodes, nil }
 
 func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 	tb.Helper()
+	return newBothWith(tb, config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting,
+		DefaultConstraints: defaults})
+}
+
+func newBothWith(tb testing.TB, args config.PodTopologySpreadArgs) both {
+	tb.Helper()
+	list := &lister{}
 	metrics.Register()
 	ctx := quiet()
 	objects := informers.NewSharedInformerFactory(nil, 0)
@@ -50,7 +66,7 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 			tb.Fatal(err)
 		}
 	}
-	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(noNodes{}),
+	handle, err := frameworkruntime.NewFramework(ctx, nil, nil, frameworkruntime.WithSnapshotSharedLister(list),
 		frameworkruntime.WithInformerFactory(objects), frameworkruntime.WithParallelism(1))
 	if err != nil {
 		tb.Fatal(err)
@@ -64,16 +80,15 @@ func newBoth(tb testing.TB, defaults ...v1.TopologySpreadConstraint) both {
 			feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 		)
 	}
-	args := &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting, DefaultConstraints: defaults}
-	theirs, err := factory(ctx, args, handle)
+	theirs, err := factory(ctx, &args, handle)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ours, err := quickspread.New(factory)(ctx, args, handle)
+	ours, err := quickspread.New(factory)(ctx, &args, handle)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return both{ours.(*quickspread.Spread), theirs.(*podtopologyspread.PodTopologySpread)}
+	return both{ours.(*quickspread.Spread), theirs.(*podtopologyspread.PodTopologySpread), list}
 }
 
 func quiet() context.Context { return framework.Quiet(context.Background()) }
@@ -296,7 +311,7 @@ func (w *world) constraint() v1.TopologySpreadConstraint {
 		WhenUnsatisfiable: v1.DoNotSchedule,
 		LabelSelector:     w.selector(),
 	}
-	if w.chance(15) {
+	if w.chance(30) {
 		c.WhenUnsatisfiable = v1.ScheduleAnyway
 	}
 	if w.chance(30) {

@@ -46,6 +46,8 @@ NodeResourcesBalancedAllocation give them by default, of 200.
   rollcall bench --nodes 15000 --shapes 20
   rollcall bench --gang 512 --classes off -o json
   rollcall bench --nodes 50000 --pods 200000 --gang 8-1024 --shapes 100
+  rollcall bench --affinity --pods 5000
+  rollcall bench --soft-spread --apps 500 --pods 5000
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
@@ -60,6 +62,15 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.shapes, "shapes", "1",
 		"how many different requests for CPU and memory there are; all: every pod has its own")
 	f.BoolVar(&b.Spread, "spread", false, "spread the pods over three zones: maxSkew 1, DoNotSchedule")
+	f.BoolVar(&b.Affinity, "affinity", false,
+		"the pods of an app must be on different nodes, and had rather be in a zone with others of it")
+	f.BoolVar(&b.SoftSpread, "soft-spread", false,
+		"spread the pods of an app over zones and nodes: maxSkew 1, ScheduleAnyway")
+	f.BoolVar(&b.ZoneAffinity, "zone-affinity", false,
+		"pods must be in a zone with one of another app; those of the first app need not")
+	f.BoolVar(&b.NamespaceAffinity, "namespace-affinity", false,
+		"as --zone-affinity, with apps in several namespaces, which pods select by a label")
+	f.IntVar(&b.Apps, "apps", 0, "how many apps there are, with one of these four flags; 0: 50")
 	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for "+
 		"one; with it --nodes is 100 and --gang 16 unless given")
 	b.classes.register(cmd)

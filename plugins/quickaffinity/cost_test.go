@@ -1,0 +1,198 @@
+package quickaffinity_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	upstream "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
+)
+
+// appPod is a pod that is to be apart from others of its app by node, and rather together with them by zone. Every pod
+// has a label of its own that nobody asks for.
+func appPod(name, app string) *v1.Pod {
+	term := v1.PodAffinityTerm{TopologyKey: v1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
+	zone := term
+	zone.TopologyKey = v1.LabelTopologyZone
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name),
+			Labels: map[string]string{"app": app, "index": name}},
+		Spec: v1.PodSpec{Affinity: &v1.Affinity{
+			PodAntiAffinity: &v1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{term}},
+			PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []v1.WeightedPodAffinityTerm{
+				{Weight: 10, PodAffinityTerm: zone}}},
+		}},
+	}
+}
+
+// zonedWorld has nodes in ten zones, without pods.
+func zonedWorld(tb testing.TB, nodes int) *world {
+	w := newWorld(tb, 0, 0)
+	for i := range nodes {
+		w.nodes = append(w.nodes, zonedNode(fmt.Sprintf("node-%05d", i), i%10))
+	}
+	return w
+}
+
+func zonedNode(name string, zone int) *upstream.NodeInfo {
+	info := upstream.NewNodeInfo()
+	info.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		v1.LabelHostname: name, v1.LabelTopologyZone: fmt.Sprint("zone-", zone)}}})
+	return info
+}
+
+func (w *world) place(at int, pod *v1.Pod) {
+	w.nodes[at].AddPodInfo(w.info(pod))
+	w.changed = append(w.changed, int32(at))
+}
+
+// prepare runs PreFilter and PreScore.
+func (w *world) prepare(b both, pod *v1.Pod) {
+	w.tb.Helper()
+	w.shown = w.nodes
+	state := framework.NewCycleState()
+	_, status := b.ours.PreFilter(quiet(), state, pod, w.shown)
+	if !status.IsSuccess() && !status.IsSkip() {
+		w.tb.Fatal(status)
+	}
+	if status := b.ours.PreScore(quiet(), state, pod, w.shown); !status.IsSuccess() && !status.IsSkip() {
+		w.tb.Fatal(status)
+	}
+}
+
+// Only nodes that have changed are looked at, only kinds of pods that are new are compared with a pod's terms, and all
+// pods are counted only for terms that were not asked for before.
+func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
+	w := zonedWorld(t, 1000)
+	b := newBoth(t, w, config.InterPodAffinityArgs{HardPodAffinityWeight: 1})
+	app, number := "web", 0
+	next := func() *v1.Pod {
+		number++
+		return appPod(fmt.Sprint("p", number), app)
+	}
+	for _, c := range []struct {
+		what                      string
+		do                        func()
+		looked, compared, counted int
+	}{
+		// The ledger is made again when the first pod's selectors are known.
+		{"the first pod", func() {}, 2000, 0, 1},
+		{"a pod like it", func() {}, 0, 0, 0},
+		{"a placement", func() { w.place(7, next()) }, 1, 1, 0},
+		{"two placements on one node", func() { w.place(8, next()); w.place(8, next()) }, 1, 0, 0},
+		{"the end of a pod", func() {
+			if err := w.nodes[7].RemovePod(klog.FromContext(quiet()), w.nodes[7].GetPods()[0].GetPod()); err != nil {
+				t.Fatal(err)
+			}
+			w.changed = append(w.changed, 7)
+		}, 1, 0, 0},
+		{"another app", func() { app = "db" }, 0, 1, 1},
+		{"a placement of it", func() { w.place(9, next()) }, 1, 1, 0},
+		{"the first again", func() { app = "web" }, 0, 1, 0},
+		{"a node that comes first", func() {
+			w.nodes = slices.Insert(w.nodes, 0, fwk.NodeInfo(zonedNode("a", 1)))
+			w.version++
+		}, 1, 0, 0},
+		{"a node that goes", func() { w.nodes = slices.Delete(w.nodes, 0, 1); w.version++ }, 0, 0, 0},
+		{"copies of all nodes", func() {
+			for i := range w.nodes {
+				w.nodes[i] = w.nodes[i].Snapshot()
+			}
+			w.version++
+		}, 0, 0, 0},
+		{"a namespace's labels", func() { w.setNamespace("b"); w.setNamespace("b"); w.setNamespace("new") }, 0, 2, 1},
+	} {
+		c.do()
+		looked, compared, counted := b.ours.Costs()
+		w.prepare(b, next())
+		l, m, n := b.ours.Costs()
+		if got, want := [3]int{l - looked, m - compared, n - counted}, [3]int{c.looked, c.compared, c.counted}; got != want {
+			t.Errorf("%s: looked, compared and counted %v times, not %v", c.what, got, want)
+		}
+	}
+}
+
+// What 500 apps ask is remembered at a time, and what more of them ask is bounded in bytes.
+func TestMemosAreBoundedInBytes(t *testing.T) {
+	for _, c := range []struct{ nodes, apps, remembered int }{{1000, 500, 500}, {20000, 350, 200}} {
+		w := zonedWorld(t, c.nodes)
+		b := newBoth(t, w, config.InterPodAffinityArgs{})
+		for i := range c.apps {
+			w.place(i, appPod(fmt.Sprint("p", i), fmt.Sprint("app-", i)))
+		}
+		for i := range c.apps {
+			w.prepare(b, appPod("p", fmt.Sprint("app-", i)))
+		}
+		n, bytes := b.ours.Memos()
+		if bytes > quickaffinity.MaxMemory || n < c.remembered || c.remembered < c.apps && n == c.apps {
+			t.Errorf("%d nodes: %d memos of %d apps take %d bytes", c.nodes, n, c.apps, bytes)
+		}
+		_, _, before := b.ours.Costs()
+		for i := c.apps - c.remembered; i < c.apps; i++ {
+			w.prepare(b, appPod("p", fmt.Sprint("app-", i)))
+		}
+		if _, _, after := b.ours.Costs(); after != before {
+			t.Errorf("%d nodes: of %d apps %d had all pods counted again", c.nodes, c.remembered, after-before)
+		}
+	}
+}
+
+// Kinds of pods, and values of labels, that are gone do not stay for ever.
+func TestKindsAndDomainsThatAreGoneAreForgotten(t *testing.T) {
+	w := zonedWorld(t, 0)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	const each = 100
+	for round := range 40 {
+		w.nodes = nil
+		w.version++
+		for i := range each {
+			name := fmt.Sprint(round, "-", i)
+			w.nodes = append(w.nodes, zonedNode(name, 0))
+			w.place(i, appPod(name, name))
+		}
+		w.prepare(b, appPod("p", "web"))
+		if kinds, values := b.ours.Kinds(); kinds > 3*each+quickaffinity.Slack || values > 3*each+quickaffinity.Slack+1 {
+			t.Fatalf("round %d: there are %d kinds and %d values", round, kinds, values)
+		}
+	}
+}
+
+// Filter and Score allocate nothing, whatever they say.
+func TestFilterAndScoreAllocateNothing(t *testing.T) {
+	w := zonedWorld(t, 20)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	w.place(0, appPod("1", "web"))
+	w.nodes[5].Node().Labels = nil
+	w.shown = w.nodes
+	state, pod := framework.NewCycleState(), appPod("p", "web")
+	b.ours.PreFilter(quiet(), state, pod, w.nodes)
+	if status := b.ours.PreScore(quiet(), state, pod, w.nodes); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	ctx, refused, sum := quiet(), 0, int64(0)
+	if n := testing.AllocsPerRun(10, func() {
+		for _, node := range w.nodes {
+			if !b.ours.Filter(ctx, state, pod, node).IsSuccess() {
+				refused++
+			}
+			score, _ := b.ours.Score(ctx, state, pod, node)
+			sum += score
+		}
+	}); n != 0 {
+		t.Errorf("Filter and Score of 20 nodes allocate %v times", n)
+	}
+	if refused == 0 || sum == 0 {
+		t.Errorf("%d nodes are refused, and the scores add up to %d", refused, sum)
+	}
+}
