@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -182,8 +182,8 @@ func (s *Status) isOurJob(ctx context.Context, key groupKey, group *unstructured
 		return false, nil
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	if err != nil || version.Group != "batch.volcano.sh" || len(path.IsValidPathSegmentName(owner.Name)) > 0 ||
-		len(path.IsValidPathSegmentName(version.Version)) > 0 { // anybody may have written it
+	if err != nil || version.Group != "batch.volcano.sh" || len(content.IsPathSegmentName(owner.Name)) > 0 ||
+		len(content.IsPathSegmentName(version.Version)) > 0 { // anybody may have written it
 		return false, nil
 	}
 	client, err := s.dynamic()
