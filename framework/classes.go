@@ -19,8 +19,8 @@ import (
 // The invariant holds because a kept answer is used only if everything that it depends on is the same. That is
 //
 //   - what the pods of a class have in common: all that they say but what they request, their metadata, their gang, and
-//     what they ask of other pods if the plugin that looks at that stands apart (below). It is the pod itself and not its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as
-//     the protocol of a host port;
+//     what they ask of other pods if the plugin that looks at that stands apart (below). It is the pod itself and not
+//     its signature (fwk.SignPlugin), which leaves out what plugins do look at, such as the protocol of a host port;
 //   - the node and the pods on it: every change gives the NodeInfo another generation;
 //   - everything else in the world, nodes coming and going included: World.Version;
 //   - which plugins asked to be left out: compared at every use.

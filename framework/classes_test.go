@@ -196,12 +196,21 @@ func TestPodsThatNoTermConcernsHaveRankings(t *testing.T) {
 	if n := w.with.Rankings(); n != 1 {
 		t.Fatalf("there are %d rankings, not 1", n)
 	}
-	// From now on a term concerns them: each has a zone less.
+	// From now on terms concern them, and keep them off one zone more each time.
 	stranger.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector =
 		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	place("hostile", stranger)
-	for i := range 20 {
-		place(fmt.Sprint("avoiding-", i), plain)
+	for i, zone := range zones {
+		hostile := stranger.DeepCopy()
+		hostile.Name, hostile.UID = fmt.Sprint("hostile-", i), types.UID(fmt.Sprint("hostile-", i))
+		for at := range w.nodes {
+			if name := fmt.Sprintf("node-%02d", at); w.state.Node(name).Labels["zone"] == zone {
+				w.assume(hostile, name)
+				break
+			}
+		}
+		for k := range 3 {
+			place(fmt.Sprint("avoiding-", i, "-", k), plain)
+		}
 	}
 }
 

@@ -117,7 +117,8 @@ func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
 		looked, compared, counted := b.ours.Costs()
 		w.prepare(b, next())
 		l, m, n := b.ours.Costs()
-		if got, want := [3]int{l - looked, m - compared, n - counted}, [3]int{c.looked, c.compared, c.counted}; got != want {
+		got, want := [3]int{l - looked, m - compared, n - counted}, [3]int{c.looked, c.compared, c.counted}
+		if got != want {
 			t.Errorf("%s: looked, compared and counted %v times, not %v", c.what, got, want)
 		}
 	}
@@ -162,7 +163,8 @@ func TestKindsAndDomainsThatAreGoneAreForgotten(t *testing.T) {
 			w.place(i, appPod(name, name))
 		}
 		w.prepare(b, appPod("p", "web"))
-		if kinds, values := b.ours.Kinds(); kinds > 3*each+quickaffinity.Slack || values > 3*each+quickaffinity.Slack+1 {
+		const most = 3*each + quickaffinity.Slack
+		if kinds, values := b.ours.Kinds(); kinds > most || values > most+1 {
 			t.Fatalf("round %d: there are %d kinds and %d values", round, kinds, values)
 		}
 	}

@@ -355,6 +355,9 @@ func (w *world) selector(faults bool) *metav1.LabelSelector {
 	switch n := w.IntN(20); {
 	case n == 0:
 		return nil
+	case n == 1 && w.chance(50): // a label that may not have been asked for before
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: fmt.Sprint("rare-", w.IntN(100)), Operator: metav1.LabelSelectorOpDoesNotExist}}}
 	case n == 1:
 		return &metav1.LabelSelector{}
 	case n == 2 && faults:
