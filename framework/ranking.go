@@ -66,7 +66,8 @@ type scale struct {
 	count   map[int32]int   // the other feasible nodes, by raw score
 	highest int32           // of count; 0 if none is above
 	value   map[int32]int32 // normalized and weighted, by raw score, for this highest; filled as asked
-	before  map[int32]int32 // value, for the highest before
+	before  map[int32]int32 // if moved: value, for the highest before
+	moved   bool            // highest has changed in the update under way
 }
 
 // rank finds the best node by the ranking of the pod's template, or by one that is made for this pod if it is the
@@ -368,6 +369,9 @@ func (r *ranking) shift(c *search, places []int32) bool {
 		}
 		for i := range r.scales {
 			s := &r.scales[i]
+			if !s.moved {
+				continue
+			}
 			raw := s.rawAt(int32(at))
 			now, ok := s.weighted(c, raw)
 			if !ok {
@@ -448,7 +452,7 @@ func (s *scale) rescale() bool {
 	for raw := range s.count {
 		highest = max(highest, raw)
 	}
-	if highest == s.highest {
+	if s.moved = highest != s.highest; !s.moved {
 		return false
 	}
 	s.value, s.before = s.before, s.value
