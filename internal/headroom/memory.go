@@ -14,8 +14,8 @@ const share = 16
 // within returns the headroom for this machine: Bytes, or less if it or its control group has little memory.
 func within(files fs.FS) uint64 { return min(Bytes, memory(files)/share) }
 
-// memory returns how many bytes of memory the process may have at the most by what the files of a Linux root say; a very
-// large number if they do not.
+// memory returns how many bytes of memory the process may have by what the files of a Linux root say; a very large
+// number if they say nothing.
 func memory(files fs.FS) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, name := range []string{
