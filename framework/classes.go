@@ -5,7 +5,9 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -36,7 +38,8 @@ import (
 const (
 	// maxClassBytes bounds the memory of a profile's classes. A node takes 24 bytes in each, and 8 for each plugin that
 	// scores in the class. So there is room for 400 classes of 15,000 nodes, or 130 of 50,000. When there are too many,
-	// the class that was not used for longest goes. leastClasses may be kept in any case.
+	// the class that was not used for longest goes. leastClasses may be kept in any case, and never more than
+	// maxTemplates: each also takes some KiB that do not depend on the nodes.
 	maxClassBytes = 256 << 20
 	leastClasses  = 16
 	// minClassNodes is the smallest cluster for which a signature costs less than it saves.
@@ -111,6 +114,7 @@ func (p *Profile) prepareClasses(off bool) {
 	p.classes.off = off || p.world.Version == nil
 	p.prepared, p.claimless = make([]bool, len(p.plugins)), make([]bool, len(p.plugins))
 	p.apart = make([]bool, len(p.plugins))
+	p.groupClaims = utilfeature.DefaultFeatureGate.Enabled(features.DRAWorkloadResourceClaims)
 	p.findPlaceSurveyors()
 	// any order: each has its own place
 	for name, id := range p.ids {
@@ -223,7 +227,7 @@ func (m *classes) find(key string, nodes int) *class {
 			sum += k.bytes()
 		}
 		for k == nil {
-			if sum < m.most(maxClassBytes) || len(m.byKey) < leastClasses {
+			if sum < m.most(maxClassBytes) && len(m.byKey) < maxTemplates || len(m.byKey) < leastClasses {
 				k = &class{nodes: make([]classNode, nodes)}
 				break
 			}

@@ -8,12 +8,17 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/framework"
 	"github.com/rollcall-sched/rollcall/plugins"
 )
@@ -213,5 +218,36 @@ func TestOfTwoPluginsThatFailTheFirstIsBlamed(t *testing.T) {
 		if diff != "" || got.Status.Plugin() != "BadA" {
 			t.Fatalf("%v: %s", got.Status, diff)
 		}
+	}
+}
+
+// TestAPodOfAGroupThatIsGoneIsNotTakenForOneOfAnother has pods that are alike but for their PodGroup, under the feature
+// gate that has DynamicResources look for it, of pods without claims, too.
+func TestAPodOfAGroupThatIsGoneIsNotTakenForOneOfAnother(t *testing.T) {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.GenericWorkload: true, features.DRAWorkloadResourceClaims: true})
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(8, 8))})
+	group := &schedulingv1beta1.PodGroup{}
+	group.Namespace, group.Name = "ns", "there"
+	if _, err := w.state.Upsert(eventlog.PodGroups, group); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i, name := range []string{"there", "gone", "there", "gone"} {
+		pod := &v1.Pod{}
+		pod.Namespace, pod.Name, pod.UID = "ns", fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i))
+		pod.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name}
+		pod.Spec.Containers = []v1.Container{{Name: "c"}}
+		with := w.with.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), pod, 0, nil)
+		if diff := comparePlacements(with, without); diff != "" {
+			t.Errorf("pod %d of group %s: with and without classes differ in %s", i, name, diff)
+		}
+		if without.Node == "" {
+			refused++
+		}
+	}
+	if refused != 2 {
+		t.Errorf("%d pods were refused, want 2", refused)
 	}
 }

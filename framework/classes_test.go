@@ -265,6 +265,60 @@ func TestARankingFollowsTheHighestScore(t *testing.T) {
 	}
 }
 
+// TestARankingFollowsTwoHighestScores moves the highest of one of two normalized scores at a time.
+func TestARankingFollowsTwoHighestScores(t *testing.T) {
+	w := newMemoWorld(t, &generator{rand.New(rand.NewPCG(6, 6))})
+	put := func(at, taints, disks int) {
+		node := &v1.Node{}
+		node.Name = fmt.Sprintf("node-%02d", at)
+		node.Labels = map[string]string{"disks": fmt.Sprint(disks)}
+		node.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("64"), "memory": resource.MustParse("64Gi"),
+			"pods": resource.MustParse("110")}
+		for i := range taints {
+			node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: fmt.Sprintf("t%d", i),
+				Effect: v1.TaintEffectPreferNoSchedule})
+		}
+		if _, err := w.state.UpsertNode(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := range w.nodes {
+		put(at, 1+at%2, 1+at%3)
+	}
+	pod := &v1.Pod{}
+	pod.Namespace = "ns"
+	pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+		"cpu": resource.MustParse("1")}}}}
+	affinity := &v1.NodeAffinity{}
+	for i := range 5 {
+		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution, v1.PreferredSchedulingTerm{Weight: 10,
+				Preference: v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{
+					{Key: "disks", Operator: v1.NodeSelectorOpGt, Values: []string{fmt.Sprint(i)}}}}})
+	}
+	pod.Spec.Affinity = &v1.Affinity{NodeAffinity: affinity}
+	ranked := w.with.Ranked()
+	for step := range 60 {
+		if step%2 == 0 {
+			put(79, 1+step/2%4, 0)
+		} else {
+			put(78, 0, 1+step/2%5)
+		}
+		next := pod.DeepCopy()
+		next.Name = fmt.Sprintf("pod-%d", step)
+		next.UID = types.UID(next.Name)
+		with := w.with.Place(w.ctx, framework.NewCycleState(), next, step, nil)
+		without := w.without.Place(w.ctx, framework.NewCycleState(), next, step, nil)
+		if diff := comparePlacements(with, without); diff != "" {
+			t.Fatalf("step %d: with and without classes differ in %s", step, diff)
+		}
+		w.assume(next, with.Node)
+	}
+	if n := w.with.Ranked() - ranked; n < 2*80 || n > 2*80+3*60 {
+		t.Errorf("nodes were ranked %d times: the ranking did not last", n)
+	}
+}
+
 // rehearseOn has another pod of the class placed while many stand on the first few nodes.
 func (w *memoWorld) rehearseOn(pod *v1.Pod, nodes int) {
 	r := w.with.Handle().Rehearse("", nil)
@@ -498,6 +552,8 @@ func (w *memoWorld) change(step int) {
 			w.t.Fatal(err)
 		}
 		w.placed = append(w.placed[:i], w.placed[i+1:]...)
+	case step%3 == 1:
+		w.relabel()
 	case step%31 == 30:
 		ns := &v1.Namespace{}
 		ns.Name = pick(w.g, namespaces)
@@ -505,6 +561,17 @@ func (w *memoWorld) change(step int) {
 		if _, err := w.state.Upsert(eventlog.Namespaces, ns); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+}
+
+// relabel gives a node other labels, taints and amounts, and leaves it its images: memos stay.
+func (w *memoWorld) relabel() {
+	node := w.state.Node(fmt.Sprintf("node-%02d", w.g.IntN(w.nodes))).DeepCopy()
+	images := node.Status.Images
+	*node = *w.g.node(node.Name)
+	node.Status.Images = images
+	if _, err := w.state.UpsertNode(node); err != nil {
+		w.t.Fatal(err)
 	}
 }
 
@@ -519,6 +586,10 @@ func (w *memoWorld) podOfFewShapes(step int) *v1.Pod {
 			}
 			if shape.Spec.Affinity != nil && (i > 0 || w.g.oneIn(2)) {
 				shape.Spec.Affinity.PodAffinity, shape.Spec.Affinity.PodAntiAffinity = nil, nil
+			}
+			if i > 3 { // two scores of it are normalized
+				shape.Spec.Tolerations = nil
+				shape.Spec.Affinity.NodeAffinity = w.g.wishes()
 			}
 			w.shapes = append(w.shapes, shape)
 		}

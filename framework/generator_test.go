@@ -192,6 +192,18 @@ func (g *generator) constrainNodes(pod *v1.Pod) {
 	}
 }
 
+// wishes returns an affinity to nodes that prefers some and requires none.
+func (g *generator) wishes() *v1.NodeAffinity {
+	out := &v1.NodeAffinity{}
+	for range 3 {
+		out.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			out.PreferredDuringSchedulingIgnoredDuringExecution,
+			v1.PreferredSchedulingTerm{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()},
+		)
+	}
+	return out
+}
+
 func (g *generator) nodeTerm() v1.NodeSelectorTerm {
 	if g.oneIn(12) { // PreFilter turns this one into a list of nodes
 		return v1.NodeSelectorTerm{MatchFields: []v1.NodeSelectorRequirement{

@@ -103,3 +103,21 @@ func TestMemosAreOfTheSizeThatTheySay(t *testing.T) {
 		}
 	}
 }
+
+// TestMemosOfSmallClustersAreBounded has ever other templates and classes, of clusters whose nodes take few bytes: a
+// memo also has a key, maps and more that its bytes do not tell of.
+func TestMemosOfSmallClustersAreBounded(t *testing.T) {
+	var m classes
+	m.reset(1)
+	for i := range 2 * maxTemplates {
+		key := fmt.Sprint(i)
+		m.rankingOf(&template{key: key, again: true})
+		m.find(key, minClassNodes)
+		if i > 0 && m.byKey[fmt.Sprint(i-1)] == nil || i > 0 && m.rankings[fmt.Sprint(i-1)] == nil {
+			t.Fatalf("the memo before the %d-th is gone", i)
+		}
+	}
+	if len(m.rankings) > maxTemplates || len(m.byKey) > maxTemplates {
+		t.Errorf("there are %d rankings and %d classes, want at most %d", len(m.rankings), len(m.byKey), maxTemplates)
+	}
+}

@@ -56,7 +56,7 @@ type search struct {
 	// World.Claims. For a pod that has a template.
 	claims      []byte
 	knownClaims bool
-	claimless   bool // the pod has neither, and its status names no claims
+	claimless   bool // the pod has neither, its status names no claims, and its PodGroup has none
 
 	template *template   // the pod's, nil for none
 	class    *class      // the pod's, nil for none

@@ -9,13 +9,14 @@ import (
 // What a ranking asks of the nodes at some places, which are mostly those that have changed, and sometimes all.
 
 // PlaceSurveyor may be implemented by a Surveyor that is also quick at some of the nodes, because it keeps what it
-// reads of them from survey to survey. Places are indices in the list of nodes, none of them twice.
+// reads of them from survey to survey. Places are indices in the list of nodes.
 type PlaceSurveyor interface {
 	Surveyor
 	// ReadNodes tells that only the nodes at places may have changed since it was last called, or since another survey
-	// of all nodes: what the two methods below say of the others rests on what was read before.
+	// of all nodes: what the two methods below say of the others rests on what was read before. Some places may be told
+	// more than once, but if there are as many as nodes, they are those of all.
 	ReadNodes(nodes []fwk.NodeInfo, places []int32)
-	// SurveyFilterAt is SurveyFilter for the nodes at places. It sets pass at those, true or false.
+	// SurveyFilterAt is SurveyFilter for the nodes at places, none of them twice. It sets pass at those, true or false.
 	SurveyFilterAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, pass []bool) bool
 	// SurveyScoreAt is SurveyScore for the nodes at places.
 	SurveyScoreAt(state fwk.CycleState, nodes []fwk.NodeInfo, places []int32, scores []int64) bool
@@ -71,7 +72,7 @@ type learned struct {
 func (l *learned) behind(c *search, nodes int) []int32 {
 	m := &c.p.classes
 	places, now, known := c.p.world.Changed(l.since)
-	if !l.all || l.rehearsals != m.rehearsals || !known || len(places) > nodes {
+	if !l.all || l.rehearsals != m.rehearsals || !known || len(places) >= nodes {
 		places = m.everywhere(nodes)
 	}
 	*l = learned{all: true, since: now, rehearsals: m.rehearsals}

@@ -43,6 +43,7 @@ type Profile struct {
 	ids          map[string]int // plugin ids by name
 	prepared     []bool         // by plugin id: in preparesByTemplate
 	claimless    []bool         // by plugin id: in skipsClaimless
+	groupClaims  bool           // pods may have the claims of their PodGroup
 	apart        []bool         // by plugin id: the plugin stands apart from every class
 	bindingCycle bool           // some plugin takes part in binding cycles
 	unranked     bool           // what some plugin says of a node may change though the node does not

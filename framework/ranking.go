@@ -32,7 +32,8 @@ var normalizedByHighest = []string{names.TaintToleration, names.NodeAffinity, na
 
 // maxRankingBytes bounds the memory of a profile's rankings. A node takes some 8.3 bytes in each, and 4 more for each
 // plugin that normalizes scores. So there is room for a thousand rankings of 15,000 nodes, or three hundred of 50,000.
-// When there are too many, the one that was not used for longest goes. leastRankings may be kept in any case.
+// When there are too many, the one that was not used for longest goes. leastRankings may be kept in any case, and never
+// more than maxTemplates: each also takes some KiB that do not depend on the nodes.
 const (
 	maxRankingBytes = 128 << 20
 	leastRankings   = 16
@@ -65,11 +66,11 @@ const (
 type scale struct {
 	scorer  int             // its place among the scorers
 	raw     []int32         // by node; nil as long as all are 0
-	zeros   int             // how many feasible nodes have the raw score 0
-	count   map[int32]int   // the other feasible nodes, by raw score
+	count   map[int32]int   // the feasible nodes whose raw score is not 0, by raw score
 	highest int32           // of count; 0 if none is above
 	value   map[int32]int32 // normalized and weighted, by raw score, for this highest; filled as asked
-	before  map[int32]int32 // value, for the highest before
+	before  map[int32]int32 // if moved: value, for the highest before
+	moved   bool            // highest has changed in the update under way
 }
 
 // rank finds the best node by the ranking of the pod's template, or by one that is made for this pod if it is the
@@ -123,6 +124,9 @@ func (m *classes) rankingOf(t *template) *ranking {
 	}
 	r, ok := m.rankings[t.key]
 	if !ok {
+		if len(m.rankings) >= maxTemplates {
+			delete(m.rankings, leastRecent(m.rankings, func(r *ranking) uint64 { return r.used }))
+		}
 		r = &ranking{}
 		m.rankings[t.key] = r
 	}
@@ -228,7 +232,7 @@ func (r *ranking) reset() {
 		clear(s.count)
 		clear(s.value)
 		clear(s.raw)
-		s.zeros, s.highest = 0, 0
+		s.highest = 0
 	}
 }
 
@@ -371,6 +375,9 @@ func (r *ranking) shift(c *search, places []int32) bool {
 		}
 		for i := range r.scales {
 			s := &r.scales[i]
+			if !s.moved {
+				continue
+			}
 			raw := s.rawAt(int32(at))
 			now, ok := s.weighted(c, raw)
 			if !ok {
@@ -417,9 +424,7 @@ func (s *scale) note(places []int32, scores []int64, nodes int) bool {
 		switch {
 		case int64(raw) != scores[i]:
 			return false
-		case raw == 0:
-			s.zeros++
-		default:
+		case raw != 0:
 			if s.raw == nil {
 				s.raw = make([]int32, nodes)
 			}
@@ -436,7 +441,6 @@ func (s *scale) note(places []int32, scores []int64, nodes int) bool {
 func (s *scale) forget(at int32) {
 	raw := s.rawAt(at)
 	if raw == 0 {
-		s.zeros--
 		return
 	}
 	if s.count[raw]--; s.count[raw] == 0 {
@@ -451,7 +455,7 @@ func (s *scale) rescale() bool {
 	for raw := range s.count {
 		highest = max(highest, raw)
 	}
-	if highest == s.highest {
+	if s.moved = highest != s.highest; !s.moved {
 		return false
 	}
 	s.value, s.before = s.before, s.value

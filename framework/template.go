@@ -35,7 +35,8 @@ var preparesByTemplate = []string{
 
 // skipsClaimless are the plugins whose PreFilter answers Skip for a pod that has no claims and requests no devices, and
 // whatever they leave in the cycle's state then is never changed: all they do later ends where they find no claims in
-// it. For such pods they are in preparesByTemplate, too.
+// it. For such pods they are in preparesByTemplate, too. Not so for pods of a PodGroup under the feature gate
+// DRAWorkloadResourceClaims: DynamicResources refuses them if there is no such PodGroup.
 var skipsClaimless = []string{names.DynamicResources}
 
 // template is what is known of the pods that are made from one.
@@ -65,7 +66,7 @@ func (c *search) templateOf(nodes []fwk.NodeInfo) *template {
 	}
 	c.findClaims()
 	c.claimless = len(c.claims) == 0 && len(c.pod.Status.ResourceClaimStatuses) == 0 &&
-		c.pod.Status.ExtendedResourceClaimStatus == nil
+		c.pod.Status.ExtendedResourceClaimStatus == nil && (c.pod.Spec.SchedulingGroup == nil || !c.p.groupClaims)
 	key, err := m.encode(c.pod, &c.pod.Spec, c.claims)
 	if err != nil {
 		return nil

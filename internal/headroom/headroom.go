@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// Bytes is by how much the heap may grow before garbage is collected, if less than that is live.
+// Bytes is by how much the heap may grow before garbage is collected, if less than that is live, and 16 MiB or more.
 const Bytes = 256 << 20
 
 // usual is Go's target: the heap may double.
@@ -32,9 +32,10 @@ type keeper struct {
 }
 
 // Keep sets the target after each run of the garbage collector, so that the heap may grow by Bytes or double, whichever
-// is more, until stop is called. It does nothing if the environment says what the target is (GOGC), and leaves a target
+// is more, until stop is called. On a small machine, or in a container that may have little memory, it is less than
+// Bytes (within). It does nothing if the environment says what the target is (GOGC), and leaves a target
 // alone that somebody else has set meanwhile. The memory limit of the environment (GOMEMLIMIT) holds as always.
-func Keep() (stop func()) { return keep(Bytes) }
+func Keep() (stop func()) { return keep(within(root())) }
 
 func keep(bytes uint64) (stop func()) {
 	if os.Getenv("GOGC") != "" {
@@ -87,7 +88,9 @@ func (k *keeper) set(percent int) {
 
 // target returns by how many percent of what is live the heap may grow.
 func target(live, bytes uint64) int {
-	const least = 1 << 20 // nothing was measured before the first run
+	// Nothing was measured before the first run. And the target is for the heap that is live now, but counts for the one
+	// that is live after the next run, too, until adjust has been called: that must not be many times as large.
+	const least = 16 << 20
 	live = max(live, least)
 	return int(max(usual, min(bytes*100/live, bytes*100/least)))
 }

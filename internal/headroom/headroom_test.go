@@ -9,7 +9,7 @@ import (
 
 func TestTheHeapMayGrowByTheHeadroomOrDouble(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: 25600, 64 << 20: 400, 100 << 20: 256, 256 << 20: 100, 300 << 20: 100, 1 << 40: 100,
+		0: 1600, 1 << 20: 1600, 64 << 20: 400, 100 << 20: 256, 256 << 20: 100, 300 << 20: 100, 1 << 40: 100,
 	} {
 		if got := target(live, 256<<20); got != want {
 			t.Errorf("with %d bytes live the heap may grow by %d %%, want %d", live, got, want)
