@@ -124,6 +124,8 @@ const (
 	kindSlice
 	kindClass
 	kindClaim
+	kindRunner
+	kindVisitor
 )
 
 // Index returns the number of the pod with that UID.
