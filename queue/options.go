@@ -81,6 +81,18 @@ type Options struct {
 	// attempted early. nil means always true.
 	Room func(e *Entity) bool
 
+	// Need returns what an entity that is owed a retry needs at the least, and MayHaveRoom whether there may be room for
+	// a Need. If an entity has room (Room), there is room for its Need, and for every Need that asks for no more. When
+	// what Need returns may change for a reason outside the queue, Renew must be called before ChooseHead. They spare
+	// asking Room of each entity, and are memos only: the answers are the same with and without them. nil means that
+	// nothing is known.
+	Need        func(e *Entity) Need
+	MayHaveRoom func(n *Need) bool
+
+	// Blocking returns the one entity of a lane that lets none pass unless it is active, nil for none; known is false if
+	// there may be several, so that Passes is to be asked. It is a memo of Passes.
+	Blocking func(profile string) (e *Entity, known bool)
+
 	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be
 	// attempted first. It is asked of profiles with a lane only. nil means always.
 	Passes func(e *Entity) bool
