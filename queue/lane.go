@@ -36,7 +36,7 @@ func (l *lane) head(q *Queue) *Entity {
 	next := l.next
 	if !l.chosen {
 		next = nil
-		l.search(q, func(g *gist) bool { return !g.turn }, func(e *Entity) bool {
+		l.search(q, func(g *gist) bool { return !g.turn && !q.plain }, func(e *Entity) bool {
 			next = e
 			return e.state == Active
 		})
@@ -57,7 +57,7 @@ func (l *lane) chooseHead(q *Queue, version uint64) {
 	var next, stop *Entity
 	for again := true; again; {
 		again, next = false, nil
-		stop = l.search(q, func(g *gist) bool { return q.hopeless(g, version) }, func(e *Entity) bool {
+		stop = l.search(q, func(g *gist) bool { return q.hopeless(l.profile, g, version) }, func(e *Entity) bool {
 			before := e.state
 			if q.worthAttempt(e, version) {
 				next = e
@@ -102,7 +102,7 @@ func (l *lane) search(q *Queue, skip func(g *gist) bool, found func(e *Entity) b
 
 // blocking returns the entity of a lane that lets none pass, nil for none; known is false if each is to be asked.
 func (q *Queue) blocking(l *lane) (_ *Entity, known bool) {
-	if q.opts.Blocking == nil || !q.pickIsMemo {
+	if q.opts.Blocking == nil || !q.pickIsMemo || q.plain {
 		return nil, false
 	}
 	return q.opts.Blocking(l.profile)

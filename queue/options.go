@@ -82,12 +82,12 @@ type Options struct {
 	Room func(e *Entity) bool
 
 	// Need returns what an entity that is owed a retry needs at the least, and MayHaveRoom whether there may be room for
-	// a Need. If an entity has room (Room), there is room for its Need, and for every Need that asks for no more. When
+	// a Need of entities in a lane, or with "" of those in none. If an entity has room (Room), there is room for its Need, and for every Need that asks for no more. When
 	// what Need returns may change for a reason outside the queue, Renew must be called before ChooseHead. They spare
 	// asking Room of each entity, and are memos only: the answers are the same with and without them. nil means that
 	// nothing is known.
 	Need        func(e *Entity) Need
-	MayHaveRoom func(n *Need) bool
+	MayHaveRoom func(lane string, n *Need) bool
 
 	// Blocking returns the one entity of a lane that lets none pass unless it is active, nil for none; known is false if
 	// there may be several, so that Passes is to be asked. It is a memo of Passes.

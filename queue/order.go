@@ -14,6 +14,8 @@ type Need struct {
 	Amounts []int64
 	// Priority is the entity's: the higher it is, the more may be made to go for it.
 	Priority int32
+	// Preempts says that there may be room whenever a pod of lower priority has a node, whatever the amounts are.
+	Preempts bool
 	// Longest is how long it holds what it gets at the longest, 0 for no limit.
 	Longest time.Duration
 	// Free says that room that is kept for others is free for it, too.
@@ -22,7 +24,7 @@ type Need struct {
 
 // least is the least need of two: there is room for it if there is room for either.
 func (n *Need) least(o *Need) {
-	n.Unknown, n.Free = n.Unknown || o.Unknown, n.Free || o.Free
+	n.Unknown, n.Free, n.Preempts = n.Unknown || o.Unknown, n.Free || o.Free, n.Preempts || o.Preempts
 	n.Priority = max(n.Priority, o.Priority)
 	if n.Longest == 0 || o.Longest != 0 && o.Longest < n.Longest {
 		n.Longest = o.Longest
@@ -289,16 +291,25 @@ func (q *Queue) refused(e *Entity, version uint64) {
 
 // hopeless is a skip of those that certainly have no room now. An entity that is asked anew at the same RoomVersion
 // gives the same answer.
-func (q *Queue) hopeless(g *gist, version uint64) bool {
+func (q *Queue) hopeless(lane string, g *gist, version uint64) bool {
 	switch {
-	case g.turn:
+	case g.turn || q.plain:
 		return false
 	case !g.owed || g.asked == version:
 		return true
 	case g.need.Unknown || q.opts.MayHaveRoom == nil:
 		return false
 	}
-	return !q.opts.MayHaveRoom(&g.need)
+	return !q.opts.MayHaveRoom(lane, &g.need)
+}
+
+// Plainly has done what asks for the head of the queue, with a head that is chosen without anything that is remembered
+// or known of needs: each entity is asked. The head is the same.
+func (q *Queue) Plainly(do func()) {
+	q.plain = true
+	q.RenewAll()
+	do()
+	q.plain = false
 }
 
 // Looked returns how many entities, and stretches of them, searches for one that may have room have looked at. Tests

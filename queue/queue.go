@@ -56,6 +56,7 @@ type Queue struct {
 
 	// stale are the entities whose needs are to be found anew before a search for room: a memo's.
 	stale []*Entity
+	plain bool // see Plainly
 	// earlyAsked and roomVersion are a memo: at this RoomVersion, Room reports false for the first earlyAsked entities
 	// of early.
 	roomVersion uint64

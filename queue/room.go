@@ -54,7 +54,7 @@ func (q *Queue) chooseActive() {
 // chooseOwed picks the first of the owed that comes before head and has room.
 func (q *Queue) chooseOwed(head *Entity, version uint64) {
 	var refused []*Entity
-	skip := func(g *gist) bool { return q.hopeless(g, version) }
+	skip := func(g *gist) bool { return q.hopeless("", g, version) }
 	q.owed.walk(skip, func(e *Entity) bool {
 		switch {
 		case head != nil && q.less(head, e):
@@ -84,6 +84,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 			q.owe(e)
 		}
 	}
+	q.RenewAll()
 }
 
 // Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again, and none is attempted

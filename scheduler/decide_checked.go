@@ -25,10 +25,12 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	m.unpick()
 	m.waits.forgetMemos()
 	m.backfill.ForgetMemos()
-	m.pick()
 	var again eventlog.Decision
 	var okAgain bool
-	m.recorded.muting(func() { again, okAgain = m.decide(nil) })
+	m.queue.Plainly(func() {
+		m.pick()
+		m.recorded.muting(func() { again, okAgain = m.decide(nil) })
+	})
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
 	}
