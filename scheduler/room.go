@@ -28,6 +28,7 @@ type room struct {
 	nominated *nominations
 	planner   *backfill.Planner
 	find      func(r *room, e *queue.Entity) bool // (*room).look, or that of another behaviour
+	needs     bool                                // needOf tells what find depends on
 
 	// resources are those that needs are of, by their place in queue.Need.Amounts, and numbers the places.
 	resources []v1.ResourceName
@@ -93,7 +94,7 @@ func (r *room) needOf(e *queue.Entity) queue.Need {
 		n.Free = true
 	}
 	switch {
-	case !r.profiles.roomChecked[e.Profile()] || r.anyNominated(e):
+	case !r.needs || !r.profiles.roomChecked[e.Profile()] || r.anyNominated(e):
 		n.Unknown = true
 	case e.Type() == fwk.PodKeyType:
 		next := e.Next()

@@ -20,8 +20,8 @@ type Backlog struct {
 	Nodes int
 	// Waiting is how many gangs wait at any time: when one gets its nodes the next one comes.
 	Waiting int
-	// Hopeless is how many further gangs come first of all, and can never fit: each asks for one node more than there
-	// are, or for a node of twice the size.
+	// Hopeless is how many further gangs come first of all, and can never fit: they ask for nodes of twice the size, or
+	// of a zone that there is not.
 	Hopeless int
 }
 
@@ -81,12 +81,6 @@ func (b Backlog) Visitor(i int) *corev1.Pod {
 
 // Members returns how many pods the g-th gang has.
 func (b Backlog) Members(g int) int {
-	if b.never(g) {
-		if g%2 == 0 {
-			return b.Nodes + 1
-		}
-		return leastMembers
-	}
 	return leastMembers + g*37%memberSizes
 }
 
@@ -117,6 +111,9 @@ func (b Backlog) Pod(g, m int) *corev1.Pod {
 		gpus *= 2
 	}
 	pod := wholeNode(fmt.Sprintf("%s-%06d", groupName(g), m), uid(kindPod, g*maxMembers+m), g, gpus)
+	if b.never(g) && g%2 == 0 {
+		pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone(-1)}
+	}
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(groupName(g))}
 	if g%2 != 0 {
 		pod.Spec.ActiveDeadlineSeconds = ptr.To(int64(300))
