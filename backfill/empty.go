@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,26 @@ func (p *Planner) emptyFor(s *shape) int64 {
 		p.countShape(s)
 	}
 	return s.total
+}
+
+// TakesEmpty reports whether all nodes together might take so many of the pods if nothing ran there. A no is certain, as
+// far as requests, selectors, required affinity and taints say; of pods that are not alike the answer is yes.
+func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
+	if len(p.empty.shapes) >= maxShapes {
+		p.forgetEmpty()
+	}
+	if slices.ContainsFunc(pods, comparesTaints) {
+		return true // whether such a toleration counts here depends on the behaviour, and with plugins on a gate
+	}
+	s, ok := p.shapeOf(pods)
+	return !ok || p.emptyFor(s) >= int64(wanted)
+}
+
+// comparesTaints reports whether a pod has a toleration that is neither for a value nor for any.
+func comparesTaints(pod *cluster.Pod) bool {
+	return slices.ContainsFunc(pod.Object.Spec.Tolerations, func(t v1.Toleration) bool {
+		return t.Operator != "" && t.Operator != v1.TolerationOpEqual && t.Operator != v1.TolerationOpExists
+	})
 }
 
 // refreshEmpty brings all shapes up to date.

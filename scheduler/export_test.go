@@ -47,3 +47,6 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 		m.useRules()
 	}
 }
+
+// CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
+func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }

@@ -54,10 +54,10 @@ type BacklogResult struct {
 type Turns struct {
 	workload.Backlog
 	now     time.Time
-	next    int             // the next gang
-	bound   map[int]int     // by gang: how many members are bound
-	running []func() []end  // what runs, the oldest first
-	shrunk  map[int]bool    // by node
+	next    int            // the next gang
+	bound   map[int]int    // by gang: how many members are bound
+	running []func() []end // what runs, the oldest first
+	shrunk  map[int]bool   // by node
 	inputs  []eventlog.Payload
 	event   int
 	visitor int

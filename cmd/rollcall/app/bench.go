@@ -23,6 +23,7 @@ type coreBench struct {
 	shapes              string
 	classes             classes
 	cpuProfile, memFile string
+	backlog             backlogBench
 }
 
 func newBench() *cobra.Command {
@@ -40,11 +41,16 @@ away. The time in which the nodes are taken in is told apart.
 The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
 NodeResourcesBalancedAllocation give them by default, of 200.
 
+With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
+of the log's time. What is measured then is the CPU time that an event takes.
+
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench
   rollcall bench --nodes 15000 --shapes 20
   rollcall bench --gang 512 --classes off -o json
   rollcall bench --idle 500 --cpuprofile cpu.prof
+  rollcall bench --backlog 10000 --policy Backfill
+  rollcall bench --hopeless 1000 --backlog 100 --nodes 1000
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
   rollcall bench log --dir /var/lib/rollcall`,
@@ -72,6 +78,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
 	f.StringVar(&b.memFile, "memprofile", "",
 		"write a profile of what was allocated by the end of the measured time to this file")
+	b.backlog.register(cmd)
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.MarkFlagDirname("log")
@@ -80,6 +87,12 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 }
 
 func (b *coreBench) run(cmd *cobra.Command) error {
+	if err := b.backlog.check(cmd); err != nil {
+		return err
+	}
+	if b.backlog.asked() {
+		return b.runBacklog(cmd)
+	}
 	b.defaults(cmd)
 	if err := b.check(); err != nil {
 		return err
