@@ -154,9 +154,9 @@ func (p *Planner) HasRoom(e *queue.Entity) bool {
 	return true
 }
 
-// MayHaveRoom reports whether some entity of a profile may have room beside the profile's reservation that needs no more
-// than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a condition as
-// HasRoom is.
+// MayHaveRoom reports whether some entity of a profile may have room beside the profile's reservation that needs no
+// more than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
+// condition as HasRoom is.
 func (p *Planner) MayHaveRoom(profile string, longest time.Duration, needs []Need) bool {
 	r := p.reservations[profile]
 	if r == nil || longest > 0 && p.view.Now().Add(longest) <= r.At {

@@ -14,8 +14,8 @@ import (
 )
 
 // emptyRoom is how many pods of each shape all nodes would take together if nothing ran there. Most gangs that can
-// never fit ask for pods of one shape: for those the answer needs no Outlook, and is found for all gangs of the shape at
-// once. When a node changes, that node alone is looked at again. It is a memo only.
+// never fit ask for pods of one shape: for those the answer needs no Outlook, and is found for all gangs of the shape
+// at once. When a node changes, that node alone is looked at again. It is a memo only.
 type emptyRoom struct {
 	known   bool
 	version uint64     // View.Version
@@ -86,8 +86,8 @@ func (p *Planner) emptyFor(s *shape) int64 {
 	return s.total
 }
 
-// TakesEmpty reports whether all nodes together might take so many of the pods if nothing ran there. A no is certain, as
-// far as requests, selectors, required affinity and taints say; of pods that are not alike the answer is yes.
+// TakesEmpty reports whether all nodes together might take so many of the pods if nothing ran there. A no is certain,
+// as far as requests, selectors, required affinity and taints say; of pods that are not alike the answer is yes.
 func (p *Planner) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	if len(p.empty.shapes) >= maxShapes {
 		p.forgetEmpty()

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of the
-// call.
+// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
+// the call.
 type View interface {
 	outlook.Cluster
 
@@ -31,8 +31,8 @@ type View interface {
 	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
 	StandsForDevices(name v1.ResourceName) bool
 
-	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of which it
-	// reports passed is not looked at again before something about it changes, or ForgetPassed is called.
+	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of
+	// which it reports passed is not looked at again before something about it changes, or ForgetPassed is called.
 	FirstInLane(profile string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
 	// ForgetPassed has FirstInLane look at all entities of a profile's lane again. That is a memo only.
 	ForgetPassed(profile string)
@@ -108,7 +108,8 @@ type Lane struct {
 	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
 	// StrictFIFO.
 	Backfill bool
-	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for it.
+	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for
+	// it.
 	Hold time.Duration
 }
 

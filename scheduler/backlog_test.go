@@ -15,8 +15,8 @@ import (
 )
 
 // TestAnEventCostsTheSameWhateverTheBacklog counts what events take while gangs wait, with backlogs of several sizes:
-// how many entities are looked at for one that may have room, how many outlooks are made, and how often a node is looked
-// at to know what it would take if it were empty. None of that may grow with the backlog but by its logarithm.
+// how many entities are looked at for one that may have room, how many outlooks are made, and how often a node is
+// looked at to know what it would take if it were empty. None of that may grow with the backlog but by its logarithm.
 func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 	for _, policy := range []string{"BestEffort", "StrictFIFO", "Backfill"} {
 		t.Run(policy, func(t *testing.T) {
@@ -46,8 +46,8 @@ func compareWork(t *testing.T, small, large work, times int) {
 		{"looks at an empty node", small.counted, large.counted},
 	} {
 		if most := times*c.small + 100; c.large > most {
-			t.Errorf("%d %s with the small backlog, %d with one of eight times the size: want at most %d", c.small, c.what,
-				c.large, most)
+			t.Errorf("%d %s with the small backlog, %d with one of eight times the size: want at most %d",
+				c.small, c.what, c.large, most)
 		}
 	}
 }

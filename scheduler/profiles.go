@@ -145,7 +145,8 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 	apart = m.rules.keepsApart() && prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
-	view.byNode = !slices.ContainsFunc(filtersByNode, func(name string) bool { return !prof.Has(framework.Filter, name) })
+	lacks := func(name string) bool { return !prof.Has(framework.Filter, name) }
+	view.byNode = !slices.ContainsFunc(filtersByNode, lacks)
 	m.profiles.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
 	if err != nil {

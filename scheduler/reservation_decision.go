@@ -201,8 +201,8 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	return m.backfill.BlockedLanes()
 }
 
-// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass: room
-// is kept on nodes for what it needs, and is not free for the other one.
+// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass:
+// room is kept on nodes for what it needs, and is not free for the other one.
 func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
 }
@@ -266,17 +266,17 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	return nil
 }
 
-// renewReserved has the queue look again at what the entity needs that has the reservation of a lane: that does not keep
-// it from any room.
+// renewReserved has the queue look again at what the entity needs that has the reservation of a lane: that does not
+// keep it from any room.
 func (m *Machine) renewReserved(profile string) {
 	if r, ok := m.backfill.ReservationOf(profile); ok {
 		m.queue.Renew(r.Key)
 	}
 }
 
-// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed about
-// the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes are
-// retried when it ends.
+// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed
+// about the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes
+// are retried when it ends.
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.Observe(profile, entry, roomChanged)

@@ -17,9 +17,9 @@ import (
 // room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
 // state.
 //
-// Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little. Example:
-// a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt fails. With
-// 3 free in all the answer is false, and no attempt is made.
+// Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little.
+// Example: a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt
+// fails. With 3 free in all the answer is false, and no attempt is made.
 type room struct {
 	cluster   *cluster.State
 	profiles  *profiles
@@ -87,7 +87,8 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 	return true
 }
 
-// needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is less.
+// needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is
+// less.
 func (r *room) needOf(e *queue.Entity) queue.Need {
 	n := queue.Need{Priority: e.Priority()}
 	if reserved, ok := r.planner.ReservationOf(e.Profile()); ok && reserved.Key == e.Key() {
@@ -113,7 +114,8 @@ func (r *room) needOf(e *queue.Entity) queue.Need {
 			n.Unknown = true
 			return n
 		}
-		n.Longest = r.cluster.LeastOf(gangs[0], func(name v1.ResourceName, amount int64) { r.addNeed(&n, name, amount) })
+		add := func(name v1.ResourceName, amount int64) { r.addNeed(&n, name, amount) }
+		n.Longest = r.cluster.LeastOf(gangs[0], add)
 	}
 	return n
 }
