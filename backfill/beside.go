@@ -3,6 +3,7 @@ package backfill
 import (
 	"math"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,6 +144,22 @@ func (p *Planner) HasRoom(e *queue.Entity) bool {
 	}
 	needs, longest, ok := p.view.LeastNeeds(e)
 	if !ok || longest > 0 && p.view.Now().Add(longest) <= r.At {
+		return true
+	}
+	for _, n := range needs {
+		if n.Amount > p.freeBeside(r, n.Resource) {
+			return false
+		}
+	}
+	return true
+}
+
+// MayHaveRoom reports whether some entity of a profile may have room beside the profile's reservation that needs no
+// more than these amounts, and, if longest is above 0, may hold it no longer than that. It is as necessary a
+// condition as HasRoom is.
+func (p *Planner) MayHaveRoom(profile string, longest time.Duration, needs []Need) bool {
+	r := p.reservations[profile]
+	if r == nil || longest > 0 && p.view.Now().Add(longest) <= r.At {
 		return true
 	}
 	for _, n := range needs {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
 	"github.com/rollcall-sched/rollcall/outlook"
@@ -79,7 +80,10 @@ func (p *Planner) first(profile string) *queue.Entity { return p.search(p, profi
 func (p *Planner) UseSearch(first func(p *Planner, profile string) *queue.Entity) { p.search = first }
 
 // CompareTolerations is that of the Planner's Projector.
-func (p *Planner) CompareTolerations(yes bool) { p.projector.CompareTolerations(yes) }
+func (p *Planner) CompareTolerations(yes bool) {
+	p.projector.CompareTolerations(yes)
+	p.forgetEmpty()
+}
 
 // EndUseless has a reservation for now end, and for which recorded reason, when its entity is refused for another
 // reason than want of room. With 0 it is decided again.
@@ -94,10 +98,31 @@ func (p *Planner) NeedPlaces(yes bool) { p.needsPlaces = yes }
 // none.
 func (p *Planner) FindFirst(profile string) *queue.Entity {
 	l := p.lanes[profile]
-	return p.view.FirstInLane(
-		profile,
-		func(e *queue.Entity) bool { return !p.view.HasEnough(e) && !p.roomIsNotIt(l, e) },
-	)
+	p.recallPassed()
+	return p.view.FirstInLane(profile, func(e *queue.Entity) (yes, passed bool) {
+		if p.view.HasEnough(e) {
+			return false, false
+		}
+		elsewhere, passed := p.roomIsNotIt(l, e)
+		return !elsewhere, passed
+	})
+}
+
+// Blocking returns the entity of a lane that lets none pass unless it is active, nil for none; known is false if Passes
+// says which do.
+func (p *Planner) Blocking(profile string) (_ *queue.Entity, known bool) {
+	l := p.lanes[profile]
+	if l == nil || !l.Backfill {
+		return nil, false
+	}
+	e := p.first(profile)
+	if e == nil || p.view.HasEnough(e) || e.FirstActive().Add(l.Hold) > p.view.Now() {
+		return nil, true
+	}
+	if r := p.reservations[profile]; r != nil && r.Key == e.Key() {
+		return nil, true
+	}
+	return e, true
 }
 
 // roomIsNotIt reports whether no room that comes free will help e: it has failed, and does not fit on an empty cluster
@@ -107,31 +132,66 @@ func (p *Planner) FindFirst(profile string) *queue.Entity {
 // NotFirst. The pick depends on the reservations. If the end of a reservation depended on the pick in turn, it could
 // change the pick so that the reservation is decided again, and so on without end. Example: A can never fit, B and C
 // are owed a retry, and C has the reservation. With it A lacks room, so B is picked; without it A is picked.
-func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) bool {
+//
+// passed says that it will not help before something about e, or the nodes as recallPassed looks at them, has changed.
+func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool) {
 	if r := p.reservations[l.Profile]; !e.Failed() || r != nil && r.Key == e.Key() {
-		return false
+		return false, false
 	}
 	needed, ok := p.view.Needed(e)
 	if !ok {
-		return false
+		return false, false
 	}
-	room, known := l.room[e.Key()]
-	if !known || room.version != p.view.Version() || !room.of.same(needed) {
-		room = roomToGet{of: asTheyAre(needed), version: p.view.Version(), ever: p.outlooksFor(e, needed).fitsEver()}
-		l.noteRoom(e, room)
+	room := l.room[e.Key()]
+	if room == nil || !room.of.same(needed) {
+		room = &roomToGet{of: asTheyAre(needed)}
+		room.shape, room.wanted = p.oneShape(e, needed)
+		l.noteRoom(e, room, p.view.Entities())
 	}
-	if !room.ever {
-		return true
+	if p.learnEver(e, needed, room); !room.ever {
+		if s := room.shape; s != nil && (s.passed == 0 || room.wanted < s.passed) {
+			s.passed = room.wanted
+		}
+		return true, room.shape != nil
 	}
 	active := e.State() == queue.Active && !p.view.IsPicked(e)
 	if active || !refusedElsewhere(e) || p.view.LacksRoom(e) {
-		return false
+		return false, false
 	}
 	if now := p.view.Versions(); room.versions != now {
 		room.versions, room.now = now, p.outlooksFor(e, needed).fitsNow()
-		l.noteRoom(e, room)
 	}
-	return room.now
+	return room.now, false
+}
+
+// oneShape returns the shape of the pods of an entity, and how many of them are wanted; nil if the entity does not ask
+// for some pods of one shape, on any nodes.
+func (p *Planner) oneShape(e *queue.Entity, needed outlook.Demand) (*shape, int64) {
+	if len(needed.Parts) != 1 || needed.Enough != 1 || needed.Parts[0].Wanted < 1 {
+		return nil, 0
+	}
+	if e.Type() == fwk.CompositePodGroupKeyType {
+		return nil, 0 // what it needs may change by more than is told of it
+	}
+	if _, limited := p.view.DomainsNow(e); limited {
+		return nil, 0
+	}
+	s, ok := p.shapeOf(needed.Parts[0].Pods)
+	if !ok {
+		return nil, 0
+	}
+	return s, int64(needed.Parts[0].Wanted)
+}
+
+// learnEver finds whether there is room on an empty cluster, if that may have changed.
+func (p *Planner) learnEver(e *queue.Entity, needed outlook.Demand, room *roomToGet) {
+	if room.shape != nil {
+		room.ever = p.emptyFor(room.shape) >= room.wanted
+		return
+	}
+	if version := p.view.Version(); !room.known || room.version != version {
+		room.known, room.version, room.ever = true, version, p.outlooksFor(e, needed).fitsEver()
+	}
 }
 
 // refusedElsewhere reports whether the entity may have failed for another reason than want of room: it waits for an
@@ -144,17 +204,21 @@ func refusedElsewhere(e *queue.Entity) bool {
 // at versions of what runs there.
 type roomToGet struct {
 	of        demandAsItWas
+	shape     *shape // nil if it is not known by one
+	wanted    int64  // with shape: how many pods
+	known     bool   // without shape: ever holds at version
 	version   uint64
 	versions  Versions
 	ever, now bool
 }
 
-// maxRoomNoted bounds the memo of roomIsNotIt: it is for the few in front.
-const maxRoomNoted = 64
+// leastRoomNoted is how many entities the memo of roomIsNotIt has at the least before it is begun anew.
+const leastRoomNoted = 64
 
-func (l *lane) noteRoom(e *queue.Entity, room roomToGet) {
-	if l.room == nil || len(l.room) >= maxRoomNoted {
-		l.room = map[queue.Key]roomToGet{}
+// noteRoom remembers the room of e, which is one of so many entities. What is gone is forgotten with the rest.
+func (l *lane) noteRoom(e *queue.Entity, room *roomToGet, entities int) {
+	if l.room == nil || len(l.room) >= leastRoomNoted+2*entities {
+		l.room = map[queue.Key]*roomToGet{}
 	}
 	l.room[e.Key()] = room
 }

@@ -177,7 +177,9 @@ func (p *Planner) overtaken(pod *cluster.Pod) (first *queue.Entity, own string) 
 			first = nil
 		}
 	} else {
-		first = p.view.FirstInLane(l.Profile, func(e *queue.Entity) bool { return !p.view.HasEnough(e) })
+		first = p.view.FirstInLane(l.Profile, func(e *queue.Entity) (yes, passed bool) {
+			return !p.view.HasEnough(e), false
+		})
 	}
 	if first == nil || first == e || !p.view.StandsBefore(first, e) {
 		return nil, ""

@@ -12,8 +12,8 @@ import (
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
-// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of the
-// call.
+// View is what a Planner sees of the scheduler. All of it is read only, and shows the state as it is at the time of
+// the call.
 type View interface {
 	outlook.Cluster
 
@@ -28,8 +28,16 @@ type View interface {
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
-	// FirstInLane returns the first entity in a profile's lane of which wanted reports true, nil for none.
-	FirstInLane(profile string, wanted func(e *queue.Entity) bool) *queue.Entity
+	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
+	StandsForDevices(name v1.ResourceName) bool
+
+	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of
+	// which it reports passed is not looked at again before something about it changes, or ForgetPassed is called.
+	FirstInLane(profile string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
+	// ForgetPassed has FirstInLane look at all entities of a profile's lane again. That is a memo only.
+	ForgetPassed(profile string)
+	// Entities returns how many entities there are.
+	Entities() int
 	// Entity returns the entity of that key, nil if there is none.
 	Entity(key queue.Key) *queue.Entity
 	// IsPicked reports whether the entity is active only because it was picked for a retry since the last entry. That
@@ -100,7 +108,8 @@ type Lane struct {
 	// Backfill lets entities pass the first one that do not delay it. Without it no entity passes the first:
 	// StrictFIFO.
 	Backfill bool
-	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for it.
+	// Hold is how long, under Backfill, the first lets others pass when it is not known when there will be room for
+	// it.
 	Hold time.Duration
 }
 
@@ -118,6 +127,7 @@ type Planner struct {
 	saysAhead    bool                                           // see SayAhead
 	keptBeyond   bool                                           // see KeepBeyond
 	overtakes    map[overtakes]bool                             // a memo, see ForgetOvertaking
+	empty        emptyRoom                                      // a memo
 	changes      uint64
 	counts       int // how often the pods of a node were gone through, see Work
 	looked       int // how many nominations were looked at to find what overtakes, see Looked
@@ -126,9 +136,9 @@ type Planner struct {
 // lane is a Lane with the memos kept for it.
 type lane struct {
 	Lane
-	blocked bool                    // a memo of blocks, of the last entry that left nothing in flight
-	looked  lookedAt                // a memo of Propose
-	room    map[queue.Key]roomToGet // a memo of roomIsNotIt
+	blocked bool                     // a memo of blocks, of the last entry that left nothing in flight
+	looked  lookedAt                 // a memo of Propose
+	room    map[queue.Key]*roomToGet // a memo of roomIsNotIt
 }
 
 // New returns a Planner without reservations. The entities of profiles that have no Lane pass each other freely.
@@ -169,6 +179,7 @@ func (p *Planner) ForgetMemos() {
 	for _, l := range p.lanes {
 		l.looked, l.room = lookedAt{}, nil
 	}
+	p.forgetEmpty()
 	// any order: each by itself
 	for _, r := range p.reservations {
 		r.memo = besideMemo{}
@@ -181,3 +192,7 @@ func (p *Planner) Work() (outlooks, trials, counts int) {
 	outlooks, trials = p.projector.Work()
 	return outlooks, trials, p.counts
 }
+
+// CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
+// Tests bound it.
+func (p *Planner) CountedEmpty() int { return p.empty.counted }

@@ -44,6 +44,14 @@ func (p *Planner) Reservations() []Reservation {
 	return out
 }
 
+// ReservationOf returns the reservation of a profile's lane; ok is false if there is none.
+func (p *Planner) ReservationOf(profile string) (_ Reservation, ok bool) {
+	if r := p.reservations[profile]; r != nil {
+		return r.Reservation, true
+	}
+	return Reservation{}, false
+}
+
 // Proposal is a reservation to be decided for the first of a lane.
 type Proposal struct {
 	// Pod is the pod that the Decision is about: the first of those that the reservation is for, or of those that need

@@ -20,24 +20,28 @@ type emptyView struct{ *cluster.State }
 
 func (emptyView) IsPicked(*queue.Entity) bool { return false }
 
-func (emptyView) Now() eventlog.Time                                         { return 0 }
-func (emptyView) Versions() Versions                                         { return Versions{} }
-func (emptyView) FirstInLane(string, func(*queue.Entity) bool) *queue.Entity { return nil }
-func (emptyView) Entity(queue.Key) *queue.Entity                             { return nil }
-func (emptyView) InFlight() bool                                             { return false }
-func (emptyView) KeyOf(*cluster.Pod) queue.Key                               { return queue.Key{} }
-func (emptyView) HasEnough(*queue.Entity) bool                               { return false }
-func (emptyView) Needed(*queue.Entity) (outlook.Demand, bool)                { return outlook.Demand{}, false }
-func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)     { return nil, 0, false }
-func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool)  { return nil, false }
-func (emptyView) EntityOf(*cluster.Pod) *queue.Entity                        { return nil }
-func (emptyView) StandsBefore(a, b *queue.Entity) bool                       { return false }
-func (emptyView) Nominated() []*queue.Entity                                 { return nil }
-func (emptyView) KeptFor(queue.Key) []Kept                                   { return nil }
-func (emptyView) KeptNodes() []string                                        { return nil }
-func (emptyView) KeptOn(node string) []*cluster.Pod                          { return nil }
-func (emptyView) LacksRoom(*queue.Entity) bool                               { return false }
-func (v emptyView) Free(name v1.ResourceName) (amount int64, ok bool)        { return v.State.Free(name) }
+func (emptyView) Now() eventlog.Time { return 0 }
+func (emptyView) Versions() Versions { return Versions{} }
+func (emptyView) FirstInLane(string, func(*queue.Entity) (yes, passed bool)) *queue.Entity {
+	return nil
+}
+func (emptyView) ForgetPassed(string)                                       {}
+func (emptyView) Entities() int                                             { return 0 }
+func (emptyView) Entity(queue.Key) *queue.Entity                            { return nil }
+func (emptyView) InFlight() bool                                            { return false }
+func (emptyView) KeyOf(*cluster.Pod) queue.Key                              { return queue.Key{} }
+func (emptyView) HasEnough(*queue.Entity) bool                              { return false }
+func (emptyView) Needed(*queue.Entity) (outlook.Demand, bool)               { return outlook.Demand{}, false }
+func (emptyView) LeastNeeds(*queue.Entity) ([]Need, time.Duration, bool)    { return nil, 0, false }
+func (emptyView) DomainsNow(*queue.Entity) (nodes [][]string, limited bool) { return nil, false }
+func (emptyView) EntityOf(*cluster.Pod) *queue.Entity                       { return nil }
+func (emptyView) StandsBefore(a, b *queue.Entity) bool                      { return false }
+func (emptyView) Nominated() []*queue.Entity                                { return nil }
+func (emptyView) KeptFor(queue.Key) []Kept                                  { return nil }
+func (emptyView) KeptNodes() []string                                       { return nil }
+func (emptyView) KeptOn(node string) []*cluster.Pod                         { return nil }
+func (emptyView) LacksRoom(*queue.Entity) bool                              { return false }
+func (v emptyView) Free(name v1.ResourceName) (amount int64, ok bool)       { return v.State.Free(name) }
 
 func reservationFor(profile, gang string, at eventlog.Time) Reservation {
 	return Reservation{

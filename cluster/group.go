@@ -54,6 +54,8 @@ type Group struct {
 	refusal  string // a memo of Refusal; it holds if judged
 	forParts bool   // a memo with refusal: see RefusedForParts
 	judged   bool
+
+	recounted bool // it is in State.recounted
 }
 
 // GroupOf returns the gang that pod belongs to, nil for none: the one that it named when it came, whatever
@@ -370,6 +372,25 @@ func (s *State) tally(p *Pod, sign int) {
 		g.counts.Ready += sign
 	}
 	g.needs = nil
+	s.noteRecounted(g)
+}
+
+// noteRecounted notes that what a group needs may be something else from now on.
+func (s *State) noteRecounted(g *Group) {
+	if !g.recounted {
+		g.recounted = true
+		s.recounted = append(s.recounted, g)
+	}
+}
+
+// TakeRecounted returns the groups whose needs may have changed since it was called last.
+func (s *State) TakeRecounted() []*Group {
+	groups := s.recounted
+	for _, g := range groups {
+		g.recounted = false
+	}
+	s.recounted = nil
+	return groups
 }
 
 // counted returns the number of members of that stage.

@@ -35,6 +35,7 @@ func (s *State) observe(g *Group) {
 	if s.restoring {
 		return // of its members some are not there yet
 	}
+	s.noteRecounted(g)
 	known := g.known()
 	switch {
 	case known.Over() && !(s.evictionsEnd && g.onlyAsked > 0):

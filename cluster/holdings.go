@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"math"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -98,6 +99,21 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 	if s.LowestPriority() >= priority || !g.MayPreempt() {
 		return false
 	}
+	all := s.freeFor(priority)
+	k := max(0, g.Lacking(gang.Assigned))
+	_, lacks := s.lacksOf(all, g, k)
+	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
+}
+
+// freeFor returns what all nodes together would have free if all pods of lower priority had gone. It is not to be
+// changed.
+func (s *State) freeFor(priority int32) *Capacity {
+	if s.LowestPriority() >= priority {
+		return &s.free
+	}
+	if c := s.gone.by[priority]; c != nil && s.gone.room == s.roomVersion && s.gone.placements == s.placements {
+		return c
+	}
 	all := s.free
 	if all.Scalar, all.scalarHigh = maps.Clone(s.free.Scalar), maps.Clone(s.free.scalarHigh); all.Scalar == nil {
 		all.Scalar = map[v1.ResourceName]int64{}
@@ -109,9 +125,37 @@ func (s *State) MayMakeRoom(g *Group, priority int32) bool {
 		}
 		all.plus(c)
 	}
-	k := max(0, g.Lacking(gang.Assigned))
-	_, lacks := s.lacksOf(&all, g, k)
-	return !lacks && s.hasPlaces(s.needsOf(g), k, priority)
+	if s.gone.by == nil || s.gone.room != s.roomVersion || s.gone.placements != s.placements {
+		s.gone = freeWithout{s.roomVersion, s.placements, map[int32]*Capacity{}}
+	}
+	s.gone.by[priority] = &all
+	return &all
+}
+
+// freeWithout is a memo of freeFor, by priority. It holds as long as no room is freed and no pod comes to a node.
+type freeWithout struct {
+	room, placements uint64
+	by               map[int32]*Capacity
+}
+
+// MayBeFree reports whether all nodes together may have so much of a resource free if all pods of lower priority had
+// gone, or do not offer it. A no is certain, and means that Lacks and MayMakeRoom say so as well.
+func (s *State) MayBeFree(name v1.ResourceName, amount int64, priority int32) bool {
+	free, offered := s.freeFor(priority).of(name)
+	return !offered || amount <= free
+}
+
+// LeastOf tells each resource of which the members that g lacks to have its minimum request some, and how much at the
+// least, also if members that wait give their nodes back or keep them.
+func (s *State) LeastOf(g *Group, each func(resource v1.ResourceName, amount int64)) (longest time.Duration) {
+	k := max(0, min(g.Lacking(gang.OnNodes), g.Lacking(gang.Assigned)))
+	needs := s.needsOf(g)
+	for i := range needs {
+		if amount := needs[i].smallest(k); amount > 0 {
+			each(needs[i].resource, amount)
+		}
+	}
+	return g.longest
 }
 
 // hasPlaces reports whether the nodes, each by itself, have places for k pods that request the least of each resource

@@ -21,6 +21,7 @@ type State struct {
 	free       Capacity
 	waits      Waits
 	holdings   holdings
+	gone       freeWithout // a memo, see freeFor
 	claimUsers claimUsers
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
@@ -58,8 +59,10 @@ type State struct {
 
 	plain plainPods // a memo of newPodInfo
 
-	judged map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
-	freed  []FreedClaim    // see TakeFreed; no state: Apply takes what it has caused
+	// recounted are the groups whose members or terms may be others since TakeRecounted; no state, as judged.
+	recounted []*Group
+	judged    map[*Group]bool // whether they were refused, see TakeJudged; no state: Apply takes what it has caused
+	freed     []FreedClaim    // see TakeFreed; no state: Apply takes what it has caused
 
 	taken []string // see TakeTaken; no state: Apply takes what it has caused
 

@@ -7,7 +7,8 @@ import (
 	"github.com/rollcall-sched/rollcall/cluster"
 )
 
-// Gangs is what a plugin that places gangs asks of the scheduler's state. kube-scheduler's own handle has no such view.
+// Gangs is what a plugin that places gangs asks of the scheduler's state. kube-scheduler's own handle has no such
+// view.
 type Gangs interface {
 	// GroupOf returns the gang that pod names, nil if it names none.
 	GroupOf(pod *v1.Pod) *cluster.Group
@@ -52,6 +53,9 @@ type Evictions interface {
 	DomainsAnew(g *cluster.Group, within []string) (nodes [][]string, limited bool)
 	// DomainsBelow is DomainsAnew for all gangs below a composite.
 	DomainsBelow(c *cluster.Composite, within []string) (nodes [][]string, limited bool)
+	// TakesEmpty reports whether the nodes might take so many of the pods if nothing ran there; a no is certain, of
+	// pods that are alike, in a profile that filters nodes by what pods request, by selectors, affinity and taints.
+	TakesEmpty(pods []*cluster.Pod, wanted int) bool
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool
 	// Spared reports whether the eviction of the pod was refused a short while ago: it would be again.

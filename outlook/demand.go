@@ -79,6 +79,9 @@ func (d Demand) trimmed() (trimmed Demand, grows bool) {
 	return d, !spare && len(d.Parts) == d.Enough && (len(d.Parts) == 1 || !asking)
 }
 
+// Interchangeable reports whether an Outlook cannot tell the pods apart.
+func Interchangeable(pods []*cluster.Pod) bool { return interchangeable(pods) }
+
 // interchangeable reports whether an Outlook cannot tell the pods apart: they request the same, and may run on the same
 // nodes, as far as it looks. If one of them finds no room, no other does.
 func interchangeable(pods []*cluster.Pod) bool {

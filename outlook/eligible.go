@@ -53,6 +53,12 @@ func requiredAffinity(pod *v1.Pod) *v1.NodeSelector {
 	return nil
 }
 
+// MayRunOn reports whether a pod could run on a node if it were empty, as far as selectors, required node affinity and
+// taints say.
+func (p *Projector) MayRunOn(pod *cluster.Pod, node *v1.Node) bool {
+	return mayRunOn(pod.Object, node, p.comparisons)
+}
+
 func mayRunOn(pod *v1.Pod, node *v1.Node, comparisons bool) bool {
 	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
 	tolerations := pod.Spec.Tolerations

@@ -86,8 +86,12 @@ func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *
 	for _, pod := range pods {
 		o.needs = append(o.needs, o.amounts(pod))
 	}
-	for _, info := range p.nodes(within) {
-		n := node{name: info.Node().Name, free: make([]int64, len(o.resources))}
+	nodes, width := p.nodes(within), len(o.resources)
+	o.nodes = make([]node, 0, len(nodes))
+	amounts := make([]int64, 2*len(nodes)*width)
+	for _, info := range nodes {
+		n := node{name: info.Node().Name, free: amounts[:width:width], all: amounts[width : 2*width : 2*width]}
+		amounts = amounts[2*width:]
 		n.fits = eligible(pods, info.Node(), p.comparisons)
 		for i := 1; i < len(pods); i++ {
 			o.differs[i] = o.differs[i] || n.fits[i] != n.fits[i-1]
@@ -95,7 +99,7 @@ func (p *Projector) Outlook(now eventlog.Time, demand Demand, within []string) *
 		for k, name := range o.resources {
 			allocatable, requested := p.cluster.AmountOn(info, name)
 			n.free[k] = allocatable - requested
-			n.all = append(n.all, allocatable)
+			n.all[k] = allocatable
 		}
 		o.nodes = append(o.nodes, n)
 		o.addEndings(len(o.nodes)-1, info)
@@ -381,9 +385,13 @@ type room struct{ now, coming [][]int64 }
 
 // roomAfter returns the room when the given pods have ended.
 func (o *Outlook) roomAfter(ended []ending) (r room) {
+	n, k := len(o.nodes), len(o.resources)
+	r.now, r.coming = make([][]int64, n), make([][]int64, n)
+	amounts := make([]int64, 2*n*k) // of all nodes, so that they cost one allocation
 	for i := range o.nodes {
-		r.now = append(r.now, slices.Clone(o.nodes[i].free))
-		r.coming = append(r.coming, make([]int64, len(o.resources)))
+		r.now[i], r.coming[i] = amounts[:k:k], amounts[k:2*k:2*k]
+		copy(r.now[i], o.nodes[i].free)
+		amounts = amounts[2*k:]
 	}
 	for _, e := range ended {
 		for k, amount := range e.amounts {

@@ -140,11 +140,13 @@ type Entity struct {
 	slot                      int           // in its heap or alike
 	alike                     *refusedAlike // of the unschedulable ones that are not owed a retry
 	lane                      *lane         // nil if it is in none
+	spot                      spot          // in its lane, or among the owed
 	gates                     []gateRef
 	restsIn                   *restList // Queue.resting or Queue.outside; nil if it is in neither
 	restedBefore, restedAfter *Entity   // its neighbours there
 	isResting                 bool
 	isEarly                   bool // it is in Queue.early
+	stale                     bool // it is in Queue.stale
 }
 
 var _ fwk.QueuedEntityInfo = (*Entity)(nil)

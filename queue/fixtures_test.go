@@ -177,7 +177,7 @@ func checkPlaces(t tester, q *Queue) {
 	in(Active, q.active.items)
 	in(Backoff, q.backoff.items)
 	in(InFlight, q.flight)
-	in(Unschedulable, q.owed)
+	in(Unschedulable, q.owed.all())
 	for _, c := range q.alike {
 		in(Unschedulable, c.entities)
 	}

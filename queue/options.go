@@ -83,6 +83,18 @@ type Options struct {
 	// attempted early. nil means always true.
 	Room func(e *Entity) bool
 
+	// Need returns what an entity that is owed a retry needs at the least, and MayHaveRoom whether there may be room
+	// for a Need of entities in a lane, or with "" of those in none. If an entity has room (Room), there is room for
+	// its Need, and for every Need that asks for no more. When what Need returns may change for a reason outside the
+	// queue, Renew must be called before ChooseHead. They spare asking Room of each entity, and are memos only: the
+	// answers are the same with and without them. nil means that nothing is known.
+	Need        func(e *Entity) Need
+	MayHaveRoom func(lane string, n *Need) bool
+
+	// Blocking returns the one entity of a lane that lets none pass unless it is active, nil for none; known is false
+	// if there may be several, so that Passes is to be asked. It is a memo of Passes.
+	Blocking func(profile string) (e *Entity, known bool)
+
 	// Passes says, of an entity that waits for its turn, whether others of its profile that come after it may be
 	// attempted first. It is asked of profiles with a lane only. nil means always.
 	Passes func(e *Entity) bool
@@ -92,8 +104,8 @@ type Options struct {
 	Overtaking func(first *Entity) []*Entity
 
 	// RoomVersion returns a number that differs from the one before whenever an answer of Room may have turned from
-	// false to true, or one of Passes or Overtaking has changed, for a reason outside the entity (capacity was freed or
-	// added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
+	// false to true, or one of Passes or Overtaking has changed, for a reason outside the entity (capacity was freed
+	// or added). It saves asking again. nil means: it may have changed with every Add, Update, Delete, Move, Recheck,
 	// Activate and MarkPending. It is a memo only: the answers are the same with and without it.
 	RoomVersion func() uint64
 }

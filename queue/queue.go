@@ -39,7 +39,7 @@ type Queue struct {
 	active  entityHeap
 	backoff entityHeap
 	flight  []*Entity        // in the order of StartAttempt
-	owed    []*Entity        // in queue order; see room.go
+	owed    waiting          // those in no lane; see room.go
 	early   []*Entity        // those of backoff that may be attempted early, in the order of that; see early.go
 	alike   []*refusedAlike  // the other unschedulable ones by reason; see hints.go
 	lanes   map[string]*lane // by profile, of those that have one
@@ -54,10 +54,13 @@ type Queue struct {
 	gatingNow     []*plugin            // scratch of Move
 	events        map[eventKind]int
 
-	// asked and roomVersion are a memo: at this RoomVersion, Room reports false for the first asked entities of owed.
-	asked       int
+	// stale are the entities whose needs are to be found anew before a search for room: a memo's.
+	stale []*Entity
+	plain bool // see Plainly
+	// earlyAsked and roomVersion are a memo: at this RoomVersion, Room reports false for the first earlyAsked entities
+	// of early.
 	roomVersion uint64
-	earlyAsked  int       // the same of early
+	earlyAsked  int
 	earlyHead   *Entity   // the one to be attempted early, nil for none; a memo of ChooseHead
 	pickIsMemo  bool      // see PickIsMemo
 	picks       []*Entity // that ChooseHead made active, if pickIsMemo
@@ -90,7 +93,7 @@ func New(opts Options) (*Queue, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Profiles)) {
 		if opts.Profiles[name].Lane {
-			l := &lane{}
+			l := &lane{profile: name}
 			q.lanes[name], q.lane = l, append(q.lane, l)
 		}
 	}
@@ -371,14 +374,9 @@ func (q *Queue) Recheck(key Key) {
 // rest brings an entity that is not in flight to where its members say: Gated or Placed without a ready
 // one; out of there with one. An entity in another place stays.
 func (q *Queue) rest(e *Entity) {
-	if e.owed {
-		q.asked = 0 // the entity changed: Room may answer otherwise
-	}
+	q.renew(e) // the entity changed: Room may answer otherwise
 	if e.isEarly {
 		q.earlyAsked = 0
-	}
-	if e.lane != nil {
-		e.lane.asked = 0
 	}
 	switch {
 	case e.state == InFlight:
@@ -456,7 +454,7 @@ func (q *Queue) reorder(e *Entity, change func()) {
 	switch {
 	case e.lane != nil:
 		l := e.lane
-		l.remove(q, e)
+		l.remove(e)
 		change()
 		l.add(q, e)
 	case e.state == Active:
@@ -467,7 +465,6 @@ func (q *Queue) reorder(e *Entity, change func()) {
 		q.removeOwed(e)
 		change()
 		q.addOwed(e)
-		q.asked = 0
 	case e.isEarly:
 		q.removeEarly(e)
 		change()
@@ -524,7 +521,7 @@ func (q *Queue) take(e *Entity) {
 	}
 	laned := e.lane != nil
 	if laned {
-		e.lane.remove(q, e)
+		e.lane.remove(e)
 	}
 	switch e.state {
 	case Active:

@@ -161,7 +161,7 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		case rests(e):
 			resting = append(resting, e)
 		case e.owed && q.laneOf(e) == nil:
-			q.owed = append(q.owed, e)
+			q.owed.add(e, q.gistOf(e), q.compare)
 		case e.state == Active && q.laneOf(e) == nil:
 			q.active.push(e)
 		case e.state == Backoff:
@@ -179,7 +179,6 @@ func (q *Queue) restorePlaces(flight []Key) error {
 	if len(q.flight) != q.counts.InFlight {
 		return fmt.Errorf("%d of %d entities in flight are in an order", len(q.flight), q.counts.InFlight)
 	}
-	slices.SortFunc(q.owed, q.compare)
 	slices.SortStableFunc(
 		resting,
 		func(a, b *Entity) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.stamp, b.stamp)) },
@@ -194,6 +193,6 @@ func (q *Queue) restorePlaces(flight []Key) error {
 		q.joinLane(e)
 	}
 	// Room is asked anew: no answer is remembered.
-	q.asked, q.earlyAsked, q.roomVersion = 0, 0, math.MaxUint64
+	q.earlyAsked, q.roomVersion = 0, math.MaxUint64
 	return nil
 }

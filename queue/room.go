@@ -1,7 +1,5 @@
 package queue
 
-import "slices"
-
 // ChooseHead makes the head of the queue an entity that is worth an attempt. It is called before Head, and Unpick takes
 // it back before the next entry is applied; see Options.Room for callers that never call Unpick. It does nothing while
 // an entity is in flight, and without Options.Room it looks at lanes and early attempts only.
@@ -17,12 +15,13 @@ import "slices"
 // When 4 GPUs are free, g is picked, although the event that freed the last of them was of no interest to the plugins
 // that had refused it.
 //
-// Entities that are owed a retry are kept in queue order. Room is asked from the front, once for each entity at each
-// RoomVersion: q.asked is how many of them it has refused at q.roomVersion.
+// Entities that are owed a retry are kept in queue order (order.go). Room is asked from the front, once for each entity
+// at each RoomVersion, and not about those that certainly have no room by Options.Need and MayHaveRoom.
 func (q *Queue) ChooseHead() {
 	if len(q.flight) > 0 {
 		return
 	}
+	q.freshen()
 	q.chooseActive()
 	if q.opts.PopEarly {
 		q.chooseEarly()
@@ -42,25 +41,33 @@ func (q *Queue) chooseActive() {
 		return
 	}
 	if version != q.roomVersion {
-		q.roomVersion, q.asked, q.earlyAsked = version, 0, 0
+		q.roomVersion, q.earlyAsked = version, 0
 	}
 	head := q.active.top()
 	for ; head != nil && head.failed && !head.resize && !q.opts.Room(head); head = q.active.top() {
-		asked := q.asked
-		if q.owe(head) <= asked {
-			q.asked = asked + 1 // it has just been asked as well
-		}
+		q.owe(head)
+		q.refused(head, version)
 	}
-	for q.asked < len(q.owed) {
-		e := q.owed[q.asked]
-		if head != nil && q.less(head, e) {
-			return
-		}
-		if q.opts.Room(e) {
+	q.chooseOwed(head, version)
+}
+
+// chooseOwed picks the first of the owed that comes before head and has room.
+func (q *Queue) chooseOwed(head *Entity, version uint64) {
+	var refused []*Entity
+	skip := func(g *gist) bool { return q.hopeless("", g, version) }
+	q.owed.walk(skip, func(e *Entity) bool {
+		switch {
+		case head != nil && q.less(head, e):
+			return true
+		case q.opts.Room(e):
 			q.pick(e)
-			return
+			return true
 		}
-		q.asked++
+		refused = append(refused, e)
+		return false
+	})
+	for _, e := range refused {
+		q.refused(e, version)
 	}
 }
 
@@ -77,6 +84,7 @@ func (q *Queue) PickIsMemo(yes bool) {
 			q.owe(e)
 		}
 	}
+	q.RenewAll()
 }
 
 // Unpick takes back what ChooseHead did: the entities that it picked are owed a retry again, and none is attempted
@@ -105,45 +113,31 @@ func (q *Queue) pick(e *Entity) {
 	}
 }
 
-// owe makes e unschedulable with a retry owed, and returns its place among the owed.
-func (q *Queue) owe(e *Entity) int {
+// owe makes e unschedulable with a retry owed.
+func (q *Queue) owe(e *Entity) {
 	q.take(e)
 	e.state = Unschedulable
 	q.counts.Unschedulable++
 	if e.firstActive == 0 {
 		e.setFirstActive(q.now)
 	}
-	place := q.addOwed(e)
+	q.addOwed(e)
 	q.joinLane(e)
-	return place
 }
 
-// addOwed puts e among the entities that are owed a retry, and returns its place there.
-func (q *Queue) addOwed(e *Entity) int {
+// addOwed puts e among the entities that are owed a retry.
+func (q *Queue) addOwed(e *Entity) {
 	e.owed = true
-	if q.laneOf(e) != nil {
-		return 0 // its lane asks
+	if q.laneOf(e) == nil { // else its lane asks
+		q.owed.add(e, q.gistOf(e), q.compare)
 	}
-	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
-	q.owed = slices.Insert(q.owed, i, e)
-	q.asked = min(q.asked, i)
-	return i
 }
 
 // removeOwed takes e out from among the owed.
 func (q *Queue) removeOwed(e *Entity) {
 	e.owed = false
-	if q.laneOf(e) != nil {
-		return
-	}
-	i, _ := slices.BinarySearchFunc(q.owed, e, q.compare)
-	if i == len(q.owed) || q.owed[i] != e {
-		// What the order depends on was changed outside before Recheck told: look for it.
-		i = slices.Index(q.owed, e)
-	}
-	q.owed = slices.Delete(q.owed, i, i+1)
-	if i < q.asked {
-		q.asked--
+	if e.spot.in == &q.owed {
+		q.owed.remove(e)
 	}
 }
 

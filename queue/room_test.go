@@ -182,7 +182,7 @@ func TestOwedEntitiesFollowTheirPriority(t *testing.T) {
 	q.ChooseHead()
 	q.Update(podKey("c"), nil, withPriority(podNamed("c"), 9))
 	checkPlaces(t, q)
-	if !slices.IsSortedFunc(q.owed, q.compare) || q.owed[0].key.Name != "c" {
+	if !slices.IsSortedFunc(q.owed.all(), q.compare) || q.owed.all()[0].key.Name != "c" {
 		t.Error("the owed are out of order")
 	}
 	q.Delete(podKey("c"), "uid-c")

@@ -28,14 +28,12 @@ func (q *Queue) Ahead(e *Entity) int {
 	}
 	ahead := len(q.flight)
 	if e.lane != nil {
-		for _, other := range e.lane.entities {
-			if other == e {
-				break
-			}
-			if other.state != Active && !q.letsPass(other) {
+		e.lane.entities.walk(every, func(other *Entity) bool {
+			if other != e && other.state != Active && !q.letsPass(other) {
 				ahead++
 			}
-		}
+			return other == e
+		})
 	}
 	for _, other := range q.sorted {
 		if other != e && other.state == Active && q.less(other, e) {

@@ -52,6 +52,9 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	if err := m.applyPayload(e); err != nil {
 		return err
 	}
+	for _, g := range m.cluster.TakeRecounted() {
+		m.queue.Renew(keyOfGang(g))
+	}
 	for _, g := range m.cluster.TakeJudged() {
 		m.entities.recheck(keyOfGang(g))
 	}

@@ -341,19 +341,22 @@ type search struct {
 	first func(p *backfill.Planner, profile string) *queue.Entity
 	// room tells whether an attempt on an entity that failed may end otherwise.
 	room func(r *room, e *queue.Entity) bool
+	// needs says that room answers false where there is too little for what (*room).needOf says, so that it need not be
+	// asked there.
+	needs bool
 }
 
 // searches are those of the behaviours, by number.
 var searches = [Behaviour + 1]search{
-	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	8: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
-	9: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look},
+	1: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	2: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	3: {domain: (*domainSearch).find, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	4: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	5: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	6: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	7: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	8: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
+	9: {domain: (*domainSearch).findByScore, first: (*backfill.Planner).FindFirst, room: (*room).look, needs: true},
 }
 
 // comparesTolerations reports whether tolerations that compare numbers count where room is looked for that comes free.
@@ -371,7 +374,7 @@ func (m *Machine) popsEarly() bool {
 // useRules has what looks for something do so by the rules of the epoch's behaviour.
 func (m *Machine) useRules() {
 	rules := m.rules.searches[m.rules.behaviour]
-	m.topology.find, m.rules.room.find = rules.domain, rules.room
+	m.topology.find, m.rules.room.find, m.rules.room.needs = rules.domain, rules.room, rules.needs
 	m.backfill.UseSearch(rules.first)
 	m.backfill.EndUseless(m.rules.endOfUseless())
 	m.backfill.NeedPlaces(m.rules.needsPlaces())

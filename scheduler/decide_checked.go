@@ -15,7 +15,7 @@ const (
 	checkEvery = 499
 )
 
-// decideChecked decides twice and panics if the answers differ or the state changed.
+// decideChecked decides twice, the second time without memos, and panics if the answers differ or the state changed.
 func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool) {
 	if nodes, _ := m.cluster.List(); m.cluster.Pods()+len(nodes) > smallState && m.at.cycle%checkEvery != 0 {
 		return m.decide(trace)
@@ -25,10 +25,17 @@ func (m *Machine) decideChecked(trace *framework.Trace) (eventlog.Decision, bool
 	m.unpick()
 	m.waits.forgetMemos()
 	m.backfill.ForgetMemos()
-	m.pick()
 	var again eventlog.Decision
 	var okAgain bool
-	m.recorded.muting(func() { again, okAgain = m.decide(nil) })
+	decide := func() {
+		m.pick()
+		m.recorded.muting(func() { again, okAgain = m.decide(nil) })
+	}
+	if m.rules.room.needs {
+		m.queue.Plainly(decide)
+	} else {
+		decide()
+	}
 	if after := m.Hash(); after != before {
 		panic(fmt.Sprintf("deciding cycle %d changed the state: its hash was %x and is %x", d.Cycle, before, after))
 	}

@@ -106,6 +106,9 @@ func (m *Machine) configure(data []byte) error {
 		RoomVersion:    room.version,
 		Part:           m.entities.partOf,
 		PopEarly:       m.popsEarly(),
+		Need:           room.needOf,
+		MayHaveRoom:    room.mayHave,
+		Blocking:       func(profile string) (*queue.Entity, bool) { return m.backfill.Blocking(profile) },
 		Passes:         func(e *queue.Entity) bool { return m.backfill.Passes(e) },
 		Overtaking:     func(first *queue.Entity) []*queue.Entity { return m.backfill.Overtaking(first) },
 	}

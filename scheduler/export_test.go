@@ -39,6 +39,7 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 		case "first":
 			rules.first = func(p *backfill.Planner, profile string) *queue.Entity { return nil }
 		case "room":
+			rules.needs = false
 			rules.room = func(r *room, e *queue.Entity) bool { return !r.look(e) }
 		}
 	}
@@ -46,3 +47,6 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 		m.useRules()
 	}
 }
+
+// CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
+func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }

@@ -80,6 +80,9 @@ func (n *nominations) set(uid types.UID, node string) {
 	}
 	n.changes++
 	n.forgetIndex()
+	if e := n.entities.queue.Find(uid); e != nil {
+		n.entities.queue.Renew(e.Key())
+	}
 	if old != "" {
 		n.vacate(uid, old)
 		delete(n.nodes, uid)

@@ -14,7 +14,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -142,6 +145,8 @@ func (m *Machine) newProfile(made context.Context, cfg *config.KubeSchedulerConf
 	apart = m.rules.keepsApart() && prof.Plugin(interpodaffinity.Name) != nil
 	view.gangs = plansGangs(prof)
 	view.fits = checksRoom(prof, &cfg.Profiles[i])
+	lacks := func(name string) bool { return !prof.Has(framework.Filter, name) }
+	view.byNode = !slices.ContainsFunc(filtersByNode, lacks)
 	m.profiles.roomChecked[prof.Name()] = view.fits
 	recorder, ok, err := cluster.RecordVolumes(prof.Plugin(volumebinding.Name))
 	if err != nil {
@@ -280,6 +285,7 @@ var (
 type gangsOfProfile struct {
 	machine     *Machine
 	gangs, fits bool
+	byNode      bool // it has filtersByNode
 }
 
 // State implements framework.Evictions.
@@ -328,6 +334,19 @@ func namesOf(domains []*domain) (nodes [][]string) {
 		nodes = append(nodes, d.names)
 	}
 	return nodes
+}
+
+// filtersByNode are the plugins by which a node that package outlook takes to be out of the question for a pod is
+// refused, beside that of resources.
+var filtersByNode = []string{nodeaffinity.Name, nodeunschedulable.Name, tainttoleration.Name}
+
+// TakesEmpty implements framework.Evictions.
+func (g *gangsOfProfile) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
+	m := g.machine
+	if !g.fits || !g.byNode || m.registry.NoClasses {
+		return true
+	}
+	return m.backfill.TakesEmpty(pods, wanted)
 }
 
 // Going implements framework.Evictions.

@@ -117,9 +117,15 @@ func (v planView) EntityOf(p *cluster.Pod) *queue.Entity {
 func (v planView) StandsBefore(a, b *queue.Entity) bool { return v.entities.queue.StandsBefore(a, b) }
 
 // FirstInLane implements backfill.View.
-func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) bool) *queue.Entity {
+func (v planView) FirstInLane(profile string, wanted func(*queue.Entity) (yes, passed bool)) *queue.Entity {
 	return v.entities.queue.FirstInLane(profile, wanted)
 }
+
+// ForgetPassed implements backfill.View.
+func (v planView) ForgetPassed(profile string) { v.entities.queue.ForgetPassed(profile) }
+
+// Entities implements backfill.View.
+func (v planView) Entities() int { return v.entities.queue.Len() }
 
 // Entity implements backfill.View.
 func (v planView) Entity(key queue.Key) *queue.Entity { return v.entities.queue.Get(key) }
@@ -195,8 +201,8 @@ func (m *Machine) BlockedLanes() []backfill.BlockedLane {
 	return m.backfill.BlockedLanes()
 }
 
-// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass: room
-// is kept on nodes for what it needs, and is not free for the other one.
+// Overtakes reports whether an entity may be attempted before one of its lane that comes first and lets none pass:
+// room is kept on nodes for what it needs, and is not free for the other one.
 func (m *Machine) Overtakes(e, first *queue.Entity) bool {
 	return m.backfill != nil && m.backfill.Overtakes(e, first)
 }
@@ -251,16 +257,26 @@ func (m *Machine) applyReserved(p *cluster.Pod, d *eventlog.Decision) error {
 	if m.profiles.byName[profile] == nil {
 		return fmt.Errorf("reservation for pod %s/%s: no profile schedules it", d.Namespace, d.Name)
 	}
+	m.renewReserved(profile)
 	m.backfill.Reserve(
 		backfill.Reservation{Key: m.entities.keyOf(p), Profile: profile, At: d.WaitUntil, Places: d.Places},
 	)
+	m.renewReserved(profile)
 	m.queue.RetryInLane(profile, coscheduling.Name)
 	return nil
 }
 
-// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed about
-// the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes are
-// retried when it ends.
+// renewReserved has the queue look again at what the entity needs that has the reservation of a lane: that does not
+// keep it from any room.
+func (m *Machine) renewReserved(profile string) {
+	if r, ok := m.backfill.ReservationOf(profile); ok {
+		m.queue.Renew(r.Key)
+	}
+}
+
+// keepReservations ends the reservations that are over after the entry, and notes what the entry may have changed
+// about the others; roomChanged says that it took, freed or lost room. Entities that a reservation kept from nodes
+// are retried when it ends.
 func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 	for _, profile := range m.backfill.Backfilled() {
 		m.backfill.Observe(profile, entry, roomChanged)
@@ -268,6 +284,7 @@ func (m *Machine) keepReservations(entry eventlog.Entry, roomChanged bool) {
 			m.backfill.Doubt(profile, key)
 		}
 		if m.backfill.WaitsNoMore(profile) || !m.rules.recordsFacts() && m.backfill.NotFirst(profile) != nil {
+			m.renewReserved(profile)
 			m.backfill.End(profile)
 			m.queue.RetryInLane(profile, coscheduling.Name)
 		}

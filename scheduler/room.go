@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/rollcall-sched/rollcall/backfill"
@@ -16,9 +17,9 @@ import (
 // room answers, for the queue, whether an attempt on an entity would certainly fail now for want of room. It has no
 // state.
 //
-// Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little. Example:
-// a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt fails. With
-// 3 free in all the answer is false, and no attempt is made.
+// Invariant: false is certain, true is not. It compares sums over all nodes and not nodes, so it costs little.
+// Example: a gang needs 4 GPUs on one node each, and two nodes have 2 free each. The answer is true, and the attempt
+// fails. With 3 free in all the answer is false, and no attempt is made.
 type room struct {
 	cluster   *cluster.State
 	profiles  *profiles
@@ -27,6 +28,12 @@ type room struct {
 	nominated *nominations
 	planner   *backfill.Planner
 	find      func(r *room, e *queue.Entity) bool // (*room).look, or that of another behaviour
+	needs     bool                                // needOf tells what find depends on
+
+	// resources are those that needs are of, by their place in queue.Need.Amounts, and numbers the places.
+	resources []v1.ResourceName
+	numbers   map[v1.ResourceName]int
+	scratch   []backfill.Need // of mayHave
 }
 
 // version is the queue's RoomVersion: while it is the same, no answer of room.has has turned from false to true. It
@@ -78,6 +85,82 @@ func (r *room) hasForAll(e *queue.Entity) bool {
 		}
 	}
 	return true
+}
+
+// needOf is the queue's Need: amounts that the answer of has depends on, so that it is certainly false if there is
+// less.
+func (r *room) needOf(e *queue.Entity) queue.Need {
+	n := queue.Need{Priority: e.Priority()}
+	if reserved, ok := r.planner.ReservationOf(e.Profile()); ok && reserved.Key == e.Key() {
+		n.Free = true
+	}
+	switch {
+	case !r.needs || !r.profiles.roomChecked[e.Profile()] || r.anyNominated(e):
+		n.Unknown = true
+	case e.Type() == fwk.PodKeyType:
+		next := e.Next()
+		if next == nil || !r.planner.HasLane(e.Profile()) {
+			n.Unknown = true
+			return n
+		}
+		p := r.cluster.Pod(next.UID)
+		for _, name := range outlook.ResourcesOf([]*cluster.Pod{p}) {
+			r.addNeed(&n, name, p.Amount(name))
+		}
+		n.Longest, n.Preempts = p.Life(), true
+	default:
+		gangs := r.entities.gangsOf(e.Key())
+		if len(gangs) != 1 || gangs[0].Composite() != nil || gangs[0].NonStrict() {
+			n.Unknown = true
+			return n
+		}
+		add := func(name v1.ResourceName, amount int64) { r.addNeed(&n, name, amount) }
+		n.Longest = r.cluster.LeastOf(gangs[0], add)
+	}
+	return n
+}
+
+// anyNominated reports whether a member of an entity is nominated to a node.
+func (r *room) anyNominated(e *queue.Entity) bool {
+	if len(r.nominated.nodes) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(e.Pending(), func(p *v1.Pod) bool { return r.nominated.nodeOf(p.UID) != "" })
+}
+
+func (r *room) addNeed(n *queue.Need, name v1.ResourceName, amount int64) {
+	i, known := r.numbers[name]
+	if !known {
+		if r.numbers == nil {
+			r.numbers = map[v1.ResourceName]int{}
+		}
+		i = len(r.resources)
+		r.resources, r.numbers[name] = append(r.resources, name), i
+	}
+	for len(n.Amounts) <= i {
+		n.Amounts = append(n.Amounts, 0)
+	}
+	n.Amounts[i] = amount
+}
+
+// mayHave is the queue's MayHaveRoom.
+func (r *room) mayHave(lane string, n *queue.Need) bool {
+	preempts := n.Preempts && r.cluster.LowestPriority() < n.Priority
+	for i, amount := range n.Amounts {
+		if amount > 0 && !preempts && !r.cluster.MayBeFree(r.resources[i], amount, n.Priority) {
+			return false
+		}
+	}
+	if lane == "" || n.Free {
+		return true
+	}
+	r.scratch = r.scratch[:0]
+	for i, amount := range n.Amounts {
+		if amount > 0 {
+			r.scratch = append(r.scratch, backfill.Need{Resource: r.resources[i], Amount: amount})
+		}
+	}
+	return r.planner.MayHaveRoom(lane, n.Longest, r.scratch)
 }
 
 // podHasRoom reports whether all nodes together have enough for a single pod.

@@ -165,6 +165,8 @@ const (
 	kindClass
 	kindClaim
 	kindNamespace
+	kindRunner
+	kindVisitor
 )
 
 // Index returns the number of the pod with that UID.

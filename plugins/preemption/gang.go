@@ -44,6 +44,12 @@ func (p *Preemption) preemptForGang(
 	if pl.priority <= p.view.State().LowestPriority() && len(pl.withdrawn(nil)) == 0 {
 		return p.giveUp(state, pl)
 	}
+	if p.hopeless(g) {
+		if invariants && p.bestPlan(ctx, pod, g, vain) != nil {
+			panic("preemption: there is a plan for gang " + g.String() + ", which is said to fit never")
+		}
+		return p.giveUp(state, pl)
+	}
 	best := p.bestPlan(ctx, pod, g, vain)
 	if best == nil {
 		return p.giveUp(state, pl)
@@ -99,6 +105,18 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 		}
 	}
 	return best
+}
+
+// hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit
+// if all nodes were empty. That is counted, for all gangs of the same shape at once, so that it costs little where many
+// of them come. A no says nothing.
+func (p *Preemption) hopeless(g *cluster.Group) bool {
+	counted := g.Gang()
+	if g.Composite() != nil || len(g.Unit()) != 1 || g.NonStrict() || !counted.Known() || g.Waiting() > 0 {
+		return false
+	}
+	members, needed := p.view.State().Placeable(g), counted.LackingAnew()
+	return len(members) > 0 && needed > 0 && !p.view.TakesEmpty(members, needed)
 }
 
 // scattered reports whether the rules of the epoch know no plan for the gang: one of several that are admitted

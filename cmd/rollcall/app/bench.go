@@ -24,6 +24,7 @@ type coreBench struct {
 	shapes              string
 	classes             classes
 	cpuProfile, memFile string
+	backlog             backlogBench
 }
 
 func newBench() *cobra.Command {
@@ -41,6 +42,9 @@ away. The time in which the nodes are taken in is told apart.
 The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
 NodeResourcesBalancedAllocation give them by default, of 200.
 
+With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
+of the log's time. What is measured then is the CPU time that an event takes.
+
 "rollcall bench log" measures the log alone.`,
 		Example: `  rollcall bench
   rollcall bench --nodes 15000 --shapes 20
@@ -49,6 +53,8 @@ NodeResourcesBalancedAllocation give them by default, of 200.
   rollcall bench --affinity --pods 5000
   rollcall bench --soft-spread --apps 500 --pods 5000
   rollcall bench --idle 500 --cpuprofile cpu.prof
+  rollcall bench --backlog 10000 --policy Backfill
+  rollcall bench --hopeless 1000 --backlog 100 --nodes 1000
   rollcall bench --dra --log dra.db && rollcall replay dra.db
   rollcall bench --log nats://nats-0:4222/try
   rollcall bench log --dir /var/lib/rollcall`,
@@ -85,6 +91,7 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 	f.StringVar(&b.cpuProfile, "cpuprofile", "", "write a CPU profile of the measured time to this file")
 	f.StringVar(&b.memFile, "memprofile", "",
 		"write a profile of what was allocated by the end of the measured time to this file")
+	b.backlog.register(cmd)
 	b.out.register(cmd)
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.MarkFlagDirname("log")
@@ -93,6 +100,12 @@ NodeResourcesBalancedAllocation give them by default, of 200.
 }
 
 func (b *coreBench) run(cmd *cobra.Command) error {
+	if err := b.backlog.check(cmd); err != nil {
+		return err
+	}
+	if b.backlog.asked() {
+		return b.runBacklog(cmd)
+	}
 	b.defaults(cmd)
 	if err := b.check(); err != nil {
 		return err

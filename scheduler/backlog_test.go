@@ -1,0 +1,104 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/bench/throughput"
+	"github.com/rollcall-sched/rollcall/bench/workload"
+	"github.com/rollcall-sched/rollcall/engine"
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins"
+	"github.com/rollcall-sched/rollcall/scheduler"
+	simworkload "github.com/rollcall-sched/rollcall/sim/workload"
+)
+
+// TestAnEventCostsTheSameWhateverTheBacklog counts what events take while gangs wait, with backlogs of several sizes:
+// how many entities are looked at for one that may have room, how many outlooks are made, and how often a node is
+// looked at to know what it would take if it were empty. None of that may grow with the backlog but by its logarithm.
+func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
+	for _, policy := range []string{"BestEffort", "StrictFIFO", "Backfill"} {
+		t.Run(policy, func(t *testing.T) {
+			small := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 50})
+			large := backlogOf(t, policy, workload.Backlog{Nodes: 40, Waiting: 400})
+			compareWork(t, small, large, 2)
+		})
+	}
+	t.Run("hopeless", func(t *testing.T) {
+		small := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 40})
+		large := backlogOf(t, "Backfill", workload.Backlog{Nodes: 40, Waiting: 20, Hopeless: 320})
+		compareWork(t, small, large, 4) // some of them are tried again, and fail
+	})
+}
+
+// work is what events have taken.
+type work struct{ looked, outlooks, counted int }
+
+func compareWork(t *testing.T, small, large work, times int) {
+	t.Helper()
+	for _, c := range []struct {
+		what         string
+		small, large int
+	}{
+		{"entities looked at", small.looked, large.looked},
+		{"outlooks", small.outlooks, large.outlooks},
+		{"looks at an empty node", small.counted, large.counted},
+	} {
+		if most := times*c.small + 100; c.large > most {
+			t.Errorf("%d %s with the small backlog, %d with one of eight times the size: want at most %d",
+				c.small, c.what, c.large, most)
+		}
+	}
+}
+
+// backlogOf returns what the events of a backlog take.
+func backlogOf(t *testing.T, policy string, b workload.Backlog) work {
+	t.Helper()
+	cfg, err := framework.LoadConfig([]byte(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: Coscheduling
+    args: {queuePolicy: `+policy+`}
+`), "the test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := framework.EncodeConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.Open(t.Context(), eventlog.NewMemory(), simworkload.Start,
+		engine.Options{Registry: plugins.NewRegistry(), Config: config, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(now time.Time, inputs []eventlog.Payload) ([]scheduler.Effect, error) {
+		return e.Step(t.Context(), now, inputs)
+	}
+	turns := throughput.NewTurns(b, simworkload.Start)
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(turns.Load(step))
+	for range b.Waiting + b.Hopeless {
+		check(turns.Queue(step))
+	}
+	now := func() work {
+		outlooks, _, _ := e.Machine().Work()
+		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().CountedEmpty()}
+	}
+	before, placed := now(), turns.Placed
+	for range 60 {
+		check(turns.Event(step))
+	}
+	after := now()
+	if turns.Placed == placed && policy == "BestEffort" {
+		t.Fatal("no gang was placed")
+	}
+	return work{after.looked - before.looked, after.outlooks - before.outlooks, after.counted - before.counted}
+}
