@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -213,6 +214,9 @@ func explainOne(
 		return err
 	}
 	opts.Restore = log.Restore
+	if err := useIndex(cmd.Context(), log.Source, &opts); err != nil {
+		return err
+	}
 	opts.Progress = func(seq uint64) { log.shown.show("entry %d", seq) }
 	x, err := answerFor(cmd, log.Source, namespace, name, opts)
 	log.shown.done()
@@ -223,6 +227,17 @@ func explainOne(
 		log.ReportMoment(&at, opts.AtTime, eventlog.Entry{Seq: x.at.Seq, Time: eventlog.Time(x.at.Time)})
 	}
 	return out.write(cmd.OutOrStdout(), x.answer, x.write)
+}
+
+// useIndex has the log's index used, if it has one.
+func useIndex(ctx context.Context, log *logs.Source, opts *explain.Options) error {
+	x, err := log.Index(ctx)
+	if err != nil || x == nil {
+		return err
+	}
+	opts.Index = x
+	opts.Snapshots, err = log.SnapshotSeqs()
+	return err
 }
 
 // parseTarget splits namespace/name; a name alone is in the namespace default.
