@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -88,7 +89,7 @@ func TestExplanationsByAnIndexAreThoseOfTheWholeLog(t *testing.T) {
 	r := replaytest.Record(t, 7)
 	x := newIndex(t, r.Log, 50)
 	var leaps explain.Counted
-	for at := uint64(1); at <= r.Last+8; at += 9 {
+	for at := uint64(1); at <= r.Last+24; at += 25 {
 		opts := explain.Options{Registry: plugins.NewRegistry(), AtSeq: min(at, r.Last)}
 		quick := opts
 		quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(r.Snapshots))
@@ -118,8 +119,29 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 		s := transcripts.New(rt)
 		s.Configure(configurationOfHistories)
 		s.Step("node n0 cpu=4 gpu=2")
-		for range rapid.IntRange(20, 60).Draw(rt, "steps") {
+		for range rapid.IntRange(5, 30).Draw(rt, "steps") {
 			drawStep(rt, s)
+		}
+		if rapid.Bool().Draw(rt, "all end") {
+			for _, p := range s.Machine().Cluster().AllPods() {
+				s.Step("delete pods " + p.Object.Namespace + "/" + p.Object.Name)
+			}
+		}
+		for i := range rapid.IntRange(5, 30).Draw(rt, "others") { // that mostly name none of the gangs
+			step := rapid.SampledFrom([]string{"pod", "pod", "pod", "advance 40s", "gone", "node", "any"}).Draw(rt, "other")
+			switch step {
+			case "pod":
+				step = fmt.Sprintf("pod ml/other-%d cpu=1", i)
+			case "gone":
+				step = fmt.Sprintf("delete nodes n%d", rapid.IntRange(0, 3).Draw(rt, "gone"))
+			case "node":
+				step = fmt.Sprintf("node n%d cpu=4 gpu=2", rapid.IntRange(0, 3).Draw(rt, "again"))
+			}
+			if step == "any" {
+				drawStep(rt, s)
+			} else {
+				s.Step(step)
+			}
 		}
 		last, err := s.Log().Last()
 		if err != nil {
@@ -146,7 +168,7 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 				}
 			}
 		}
-		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(1, last).Draw(rt, "at")}
+		opts := explain.Options{Registry: transcripts.Registry(), AtSeq: rapid.Uint64Range(last/2, last).Draw(rt, "at")}
 		quick := opts
 		quick.Index, quick.Snapshots = x, slices.Sorted(maps.Keys(states))
 		quick.Restore = func(last uint64) (*scheduler.Machine, error) {
