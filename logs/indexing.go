@@ -135,8 +135,8 @@ const (
 	lastParts = 4
 )
 
-// An indexer writes the index of a log beside its writer. It holds up an append for as long as any reader does, which is
-// until 256 KiB are copied.
+// An indexer writes the index of a log beside its writer. It holds up an append for as long as any reader does, which
+// is until 256 KiB are copied.
 type indexer struct {
 	log    eventlog.Reader
 	dir    *index.Dir

@@ -179,9 +179,9 @@ func (d *Dir) create() error {
 	return durable.Sync(filepath.Dir(d.path))
 }
 
-// Drop removes the parts of entries before first alone, and those that keep says no to, and what a crash left
-// unfinished. It returns how many parts it removed.
-func (d *Dir) Drop(first uint64, keep func(Range) bool) (dropped int, err error) {
+// Drop removes the parts of entries before first alone, and what a crash left unfinished. It returns how many parts it
+// removed.
+func (d *Dir) Drop(first uint64) (dropped int, err error) {
 	files, err := os.ReadDir(d.path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return 0, nil
@@ -195,7 +195,7 @@ func (d *Dir) Drop(first uint64, keep func(Range) bool) (dropped int, err error)
 	for _, f := range files {
 		r, isPart := rangeOf(f.Name())
 		unfinished := strings.Contains(f.Name(), suffix+".") && strings.HasSuffix(f.Name(), ".tmp")
-		if !unfinished && (!isPart || r.Last >= first && (keep == nil || keep(r))) {
+		if !unfinished && (!isPart || r.Last >= first) {
 			continue
 		}
 		if err := removeIfThere(filepath.Join(d.path, f.Name())); err != nil {

@@ -128,7 +128,8 @@ func TestExplanationsByAnIndexAreThoseOfAnyLog(t *testing.T) {
 			}
 		}
 		for i := range rapid.IntRange(5, 30).Draw(rt, "others") { // that mostly name none of the gangs
-			step := rapid.SampledFrom([]string{"pod", "pod", "pod", "advance 40s", "gone", "node", "any"}).Draw(rt, "other")
+			kinds := []string{"pod", "pod", "pod", "advance 40s", "gone", "node", "any"}
+			step := rapid.SampledFrom(kinds).Draw(rt, "other")
 			switch step {
 			case "pod":
 				step = fmt.Sprintf("pod ml/other-%d cpu=1", i)

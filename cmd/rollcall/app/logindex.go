@@ -44,9 +44,9 @@ explain also needs the state near the entry that it is asked about. Of a log who
 			}
 			log.shown.done()
 			return out.write(cmd.OutOrStdout(), done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "index      %s\nentries    %d to %d\nparts      %d written, %d bytes; %d were there\n"+
-					"snapshots  %d written\n", done.Dir, done.First, done.Last, done.Parts, done.Bytes, done.Kept,
-					len(done.Snapshots))
+				_, err := fmt.Fprintf(w, "index      %s\nentries    %d to %d\n"+
+					"parts      %d written, %d bytes; %d were there\nsnapshots  %d written\n", done.Dir, done.First,
+					done.Last, done.Parts, done.Bytes, done.Kept, len(done.Snapshots))
 				return err
 			})
 		},

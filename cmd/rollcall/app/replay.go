@@ -53,7 +53,8 @@ make. If they differ, it names the snapshot, and the exit code is 4.
 end with the state that the next one's snapshot has, or else the rest is decided again in one part. A log whose epochs
 have different feature gates, which are one for the whole process, is decided in one part.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db " +
-			"--parallel\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | jq .identical",
+			"--parallel\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | " +
+			"jq .identical",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(out.check(), ask.classes.check()); err != nil {
@@ -82,7 +83,8 @@ have different feature gates, which are one for the whole process, is decided in
 	ask.reading.register(cmd)
 	ask.classes.register(cmd)
 	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
-	cmd.Flags().BoolVar(&ask.parallel, "parallel", false, "decide the parts between snapshots at the same time, on all cores")
+	cmd.Flags().BoolVar(&ask.parallel, "parallel", false, "decide the parts between snapshots at the same time, on "+
+		"all cores")
 	cmd.Flags().Var(&ask.from, "from", "begin with the newest snapshot of this `entry` or time, or of one before it; "+
 		"default: with the first entry")
 	return cmd
