@@ -187,8 +187,12 @@ func setRunnersUp(n int, opts *explain.Options) error {
 	return nil
 }
 
-// explainGCPercent is by how much the memory in use may grow before garbage is collected.
-const explainGCPercent = 400
+// explainGCPercent is by how much the memory in use may grow before garbage is collected, and explainMemory how many
+// bytes there are before it is collected more often.
+const (
+	explainGCPercent = 400
+	explainMemory    = 640 << 20
+)
 
 func explainOne(
 	cmd *cobra.Command,
@@ -205,6 +209,7 @@ func explainOne(
 	}
 	// States are made that live as long as the answer takes: collecting garbage less often is a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(explainGCPercent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(explainMemory))
 	log, err := from.open(cmd.Context(), args[0])
 	if err != nil {
 		return err
