@@ -191,7 +191,7 @@ func setRunnersUp(n int, opts *explain.Options) error {
 // bytes there are before it is collected more often.
 const (
 	explainGCPercent = 400
-	explainMemory    = 640 << 20
+	explainMemory    = 850 << 20
 )
 
 func explainOne(
