@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rollcall-sched/rollcall/eventlog"
+
 	kai "github.com/rollcall-sched/rollcall/apis/kai/v2alpha2"
 	xscheduling "github.com/rollcall-sched/rollcall/apis/scheduling/v1alpha1"
 	volcano "github.com/rollcall-sched/rollcall/apis/volcano/v1beta1"
@@ -78,6 +80,9 @@ func GroupName(pod *v1.Pod) (types.NamespacedName, bool) {
 	}
 	return types.NamespacedName{Namespace: pod.Namespace}, false
 }
+
+// NamesOthers reports whether a member or a PodGroup says with which other gangs its own is admitted together.
+func NamesOthers(obj eventlog.Object) bool { return obj.GetAnnotations()[koordinatorGroups] != "" }
 
 func namingOf(pod *v1.Pod) *naming {
 	for i := range namings {

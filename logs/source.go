@@ -31,6 +31,7 @@ type Source struct {
 	stream   *jetstream.Log   // nil unless it is in NATS JetStream
 	beside   *inBucket        // the snapshots of one in NATS JetStream; nil for others
 	looked   bool             // for snapshots of entries behind the end of one in NATS JetStream
+	index    *Index           // once it was asked for
 	live     bool             // a writer has it
 	unserved error            // why it can be read only as far as it is sealed; nil if it goes on
 }

@@ -43,6 +43,7 @@ type Kept struct {
 	stored *boltlog.Log     // nil for a log in a stream
 	beside *inBucket        // its snapshots; nil for a log in a directory
 	server *localapi.Server // nil if it cannot be served
+	index  *indexer         // nil for a log in a stream
 }
 
 // Replicas returns how many servers keep a log in a stream; 0 for one in a directory.
@@ -157,6 +158,11 @@ func (o KeepOptions) keep(path string, log *boltlog.Log) *Kept {
 	if err != nil {
 		o.report("%v: until it is closed, others can read only what is sealed of it", err)
 	}
+	dir := IndexOf(path)
+	dir.Held = log.Held
+	k.index = startIndexing(log, dir, func(format string, args ...any) {
+		o.report("%s: "+format, append([]any{path}, args...)...)
+	})
 	return k
 }
 
@@ -219,6 +225,10 @@ func (k *Kept) Close() error {
 	var err error
 	if k.server != nil {
 		err = k.server.Close(k.path)
+	}
+	if k.index != nil {
+		k.index.close()
+		k.index = nil
 	}
 	return errors.Join(err, k.Log.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"sort"
 
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -91,6 +92,86 @@ func (r *reader) close() {
 		_ = r.own.close()
 		r.own = nil
 	}
+}
+
+// Pick yields the entries of seqs, which ascend, as Read does: each is checked against the record before it. A segment
+// is opened once. What stands between them is not read, and damage there not found.
+func (l *Log) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		last, err := l.Last()
+		if err != nil {
+			yield(eventlog.Entry{}, err)
+			return
+		}
+		r := reader{log: l, last: last, cursor: cursor{ctx: ctx}}
+		defer r.close()
+		for _, seq := range seqs {
+			if seq > last {
+				yield(eventlog.Entry{}, l.beyond(seq, last))
+				return
+			}
+			if err := r.seek(seq); err != nil {
+				yield(eventlog.Entry{}, err)
+				return
+			}
+			if !drain(&r.cursor, r.entry, yield) {
+				return
+			}
+		}
+	}
+}
+
+// beyond says why there is no entry seq behind the last one.
+func (l *Log) beyond(seq, last uint64) error {
+	switch {
+	case l.damage != nil:
+		return l.damage
+	case l.doubt != nil:
+		return l.doubt
+	}
+	return fmt.Errorf("%s: there is no entry %d: the last is %d", l.path, seq, last)
+}
+
+// seek copies entry seq alone out of its segment. An entry behind the one before is linked to it.
+func (r *reader) seek(seq uint64) error {
+	if seq != r.next {
+		r.linked = false
+	}
+	last := r.last
+	r.next, r.last = seq, seq
+	err := r.fill()
+	r.last = last
+	return err
+}
+
+// PickHashes returns the hashes of the records of seqs, which ascend, as RecordHash does. A segment is opened once, and
+// none for an entry at which one ends.
+func (l *Log) PickHashes(ctx context.Context, seqs []uint64) ([][32]byte, error) {
+	last, err := l.Last()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{log: l, last: last, cursor: cursor{ctx: ctx}}
+	defer r.close()
+	hashes := make([][32]byte, 0, len(seqs))
+	for _, seq := range seqs {
+		if seq > last {
+			return nil, l.beyond(seq, last)
+		}
+		if known, ok := l.place(seq); ok || seq == 0 {
+			hashes = append(hashes, known.Hash)
+			continue
+		}
+		if err := r.seek(seq); err != nil {
+			return nil, err
+		}
+		if r.gap != nil {
+			return nil, r.gap
+		}
+		hashes = append(hashes, eventlog.HashRecord(r.batch))
+		r.linked = false // the record was not checked
+	}
+	return hashes, nil
 }
 
 // RecordHash implements eventlog.Log.

@@ -38,6 +38,7 @@ var rooms = []room{
 	{dir: "gang", floor: 0},
 	{dir: "internal/regular", floor: 0},
 	{dir: "eventlog/boltlog", floor: 1},
+	{dir: "eventlog/index", floor: 2},
 	{dir: "eventlog/jetstream", floor: 1},
 	{dir: "proof", floor: 1},
 	{dir: "cluster", floor: 1},

@@ -9,7 +9,7 @@ const logFilesAdvice = "what stands in a log's directory may be anything: open f
 	"which takes regular files only, and make them with a name by chance (os.CreateTemp) or with os.O_EXCL"
 
 // logRooms are the packages that work on the directories of logs, and on files that other parties have made.
-var logRooms = []string{"eventlog/boltlog", "snapshot", "bundle", "proof", "logs", "logs/..."}
+var logRooms = []string{"eventlog/boltlog", "eventlog/index", "snapshot", "bundle", "proof", "logs", "logs/..."}
 
 // opening are the functions of package os that open a file, whatever it is.
 var opening = []string{"Open", "OpenFile", "ReadFile", "Create", "WriteFile"}

@@ -67,7 +67,11 @@ func Retain(ctx context.Context, name string, keep Retention) (*Report, error) {
 	if err := r.keepSnapshot(snap); err != nil || keep.Dir != "" {
 		return r, err
 	}
-	return r, r.dropSnapshots()
+	if err := r.dropSnapshots(); err != nil {
+		return r, err
+	}
+	_, err = logs.IndexOf(r.Path).Drop(r.Last + 1)
+	return r, err
 }
 
 func sizeOf(files []boltlog.SegmentFile) (size int64) {

@@ -1,8 +1,8 @@
 // Package survey counts what a log holds: entries by kind, objects by resource, Decisions by outcome, its epochs, its
 // times and its snapshots.
 //
-// It reads every entry once and judges none: package logs/verify does that. A Report has a JSON form, and a text for
-// people.
+// It counts by the log's index, as far as that goes, and reads the other entries once. It judges none: package
+// logs/verify does that. A Report has a JSON form, and a text for people.
 //
 // Start reading at Take.
 package survey
@@ -77,7 +77,7 @@ type Epoch struct {
 	MissingPlugins []string `json:"missingPlugins,omitempty"`
 }
 
-// Take reads a log from end to end.
+// Take counts a log from end to end.
 func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	last, err := log.Last()
 	if err != nil {
@@ -103,20 +103,9 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 	if r.Files, r.Bytes = size.Files, size.Bytes; log.IsStream() {
 		r.Files, r.Messages = 0, size.Files
 	}
-	var first, end eventlog.Time
-	for e, err := range log.Read(ctx, r.FirstSeq) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r.Entries++; r.Entries == 1 {
-			first = e.Time
-		}
-		end, r.LastSeq = e.Time, e.Seq
-		r.count(e, log.Registry())
-		log.Progress("", e.Seq, last)
+	first, end, err := r.countAll(ctx, log, last)
+	if err != nil {
+		return nil, err
 	}
 	r.lookBefore(log)
 	if r.Entries > 0 {
@@ -126,6 +115,66 @@ func Take(ctx context.Context, log *logs.Source) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// countAll counts the entries in, and returns the times of the first and of the last one.
+func (r *Report) countAll(ctx context.Context, log *logs.Source, last uint64) (first, end eventlog.Time, err error) {
+	x, err := log.Index(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if x != nil {
+		return r.addUp(ctx, log, x)
+	}
+	for e, err := range log.Read(ctx, r.FirstSeq) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Entries++; r.Entries == 1 {
+			first = e.Time
+		}
+		end, r.LastSeq = e.Time, e.Seq
+		r.count(e, log.Registry())
+		log.Progress("", e.Seq, last)
+	}
+	return first, end, nil
+}
+
+// addUp is countAll by what an index says, which reads the entries that begin epochs. Damage is found where reading
+// the whole log would end: behind its last entry.
+func (r *Report) addUp(ctx context.Context, log *logs.Source, x *logs.Index) (first, end eventlog.Time, err error) {
+	var epochs []uint64
+	for _, f := range x.Facts() {
+		if r.Entries == 0 {
+			first = f.From
+		}
+		r.Entries += f.Last - f.First + 1
+		end, r.LastSeq = f.To, f.Last
+		addCounts(r.Kinds, f.Kinds, eventlog.Kind.String)
+		addCounts(r.Resources, f.Resources, func(res eventlog.Resource) string { return string(res) })
+		addCounts(r.Outcomes, f.Outcomes, eventlog.Outcome.String)
+		epochs = append(epochs, f.Epochs...)
+	}
+	for e, err := range x.Pick(ctx, epochs) {
+		if err != nil {
+			return 0, 0, err
+		}
+		r.addEpoch(e, log.Registry())
+	}
+	last, err := log.Last()
+	if err != nil {
+		return 0, 0, err
+	}
+	return first, end, log.Advise(log.DamageBehind(last))
+}
+
+func addCounts[K comparable](sums map[string]uint64, counts map[K]uint64, name func(K) string) {
+	for k, n := range counts {
+		sums[name(k)] += n
+	}
 }
 
 // perDay returns how many bytes a day a log grew that has so many after so many seconds; 0 if that cannot be told. A
@@ -146,13 +195,22 @@ func (r *Report) count(e eventlog.Entry, has framework.Registry) {
 	case *eventlog.Decision:
 		r.Outcomes[p.Outcome.String()]++
 	case *eventlog.EpochStarted:
-		epoch := Epoch{
-			Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
-			Behaviour: max(1, p.Behaviour),
-		}
-		epoch.configured(p.Config, has)
-		r.Epochs = append(r.Epochs, epoch)
+		r.addEpoch(e, has)
 	}
+}
+
+// addEpoch adds the epoch that an entry begins, if it does.
+func (r *Report) addEpoch(e eventlog.Entry, has framework.Registry) {
+	p, ok := e.Payload.(*eventlog.EpochStarted)
+	if !ok {
+		return
+	}
+	epoch := Epoch{
+		Epoch: e.Epoch, Seq: e.Seq, Time: e.Time.String(), ID: p.ID, Version: p.Version, Format: p.Format,
+		Behaviour: max(1, p.Behaviour),
+	}
+	epoch.configured(p.Config, has)
+	r.Epochs = append(r.Epochs, epoch)
 }
 
 // configured notes what an epoch's configuration says, to a program that has some plugins.

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"context"
+	"iter"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -64,4 +66,34 @@ func LeftFor(m *scheduler.Machine, p *cluster.Pod) map[string]bool {
 		left[n.Node().Name] = enough
 	}
 	return left
+}
+
+// Counted counts what explanations read.
+type Counted struct {
+	Entries int // that were read one after the other
+	Leaps   int // snapshots that the second reading went on at
+}
+
+// Watch has an explanation restore whatever state it may, and counts that.
+func (c *Counted) Watch(opts *Options) {
+	opts.leap = 1
+	restore := opts.Restore
+	opts.Restore = func(last uint64) (*scheduler.Machine, error) {
+		c.Leaps++
+		return restore(last)
+	}
+}
+
+// Read counts the entries that are read one after the other.
+func (c *Counted) Read(read Reader) Reader {
+	return func(ctx context.Context, from uint64) iter.Seq2[eventlog.Entry, error] {
+		return func(yield func(eventlog.Entry, error) bool) {
+			for e, err := range read(ctx, from) {
+				c.Entries++
+				if !yield(e, err) {
+					return
+				}
+			}
+		}
+	}
 }

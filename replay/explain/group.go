@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,12 +18,30 @@ import (
 // log has neither its PodGroup nor a member, or else about reading the log. The name may be that of a
 // CompositePodGroup, as the error then says.
 func Group(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Group, error) {
+	if opts.Index != nil {
+		scan := newGroupScan(namespace, name)
+		found, err := scanGroup(ctx, read, &opts, scan)
+		var x *answer.Group
+		if err == nil {
+			x, err = explainGroup(ctx, read, scan, found.at, opts, &leaps{search: found, group: scan.name})
+		}
+		if !errors.Is(err, errWhole) {
+			return x, err
+		}
+	}
 	scan := newGroupScan(namespace, name)
 	at, err := scanPrefix(ctx, read, &opts, scan)
 	if err != nil {
 		return nil, err
 	}
+	return explainGroup(ctx, read, scan, at, opts, nil)
+}
+
+// explainGroup makes the second reading, behind the first one, which has ended at a point.
+func explainGroup(ctx context.Context, read Reader, scan *groupScan, at answer.Point, opts Options, by *leaps,
+) (*answer.Group, error) {
 	rerun := newRerun(opts, at)
+	rerun.leaps = by
 	rerun.explain(scan.stop)
 	rerun.startBefore(scan.first.Seq)
 	if err := rerun.start(); err != nil {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,12 +18,35 @@ import (
 // one after the other it is the last one up to that point. The error is a *NotFoundError if the log has
 // none, or else about reading the log.
 func Pod(ctx context.Context, read Reader, namespace, name string, opts Options) (*answer.Pod, error) {
+	if opts.Index != nil {
+		scan := newPodScan(namespace, name)
+		found, err := scanPod(ctx, read, &opts, scan)
+		by := &leaps{search: found}
+		if err == nil && scan.history(opts.knownFrom()) != nil {
+			by.group = scan.group
+			err = found.addMembers(scan.group)
+		}
+		var x *answer.Pod
+		if err == nil {
+			x, err = explainPod(ctx, read, scan, found.at, opts, by)
+		}
+		if !errors.Is(err, errWhole) {
+			return x, err
+		}
+	}
 	scan := newPodScan(namespace, name)
 	at, err := scanPrefix(ctx, read, &opts, scan)
 	if err != nil {
 		return nil, err
 	}
+	return explainPod(ctx, read, scan, at, opts, nil)
+}
+
+// explainPod makes the second reading, behind the first one, which has ended at a point.
+func explainPod(ctx context.Context, read Reader, scan *podScan, at answer.Point, opts Options, by *leaps,
+) (*answer.Pod, error) {
 	rerun := newRerun(opts, at)
+	rerun.leaps = by
 	rerun.explain(scan.placed, scan.last, scan.resized)
 	if stop, ok := scan.stops[scan.group]; ok && scan.group.Name != "" {
 		rerun.explain(stop)

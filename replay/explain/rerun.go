@@ -32,6 +32,7 @@ type rerun struct {
 	asks   bool
 	trials map[queue.Key]*trial
 	failed error
+	leaps  *leaps // nil if every entry is applied
 }
 
 func newRerun(opts Options, at answer.Point) *rerun {
@@ -101,22 +102,35 @@ func (r *rerun) explained(d recorded) *answer.Decision { return r.done[d.at.Seq]
 type watcher interface {
 	before(m *scheduler.Machine, e eventlog.Entry)
 	after(m *scheduler.Machine, e eventlog.Entry)
+	// rests reports whether no entry can mean anything to the watcher from a state on, that none of its names is in:
+	// those have known.
+	rests(m *scheduler.Machine, known *mentions) bool
+	// leapt is told that the reading goes on at a later state, and reports whether it could: nothing of what the
+	// watcher would have seen on the way is lost. If not, the watcher is as it was.
+	leapt(from, to *scheduler.Machine, known *mentions) bool
 }
 
 // run applies the entries up to the point in question, before the eyes of w.
 func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
-	if r.machine.Seq() == r.at.Seq {
-		return nil
+	if err := r.leap(w); err != nil {
+		return err
 	}
+	for r.machine.Seq() < r.at.Seq {
+		if err := r.walk(ctx, read, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk applies entries up to the point in question, or to where it leapt on.
+func (r *rerun) walk(ctx context.Context, read Reader, w watcher) error {
 	for e, err := range read(ctx, r.machine.Seq()+1) {
 		if err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
-		}
-		if e.Seq > r.at.Seq {
-			return nil
 		}
 		w.before(r.machine, e)
 		if _, ok := r.preemptions[e.Seq]; ok {
@@ -132,6 +146,12 @@ func (r *rerun) run(ctx context.Context, read Reader, w watcher) error {
 		}
 		w.after(r.machine, e)
 		r.opts.progress(e.Seq)
+		if err := r.leap(w); err != nil {
+			return err
+		}
+		if r.machine.Seq() != e.Seq || e.Seq == r.at.Seq {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("entry %d is not in the log: its last one is %d", r.at.Seq, r.machine.Seq())
 }

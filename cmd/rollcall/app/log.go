@@ -25,7 +25,7 @@ func newLog(registry framework.Registry) *cobra.Command {
 	}
 	cmd.AddCommand(newLogCat(registry), newLogInfo(registry), newLogVerify(registry), newLogVerifySegment(),
 		newLogExport(registry), newLogImport(registry), newLogArchive(registry), newLogTrim(registry),
-		newLogSnapshot(registry),
+		newLogSnapshot(registry), newLogIndex(registry),
 		newLogCopy(registry), newLogKeygen(), newLogCheckpoint(registry), newLogProve(registry), newLogCheck())
 	return cmd
 }

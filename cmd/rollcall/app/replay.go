@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ type replayFacts struct {
 	// KnownFrom is the first entry that there is, if earlier ones are not there.
 	KnownFrom uint64 `json:"knownFrom,omitempty"`
 	replay.Report
+	// Parts is how many parts were decided by themselves, some at a time; 0 if that was not asked for.
+	Parts              int     `json:"parts,omitempty"`
 	Seconds            float64 `json:"seconds"`
 	EntriesPerSecond   float64 `json:"entriesPerSecond"`
 	DecisionsPerSecond float64 `json:"decisionsPerSecond"`
@@ -44,9 +47,14 @@ and the exit code is 5. An epoch of a behaviour that only newer versions know is
 Replay decides everything again from the first entry on. With --from it begins with the newest snapshot of that entry,
 or of an earlier one, and takes it as it is. A bundle, and a log whose first entries were archived and are not there,
 begin with their first snapshot. Replay compares each snapshot of the log that it passes with the state that the entries
-make. If they differ, it names the snapshot, and the exit code is 4.`,
+make. If they differ, it names the snapshot, and the exit code is 4.
+
+--parallel decides the parts between snapshots at the same time, on all cores. The report is the same: each part has to
+end with the state that the next one's snapshot has, or else the rest is decided again in one part. A log whose epochs
+have different feature gates, which are one for the whole process, is decided in one part.`,
 		Example: "  rollcall replay jobs.db\n  rollcall replay jobs.db --from 2000000\n  rollcall replay jobs.db " +
-			"--classes off\n  rollcall replay incident.bundle -o json | jq .identical",
+			"--parallel\n  rollcall replay jobs.db --classes off\n  rollcall replay incident.bundle -o json | " +
+			"jq .identical",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(out.check(), ask.classes.check()); err != nil {
@@ -75,6 +83,8 @@ make. If they differ, it names the snapshot, and the exit code is 4.`,
 	ask.reading.register(cmd)
 	ask.classes.register(cmd)
 	cmd.Flags().IntVar(&ask.keep, "show", 10, "how many divergences to show")
+	cmd.Flags().BoolVar(&ask.parallel, "parallel", false, "decide the parts between snapshots at the same time, on "+
+		"all cores")
 	cmd.Flags().Var(&ask.from, "from", "begin with the newest snapshot of this `entry` or time, or of one before it; "+
 		"default: with the first entry")
 	return cmd
@@ -86,6 +96,8 @@ type replaying struct {
 	keep    int
 	from    logs.Moment
 	classes classes
+
+	parallel bool
 }
 
 // replayLog also returns the error for snapshots that are not what the entries make.
@@ -115,7 +127,7 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 		return facts, nil, err
 	}
 	began := time.Now()
-	report, err := replay.Verify(cmd.Context(), log.Read(cmd.Context(), next), replay.Options{
+	report, parts, err := ask.verify(cmd.Context(), log.Source, last, replay.Options{
 		Registry: opts.Registry, Keep: ask.keep, Start: start, States: states,
 		Progress: func(seq uint64) { p.show("entry %d of %d (%d%%)", seq, last, 100*seq/max(1, last)) },
 	})
@@ -134,10 +146,34 @@ func replayLog(cmd *cobra.Command, name string, ask replaying) (facts replayFact
 		wrong = errors.Join(wrong, log.NotTheEntries(seq))
 	}
 	return replayFacts{
-		KnownFrom: known, Identical: report.Identical(), Report: report, Seconds: took.Seconds(),
+		KnownFrom: known, Identical: report.Identical(), Report: report, Parts: parts, Seconds: took.Seconds(),
 		EntriesPerSecond:   float64(report.Entries) / took.Seconds(),
 		DecisionsPerSecond: float64(report.Decisions) / took.Seconds(),
 	}, wrong, nil
+}
+
+// verify decides the log again, behind opts.Start, and returns in how many parts if that was asked for.
+func (r *replaying) verify(ctx context.Context, log *logs.Source, last uint64, opts replay.Options,
+) (replay.Report, int, error) {
+	next := uint64(1)
+	if opts.Start != nil {
+		next = opts.Start.Seq() + 1
+	}
+	if !r.parallel {
+		report, err := replay.Verify(ctx, log.Read(ctx, next), opts)
+		return report, 0, err
+	}
+	begin := opts.Start
+	return replay.VerifyParallel(ctx, replay.Parallel{
+		Workers: runtime.GOMAXPROCS(0), Read: log.Read, Last: last, Load: log.Snapshots().Load,
+		Begin: func() (*scheduler.Machine, error) {
+			m := begin
+			if begin = nil; m != nil || next == 1 {
+				return m, nil
+			}
+			return log.Restore(next - 1) // the first one has gone on
+		},
+	}, opts)
 }
 
 // start returns the state to begin with, nil for the empty one.
@@ -181,6 +217,9 @@ func (f replayFacts) writeText(w io.Writer) error {
 		fmt.Fprintf(w, "snapshots  %d compared, %d WRONG: of entries %d\n", n, wrong, f.OtherStates)
 	} else if n > 0 {
 		fmt.Fprintf(w, "snapshots  %d compared\n", n)
+	}
+	if f.Parts > 0 {
+		fmt.Fprintf(w, "parts      %d\n", f.Parts)
 	}
 	if f.Undecided {
 		fmt.Fprintln(w, "the log ends before everything was decided: its writer was stopped")

@@ -1,0 +1,345 @@
+package index
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// A part as bytes is
+//
+//	magic
+//	the length of the head, 4 bytes, big endian
+//	the head: first, last, hash of last's record, time of first, time of last, counts by kind, by resource and by
+//	outcome, the entries that begin epochs
+//	SHA-256 of all before
+//	the names: for each key, ascending, how much it is above the one before, how many entries name it, and these, each
+//	as how far it is behind the one before, the first one behind first
+//	SHA-256 of the names
+//
+// Numbers are uvarints, texts stand behind their length. The head can be read alone: it is all that counting needs.
+const magic = "rollcall index 1\n"
+
+const (
+	// MaxSpan is how many entries one part is of at the most.
+	MaxSpan = 1 << 20
+	// maxHead bounds what is read as a head.
+	maxHead = 64 << 20
+	// MaxFile is how many bytes a part has at the most: it names at most what the records of its entries hold.
+	MaxFile = 4 << 30
+)
+
+// ErrDamaged says that something is no part, or not whole. What it is of is to be made again.
+var ErrDamaged = errors.New("it is no whole part of an index")
+
+// Facts are what a part says of its range.
+type Facts struct {
+	// First and Last are the first and the last entry.
+	First, Last uint64
+	// Hash is that of Last's record.
+	Hash [32]byte
+	// From and To are the times of First and Last.
+	From, To eventlog.Time
+	// Kinds counts entries, Resources objects that were taken in, Outcomes decisions.
+	Kinds     map[eventlog.Kind]uint64
+	Resources map[eventlog.Resource]uint64
+	Outcomes  map[eventlog.Outcome]uint64
+	// Epochs are the entries that begin an epoch, ascending.
+	Epochs []uint64
+}
+
+// A Part is the index of a range of entries.
+type Part struct {
+	Facts
+	names []byte
+}
+
+// Size returns about how many bytes of memory the part takes.
+func (p *Part) Size() int { return len(p.names) + 1<<10 }
+
+// A Builder makes a Part of entries that are told one after the other. The zero Builder is ready.
+type Builder struct {
+	facts Facts
+	pairs []uint64 // key<<32 | how far the entry is behind the first
+}
+
+// Add takes in the next entry.
+func (b *Builder) Add(e eventlog.Entry) error {
+	f := &b.facts
+	if f.First == 0 {
+		*f = Facts{First: e.Seq, From: e.Time, Last: e.Seq - 1, Kinds: map[eventlog.Kind]uint64{},
+			Resources: map[eventlog.Resource]uint64{}, Outcomes: map[eventlog.Outcome]uint64{}}
+	}
+	if e.Seq != f.Last+1 || e.Seq-f.First >= MaxSpan {
+		return fmt.Errorf("index entry %d: the part has entries %d to %d", e.Seq, f.First, f.Last)
+	}
+	f.Last, f.To = e.Seq, e.Time
+	f.Kinds[e.Kind()]++
+	switch p := e.Payload.(type) {
+	case *eventlog.Upserted:
+		f.Resources[p.Resource]++
+	case *eventlog.Decision:
+		f.Outcomes[p.Outcome]++
+	case *eventlog.EpochStarted:
+		f.Epochs = append(f.Epochs, e.Seq)
+	}
+	at := e.Seq - f.First
+	keys(&e, func(k Key) { b.pairs = append(b.pairs, uint64(k)<<32|at) })
+	return nil
+}
+
+// Len returns how many entries were added.
+func (b *Builder) Len() int {
+	if b.facts.First == 0 {
+		return 0
+	}
+	return int(b.facts.Last - b.facts.First + 1)
+}
+
+// Part returns the part of what was added, at least one entry, the last of which has a record of that hash. The Builder
+// is empty after it.
+func (b *Builder) Part(hash [32]byte) *Part {
+	p := &Part{Facts: b.facts}
+	p.Hash = hash
+	slices.Sort(b.pairs)
+	pairs := slices.Compact(b.pairs)
+	key := uint64(0)
+	for len(pairs) > 0 {
+		n := 1
+		for n < len(pairs) && pairs[n]>>32 == pairs[0]>>32 {
+			n++
+		}
+		p.names = binary.AppendUvarint(p.names, pairs[0]>>32-key)
+		p.names = binary.AppendUvarint(p.names, uint64(n))
+		key = pairs[0] >> 32
+		before := uint64(0)
+		for _, pair := range pairs[:n] {
+			at := pair & math.MaxUint32
+			p.names = binary.AppendUvarint(p.names, at-before)
+			before = at
+		}
+		pairs = pairs[n:]
+	}
+	p.names = slices.Clip(p.names)
+	b.facts, b.pairs = Facts{}, b.pairs[:0]
+	return p
+}
+
+// Naming appends the entries that name one of the keys, which are sorted and each there once, to dst. What it appends
+// is in no order, and may hold an entry twice.
+func (p *Part) Naming(wanted []Key, dst []uint64) []uint64 {
+	r := reader{b: p.names}
+	key := uint64(0)
+	for len(r.b) > 0 && len(wanted) > 0 {
+		key += r.uvarint()
+		for len(wanted) > 0 && uint64(wanted[0]) < key {
+			wanted = wanted[1:]
+		}
+		named := len(wanted) > 0 && uint64(wanted[0]) == key
+		seq := p.First
+		for range r.uvarint() {
+			if seq += r.uvarint(); named {
+				dst = append(dst, seq)
+			}
+		}
+	}
+	return dst
+}
+
+// Encode returns the part as bytes: the same ones for the same entries.
+func (p *Part) Encode() []byte {
+	head := binary.AppendUvarint(nil, p.First)
+	head = binary.AppendUvarint(head, p.Last)
+	head = append(head, p.Hash[:]...)
+	head = binary.AppendVarint(head, int64(p.From))
+	head = binary.AppendVarint(head, int64(p.To))
+	head = appendCounts(head, p.Kinds, func(dst []byte, k eventlog.Kind) []byte { return append(dst, byte(k)) })
+	head = appendCounts(head, p.Resources, func(dst []byte, r eventlog.Resource) []byte {
+		return append(binary.AppendUvarint(dst, uint64(len(r))), r...)
+	})
+	head = appendCounts(head, p.Outcomes, func(dst []byte, o eventlog.Outcome) []byte { return append(dst, byte(o)) })
+	head = binary.AppendUvarint(head, uint64(len(p.Epochs)))
+	before := p.First
+	for _, seq := range p.Epochs {
+		head = binary.AppendUvarint(head, seq-before)
+		before = seq
+	}
+	out := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(head)))
+	out = append(out, head...)
+	sum := sha256.Sum256(out)
+	out = append(out, sum[:]...)
+	sum = sha256.Sum256(p.names)
+	return append(append(out, p.names...), sum[:]...)
+}
+
+func appendCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](
+	dst []byte, counts map[K]uint64, appendKey func([]byte, K) []byte,
+) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(counts)))
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		dst = binary.AppendUvarint(appendKey(dst, k), counts[k])
+	}
+	return dst
+}
+
+// prefixSize is how many bytes stand before the head.
+const prefixSize = len(magic) + 4
+
+// headSize returns how many bytes what begins so has up to the end of its head, with the hash behind it.
+func headSize(begin []byte) (int, error) {
+	if len(begin) < prefixSize || string(begin[:len(magic)]) != magic {
+		return 0, fmt.Errorf("%w: it does not begin as one", ErrDamaged)
+	}
+	size := binary.BigEndian.Uint32(begin[len(magic):])
+	if size > maxHead {
+		return 0, fmt.Errorf("%w: a head of %d bytes", ErrDamaged, size)
+	}
+	return prefixSize + int(size) + sha256.Size, nil
+}
+
+// DecodeFacts reads the facts at the beginning of what Encode returned. The error wraps ErrDamaged.
+func DecodeFacts(b []byte) (Facts, error) {
+	f, _, err := decodeFacts(b)
+	return f, err
+}
+
+func decodeFacts(b []byte) (f Facts, names []byte, err error) {
+	size, err := headSize(b)
+	if err != nil {
+		return f, nil, err
+	}
+	if len(b) < size {
+		return f, nil, fmt.Errorf("%w: it ends within its head", ErrDamaged)
+	}
+	head := b[:size-sha256.Size]
+	if sum := sha256.Sum256(head); !bytes.Equal(sum[:], b[len(head):size]) {
+		return f, nil, fmt.Errorf("%w: its head has another hash", ErrDamaged)
+	}
+	r := reader{b: head[prefixSize:]}
+	f = r.facts()
+	switch {
+	case r.failed || len(r.b) > 0:
+		return f, nil, fmt.Errorf("%w: its head cannot be read", ErrDamaged)
+	case f.First == 0 || f.Last < f.First || f.Last-f.First >= MaxSpan:
+		return f, nil, fmt.Errorf("%w: it is of entries %d to %d", ErrDamaged, f.First, f.Last)
+	}
+	return f, b[size:], nil
+}
+
+// Decode is the inverse of Encode. The part keeps b. The error wraps ErrDamaged.
+func Decode(b []byte) (*Part, error) {
+	f, rest, err := decodeFacts(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) < sha256.Size {
+		return nil, fmt.Errorf("%w: it ends within its names", ErrDamaged)
+	}
+	names := rest[:len(rest)-sha256.Size]
+	if sum := sha256.Sum256(names); !bytes.Equal(sum[:], rest[len(names):]) {
+		return nil, fmt.Errorf("%w: its names have another hash", ErrDamaged)
+	}
+	p := &Part{Facts: f, names: names}
+	return p, p.check()
+}
+
+// check sees that the names can be read, and are of entries of the part.
+func (p *Part) check() error {
+	r := reader{b: p.names}
+	key, span := uint64(0), p.Last-p.First
+	for i := 0; len(r.b) > 0; i++ {
+		step, n := r.uvarint(), r.uvarint()
+		key += step
+		if r.failed || step == 0 && i > 0 || step > math.MaxUint32 || key > math.MaxUint32 || n == 0 || n > span+1 {
+			return fmt.Errorf("%w: the key %d of its names", ErrDamaged, i)
+		}
+		at := uint64(0)
+		for j := range n {
+			step := r.uvarint()
+			if at += step; r.failed || at > span || step > span || step == 0 && j > 0 {
+				return fmt.Errorf("%w: the key %d of its names", ErrDamaged, i)
+			}
+		}
+	}
+	return nil
+}
+
+// reader cuts values off b; failed says that it could not.
+type reader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.failed = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.b, r.failed = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.b, r.failed = nil, true
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) byte() byte {
+	if b := r.bytes(1); len(b) == 1 {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) facts() (f Facts) {
+	f.First, f.Last = r.uvarint(), r.uvarint()
+	copy(f.Hash[:], r.bytes(uint64(len(f.Hash))))
+	f.From, f.To = eventlog.Time(r.varint()), eventlog.Time(r.varint())
+	f.Kinds = readCounts(r, func() eventlog.Kind { return eventlog.Kind(r.byte()) })
+	f.Resources = readCounts(r, func() eventlog.Resource { return eventlog.Resource(r.bytes(r.uvarint())) })
+	f.Outcomes = readCounts(r, func() eventlog.Outcome { return eventlog.Outcome(r.byte()) })
+	seq := f.First
+	for range r.uvarint() {
+		if seq += r.uvarint(); r.failed || seq > f.Last {
+			r.failed = true
+			break
+		}
+		f.Epochs = append(f.Epochs, seq)
+	}
+	return f
+}
+
+func readCounts[K eventlog.Kind | eventlog.Resource | eventlog.Outcome](r *reader, key func() K) map[K]uint64 {
+	counts := map[K]uint64{}
+	for range r.uvarint() {
+		k := key()
+		counts[k] = r.uvarint()
+		if r.failed {
+			break
+		}
+	}
+	return counts
+}

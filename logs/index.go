@@ -1,0 +1,301 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
+)
+
+// IndexDir is the directory of the index in that of a log.
+const IndexDir = "index"
+
+// IndexSpan is of how many entries the parts of an index are that are written. What is behind the last one is read
+// by whoever needs the index: that is less than this, unless the writer was killed or had no rest.
+const IndexSpan = 1 << 15
+
+// keptParts is how many bytes of parts an Index keeps in memory that it can read again.
+const keptParts = 256 << 20
+
+// IndexOf returns the index of the log at path.
+func IndexOf(path string) *index.Dir { return index.NewDir(filepath.Join(path, IndexDir)) }
+
+// An Index says of a log in a directory, as far as it went when it was opened, which entries may name something. Parts
+// that are not kept with the log, or cannot be trusted, are made from the entries, and are gone with it. It is not safe
+// for concurrent use.
+type Index struct {
+	log   *Source
+	dir   *index.Dir
+	parts []indexed
+	kept  int    // bytes of parts in memory that can be read again
+	read  uint64 // entries that were read to make parts
+}
+
+// indexed is a part of an Index.
+type indexed struct {
+	index.Facts
+	part *index.Part // nil if it is to be read from the directory
+	made bool        // it is not in the directory
+}
+
+// Index returns the log's index; nil for a bundle and for a log in a stream, which have none. It reads the entries that
+// no part is kept of.
+func (s *Source) Index(ctx context.Context) (*Index, error) {
+	if s.stored == nil {
+		return nil, nil
+	}
+	if s.index != nil {
+		return s.index, nil
+	}
+	x := &Index{log: s, dir: IndexOf(s.path)}
+	last, err := s.Last()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := x.trusted(ctx, s.First(), last)
+	if err != nil {
+		return nil, err
+	}
+	next := s.First()
+	for _, f := range kept {
+		if err := x.make(ctx, next, f.First-1); err != nil {
+			return nil, err
+		}
+		x.parts = append(x.parts, indexed{Facts: f})
+		next = f.Last + 1
+	}
+	if err := x.make(ctx, next, last); err != nil {
+		return nil, err
+	}
+	s.index = x
+	return x, nil
+}
+
+// trusted returns the facts of the parts that are kept with the log and are of these entries of it.
+func (x *Index) trusted(ctx context.Context, first, last uint64) (kept []index.Facts, err error) {
+	ranges, err := x.dir.List()
+	if err != nil {
+		x.log.Report("the index is not used: %v", err)
+		return nil, nil
+	}
+	var ends []uint64
+	for _, r := range index.Cover(ranges, first, last) {
+		f, err := x.dir.Facts(r)
+		if err != nil {
+			x.distrust(r, err)
+			continue
+		}
+		kept, ends = append(kept, f), append(ends, f.Last)
+	}
+	hashes, err := x.log.pickHashes(ctx, ends)
+	if err != nil {
+		return nil, err
+	}
+	i := -1
+	return slices.DeleteFunc(kept, func(f index.Facts) bool {
+		i++
+		if f.Hash != hashes[i] {
+			x.distrust(index.Range{First: f.First, Last: f.Last}, fmt.Errorf("it is not of this log: entry %d is "+
+				"another one here", f.Last))
+		}
+		return f.Hash != hashes[i]
+	}), nil
+}
+
+// distrust reports why a part is not used. One that is gone was dropped meanwhile.
+func (x *Index) distrust(r index.Range, err error) {
+	if !errors.Is(err, fs.ErrNotExist) {
+		x.log.Report("the index of entries %d to %d is not used: %v", r.First, r.Last, err)
+	}
+}
+
+// pickHashes returns the hashes of the records of seqs, which ascend.
+func (s *Source) pickHashes(ctx context.Context, seqs []uint64) ([][32]byte, error) {
+	sealed, err := s.stored.Last()
+	if err != nil {
+		return nil, err
+	}
+	n := sort.Search(len(seqs), func(i int) bool { return seqs[i] > sealed })
+	hashes, err := s.stored.PickHashes(ctx, seqs[:n])
+	for _, seq := range seqs[n:] {
+		var hash [32]byte
+		if err == nil {
+			hash, err = s.RecordHash(ctx, seq)
+		}
+		hashes = append(hashes, hash)
+	}
+	return hashes, s.Advise(err)
+}
+
+// make makes parts of the entries from first to last.
+func (x *Index) make(ctx context.Context, first, last uint64) error {
+	if first > last {
+		return nil
+	}
+	return x.log.indexed(ctx, first, last, IndexSpan, func(p *index.Part) error {
+		x.parts = append(x.parts, indexed{Facts: p.Facts, part: p, made: true})
+		x.read += p.Last - p.First + 1
+		return nil
+	})
+}
+
+// indexed reads the entries from first to last, which the log has, and calls add with the index of each span of them.
+func (s *Source) indexed(ctx context.Context, first, last, span uint64, add func(*index.Part) error) error {
+	var b index.Builder
+	next := first
+	for e, err := range s.Read(ctx, first) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = b.Add(e)
+		}
+		if err != nil {
+			return err
+		}
+		s.opts.progress("", e.Seq, last)
+		if next = e.Seq + 1; next%span != 1 && e.Seq != last {
+			continue
+		}
+		hash, err := s.RecordHash(ctx, e.Seq)
+		if err == nil {
+			err = add(b.Part(hash))
+		}
+		if err != nil || e.Seq == last {
+			return err
+		}
+	}
+	return fmt.Errorf("%s ends before entry %d", s.path, next)
+}
+
+// Read returns how many entries were read because no part is kept of them.
+func (x *Index) Read() uint64 { return x.read }
+
+// Facts returns what the parts say of their ranges, in order: together they are of all entries of the log.
+func (x *Index) Facts() []index.Facts {
+	facts := make([]index.Facts, len(x.parts))
+	for i := range x.parts {
+		facts[i] = x.parts[i].Facts
+	}
+	return facts
+}
+
+// Naming returns the entries that may name one of the keys, ascending.
+func (x *Index) Naming(ctx context.Context, keys ...index.Key) ([]uint64, error) {
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	var seqs []uint64
+	for i := range x.parts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p, err := x.part(ctx, &x.parts[i])
+		if err != nil {
+			return nil, err
+		}
+		from := len(seqs)
+		seqs = p.Naming(keys, seqs)
+		slices.Sort(seqs[from:])
+	}
+	return slices.Compact(seqs), nil
+}
+
+// part returns a part whole. One that has become unreadable is made from the entries.
+func (x *Index) part(ctx context.Context, p *indexed) (*index.Part, error) {
+	if p.part != nil {
+		return p.part, nil
+	}
+	r := index.Range{First: p.First, Last: p.Last}
+	whole, err := x.dir.Get(r)
+	if err == nil && whole.Hash != p.Hash {
+		err = errors.New("it was replaced by another one")
+	}
+	if err != nil {
+		x.distrust(r, err)
+		err = x.log.indexed(ctx, r.First, r.Last, index.MaxSpan, func(made *index.Part) error {
+			whole = made
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		x.read += r.Last - r.First + 1
+		p.part, p.made = whole, true
+		return whole, nil
+	}
+	if x.kept += whole.Size(); x.kept <= keptParts {
+		p.part = whole
+	}
+	return whole, nil
+}
+
+// Pick yields the entries of seqs, which ascend. What stands between them is not read.
+func (x *Index) Pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
+	return x.log.pick(ctx, seqs)
+}
+
+func (s *Source) pick(ctx context.Context, seqs []uint64) iter.Seq2[eventlog.Entry, error] {
+	return func(yield func(eventlog.Entry, error) bool) {
+		sealed, err := s.stored.Last()
+		if err != nil {
+			yield(eventlog.Entry{}, s.Advise(err))
+			return
+		}
+		n := sort.Search(len(seqs), func(i int) bool { return seqs[i] > sealed })
+		for e, err := range s.stored.Pick(ctx, seqs[:n]) {
+			if !yield(e, s.Advise(err)) || err != nil {
+				return
+			}
+		}
+		for rest := seqs[n:]; len(rest) > 0; { // what the writer tells
+			for e, err := range s.Read(ctx, rest[0]) {
+				if err == nil && e.Seq < rest[0] {
+					continue
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+				if rest = rest[1:]; len(rest) == 0 || rest[0] > e.Seq+pickGap {
+					break
+				}
+			}
+		}
+	}
+}
+
+// pickGap is how many entries are rather read on the way than asked for anew.
+const pickGap = 1 << 10
+
+// Until returns the last entry that is not after a time; 0 if there is none.
+func (x *Index) Until(ctx context.Context, at eventlog.Time) (uint64, error) {
+	i := sort.Search(len(x.parts), func(i int) bool { return x.parts[i].From > at }) - 1
+	if i < 0 {
+		return 0, nil
+	}
+	p := &x.parts[i]
+	if p.To <= at {
+		return p.Last, nil
+	}
+	var failed error
+	n := sort.Search(int(p.Last-p.First), func(n int) bool {
+		for e, err := range x.Pick(ctx, []uint64{p.First + 1 + uint64(n)}) {
+			if err != nil && failed == nil {
+				failed = err
+			}
+			return err == nil && e.Time > at
+		}
+		return true
+	})
+	return p.First + uint64(n), failed
+}
+
+// Last returns the last entry of the log.
+func (x *Index) Last() (uint64, error) { return x.log.Last() }

@@ -1,0 +1,258 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/rollcall-sched/rollcall/eventlog"
+	"github.com/rollcall-sched/rollcall/eventlog/index"
+	"github.com/rollcall-sched/rollcall/scheduler"
+)
+
+// An Indexed log is one of which MakeIndex has written the index.
+type Indexed struct {
+	Path string `json:"path"`
+	// Dir is where the index is.
+	Dir string `json:"dir"`
+	// First and Last are the first and the last entry of the log.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Parts is how many parts were written, Bytes how long they are together, Kept how many were there and are good.
+	Parts int   `json:"parts"`
+	Bytes int64 `json:"bytes"`
+	Kept  int   `json:"kept"`
+	// Snapshots are the entries of which a snapshot was written.
+	Snapshots []uint64 `json:"snapshots,omitempty"`
+}
+
+// MakeIndex writes the index of a log in a directory, as far as it is not there, up to the last entry. A writer may
+// have the log. If snapshotEvery is not 0, it also writes a snapshot every so many entries, where there is none as near
+// yet, as TakeSnapshot does: then nobody may write to the log.
+func (s *Source) MakeIndex(ctx context.Context, snapshotEvery uint64) (*Indexed, error) {
+	if s.stored == nil {
+		return nil, Refuse("%s has no index: that is for logs in directories", s.path)
+	}
+	last, err := s.Last()
+	if err != nil {
+		return nil, err
+	}
+	if damage := s.DamageBehind(last); damage != nil {
+		return nil, s.Advise(damage)
+	}
+	done := &Indexed{Path: s.path, Dir: IndexOf(s.path).Path(), First: s.First(), Last: last}
+	if err := s.keepIndex(ctx, done); err != nil || snapshotEvery == 0 {
+		return done, err
+	}
+	return done, s.addSnapshots(ctx, snapshotEvery, done)
+}
+
+// keepIndex writes the parts that are missing.
+func (s *Source) keepIndex(ctx context.Context, done *Indexed) error {
+	dir := IndexOf(s.path)
+	x := &Index{log: s, dir: dir}
+	good, err := x.trusted(ctx, done.First, done.Last)
+	if err != nil {
+		return err
+	}
+	put := func(p *index.Part) error {
+		if err := dir.Put(p); err != nil {
+			return err
+		}
+		done.Parts, done.Bytes = done.Parts+1, done.Bytes+int64(p.Size())
+		return nil
+	}
+	next := done.First
+	for _, f := range append(good, index.Facts{First: done.Last + 1, Last: done.Last}) {
+		if next < f.First {
+			if err := s.indexed(ctx, next, f.First-1, IndexSpan, put); err != nil {
+				return err
+			}
+		}
+		next = f.Last + 1
+	}
+	done.Kept = len(good)
+	s.index = nil // what was made without these parts
+	return nil
+}
+
+// addSnapshots writes a snapshot of every entry that is so far behind the one before it.
+func (s *Source) addSnapshots(ctx context.Context, every uint64, done *Indexed) error {
+	if err := s.MayTakeSnapshots(); err != nil {
+		return err
+	}
+	base, err := s.Base()
+	if err != nil {
+		return err
+	}
+	seqs, err := s.SnapshotSeqs()
+	if err != nil {
+		return err
+	}
+	seqs = append(seqs, done.Last)
+	before := base
+	for _, seq := range seqs {
+		if seq > before+every && seq <= done.Last {
+			if err := s.fillUp(ctx, before, seq, every, done); err != nil {
+				return err
+			}
+		}
+		before = max(before, seq)
+	}
+	return nil
+}
+
+// fillUp writes snapshots of entries between two others, every so many.
+func (s *Source) fillUp(ctx context.Context, after, before, every uint64, done *Indexed) error {
+	m, err := s.Restore(after)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		m = scheduler.New(s.opts.Registry)
+	}
+	for at := after + every; at < before; at += every {
+		if err := s.apply(ctx, m, at); err != nil {
+			return err
+		}
+		data, err := s.EncodeSnapshot(m)
+		if err == nil {
+			err = s.addSnapshot(at, data)
+		}
+		if err != nil {
+			return err
+		}
+		done.Snapshots = append(done.Snapshots, at)
+	}
+	return nil
+}
+
+const (
+	// indexEvery is how long the indexer rests when nothing is due.
+	indexEvery = time.Second
+	// lastParts is how many parts are still written when the log is closed: the rest is left to log index.
+	lastParts = 4
+)
+
+// An indexer writes the index of a log beside its writer. It holds up an append for as long as any reader does, which
+// is until 256 KiB are copied.
+type indexer struct {
+	log    eventlog.Reader
+	dir    *index.Dir
+	next   uint64 // the first entry that is in no part yet
+	report func(format string, args ...any)
+	stop   chan struct{}
+	ended  chan struct{}
+}
+
+// startIndexing has the index of a log be written from now on, in a goroutine of its own.
+func startIndexing(log eventlog.Reader, dir *index.Dir, report func(format string, args ...any)) *indexer {
+	x := &indexer{log: log, dir: dir, report: report, stop: make(chan struct{}), ended: make(chan struct{})}
+	go x.run()
+	return x
+}
+
+// close ends the writing of the index. It comes before the log is closed.
+func (x *indexer) close() {
+	close(x.stop)
+	<-x.ended
+}
+
+func (x *indexer) run() {
+	defer close(x.ended)
+	rest := time.NewTicker(indexEvery)
+	defer rest.Stop()
+	for {
+		select {
+		case <-x.stop:
+			x.told(x.keepUp(lastParts, nil))
+			return
+		case <-rest.C:
+			if err := x.keepUp(math.MaxInt, x.stop); err != nil {
+				x.told(err)
+				return
+			}
+		}
+	}
+}
+
+// told reports why the index is not written on. A log that was closed, or is opened again, is no fault.
+func (x *indexer) told(err error) {
+	if err != nil && !errors.Is(err, eventlog.ErrClosed) {
+		x.report("the log's index is not written any more, rollcall log index does it later: %v", err)
+	}
+}
+
+// keepUp writes the parts that are due, at most so many, until stop is closed.
+func (x *indexer) keepUp(parts int, stop chan struct{}) error {
+	last, err := x.log.Last()
+	if err != nil {
+		return err
+	}
+	if last < IndexSpan {
+		return nil
+	}
+	if x.next == 0 {
+		if err := x.begin(last); err != nil {
+			return err
+		}
+	}
+	for range parts {
+		end := (x.next-1)/IndexSpan*IndexSpan + IndexSpan
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		if end > last {
+			return nil
+		}
+		if err := x.write(end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the part from the next entry to end.
+func (x *indexer) write(end uint64) error {
+	var b index.Builder
+	for e, err := range x.log.Read(context.Background(), x.next) {
+		if err == nil {
+			err = b.Add(e)
+		}
+		if err != nil {
+			return err
+		}
+		if e.Seq == end {
+			break
+		}
+	}
+	hash, err := x.log.RecordHash(context.Background(), end)
+	if err == nil {
+		err = x.dir.Put(b.Part(hash))
+	}
+	x.next = end + 1
+	return err
+}
+
+// begin finds out which entry is the first that is in no part, as far as there are parts behind one another.
+func (x *indexer) begin(last uint64) error {
+	ranges, err := x.dir.List()
+	if err != nil {
+		return err
+	}
+	x.next = x.log.First()
+	for _, r := range index.Cover(ranges, x.next, last) {
+		f, err := x.dir.Facts(r)
+		if err != nil || r.First != x.next {
+			break
+		}
+		if hash, err := x.log.RecordHash(context.Background(), f.Last); err != nil || hash != f.Hash {
+			break
+		}
+		x.next = r.Last + 1
+	}
+	return nil
+}
