@@ -36,6 +36,16 @@ func appPod(name, app string) *v1.Pod {
 	}
 }
 
+// apartPod is a pod that is to be apart, by node, from those that have the label.
+func apartPod(name string, labels map[string]string, key, value string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), Labels: labels},
+		Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: v1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}}}}},
+	}
+}
+
 // zonedWorld has nodes in ten zones, without pods.
 func zonedWorld(tb testing.TB, nodes int) *world {
 	w := newWorld(tb, 0, 0)

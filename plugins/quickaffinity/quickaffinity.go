@@ -137,7 +137,7 @@ func (a *Affinity) PreFilter(
 	case m == nil:
 		return a.InterPodAffinity.PreFilter(ctx, state, pod, nodes)
 	}
-	r := m.read(&a.ledger, role.filters)
+	r := m.read(&a.ledger, pod, role.filters)
 	if !m.demands() && !r.has(existing) {
 		return nil, skip
 	}
@@ -353,7 +353,7 @@ func (a *Affinity) PreScore(ctx context.Context, state fwk.CycleState, pod *v1.P
 	case a.args.IgnorePreferredTermsOfExistingPods && !m.prefers(), m.touched == 0:
 		return skip
 	}
-	state.Write(scoreKey, m.read(&a.ledger, role.scores))
+	state.Write(scoreKey, m.read(&a.ledger, pod, role.scores))
 	return nil
 }
 

@@ -319,7 +319,7 @@ func (w *world) try(where string, a asked, node fwk.NodeInfo, seen tallied) {
 			same(w.tb, where, a.both.ours.RemovePod(quiet(), a.ours, a.pod, pod, node),
 				a.both.theirs.RemovePod(quiet(), a.theirs, a.pod, pod, node))
 		default:
-			pod := w.info(w.pod())
+			pod := w.info(w.nominated())
 			if len(gone) > 0 && w.chance(70) {
 				pod, gone = gone[0], gone[1:]
 			}
@@ -342,6 +342,41 @@ func same(tb testing.TB, where string, ours, theirs *fwk.Status) {
 	tb.Helper()
 	if say(ours) != say(theirs) {
 		tb.Fatalf("%s: %s, and upstream %s", where, say(ours), say(theirs))
+	}
+}
+
+// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whoever was asked about first
+// and whether or not the added pod was ever asked about itself.
+func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		w := newWorld(t, 0, 0)
+		w.nodes = []fwk.NodeInfo{zonedNode("n1", 0), zonedNode("n2", 0)}
+		b := newBoth(t, w, config.InterPodAffinityArgs{HardPodAffinityWeight: 1})
+		nominated := apartPod("nominated", nil, "tier", "red")
+		w.place(1, apartPod("other", nil, "app", "else"))
+		if asked {
+			w.prepare(b, nominated)
+		}
+		refused := 0
+		for _, tier := range []string{"blue", "red", "blue"} {
+			w.shown = w.nodes
+			seen := tallied{}
+			a, ok, _ := w.ask(tier, b, apartPod("p-"+tier, map[string]string{"app": "web", "tier": tier}, "app", "db"), seen)
+			if !ok {
+				t.Fatal("PreFilter does not pass")
+			}
+			a.ours, a.theirs = a.ours.Clone(), a.theirs.Clone()
+			node, info := w.nodes[0].Snapshot(), w.info(nominated)
+			node.AddPodInfo(info)
+			same(t, tier, b.ours.AddPod(quiet(), a.ours, a.pod, info, node),
+				b.theirs.AddPod(quiet(), a.theirs, a.pod, info, node))
+			if !a.filter(t, fmt.Sprintf("%s, asked %t", tier, asked), node, seen) {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("asked %t: %d pods are refused, not the red one alone", asked, refused)
+		}
 	}
 }
 

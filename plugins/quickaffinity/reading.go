@@ -18,18 +18,21 @@ const (
 // or gone. The memo goes on meanwhile, in a rehearsal for one, and lends its counts: whoever changes them makes a copy
 // first.
 type reading struct {
-	*question
-	ledger  *ledger
-	version uint64 // of the ledger
+	question // the pod and its namespace's labels are this cycle's, not those that the memo was made for
+	ledger   *ledger
+	version  uint64 // of the ledger
 	// renewals are the ledger's: with others the topologies are not its any more.
 	renewals int
 	columns  []column
 	near     int32 // where the node that is asked about next is likely to stand
 }
 
-// read returns what the memo says in the columns with these roles.
-func (m *memo) read(l *ledger, belongs func(role) bool) *reading {
-	r := &reading{question: &m.question, ledger: l, version: l.version, renewals: l.renewals}
+// read returns what the memo says to the pod in the columns with these roles. Pods that share the memo are the same to
+// all terms that the ledger knows; a pod thought of as added, as a nominated one is, may have others, and is judged by
+// what this pod is.
+func (m *memo) read(l *ledger, pod *v1.Pod, belongs func(role) bool) *reading {
+	r := &reading{question: m.question, ledger: l, version: l.version, renewals: l.renewals}
+	r.pod = pod
 	for i := range m.columns {
 		if c := &m.columns[i]; belongs(c.role) {
 			c.lent = true

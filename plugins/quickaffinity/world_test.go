@@ -207,6 +207,11 @@ func (w *world) pod() *v1.Pod {
 
 func (w *world) podLabels() map[string]string {
 	l := map[string]string{"unasked": fmt.Sprint(w.IntN(1000))}
+	for i := range 3 {
+		if w.chance(70) {
+			l[fmt.Sprint("other-", i)] = pick(w, "1", "2")
+		}
+	}
 	if w.chance(90) {
 		l["app"] = pick(w, "web", "web", "db")
 	}
@@ -220,6 +225,21 @@ func (w *world) podLabels() map[string]string {
 		return nil
 	}
 	return l
+}
+
+// nominated returns a pod that was not asked about and is on no node. It may have terms on a label that nobody else has
+// asked for.
+func (w *world) nominated() *v1.Pod {
+	p := w.pod()
+	if w.chance(70) {
+		key := fmt.Sprint("other-", w.IntN(3))
+		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
+				TopologyKey:   pick(w, v1.LabelTopologyZone, v1.LabelHostname, "only-nominated-have-it"),
+				Namespaces:    []string{"a", "b", "c"},
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: pick(w, "1", "2")}}}}}}
+	}
+	return p
 }
 
 // change is one thing that happens to the world.
