@@ -24,7 +24,8 @@ type backlogBench struct {
 func (l *backlogBench) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&l.waiting, "backlog", 0, "let so many gangs wait for nodes that are full, and measure what an event "+
-		"costs then, when a node changes its size, a pod comes or goes, or what runs longest ends; with --nodes and --policy")
+		"costs then, when a node changes its size, a pod comes or goes, or what runs longest ends; with --nodes "+
+		"and --policy")
 	f.IntVar(&l.hopeless, "hopeless", 0, "as --backlog: let so many gangs wait in front that can never fit")
 	f.StringVar(&l.policy, "policy", string(coscheduling.BestEffort),
 		"with --backlog and --hopeless: the queue policy, BestEffort, StrictFIFO or Backfill")
