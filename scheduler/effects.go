@@ -140,12 +140,12 @@ func (e *effects) after(seq uint64) []Effect {
 	for first > 0 && e.slots[first-1].Seq > seq {
 		first--
 	}
-	if first == len(e.slots) {
-		return nil
-	}
-	out := make([]Effect, 0, len(e.slots)-first)
+	var out []Effect
 	for i := first; i < len(e.slots); i++ {
 		if x := &e.slots[i]; x.Kind != 0 && (x.Kind != Evict || !e.answered[x.UID]) {
+			if out == nil {
+				out = make([]Effect, 0, len(e.slots)-i)
+			}
 			out = append(out, *x)
 		}
 	}

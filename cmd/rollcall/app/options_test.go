@@ -146,6 +146,7 @@ func TestEveryCommandKnowsThePluginsOfItsProgram(t *testing.T) {
 		"log import":     {decides, []string{s.part, "--log", s.file("imported.log")}},
 		"log cat":        {reads, []string{s.log}},
 		"log info":       {reads, []string{s.log}},
+		"log index":      {reads, []string{s.log}},
 		"log copy":       {reads, []string{s.log, s.file("copied.log")}},
 		"log verify":     {reads, []string{s.log}},
 		"log checkpoint": {reads, []string{s.log, "--key", s.file("key")}},
