@@ -88,8 +88,8 @@ func (k *keeper) set(percent int) {
 
 // target returns by how many percent of what is live the heap may grow.
 func target(live, bytes uint64) int {
-	// Nothing was measured before the first run. And the target is for the heap that is live now, but counts for the one
-	// that is live after the next run, too, until adjust has been called: that must not be many times as large.
+	// Nothing was measured before the first run. And the target is for the heap that is live now, but counts for the
+	// one that is live after the next run, too, until adjust has been called: that must not be many times as large.
 	const least = 16 << 20
 	live = max(live, least)
 	return int(max(usual, min(bytes*100/live, bytes*100/least)))
