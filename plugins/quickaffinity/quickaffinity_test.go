@@ -345,8 +345,8 @@ func same(tb testing.TB, where string, ours, theirs *fwk.Status) {
 	}
 }
 
-// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whichever pod was asked about
-// first, and whether or not the added pod was ever asked about itself.
+// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whichever pod was asked
+// about first, and whether or not the added pod was ever asked about itself.
 func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		w := newWorld(t, 0, 0)

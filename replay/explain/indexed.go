@@ -69,12 +69,6 @@ func (n *mentions) addNode(name string) {
 	}
 }
 
-// addPod adds a pod as a state has it.
-func (n *mentions) addPod(p *cluster.Pod) {
-	n.addUID(p.Object.UID)
-	n.addNode(p.Node)
-}
-
 // knows reports whether entries that name the pod, or its node, were looked for.
 func (n *mentions) knows(p *cluster.Pod) bool {
 	return n.uids[p.Object.UID] && (p.Node == "" || n.nodes[p.Node])
