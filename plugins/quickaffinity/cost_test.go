@@ -1,6 +1,7 @@
 package quickaffinity_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -271,6 +272,23 @@ func TestOnlyMemosThatANamespaceChangesAreForgotten(t *testing.T) {
 			t.Errorf("%s: all pods were counted %v times, not %v; namespaces listed %d times, not %d", c.what, again,
 				c.again, b.ours.Listed()-listed, c.listed)
 		}
+	}
+}
+
+// When a configuration comes that has other plugins made, those that were are told nothing more.
+func TestItIsToldOfNamespacesWhileItIsInUse(t *testing.T) {
+	w := zonedWorld(t, 1)
+	ctx, end := context.WithCancel(w.ctx)
+	w.ctx = ctx
+	newBoth(t, w, config.InterPodAffinityArgs{})
+	w.setNamespace("a")
+	if len(w.handlers) != 1 {
+		t.Fatalf("there are %d handlers while it is in use", len(w.handlers))
+	}
+	end()
+	w.setNamespace("a")
+	if len(w.handlers) != 0 {
+		t.Errorf("there are %d handlers after its end", len(w.handlers))
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxMemory bounds what all memos take, in bytes, with the topologies that they count by: the memo that was not used for
-// longest goes first. Example: on 50,000 nodes there is room for more than 200 apps whose pods are apart by node and
-// prefer another label. maxTopologies bounds the topologies, each of which is read of every node. But leastMemos there
-// may be in any case.
+// maxMemory bounds what all memos take, in bytes, with the topologies that they count by: the memo that was not used
+// for longest goes first. Example: on 50,000 nodes there is room for more than 200 apps whose pods are apart by node
+// and prefer another label. maxTopologies bounds the topologies, each of which is read of every node. But leastMemos
+// there may be in any case.
 const (
 	maxMemory     = 256 << 20
 	maxTopologies = 64

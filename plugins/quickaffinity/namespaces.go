@@ -1,6 +1,7 @@
 package quickaffinity
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type namespaceNews struct {
 	mutex sync.Mutex
 	names map[string]bool
 	all   bool // they are too many to be named
+
+	ended func() error // not nil: the plugin is not in use any more
+	leave func()       // no more is to be told
 }
 
 // maxNews is how many namespaces are named that there is news of. When there is news of more, all are listed.
@@ -39,15 +43,18 @@ type namespaceChange struct {
 	was, is       bool // it is there
 }
 
-// watch returns what the informer tells of namespaces.
-func watch(informer cache.SharedIndexInformer) (*namespaceNews, error) {
-	n := &namespaceNews{all: true}
+// watch returns what the informer tells of namespaces until the context ends.
+func watch(ctx context.Context, informer cache.SharedIndexInformer) (*namespaceNews, error) {
+	n := &namespaceNews{all: true, ended: ctx.Err}
 	n.some.Store(true)
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.tell,
 		UpdateFunc: func(_, now any) { n.tell(now) },
 		DeleteFunc: n.tell,
 	})
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.leave = func() { _ = informer.RemoveEventHandler(registration) } // if it stays, it is told in vain
 	return n, err
 }
 
@@ -57,6 +64,10 @@ func (n *namespaceNews) tell(obj any) {
 	}
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
+	if n.ended() != nil {
+		n.leave()
+		return
+	}
 	if namespace, ok := obj.(*v1.Namespace); !ok || len(n.names) == maxNews {
 		n.all, n.names = true, nil
 	} else if !n.all {

@@ -97,7 +97,7 @@ func New(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory 
 		}
 		informer := h.SharedInformerFactory().Core().V1().Namespaces()
 		a.namespaces.lister = informer.Lister()
-		if a.namespaces.news, err = watch(informer.Informer()); err != nil {
+		if a.namespaces.news, err = watch(ctx, informer.Informer()); err != nil {
 			return nil, fmt.Errorf("plugin %s: watch namespaces: %w", interpodaffinity.Name, err)
 		}
 		a.refusals = [...]*fwk.Status{

@@ -346,8 +346,8 @@ func same(tb testing.TB, where string, ours, theirs *fwk.Status) {
 	}
 }
 
-// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whoever was asked about first
-// and whether or not the added pod was ever asked about itself.
+// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whoever was asked about
+// first and whether or not the added pod was ever asked about itself.
 func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		w := newWorld(t, 0, 0)
@@ -362,7 +362,8 @@ func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 		for _, tier := range []string{"blue", "red", "blue"} {
 			w.shown = w.nodes
 			seen := tallied{}
-			a, ok, _ := w.ask(tier, b, apartPod("p-"+tier, map[string]string{"app": "web", "tier": tier}, "app", "db"), seen)
+			pod := apartPod("p-"+tier, map[string]string{"app": "web", "tier": tier}, "app", "db")
+			a, ok, _ := w.ask(tier, b, pod, seen)
 			if !ok {
 				t.Fatal("PreFilter does not pass")
 			}

@@ -100,7 +100,15 @@ func (t toldNamespaces) Informer() cache.SharedIndexInformer {
 func (t toldInformer) AddEventHandler(handler cache.ResourceEventHandler) (
 	cache.ResourceEventHandlerRegistration, error) {
 	t.w.handlers = append(t.w.handlers, handler)
-	return nil, nil
+	return registration{}, nil
+}
+func (t toldInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration) error {
+	t.w.handlers = nil // there is one
+	return nil
+}
+
+type registration struct {
+	cache.ResourceEventHandlerRegistration
 }
 
 type (
@@ -125,7 +133,7 @@ type (
 func newBoth(tb testing.TB, w *world, args config.InterPodAffinityArgs) both {
 	tb.Helper()
 	metrics.Register()
-	ctx := quiet()
+	ctx := w.ctx
 	objects := informers.NewSharedInformerFactory(nil, 0)
 	w.namespaces = objects.Core().V1().Namespaces().Informer().GetIndexer()
 	for _, name := range []string{"a", "b"} { // c is not there
@@ -158,10 +166,11 @@ func quiet() context.Context { return framework.Quiet(context.Background()) }
 type world struct {
 	*rand.Rand
 	tb    testing.TB
-	nodes []fwk.NodeInfo // by name
-	list  []fwk.NodeInfo // in a rehearsal: its nodes
-	shown []fwk.NodeInfo // what the lister lists
-	last  int            // number of the last name given
+	ctx   context.Context // the plugins' life
+	nodes []fwk.NodeInfo  // by name
+	list  []fwk.NodeInfo  // in a rehearsal: its nodes
+	shown []fwk.NodeInfo  // what the lister lists
+	last  int             // number of the last name given
 
 	namespaces cache.Indexer
 	handlers   []cache.ResourceEventHandler // of namespaces
@@ -171,7 +180,7 @@ type world struct {
 }
 
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 16)), tb: tb}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 16)), tb: tb, ctx: quiet()}
 	w.tells = seed%2 == 0
 	for range nodes {
 		w.addNode()
