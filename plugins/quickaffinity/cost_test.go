@@ -1,6 +1,7 @@
 package quickaffinity_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -121,7 +122,11 @@ func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
 			}
 			w.version++
 		}, 0, 0, 0},
-		{"a namespace's labels", func() { w.setNamespace("b"); w.setNamespace("b"); w.setNamespace("new") }, 0, 2, 1},
+		{"another namespace", func() { w.setNamespace("b"); w.setNamespace("new") }, 0, 0, 0},
+		{"its own namespace's labels", func() {
+			w.putNamespace(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a",
+				Labels: map[string]string{"team": "green"}}})
+		}, 0, 2, 1},
 	} {
 		c.do()
 		looked, compared, counted := b.ours.Costs()
@@ -136,9 +141,15 @@ func TestOnlyWhatHasChangedIsLookedAt(t *testing.T) {
 
 // What 500 apps ask is remembered at a time, and what more of them ask is bounded in bytes.
 func TestMemosAreBoundedInBytes(t *testing.T) {
-	for _, c := range []struct{ nodes, apps, remembered int }{{1000, 500, 500}, {20000, 350, 200}} {
+	for _, c := range []struct{ nodes, apps, remembered, most int }{
+		{1000, 500, 500, quickaffinity.MaxMemory},
+		{20000, 350, 350, quickaffinity.MaxMemory},
+		{50000, 150, 150, quickaffinity.MaxMemory},
+		{500, 200, 100, 2 << 20},
+	} {
 		w := zonedWorld(t, c.nodes)
 		b := newBoth(t, w, config.InterPodAffinityArgs{})
+		b.ours.SetMaxMemory(c.most)
 		for i := range c.apps {
 			w.place(i, appPod(fmt.Sprint("p", i), fmt.Sprint("app-", i)))
 		}
@@ -146,8 +157,9 @@ func TestMemosAreBoundedInBytes(t *testing.T) {
 			w.prepare(b, appPod("p", fmt.Sprint("app-", i)))
 		}
 		n, bytes := b.ours.Memos()
-		if bytes > quickaffinity.MaxMemory || n < c.remembered || c.remembered < c.apps && n == c.apps {
-			t.Errorf("%d nodes: %d memos of %d apps take %d bytes", c.nodes, n, c.apps, bytes)
+		_, more := b.ours.Topologies()
+		if bytes+more > c.most || n < c.remembered || c.remembered < c.apps && n == c.apps {
+			t.Errorf("%d nodes: %d memos of %d apps take %d bytes, and topologies %d", c.nodes, n, c.apps, bytes, more)
 		}
 		_, _, before := b.ours.Costs()
 		for i := c.apps - c.remembered; i < c.apps; i++ {
@@ -156,6 +168,127 @@ func TestMemosAreBoundedInBytes(t *testing.T) {
 		if _, _, after := b.ours.Costs(); after != before {
 			t.Errorf("%d nodes: of %d apps %d had all pods counted again", c.nodes, c.remembered, after-before)
 		}
+	}
+}
+
+// The memo that was not used for longest goes first, and one that was used just now stays.
+func TestTheMemoThatWasNotUsedForLongestGoes(t *testing.T) {
+	w := zonedWorld(t, 10)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	b.ours.SetMaxMemory(1) // the fewest there may be
+	ask := func(app int) (counted int) {
+		_, _, before := b.ours.Costs()
+		w.prepare(b, appPod("p", fmt.Sprint("app-", app)))
+		_, _, after := b.ours.Costs()
+		return after - before
+	}
+	for i := range quickaffinity.LeastMemos {
+		ask(i)
+	}
+	if n := ask(0); n != 0 {
+		t.Fatalf("the first app had all pods counted %d times again", n)
+	}
+	ask(quickaffinity.LeastMemos) // one too many
+	for _, c := range []struct{ app, counted int }{{0, 0}, {2, 0}, {quickaffinity.LeastMemos, 0}, {1, 1}, {3, 1}} {
+		if n := ask(c.app); n != c.counted {
+			t.Errorf("app %d had all pods counted %d times, not %d", c.app, n, c.counted)
+		}
+	}
+}
+
+// Topologies that no memo counts by are gone, and there are never many, whatever pods ask for.
+func TestTopologiesAreBounded(t *testing.T) {
+	w := zonedWorld(t, 50)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	for i := range 1000 {
+		pod := appPod(fmt.Sprint("p", i), "web")
+		pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = []v1.PodAffinityTerm{{
+			TopologyKey:   fmt.Sprint("job-", i),
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}}}
+		w.prepare(b, pod)
+		if n, _ := b.ours.Topologies(); n > quickaffinity.MaxTopologies {
+			t.Fatalf("after %d pods there are %d topologies", i+1, n)
+		}
+	}
+	b.ours.SetMaxMemory(1)
+	for i := range quickaffinity.LeastMemos {
+		w.prepare(b, appPod("p", fmt.Sprint("app-", i)))
+	}
+	w.place(0, appPod("q", "app-0"))
+	w.prepare(b, appPod("p", "app-0"))
+	if n, _ := b.ours.Topologies(); n != 2 {
+		t.Errorf("there are %d topologies, not those of host names and zones", n)
+	}
+}
+
+// All namespaces are listed once, and later only what has changed is looked at. A memo is forgotten if its pod selects
+// namespaces and others are meant now, or if its own namespace's labels are others.
+func TestOnlyMemosThatANamespaceChangesAreForgotten(t *testing.T) {
+	w := zonedWorld(t, 10)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	namespace := func(name, team string) {
+		w.putNamespace(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"team": team}}})
+	}
+	selects, everywhere, of := appPod("selects", "web"), appPod("everywhere", "web"), appPod("b", "web")
+	of.Namespace = "b"
+	selects.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
+		&metav1.LabelSelector{MatchLabels: map[string]string{"team": "green"}}
+	everywhere.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
+		&metav1.LabelSelector{}
+	pods := []*v1.Pod{appPod("plain", "web"), selects, everywhere, of}
+	w.place(0, appPod("there", "web"))
+	for _, c := range []struct {
+		what   string
+		do     func()
+		again  [4]int // how often all pods are counted for each of the pods
+		listed int
+	}{
+		{"nothing has happened", func() {}, [4]int{1, 1, 1, 1}, 1},
+		{"nothing again", func() {}, [4]int{}, 0},
+		{"a namespace that nobody selects", func() { namespace("new", "yellow") }, [4]int{}, 0},
+		{"its end", func() { w.deleteNamespace("new") }, [4]int{}, 0},
+		{"a namespace that one selects", func() { namespace("new", "green") }, [4]int{0, 1}, 0},
+		{"the same again", func() { namespace("new", "green") }, [4]int{}, 0},
+		{"its end", func() { w.deleteNamespace("new") }, [4]int{0, 1}, 0},
+		{"one pod's own", func() { namespace("b", "yellow") }, [4]int{0, 0, 0, 1}, 0},
+		{"one pod's own, which another selects", func() { namespace("b", "green") }, [4]int{0, 1, 0, 1}, 0},
+		{"more than are named", func() {
+			for i := range quickaffinity.MaxNews + 1 {
+				namespace(fmt.Sprint("many-", i), "yellow")
+			}
+		}, [4]int{}, 1},
+	} {
+		c.do()
+		listed := b.ours.Listed()
+		var again [4]int
+		for i, pod := range pods {
+			_, _, before := b.ours.Costs()
+			w.prepare(b, pod)
+			_, _, after := b.ours.Costs()
+			again[i] = after - before
+		}
+		if again != c.again || b.ours.Listed()-listed != c.listed {
+			t.Errorf("%s: all pods were counted %v times, not %v; namespaces listed %d times, not %d", c.what, again,
+				c.again, b.ours.Listed()-listed, c.listed)
+		}
+	}
+}
+
+// When a configuration comes that has other plugins made, those that were are told nothing more.
+func TestItIsToldOfNamespacesWhileItIsInUse(t *testing.T) {
+	w := zonedWorld(t, 1)
+	ctx, end := context.WithCancel(w.ctx)
+	w.ctx = ctx
+	newBoth(t, w, config.InterPodAffinityArgs{})
+	w.setNamespace("a")
+	if len(w.handlers) != 1 {
+		t.Fatalf("there are %d handlers while it is in use", len(w.handlers))
+	}
+	end()
+	w.setNamespace("a")
+	if len(w.handlers) != 0 {
+		t.Errorf("there are %d handlers after its end", len(w.handlers))
 	}
 }
 

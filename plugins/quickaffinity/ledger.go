@@ -70,6 +70,9 @@ type topology struct {
 	key string
 	ids map[string]int32
 	at  []int32 // by place of the node; nowhere if it does not have the label
+
+	// users is how many columns of memos count by it. Without any it is not kept up, and at says nothing.
+	users int
 }
 
 // changedSince is framework.Changes.ChangedSince; nil if nobody can tell.
@@ -421,19 +424,52 @@ func (l *ledger) trim() {
 	}
 }
 
-// topology returns that of the label.
-func (l *ledger) topology(key string) *topology {
+// find returns the topology of the label, nil if there is none.
+func (l *ledger) find(key string) *topology {
 	for _, t := range l.topologies {
 		if t.key == key {
 			return t
 		}
 	}
-	t := &topology{key: key, ids: map[string]int32{}, at: make([]int32, len(l.rows))}
-	for at := range l.rows {
-		t.at[at] = t.of(l.rows[at].node)
+	return nil
+}
+
+// use returns the topology of the label for one more column of a memo.
+func (l *ledger) use(key string) *topology {
+	t := l.find(key)
+	if t == nil {
+		t = &topology{key: key, ids: map[string]int32{}, at: make([]int32, len(l.rows))}
+		for at := range l.rows {
+			t.at[at] = t.of(l.rows[at].node)
+		}
+		l.topologies = append(l.topologies, t)
 	}
-	l.topologies = append(l.topologies, t)
+	t.users++
 	return t
+}
+
+// lend returns the topology of the label for a reading. If no memo counts by it, it is the reading's own.
+func (l *ledger) lend(key string) *topology {
+	if t := l.find(key); t != nil {
+		return t
+	}
+	return &topology{key: key, ids: map[string]int32{}}
+}
+
+// release says that a column is gone that use was called for.
+func (l *ledger) release(t *topology) {
+	if t.users--; t.users == 0 {
+		l.topologies = slices.DeleteFunc(l.topologies, func(other *topology) bool { return other == t })
+		t.at = nil
+	}
+}
+
+// size returns how many bytes the topologies take.
+func (l *ledger) size() (n int) {
+	for _, t := range l.topologies {
+		n += 64 + 4*cap(t.at) + 60*len(t.ids)
+	}
+	return n
 }
 
 // of returns the number of the node's value, nowhere if it does not have the label.

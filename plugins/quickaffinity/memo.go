@@ -6,18 +6,24 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxMemory bounds what all memos take, in bytes: the one that was not used for longest goes first. But so many there
-// may be in any case:
+// maxMemory bounds what all memos take, in bytes, with the topologies that they count by: the memo that was not used
+// for longest goes first. Example: on 50,000 nodes there is room for more than 200 apps whose pods are apart by node
+// and prefer another label. maxTopologies bounds the topologies, each of which is read of every node. But leastMemos
+// there may be in any case.
 const (
-	maxMemory  = 64 << 20
-	leastMemos = 16
+	maxMemory     = 256 << 20
+	maxTopologies = 64
+	leastMemos    = 16
 )
 
 // memos are the memos by what pods ask.
 type memos struct {
 	byKey map[string]*memo
-	clock uint64
+	// The memos in the order in which they were used last.
+	oldest, newest *memo
+
 	bytes int // of all memos together
+	most  int // maxMemory, or less in tests
 	costs costs
 }
 
@@ -29,7 +35,9 @@ type costs struct{ compared, counted int }
 // ask for them: how many of them count for what, by topology.
 type memo struct {
 	question
-	used  uint64
+	key          string
+	older, newer *memo // in the order of their last use
+
 	bytes int    // as memos.bytes has it
 	since uint64 // changes of the ledger before this one are counted
 	ready bool   // all pods were counted once
@@ -51,6 +59,7 @@ type question struct {
 	hardWeight      int64 // what a required affinity term of another pod weighs as a preference
 	pod             *v1.Pod
 	namespaceLabels labels.Set
+	selectors       []labels.Selector // of namespaces, in the pod's own terms; without those that select all, or none
 	info            fwk.PodInfo
 	matchesItself   bool // by all of its required affinity terms
 
@@ -112,17 +121,20 @@ func (c *column) add(domain int32, weight int64) {
 	}
 }
 
+// findTopology returns the topology of a label of nodes for a column that counts by it.
+type findTopology func(key string) *topology
+
 // columns are those of a memo, or of a reading.
 type columns []column
 
 // at returns the place of the column, a new one if there is none.
-func (c *columns) at(l *ledger, role role, key string) int32 {
+func (c *columns) at(topologies findTopology, role role, key string) int32 {
 	for i := range *c {
 		if (*c)[i].role == role && (*c)[i].topology.key == key {
 			return int32(i)
 		}
 	}
-	*c = append(*c, column{role: role, topology: l.topology(key)})
+	*c = append(*c, column{role: role, topology: topologies(key)})
 	return int32(len(*c) - 1)
 }
 
@@ -131,7 +143,7 @@ func newMemo(l *ledger, q question) *memo {
 	m := &memo{question: q}
 	terms := q.info.GetRequiredAffinityTerms()
 	for i := range terms {
-		at := (*columns)(&m.columns).at(l, attracting, terms[i].TopologyKey)
+		at := (*columns)(&m.columns).at(l.use, attracting, terms[i].TopologyKey)
 		if int(at) == len(m.affinity) {
 			m.affinity = append(m.affinity, m.columns[at].topology)
 		}
@@ -195,7 +207,7 @@ func (m *memo) partsOf(l *ledger, kind int32) []part {
 		return m.lists[at-1]
 	}
 	m.costs.compared++
-	list := m.parts(l, (*columns)(&m.columns), l.kinds[kind].info, true)
+	list := m.parts(l.use, (*columns)(&m.columns), l.kinds[kind].info, true)
 	if m.where[kind] = nothing; len(list) > 0 {
 		m.lists = append(m.lists, list)
 		m.where[kind] = int32(len(m.lists))
@@ -205,7 +217,7 @@ func (m *memo) partsOf(l *ledger, kind int32) []part {
 
 // size returns how many bytes the memo takes, with some KiB for the pod and its terms.
 func (m *memo) size() int {
-	n := 4096 + 4*cap(m.where) + 64*len(m.lists)
+	n := 4096 + len(m.key) + 4*cap(m.where) + 64*len(m.lists)
 	for i := range m.columns {
 		n += 64 + 8*len(m.columns[i].counts)
 	}
@@ -214,13 +226,13 @@ func (m *memo) size() int {
 
 // gather collects parts: what matches for the same column is added up.
 type gather struct {
-	l       *ledger
-	columns *columns
-	parts   []part
+	topologies findTopology
+	columns    *columns
+	parts      []part
 }
 
 func (g *gather) add(role role, key string, weight int64) {
-	at := g.columns.at(g.l, role, key)
+	at := g.columns.at(g.topologies, role, key)
 	for i := range g.parts {
 		if g.parts[i].column == at {
 			g.parts[i].weight += weight
@@ -232,8 +244,8 @@ func (g *gather) add(role role, key string, weight int64) {
 }
 
 // parts returns what the other pod adds, as upstream counts it. Of preferences only if they are asked for.
-func (q *question) parts(l *ledger, to *columns, other fwk.PodInfo, preferences bool) []part {
-	g := gather{l: l, columns: to}
+func (q *question) parts(topologies findTopology, to *columns, other fwk.PodInfo, preferences bool) []part {
+	g := gather{topologies: topologies, columns: to}
 	theirs := other.GetRequiredAntiAffinityTerms()
 	for i := range theirs {
 		if theirs[i].Matches(q.pod, q.namespaceLabels) {
@@ -296,8 +308,8 @@ func matchesAll(terms []fwk.AffinityTerm, pod *v1.Pod) bool {
 func (s *memos) find(key []byte) *memo {
 	m, ok := s.byKey[string(key)]
 	if ok {
-		s.clock++
-		m.used = s.clock
+		s.takeOut(m)
+		s.putLast(m)
 	}
 	return m
 }
@@ -307,32 +319,67 @@ func (s *memos) keep(key []byte, m *memo) {
 	if s.byKey == nil {
 		s.byKey = map[string]*memo{}
 	}
-	s.byKey[string(key)] = m
-	s.clock++
-	m.used = s.clock
+	m.key = string(key)
+	s.byKey[m.key] = m
+	s.putLast(m)
+}
+
+// putLast puts the memo behind all others in the order of their last use.
+func (s *memos) putLast(m *memo) {
+	m.older, m.newer = s.newest, nil
+	if s.newest == nil {
+		s.oldest = m
+	} else {
+		s.newest.newer = m
+	}
+	s.newest = m
+}
+
+// takeOut takes the memo out of the order.
+func (s *memos) takeOut(m *memo) {
+	if m.older == nil {
+		s.oldest = m.newer
+	} else {
+		m.older.newer = m.newer
+	}
+	if m.newer == nil {
+		s.newest = m.older
+	} else {
+		m.newer.older = m.older
+	}
 }
 
 // account notes how large the memo is that was used just now, and drops those that were not used for longest if all
 // together are too large.
-func (s *memos) account(m *memo) {
+func (s *memos) account(l *ledger, m *memo) {
 	size := m.size()
-	if size == m.bytes {
-		return
-	}
 	s.bytes += size - m.bytes
 	m.bytes = size
-	for s.bytes > maxMemory && len(s.byKey) > leastMemos {
-		oldest, used := "", uint64(0)
-		// any order: the clock never gives a number twice
-		for key, other := range s.byKey {
-			if used == 0 || other.used < used {
-				oldest, used = key, other.used
-			}
-		}
-		s.bytes -= s.byKey[oldest].bytes
-		delete(s.byKey, oldest)
+	for len(s.byKey) > leastMemos && (len(l.topologies) > maxTopologies || s.bytes+l.size() > s.most) {
+		s.dropOne(l, s.oldest)
 	}
 }
 
-// drop forgets all memos.
-func (s *memos) drop() { s.byKey, s.bytes = nil, 0 }
+// dropOne forgets a memo, and the topologies that no other one counts by.
+func (s *memos) dropOne(l *ledger, m *memo) {
+	s.takeOut(m)
+	delete(s.byKey, m.key)
+	s.bytes -= m.bytes
+	for i := range m.columns {
+		l.release(m.columns[i].topology)
+	}
+}
+
+// forget forgets the memos of the pods that ask such a thing.
+func (s *memos) forget(l *ledger, such func(*question) bool) {
+	for m := s.oldest; m != nil; {
+		next := m.newer
+		if such(&m.question) {
+			s.dropOne(l, m)
+		}
+		m = next
+	}
+}
+
+// drop forgets all memos, after the topologies were forgotten.
+func (s *memos) drop() { s.byKey, s.oldest, s.newest, s.bytes = nil, nil, nil, 0 }

@@ -12,7 +12,6 @@ package quickaffinity
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,9 +44,7 @@ type Affinity struct {
 	last   asked
 	normal []int64 // memory of NormalizeColumn
 
-	// The namespaces as they were when the memos were made, by name.
-	namespaces    map[string]map[string]string
-	namespacesAre corelisters.NamespaceLister
+	namespaces namespaces
 
 	// The refusals there are, by verdict. Whoever gets one may name this plugin in it, and change nothing else.
 	refusals [unwelcome + 1]*fwk.Status
@@ -93,10 +90,15 @@ func New(factory frameworkruntime.PluginFactory) frameworkruntime.PluginFactory 
 			InterPodAffinity: affinity,
 			args:             *given,
 			// Under this gate upstream looks at pods on the node itself, and at others no more.
-			off:           gates.EnableInterPodAffinityHostnameFastPath,
-			deferred:      gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
-			lister:        h.SnapshotSharedLister(),
-			namespacesAre: h.SharedInformerFactory().Core().V1().Namespaces().Lister(),
+			off:      gates.EnableInterPodAffinityHostnameFastPath,
+			deferred: gates.EnableInPlacePodVerticalScalingSchedulerPreemption,
+			lister:   h.SnapshotSharedLister(),
+			memos:    memos{most: maxMemory},
+		}
+		informer := h.SharedInformerFactory().Core().V1().Namespaces()
+		a.namespaces.lister = informer.Lister()
+		if a.namespaces.news, err = watch(ctx, informer.Informer()); err != nil {
+			return nil, fmt.Errorf("plugin %s: watch namespaces: %w", interpodaffinity.Name, err)
 		}
 		a.refusals = [...]*fwk.Status{
 			notAttracted: refusal(fwk.UnschedulableAndUnresolvable, interpodaffinity.ErrReasonAffinityRulesNotMatch),
@@ -153,23 +155,25 @@ func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (m *memo, idle bool) {
 		return nil, false
 	}
 	lister := a.lister.NodeInfos()
-	affine, err := lister.HavePodsWithAffinityList()
-	if err != nil {
-		return nil, false
-	}
-	if len(affine) == 0 && !hasTerms(pod) {
-		return nil, true
+	if !hasTerms(pod) {
+		affine, err := lister.HavePodsWithAffinityList()
+		if err != nil {
+			return nil, false
+		}
+		if len(affine) == 0 {
+			return nil, true
+		}
 	}
 	list, err := lister.List()
 	if err != nil || !same(list, nodes) {
 		return nil, false
 	}
 	still, err := a.ledger.update(list, a.changed)
-	if !a.sameNamespaces() || !still {
+	if !still {
 		a.memos.drop()
 		a.last = asked{}
 	}
-	if err != nil {
+	if err != nil || a.forgetNamespaces() != nil {
 		return nil, false
 	}
 	if a.last.pod == pod && a.last.renewals == a.ledger.renewals {
@@ -178,7 +182,7 @@ func (a *Affinity) ask(pod *v1.Pod, nodes []fwk.NodeInfo) (m *memo, idle bool) {
 		return nil, false
 	}
 	m.update(&a.ledger)
-	a.memos.account(m)
+	a.memos.account(&a.ledger, m)
 	a.last = asked{pod, m, a.ledger.renewals}
 	return m, false
 }
@@ -188,28 +192,19 @@ func same(a, b []fwk.NodeInfo) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
-// sameNamespaces reports whether the namespaces and their labels are as they were when it was asked last.
-func (a *Affinity) sameNamespaces() bool {
-	list, err := a.namespacesAre.List(labels.Everything())
+// forgetNamespaces forgets the memos of pods to which a change of namespaces makes a difference.
+func (a *Affinity) forgetNamespaces() error {
+	changes, err := a.namespaces.update()
 	if err != nil {
-		return false
+		return err
 	}
-	as := len(list) == len(a.namespaces)
-	for _, n := range list {
-		if !as {
-			break
-		}
-		before, ok := a.namespaces[n.Name]
-		as = ok && maps.Equal(before, n.Labels)
+	if len(changes) > 0 {
+		a.memos.forget(&a.ledger, func(q *question) bool {
+			return slices.ContainsFunc(changes, func(c namespaceChange) bool { return c.changes(q) })
+		})
+		a.last = asked{}
 	}
-	if as {
-		return true
-	}
-	a.namespaces = make(map[string]map[string]string, len(list))
-	for _, n := range list {
-		a.namespaces[n.Name] = n.Labels
-	}
-	return false
+	return nil
 }
 
 // memoOf returns the memo of what the pod asks, nil if it has terms that cannot be read.
@@ -250,9 +245,13 @@ func (a *Affinity) question(pod *v1.Pod) (question, bool) {
 	if err != nil {
 		return question{}, false
 	}
+	q := question{
+		costs: &a.memos.costs, hardWeight: int64(a.args.HardPodAffinityWeight), pod: pod, info: info,
+		namespaceLabels: a.namespaces.labels[pod.Namespace],
+	}
 	for _, terms := range [][]fwk.AffinityTerm{info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()} {
 		for i := range terms {
-			if a.resolve(&terms[i]) != nil {
+			if q.resolve(&terms[i], a.namespaces.lister) != nil {
 				return question{}, false
 			}
 		}
@@ -260,29 +259,29 @@ func (a *Affinity) question(pod *v1.Pod) (question, bool) {
 	for _, terms := range [][]fwk.WeightedAffinityTerm{info.GetPreferredAffinityTerms(),
 		info.GetPreferredAntiAffinityTerms()} {
 		for i := range terms {
-			if a.resolve(&terms[i].AffinityTerm) != nil {
+			if q.resolve(&terms[i].AffinityTerm, a.namespaces.lister) != nil {
 				return question{}, false
 			}
 		}
 	}
-	return question{
-		costs: &a.memos.costs, hardWeight: int64(a.args.HardPodAffinityWeight), pod: pod, info: info,
-		namespaceLabels: a.namespaces[pod.Namespace],
-		matchesItself:   matchesAll(info.GetRequiredAffinityTerms(), pod),
-	}, true
+	q.matchesItself = matchesAll(info.GetRequiredAffinityTerms(), pod)
+	return q, true
 }
 
 // resolve puts the namespaces that the term's selector stands for in its place, unless it stands for all.
-func (a *Affinity) resolve(term *fwk.AffinityTerm) error {
+func (q *question) resolve(term *fwk.AffinityTerm, namespaces corelisters.NamespaceLister) error {
 	if term.NamespaceSelector.Empty() {
 		return nil
 	}
-	list, err := a.namespacesAre.List(term.NamespaceSelector)
+	list, err := namespaces.List(term.NamespaceSelector)
 	if err != nil {
 		return err
 	}
 	for _, n := range list {
 		term.Namespaces.Insert(n.Name)
+	}
+	if term.NamespaceSelector.String() != labels.Nothing().String() {
+		q.selectors = append(q.selectors, term.NamespaceSelector)
 	}
 	term.NamespaceSelector = labels.Nothing()
 	return nil

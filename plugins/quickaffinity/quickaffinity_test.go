@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 
 	"github.com/rollcall-sched/rollcall/framework"
+	"github.com/rollcall-sched/rollcall/plugins/quickaffinity"
 )
 
 const (
@@ -345,8 +346,8 @@ func same(tb testing.TB, where string, ours, theirs *fwk.Status) {
 	}
 }
 
-// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whichever pod was asked
-// about first, and whether or not the added pod was ever asked about itself.
+// Pods that share a memo are told apart by the terms of a pod that is thought of as added, whoever was asked about
+// first and whether or not the added pod was ever asked about itself.
 func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		w := newWorld(t, 0, 0)
@@ -361,8 +362,8 @@ func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 		for _, tier := range []string{"blue", "red", "blue"} {
 			w.shown = w.nodes
 			seen := tallied{}
-			asking := apartPod("p-"+tier, map[string]string{"app": "web", "tier": tier}, "app", "db")
-			a, ok, _ := w.ask(tier, b, asking, seen)
+			pod := apartPod("p-"+tier, map[string]string{"app": "web", "tier": tier}, "app", "db")
+			a, ok, _ := w.ask(tier, b, pod, seen)
 			if !ok {
 				t.Fatal("PreFilter does not pass")
 			}
@@ -378,6 +379,53 @@ func TestAddedPodsRepelByLabelsThatNobodyElseAsksFor(t *testing.T) {
 		if refused != 1 {
 			t.Errorf("asked %t: %d pods are refused, not the red one alone", asked, refused)
 		}
+	}
+}
+
+// A pod's cycle may go on after its memo has gone, and the topologies with it.
+func TestACycleOutlivesItsMemo(t *testing.T) {
+	w := zonedWorld(t, 20)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	b.ours.SetMaxMemory(1)
+	for _, node := range w.nodes[:10] {
+		node.Node().Labels["rack"] = "r"
+	}
+	w.place(3, apartPod("there", map[string]string{"app": "web"}, "app", "else"))
+	w.shown = w.nodes
+	pod := apartPod("p", nil, "app", "web")
+	pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = "rack"
+	seen := tallied{}
+	a, ok, _ := w.ask("before", b, pod, seen)
+	if !ok {
+		t.Fatal("PreFilter does not pass")
+	}
+	for i := range quickaffinity.LeastMemos + 1 {
+		w.prepare(b, appPod("q", fmt.Sprint("app-", i)))
+	}
+	if n, _ := b.ours.Topologies(); n != 0 { // none of these apps has a pod
+		t.Fatalf("there are %d topologies, that of racks among them", n)
+	}
+	w.surveyFilter("after", a, seen)
+	for _, node := range w.nodes {
+		a.filter(t, "after", node, seen)
+	}
+	if seen["passes"] != 10 {
+		t.Errorf("%d nodes pass, not 10", seen["passes"])
+	}
+}
+
+// A column without scores, as of a pod that no node is left for, is normalized to nothing.
+func TestAnEmptyColumnIsNormalized(t *testing.T) {
+	w := zonedWorld(t, 2)
+	b := newBoth(t, w, config.InterPodAffinityArgs{})
+	w.place(0, appPod("1", "web"))
+	w.shown = w.nodes
+	state, pod := framework.NewCycleState(), appPod("p", "web")
+	if status := b.ours.PreScore(quiet(), state, pod, w.nodes); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if !b.ours.NormalizeColumn(state, nil, nil) {
+		t.Error("it is not")
 	}
 }
 

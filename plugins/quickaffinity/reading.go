@@ -75,7 +75,7 @@ func (r *reading) change(info fwk.PodInfo, node *v1.Node, by int64) {
 	if node == nil {
 		return
 	}
-	for _, p := range r.parts(r.ledger, (*columns)(&r.columns), info, false) {
+	for _, p := range r.parts(r.ledger.lend, (*columns)(&r.columns), info, false) {
 		c := &r.columns[p.column]
 		if domain := c.topology.of(node); domain != nowhere {
 			c.add(domain, p.weight*by)
@@ -151,7 +151,7 @@ func (r *reading) spotOf(info fwk.NodeInfo) spot {
 
 // in returns the number of the node's domain, nowhere if it does not have the label.
 func (s spot) in(t *topology) int32 {
-	if s.at != nowhere {
+	if s.at != nowhere && t.users > 0 {
 		return t.at[s.at]
 	}
 	return t.look(s.info.Node())

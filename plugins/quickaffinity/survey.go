@@ -9,6 +9,11 @@ import (
 // surveys reports whether the nodes are those of the ledger, as the reading was made of them.
 func (r *reading) surveys(nodes []fwk.NodeInfo) bool {
 	l := r.ledger
+	for i := range r.columns {
+		if r.columns[i].topology.users == 0 { // its memo is gone, or it is of a pod that was thought of as added
+			return false
+		}
+	}
 	return r.version == l.version && len(nodes) == len(l.rows) && (len(nodes) == 0 || &nodes[0] == &l.list[0])
 }
 
@@ -68,6 +73,9 @@ func (a *Affinity) SurveyScore(state fwk.CycleState, nodes []fwk.NodeInfo, score
 func (a *Affinity) NormalizeColumn(state fwk.CycleState, _ []int, column []int64) bool {
 	if readingOf(state, scoreKey) == nil {
 		return false
+	}
+	if len(column) == 0 {
+		return true
 	}
 	least, most := slices.Min(column), slices.Max(column)
 	if span := most - least; span >= 0 && span < int64(len(column)) { // then many are the same

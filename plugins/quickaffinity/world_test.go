@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	corev1 "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -76,10 +78,62 @@ func (h handle) ChangedSince(since framework.Mark) ([]int32, framework.Mark, boo
 	return w.changed[since.Change:], now, true
 }
 
+// SharedInformerFactory returns informers of which that of namespaces tells the plugin at once.
+func (h handle) SharedInformerFactory() informers.SharedInformerFactory {
+	return told{SharedInformerFactory: h.Handle.SharedInformerFactory(), w: h.w}
+}
+
+// told is an informer factory down to the informer of namespaces, whose handlers the world calls.
+type told struct {
+	informers.SharedInformerFactory
+	w *world
+}
+
+func (t told) Core() core.Interface     { return toldCore{t.SharedInformerFactory.Core(), t.w} }
+func (t toldCore) V1() corev1.Interface { return toldV1{t.Interface.V1(), t.w} }
+func (t toldV1) Namespaces() corev1.TypedNamespaceInformer {
+	return toldNamespaces{t.Interface.Namespaces(), t.w}
+}
+func (t toldNamespaces) Informer() cache.SharedIndexInformer {
+	return toldInformer{t.TypedNamespaceInformer.Informer(), t.w}
+}
+func (t toldInformer) AddEventHandler(handler cache.ResourceEventHandler) (
+	cache.ResourceEventHandlerRegistration, error) {
+	t.w.handlers = append(t.w.handlers, handler)
+	return registration{}, nil
+}
+func (t toldInformer) RemoveEventHandler(cache.ResourceEventHandlerRegistration) error {
+	t.w.handlers = nil // there is one
+	return nil
+}
+
+type registration struct {
+	cache.ResourceEventHandlerRegistration
+}
+
+type (
+	toldCore struct {
+		core.Interface
+		w *world
+	}
+	toldV1 struct {
+		corev1.Interface
+		w *world
+	}
+	toldNamespaces struct {
+		corev1.TypedNamespaceInformer
+		w *world
+	}
+	toldInformer struct {
+		cache.SharedIndexInformer
+		w *world
+	}
+)
+
 func newBoth(tb testing.TB, w *world, args config.InterPodAffinityArgs) both {
 	tb.Helper()
 	metrics.Register()
-	ctx := quiet()
+	ctx := w.ctx
 	objects := informers.NewSharedInformerFactory(nil, 0)
 	w.namespaces = objects.Core().V1().Namespaces().Informer().GetIndexer()
 	for _, name := range []string{"a", "b"} { // c is not there
@@ -112,19 +166,21 @@ func quiet() context.Context { return framework.Quiet(context.Background()) }
 type world struct {
 	*rand.Rand
 	tb    testing.TB
-	nodes []fwk.NodeInfo // by name
-	list  []fwk.NodeInfo // in a rehearsal: its nodes
-	shown []fwk.NodeInfo // what the lister lists
-	last  int            // number of the last name given
+	ctx   context.Context // the plugins' life
+	nodes []fwk.NodeInfo  // by name
+	list  []fwk.NodeInfo  // in a rehearsal: its nodes
+	shown []fwk.NodeInfo  // what the lister lists
+	last  int             // number of the last name given
 
 	namespaces cache.Indexer
-	tells      bool    // which nodes have changed
-	changed    []int32 // their places
-	version    uint64  // of the list
+	handlers   []cache.ResourceEventHandler // of namespaces
+	tells      bool                         // which nodes have changed
+	changed    []int32                      // their places
+	version    uint64                       // of the list
 }
 
 func newWorld(tb testing.TB, seed uint64, nodes int) *world {
-	w := &world{Rand: rand.New(rand.NewPCG(seed, 16)), tb: tb}
+	w := &world{Rand: rand.New(rand.NewPCG(seed, 16)), tb: tb, ctx: quiet()}
 	w.tells = seed%2 == 0
 	for range nodes {
 		w.addNode()
@@ -141,8 +197,25 @@ func (w *world) setNamespace(name string) {
 	if w.chance(80) {
 		n.Labels["team"] = pick(w, "red", "blue")
 	}
+	w.putNamespace(n)
+}
+
+func (w *world) putNamespace(n *v1.Namespace) {
 	if err := w.namespaces.Add(n); err != nil {
 		w.tb.Fatal(err)
+	}
+	for _, h := range w.handlers {
+		h.OnUpdate(nil, n)
+	}
+}
+
+func (w *world) deleteNamespace(name string) {
+	n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := w.namespaces.Delete(n); err != nil {
+		w.tb.Fatal(err)
+	}
+	for _, h := range w.handlers {
+		h.OnDelete(cache.DeletedFinalStateUnknown{Key: name, Obj: n})
 	}
 }
 
@@ -158,6 +231,9 @@ func (w *world) node(name string) *v1.Node {
 	}
 	if w.chance(90) {
 		n.Labels[v1.LabelTopologyZone] = pick(w, "z1", "z1", "z2", "z3", "z4", "")
+	}
+	if w.chance(80) {
+		n.Labels["row"] = pick(w, "1", "2") // only nominated pods ask for it
 	}
 	if w.chance(70) {
 		n.Labels["rack"] = pick(w, "r1", "r2", "r3", "r4", "r5", "r6")
@@ -235,7 +311,7 @@ func (w *world) nominated() *v1.Pod {
 		key := fmt.Sprint("other-", w.IntN(3))
 		p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
-				TopologyKey:   pick(w, v1.LabelTopologyZone, v1.LabelHostname, "only-nominated-have-it"),
+				TopologyKey:   pick(w, v1.LabelTopologyZone, v1.LabelHostname, "row", "row"),
 				Namespaces:    []string{"a", "b", "c"},
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: pick(w, "1", "2")}}}}}}
 	}
@@ -264,7 +340,11 @@ func (w *world) change() {
 	case 3:
 		info.SetNode(info.Node().DeepCopy())
 	case 4:
-		w.setNamespace(pick(w, "a", "b"))
+		if name := pick(w, "a", "b", "c"); w.chance(60) {
+			w.setNamespace(name)
+		} else {
+			w.deleteNamespace(name)
+		}
 		w.version++
 	case 5, 6, 7:
 		info.AddPodInfo(w.info(w.pod()))

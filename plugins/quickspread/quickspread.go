@@ -64,14 +64,16 @@ func gatesAsTheyAre() gates {
 }
 
 var (
-	_ fwk.PreFilterPlugin     = (*Spread)(nil)
-	_ fwk.PreFilterExtensions = (*Spread)(nil)
-	_ fwk.FilterPlugin        = (*Spread)(nil)
-	_ fwk.PreScorePlugin      = (*Spread)(nil)
-	_ fwk.ScorePlugin         = (*Spread)(nil)
-	_ fwk.ScoreExtensions     = (*Spread)(nil)
-	_ fwk.EnqueueExtensions   = (*Spread)(nil)
-	_ fwk.SignPlugin          = (*Spread)(nil)
+	_ fwk.PreFilterPlugin        = (*Spread)(nil)
+	_ fwk.PreFilterExtensions    = (*Spread)(nil)
+	_ fwk.FilterPlugin           = (*Spread)(nil)
+	_ fwk.PreScorePlugin         = (*Spread)(nil)
+	_ fwk.ScorePlugin            = (*Spread)(nil)
+	_ fwk.ScoreExtensions        = (*Spread)(nil)
+	_ fwk.EnqueueExtensions      = (*Spread)(nil)
+	_ fwk.SignPlugin             = (*Spread)(nil)
+	_ framework.Surveyor         = (*Spread)(nil)
+	_ framework.ColumnNormalizer = (*Spread)(nil)
 )
 
 // New returns a factory that makes the plugin around the one that upstream's factory makes.

@@ -31,6 +31,7 @@ type scale struct {
 }
 
 // of returns what so many pods add, in upstream's words scoreForCount.
+// As there, a machine of another architecture may round it otherwise: docs/ARCHITECTURE.md, under Determinism.
 func (s *scale) of(pods int) float64 { return float64(pods)*s.weight + s.less }
 
 // Clone implements fwk.StateData.
