@@ -381,6 +381,19 @@ func isExpected(err error) bool {
 		!errors.Is(err, eventlog.ErrReadOnly) && !errors.Is(err, eventlog.ErrClosed)
 }
 
+// acknowledged returns the last entry that was acknowledged.
+func (r *Recording) acknowledged() int {
+	last := uint64(0)
+	for _, notes := range r.Notes { // any order
+		for _, n := range notes {
+			if n.What == Acknowledged {
+				last = max(last, n.Last)
+			}
+		}
+	}
+	return int(last)
+}
+
 // record adds a record of the log to the recording.
 func (r *Recording) record(record eventlog.Record) error {
 	entry, _, err := eventlog.DecodeRecord(slices.Clone(record.Bytes))

@@ -514,8 +514,12 @@ func (h *history) end() {
 	}
 }
 
-// readWithin is how long reading the log may take in the end.
-const readWithin = time.Minute
+const (
+	// readWithin is how long reading the log may take in the end.
+	readWithin = time.Minute
+	// heardWithin is after how much time every server knows what the others have: they elect a leader and catch up.
+	heardWithin = 20 * time.Second
+)
 
 // record gathers what is known.
 func (h *history) record(waiting []string) (*Recording, error) {
@@ -535,6 +539,14 @@ func (h *history) record(waiting []string) (*Recording, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	r.Reading = h.readLog(ctx, r)
+	// A server that was cut off says for some seconds that the log ends where it did for it. What is lost stays lost.
+	for began := time.Now(); len(r.Entries) < r.acknowledged() && time.Since(began) < heardWithin; {
+		h.say("a server says that the log has %d entries, and %d were acknowledged: it is read again", len(r.Entries),
+			r.acknowledged())
+		time.Sleep(200 * time.Millisecond)
+		r.Entries, r.Hashes = nil, nil
+		r.Reading = h.readLog(ctx, r)
+	}
 	h.say("the log has %d entries; %v", len(r.Entries), r.Reading)
 	return r, nil
 }

@@ -1,9 +1,13 @@
 package jetstream_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,6 +196,104 @@ func TestAStreamThatIsSaidToBeShorterIsDamagedOnlyIfTheLeaderSaysSo(t *testing.T
 				t.Errorf("error %v, want damage: %t", err, tc.damaged)
 			}
 		})
+	}
+}
+
+// A server that is cut off from the others, or that waits for an election, tells of a stream that ends where it did for
+// it. Who opens a log asks again until a leader answers that most members answer, and is told if there is none.
+func TestALogIsOpenedAsTheLeaderOfMostServersHasIt(t *testing.T) {
+	const alone = `"leader":"n1","replicas":[` +
+		`{"name":"n2","current":true,"active":4000000000},{"name":"n3","current":true,"active":4000000000}]`
+	for _, tc := range []struct{ name, cluster string }{
+		{"there is no leader", `"leader":""`},
+		{"the leader was heard of long ago", alone},
+		{"the leader has heard of nobody yet", strings.ReplaceAll(alone, "4000000000", "0")},
+		{"the other servers are away", strings.ReplaceAll(alone, `"active":4000000000`, `"offline":true,"active":5`)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := startServer(t, nil)
+			r, a := startRelay(t, s, "patience=500ms")
+			log, err := a.Create(t.Context(), eventlog.Origin{})
+			must(t, err)
+			defer log.Close()
+			must(t, log.Append(t.Context(), 0, logtest.Entries(1, 5)))
+			must(t, log.Append(t.Context(), 5, logtest.Entries(6, 5)))
+			nc, _ := connected(t, s)
+			info, err := nc.Request("$JS.API.STREAM.INFO.jobs", nil, 5*time.Second)
+			must(t, err)
+			var told map[string]json.RawMessage
+			must(t, json.Unmarshal(info.Data, &told))
+			told["cluster"] = json.RawMessage("{" + tc.cluster + "}")
+			told["state"] = bytes.Replace(told["state"], []byte(`"last_seq":3`), []byte(`"last_seq":2`), 1)
+			stale, err := json.Marshal(told)
+			must(t, err)
+			tell := func(times int64) *atomic.Int64 {
+				var asked atomic.Int64
+				r.by(func(request string) string {
+					if strings.HasPrefix(request, "STREAM.INFO.") && asked.Add(1) <= times {
+						return string(stale)
+					}
+					return ""
+				})
+				return &asked
+			}
+			for _, open := range []func(context.Context) (*jetstream.Log, error){a.OpenReadOnly, a.Open} {
+				asked := tell(3)
+				again, err := open(t.Context())
+				must(t, err)
+				wantEntries(t, again, 10)
+				if again.Behind() != nil || asked.Load() < 4 {
+					t.Errorf("behind: %v after %d questions, want nil after 4", again.Behind(), asked.Load())
+				}
+				must(t, again.Close())
+			}
+			tell(math.MaxInt64)
+			again, err := a.OpenReadOnly(t.Context())
+			must(t, err)
+			defer again.Close()
+			wantEntries(t, again, 5)
+			if !errors.Is(again.Behind(), jetstream.ErrNoMajority) {
+				t.Errorf("behind: %v, want %v", again.Behind(), jetstream.ErrNoMajority)
+			}
+			if _, err := a.Trim(t.Context(), 5); !errors.Is(err, jetstream.ErrNoMajority) {
+				t.Errorf("trim: error %v, want %v", err, jetstream.ErrNoMajority)
+			}
+		})
+	}
+}
+
+// A stream that was just made may have nobody who stores its first message yet.
+func TestTheFirstMessageIsPublishedAgainWhileNobodyIsThere(t *testing.T) {
+	s := startServer(t, nil)
+	nc, _ := connected(t, s)
+	const domain = "$JS.late.API."
+	var made atomic.Bool
+	_, err := nc.Subscribe(domain+">", func(m *nats.Msg) {
+		request := strings.TrimPrefix(m.Subject, domain)
+		switch {
+		case strings.HasPrefix(request, "STREAM.CREATE."):
+			_ = m.Respond(fmt.Appendf(nil, `{"config":%s,"created":%q}`, m.Data, time.Now().Format(time.RFC3339Nano)))
+			time.AfterFunc(300*time.Millisecond, func() {
+				made.Store(true)
+				_ = nc.PublishRequest("$JS.API."+request, nats.NewInbox(), m.Data)
+			})
+		case strings.HasPrefix(request, "STREAM.MSG.GET.") && !made.Load():
+			_ = m.Respond([]byte(apiError(10037)))
+		default:
+			_ = nc.PublishRequest("$JS.API."+request, m.Reply, m.Data)
+		}
+	})
+	must(t, err)
+	must(t, nc.Flush())
+	a := parse(t, fmt.Sprintf("nats://%s/jobs?replicas=1&domain=late", s.Addr()))
+	log, err := a.Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	defer log.Close()
+	reader, err := a.OpenReadOnly(t.Context())
+	must(t, err)
+	must(t, reader.Close())
+	if _, err := a.Create(t.Context(), eventlog.Origin{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("made again: error %v, want %v", err, fs.ErrExist)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/rollcall-sched/rollcall/eventlog"
@@ -30,6 +31,7 @@ type Log struct {
 	origin   eventlog.Origin // what the first entry follows
 	identity string          // of a log whose first record is gone; else "", see Identity
 	damage   error           // what reading ends with; nil for a whole log
+	behind   error           // why the stream may have had more when the log was opened
 
 	appending  sync.Mutex        // held by Append and Close; guards what follows, and writes of what mu guards
 	treeAt     uint64            // the last message with a tree
@@ -90,23 +92,32 @@ func (a *Address) Create(ctx context.Context, origin eventlog.Origin) (*Log, err
 	return l, nil
 }
 
-// begin publishes the stream's first message. If no answer comes what stands there is looked at.
+// begin publishes the stream's first message, and again while nothing stands there and patience lasts: a stream that was
+// just made may have no leader yet. Tries never add up to two messages, for all of them expect an empty stream.
 func (l *Log) begin(ctx context.Context, first []byte) error {
-	err := l.publish(ctx, answerTime, [][]byte{first}, 0)
-	if err == nil {
-		return nil
-	}
-	m, gerr := l.writes.get(ctx, 1)
-	switch {
-	case gerr == nil && string(m.data) == string(first): // which two with the same origin may say
-		if hasCode(err, conflictCodes...) {
-			return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
+	waiting, cancel := within(ctx, l.writes.at.Patience)
+	defer cancel()
+	var pauses backoff
+	for sent := false; ; { // sent: a try was made whose outcome is not known
+		err := l.publish(waiting, pauses.answer(), [][]byte{first}, 0)
+		if err == nil {
+			return nil
 		}
-		return nil
-	case gerr == nil:
-		return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
+		conflict := hasCode(err, conflictCodes...)
+		sent = sent || !conflict && !errors.Is(err, nats.ErrNoResponders)
+		m, gerr := l.writes.get(waiting, 1)
+		refused := l.refused(err)
+		switch {
+		case gerr == nil && sent && string(m.data) == string(first): // which two with the same origin may say
+			return nil
+		case gerr == nil:
+			return fmt.Errorf("%s: there is a log already: %w", l.path, fs.ErrExist)
+		case refused != nil:
+			return refused
+		case !errors.Is(gerr, errNoMessage) || !pauses.wait(waiting):
+			return fmt.Errorf("%s: begin the log: %w", l.path, err)
+		}
 	}
-	return fmt.Errorf("%s: begin the log: %w", l.path, err)
 }
 
 // Open opens a log for appending. The error wraps fs.ErrNotExist if there is none. Whoever has it open for appending is
@@ -149,11 +160,11 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 			return nil, err
 		}
 	}
-	info, err = l.reads.info(ctx)
+	info, l.behind, err = l.reads.newest(ctx)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		info, err = l.writes.create(ctx)
 		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // somebody else was first
-			info, err = l.reads.info(ctx)
+			info, l.behind, err = l.reads.newest(ctx)
 		}
 	}
 	if err != nil {
@@ -331,6 +342,10 @@ func (l *Log) Path() string { return l.path }
 
 // Replicas returns how many servers keep the log's stream, as it was when the log was opened.
 func (l *Log) Replicas() int { return l.replicas }
+
+// Behind returns why the stream may have more than the log was opened with, although it was acknowledged before: the
+// error wraps ErrNoMajority; nil if it has not.
+func (l *Log) Behind() error { return l.behind }
 
 // Size returns how many messages the log's stream has, and how many bytes they take on one server.
 func (l *Log) Size(ctx context.Context) (messages, bytes uint64, err error) {

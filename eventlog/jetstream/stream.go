@@ -142,6 +142,55 @@ func (c *conn) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 }
 
 const (
+	// inTouch is how long ago most members have answered a leader at the most. They do so each second. A leader that is
+	// cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it did for it.
+	inTouch = 3 * time.Second
+	// leaderTime is how long a stream may be without a leader that is in touch: an election takes up to 9 seconds.
+	leaderTime = 10 * time.Second
+)
+
+// ErrNoMajority says that no leader of the stream answers to which most of the servers that keep it answer: what other
+// servers say may be less than what was acknowledged.
+var ErrNoMajority = errors.New("most of the servers that keep the stream do not answer, or it has no leader")
+
+// newest is info from a leader that is in touch with most members, once there is one. If there is none for leaderTime,
+// or as long as patience lasts, it returns the longest stream that a server told of, and behind is ErrNoMajority.
+func (c *conn) newest(ctx context.Context) (info *jetstream.StreamInfo, behind, err error) {
+	waiting, cancel := within(ctx, min(leaderTime, c.at.Patience))
+	defer cancel()
+	var pauses backoff
+	for {
+		told, err := c.info(ctx)
+		if err != nil || leads(told) {
+			return told, nil, err
+		}
+		if info == nil || told.State.LastSeq >= info.State.LastSeq {
+			info = told
+		}
+		if !pauses.wait(waiting) {
+			if ctx.Err() != nil {
+				return nil, nil, context.Cause(ctx)
+			}
+			return info, fmt.Errorf("%s: %w", c.at, ErrNoMajority), nil
+		}
+	}
+}
+
+// leads reports whether what is said of a stream comes from a leader that is in touch with most members.
+func leads(info *jetstream.StreamInfo) bool {
+	if info.Cluster == nil { // a server of its own
+		return true
+	}
+	members, touched := len(info.Cluster.Replicas)+1, 1
+	for _, r := range info.Cluster.Replicas {
+		if !r.Offline && r.Active > 0 && r.Active <= inTouch { // 0 says that it has not answered yet
+			touched++
+		}
+	}
+	return info.Cluster.Leader != "" && touched > members/2
+}
+
+const (
 	codeNoResources     = 10023 // insufficient resources
 	codeNoPeers         = 10005 // no suitable peers for placement
 	codeReplicasAlone   = 10074 // replicas > 1 not supported in non-clustered mode

@@ -64,6 +64,9 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 		return Trimmed{}, err
 	}
 	defer l.Close()
+	if l.behind != nil {
+		return Trimmed{}, l.behind
+	}
 	at, err := l.trimPoint(ctx, before)
 	none := Trimmed{First: l.First()}
 	if err != nil || at <= info.State.FirstSeq+margin {
@@ -79,8 +82,9 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 		config.Metadata = map[string]string{}
 	}
 	config.Metadata[firstKey], config.Metadata[identityKey] = strconv.FormatUint(at, 10), identity
-	if info, err = c.info(ctx); err != nil { // its end, as it is just now
-		return none, err
+	var behind error
+	if info, behind, err = c.newest(ctx); err != nil || behind != nil { // its end, as it is just now
+		return none, errors.Join(err, behind)
 	}
 	config.MaxMsgs = int64(info.State.LastSeq - (at - margin) + 1)
 	config.Discard = jetstream.DiscardOld
