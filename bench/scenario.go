@@ -40,6 +40,7 @@ var scenarios = []scenario{
 		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, ZoneAffinity: true}},
 	{"namespace-affinity", "affinity, namespaces by selector",
 		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, NamespaceAffinity: true}},
+	{"preempt", "1,000 gangs of 8 preempt", workload.Spec{Nodes: 5000, Pods: 8000, Shapes: 1, Gang: 8, Preempt: true}},
 }
 
 // contestant is a scheduler with a setting.
