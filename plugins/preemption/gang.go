@@ -3,7 +3,9 @@ package preemption
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -91,11 +93,38 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 	for _, nodes := range domains {
 		pl := p.newPlan(ctx, pod, g)
 		pl.limit = p.leavingOut(nodes, without)
-		if pl.make() && (best == nil || pl.compare(best) < 0) {
+		made := pl.make()
+		if invariants {
+			p.checkCounted(ctx, pod, g, pl, made)
+		}
+		if made && (best == nil || pl.compare(best) < 0) {
 			best = pl
 		}
 	}
 	return best
+}
+
+// checkCounted panics if a plan that was made by counting is not what it would be without. It is for invariants.
+func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.Group, counted *plan, made bool) {
+	pl := p.newPlan(ctx, pod, g)
+	pl.limit, pl.uncounted = counted.limit, true
+	if again := pl.make(); again != made || made && pl.String() != counted.String() {
+		panic(fmt.Sprintf("preemption: gang %s, counted: %v %s, and tried: %v %s", g, made, counted, again, pl))
+	}
+}
+
+// String says who goes, and who is placed where.
+func (pl *plan) String() string {
+	var b strings.Builder
+	for _, u := range pl.victims {
+		for _, v := range u.pods {
+			fmt.Fprintf(&b, "-%s ", v.Object.UID)
+		}
+	}
+	for _, m := range pl.placed {
+		fmt.Fprintf(&b, "+%s@%s ", m.pod.Object.UID, m.node)
+	}
+	return b.String()
 }
 
 // hopeless reports whether no plan can make room for a gang that is admitted by itself: its members would not fit

@@ -48,6 +48,8 @@ type plan struct {
 	heeding      bool // members take notice of other pods
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
+	uncounted    bool     // the plan is made without counting, to be compared
+	focus        []string // the nodes on which alone a member fits, by a count, sorted; nil: it is not known
 
 	r       *framework.Rehearsal
 	within  []string // the nodes that r is limited to
@@ -108,12 +110,18 @@ func (pl *plan) make() bool {
 		return false
 	}
 	pl.compareMembers()
-	n, enough := pl.fewest()
+	n, enough, counted := 0, false, false
+	if !pl.uncounted {
+		n, enough, counted = pl.count()
+	}
+	if !counted {
+		n, enough = pl.fewest()
+	}
 	if !enough || n == 0 && !pl.countsOnOthers() {
 		return false
 	}
 	if pl.shorten(n); (pl.alike || pl.nodesFirst && !pl.heeding) && !pl.fits() {
-		pl.alike, pl.heeding = false, true // a plugin minds where others are, whatever the members say
+		pl.alike, pl.heeding, pl.focus = false, true, nil // a plugin minds where others are, whatever the members say
 		pl.shorten(n)
 	}
 	if pl.nodesFirst && pl.replacements > maxReplacements {

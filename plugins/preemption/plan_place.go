@@ -14,13 +14,16 @@ import (
 // wait, which the attempt releases.
 func (pl *plan) startRehearsal(n int) {
 	pl.r = pl.p.handle.Rehearse(pl.p.view.GangPlugin(), pl.ours)
-	pl.r.Limit(pl.limit)
+	pl.within = pl.focused(pl.limit)
+	pl.r.Limit(pl.within)
 	for _, node := range pl.awaited {
 		pl.r.Renew(node)
 	}
-	pl.within, pl.placed = pl.limit, nil
-	pl.victims = slices.Clone(pl.candidates[:n])
-	for _, u := range slices.Concat(pl.gone, pl.victims) {
+	pl.placed, pl.victims = nil, slices.Clone(pl.candidates[:n])
+	for _, u := range pl.gone {
+		pl.removeFocused(u)
+	}
+	for _, u := range pl.victims {
 		pl.remove(u)
 	}
 	for _, g := range pl.gangs {
@@ -37,6 +40,26 @@ func (pl *plan) tryFirst(n int) bool {
 	pl.startRehearsal(n)
 	defer pl.r.End()
 	return pl.placeAll()
+}
+
+// focused returns, of the nodes that a member may go to, those that are known to be all on which it may fit.
+func (pl *plan) focused(within []string) []string {
+	if pl.focus != nil {
+		return pl.focus
+	}
+	return within
+}
+
+// removeFocused removes the target's pods from the nodes that matter.
+func (pl *plan) removeFocused(u *target) {
+	for _, m := range u.pods {
+		if pl.focus != nil {
+			if _, matters := slices.BinarySearch(pl.focus, m.Node); !matters {
+				continue
+			}
+		}
+		_ = pl.r.RemovePod(m.Info()) // on a node that is gone it holds nothing
+	}
 }
 
 func (pl *plan) remove(u *target) {
@@ -146,7 +169,7 @@ func unplaced(m *cluster.Pod) *v1.Pod {
 
 // search returns which of the nodes the member would go to, "" for none.
 func (pl *plan) search(m *cluster.Pod, within []string) string {
-	if !slices.Equal(pl.within, within) {
+	if within = pl.focused(within); !slices.Equal(pl.within, within) {
 		pl.r.Limit(within)
 		pl.within = within
 	}
