@@ -106,6 +106,7 @@ func (pl *plan) withdrawn(pod *v1.Pod) (out []Nomination) {
 // make looks for victims. It returns false if there are none with which the members would fit, or if they would fit
 // without anybody's going.
 func (pl *plan) make() bool {
+	pl.p.planned.Plans++
 	if !pl.findCandidates() {
 		return false
 	}

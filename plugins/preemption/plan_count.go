@@ -129,6 +129,7 @@ func (k *counting) add(name string, base int) *counted {
 
 // room returns how many of the members that are needed a node takes without some pods.
 func (k *counting) room(node string, gone []fwk.PodInfo) int {
+	k.pl.p.planned.Looks++
 	return k.c.On(node, gone, len(k.members), func(i int) fwk.PodInfo { return k.members[i].InfoOn(node) })
 }
 

@@ -37,6 +37,7 @@ func (pl *plan) startRehearsal(n int) {
 
 // tryFirst says whether the members fit without the first n candidates.
 func (pl *plan) tryFirst(n int) bool {
+	pl.p.planned.Trials++
 	pl.startRehearsal(n)
 	defer pl.r.End()
 	return pl.placeAll()
