@@ -58,8 +58,8 @@ func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
 }
 
-// VictimsVersion is a memo's version: while it is the same, so are the pods with a node, their priorities, and what they
-// are disrupted with, though some may have been asked to go.
+// VictimsVersion is a memo's version: while it is the same, so are the pods with a node, their priorities, and what
+// they are disrupted with, though some may have been asked to go.
 type VictimsVersion struct{ objects, room, placements uint64 }
 
 // VictimsVersion returns the version now: every object but a pod, every pod that takes a node or leaves it, and every

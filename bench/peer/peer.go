@@ -57,8 +57,8 @@ type Options struct {
 
 // Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process, which
 // is also the one by which kube-scheduler 1.37 preempts for PodGroups, and minds the disruptionMode of those that run;
-// the PodGroups are there before the measured time, and so is what runs from the beginning. What Kubernetes' packages log is dropped, for the rest of the process
-// too. The result leaves out what only Rollcall has.
+// the PodGroups are there before the measured time, and so is what runs from the beginning. What Kubernetes' packages
+// log is dropped, for the rest of the process too. The result leaves out what only Rollcall has.
 func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err

@@ -63,7 +63,8 @@ type placement struct {
 func newDrive(o Options, log madeLog) *drive {
 	all := o.Pods + o.Idle
 	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
-		evicted: make([]int32, o.Runners()), evictors: map[string]bool{}, devices: workload.InUse{}, latencies: make([]time.Duration, 0, all)}
+		evicted: make([]int32, o.Runners()), evictors: map[string]bool{}, devices: workload.InUse{},
+		latencies: make([]time.Duration, 0, all)}
 }
 
 // observe books what became durable, in the log's order. It implements engine.Options.Observe.

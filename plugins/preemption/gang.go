@@ -38,8 +38,12 @@ func (p *Preemption) preemptForGang(
 		return p.giveUp(state, pl)
 	}
 	if p.hopeless(g) {
-		if invariants && p.bestPlan(ctx, pod, g, vain) != nil {
-			panic("preemption: there is a plan for gang " + g.String() + ", which is said to fit never")
+		if invariants {
+			before := p.planned
+			if p.bestPlan(ctx, pod, g, vain) != nil {
+				panic("preemption: there is a plan for gang " + g.String() + ", which is said to fit never")
+			}
+			p.planned = before
 		}
 		return p.giveUp(state, pl)
 	}
@@ -106,6 +110,8 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 
 // checkCounted panics if a plan that was made by counting is not what it would be without. It is for invariants.
 func (p *Preemption) checkCounted(ctx context.Context, pod *v1.Pod, g *cluster.Group, counted *plan, made bool) {
+	before := p.planned
+	defer func() { p.planned = before }()
 	pl := p.newPlan(ctx, pod, g)
 	pl.limit, pl.uncounted = counted.limit, true
 	if again := pl.make(); again != made || made && pl.String() != counted.String() {

@@ -12,8 +12,9 @@ import (
 	"github.com/rollcall-sched/rollcall/framework"
 )
 
-// A plan is how a gang, or the gangs that are admitted together, would be placed if some pods were gone: plan_targets.go
-// has those that may be made to go, plan_place.go the placing of the members, plan_spare.go what need not go after all.
+// A plan is how a gang, or the gangs that are admitted together, would be placed if some pods were gone. Those that may
+// be made to go are in plan_targets.go, how many of them have to in plan_count.go, the placing of the members in
+// plan_place.go, and what need not go after all in plan_spare.go.
 
 // maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
 // Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed

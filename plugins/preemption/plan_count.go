@@ -10,12 +10,12 @@ import (
 )
 
 // How many candidates have to go is counted, and not tried by placing the members again and again, where the members of
-// one gang are alike and what a node takes of them rests on that node alone. Then they fit if the nodes together take as
-// many as are needed, and only nodes matter on which a member fits or a candidate is. Example: 5,000 nodes are full, and
-// the four least important pods are on nodes 7, 7, 19 and 30. A gang of three needs the first three to go. Only nodes 7
-// and 19 are looked at then, to place the members and to find out who may stay.
+// one gang are alike and what a node takes of them rests on that node alone. Then they fit if the nodes together take
+// as many as are needed, and only nodes matter on which a member fits or a candidate is. Example: 5,000 nodes are full,
+// and the four least important pods are on nodes 7, 7, 19 and 30. A gang of three needs the first three to go. Only
+// nodes 7 and 19 are looked at then, to place the members and to find out who may stay.
 //
-// It is a memo of nothing and changes no plan: with invariants on, the plan is made both ways and compared.
+// It changes no plan: with invariants on, the plan is made both ways and compared.
 
 // counting is what is known of the room on nodes while the candidates go one after the other.
 type counting struct {

@@ -98,6 +98,7 @@ func (w *world) build(must func(error)) {
 		DRA:       informers.DRA(),
 		Evictions: w,
 		Nominator: w,
+		Version:   w.state.Beyond, // memos are kept
 		Now:       func() time.Time { return epoch },
 	})
 	must(err)
