@@ -161,6 +161,9 @@ func New(view View, lanes ...Lane) *Planner {
 // HasLane reports whether the profile has a lane: not every entity may pass every other one.
 func (p *Planner) HasLane(profile string) bool { return p.lanes[profile] != nil }
 
+// HasLanes reports whether any profile has a lane.
+func (p *Planner) HasLanes() bool { return len(p.lanes) > 0 }
+
 // Backfilled returns the profiles under Backfill, by name. The slice must not be changed.
 func (p *Planner) Backfilled() []string { return p.backfilled }
 

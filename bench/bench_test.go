@@ -144,6 +144,21 @@ func TestATableHasMediansAndTheBoundsOfTheRatios(t *testing.T) {
 	}
 }
 
+func TestEvictionsHaveATableWhereThereAreAny(t *testing.T) {
+	o := outcome{name: "preempt"}
+	for who, evicted := range []int{4, 2, 400} {
+		o.Results[who] = []*throughput.Result{{Evicted: evicted, CPUSeconds: 2}}
+	}
+	c := &comparison{}
+	if table, want := c.table([]outcome{{name: "gangs"}, o}, 1),
+		"| preempt | 2.0 | 1.0 | 200.0 | 100.0 (100.0–100.0) | 200.0 (200.0–200.0) |"; !strings.Contains(table, want) {
+		t.Errorf("no %q in\n%s", want, table)
+	}
+	if table := c.table([]outcome{{name: "gangs"}}, 1); strings.Contains(table, "evictions") {
+		t.Errorf("evictions in\n%s", table)
+	}
+}
+
 func TestWhoPlacedNothingHasNoScoreAndNoRatio(t *testing.T) {
 	o := outcome{name: "gangs"}
 	o.Results[sampled] = []*throughput.Result{{PodsPerSecond: 10, RunningScores: []float64{150}}}

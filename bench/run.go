@@ -64,6 +64,8 @@ func newRun() *cobra.Command {
 		"have pods be in a zone with one of another app, in namespaces that they select")
 	f.IntVar(&o.Apps, "apps", 0, "how many apps there are; 0: 50 where pods look at apps")
 	f.BoolVar(&o.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for one")
+	f.BoolVar(&o.Preempt, "preempt", false,
+		"have all nodes be full with pods of lower priority, and each gang evict some; with --gang")
 	f.Int32Var(&o.Percentage, "sample", 0, "percentageOfNodesToScore; 0: the scheduler's default")
 	f.DurationVar(&o.Limit, "limit", 0, "end after this much time")
 	f.IntVar(&o.Batch, "batch", 1000, "how many pods Rollcall is given at once, at the most")
@@ -111,6 +113,8 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		"--kube="+strconv.FormatBool(o.Kube), "--spread="+strconv.FormatBool(o.Spread),
 		"--dra="+strconv.FormatBool(o.DRA), "--affinity="+strconv.FormatBool(o.Affinity),
 		"--soft-spread="+strconv.FormatBool(o.SoftSpread), "--zone-affinity="+strconv.FormatBool(o.ZoneAffinity),
+		"--preempt="+strconv.FormatBool(o.Preempt),
+		"--preempt="+strconv.FormatBool(o.Preempt),
 		"--namespace-affinity="+strconv.FormatBool(o.NamespaceAffinity), "--apps="+strconv.Itoa(o.Apps),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
 		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),

@@ -40,6 +40,7 @@ var scenarios = []scenario{
 		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, ZoneAffinity: true}},
 	{"namespace-affinity", "affinity, namespaces by selector",
 		workload.Spec{Nodes: 5000, Pods: 5000, Shapes: 1, NamespaceAffinity: true}},
+	{"preempt", "1,000 gangs of 8 preempt", workload.Spec{Nodes: 5000, Pods: 8000, Shapes: 1, Gang: 8, Preempt: true}},
 }
 
 // contestant is a scheduler with a setting.
@@ -145,4 +146,5 @@ func medians(rounds int) string {
 
 func podsPerSecond(r *throughput.Result) float64 { return r.PodsPerSecond }
 func peakMiB(r *throughput.Result) float64       { return float64(r.PeakRSS) / (1 << 20) }
+func evictedPerCPU(r *throughput.Result) float64 { return float64(r.Evicted) / cmp.Or(r.CPUSeconds, 1) }
 func podsPerCPU(r *throughput.Result) float64    { return float64(r.Placed) / cmp.Or(r.CPUSeconds, 1) }

@@ -58,6 +58,16 @@ func (s *State) DisruptedWith(p *Pod) (key fwk.EntityKey, pods []*Pod) {
 	return fwk.PodKey(p.Object.Namespace, p.Object.Name), []*Pod{p}
 }
 
+// VictimsVersion is a memo's version: while it is the same, so are the pods with a node, their priorities, and what
+// they are disrupted with, though some may have been asked to go.
+type VictimsVersion struct{ objects, room, placements uint64 }
+
+// VictimsVersion returns the version now: every object but a pod, every pod that takes a node or leaves it, and every
+// change of a pod on a node or of a gang's members count.
+func (s *State) VictimsVersion() VictimsVersion {
+	return VictimsVersion{s.version, s.roomVersion, s.placements}
+}
+
 // KnowsLevels reports whether CompositePodGroups may be below each other, and ask for topologies.
 func (s *State) KnowsLevels() bool { return s.knowsLevels }
 

@@ -26,12 +26,13 @@ type State struct {
 
 	// Versions of memos, not state. Each grows when an answer that is remembered by it may have changed: a memo holds
 	// while its version is the same. A restored State counts from zero.
-	roomVersion uint64  // see RoomVersion
-	placements  uint64  // see Placements
-	allowed     uint64  // see Allowed
-	version     uint64  // see Version
-	beyond      uint64  // see Beyond
-	changed     journal // see ChangedSince
+	roomVersion uint64      // see RoomVersion
+	placements  uint64      // see Placements
+	allowed     uint64      // see Allowed
+	version     uint64      // see Version
+	beyond      uint64      // see Beyond
+	moved       []types.UID // see TakeMoved
+	changed     journal     // see ChangedSince
 
 	withAffinity         nodeSet
 	withAntiAffinity     nodeSet

@@ -56,6 +56,8 @@ type Evictions interface {
 	// TakesEmpty reports whether the nodes might take so many of the pods if nothing ran there; a no is certain, of
 	// pods that are alike, in a profile that filters nodes by what pods request, by selectors, affinity and taints.
 	TakesEmpty(pods []*cluster.Pod, wanted int) bool
+	// KeepsMemos reports whether what was found out may be remembered for later cycles.
+	KeepsMemos() bool
 	// Going reports whether an earlier decision has asked for the pod to be evicted.
 	Going(uid types.UID) bool
 	// Spared reports whether the eviction of the pod was refused a short while ago: it would be again.

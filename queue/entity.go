@@ -202,6 +202,11 @@ func (e *Entity) NumGated() int { return e.gated }
 // NumPlaced returns how many members have a node.
 func (e *Entity) NumPlaced() int { return e.placed }
 
+// Any reports whether something is true of any member.
+func (e *Entity) Any(is func(uid types.UID) bool) bool {
+	return slices.ContainsFunc(e.members, func(m *member) bool { return is(m.pod.UID) })
+}
+
 // NumPending returns how many members have no node.
 func (e *Entity) NumPending() int { return e.ready + e.gated }
 

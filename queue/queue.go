@@ -29,6 +29,7 @@ type Queue struct {
 	// last attempt.
 	changes   uint64
 	changedAt eventlog.Time
+	regated   []types.UID // see TakeRegated
 
 	entities map[Key]*Entity
 	sorted   []*Entity // by key
@@ -212,6 +213,7 @@ func (q *Queue) Add(key Key, pod *v1.Pod) {
 	m := &member{entity: e, pod: pod, part: q.partOf(key, pod)}
 	e.insert(m)
 	q.byUID[pod.UID] = m
+	q.regated = append(q.regated, pod.UID)
 	q.byName[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = m
 	q.reprioritise(e)
 	q.test(m)
@@ -309,6 +311,7 @@ func (q *Queue) Delete(key Key, uid types.UID) {
 	e.remove(m)
 	q.unname(m)
 	delete(q.byUID, uid)
+	q.regated = append(q.regated, uid)
 	if len(e.members) == 0 {
 		q.take(e)
 		delete(q.entities, key)
@@ -475,10 +478,27 @@ func (q *Queue) reorder(e *Entity, change func()) {
 	}
 }
 
+// noteGates notes that an entity becomes gated, or is so no more.
+func (q *Queue) noteGates(e *Entity) {
+	for _, m := range e.members {
+		q.regated = append(q.regated, m.pod.UID)
+	}
+}
+
+// TakeRegated returns the pods that came to the queue or left it, or whose entity became gated or is so no more, since
+// it was called last, some of them more than once. It is valid until the queue changes again.
+func (q *Queue) TakeRegated() []types.UID {
+	regated := q.regated
+	q.regated = q.regated[:0]
+	return regated
+}
+
 // put moves the entity to the place of state s.
 func (q *Queue) put(e *Entity, s State) {
 	q.take(e)
-	e.state = s
+	if e.state = s; s == Gated {
+		q.noteGates(e)
+	}
 	*q.counts.of(s)++
 	switch s {
 	case Active:
@@ -545,6 +565,9 @@ func (q *Queue) take(e *Entity) {
 		e.restsIn.remove(e)
 	}
 	*q.counts.of(e.state)--
+	if e.state == Gated {
+		q.noteGates(e)
+	}
 	e.state = nowhere
 }
 

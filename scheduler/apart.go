@@ -31,9 +31,13 @@ func (n *nominations) apartFrom(pod *v1.Pod, namespaces corelisters.NamespaceLis
 	if len(n.own) == 0 || p == nil || p.Object.Spec.NodeName != "" {
 		return nil
 	}
+	others := n.own
+	if len(p.Info().GetRequiredAntiAffinityTerms()) == 0 {
+		others = n.termed // the others have nothing against it
+	}
 	var taken []area
 	// any order: each area is refused for the same reason
-	for uid := range n.own {
+	for uid := range others {
 		other, node := n.entities.cluster.Pod(uid), n.entities.cluster.Node(n.nodes[uid])
 		if other == nil || node == nil {
 			continue

@@ -64,7 +64,7 @@ func (m *Machine) apply(e eventlog.Entry) error {
 	m.retryAwaiting(m.cluster.TakeTaken())
 	m.nominated.followGroup(e)
 	m.nominated.followClaim(e)
-	m.nominated.tellVacated()
+	m.nominated.tellVacated(e)
 	if e := m.queue.Head(); e != nil {
 		m.waits.conclude(e.Key()) // this entry may have deleted the last member to try
 	}
@@ -273,6 +273,7 @@ func (m *Machine) upsertLiving(obj *v1.Pod) error {
 		return err
 	}
 	p := m.cluster.Pod(obj.UID)
+	m.nominated.noteTerms(p)
 	if obj.Spec.NodeName == "" {
 		m.nominated.noteNamed(obj)
 	}

@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/rollcall-sched/rollcall/backfill"
+	"github.com/rollcall-sched/rollcall/plugins/preemption"
 	"github.com/rollcall-sched/rollcall/queue"
 )
 
@@ -50,3 +53,11 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 
 // CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
 func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }
+
+// Recounted returns how many nominated pods were looked at to find out which count.
+func (m *Machine) Recounted() int { return m.nominated.visited }
+
+// Planned returns what the default profile's preemption has done for gangs.
+func (m *Machine) Planned() preemption.Planned {
+	return m.profiles.byName[v1.DefaultSchedulerName].Plugin(preemption.Name).(*preemption.Preemption).Planned()
+}

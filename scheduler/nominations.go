@@ -48,6 +48,13 @@ type nominations struct {
 	counted map[types.UID]bool
 	// priorities are those that the counted pods had then: a memo.
 	priorities map[types.UID]int32
+	// doubted are the nominated pods of which it is to be found out again whether they count, and with what priority;
+	// doubtAll says that all are. Together with what the cluster and the queue tell they are a memo for recount.
+	doubted  []types.UID
+	doubtAll bool
+	visited  int // how many pods recount has looked at, for tests
+	// termed are those of own that have required anti-affinity: a memo.
+	termed map[types.UID]bool
 	// changes counts nominations that came and went, began or ceased to count, or have another priority: a memo's
 	// version, not state.
 	changes uint64
@@ -65,6 +72,7 @@ func newNominations() *nominations {
 	return &nominations{
 		nodes: map[types.UID]string{}, byNode: map[string][]types.UID{}, counted: map[types.UID]bool{},
 		priorities: map[types.UID]int32{}, own: map[types.UID]bool{}, named: map[types.UID]string{},
+		termed: map[types.UID]bool{}, doubtAll: true,
 	}
 }
 
@@ -89,6 +97,7 @@ func (n *nominations) set(uid types.UID, node string) {
 		delete(n.counted, uid)
 		delete(n.priorities, uid)
 		delete(n.own, uid)
+		delete(n.termed, uid)
 		n.byNode[old] = slices.DeleteFunc(n.byNode[old], func(other types.UID) bool { return other == uid })
 		if len(n.byNode[old]) == 0 {
 			delete(n.byNode, old)
@@ -96,6 +105,7 @@ func (n *nominations) set(uid types.UID, node string) {
 	}
 	if node != "" {
 		n.nodes[uid] = node
+		n.doubted = append(n.doubted, uid)
 		n.byNode[node] = append(n.byNode[node], uid)
 	}
 }
@@ -131,25 +141,75 @@ func (n *nominations) followClaim(entry eventlog.Entry) {
 	}
 }
 
-// recount finds the pods that count no more, and those that do.
+// recount finds the pods that count no more, and those that do. It looks only at those of which that may have changed
+// since it did so last.
 func (n *nominations) recount() {
+	n.doubted = append(n.doubted, n.entities.cluster.TakeMoved()...)
+	n.doubted = append(n.doubted, n.entities.queue.TakeRegated()...)
 	var quiet []types.UID
-	// any order: sorted right below
-	for uid := range n.nodes {
-		counts := n.counts(uid)
-		if n.counted[uid] && !counts {
-			quiet = append(quiet, uid)
+	if n.doubtAll {
+		// any order: sorted right below
+		for uid := range n.nodes {
+			quiet = n.look(uid, quiet)
 		}
-		if n.counted[uid] != counts {
-			n.changes++
+	} else {
+		for _, uid := range n.doubted {
+			if n.nodes[uid] != "" {
+				quiet = n.look(uid, quiet)
+			}
 		}
-		n.counted[uid] = counts
-		n.notePriority(uid)
+	}
+	n.doubted, n.doubtAll = n.doubted[:0], false
+	if invariants {
+		n.checkCounted()
 	}
 	slices.Sort(quiet)
 	for _, uid := range quiet {
 		n.vacate(uid, n.nodes[uid])
 	}
+}
+
+// look finds out whether a nominated pod counts. It adds it to quiet if it did, and counts no more.
+func (n *nominations) look(uid types.UID, quiet []types.UID) []types.UID {
+	n.visited++
+	counts := n.counts(uid)
+	if n.counted[uid] && !counts {
+		quiet = append(quiet, uid)
+	}
+	if n.counted[uid] != counts {
+		n.changes++
+	}
+	n.counted[uid] = counts
+	n.notePriority(uid)
+	return quiet
+}
+
+// checkCounted panics if recount has left out a pod.
+func (n *nominations) checkCounted() {
+	// any order: each by itself
+	for uid := range n.nodes {
+		if counts := n.counts(uid); n.counted[uid] != counts ||
+			counts && n.priorities[uid] != n.PriorityOf(n.entities.cluster.Pod(uid).Object) {
+			panic(fmt.Sprintf("scheduler: nominated pod %s counts: %v, with priority %d; it was not looked at again",
+				uid, counts, n.priorities[uid]))
+		}
+	}
+}
+
+// followPriorities notes that an entry may have given nominated pods other priorities: an epoch, or an object that says
+// what gangs are.
+func (n *nominations) followPriorities(entry eventlog.Entry) {
+	var resource eventlog.Resource
+	switch p := entry.Payload.(type) {
+	case *eventlog.EpochStarted:
+		n.doubtAll = true
+	case *eventlog.Upserted:
+		resource = p.Resource
+	case *eventlog.Deleted:
+		resource = p.Resource
+	}
+	n.doubtAll = n.doubtAll || cluster.DeclaresGroups(resource) || resource == eventlog.CompositePodGroups ||
+		resource == eventlog.PriorityClasses
 }
 
 // notePriority notes the priority of a nominated pod if it counts.
@@ -165,7 +225,8 @@ func (n *nominations) notePriority(uid types.UID) {
 }
 
 // tellVacated tells the queue of the room that is not kept any more, as if the pods had been on these nodes and left.
-func (n *nominations) tellVacated() {
+func (n *nominations) tellVacated(entry eventlog.Entry) {
+	n.followPriorities(entry)
 	n.recount()
 	for _, pod := range n.vacated {
 		n.entities.queue.Move(upstream.EventAssignedPodDelete, pod, nil)
@@ -260,8 +321,21 @@ func (n *nominations) nominate(uid types.UID, node string, anew bool) {
 	n.set(uid, node)
 	if anew && n.nodes[uid] != "" && !n.own[uid] && n.rules.knowsOwnNominations() {
 		n.own[uid] = true
+		n.noteTerms(n.entities.cluster.Pod(uid))
 		n.changes++
 		n.forgetIndex()
+	}
+}
+
+// noteTerms notes whether a pod that a Decision nominated has required anti-affinity.
+func (n *nominations) noteTerms(p *cluster.Pod) {
+	if p == nil {
+		return
+	}
+	if uid := p.Object.UID; n.own[uid] && len(p.Info().GetRequiredAntiAffinityTerms()) > 0 {
+		n.termed[uid] = true
+	} else {
+		delete(n.termed, uid)
 	}
 }
 
@@ -308,6 +382,9 @@ func (n *nominations) noteOvertaking() {
 	if !n.rules.keepsAlone() || len(n.own)+len(n.overtaking) == 0 {
 		return
 	}
+	if !n.planner.HasLanes() && len(n.overtaking) == 0 {
+		return // nobody comes first of a lane
+	}
 	_, entities := n.byEntity()
 	var overtaking []queue.Key
 	for _, e := range entities {
@@ -348,8 +425,8 @@ func (n *nominations) hasOwn(key queue.Key) bool {
 	if len(n.own) == 0 {
 		return false
 	}
-	kept, _ := n.byEntity()
-	return slices.ContainsFunc(kept[key], func(k backfill.Kept) bool { return k.Own })
+	e := n.entities.queue.Get(key)
+	return e != nil && e.Any(func(uid types.UID) bool { return n.own[uid] })
 }
 
 // hasOwnIn reports whether a Decision nominated any pod of a gang.
@@ -467,6 +544,7 @@ func (n *nominations) restore(r *canonical.Reader) {
 			n.counted[uid] = flags[0]
 			if flags[1] {
 				n.own[uid] = true
+				n.noteTerms(n.entities.cluster.Pod(uid))
 			}
 			n.notePriority(uid)
 		}

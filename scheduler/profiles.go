@@ -349,6 +349,9 @@ func (g *gangsOfProfile) TakesEmpty(pods []*cluster.Pod, wanted int) bool {
 	return m.backfill.TakesEmpty(pods, wanted)
 }
 
+// KeepsMemos implements framework.Evictions.
+func (g *gangsOfProfile) KeepsMemos() bool { return !g.machine.registry.NoClasses }
+
 // Going implements framework.Evictions.
 func (g *gangsOfProfile) Going(uid types.UID) bool { return g.machine.effects.has(uid, Evict) }
 

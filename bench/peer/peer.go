@@ -55,9 +55,10 @@ type Options struct {
 	Started, Stopped func() error
 }
 
-// Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process; the
-// PodGroups are there before the measured time. What Kubernetes' packages log is dropped, for the rest of the process
-// too. The result leaves out what only Rollcall has.
+// Run measures. For a workload with gangs it opens the feature gate GenericWorkload, for the rest of the process, which
+// is also the one by which kube-scheduler 1.37 preempts for PodGroups, and minds the disruptionMode of those that run;
+// the PodGroups are there before the measured time, and so is what runs from the beginning. What Kubernetes' packages
+// log is dropped, for the rest of the process too. The result leaves out what only Rollcall has.
 func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -81,8 +82,8 @@ func Run(ctx context.Context, o Options) (*throughput.Result, error) {
 		}
 	}
 	r := &throughput.Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
-		Spread: o.Spread,
-		DRA:    o.DRA, Text: o.Spec.String()}
+		Spread: o.Spread, Preempt: o.Preempt,
+		DRA: o.DRA, Text: o.Spec.String()}
 	h := newHarness(o, turns)
 	began := time.Now()
 	stop, err := h.start(ctx)
@@ -110,6 +111,7 @@ type harness struct {
 	client *fake.Clientset
 	pods   *watch.FakeWatcher
 	claims *claims
+	store  *podStore // with Preempt
 	binder *binder
 	// touches is how often a ResourceSlice was touched, because no pod was bound.
 	touches atomic.Int64
@@ -136,7 +138,11 @@ func newHarness(o Options, turns workload.Turns) *harness {
 	for g := range o.Groups() {
 		objects = append(objects, o.Group(g))
 	}
+	for g := range o.RunnerGroups() {
+		objects = append(objects, o.RunnerGroup(g))
+	}
 	h := &harness{Options: o, turns: turns, client: fake.NewClientset(objects...), binder: newBinder(o.Pods)}
+	h.binder.evicted = make([]atomic.Int64, o.Runners())
 	h.pods = watch.NewFakeWithChanSize(1024, true)
 	h.client.PrependWatchReactor("pods",
 		func(clienttesting.Action) (bool, watch.Interface, error) { return true, h.pods, nil })
@@ -147,6 +153,14 @@ func newHarness(o Options, turns workload.Turns) *harness {
 		h.client.PrependReactor("update", "resourceclaims", h.claims.update)
 		h.client.PrependReactor("get", "resourceclaims", h.claims.get)
 		h.binder.onBound = h.tellBound
+	}
+	if o.Preempt {
+		h.store = newPodStore(o.Spec, h.pods, h.binder.evict)
+		h.store.react(&h.client.Fake)
+		h.binder.onBound = func(i int, node string) error {
+			h.store.bind(h.Pod(i), node)
+			return nil
+		}
 	}
 	return h
 }
@@ -164,6 +178,9 @@ func (h *harness) tell(what func(pods *watch.FakeWatcher)) {
 func (h *harness) end() {
 	if h.claims != nil {
 		h.claims.end()
+	}
+	if h.store != nil {
+		h.store.end()
 	}
 	h.telling.Lock()
 	defer h.telling.Unlock()
@@ -279,7 +296,7 @@ func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
 	r.Placed = int(h.binder.bound.Load())
 	r.CPUSeconds, r.WallSeconds, r.PeakRSS = (throughput.CPUTime() - cpu).Seconds(), wall, throughput.PeakRSS()
 	r.Decisions, r.Complete = r.Placed, r.Placed == h.Pods
-	r.Touches = h.touches.Load()
+	r.Touches, r.Evicted = h.touches.Load(), int(h.binder.evictions.Load())
 	r.PodsPerSecond, r.DecisionsPerSecond = float64(r.Placed)/wall, float64(r.Placed)/wall
 	r.LatencyP50, r.LatencyP99 = throughput.Percentiles(h.binder.latencies())
 	if h.Stopped != nil {
@@ -298,12 +315,16 @@ func (h *harness) feed(ctx context.Context) error {
 			return nil
 		}
 		h.binder.given[i].Store(time.Now().UnixNano())
+		if h.store != nil {
+			h.store.add(h.Pod(i))
+			continue
+		}
 		h.tell(func(pods *watch.FakeWatcher) { pods.Add(h.Pod(i)) })
 	}
 	return nil
 }
 
-// events are the placements of the pods that were bound, in the order of the cycles, and their ends.
+// events are the placements of the pods that were bound, in the order of the cycles, their ends, and those of runners.
 func (h *harness) events() []yardstick.Event {
 	b := h.binder
 	at := make([]yardstick.Event, b.order.Load()+1)
@@ -317,6 +338,12 @@ func (h *harness) events() []yardstick.Event {
 		if left := b.left[i].Load(); left != 0 {
 			e.Left = true
 			at[left], used[left] = e, true
+		}
+	}
+	for i := range b.evicted {
+		if order := b.evicted[i].Load(); order != 0 {
+			at[order], used[order] = yardstick.Event{Pod: int32(i), Node: int32(h.RunnerNode(i)), Left: true,
+				Runner: true}, true
 		}
 	}
 	var out []yardstick.Event
@@ -337,6 +364,8 @@ type binder struct {
 	node           []atomic.Int32
 	reserved       []atomic.Int64 // the last Reserve's number
 	left           []atomic.Int64 // the same for the pod's end; 0: it has not ended
+	evicted        []atomic.Int64 // the same by the runner's number
+	evictions      atomic.Int64
 	// onBound is told of a pod before it counts as bound; nil is not called.
 	onBound      func(pod int, node string) error
 	devices      deviceBook
@@ -369,6 +398,12 @@ func (b *binder) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	b.reserved[i].Store(b.order.Add(1))
 	b.node[i].Store(int32(n))
 	return nil
+}
+
+// evict takes note that a runner is gone.
+func (b *binder) evict(runner int) {
+	b.evicted[runner].Store(b.order.Add(1))
+	b.evictions.Add(1)
 }
 
 // Unreserve implements fwk.ReservePlugin.

@@ -16,12 +16,13 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		spec workload.Spec
-	}{ // the one with gangs is the last: it opens a feature gate for good
+	}{ // those with gangs are the last: they open a feature gate for good
 		{"shapes", workload.Spec{Nodes: 50, Pods: 100, Shapes: 5}},
 		{"spread", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Spread: true}},
 		{"devices", workload.Spec{Nodes: 10, Pods: 300, Shapes: 1, DRA: true}},
 		{"gangs with devices", workload.Spec{Nodes: 10, Pods: 320, Shapes: 1, Gang: 16, DRA: true}},
 		{"gangs", workload.Spec{Nodes: 50, Pods: 100, Shapes: 1, Gang: 25}},
+		{"preempt", workload.Spec{Nodes: 20, Pods: 32, Shapes: 1, Gang: 8, Preempt: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ours, err := throughput.Run(context.Background(),
@@ -36,8 +37,14 @@ func TestBothSchedulersPlaceTheWholeWorkload(t *testing.T) {
 			if ours.Placed != c.spec.Pods || theirs.Placed != c.spec.Pods {
 				t.Errorf("Rollcall placed %d pods, kube-scheduler %d, of %d", ours.Placed, theirs.Placed, c.spec.Pods)
 			}
+			if c.spec.Preempt && (ours.Evicted < c.spec.Pods || theirs.Evicted < c.spec.Pods ||
+				ours.Evictors != c.spec.Groups()) {
+				t.Errorf("Rollcall evicted %d pods for %d gangs, kube-scheduler %d, want at least %d, for %d gangs",
+					ours.Evicted, ours.Evictors, theirs.Evicted, c.spec.Pods, c.spec.Groups())
+			}
 			// Pods with devices end while kube-scheduler still places those that came before, and finds emptier nodes.
-			if !c.spec.DRA && math.Abs(ours.MeanScore-theirs.MeanScore) > 1 {
+			// Gangs that preempt go where others had to go, and the two choose these each in their way.
+			if !c.spec.DRA && !c.spec.Preempt && math.Abs(ours.MeanScore-theirs.MeanScore) > 1 {
 				t.Errorf("all nodes are scored, and yet Rollcall's mean score is %v, kube-scheduler's %v",
 					ours.MeanScore, theirs.MeanScore)
 			}

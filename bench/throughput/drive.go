@@ -39,6 +39,9 @@ type drive struct {
 
 	devices workload.InUse // with DRA: what the bound pods have
 
+	evicted  []int32         // by the runner's number: the order at its end, 0 for none
+	evictors map[string]bool // the gangs for which pods had to go
+
 	bound, ended int
 	settled      int // pods whose placement is durable, and waits for nothing any more
 	order        int // placements so far
@@ -60,7 +63,8 @@ type placement struct {
 func newDrive(o Options, log madeLog) *drive {
 	all := o.Pods + o.Idle
 	return &drive{Options: o, log: log, given: make([]time.Time, all), placed: make([]placement, all),
-		devices: workload.InUse{}, latencies: make([]time.Duration, 0, all)}
+		evicted: make([]int32, o.Runners()), evictors: map[string]bool{}, devices: workload.InUse{},
+		latencies: make([]time.Duration, 0, all)}
 }
 
 // observe books what became durable, in the log's order. It implements engine.Options.Observe.
@@ -76,11 +80,15 @@ func (d *drive) observe(c engine.Commit) (err error) {
 			if p.Resource != eventlog.Pods {
 				continue
 			}
+			d.order++
+			if i, ok := workload.RunnerIndex(p.UID); ok && i < len(d.evicted) {
+				d.evicted[i] = int32(d.order)
+				continue
+			}
 			pod, _, err := d.pod(p.UID)
 			if err != nil {
 				return err
 			}
-			d.order++
 			pod.ended = int32(d.order)
 		}
 	}
@@ -90,6 +98,9 @@ func (d *drive) observe(c engine.Commit) (err error) {
 // note books a decision that is durable.
 func (d *drive) note(decision *eventlog.Decision, at time.Time) error {
 	d.decisions++
+	if len(decision.Victims) > 0 {
+		d.evictors[decision.Group] = true
+	}
 	for _, uid := range decision.Rejected {
 		p, _, err := d.pod(uid)
 		if err != nil {
@@ -174,6 +185,26 @@ func (d *drive) load(ctx context.Context) error {
 			return err
 		}
 		d.progress("loading nodes", min(first+nodeBatch, d.Nodes), d.Nodes)
+	}
+	return d.loadRunners(ctx)
+}
+
+// loadRunners gives the engine what runs from the beginning.
+func (d *drive) loadRunners(ctx context.Context) error {
+	var inputs []eventlog.Payload
+	for g := range d.RunnerGroups() {
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.PodGroups, Object: d.RunnerGroup(g)})
+	}
+	for i := range d.Runners() {
+		inputs = append(inputs, &eventlog.Upserted{Resource: eventlog.Pods, Object: d.Runner(i)})
+		if len(inputs) < nodeBatch && i+1 < d.Runners() {
+			continue
+		}
+		if err := d.giveAndWait(ctx, inputs); err != nil {
+			return err
+		}
+		inputs = nil
+		d.progress("loading pods", i+1, d.Runners())
 	}
 	return nil
 }
@@ -363,7 +394,8 @@ func (d *drive) await(seq uint64) error {
 	return d.carryOut(seq)
 }
 
-// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once.
+// carryOut carries out the effects up to entry seq, which are durable: a bind does nothing, and is answered at once; a
+// pod that is evicted is gone.
 func (d *drive) carryOut(seq uint64) error {
 	d.carried = seq
 	n := 0
@@ -373,7 +405,10 @@ func (d *drive) carryOut(seq uint64) error {
 		}
 		n++
 		if effect.Kind != scheduler.Bind {
-			return errors.New("the scheduler evicts a pod, for which the workload gives no reason")
+			if err := d.evict(&effect); err != nil {
+				return err
+			}
+			continue
 		}
 		p, i, err := d.pod(effect.UID)
 		if err != nil {
@@ -388,6 +423,16 @@ func (d *drive) carryOut(seq uint64) error {
 			&eventlog.BindResult{UID: effect.UID, Node: effect.Node, Outcome: eventlog.BindBound})
 	}
 	d.effects = d.effects[:copy(d.effects, d.effects[n:])]
+	return nil
+}
+
+// evict ends a runner.
+func (d *drive) evict(effect *scheduler.Effect) error {
+	i, ok := workload.RunnerIndex(effect.UID)
+	if !ok || i >= len(d.evicted) {
+		return fmt.Errorf("the scheduler evicts pod %s, for which the workload gives no reason", effect.Name)
+	}
+	d.answers = append(d.answers, deleted(eventlog.Pods, d.Runner(i)))
 	return nil
 }
 
@@ -436,13 +481,23 @@ func (d *drive) sleep(ctx context.Context) error {
 	}
 }
 
+// evictions is how many runners are gone.
+func (d *drive) evictions() (n int) {
+	for _, order := range d.evicted {
+		if order > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (d *drive) progress(doing string, done, of int) {
 	if d.Progress != nil {
 		d.Progress(doing, done, of)
 	}
 }
 
-// events are the placements of pods that were bound, and their ends, in order.
+// events are the placements of pods that were bound, their ends, and those of runners, in order.
 func (d *drive) events() []yardstick.Event {
 	slots := make([]yardstick.Event, d.order+1)
 	used := make([]bool, d.order+1)
@@ -453,6 +508,12 @@ func (d *drive) events() []yardstick.Event {
 		slots[p.order], used[p.order] = yardstick.Event{Pod: int32(i), Node: p.node}, true
 		if p.ended > 0 {
 			slots[p.ended], used[p.ended] = yardstick.Event{Pod: int32(i), Node: p.node, Left: true}, true
+		}
+	}
+	for i, order := range d.evicted {
+		if order > 0 {
+			slots[order], used[order] = yardstick.Event{Pod: int32(i), Node: int32(d.RunnerNode(i)), Left: true,
+				Runner: true}, true
 		}
 	}
 	events := slots[:0]

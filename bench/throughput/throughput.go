@@ -71,6 +71,7 @@ type Result struct {
 	Shapes   int    `json:"shapes"`
 	Spread   bool   `json:"spread"`
 	DRA      bool   `json:"dra,omitempty"`
+	Preempt  bool   `json:"preempt,omitempty"`
 	Text     string `json:"workload"`
 
 	// Placed is how many pods were bound, Decisions how many decisions the log was given.
@@ -78,6 +79,10 @@ type Result struct {
 	Decisions int `json:"decisions"`
 	// Complete says that all pods were placed.
 	Complete bool `json:"complete"`
+
+	// Evicted is how many pods were evicted, and Evictors the number of gangs for which Rollcall's decisions did so.
+	Evicted  int `json:"evicted,omitempty"`
+	Evictors int `json:"evictors,omitempty"`
 
 	// Touches is how often kube-scheduler was told of an object that had not changed but in a label, because for a time
 	// it bound no pod.
@@ -143,7 +148,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, d.engine.Close()) }() // before the log
 	r = &Result{Nodes: o.Nodes, Pods: o.Pods, Gang: o.Gang, GangMost: o.GangMost, Shapes: o.Shapes,
-		Spread: o.Spread, DRA: o.DRA,
+		Spread: o.Spread, DRA: o.DRA, Preempt: o.Preempt,
 		Text: o.Spec.String()}
 	began := time.Now()
 	before := heap()
@@ -239,6 +244,7 @@ func (o *Options) measure(ctx context.Context, d *drive, r *Result) error {
 	r.WallSeconds, r.CPUSeconds, r.PeakRSS = wall, spent, PeakRSS()
 	r.Placed, r.Decisions, r.Complete = d.settled, d.decisions, d.bound == o.Pods
 	r.PodsPerSecond, r.DecisionsPerSecond = float64(d.settled)/wall, float64(d.decisions)/wall
+	r.Evicted, r.Evictors = d.evictions(), len(d.evictors)
 	r.LatencyP50, r.LatencyP99 = Percentiles(d.latencies)
 	r.FileBytesPerPod = float64(d.fileBytes()-files) / float64(max(1, d.settled))
 	bytes := 0

@@ -14,7 +14,14 @@ type Turns struct {
 // Turns returns how the pods of s come and go if no more than stay are to be there, 0 for as many as fill four fifths
 // of the nodes, and batch at once. beside is for how many further pods there has to be room. Pods with devices come
 // in batches of at most a quarter of those that are there: the nodes are nearly as full as they get for all of them.
+// Pods that preempt come all at once, and stay.
 func (s Spec) Turns(stay, batch, beside int) (Turns, error) {
+	if s.Preempt {
+		if beside > 0 {
+			return Turns{}, fmt.Errorf("%d idle pods: no node has room when gangs preempt", beside)
+		}
+		return Turns{Stay: s.Pods, Batch: s.Pods}, nil
+	}
 	room := s.Room() - beside
 	if stay == 0 && s.Pods <= room {
 		return Turns{Stay: s.Pods, Batch: batch}, nil

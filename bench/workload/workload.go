@@ -74,6 +74,9 @@ type Spec struct {
 	// DRA has the GPUs be devices: every node has a ResourceSlice of NodeGPUs devices, and every pod a ResourceClaim
 	// from a template for one of them instead of a request for an extended resource.
 	DRA bool
+	// Preempt has all GPUs be taken from the beginning by pods of lower priority, see Runner: each gang has to evict
+	// some. All pods come at once, and a pod that is evicted is gone.
+	Preempt bool
 }
 
 // Check says what is wrong with a Spec.
@@ -94,7 +97,7 @@ func (s Spec) Check() error {
 	case max(s.Gang, s.GangMost) > s.Room():
 		return fmt.Errorf("gangs of %d: all %d nodes together take %d pods", max(s.Gang, s.GangMost), s.Nodes, s.Room())
 	}
-	return s.checkTerms()
+	return errors.Join(s.checkTerms(), s.checkPreempt())
 }
 
 // Room is how many pods all nodes take: one for each GPU. Pods that are spread take as many in each zone as in the
@@ -128,6 +131,9 @@ func (s Spec) String() string {
 	}
 	if s.DRA {
 		parts = append(parts, "a device each")
+	}
+	if s.Preempt {
+		parts = append(parts, "all nodes full with pods of lower priority")
 	}
 	return strings.Join(append(parts, s.termsText()...), ", ")
 }
@@ -167,6 +173,7 @@ const (
 	kindNamespace
 	kindRunner
 	kindVisitor
+	kindRunnerGroup
 )
 
 // Index returns the number of the pod with that UID.
@@ -267,6 +274,9 @@ func (s Spec) Pod(i int) *corev1.Pod {
 	if s.usesApps() {
 		s.lookAtOthers(pod, i)
 	}
+	if s.Preempt {
+		pod.Spec.Priority = ptr.To[int32](preemptorPriority)
+	}
 	return pod
 }
 
@@ -275,7 +285,7 @@ func groupName(g int) string { return fmt.Sprintf("gang-%06d", g) }
 // Group makes the PodGroup of the g-th gang.
 func (s Spec) Group(g int) *schedulingv1beta1.PodGroup {
 	first, end := s.Members(g)
-	return &schedulingv1beta1.PodGroup{
+	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: groupName(g), UID: uid(kindGroup, g), ResourceVersion: "1",
 			CreationTimestamp: metav1.NewTime(began.Add(time.Duration(first) * time.Millisecond)),
@@ -285,4 +295,8 @@ func (s Spec) Group(g int) *schedulingv1beta1.PodGroup {
 				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(end - first)}},
 		},
 	}
+	if s.Preempt {
+		group.Spec.Priority = ptr.To[int32](preemptorPriority)
+	}
+	return group
 }

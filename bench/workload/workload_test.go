@@ -236,3 +236,48 @@ func TestGangSizesAreSetByAFlag(t *testing.T) {
 		}
 	}
 }
+
+// TestRunnersFillEveryNodeAndTheirGangsDivideThoseThatCome looks at what runs before gangs preempt.
+func TestRunnersFillEveryNodeAndTheirGangsDivideThoseThatCome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Spec{Nodes: rapid.IntRange(1, 40).Draw(t, "nodes"), Shapes: 1, Preempt: true}
+		s.Gang = rapid.IntRange(1, s.Room()).Draw(t, "gang")
+		s.Pods = s.Gang * rapid.IntRange(1, s.Room()/s.Gang).Draw(t, "gangs")
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		members, onNode, priorities := map[string][]*corev1.Pod{}, map[string]int{}, map[int32]bool{}
+		for i := range s.Runners() {
+			p := s.Runner(i)
+			if n, ok := RunnerIndex(p.UID); !ok || n != i {
+				t.Fatalf("the number of %s is %d, %v", p.UID, n, ok)
+			}
+			onNode[p.Spec.NodeName]++
+			priorities[*p.Spec.Priority] = true
+			if g := p.Spec.SchedulingGroup; g != nil {
+				members[*g.PodGroupName] = append(members[*g.PodGroupName], p)
+			}
+			if *p.Spec.Priority >= *s.Pod(0).Spec.Priority || *p.Spec.Priority >= *s.Group(0).Spec.Priority {
+				t.Fatalf("%s is not below the pods that come", p.Name)
+			}
+		}
+		if len(onNode) != s.Nodes || len(members) != s.RunnerGroups() || s.Nodes > 8 && len(priorities) < 2 {
+			t.Fatalf("%d nodes, %d gangs, %d priorities", len(onNode), len(members), len(priorities))
+		}
+		for g := range s.RunnerGroups() {
+			group := s.RunnerGroup(g)
+			pods := members[group.Name]
+			if n := int(group.Spec.SchedulingPolicy.Gang.MinCount); len(pods) != n || s.Gang%n != 0 {
+				t.Fatalf("%s has %d pods and the minimum %d, beside gangs of %d", group.Name, len(pods), n, s.Gang)
+			}
+			for i, p := range pods {
+				if *p.Spec.Priority != *group.Spec.Priority || i > 0 && p.Spec.NodeName == pods[i-1].Spec.NodeName {
+					t.Fatalf("%s of %s has another priority, or shares its node", p.Name, group.Name)
+				}
+			}
+		}
+		if _, ok := RunnerIndex(s.Pod(0).UID); ok {
+			t.Fatal("a pod that comes is a runner")
+		}
+	})
+}

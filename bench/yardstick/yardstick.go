@@ -30,10 +30,11 @@ import (
 // Best is the highest score: 100 for each of the two plugins.
 const Best = 2 * fwk.MaxScore
 
-// Event is a pod that takes a node, or leaves it.
+// Event is a pod that takes a node, or leaves it; or a runner of the workload that leaves the node on which it was from
+// the beginning.
 type Event struct {
-	Pod, Node int32
-	Left      bool
+	Pod, Node    int32
+	Left, Runner bool
 }
 
 // scorer is a plugin of the measure.
@@ -66,12 +67,22 @@ func Rate(ctx context.Context, spec workload.Spec, events []Event) (out Score, e
 		nodes[i] = framework.NewNodeInfo()
 		nodes[i].SetNode(spec.Node(i))
 	}
+	for i := range spec.Runners() {
+		info, err := framework.NewPodInfo(spec.Runner(i))
+		if err != nil {
+			return out, fmt.Errorf("runner %d: %w", i, err)
+		}
+		nodes[spec.RunnerNode(i)].AddPodInfo(info)
+	}
 	sum, taken := int64(0), 0
 	for _, e := range events {
 		if e.Pod < 0 || e.Node < 0 || int(e.Node) >= len(nodes) {
 			return out, fmt.Errorf("pod %d on node %d of %d: no such pod or node", e.Pod, e.Node, len(nodes))
 		}
 		pod, node := spec.Pod(int(e.Pod)), nodes[e.Node]
+		if e.Runner {
+			pod = spec.Runner(int(e.Pod))
+		}
 		info, err := framework.NewPodInfo(pod)
 		if err != nil {
 			return out, fmt.Errorf("pod %s: %w", pod.Name, err)

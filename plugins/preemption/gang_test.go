@@ -33,9 +33,12 @@ func TestAGangsVictimsAreEnoughAndNoneIsTooMany(t *testing.T) {
 		w.build(mustOf(t))
 		w.left["big"] = 1 // the cycle is the last member's: the attempt ends with it
 		g.check(t, w, kinds)
+		if planned := w.profile.Plugin(preemption.Name).(*preemption.Preemption).Planned(); planned.Looks > 0 {
+			kinds["counted"]++
+		}
 	})
 	for _, kind := range []string{"preempts, alike", "preempts, mixed", "a whole group goes", "not helpful",
-		"would fit", "waits"} {
+		"would fit", "waits", "counted"} {
 		if kinds[kind] < 2 {
 			t.Errorf("only %d worlds are of the kind %q: %v", kinds[kind], kind, kinds)
 		}

@@ -30,7 +30,21 @@ type Preemption struct {
 	handle framework.Handle
 	view   framework.Evictions
 	args   config.DefaultPreemptionArgs
+
+	known   knownTargets
+	planned Planned
 }
+
+// Planned counts what was done to find victims for gangs, for tests.
+type Planned struct {
+	Plans    int // that were made
+	Listings int // how often all pods with a node were gone through to list the targets
+	Looks    int // at how many nodes it was counted what they take
+	Trials   int // how often all members were placed to see whether they fit
+}
+
+// Planned returns what was done since the plugin was made.
+func (p *Preemption) Planned() Planned { return p.planned }
 
 var (
 	_ fwk.PostFilterPlugin  = (*Preemption)(nil)

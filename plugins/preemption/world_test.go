@@ -57,6 +57,7 @@ func (w *world) DomainsAnew(*cluster.Group, []string) ([][]string, bool) {
 }
 
 func (w *world) TakesEmpty([]*cluster.Pod, int) bool                          { return true }
+func (w *world) KeepsMemos() bool                                             { return true }
 func (w *world) DomainsBelow(*cluster.Composite, []string) ([][]string, bool) { return nil, false }
 func (w *world) Going(types.UID) bool                                         { return false }
 func (w *world) Spared(types.UID) bool                                        { return false }
@@ -97,6 +98,7 @@ func (w *world) build(must func(error)) {
 		DRA:       informers.DRA(),
 		Evictions: w,
 		Nominator: w,
+		Version:   w.state.Beyond, // memos are kept
 		Now:       func() time.Time { return epoch },
 	})
 	must(err)

@@ -42,6 +42,10 @@ away. The time in which the nodes are taken in is told apart.
 The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
 NodeResourcesBalancedAllocation give them by default, of 200.
 
+With --preempt every GPU is taken by a pod of lower priority, half of them in gangs, of which every other one goes as a whole
+or not at all. Then all pods come at once, in gangs of 8, and each gang has to have some of the others evicted. What is
+evicted is gone at once.
+
 With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
 of the log's time. What is measured then is the CPU time that an event takes.
 
@@ -52,6 +56,8 @@ of the log's time. What is measured then is the CPU time that an event takes.
   rollcall bench --nodes 50000 --pods 200000 --gang 8-1024 --shapes 100
   rollcall bench --affinity --pods 5000
   rollcall bench --soft-spread --apps 500 --pods 5000
+  rollcall bench --preempt
+  rollcall bench --preempt --nodes 500 --gang 4 --pods 400 -o json
   rollcall bench --idle 500 --cpuprofile cpu.prof
   rollcall bench --backlog 10000 --policy Backfill
   rollcall bench --hopeless 1000 --backlog 100 --nodes 1000
@@ -79,6 +85,8 @@ of the log's time. What is measured then is the CPU time that an event takes.
 	f.IntVar(&b.Apps, "apps", 0, "how many apps there are, with one of these four flags; 0: 50")
 	f.BoolVar(&b.DRA, "dra", false, "the GPUs are devices of ResourceSlices, and each pod has a ResourceClaim for "+
 		"one; with it --nodes is 100 and --gang 16 unless given")
+	f.BoolVar(&b.Preempt, "preempt", false, "all nodes are full with pods of lower priority, and all pods come at "+
+		"once and preempt; with it --pods is 8000 and --gang 8 unless given")
 	b.classes.register(cmd)
 	f.Int32Var(&b.Percentage, "sample", 0, "percentageOfNodesToScore, 1 to 100; 0: the default, all")
 	f.IntVar(&b.Idle, "idle", 0, "then let this many pods come one at a time, each when nothing is left to do")
@@ -107,6 +115,9 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 		return b.runBacklog(cmd)
 	}
 	b.defaults(cmd)
+	if b.Preempt && cmd.Flags().Changed("batch") {
+		return usageError{errors.New("--batch says nothing with --preempt: all pods come at once")}
+	}
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -147,16 +158,19 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// defaults has --dra measure 100 nodes and gangs of 16 where no others are asked for.
+// defaults has --dra measure 100 nodes and gangs of 16, and --preempt 1,000 gangs of 8, where no others are asked for.
 func (b *coreBench) defaults(cmd *cobra.Command) {
-	if !b.DRA {
-		return
+	set := func(flag string, value *int, to int) {
+		if !cmd.Flags().Changed(flag) {
+			*value = to
+		}
 	}
-	if !cmd.Flags().Changed("nodes") {
-		b.Nodes = 100
-	}
-	if !cmd.Flags().Changed("gang") {
-		b.Gang = 16
+	if b.DRA {
+		set("nodes", &b.Nodes, 100)
+		set("gang", &b.Gang, 16)
+	} else if b.Preempt {
+		set("gang", &b.Gang, 8)
+		set("pods", &b.Pods, 1000*b.Gang)
 	}
 }
 
@@ -212,8 +226,11 @@ func (f benchFacts) writeText(w io.Writer) error {
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("workload", "%s", f.Text)
 	row("placed", "%d of %d pods, by %d decisions", f.Placed, f.Pods, f.Decisions)
-	row("time", "%.3fs, %.3fs of CPU on %d cores; %.3fs before that for the nodes", f.WallSeconds, f.CPUSeconds,
-		f.Cores, f.LoadSeconds)
+	if f.Preempt {
+		row("evicted", "%d pods, for %d of %d gangs", f.Evicted, f.Evictors, f.Pods/f.Gang)
+	}
+	row("time", "%.3fs, %.3fs of CPU on %d cores, %s of it a pod; %.3fs before that for the nodes", f.WallSeconds,
+		f.CPUSeconds, f.Cores, millis(f.CPUSeconds/float64(max(1, f.Placed))), f.LoadSeconds)
 	row("rate", "%.0f pods/s, %.0f decisions/s", f.PodsPerSecond, f.DecisionsPerSecond)
 	row("latency", "p50 %s, p99 %s, from input to durable decision", millis(f.LatencyP50), millis(f.LatencyP99))
 	if f.IdlePods > 0 {

@@ -36,8 +36,8 @@ func (l *backlogBench) register(cmd *cobra.Command) {
 func (l *backlogBench) asked() bool { return l.waiting != 0 || l.hopeless != 0 }
 
 // unfit are the flags that say something about another workload.
-var unfit = []string{"pods", "gang", "shapes", "spread", "dra", "sample", "idle", "batch", "limit", "classes",
-	"memprofile"}
+var unfit = []string{"pods", "gang", "shapes", "spread", "dra", "preempt", "sample", "idle", "batch", "limit",
+	"classes", "memprofile"}
 
 // check says what is wrong with the flags.
 func (l *backlogBench) check(cmd *cobra.Command) error {

@@ -1,0 +1,246 @@
+package preemption
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/framework"
+)
+
+// A plan is how a gang, or the gangs that are admitted together, would be placed if some pods were gone. Those that may
+// be made to go are in plan_targets.go, how many of them have to in plan_count.go, the placing of the members in
+// plan_place.go, and what need not go after all in plan_spare.go.
+
+// maxReplacements is how often, in one cycle, all members are placed anew to see whether a target could stay after all.
+// Members that are alike and take no notice of other pods need it never; for others the victims may be more than needed
+// once so many targets have been tried. Where the nodes are chosen first, it is how often all members are looked at
+// again where they are; if that is not enough, the plan is made as for other gangs.
+const maxReplacements = 256
+
+func (pl *plan) costs() (c candidate) {
+	for _, u := range pl.victims {
+		c.violations += pl.counted[u]
+		c.victims = append(c.victims, u.pods...)
+	}
+	return c
+}
+
+// plan is how the members would be placed if the victims were gone.
+type plan struct {
+	p        *Preemption
+	ctx      context.Context
+	gangs    []*cluster.Group
+	whole    *cluster.Composite // that the gangs are admitted together as, nil for one gang
+	limit    []string           // the nodes that members may go to, nil for all; of these each gang may have its own
+	ours     map[types.UID]bool
+	priority int32
+
+	candidates []*target // in the order in which they are taken: what costs least comes first
+	gone       []*target // pods that are on their way out anyway, however important, and the gang's own among them
+	counted    map[*target]int
+	awaited    []string // the nodes where devices come free anyway, because pods that had them have ended
+
+	nodesFirst   bool // see cluster.State.ChoosesNodesFirst
+	heeding      bool // members take notice of other pods
+	alike        bool // all members are the same to every plugin, and take no notice of other pods
+	replacements int
+	uncounted    bool     // the plan is made without counting, to be compared
+	focus        []string // the nodes on which alone a member fits, by a count, sorted; nil: it is not known
+
+	r       *framework.Rehearsal
+	within  []string // the nodes that r is limited to
+	placed  []member
+	victims []*target
+}
+
+// member is a pod of the gang and the node that it would go to.
+type member struct {
+	pod    *cluster.Pod
+	node   string
+	within []string // the nodes that it may go to, nil for all
+}
+
+func (p *Preemption) newPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group) *plan {
+	pl := &plan{
+		p:        p,
+		ctx:      ctx,
+		gangs:    g.Unit(),
+		whole:    g.Composite(),
+		ours:     map[types.UID]bool{},
+		priority: p.view.State().PriorityOf(pod),
+
+		nodesFirst: p.view.State().ChoosesNodesFirst(g),
+	}
+	for _, each := range pl.gangs {
+		for _, m := range each.Members() {
+			pl.ours[m.Object.UID] = true
+		}
+	}
+	return pl
+}
+
+func (pl *plan) allowed() bool {
+	return !slices.ContainsFunc(pl.gangs, func(g *cluster.Group) bool { return !g.MayPreempt() })
+}
+
+// withdrawn takes the nominations away of members that the plan has no node for, other than of pod.
+func (pl *plan) withdrawn(pod *v1.Pod) (out []Nomination) {
+	for _, g := range pl.gangs {
+		for _, m := range g.Members() {
+			uid := m.Object.UID
+			if pod != nil && uid == pod.UID || pl.p.view.NominatedNode(uid) == "" {
+				continue
+			}
+			if !slices.ContainsFunc(pl.placed, func(o member) bool { return o.pod == m }) {
+				out = append(out, Nomination{UID: uid})
+			}
+		}
+	}
+	return out
+}
+
+// make looks for victims. It returns false if there are none with which the members would fit, or if they would fit
+// without anybody's going.
+func (pl *plan) make() bool {
+	pl.p.planned.Plans++
+	if !pl.findCandidates() {
+		return false
+	}
+	pl.compareMembers()
+	n, enough, counted := 0, false, false
+	if !pl.uncounted {
+		n, enough, counted = pl.count()
+	}
+	if !counted {
+		n, enough = pl.fewest()
+	}
+	if !enough || n == 0 && !pl.countsOnOthers() {
+		return false
+	}
+	if pl.shorten(n); (pl.alike || pl.nodesFirst && !pl.heeding) && !pl.fits() {
+		pl.alike, pl.heeding, pl.focus = false, true, nil // a plugin minds where others are, whatever the members say
+		pl.shorten(n)
+	}
+	if pl.nodesFirst && pl.replacements > maxReplacements {
+		pl.nodesFirst, pl.replacements = false, 0
+		n, _ = pl.fewest()
+		pl.shorten(n)
+	}
+	slices.SortFunc(pl.victims, moreImportant)
+	return (len(pl.victims) > 0 || pl.countsOnOthers()) && pl.p.view.State().MaySearchDevices()
+}
+
+// countsOnOthers reports whether room comes free without anybody's being asked to go. Devices that come free count only
+// if a member that wants some was placed on their node.
+func (pl *plan) countsOnOthers() bool {
+	if !pl.p.view.State().FollowsDeviceUsers() {
+		return len(pl.gone)+len(pl.awaited) > 0
+	}
+	return len(pl.gone) > 0 || slices.ContainsFunc(pl.placed, func(m member) bool {
+		return len(m.pod.Object.Spec.ResourceClaims) > 0 && slices.Contains(pl.awaited, m.node)
+	})
+}
+
+// fewest returns how many of the candidates, from the first on, have to go for the members to fit; all of them where
+// the nodes are chosen first, unless none has to. enough is false if they do not fit without all of them either.
+func (pl *plan) fewest() (n int, enough bool) {
+	if pl.tryFirst(0) {
+		return 0, true
+	}
+	// The fewer targets are gone, the less room there is: search the shortest list of them that is enough.
+	lowest, highest := 1, len(pl.candidates)
+	if highest == 0 || !pl.tryFirst(highest) {
+		return 0, false
+	}
+	for !pl.nodesFirst && lowest < highest {
+		if middle := (lowest + highest) / 2; pl.tryFirst(middle) {
+			highest = middle
+		} else {
+			lowest = middle + 1
+		}
+	}
+	return highest, true
+}
+
+// shorten places the members without the first n candidates and takes back those that need not go.
+func (pl *plan) shorten(n int) {
+	pl.startRehearsal(n)
+	defer pl.r.End()
+	if pl.placeAll() {
+		pl.takeBack()
+	}
+}
+
+// fits reports whether the members fit where the plan has them, one after the other.
+func (pl *plan) fits() bool {
+	planned, victims := pl.placed, pl.victims
+	pl.startRehearsal(0)
+	defer pl.r.End()
+	pl.victims = victims
+	for _, u := range victims {
+		pl.remove(u)
+	}
+	for _, m := range planned {
+		if !pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
+			return false
+		}
+		pl.put(m)
+	}
+	return true
+}
+
+// compareMembers settles whether the members are alike.
+func (pl *plan) compareMembers() {
+	pl.alike, pl.heeding = true, false
+	var first *v1.Pod
+	var claims string
+	for _, g := range pl.gangs {
+		for _, m := range pl.p.view.State().Placeable(g) {
+			own, shared := pl.p.claimsOf(m.Object)
+			if first == nil {
+				first, claims = m.Object, own
+			}
+			pl.heeding = pl.heeding || shared || sociable(m.Object)
+			pl.alike = pl.alike && similar(first, m.Object) && own == claims
+		}
+	}
+	affine, err := pl.p.handle.SnapshotSharedLister().NodeInfos().HavePodsWithAffinityList()
+	pl.heeding = pl.heeding || err != nil || len(affine) > 0
+	pl.alike = pl.alike && !pl.heeding
+}
+
+// sociable says whether it may matter to the pod where others are.
+func sociable(pod *v1.Pod) bool {
+	a := pod.Spec.Affinity
+	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) ||
+		len(pod.Spec.TopologySpreadConstraints) > 0 ||
+		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+			local := v1.VolumeSource{EmptyDir: v.EmptyDir}
+			return v.VolumeSource != local
+		})
+}
+
+// claimsOf returns what the pod's claims ask for; shared says that it may matter to the pod which devices others have
+// on other nodes.
+func (p *Preemption) claimsOf(pod *v1.Pod) (specs string, shared bool) {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return "", false
+	}
+	if !p.view.State().FreesDevices() {
+		return "", true
+	}
+	own, ok := p.view.State().OwnClaims(nil, pod)
+	return string(own), !ok
+}
+
+// similar compares pods. What it says of sociable ones is of no account.
+func similar(a, b *v1.Pod) bool {
+	x, y := a.Spec, b.Spec
+	x.Volumes, y.Volumes = nil, nil
+	return equality.Semantic.DeepEqual(x, y)
+}

@@ -1,0 +1,140 @@
+package preemption
+
+import (
+	"slices"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+)
+
+// What a plan takes back: targets that need not go.
+
+// takeBack puts every target back that need not go, the most important first, until none is left that could stay. Where
+// the nodes are chosen first, none could that was not put back at its turn.
+func (pl *plan) takeBack() {
+	if pl.nodesFirst && pl.heeding {
+		targets := slices.Clone(pl.victims)
+		slices.Reverse(targets)
+		pl.spareTogether(targets)
+		return
+	}
+	for {
+		kept := len(pl.victims)
+		for _, u := range slices.Backward(slices.Clone(pl.victims)) {
+			if pl.spare(u) {
+				pl.victims = slices.DeleteFunc(pl.victims, func(v *target) bool { return v == u })
+			}
+		}
+		if pl.alike || pl.nodesFirst || len(pl.victims) == kept {
+			return
+		}
+	}
+}
+
+// spare puts the target back if the members still fit then.
+func (pl *plan) spare(u *target) bool {
+	if pl.alike || pl.nodesFirst {
+		return pl.spareHere(u)
+	}
+	if pl.replacements++; pl.replacements > maxReplacements {
+		return false
+	}
+	before := slices.Clone(pl.placed)
+	pl.liftAll()
+	pl.restore(u)
+	if pl.placeAll() {
+		return true
+	}
+	pl.revert(before, u)
+	return false
+}
+
+func (pl *plan) liftAll() { pl.liftFrom(0) }
+
+// liftFrom takes the placed members from the i-th on off their nodes.
+func (pl *plan) liftFrom(i int) {
+	for len(pl.placed) > i {
+		pl.lift(len(pl.placed) - 1)
+	}
+}
+
+// spareTogether puts targets back, in their order, as long as the members still fit where they are: all of them at
+// once if they can stay, or else half of them and then the other half.
+func (pl *plan) spareTogether(targets []*target) {
+	if len(targets) == 0 || pl.replacements > maxReplacements {
+		return
+	}
+	if pl.replacements++; pl.spareInPlace(targets) {
+		pl.victims = slices.DeleteFunc(pl.victims, func(u *target) bool { return slices.Contains(targets, u) })
+	} else if half := len(targets) / 2; half > 0 {
+		pl.spareTogether(targets[:half])
+		pl.spareTogether(targets[half:])
+	}
+}
+
+// spareInPlace puts targets back if the members still fit then where they are, one after the other.
+func (pl *plan) spareInPlace(targets []*target) bool {
+	before := slices.Clone(pl.placed)
+	pl.liftAll()
+	for _, u := range targets {
+		pl.restore(u)
+	}
+	for _, m := range before {
+		if !pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
+			pl.revert(before, targets...)
+			return false
+		}
+		pl.put(m)
+	}
+	return true
+}
+
+// spareHere is spare for members that are alike: only those on the target's own nodes need another place, and if
+// there is none for one of them, no other order of placing would have found one. Where the nodes are chosen first, none
+// has another place.
+func (pl *plan) spareHere(u *target) bool {
+	before := slices.Clone(pl.placed)
+	var moved []member
+	for i := len(pl.placed) - 1; i >= 0; i-- {
+		m := pl.placed[i]
+		if slices.ContainsFunc(u.pods, func(v *cluster.Pod) bool { return v.Node == m.node }) {
+			moved = append(moved, m)
+			pl.lift(i)
+		}
+	}
+	pl.restore(u)
+	var homeless []member
+	for _, m := range slices.Backward(moved) {
+		if pl.r.Fits(pl.ctx, unplaced(m.pod), m.node) {
+			pl.put(m)
+		} else {
+			homeless = append(homeless, m)
+		}
+	}
+	for _, m := range homeless {
+		if m.node = pl.elsewhere(m); m.node == "" {
+			pl.revert(before, u)
+			return false
+		}
+		pl.put(m)
+	}
+	return true
+}
+
+// elsewhere returns another node for a member that must leave its own, "" for none.
+func (pl *plan) elsewhere(m member) string {
+	if pl.nodesFirst {
+		return ""
+	}
+	return pl.search(m.pod, m.within)
+}
+
+// revert takes targets out again and puts the members where they were.
+func (pl *plan) revert(before []member, targets ...*target) {
+	pl.liftAll()
+	for _, u := range targets {
+		pl.remove(u)
+	}
+	for _, m := range before {
+		pl.put(m)
+	}
+}
