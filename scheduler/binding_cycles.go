@@ -115,10 +115,10 @@ func (b *bindingCycles) reopen(reserve bool) {
 		seq uint64
 	}
 	var pods []placed
-	for _, p := range b.m.cluster.AllPods() {
-		if p.Stage != cluster.Waiting && p.Stage != cluster.Binding || b.of(p.Object) == nil {
-			continue
-		}
+	isOpen := func(p *cluster.Pod) bool {
+		return (p.Stage == cluster.Waiting || p.Stage == cluster.Binding) && b.of(p.Object) != nil
+	}
+	for _, p := range b.m.cluster.PodsThat(isOpen) {
 		seq := b.m.effects.decisionOf(p.Object.UID, Bind)
 		if w, waits := b.m.waits.pods.Get(p.Object.UID); waits {
 			seq = w.Seq

@@ -554,9 +554,10 @@ func (n *nominations) restore(r *canonical.Reader) {
 
 // restoreNamed makes named of the pods that were restored.
 func (n *nominations) restoreNamed() {
-	for _, p := range n.entities.cluster.AllPods() {
-		if p.Object.Spec.NodeName == "" {
-			n.noteNamed(p.Object)
-		}
+	named := func(p *cluster.Pod) bool {
+		return p.Object.Spec.NodeName == "" && p.Object.Status.NominatedNodeName != ""
+	}
+	for _, p := range n.entities.cluster.PodsThat(named) {
+		n.noteNamed(p.Object)
 	}
 }

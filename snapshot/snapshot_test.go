@@ -294,10 +294,16 @@ func TestAStateThatPacksTooWellIsRead(t *testing.T) {
 	t.Logf("a snapshot of %d bytes", len(data))
 }
 
-// BenchmarkRestart measures what a restart with 5,000 nodes and 100,000 pods takes, from the bytes of a
-// snapshot to the Machine.
+// BenchmarkRestart measures what a restart takes, from the bytes of a snapshot to the Machine.
 func BenchmarkRestart(b *testing.B) {
-	m := newMachine(b, 5000, 100_000)
+	for _, size := range []struct{ nodes, pods int }{{5000, 100_000}, {15_000, 300_000}} {
+		b.Run(fmt.Sprintf("nodes=%d/pods=%d", size.nodes, size.pods), func(b *testing.B) {
+			benchmarkRestart(b, newMachine(b, size.nodes, size.pods))
+		})
+	}
+}
+
+func benchmarkRestart(b *testing.B, m *scheduler.Machine) {
 	data := encode(b, m)
 	b.ReportMetric(float64(len(data))/1e6, "MB")
 	b.Run("capture", func(b *testing.B) { // what an append waits for
