@@ -73,6 +73,15 @@ func (s *Source) Live() bool { return s.live }
 // Unserved returns why a log that is being written to is read only as far as it is sealed; nil if it is not so.
 func (s *Source) Unserved() error { return s.unserved }
 
+// Behind returns why a log in a stream may have more than is read, although it was acknowledged before; nil if it has
+// not.
+func (s *Source) Behind() error {
+	if s.stream == nil {
+		return nil
+	}
+	return s.stream.Behind()
+}
+
 // A Writer is the process that tells what is not sealed yet.
 type Writer struct {
 	PID     int

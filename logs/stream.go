@@ -26,8 +26,7 @@ func (o Options) openStream(ctx context.Context, name string) (*Source, error) {
 		if err != nil {
 			return nil, errors.Join(err, log.Close())
 		}
-		o.report("%v: read up to entry %d, behind which there may be more: see that the servers run and reach one "+
-			"another", behind, last)
+		o.report("%v: read up to entry %d, behind which there may be more", behind, last)
 	}
 	s := &Source{path: at.String(), opts: o, reader: log, stream: log, beside: besideStream(ctx, log, 0)}
 	s.snapshots = snapshot.Series{Store: s.beside, Position: s.positionIn(ctx), Registry: o.Registry}

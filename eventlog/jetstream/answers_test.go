@@ -248,6 +248,9 @@ func TestALogIsOpenedAsTheLeaderOfMostServersHasIt(t *testing.T) {
 				must(t, again.Close())
 			}
 			tell(math.MaxInt64)
+			if _, err := a.Open(t.Context()); !errors.Is(err, jetstream.ErrNoMajority) {
+				t.Errorf("open for appending: error %v, want %v", err, jetstream.ErrNoMajority)
+			}
 			again, err := a.OpenReadOnly(t.Context())
 			must(t, err)
 			defer again.Close()

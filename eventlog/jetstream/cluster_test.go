@@ -115,6 +115,41 @@ func (c *cluster) address(t *testing.T, stream string) *jetstream.Address {
 	return parse(t, "nats://"+strings.Join(hosts, ",")+"/"+stream)
 }
 
+// Two of three servers are gone for good: the third one has no leader any more, and a reader has from it all that it
+// has, and is told that there may be more.
+func TestALogIsReadFromTheLastServer(t *testing.T) {
+	c := startCluster(t)
+	log, err := c.address(t, "jobs").Create(t.Context(), eventlog.Origin{})
+	must(t, err)
+	must(t, log.Append(t.Context(), 0, logtest.Entries(1, 500)))
+	must(t, log.Append(t.Context(), 500, logtest.Entries(501, 500)))
+	must(t, log.Close())
+	c.current(t, "jobs")
+	c.stop(1)
+	c.stop(2)
+	a := parse(t, c.servers[0].ClientURL()+"/jobs?patience=40s")
+	nc, _ := connected(t, c.servers[0])
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // until it has noticed
+		m, err := nc.Request("$JS.API.STREAM.MSG.GET.jobs", []byte(`{"seq":1}`), time.Second)
+		if err == nil && strings.Contains(string(m.Data), "10008") {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the server has a leader still")
+		}
+	}
+	reader, err := a.OpenReadOnly(t.Context())
+	must(t, err)
+	defer reader.Close()
+	if !errors.Is(reader.Behind(), jetstream.ErrNoMajority) {
+		t.Errorf("behind: %v, want %v", reader.Behind(), jetstream.ErrNoMajority)
+	}
+	wantEntries(t, reader, 1000)
+	if ok, err := reader.Reaches(t.Context(), 1001); ok || !errors.Is(err, jetstream.ErrNoMajority) {
+		t.Errorf("entry 1001 is reached: %t, error %v, want %v", ok, err, jetstream.ErrNoMajority)
+	}
+}
+
 // Each of three servers is shut down and started again while a log is appended to. No append fails, none is made twice,
 // and the log is that of the same entries in memory.
 func TestServersAreRestartedUnderAWriter(t *testing.T) {

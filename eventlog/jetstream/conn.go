@@ -37,6 +37,7 @@ type conn struct {
 	reconnects atomic.Uint64
 	base       uint64         // the message behind which the log's entries are; 0 for 1, see trim.go
 	origin     eventlog.Chain // the chain's end there, if base is not 0
+	anyone     bool           // messages are read from any server: the stream had no leader that most servers follow
 
 	mu      sync.Mutex
 	waiting map[int]waiter // requests under way, by number

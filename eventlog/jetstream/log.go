@@ -115,16 +115,21 @@ func (l *Log) begin(ctx context.Context, first []byte) error {
 		case refused != nil:
 			return refused
 		case !errors.Is(gerr, errNoMessage) || !pauses.wait(waiting):
-			return fmt.Errorf("%s: begin the log: %w", l.path, err)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("%s: begin the log: %w; then: %w: see that the servers run and reach one another", l.path,
+				err, gerr)
 		}
 	}
 }
 
-// Open opens a log for appending. The error wraps fs.ErrNotExist if there is none. Whoever has it open for appending is
-// superseded with the first append.
+// Open opens a log for appending. The error wraps fs.ErrNotExist if there is none, and ErrNoMajority if nothing
+// could be appended for now. Whoever has it open for appending is superseded with the first append.
 func (a *Address) Open(ctx context.Context) (*Log, error) { return a.open(ctx, false) }
 
-// OpenReadOnly opens a log for reading. If it is damaged, it can be read up to there.
+// OpenReadOnly opens a log for reading. If it is damaged, it can be read up to there. See Behind for what may be
+// missing at its end.
 func (a *Address) OpenReadOnly(ctx context.Context) (*Log, error) { return a.open(ctx, true) }
 
 func (a *Address) open(ctx context.Context, readOnly bool) (*Log, error) {
@@ -160,16 +165,24 @@ func (l *Log) meet(ctx context.Context, create bool) (info *jetstream.StreamInfo
 			return nil, err
 		}
 	}
-	info, l.behind, err = l.reads.newest(ctx)
+	most := leaderTime
+	if !l.readOnly { // nothing can be appended before there is one
+		most = l.at.Patience
+	}
+	info, l.behind, err = l.reads.newest(ctx, most)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		info, err = l.writes.create(ctx)
 		if hasCode(err, jetstream.JSErrCodeStreamNameInUse) { // somebody else was first
-			info, l.behind, err = l.reads.newest(ctx)
+			info, l.behind, err = l.reads.newest(ctx, most)
 		}
+	}
+	if err == nil && l.behind != nil && !l.readOnly {
+		err = l.behind
 	}
 	if err != nil {
 		return nil, err
 	}
+	l.reads.anyone = l.behind != nil
 	if err := l.at.checkStream(&info.Config, !l.readOnly); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -24,8 +25,8 @@ func (l *Log) Reaches(ctx context.Context, seq uint64) (bool, error) {
 
 // endNow returns the last entry that the stream has now, or any from enough on if it has that one.
 func (l *Log) endNow(ctx context.Context, enough uint64) (uint64, error) {
-	info, err := l.reads.info(ctx)
-	if err != nil {
+	info, behind, err := l.reads.newest(ctx, leaderTime)
+	if err = errors.Join(err, behind); err != nil { // what is only behind is not lost
 		return 0, err
 	}
 	if !info.Created.Equal(l.created) {

@@ -145,7 +145,7 @@ const (
 	// inTouch is how long ago most members have answered a leader at the most. They do so each second. A leader that is
 	// cut off from them takes 10 to 20 seconds to notice, and says until then that the stream ends where it did for it.
 	inTouch = 3 * time.Second
-	// leaderTime is how long a stream may be without a leader that is in touch: an election takes up to 9 seconds.
+	// leaderTime is how long readers wait for a leader that is in touch: an election takes up to 9 seconds.
 	leaderTime = 10 * time.Second
 )
 
@@ -153,25 +153,28 @@ const (
 // servers say may be less than what was acknowledged.
 var ErrNoMajority = errors.New("most of the servers that keep the stream do not answer, or it has no leader")
 
-// newest is info from a leader that is in touch with most members, once there is one. If there is none for leaderTime,
-// or as long as patience lasts, it returns the longest stream that a server told of, and behind is ErrNoMajority.
-func (c *conn) newest(ctx context.Context) (info *jetstream.StreamInfo, behind, err error) {
-	waiting, cancel := within(ctx, min(leaderTime, c.at.Patience))
+// newest is info from a leader that is in touch with most members, once there is one. If there is none for so long,
+// or for as long as patience lasts, it returns the longest stream that a server told of, and behind wraps
+// ErrNoMajority.
+func (c *conn) newest(ctx context.Context, most time.Duration) (info *jetstream.StreamInfo, behind, err error) {
+	waiting, cancel := within(ctx, min(most, c.at.Patience))
 	defer cancel()
 	var pauses backoff
-	for {
-		told, err := c.info(ctx)
-		if err != nil || leads(told) {
-			return told, nil, err
-		}
-		if info == nil || told.State.LastSeq >= info.State.LastSeq {
+	for asking := ctx; ; asking = waiting { // the first answer is worth all the patience
+		told, err := c.info(asking)
+		switch {
+		case err == nil && leads(told):
+			return told, nil, nil
+		case err == nil && (info == nil || told.State.LastSeq >= info.State.LastSeq):
 			info = told
+		case err != nil && (info == nil || waiting.Err() == nil):
+			return nil, nil, err
 		}
 		if !pauses.wait(waiting) {
 			if ctx.Err() != nil {
 				return nil, nil, context.Cause(ctx)
 			}
-			return info, fmt.Errorf("%s: %w", c.at, ErrNoMajority), nil
+			return info, fmt.Errorf("%s: %w: see that the servers run and reach one another", c.at, ErrNoMajority), nil
 		}
 	}
 }
@@ -181,7 +184,7 @@ func leads(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil { // a server of its own
 		return true
 	}
-	members, touched := len(info.Cluster.Replicas)+1, 1
+	members, touched := max(len(info.Cluster.Replicas)+1, info.Config.Replicas), 1
 	for _, r := range info.Cluster.Replicas {
 		if !r.Offline && r.Active > 0 && r.Active <= inTouch { // 0 says that it has not answered yet
 			touched++
@@ -217,8 +220,11 @@ type message struct {
 // errNoMessage says that there is no such message.
 var errNoMessage = errors.New("there is no such message")
 
-// get returns a message as the stream's leader has it.
+// get returns a message as the stream's leader has it, or, where there is none (conn.anyone), as any server has it.
 func (c *conn) get(ctx context.Context, seq uint64) (message, error) {
+	if c.anyone {
+		return c.getFromAnyone(ctx, seq)
+	}
 	var out struct {
 		Message struct {
 			Seq  uint64 `json:"seq"`
@@ -231,6 +237,31 @@ func (c *conn) get(ctx context.Context, seq uint64) (message, error) {
 		err = fmt.Errorf("%s: message %d: %w", c.at, seq, errNoMessage)
 	}
 	return message{seq, out.Message.Data}, err
+}
+
+// getFromAnyone returns a message as soon as any server has it. That none has it for answerTime is errNoMessage.
+func (c *conn) getFromAnyone(ctx context.Context, seq uint64) (message, error) {
+	waiting, cancel := within(ctx, min(answerTime, c.at.Patience))
+	defer cancel()
+	var pauses backoff
+	for {
+		got, err := c.some(waiting, pauses.answer(), seq, seq, nil)
+		switch {
+		case len(got) > 0:
+			return got[0], nil
+		case err != nil && !errors.Is(err, errNoAnswer) && !errors.Is(err, nats.ErrNoResponders):
+			return message{}, err
+		}
+		if !pauses.wait(waiting) {
+			if ctx.Err() != nil {
+				return message{}, context.Cause(ctx)
+			}
+			if err == nil {
+				err = errNoMessage
+			}
+			return message{}, fmt.Errorf("%s: message %d: %w", c.at, seq, err)
+		}
+	}
 }
 
 const (

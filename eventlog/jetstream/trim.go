@@ -76,16 +76,16 @@ func (a *Address) trim(ctx context.Context, before, margin uint64) (Trimmed, err
 	if err != nil {
 		return none, err
 	}
+	var behind error
+	if info, behind, err = c.newest(ctx, leaderTime); err != nil || behind != nil {
+		return none, errors.Join(err, behind)
+	}
 	config := info.Config
 	config.Metadata = maps.Clone(config.Metadata)
 	if config.Metadata == nil {
 		config.Metadata = map[string]string{}
 	}
 	config.Metadata[firstKey], config.Metadata[identityKey] = strconv.FormatUint(at, 10), identity
-	var behind error
-	if info, behind, err = c.newest(ctx); err != nil || behind != nil { // its end, as it is just now
-		return none, errors.Join(err, behind)
-	}
 	config.MaxMsgs = int64(info.State.LastSeq - (at - margin) + 1)
 	config.Discard = jetstream.DiscardOld
 	if _, err := c.update(ctx, config); err != nil {
