@@ -50,3 +50,6 @@ func (m *Machine) Mutate(behaviour uint32, what ...string) {
 
 // CountedEmpty returns how often a node was looked at to count what it would take if nothing ran there.
 func (m *Machine) CountedEmpty() int { return m.backfill.CountedEmpty() }
+
+// Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
+func (m *Machine) Walked() int { return m.backfill.Walked() }
