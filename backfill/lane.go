@@ -159,7 +159,7 @@ func (p *Planner) roomIsNotIt(l *lane, e *queue.Entity) (elsewhere, passed bool)
 		return false, false
 	}
 	if now := p.view.Versions(); room.versions != now {
-		room.versions, room.now = now, p.outlooksFor(e, needed).fitsNow()
+		room.versions, room.now = now, p.aheadFor(e, needed).fitsNow()
 	}
 	return room.now, false
 }
@@ -243,6 +243,32 @@ func objectsOf(demand outlook.Demand) (objects []*v1.Pod) {
 func (w *demandAsItWas) same(demand outlook.Demand) bool {
 	return w.demand.Same(demand) && slices.Equal(w.objects, objectsOf(demand))
 }
+
+// ahead tells when there is room for the demand of an entity.
+type ahead interface {
+	earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool)
+	fitsNow() bool
+}
+
+// aheadFor returns what tells when there is room for the demand of an entity: its outlooks, or a Horizon where that
+// answers the same for less.
+func (p *Planner) aheadFor(e *queue.Entity, demand outlook.Demand) ahead {
+	if _, limited := p.view.DomainsNow(e); !limited && len(p.view.KeptNodes()) == 0 {
+		if h, ok := p.projector.Horizon(p.view.Now(), demand); ok {
+			return horizon{h}
+		}
+	}
+	return p.outlooksFor(e, demand)
+}
+
+// horizon is a Horizon as one of the answers there are.
+type horizon struct{ *outlook.Horizon }
+
+func (h horizon) earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	return h.Earliest()
+}
+
+func (h horizon) fitsNow() bool { return h.FitsNow() }
 
 // outlooks are those for the demand of one entity: one of all nodes, or one of each domain that all of its pods may go
 // to.

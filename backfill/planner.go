@@ -28,9 +28,6 @@ type View interface {
 	// Free returns how much of a resource all nodes have free; ok is false if no node offers it.
 	Free(name v1.ResourceName) (amount int64, ok bool)
 
-	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
-	StandsForDevices(name v1.ResourceName) bool
-
 	// FirstInLane returns the first entity in a profile's lane of which wanted reports yes, nil for none. One of
 	// which it reports passed is not looked at again before something about it changes, or ForgetPassed is called.
 	FirstInLane(profile string, wanted func(e *queue.Entity) (yes, passed bool)) *queue.Entity
@@ -178,6 +175,7 @@ func (p *Planner) Version() uint64 { return p.changes }
 // ForgetMemos forgets everything that is no state. No later answer differs because of it.
 func (p *Planner) ForgetMemos() {
 	p.ForgetOvertaking()
+	p.projector.ForgetHorizons()
 	// any order: each by itself
 	for _, l := range p.lanes {
 		l.looked, l.room = lookedAt{}, nil
@@ -199,3 +197,7 @@ func (p *Planner) Work() (outlooks, trials, counts int) {
 // CountedEmpty returns how often a node was looked at to count what it would take of some pods if nothing ran there.
 // Tests bound it.
 func (p *Planner) CountedEmpty() int { return p.empty.counted }
+
+// Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
+// Tests bound it.
+func (p *Planner) Walked() int { return p.projector.Walked() }

@@ -117,7 +117,7 @@ func (p *Planner) proposeFor(profile string, r *reservation, versions Versions) 
 	if was.versions == versions && was.elsewhere == elsewhere && now < was.until && was.of.same(needed) {
 		return Proposal{}, false
 	}
-	o := p.outlooksFor(e, needed)
+	o := p.aheadFor(e, needed)
 	at, places, until, found := o.earliest()
 	var ended eventlog.Ending
 	switch {

@@ -324,6 +324,7 @@ func (s *State) PutFreed(earlier []FreedClaim) {
 // Allow makes a Waiting pod Binding.
 func (s *State) Allow(p *Pod) {
 	s.allowed++
+	s.touched(p.Node)
 	s.setStage(p, Binding)
 }
 

@@ -25,13 +25,25 @@ type Cluster interface {
 	// AmountOn returns what a node has of a resource, and how much of it its pods request. Of one that the node may
 	// have as devices it has more than anybody requests.
 	AmountOn(info fwk.NodeInfo, name v1.ResourceName) (allocatable, requested int64)
+
+	// ChangedSince returns the places in List of the nodes that changed since the answer before gave now; ok is false
+	// if it is not known any more. Where Beyond has changed, the places are none that mean anything.
+	ChangedSince(since uint64) (places []int32, now uint64, ok bool)
+	// Beyond returns a number that changes, among others, when a node comes or goes.
+	Beyond() uint64
+	// Allowed returns a number that changes when it becomes known of a pod that has a node when it ends.
+	Allowed() uint64
+	// StandsForDevices reports whether nodes may have the resource as devices, see AmountOn.
+	StandsForDevices(name v1.ResourceName) bool
 }
 
 // Projector makes Outlooks of a cluster.
 type Projector struct {
 	cluster          Cluster
 	outlooks, trials int
-	comparisons      bool // see CompareTolerations
+	comparisons      bool       // see CompareTolerations
+	horizons         []*Horizon // a memo: the one that was asked for last comes first
+	walked           int        // see Walked
 }
 
 // NewProjector returns a Projector that looks at the cluster.
@@ -39,7 +51,10 @@ func NewProjector(c Cluster) *Projector { return &Projector{cluster: c} }
 
 // CompareTolerations sets whether tolerations with the operators Lt and Gt count, as the feature gate
 // TaintTolerationComparisonOperators says. Without the call they do not.
-func (p *Projector) CompareTolerations(yes bool) { p.comparisons = yes }
+func (p *Projector) CompareTolerations(yes bool) {
+	p.comparisons = yes
+	p.ForgetHorizons()
+}
 
 // Work returns how many Outlooks were made, and how often it was tried whether their pods find a node each. Tests bound
 // both.

@@ -33,7 +33,7 @@ func TestAnEventCostsTheSameWhateverTheBacklog(t *testing.T) {
 }
 
 // work is what events have taken.
-type work struct{ looked, outlooks, counted int }
+type work struct{ looked, outlooks, walked, counted int }
 
 func compareWork(t *testing.T, small, large work, times int) {
 	t.Helper()
@@ -43,6 +43,7 @@ func compareWork(t *testing.T, small, large work, times int) {
 	}{
 		{"entities looked at", small.looked, large.looked},
 		{"outlooks", small.outlooks, large.outlooks},
+		{"looks at nodes for when there is room", small.walked, large.walked},
 		{"looks at an empty node", small.counted, large.counted},
 	} {
 		if most := times*c.small + 100; c.large > most {
@@ -90,7 +91,7 @@ profiles:
 	}
 	now := func() work {
 		outlooks, _, _ := e.Machine().Work()
-		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().CountedEmpty()}
+		return work{e.Machine().Queue().Looked(), outlooks, e.Machine().Walked(), e.Machine().CountedEmpty()}
 	}
 	before, placed := now(), turns.Placed
 	for range 60 {
@@ -100,5 +101,6 @@ profiles:
 	if turns.Placed == placed && policy == "BestEffort" {
 		t.Fatal("no gang was placed")
 	}
-	return work{after.looked - before.looked, after.outlooks - before.outlooks, after.counted - before.counted}
+	return work{after.looked - before.looked, after.outlooks - before.outlooks, after.walked - before.walked,
+		after.counted - before.counted}
 }

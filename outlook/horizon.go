@@ -1,0 +1,360 @@
+package outlook
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/rollcall-sched/rollcall/cluster"
+	"github.com/rollcall-sched/rollcall/eventlog"
+)
+
+// Horizon is what an Outlook of all nodes answers for a demand of pods that are alike, without a walk over the nodes:
+// how many of the pods each node takes, and when it takes more, is kept from one question to the next, and only nodes
+// that have changed are looked at again. It is a memo: an Outlook of the same demand gives the same answers.
+//
+// Why sums are enough: if all pods need the same, one pod takes the place of another. So there is room for the demand
+// as soon as the nodes take as many pods together as it wants, each node by itself.
+//
+// Example: of pods with 2 cpu, node a takes one now and another one from 10:00 on, node b takes one from 11:00 on. The
+// base is [1 0], and the steps are [10:00 a +1, 11:00 b +1]. A demand for 3 has room at 11:00.
+type Horizon struct {
+	projector *Projector
+	like      *v1.Pod // one of the pods
+	resources []v1.ResourceName
+	needs     []int64
+	devices   []bool // by resource: whether it stood for devices
+
+	nodes       []horizonNode
+	total       int64  // of all nodes' base
+	steps       []step // by time, then node
+	changes     uint64 // what is known of the nodes is of this change
+	beyond      uint64
+	allowed     uint64
+	wanted      int64
+	pods        []*cluster.Pod // of the demand that was asked about last
+	now         eventlog.Time
+	initialised bool
+}
+
+// horizonNode is what is known of a node.
+type horizonNode struct {
+	info       fwk.NodeInfo
+	generation int64
+	base       int32 // how many of the pods it takes now, when none has ended
+	fits       bool  // nothing but what its pods hold is in the way
+}
+
+// step is that pods that run on a node end, and how many more of the demand's the node takes from then on. A step by
+// none is kept: what has come free is taken before what was.
+type step struct {
+	at   eventlog.Time // as declared, also if it is past
+	node int32
+	more int32
+}
+
+// maxHorizons bounds for how many kinds of pods Horizons are kept. The one that was not asked for longest goes first.
+const maxHorizons = 16
+
+// mostOnNode bounds how many pods a node is counted to take, so that sums cannot overflow.
+const mostOnNode = math.MaxInt32 / 2
+
+// Horizon returns that of a demand, of all nodes now; ok is false if its pods are not alike, or it has several parts.
+// The next call changes it.
+func (p *Projector) Horizon(now eventlog.Time, demand Demand) (h *Horizon, ok bool) {
+	if len(demand.Parts) != 1 || demand.Enough != 1 {
+		return nil, false
+	}
+	pods, wanted := demand.Parts[0].Pods, demand.Parts[0].Wanted
+	if wanted < 1 || wanted > len(pods) || wanted >= mostOnNode || !demand.Passing && wanted != len(pods) ||
+		!interchangeable(pods) {
+		return nil, false
+	}
+	h = p.horizonOf(pods[0])
+	h.now, h.pods, h.wanted = now, pods, int64(wanted)
+	h.refresh()
+	return h, true
+}
+
+// ForgetHorizons forgets all that is remembered. No later answer differs because of it.
+func (p *Projector) ForgetHorizons() { p.horizons = nil }
+
+// Walked returns how often the pods of a node were gone through for a Horizon. Tests bound it.
+func (p *Projector) Walked() int { return p.walked }
+
+// horizonOf returns the Horizon for pods like this one, which becomes the first of all.
+func (p *Projector) horizonOf(pod *cluster.Pod) *Horizon {
+	resources := ResourcesOf([]*cluster.Pod{pod})
+	needs := make([]int64, len(resources))
+	for k, name := range resources {
+		needs[k] = pod.Amount(name)
+	}
+	at := slices.IndexFunc(p.horizons, func(h *Horizon) bool {
+		return slices.Equal(h.resources, resources) && slices.Equal(h.needs, needs) && sameNodes(h.like, pod.Object)
+	})
+	var h *Horizon
+	switch {
+	case at >= 0:
+		h = p.horizons[at]
+		p.horizons = slices.Delete(p.horizons, at, at+1)
+	default:
+		h = &Horizon{projector: p, like: pod.Object, resources: resources, needs: needs,
+			devices: make([]bool, len(resources))}
+		p.horizons = p.horizons[:min(len(p.horizons), maxHorizons-1)]
+	}
+	p.horizons = slices.Insert(p.horizons, 0, h)
+	return h
+}
+
+// refresh looks again at the nodes that have changed, or at all of them if it is not known which have.
+func (h *Horizon) refresh() {
+	c := h.projector.cluster
+	list, _ := c.List()
+	places, now, known := c.ChangedSince(h.changes)
+	beyond, allowed := c.Beyond(), c.Allowed()
+	// With another Beyond the places may be those of another list, and with another Allowed a generation says nothing
+	// of when the node's pods end.
+	known = known && h.beyond == beyond
+	switch {
+	case !h.initialised || !h.sameDevices() || !h.sameList(list) || !known && h.allowed != allowed:
+		h.countAll(list)
+	case known:
+		h.recount(places)
+	default:
+		h.recount(h.otherGenerations())
+	}
+	h.initialised, h.changes, h.beyond, h.allowed = true, now, beyond, allowed
+}
+
+// sameDevices reports whether each resource stands for devices as it did, and notes how it does.
+func (h *Horizon) sameDevices() bool {
+	same := true
+	for k, name := range h.resources {
+		stands := h.projector.cluster.StandsForDevices(name)
+		same = same && h.devices[k] == stands
+		h.devices[k] = stands
+	}
+	return same
+}
+
+func (h *Horizon) sameList(list []fwk.NodeInfo) bool {
+	if len(list) != len(h.nodes) {
+		return false
+	}
+	if h.beyond == h.projector.cluster.Beyond() {
+		return true // no node has come or gone
+	}
+	for i := range list {
+		if h.nodes[i].info != list[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *Horizon) otherGenerations() (places []int32) {
+	for i := range h.nodes {
+		if h.nodes[i].generation != h.nodes[i].info.GetGeneration() {
+			places = append(places, int32(i))
+		}
+	}
+	return places
+}
+
+func (h *Horizon) countAll(list []fwk.NodeInfo) {
+	h.nodes, h.steps, h.total = make([]horizonNode, len(list)), h.steps[:0], 0
+	for i, info := range list {
+		h.nodes[i].info = info
+		h.steps = h.count(int32(i), h.steps)
+	}
+	slices.SortFunc(h.steps, compareSteps)
+}
+
+func compareSteps(a, b step) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node)) }
+
+// recount looks at some nodes again.
+func (h *Horizon) recount(places []int32) {
+	if len(places) == 0 {
+		return
+	}
+	places = slices.Clone(places)
+	slices.Sort(places)
+	places = slices.Compact(places)
+	var again []step
+	for _, n := range places {
+		again = h.count(n, again)
+	}
+	slices.SortFunc(again, compareSteps)
+	old := slices.DeleteFunc(h.steps, func(s step) bool {
+		_, changed := slices.BinarySearch(places, s.node)
+		return changed
+	})
+	// From the end, so that what stands there already need not move more than once.
+	i, j := len(old)-1, len(again)-1
+	h.steps = append(old, again...)
+	for at := len(h.steps) - 1; j >= 0; at-- {
+		if i >= 0 && compareSteps(h.steps[i], again[j]) > 0 {
+			h.steps[at] = h.steps[i]
+			i--
+		} else {
+			h.steps[at] = again[j]
+			j--
+		}
+	}
+}
+
+// count looks at a node and its pods, and appends its steps by time.
+func (h *Horizon) count(n int32, steps []step) []step {
+	h.projector.walked++
+	node := &h.nodes[n]
+	h.total -= int64(node.base)
+	node.generation, node.base = node.info.GetGeneration(), 0
+	node.fits = mayRunOn(h.like, node.info.Node(), h.projector.comparisons)
+	if !node.fits {
+		return steps
+	}
+	free, ends := h.free(node.info), h.endsOn(node.info)
+	node.base = h.takes(free)
+	h.total += int64(node.base)
+	before := node.base
+	for _, e := range ends {
+		for k, name := range h.resources {
+			free[k] += e.pod.Amount(name)
+		}
+		takes := h.takes(free)
+		steps = append(steps, step{e.at, n, takes - before})
+		before = takes
+	}
+	return steps
+}
+
+// free is what a node has free now of each resource.
+func (h *Horizon) free(info fwk.NodeInfo) []int64 {
+	free := make([]int64, len(h.resources))
+	for k, name := range h.resources {
+		allocatable, requested := h.projector.cluster.AmountOn(info, name)
+		free[k] = allocatable - requested
+	}
+	return free
+}
+
+// endOn is when a pod ends, by what it declares.
+type endOn struct {
+	at  eventlog.Time
+	pod *cluster.Pod
+}
+
+// endsOn returns the pods on a node of which it is known when they end, by that time.
+func (h *Horizon) endsOn(info fwk.NodeInfo) (ends []endOn) {
+	for _, running := range info.GetPods() {
+		p := h.projector.cluster.Pod(running.GetPod().UID)
+		if at, ok := EndOf(p); ok {
+			ends = append(ends, endOn{at, p})
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b endOn) int { return cmp.Compare(a.at, b.at) })
+	return ends
+}
+
+// takes returns how many of the pods find room in some amounts.
+func (h *Horizon) takes(amounts []int64) int32 {
+	most := int64(mostOnNode)
+	for k, need := range h.needs {
+		if need > 0 {
+			most = min(most, max(0, amounts[k])/need)
+		}
+	}
+	return int32(most)
+}
+
+// FitsNow is that of the Outlook.
+func (h *Horizon) FitsNow() bool { return h.total >= h.wanted }
+
+// Earliest is that of the Outlook.
+func (h *Horizon) Earliest() (at eventlog.Time, places []eventlog.Place, until eventlog.Time, ok bool) {
+	until = math.MaxInt64
+	past, _ := slices.BinarySearchFunc(h.steps, h.now, func(s step, now eventlog.Time) int {
+		if s.at > now {
+			return 1
+		}
+		return -1
+	})
+	if past < len(h.steps) {
+		until = h.steps[past].at
+	}
+	total := h.total
+	for i := range past {
+		total += int64(h.steps[i].more)
+	}
+	at, ended := h.now, past
+	for total < h.wanted && ended < len(h.steps) {
+		at = h.steps[ended].at
+		for ; ended < len(h.steps) && h.steps[ended].at == at; ended++ {
+			total += int64(h.steps[ended].more)
+		}
+	}
+	if total < h.wanted {
+		return 0, nil, until, false
+	}
+	return at, h.places(at, h.steps[:ended]), until, true
+}
+
+// places returns places for the pods when those of the given steps have ended by a time. Room that has come free is
+// taken before room that is free now, each in the order of the nodes.
+func (h *Horizon) places(at eventlog.Time, ended []step) []eventlog.Place {
+	places := make([]eventlog.Place, 0, h.wanted)
+	put := func(node int32, pods int32) {
+		for ; pods > 0 && len(places) < int(h.wanted); pods-- {
+			uid := h.pods[len(places)].Object.UID
+			places = append(places, eventlog.Place{UID: uid, Node: h.nodes[node].info.Node().Name})
+		}
+	}
+	nodes := make([]int32, 0, len(ended))
+	for _, s := range ended {
+		nodes = append(nodes, s.node)
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	left := map[int32]int32{} // by node: how many more it takes beside those that take what has come free
+	for _, n := range nodes {
+		first, all := h.takesAt(h.nodes[n].info, at)
+		left[n] = all - first
+		if put(n, first); len(places) == int(h.wanted) {
+			return places
+		}
+	}
+	for n := range h.nodes {
+		takes, has := left[int32(n)]
+		if !has {
+			takes = h.nodes[n].base
+		}
+		if put(int32(n), takes); len(places) == int(h.wanted) {
+			break
+		}
+	}
+	return places
+}
+
+// takesAt returns how many of the pods find room on a node in what has come free there by a time, and in all.
+func (h *Horizon) takesAt(info fwk.NodeInfo, at eventlog.Time) (first, all int32) {
+	h.projector.walked++
+	free := h.free(info)
+	coming := make([]int64, len(free))
+	for k := range coming {
+		coming[k] = min(0, free[k])
+	}
+	for _, e := range h.endsOn(info) {
+		if e.at > at {
+			break
+		}
+		for k, name := range h.resources {
+			amount := e.pod.Amount(name)
+			coming[k] += amount
+			free[k] += amount
+		}
+	}
+	return h.takes(coming), h.takes(free)
+}
