@@ -61,5 +61,6 @@ func (m *Machine) Recounted() int { return m.nominated.visited }
 func (m *Machine) Planned() preemption.Planned {
 	return m.profiles.byName[v1.DefaultSchedulerName].Plugin(preemption.Name).(*preemption.Preemption).Planned()
 }
+
 // Walked returns how often the pods of a node were gone through to know when there is room for the first of a lane.
 func (m *Machine) Walked() int { return m.backfill.Walked() }
