@@ -42,9 +42,9 @@ away. The time in which the nodes are taken in is told apart.
 The score is that of the chosen nodes at the time of the choice: what kube-scheduler's NodeResourcesFit and
 NodeResourcesBalancedAllocation give them by default, of 200.
 
-With --preempt every GPU is taken by a pod of lower priority, half of them in gangs, of which every other one goes as a whole
-or not at all. Then all pods come at once, in gangs of 8, and each gang has to have some of the others evicted. What is
-evicted is gone at once.
+With --preempt every GPU is taken by a pod of lower priority, half of them in gangs, of which every other one goes as a
+whole or not at all. Then all pods come at once, in gangs of 8, and each gang has to have some of the others evicted.
+What is evicted is gone at once.
 
 With --backlog all nodes are full and gangs wait, with --hopeless also such as can never fit. One event comes each second
 of the log's time. What is measured then is the CPU time that an event takes.
@@ -115,8 +115,11 @@ func (b *coreBench) run(cmd *cobra.Command) error {
 		return b.runBacklog(cmd)
 	}
 	b.defaults(cmd)
-	if b.Preempt && cmd.Flags().Changed("batch") {
+	switch {
+	case b.Preempt && cmd.Flags().Changed("batch"):
 		return usageError{errors.New("--batch says nothing with --preempt: all pods come at once")}
+	case b.Preempt && b.Idle > 0:
+		return usageError{errors.New("--idle says nothing with --preempt: no node has room when gangs preempt")}
 	}
 	if err := b.check(); err != nil {
 		return err

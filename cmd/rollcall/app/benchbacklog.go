@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/plugins/coscheduling"
@@ -35,9 +36,8 @@ func (l *backlogBench) register(cmd *cobra.Command) {
 // asked reports whether a backlog is to be measured.
 func (l *backlogBench) asked() bool { return l.waiting != 0 || l.hopeless != 0 }
 
-// unfit are the flags that say something about another workload.
-var unfit = []string{"pods", "gang", "shapes", "spread", "dra", "preempt", "sample", "idle", "batch", "limit",
-	"classes", "memprofile"}
+// ofBacklog are the flags of "rollcall bench" that say something about a backlog.
+var ofBacklog = []string{"backlog", "hopeless", "policy", "events", "nodes", "dir", "log", "cpuprofile", "output"}
 
 // check says what is wrong with the flags.
 func (l *backlogBench) check(cmd *cobra.Command) error {
@@ -49,11 +49,15 @@ func (l *backlogBench) check(cmd *cobra.Command) error {
 	if !l.asked() {
 		return nil
 	}
-	for _, name := range unfit {
-		if cmd.Flags().Changed(name) {
-			return usageError{fmt.Errorf("--%s says nothing about a backlog: leave it out, or --backlog and --hopeless",
-				name)}
+	unfit := ""
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if unfit == "" && f.Changed && !slices.Contains(ofBacklog, f.Name) {
+			unfit = f.Name
 		}
+	})
+	if unfit != "" {
+		return usageError{fmt.Errorf("--%s says nothing about a backlog: leave it out, or --backlog and --hopeless",
+			unfit)}
 	}
 	if !slices.Contains(coscheduling.QueuePolicies, coscheduling.QueuePolicy(l.policy)) {
 		return usageError{fmt.Errorf("--policy is %q: want one of %v", l.policy, coscheduling.QueuePolicies)}

@@ -49,8 +49,8 @@ where the pod's gang was stopped at another member, the cycle of that one too.
 
 With -o json, a pending pod or gang has a "reason" with a code: docs/GANGS.md has the table.
 
-Of a log with an index only the entries are read that the answer needs: damage in the midst of the log is not found then.
-rollcall log verify finds it.
+Of a log with an index only the entries are read that the answer needs: damage in the midst of the log is not found
+then. "rollcall log verify" finds it.
 
 The state is rebuilt from the newest snapshot that is old enough, or from the first entry. If a log's first entries were
 archived and are not there, and in a bundle, the answer rests on the first snapshot and says from which entry on the
