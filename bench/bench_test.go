@@ -150,6 +150,11 @@ func TestEvictionsHaveATableWhereThereAreAny(t *testing.T) {
 		o.Results[who] = []*throughput.Result{{Evicted: evicted, CPUSeconds: 2}}
 	}
 	c := &comparison{}
+	o.Results[allNodes][0].DevicesTwice = 3
+	want := "preempt, kube-scheduler, all nodes: 3 pods got a device that another pod had."
+	if table := c.table([]outcome{o}, 1); !strings.Contains(table, want) {
+		t.Errorf("no %q in\n%s", want, table)
+	}
 	if table, want := c.table([]outcome{{name: "gangs"}, o}, 1),
 		"| preempt | 2.0 | 1.0 | 200.0 | 100.0 (100.0–100.0) | 200.0 (200.0–200.0) |"; !strings.Contains(table, want) {
 		t.Errorf("no %q in\n%s", want, table)

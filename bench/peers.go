@@ -226,6 +226,22 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 			score(scores[allNodes]), score(scores[rollcall]),
 			o.of(sampled, peakMiB), o.of(allNodes, peakMiB), o.of(rollcall, peakMiB))
 	}
+	b.WriteString(devicesTwice(outcomes))
+	return b.String()
+}
+
+// devicesTwice says of how many pods kube-scheduler's devices were those of other pods; "" if of none.
+func devicesTwice(outcomes []outcome) string {
+	var b strings.Builder
+	for _, o := range outcomes {
+		for _, scheduler := range []int{sampled, allNodes} {
+			name := map[int]string{sampled: "its sample", allNodes: "all nodes"}[scheduler]
+			if n := o.of(scheduler, twiceGiven); n > 0 {
+				fmt.Fprintf(&b, "\n%s, kube-scheduler, %s: %.0f pods got a device that another pod had.\n", o.name,
+					name, n)
+			}
+		}
+	}
 	return b.String()
 }
 

@@ -148,3 +148,4 @@ func podsPerSecond(r *throughput.Result) float64 { return r.PodsPerSecond }
 func peakMiB(r *throughput.Result) float64       { return float64(r.PeakRSS) / (1 << 20) }
 func evictedPerCPU(r *throughput.Result) float64 { return float64(r.Evicted) / cmp.Or(r.CPUSeconds, 1) }
 func podsPerCPU(r *throughput.Result) float64    { return float64(r.Placed) / cmp.Or(r.CPUSeconds, 1) }
+func twiceGiven(r *throughput.Result) float64    { return float64(r.DevicesTwice) }

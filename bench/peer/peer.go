@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
@@ -297,6 +298,7 @@ func (h *harness) measure(ctx context.Context, r *throughput.Result) error {
 	r.CPUSeconds, r.WallSeconds, r.PeakRSS = (throughput.CPUTime() - cpu).Seconds(), wall, throughput.PeakRSS()
 	r.Decisions, r.Complete = r.Placed, r.Placed == h.Pods
 	r.Touches, r.Evicted = h.touches.Load(), int(h.binder.evictions.Load())
+	r.DevicesTwice = h.binder.devices.twice()
 	r.PodsPerSecond, r.DecisionsPerSecond = float64(r.Placed)/wall, float64(r.Placed)/wall
 	r.LatencyP50, r.LatencyP99 = throughput.Percentiles(h.binder.latencies())
 	if h.Stopped != nil {
@@ -382,7 +384,7 @@ func newBinder(pods int) *binder {
 	return &binder{given: make([]atomic.Int64, pods), boundAt: make([]atomic.Int64, pods),
 		node:     make([]atomic.Int32, pods),
 		reserved: make([]atomic.Int64, pods), left: make([]atomic.Int64, pods),
-		devices: deviceBook{use: workload.InUse{}}, done: make(chan struct{})}
+		devices: deviceBook{use: workload.InUse{}, doubled: map[types.UID]bool{}}, done: make(chan struct{})}
 }
 
 // Name implements fwk.Plugin.

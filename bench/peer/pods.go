@@ -3,7 +3,6 @@ package peer
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -127,20 +127,16 @@ func (s *podStore) of(namespace, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// statusPatch is what the scheduler writes of a pod's status. All it ever writes are conditions and the nominated node.
+// statusPatch is what the scheduler writes of a pod.
 type statusPatch struct {
-	Status map[string]json.RawMessage `json:"status"`
+	Status json.RawMessage `json:"status"`
 }
 
 // patch is the reaction to a pod whose status is patched.
 func (s *podStore) patch(action clienttesting.Action) (handled bool, ret runtime.Object, err error) {
 	written, ok := action.(clienttesting.PatchAction)
-	if !ok || action.GetSubresource() != "status" {
+	if !ok || action.GetSubresource() != "status" || written.GetPatchType() != types.StrategicMergePatchType {
 		return true, nil, fmt.Errorf("a pod's %q is to be patched by a %T", action.GetSubresource(), action)
-	}
-	var p statusPatch
-	if err := json.Unmarshal(written.GetPatch(), &p); err != nil {
-		return true, nil, fmt.Errorf("patch of pod %s: %w", written.GetName(), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,62 +145,30 @@ func (s *podStore) patch(action clienttesting.Action) (handled bool, ret runtime
 		return true, nil, err
 	}
 	pod := before.DeepCopy()
-	// any order: each is a field of its own
-	for field, value := range p.Status {
-		if err := patchField(&pod.Status, field, value); err != nil {
-			return true, nil, fmt.Errorf("patch of pod %s: %s: %w", pod.Name, field, err)
-		}
+	if err := patchStatus(&pod.Status, written.GetPatch()); err != nil {
+		return true, nil, fmt.Errorf("patch of pod %s: %w", pod.Name, err)
 	}
 	s.put(pod)
 	s.watch.Modify(pod) // within the lock, so that the watch tells it in the order of the versions
 	return true, pod, nil
 }
 
-func patchField(status *corev1.PodStatus, field string, value json.RawMessage) error {
-	switch field {
-	case "nominatedNodeName":
-		status.NominatedNodeName = "" // null takes it away
-		return json.Unmarshal(value, &status.NominatedNodeName)
-	case "conditions":
-		var conditions []corev1.PodCondition
-		if err := json.Unmarshal(value, &conditions); err != nil {
-			return err
-		}
-		for _, c := range conditions {
-			i := slices.IndexFunc(status.Conditions, func(o corev1.PodCondition) bool { return o.Type == c.Type })
-			if i < 0 {
-				status.Conditions = append(status.Conditions, c)
-				continue
-			}
-			merged := status.Conditions[i]
-			if err := mergeCondition(&merged, value, c.Type); err != nil {
-				return err
-			}
-			status.Conditions[i] = merged
-		}
-		return nil
-	case "$setElementOrder/conditions":
-		return nil // there is no order that counts
-	}
-	return fmt.Errorf("the scheduler is not known to write that")
-}
-
-// mergeCondition writes into a condition the fields that the patch has of the one of its type.
-func mergeCondition(into *corev1.PodCondition, patch json.RawMessage, of corev1.PodConditionType) error {
-	var each []json.RawMessage
-	if err := json.Unmarshal(patch, &each); err != nil {
+// patchStatus applies a patch of a pod to its status, which is small beside the pod.
+func patchStatus(status *corev1.PodStatus, patch []byte) error {
+	var p statusPatch
+	if err := json.Unmarshal(patch, &p); err != nil {
 		return err
 	}
-	for _, raw := range each {
-		var named struct{ Type corev1.PodConditionType }
-		if err := json.Unmarshal(raw, &named); err != nil {
-			return err
-		}
-		if named.Type == of {
-			return json.Unmarshal(raw, into)
-		}
+	before, err := json.Marshal(status)
+	if err != nil {
+		return err
 	}
-	return nil
+	after, err := strategicpatch.StrategicMergePatch(before, p.Status, corev1.PodStatus{})
+	if err != nil {
+		return err
+	}
+	*status = corev1.PodStatus{}
+	return json.Unmarshal(after, status)
 }
 
 // delete is the reaction to a pod that is deleted: it is gone at once.

@@ -268,16 +268,34 @@ func (h *harness) leave(i int) error {
 type deviceBook struct {
 	mu  sync.Mutex
 	use workload.InUse
+	// doubled are the pods that were given a device that another pod had. kube-scheduler 1.37 does so now and then when
+	// gangs with devices come one after the other. If the bind were refused it would try the same for ever.
+	doubled map[types.UID]bool
 }
 
 func (b *deviceBook) take(pod types.UID, node string, allocation *resourcev1.AllocationResult) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.use.Take(pod, node, allocation)
+	err := b.use.Take(pod, node, allocation)
+	if errors.Is(err, workload.ErrInUse) {
+		b.doubled[pod] = true
+		return nil
+	}
+	return err
 }
 
 func (b *deviceBook) leave(pod types.UID, allocation *resourcev1.AllocationResult) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.doubled[pod] {
+		return nil
+	}
 	return b.use.Leave(pod, allocation)
+}
+
+// twice is how many pods were given a device that another pod had.
+func (b *deviceBook) twice() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.doubled)
 }

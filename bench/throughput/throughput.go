@@ -84,6 +84,8 @@ type Result struct {
 	Evicted  int `json:"evicted,omitempty"`
 	Evictors int `json:"evictors,omitempty"`
 
+	// DevicesTwice is how many pods kube-scheduler has given a device that another pod had. Rollcall's run would fail.
+	DevicesTwice int `json:"devicesTwice,omitempty"`
 	// Touches is how often kube-scheduler was told of an object that had not changed but in a label, because for a time
 	// it bound no pod.
 	Touches int64 `json:"touches,omitempty"`

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -103,8 +104,11 @@ func (s Spec) Allocated(i int, allocation *resourcev1.AllocationResult) *resourc
 // InUse are the devices that pods have, by driver, pool and name. It is not safe for concurrent use.
 type InUse map[[3]string]types.UID
 
-// Take gives a pod the devices of its claim's allocation. It is an error if that is not one device of the node's, or if
-// another pod has it.
+// ErrInUse is wrapped by the error for a device that another pod has.
+var ErrInUse = errors.New("another pod has it")
+
+// Take gives a pod the devices of its claim's allocation. It is an error if that is not one device of the node's, and
+// one that wraps ErrInUse if another pod has it.
 func (u InUse) Take(pod types.UID, node string, allocation *resourcev1.AllocationResult) error {
 	if allocation == nil || len(allocation.Devices.Results) != 1 {
 		return fmt.Errorf("pod %s has a claim for one device, and got the allocation %v", pod, allocation)
@@ -116,7 +120,7 @@ func (u InUse) Take(pod types.UID, node string, allocation *resourcev1.Allocatio
 	}
 	device := [3]string{r.Driver, r.Pool, r.Device}
 	if other, taken := u[device]; taken {
-		return fmt.Errorf("pod %s was given %s of %s, which pod %s has", pod, r.Device, node, other)
+		return fmt.Errorf("pod %s was given %s of %s: %w: %s", pod, r.Device, node, ErrInUse, other)
 	}
 	u[device] = pod
 	return nil

@@ -208,7 +208,7 @@ func TestADeviceIsTakenByOnePodAtATime(t *testing.T) {
 	if err := u.Take("a", NodeName(0), first); err != nil {
 		t.Fatal(err)
 	}
-	if u.Take("b", NodeName(0), first) == nil || u.Leave("b", first) == nil {
+	if !errors.Is(u.Take("b", NodeName(0), first), ErrInUse) || u.Leave("b", first) == nil {
 		t.Error("another pod takes, or leaves, the device of the first")
 	}
 	if err := errors.Join(u.Leave("a", first), u.Take("b", NodeName(0), first)); err != nil {
