@@ -192,12 +192,11 @@ func (r *Report) unread() error {
 	if r.Unread == "" {
 		return nil
 	}
-	return fmt.Errorf(
-		"only a part of %s was checked, because it is being written to, and its end could not be had (%s): "+
-			"verify it again when its writer has ended",
-		r.Path,
-		r.Unread,
-	)
+	why, when := "because it is being written to, and its end could not be had", "its writer has ended"
+	if logs.InStream(r.Path) {
+		why, when = "because its stream may have more", "the servers answer"
+	}
+	return fmt.Errorf("only a part of %s was checked, %s (%s): verify it again when %s", r.Path, why, r.Unread, when)
 }
 
 // doubt is the error for a log of which it is not known whether it had more entries.

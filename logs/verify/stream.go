@@ -28,6 +28,9 @@ func runStream(ctx context.Context, name string, opts Options) (*Report, error) 
 	if err != nil && !errors.As(err, &damage) {
 		return nil, err
 	}
+	if behind := log.Behind(); behind != nil {
+		r.Unread = behind.Error()
+	}
 	r.found(damage)
 	if damage == nil {
 		if err := v.checkBeside(); err != nil {

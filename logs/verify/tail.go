@@ -53,9 +53,6 @@ func (v *verifier) tail(ctx context.Context) error {
 		v.report.Unread = v.log.Unserved().Error()
 		return nil
 	}
-	if behind := v.log.Behind(); behind != nil {
-		v.report.Unread = behind.Error()
-	}
 	last, err := v.log.Last()
 	if err != nil {
 		return err
