@@ -193,6 +193,10 @@ func (n *nominations) checkCounted() {
 			panic(fmt.Sprintf("scheduler: nominated pod %s counts: %v, with priority %d; it was not looked at again",
 				uid, counts, n.priorities[uid]))
 		}
+		if p := n.entities.cluster.Pod(uid); p != nil && n.repels(p) != n.termed[uid] {
+			panic(fmt.Sprintf("scheduler: nominated pod %s has required anti-affinity: %v; it was not looked at again",
+				uid, n.repels(p)))
+		}
 	}
 }
 
@@ -332,11 +336,16 @@ func (n *nominations) noteTerms(p *cluster.Pod) {
 	if p == nil {
 		return
 	}
-	if uid := p.Object.UID; n.own[uid] && len(p.Info().GetRequiredAntiAffinityTerms()) > 0 {
-		n.termed[uid] = true
+	if n.repels(p) {
+		n.termed[p.Object.UID] = true
 	} else {
-		delete(n.termed, uid)
+		delete(n.termed, p.Object.UID)
 	}
+}
+
+// repels reports whether a Decision nominated a pod and it has required anti-affinity.
+func (n *nominations) repels(p *cluster.Pod) bool {
+	return n.own[p.Object.UID] && len(p.Info().GetRequiredAntiAffinityTerms()) > 0
 }
 
 // nominatedEntities are the nominations of each entity, and these entities in the order of their first nodes.
