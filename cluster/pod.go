@@ -187,7 +187,7 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 	delete(s.returned, uid)
 	s.waits.release(uid)
 	s.leave(p)
-	s.moved = append(s.moved, uid)
+	s.noteMoved(uid)
 	delete(s.pods, uid)
 	delete(s.byName, types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name})
 	s.informers.Delete(eventlog.Pods, p.Object.Namespace, p.Object.Name)
@@ -196,10 +196,19 @@ func (s *State) DeletePod(uid types.UID) (*Pod, error) {
 
 // TakeMoved returns the pods that came, changed, went, or have come to another stage since it was called last, some of
 // them more than once. It is valid until the state changes again.
+//
+// Nothing is kept before the first call: who calls it looks at all pods then.
 func (s *State) TakeMoved() []types.UID {
 	moved := s.moved
-	s.moved = s.moved[:0]
+	s.moved, s.movesTaken = s.moved[:0], true
 	return moved
+}
+
+// noteMoved notes a pod for TakeMoved, if anybody asks.
+func (s *State) noteMoved(uid types.UID) {
+	if s.movesTaken {
+		s.moved = append(s.moved, uid)
+	}
 }
 
 // enter has the pod come to a stage, and ends its wait if it waits no more.
@@ -208,7 +217,7 @@ func (s *State) enter(p *Pod, stage Stage) {
 		s.waits.release(p.Object.UID)
 	}
 	p.Stage = stage
-	s.moved = append(s.moved, p.Object.UID)
+	s.noteMoved(p.Object.UID)
 	if stage == Binding {
 		delete(s.returned, p.Object.UID) // another bind takes the place of the one that is under way
 	}

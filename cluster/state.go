@@ -32,6 +32,7 @@ type State struct {
 	version     uint64      // see Version
 	beyond      uint64      // see Beyond
 	moved       []types.UID // see TakeMoved
+	movesTaken  bool        // it was called
 	changed     journal     // see ChangedSince
 
 	withAffinity         nodeSet

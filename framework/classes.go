@@ -124,9 +124,17 @@ func (p *Profile) prepareClasses(off bool) {
 	}
 	for _, point := range []ExtensionPoint{Filter, Score} {
 		for _, name := range p.at[point] {
-			p.unranked = p.unranked || p.apart[p.ids[name]] && !slices.Contains(besideClasses, name)
+			p.unranked = p.unranked || p.isUnknown(name)
 		}
 	}
+	p.uncounted = p.unranked || slices.ContainsFunc(p.at[PreFilter], func(name string) bool {
+		return name != coscheduling && p.isUnknown(name) // that one looks at the gang, not at what is placed
+	})
+}
+
+// isUnknown reports whether it is not known on what a plugin's answers rest.
+func (p *Profile) isUnknown(name string) bool {
+	return p.apart[p.ids[name]] && !slices.Contains(besideClasses, name)
 }
 
 // reset drops everything: the world has another version now.

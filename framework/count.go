@@ -25,7 +25,7 @@ type Count struct {
 // no memos: a count answers what a search would, and is to be compared with it.
 func (r *Rehearsal) Count(ctx context.Context, pod *v1.Pod) *Count {
 	p := r.p
-	if p.classes.off || p.unranked || !p.restsOnNodes(ctx, pod) {
+	if p.classes.off || p.uncounted || !p.restsOnNodes(ctx, pod) {
 		return nil
 	}
 	nodes, err := p.stage.List()

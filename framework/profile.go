@@ -47,6 +47,7 @@ type Profile struct {
 	apart        []bool         // by plugin id: the plugin stands apart from every class
 	bindingCycle bool           // some plugin takes part in binding cycles
 	unranked     bool           // what some plugin says of a node may change though the node does not
+	uncounted    bool           // so may what some plugin says of a pod before nodes are looked at, see Count
 
 	placeSurveyors []PlaceSurveyor
 

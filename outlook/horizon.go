@@ -118,8 +118,9 @@ func (h *Horizon) refresh() {
 	// With another Beyond the places may be those of another list, and with another Allowed a generation says nothing
 	// of when the node's pods end.
 	known = known && h.beyond == beyond
+	devices := h.sameDevices() // which notes how they stand, also where all is counted anyway
 	switch {
-	case !h.initialised || !h.sameDevices() || !h.sameList(list) || !known && h.allowed != allowed:
+	case !h.initialised || !devices || !h.sameList(list) || !known && h.allowed != allowed:
 		h.countAll(list)
 	case known:
 		h.recount(places)

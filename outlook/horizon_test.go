@@ -7,9 +7,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"github.com/rollcall-sched/rollcall/cluster"
@@ -215,5 +217,42 @@ func TestAHorizonKnowsWhenAPodEndsThatWasHeld(t *testing.T) {
 	h, _ := p.Horizon(start, demand)
 	if at, _, _, ok := h.Earliest(); !ok || at != start.Add(time.Hour) {
 		t.Errorf("room at %v, %t; the pod ends after an hour", at, ok)
+	}
+}
+
+// A resource stands for devices when a Horizon is first asked about, and is one of the nodes when it is asked about
+// next.
+func TestAHorizonKnowsWhenAResourceStandsForDevicesNoMore(t *testing.T) {
+	const gpu = "example.com/gpu"
+	for _, deleted := range []bool{true, false} {
+		w := newWorld(t, 1)
+		w.MakeClaims(true)
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+			Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(gpu)}}
+		if _, err := w.Upsert(eventlog.DeviceClasses, class); err != nil {
+			t.Fatal(err)
+		}
+		pod := w.pod("m", "1", 0).Object.DeepCopy()
+		pod.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
+		if _, err := w.UpsertPod(pod); err != nil {
+			t.Fatal(err)
+		}
+		p, demand := outlook.NewProjector(w), outlook.DemandOf(w.Pod(pod.UID))
+		if h, ok := p.Horizon(start, demand); !ok || !h.FitsNow() {
+			t.Fatal("devices are in the way of a pod that may get some")
+		}
+		if deleted {
+			w.Delete(eventlog.DeviceClasses, "", "gpu")
+		} else {
+			class = class.DeepCopy()
+			class.Spec.ExtendedResourceName = nil
+			if _, err := w.Upsert(eventlog.DeviceClasses, class); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, _ := p.Horizon(start, demand)
+		if now, want := h.FitsNow(), p.Outlook(start, demand, nil).FitsNow(); now != want {
+			t.Errorf("the class is deleted: %t: fits now %t, by an Outlook %t", deleted, now, want)
+		}
 	}
 }

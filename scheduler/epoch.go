@@ -43,6 +43,7 @@ func (m *Machine) startEpoch(p *eventlog.EpochStarted) error {
 	}
 	if !m.rules.knowsOwnNominations() {
 		clear(m.nominated.own)
+		clear(m.nominated.termed)
 	}
 	if !m.rules.hearsOfEvictions() {
 		m.effects.evictions = newEvictions()

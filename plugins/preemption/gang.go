@@ -98,7 +98,7 @@ func (p *Preemption) bestPlan(ctx context.Context, pod *v1.Pod, g *cluster.Group
 		pl := p.newPlan(ctx, pod, g)
 		pl.limit = p.leavingOut(nodes, without)
 		made := pl.make()
-		if invariants {
+		if invariants && pl.wasCounted {
 			p.checkCounted(ctx, pod, g, pl, made)
 		}
 		if made && (best == nil || pl.compare(best) < 0) {

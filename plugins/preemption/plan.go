@@ -50,6 +50,7 @@ type plan struct {
 	alike        bool // all members are the same to every plugin, and take no notice of other pods
 	replacements int
 	uncounted    bool     // the plan is made without counting, to be compared
+	wasCounted   bool     // how many have to go was counted
 	focus        []string // the nodes on which alone a member fits, by a count, sorted; nil: it is not known
 
 	r       *framework.Rehearsal
@@ -112,11 +113,11 @@ func (pl *plan) make() bool {
 		return false
 	}
 	pl.compareMembers()
-	n, enough, counted := 0, false, false
+	n, enough := 0, false
 	if !pl.uncounted {
-		n, enough, counted = pl.count()
+		n, enough, pl.wasCounted = pl.count()
 	}
-	if !counted {
+	if !pl.wasCounted {
 		n, enough = pl.fewest()
 	}
 	if !enough || n == 0 && !pl.countsOnOthers() {
