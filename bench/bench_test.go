@@ -164,6 +164,53 @@ func TestEvictionsHaveATableWhereThereAreAny(t *testing.T) {
 	}
 }
 
+func TestKubeSchedulerWithAllNodesMayBeLeftOut(t *testing.T) {
+	c := comparison{rounds: 1, limit: time.Minute, only: []string{"shape"}, nodes: 70, pods: 52, dir: t.TempDir(),
+		skipAllNodes: true, chart: filepath.Join(t.TempDir(), "peer.svg")}
+	var out bytes.Buffer
+	if err := c.run(context.Background(), &out); err != nil {
+		t.Fatal(err)
+	}
+	of := [][]int{{3, 6}, {3, 6}, {4, 7}} // by table, where the cells of kube-scheduler with all nodes are
+	for row := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(row, "| one shape |") || len(of) == 0 {
+			continue
+		}
+		cells := strings.Split(row, "|")
+		for _, i := range of[0] {
+			if cells[i] != " – " {
+				t.Errorf("%q in cell %d of %s", cells[i], i, row)
+			}
+		}
+		of = of[1:]
+	}
+	if len(of) != 0 {
+		t.Errorf("%d tables are missing in\n%s", len(of), out.String())
+	}
+	if svg := read(t, c.chart); strings.Contains(svg, contestants[allNodes].Name) {
+		t.Errorf("the chart has who did not run:\n%s", svg)
+	}
+}
+
+func TestPreemptionHasTimeToPlaceAPod(t *testing.T) {
+	for _, s := range scenarios {
+		want := time.Second
+		if s.Key == "preempt" {
+			want = preemptLimit
+		}
+		if got := s.limit(time.Second); got != want {
+			t.Errorf("%s: %s, want %s", s.Key, got, want)
+		}
+		if s.limit(0) != 0 || s.limit(time.Hour) != time.Hour {
+			t.Errorf("%s: a limit that is longer, or none, is not kept", s.Key)
+		}
+	}
+	table := (&comparison{limit: time.Minute}).table([]outcome{{Scenario: "preempt", name: "evict"}}, 1)
+	if want := "stopped after 1m0s (evict: 2m10s):"; !strings.Contains(table, want) {
+		t.Errorf("no %q in\n%s", want, table)
+	}
+}
+
 func TestWhoPlacedNothingHasNoScoreAndNoRatio(t *testing.T) {
 	o := outcome{name: "gangs"}
 	o.Results[sampled] = []*throughput.Result{{PodsPerSecond: 10, RunningScores: []float64{150}}}

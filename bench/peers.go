@@ -23,6 +23,7 @@ type comparison struct {
 	rounds             int
 	limit              time.Duration
 	only               []string
+	skipAllNodes       bool
 	nodes, pods        int
 	dir                string
 	into, chart, facts string
@@ -39,7 +40,8 @@ is the one that is compiled in, made by scheduler.New with its default configura
 it is, and with all nodes scored. Binds do nothing in either. Rollcall scores all nodes, and its log is on disk: every event and
 every decision is durable.
 
-A run that takes longer than --limit is stopped, and what it placed until then counts.`,
+A run that takes longer than --limit is stopped, and what it placed until then counts. The scenario "preempt" is given 130 s
+at least: all gangs evict before the first one is placed.`,
 		Example: "  bench peer\n  bench peer --rounds 1 --only shape,gangs --into docs/PERFORMANCE.md --chart " +
 			"docs/peer.svg",
 		Args: cobra.NoArgs,
@@ -55,6 +57,8 @@ A run that takes longer than --limit is stopped, and what it placed until then c
 	f.IntVar(&c.rounds, "rounds", 5, "how often each is measured")
 	f.DurationVar(&c.limit, "limit", time.Minute, "stop a run after this much time")
 	f.StringSliceVar(&c.only, "only", keys, "the scenarios")
+	f.BoolVar(&c.skipAllNodes, "skip-all-nodes", false,
+		"leave out kube-scheduler with all nodes scored, which most of the time is spent on otherwise")
 	f.IntVar(&c.nodes, "nodes", 0, "another number of nodes for all scenarios")
 	f.IntVar(&c.pods, "pods", 0, "another number of pods for all scenarios")
 	f.StringVar(&c.dir, "dir", "",
@@ -82,8 +86,11 @@ func (c *comparison) run(ctx context.Context, w io.Writer) error {
 		for i, s := range chosen {
 			outcomes[i].Scenario, outcomes[i].name = s.Key, s.Name
 			for who, contestant := range contestants {
+				if who == allNodes && c.skipAllNodes {
+					continue
+				}
 				tell("round %d of %d: %s: %s", round+1, c.rounds, s.Name, contestant.Name)
-				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: c.limit,
+				run := one{Spec: s.Spec, Kube: contestant.kube, Percentage: contestant.percentage, Limit: s.limit(c.limit),
 					Batch: 1000, Dir: c.dir}
 				r, err := run.apart(ctx)
 				if err != nil {
@@ -204,27 +211,27 @@ func (c *comparison) table(outcomes []outcome, rounds int) string {
 			o.rate(rollcall),
 			times(o.ratio(sampled, podsPerSecond)), times(o.ratio(allNodes, podsPerSecond)))
 	}
-	fmt.Fprintf(&b, "\n\\* stopped after %s: pods/s of what was placed until then, which is the emptier half of the "+
-		"work.\n\n", c.limit)
+	fmt.Fprintf(&b, "\n\\* stopped after %s%s: pods/s of what was placed until then, which is the emptier half of the "+
+		"work.\n\n", c.limit, longer(outcomes, c.limit))
 	b.WriteString("What a second of one core places, which other work on the machine changes less:\n\n")
 	b.WriteString("| pods per CPU second | kube-scheduler, its sample | kube-scheduler, all nodes | Rollcall | × its " +
 		"sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s |\n", o.name, o.of(sampled, podsPerCPU),
-			o.of(allNodes, podsPerCPU), o.of(rollcall, podsPerCPU),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", o.name, o.show(sampled, digits(o), podsPerCPU),
+			o.show(allNodes, digits(o), podsPerCPU), o.show(rollcall, digits(o), podsPerCPU),
 			times(o.ratio(sampled, podsPerCPU)), times(o.ratio(allNodes, podsPerCPU)))
 	}
 	b.WriteString(evictions(outcomes))
 	b.WriteString("\nThe chosen nodes' mean score of 200 (LeastAllocated and balanced allocation, at the time of the " +
 		"choice), of as many pods as all\n" +
-		"three placed, and the peak of memory in MiB:\n\n")
+		"contestants placed, and the peak of memory in MiB:\n\n")
 	b.WriteString("| | of the first | score: its sample | all nodes | Rollcall | memory: its sample | all nodes | " +
 		"Rollcall |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, o := range outcomes {
 		pods, scores := o.reached()
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %.0f | %.0f | %.0f |\n", o.name, pods, score(scores[sampled]),
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s | %s | %s |\n", o.name, pods, score(scores[sampled]),
 			score(scores[allNodes]), score(scores[rollcall]),
-			o.of(sampled, peakMiB), o.of(allNodes, peakMiB), o.of(rollcall, peakMiB))
+			o.show(sampled, "%.0f", peakMiB), o.show(allNodes, "%.0f", peakMiB), o.show(rollcall, "%.0f", peakMiB))
 	}
 	b.WriteString(devicesTwice(outcomes))
 	return b.String()
@@ -257,16 +264,38 @@ func evictions(outcomes []outcome) string {
 			b.WriteString("\n| evictions per CPU second | kube-scheduler, its sample | kube-scheduler, all nodes | " +
 				"Rollcall | × its sample | × all nodes |\n|---|--:|--:|--:|--:|--:|\n")
 		}
-		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.1f | %s | %s |\n", o.name, o.of(sampled, evictedPerCPU),
-			o.of(allNodes, evictedPerCPU), o.of(rollcall, evictedPerCPU),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", o.name, o.show(sampled, "%.1f", evictedPerCPU),
+			o.show(allNodes, "%.1f", evictedPerCPU), o.show(rollcall, "%.1f", evictedPerCPU),
 			times(o.ratio(sampled, evictedPerCPU)), times(o.ratio(allNodes, evictedPerCPU)))
+	}
+	return b.String()
+}
+
+// digits is the format of what contestants do in a second: whole numbers, unless one of them did less than one.
+func digits(o outcome) string {
+	for who := range contestants {
+		if v := o.of(who, podsPerSecond); o.measured(who) && v > 0 && v < 1 {
+			return "%.2f"
+		}
+	}
+	return "%.0f"
+}
+
+// longer names the scenarios that had more time than the limit; "" if there are none.
+func longer(outcomes []outcome, limit time.Duration) string {
+	var b strings.Builder
+	for _, o := range outcomes {
+		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.Key == o.Scenario })
+		if i >= 0 && scenarios[i].limit(limit) > limit {
+			fmt.Fprintf(&b, " (%s: %s)", o.name, scenarios[i].limit(limit))
+		}
 	}
 	return b.String()
 }
 
 // rate is a contestant's pods a second, with an asterisk if it was stopped.
 func (o outcome) rate(who int) string {
-	text := fmt.Sprintf("%.0f", o.of(who, podsPerSecond))
+	text := o.show(who, digits(o), podsPerSecond)
 	if o.cut(who) {
 		text += "\\*"
 	}
@@ -295,12 +324,20 @@ func bars(outcomes []outcome, rounds int) svgplot.Bars {
 			"5,000 nodes unless said, 10,000 pods of one GPU, %d cores; %s; each mark is ten times the one before",
 			runtime.GOMAXPROCS(0), medians(rounds)),
 	}
-	for _, c := range contestants {
-		out.Series = append(out.Series, c.Name)
+	ran := func(who int) bool {
+		return slices.ContainsFunc(outcomes, func(o outcome) bool { return o.measured(who) })
+	}
+	for who, c := range contestants {
+		if ran(who) {
+			out.Series = append(out.Series, c.Name)
+		}
 	}
 	for _, o := range outcomes {
 		g := svgplot.BarGroup{Name: o.name}
 		for who := range contestants {
+			if !ran(who) {
+				continue
+			}
 			v := svgplot.BarValue{Value: o.of(who, podsPerSecond)}
 			v.Label = fmt.Sprintf("%.0f", v.Value)
 			if who == rollcall {

@@ -114,7 +114,6 @@ func (o one) apart(ctx context.Context) (*throughput.Result, error) {
 		"--dra="+strconv.FormatBool(o.DRA), "--affinity="+strconv.FormatBool(o.Affinity),
 		"--soft-spread="+strconv.FormatBool(o.SoftSpread), "--zone-affinity="+strconv.FormatBool(o.ZoneAffinity),
 		"--preempt="+strconv.FormatBool(o.Preempt),
-		"--preempt="+strconv.FormatBool(o.Preempt),
 		"--namespace-affinity="+strconv.FormatBool(o.NamespaceAffinity), "--apps="+strconv.Itoa(o.Apps),
 		"--nodes="+strconv.Itoa(o.Nodes), "--pods="+strconv.Itoa(o.Pods),
 		"--gang="+o.GangFlag().String(), "--shapes="+strconv.Itoa(o.Shapes),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/rollcall-sched/rollcall/bench/throughput"
 	"github.com/rollcall-sched/rollcall/bench/workload"
@@ -16,6 +17,17 @@ type scenario struct {
 	// Key names it on the command line, Name for people.
 	Key, Name string
 	workload.Spec
+}
+
+// preemptLimit is how long preemption may take even if --limit is shorter: all gangs evict before the first is placed.
+const preemptLimit = 130 * time.Second
+
+// limit is when a run of the scenario is stopped.
+func (s scenario) limit(asked time.Duration) time.Duration {
+	if s.Preempt && asked != 0 { // 0: never
+		return max(asked, preemptLimit)
+	}
+	return asked
 }
 
 // scenarios are all there are.
@@ -134,6 +146,17 @@ func (o outcome) reached() (pods int, scores [3]float64) {
 // cut says whether the contestant was stopped before all pods were placed, in any round.
 func (o outcome) cut(who int) bool {
 	return slices.ContainsFunc(o.Results[who], func(r *throughput.Result) bool { return !r.Complete })
+}
+
+// measured says whether the contestant ran at all.
+func (o outcome) measured(who int) bool { return len(o.Results[who]) > 0 }
+
+// show formats the median over the rounds of what one contestant did, or says that it was not measured.
+func (o outcome) show(who int, format string, value func(*throughput.Result) float64) string {
+	if !o.measured(who) {
+		return "–"
+	}
+	return fmt.Sprintf(format, o.of(who, value))
 }
 
 // medians says of how many rounds something is.
