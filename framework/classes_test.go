@@ -46,7 +46,7 @@ func classesAreOnlyAMemo(t *testing.T, profile string) {
 						diff)
 				}
 			}
-			w.reserving = step%13 > 9
+			w.reserving = reserving(max(0, step%13-9))
 			pod := w.podOfFewShapes(step)
 			with := w.with.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
 			without := w.without.Place(w.ctx, framework.NewCycleState(), pod, step, nil)
@@ -424,7 +424,7 @@ type memoWorld struct {
 	placed        []types.UID
 	plain         bool
 	nodes         int
-	reserving     bool // every third node is reserved for others
+	reserving     reserving
 	nominations   currentWorld
 }
 
@@ -477,17 +477,46 @@ func (w *memoWorld) rehearse(step int) (diff string) {
 	return ""
 }
 
+// reserving is which nodes of a memoWorld are reserved for others.
+type reserving int
+
+const (
+	reservingNone  reserving = iota
+	reservingThird           // four of each ten nodes, in two ways
+	reservingSome            // these up to node-49, told by name, with others
+	reservingMost            // all but one
+)
+
 // reserved is the world's Reserved.
-func (w *memoWorld) reserved(*v1.Pod) func(fwk.NodeInfo) *fwk.Status {
-	if !w.reserving {
+func (w *memoWorld) reserved(*v1.Pod) *framework.Reserved {
+	reserved := map[reserving]func(name string) bool{
+		reservingThird: func(name string) bool { return name[len(name)-1]%3 == 0 },
+		reservingSome:  func(name string) bool { return name < "node-5" && name[len(name)-1]%3 == 0 },
+		reservingMost:  func(name string) bool { return name != "node-33" },
+	}[w.reserving]
+	if reserved == nil {
 		return nil
 	}
-	return func(node fwk.NodeInfo) *fwk.Status {
-		if name := node.Node().Name; name[len(name)-1]%3 == 0 {
-			return fwk.NewStatus(fwk.Unschedulable, "reserved").WithPlugin("others")
+	r := &framework.Reserved{Why: func(node fwk.NodeInfo) *fwk.Status {
+		name := node.Node().Name
+		if !reserved(name) {
+			return nil
 		}
-		return nil
+		why := "reserved"
+		if w.reserving == reservingThird && name < "node-4" {
+			why = "kept"
+		}
+		return fwk.NewStatus(fwk.Unschedulable, why).WithPlugin("others")
+	}}
+	if r.Limited = w.reserving == reservingSome; r.Limited {
+		for i := range 50 { // in no order, some twice, one that is not there
+			if name := fmt.Sprintf("node-%02d", (i*7)%50); i < 3 || reserved(name) {
+				r.Nodes = append(r.Nodes, name)
+			}
+		}
+		r.Nodes = append(r.Nodes, "node-03", "node-99")
 	}
+	return r
 }
 
 func newMemoWorld(t *testing.T, g *generator) *memoWorld {
